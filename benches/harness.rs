@@ -37,9 +37,7 @@ fn histogram(criterion: &mut Criterion) {
             histogram.record_ns(black_box(latency_ns));
         });
     });
-    group.bench_function("summary", |bencher| {
-        bencher.iter(|| black_box(&histogram).summary())
-    });
+    group.bench_function("summary", |bencher| bencher.iter(|| black_box(&histogram).summary()));
     let mut all = LatencyHistogram::new();
     group.bench_function("merge", |bencher| {
         bencher.iter(|| all.merge(black_box(&histogram)));
@@ -56,9 +54,7 @@ fn null_driver<'a>(
     let spec = PathSpec {
         kind: PathKind::Null,
         engine: EngineKind::Psync,
-        host: (0..depth)
-            .filter_map(|_| region.carve(4096, 4096))
-            .collect(),
+        host: (0..depth).filter_map(|_| region.carve(4096, 4096)).collect(),
         accelerator_buffers: Vec::new(),
         accelerator: Arc::new(HostStandIn),
         submit_batch: 1,
@@ -104,12 +100,8 @@ fn in_flight(criterion: &mut Criterion) {
 /// Stamping runs in the timed part of a save, checking in that of a restore with `--verify`.
 fn checkpoint_content(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("checkpoint");
-    let facts = ContentFacts {
-        seed: 7,
-        source_bytes: 4 << 20,
-        stamped: true,
-        container: Container::Raw,
-    };
+    let facts =
+        ContentFacts { seed: 7, source_bytes: 4 << 20, stamped: true, container: Container::Raw };
     let content = CheckpointContent::new(facts);
     let mut buffer = content.source().to_vec();
     group.throughput(Throughput::Bytes(facts.source_bytes));
@@ -149,10 +141,7 @@ fn formats(criterion: &mut Criterion) {
             valid_files: 0,
             valid_subfolders: 0,
             samples_per_file: 64,
-            size: SizeRule::Length {
-                mean_bytes: 114_660.0,
-                stdev_bytes: 0.0,
-            },
+            size: SizeRule::Length { mean_bytes: 114_660.0, stdev_bytes: 0.0 },
             draw: SizeDraw::Shared,
             content: Content::Random,
             seed: 42,
@@ -189,15 +178,9 @@ fn drive_machine() -> u64 {
         queue_depth: 32,
         checkpoint: 0,
     };
-    let landed = Landed {
-        samples: 1,
-        ..Landed::default()
-    };
+    let landed = Landed { samples: 1, ..Landed::default() };
     let mut device = ModelledDevice::new(model, move |_: &ReadRequest| (140 << 20, landed));
-    let share = Share {
-        batches: STEPS,
-        ..Share::default()
-    };
+    let share = Share { batches: STEPS, ..Share::default() };
     let phase = PhaseSpec {
         steps: STEPS,
         barrier: true,
@@ -226,12 +209,5 @@ fn machine(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(
-    benches,
-    histogram,
-    in_flight,
-    checkpoint_content,
-    formats,
-    machine
-);
+criterion_group!(benches, histogram, in_flight, checkpoint_content, formats, machine);
 criterion_main!(benches);

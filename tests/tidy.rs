@@ -63,11 +63,7 @@ fn sources() -> Vec<(PathBuf, String)> {
 
 /// Fails with all of `complaints`, not just the first.
 fn assert_none(rule: &str, complaints: &[String]) {
-    assert!(
-        complaints.is_empty(),
-        "{rule}:\n  {}",
-        complaints.join("\n  ")
-    );
+    assert!(complaints.is_empty(), "{rule}:\n  {}", complaints.join("\n  "));
 }
 
 /// Lines of code: comments and the test modules at the end of a file left out.
@@ -146,26 +142,10 @@ fn each_layer_keeps_to_its_own_business() {
     let mut complaints = uses("crates/model/src", &["std::fs", "std::thread", "std::env"]);
     complaints.extend(uses("crates/emulator/src", &["std::env"]));
     complaints.extend(uses("crates/report/src", &["std::env"]));
-    complaints.extend(uses(
-        "crates/dataset/src",
-        &["cudarc", "libloading", "/dev/"],
-    ));
+    complaints.extend(uses("crates/dataset/src", &["cudarc", "libloading", "/dev/"]));
     // Files are reached through `Storage` alone; a `File` may be held and handed on.
-    let calls = [
-        "fs::{",
-        "fs::self",
-        "fs::read",
-        "fs::write",
-        "fs::metadata",
-        "fs::create_dir",
-    ];
-    let more = [
-        "fs::remove",
-        "fs::rename",
-        " File::open",
-        " File::create",
-        "File::options",
-    ];
+    let calls = ["fs::{", "fs::self", "fs::read", "fs::write", "fs::metadata", "fs::create_dir"];
+    let more = ["fs::remove", "fs::rename", " File::open", " File::create", "File::options"];
     for folder in ["crates/emulator/src", "crates/dataset/src"] {
         complaints.extend(uses(folder, &calls));
         complaints.extend(uses(folder, &more));
@@ -177,21 +157,14 @@ fn each_layer_keeps_to_its_own_business() {
 fn texts_speak_of_the_project_alone() {
     // What only those who wrote a line could follow: folders of their machines, pages that are
     // not in the repository, numbers of a tracker. Spelt apart, as above.
-    let words = [
-        ["/ro", "ot/"],
-        ["/wo", "rk/"],
-        ["shared", "/spec"],
-        ["issue", " #"],
-    ];
+    let words = [["/ro", "ot/"], ["/wo", "rk/"], ["shared", "/spec"], ["issue", " #"]];
     let words = words.map(|parts| parts.concat());
     let numbered = |line: &str| {
         (line.split("issue ").skip(1)).any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     };
     let folders = ["crates", "tests", "benches", "fuzz", "docs", "configs"];
     let kinds = ["rs", "md", "yaml", "toml", "py", "snap"];
-    let below = folders
-        .iter()
-        .flat_map(|folder| kinds.iter().flat_map(|kind| files(folder, kind)));
+    let below = folders.iter().flat_map(|folder| kinds.iter().flat_map(|kind| files(folder, kind)));
     let above =
         ["README.md", "CHANGELOG.md", "Cargo.toml", ".ci/run"].map(|name| root().join(name));
     let mut complaints = Vec::new();
@@ -243,11 +216,8 @@ fn commands() -> Vec<String> {
 }
 
 fn help(words: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_stormlp"))
-        .args(words)
-        .arg("--help")
-        .output()
-        .unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_stormlp")).args(words).arg("--help").output().unwrap();
     assert!(output.status.success(), "{words:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
@@ -270,14 +240,10 @@ fn every_command_is_documented_and_shows_three_examples() {
         }
         let help = help(&[&command]);
         let examples = help.split("Examples:").nth(1).unwrap_or_default();
-        let shown = examples
-            .lines()
-            .filter(|line| line.trim_start().starts_with("stormlp "))
-            .count();
+        let shown =
+            examples.lines().filter(|line| line.trim_start().starts_with("stormlp ")).count();
         if shown < 3 {
-            complaints.push(format!(
-                "`stormlp {command} --help` ends with {shown} examples"
-            ));
+            complaints.push(format!("`stormlp {command} --help` ends with {shown} examples"));
         }
     }
     assert_none("commands", &complaints);
@@ -308,17 +274,12 @@ fn every_exit_code_is_documented() {
 fn the_samples_in_the_readme_are_short_and_fit_a_page() {
     let readme = read("README.md");
     let samples = readme.split("```text\n").skip(1);
-    let samples: Vec<&str> = samples
-        .filter_map(|rest| rest.split("```").next())
-        .collect();
+    let samples: Vec<&str> = samples.filter_map(|rest| rest.split("```").next()).collect();
     assert!(samples.len() >= 3);
     for sample in samples {
         let lines = sample.lines().count();
         let widest = sample.lines().map(|line| line.chars().count()).max();
-        assert!(
-            lines <= 15 && widest <= Some(100),
-            "{lines}, {widest:?}: {sample}"
-        );
+        assert!(lines <= 15 && widest <= Some(100), "{lines}, {widest:?}: {sample}");
     }
 }
 
@@ -333,11 +294,7 @@ fn links_between_pages_lead_somewhere() {
     let pages = ["README.md", "CHANGELOG.md"].map(|name| root().join(name));
     for page in pages.into_iter().chain(files("docs", "md")) {
         let text = read(&page);
-        for target in text
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split(')').next())
-        {
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let target = target.split('#').next().unwrap_or_default();
             if target.is_empty() || target.contains("://") {
                 continue;

@@ -9,9 +9,6 @@ fuzz_target!(|text: &str| {
     let _ = apply_text("mine", text, &mut request);
     let _ = text.parse::<JobRequest>();
     if let Ok(manifest) = DataManifest::parse(text) {
-        assert_eq!(
-            DataManifest::parse(&manifest.to_json()).as_ref(),
-            Ok(&manifest)
-        );
+        assert_eq!(DataManifest::parse(&manifest.to_json()).as_ref(), Ok(&manifest));
     }
 });

@@ -7,10 +7,6 @@ use stormlp_model::sizing::StorageModel;
 fuzz_target!(|text: &str| {
     if let Ok(storage) = text.parse::<StorageModel>() {
         let printed = storage.to_string();
-        assert_eq!(
-            printed.parse::<StorageModel>().as_ref(),
-            Ok(&storage),
-            "{printed}"
-        );
+        assert_eq!(printed.parse::<StorageModel>().as_ref(), Ok(&storage), "{printed}");
     }
 });

@@ -10,9 +10,7 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = Tfrecord.inspect("file", &mut source);
     for check in [PayloadCheck::Crc, PayloadCheck::Skip] {
         let mut scanner = RecordScanner::new("file", bytes.len() as u64, check);
-        let fed = bytes
-            .chunks(5)
-            .try_for_each(|piece| scanner.feed(piece).map(drop));
+        let fed = bytes.chunks(5).try_for_each(|piece| scanner.feed(piece).map(drop));
         if fed.is_ok() {
             let _ = scanner.finish();
         }

@@ -52,10 +52,7 @@ fn a_dry_run_has_every_byte_of_the_four_models_and_touches_nothing() {
         for (number, rank) in all.iter().enumerate() {
             assert_eq!(rank["rank"], number);
             let files = rank["files"].as_array().unwrap();
-            let bytes: u64 = files
-                .iter()
-                .map(|file| file["bytes"].as_u64().unwrap())
-                .sum();
+            let bytes: u64 = files.iter().map(|file| file["bytes"].as_u64().unwrap()).sum();
             assert_eq!(rank["bytes"], bytes);
             assert!(files.iter().all(|file| file["name"].is_string()));
             sum += bytes;
@@ -70,61 +67,34 @@ fn a_dry_run_says_what_does_not_fit() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = stormlp();
     command.current_dir(folder.path());
-    let text = stdout(
-        command
-            .args(["checkpoint", "llama3-1t", "--dry-run"])
-            .assert()
-            .success(),
-    );
-    assert!(
-        text.contains("ranks 512 to 1023: 13865244924 bytes"),
-        "{text}"
-    );
+    let text = stdout(command.args(["checkpoint", "llama3-1t", "--dry-run"]).assert().success());
+    assert!(text.contains("ranks 512 to 1023: 13865244924 bytes"), "{text}");
     assert!(text.contains("This cannot run here"), "{text}");
 }
 
 #[test]
 fn a_scaled_run_says_so_in_every_line() {
     let folder = folder();
-    let mut command = tiny(
-        folder.path(),
-        &["--scale", "0.3", "--writes", "1", "--reads", "1"],
-    );
+    let mut command = tiny(folder.path(), &["--scale", "0.3", "--writes", "1", "--reads", "1"]);
     let assert = command.assert().success();
     let text = stdout(assert);
     assert!(text.lines().count() > 10, "{text}");
-    assert!(
-        text.lines().all(|line| line.starts_with("SCALED 0.2653")),
-        "{text}"
-    );
-    assert!(
-        text.contains("stormlp checkpoint tiny.yaml --scale 1 --ranks 8"),
-        "{text}"
-    );
+    assert!(text.lines().all(|line| line.starts_with("SCALED 0.2653")), "{text}");
+    assert!(text.contains("stormlp checkpoint tiny.yaml --scale 1 --ranks 8"), "{text}");
 }
 
 #[test]
 fn a_run_has_the_keys_that_scripts_rely_on() {
     let folder = folder();
-    let arguments = [
-        "--writes", "2", "--reads", "2", "--verify", "--cold", "--path", "cpu",
-    ];
+    let arguments = ["--writes", "2", "--reads", "2", "--verify", "--cold", "--path", "cpu"];
     let report = json(&mut tiny(folder.path(), &arguments));
-    assert_eq!(
-        (&report["kind"], &report["plan"]["scale"]),
-        (&"checkpoint".into(), &1.0.into())
-    );
+    assert_eq!((&report["kind"], &report["plan"]["scale"]), (&"checkpoint".into(), &1.0.into()));
     assert_eq!(report["plan"]["total_bytes"], 62_377_984);
     let names = |list: &str| -> Vec<String> {
         let parts = report[list].as_array().unwrap().iter();
-        parts
-            .map(|part| part["name"].as_str().unwrap().into())
-            .collect()
+        parts.map(|part| part["name"].as_str().unwrap().into()).collect()
     };
-    assert_eq!(
-        names("series"),
-        ["save 1", "save 2", "restore 1", "restore 2"]
-    );
+    assert_eq!(names("series"), ["save 1", "save 2", "restore 1", "restore 2"]);
     assert_eq!(names("histograms"), ["save_transfer", "restore_transfer"]);
     assert_eq!(names("evidence"), ["saves", "restores"]);
     assert_eq!(report["verified_bytes"], 2 * 62_377_984u64);
@@ -134,16 +104,10 @@ fn a_run_has_the_keys_that_scripts_rely_on() {
         for result in results {
             assert_eq!(result["bytes"], 62_377_984);
             for key in ["max", "mean", "rank0"] {
-                assert!(
-                    result["duration_seconds"][key].as_f64().unwrap() > 0.0,
-                    "{phase} {key}"
-                );
+                assert!(result["duration_seconds"][key].as_f64().unwrap() > 0.0, "{phase} {key}");
             }
             for key in ["min_rank", "total", "rank0"] {
-                assert!(
-                    result["gib_per_second"][key].as_f64().unwrap() > 0.0,
-                    "{phase} {key}"
-                );
+                assert!(result["gib_per_second"][key].as_f64().unwrap() > 0.0, "{phase} {key}");
             }
         }
     }
@@ -151,9 +115,7 @@ fn a_run_has_the_keys_that_scripts_rely_on() {
         assert!(report[key].is_number(), "{key}");
     }
     assert!(report["summary"]["save"]["dlio"]["duration_seconds"]["mean"].is_number());
-    let saved: Vec<_> = fs::read_dir(folder.path().join("stormlp-results"))
-        .unwrap()
-        .collect();
+    let saved: Vec<_> = fs::read_dir(folder.path().join("stormlp-results")).unwrap().collect();
     assert_eq!(saved.len(), 1);
 }
 
@@ -190,10 +152,7 @@ fn mlperfs_files_have_dlios_keys() {
     // What was written describes the same checkpoints.
     let config = run.join("dlio_config/config.yaml");
     let mut again = stormlp();
-    again
-        .arg("checkpoint")
-        .arg(&config)
-        .args(["--dry-run", "--format", "json"]);
+    again.arg("checkpoint").arg(&config).args(["--dry-run", "--format", "json"]);
     let plan: Value = serde_json::from_str(&stdout(again.assert().success())).unwrap();
     assert_eq!(plan["total_bytes"], 62_377_984);
     assert_eq!(summary["num_accelerators"], 8);
@@ -209,10 +168,7 @@ fn mlperfs_files_have_dlios_keys() {
         }
     }
     let size = summary["metric"]["checkpoint_size_GB"].as_f64().unwrap();
-    assert!(
-        (size - 62_377_984.0 / f64::from(1 << 30)).abs() < 1e-9,
-        "{size}"
-    );
+    assert!((size - 62_377_984.0 / f64::from(1 << 30)).abs() < 1e-9, "{size}");
     let stats = read("0_per_epoch_stats.json");
     assert!(stats["1"]["save_ckpt1"]["throughput"].is_number());
     assert!(stats["1"]["load_ckpt1"]["start"].is_string());
@@ -238,11 +194,7 @@ fn every_rank_leaves_mlperfs_files_and_every_checkpoint_is_a_row() {
         assert!(output["1"]["load"].is_object() && output["host_memory_GB"].is_array());
     }
     let left = fs::read_dir(&run).unwrap().count();
-    assert_eq!(
-        left,
-        2 + 2 * 8 + 1,
-        "summary, metadata, two of each rank, the configuration"
-    );
+    assert_eq!(left, 2 + 2 * 8 + 1, "summary, metadata, two of each rank, the configuration");
     // They are shown with a row for each checkpoint.
     let shown = |format: &str| {
         let mut command = stormlp();
@@ -251,15 +203,8 @@ fn every_rank_leaves_mlperfs_files_and_every_checkpoint_is_a_row() {
     };
     let rows: Vec<String> = shown("csv").lines().map(ToString::to_string).collect();
     assert_eq!(rows.len(), 3, "{rows:?}");
-    assert!(
-        rows[0].ends_with(",checkpoint,gib_per_second,slowest_rank_seconds"),
-        "{}",
-        rows[0]
-    );
-    assert!(
-        rows[1].contains(",save 1,") && rows[2].contains(",load 1,"),
-        "{rows:?}"
-    );
+    assert!(rows[0].ends_with(",checkpoint,gib_per_second,slowest_rank_seconds"), "{}", rows[0]);
+    assert!(rows[1].contains(",save 1,") && rows[2].contains(",load 1,"), "{rows:?}");
     assert!(shown("text").contains("save 1"));
 }
 
@@ -299,17 +244,8 @@ fn nothing_synced_is_marked_not_crash_safe() {
 #[test]
 fn accelerator_memory_without_a_gpu_is_called_emulated() {
     let folder = folder();
-    let arguments = [
-        "--writes",
-        "1",
-        "--reads",
-        "1",
-        "--verify",
-        "--path",
-        "page-cache",
-        "--device",
-        "host",
-    ];
+    let arguments =
+        ["--writes", "1", "--reads", "1", "--verify", "--path", "page-cache", "--device", "host"];
     let text = stdout(tiny(folder.path(), &arguments).assert().success());
     assert!(text.contains("(emulated)"), "{text}");
 }
@@ -334,9 +270,7 @@ fn a_save_leaves_checkpoints_of_another_model_alone() {
     let folder = folder();
     let counts = ["--writes", "1", "--reads", "0", "--dir", "d"];
     tiny(folder.path(), &counts).assert().success();
-    let marker = folder
-        .path()
-        .join("d/global_epoch1_step1/.stormlp-checkpoint.json");
+    let marker = folder.path().join("d/global_epoch1_step1/.stormlp-checkpoint.json");
     let before = fs::read(&marker).unwrap();
     let other = TINY.replace("name: tiny", "name: other");
     fs::write(folder.path().join("tiny.yaml"), other).unwrap();
@@ -355,10 +289,7 @@ fn what_was_not_synced_is_restored_with_a_warning() {
     tiny(folder.path(), &save).assert().success();
     let restore = ["--writes", "0", "--verify"];
     let text = stdout(tiny(folder.path(), &restore).assert().success());
-    assert!(
-        text.contains("saved with --fsync none: not crash-safe"),
-        "{text}"
-    );
+    assert!(text.contains("saved with --fsync none: not crash-safe"), "{text}");
 }
 
 #[test]
@@ -366,30 +297,20 @@ fn the_help_ends_with_worked_examples() {
     let assert = stormlp().args(["checkpoint", "--help"]).assert().success();
     assert!(stderr(assert).is_empty());
     let text = stdout(stormlp().args(["checkpoint", "--help"]).assert());
-    assert!(
-        text.matches("\n  stormlp checkpoint ").count() >= 3,
-        "{text}"
-    );
+    assert!(text.matches("\n  stormlp checkpoint ").count() >= 3, "{text}");
 }
 
 /// Whether `python` (`STORMLP_PYTHON`) ran `script` with `arguments`; not where it has no torch.
 fn torch(script: &str, arguments: &[&Path]) -> bool {
     let python = std::env::var("STORMLP_PYTHON").unwrap_or_else(|_| "python3".to_string());
     let run = |script: &str| {
-        std::process::Command::new(&python)
-            .args(["-c", script])
-            .args(arguments)
-            .output()
+        std::process::Command::new(&python).args(["-c", script]).args(arguments).output()
     };
     if !run("import torch").is_ok_and(|output| output.status.success()) {
         return false;
     }
     let output = run(script).unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     true
 }
 
@@ -398,19 +319,9 @@ fn torch_loads_what_is_packed_for_it_and_every_byte_is_checked_too() {
     let folder = folder();
     for path in ["buffered", "cpu", "cpu-gpu"] {
         let dir = folder.path().join(path);
-        let words = [
-            "--container",
-            "torch",
-            "--writes",
-            "2",
-            "--reads",
-            "2",
-            "--verify",
-        ];
+        let words = ["--container", "torch", "--writes", "2", "--reads", "2", "--verify"];
         let mut save = tiny(folder.path(), &words);
-        let save = save
-            .args(["--path", path, "--chunk-size", "64K", "--dir"])
-            .arg(&dir);
+        let save = save.args(["--path", path, "--chunk-size", "64K", "--dir"]).arg(&dir);
         let report = json(save);
         assert_eq!(report["plan"]["content"]["container"], "torch");
         // As it was saved, without being asked.
@@ -436,22 +347,9 @@ assert sum(t.numel() for t in optimizer.values()) * 4 == 6685056
 #[test]
 fn checkpoints_of_others_are_restored_by_names_and_sizes() {
     let folder = folder();
-    let save = [
-        "--container",
-        "torch",
-        "--writes",
-        "2",
-        "--reads",
-        "0",
-        "--dir",
-        "theirs",
-    ];
+    let save = ["--container", "torch", "--writes", "2", "--reads", "0", "--dir", "theirs"];
     tiny(folder.path(), &save).assert().success();
-    let step = |step: u32| {
-        folder
-            .path()
-            .join(format!("theirs/global_epoch1_step{step}"))
-    };
+    let step = |step: u32| folder.path().join(format!("theirs/global_epoch1_step{step}"));
     for number in [1, 2] {
         fs::remove_file(step(number).join(".stormlp-checkpoint.json")).unwrap();
     }
@@ -466,20 +364,13 @@ fn checkpoints_of_others_are_restored_by_names_and_sizes() {
     let text = stderr(verify.arg("--verify").assert().code(3));
     assert!(text.contains("nothing says what they must hold"), "{text}");
     // Nothing of others is removed, and nothing written over.
-    tiny(folder.path(), &["--writes", "1", "--dir", "theirs"])
-        .assert()
-        .code(4);
-    tiny(folder.path(), &["--clean", "--dir", "theirs"])
-        .assert()
-        .success();
+    tiny(folder.path(), &["--writes", "1", "--dir", "theirs"]).assert().code(4);
+    tiny(folder.path(), &["--clean", "--dir", "theirs"]).assert().success();
 
     let file = "layer_1-model_0_model_states.pt";
     for number in [1, 2] {
         fs::write(step(number).join(file), "too short").unwrap();
     }
     let text = stderr(tiny(folder.path(), &restore).assert().code(4));
-    assert!(
-        text.contains("has 9 bytes, its tensors take 984064"),
-        "{text}"
-    );
+    assert!(text.contains("has 9 bytes, its tensors take 984064"), "{text}");
 }

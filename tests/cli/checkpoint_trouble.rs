@@ -12,10 +12,7 @@ use crate::{stderr, stdout, stormlp};
 fn refuses(folder: &Path, arguments: &[&str], code: i32, part: &str) {
     let assert = tiny(folder, arguments).assert().code(code);
     let text = stderr(assert);
-    assert!(
-        text.contains("error: ") && text.contains(part),
-        "{arguments:?}: {text}"
-    );
+    assert!(text.contains("error: ") && text.contains(part), "{arguments:?}: {text}");
 }
 
 #[test]
@@ -26,24 +23,15 @@ fn numbers_that_make_no_sense_are_refused() {
         (&["--chunk-size", "1000"], "a chunk of 1000 B"),
         (&["--keep", "0"], "keeping 0"),
         (&["--writes", "0", "--reads", "0"], "nothing to do"),
-        (
-            &["--writes", "2", "--reads", "3"],
-            "3 restores were asked for; 2 checkpoints are there",
-        ),
+        (&["--writes", "2", "--reads", "3"], "3 restores were asked for; 2 checkpoints are there"),
         (&["--closed"], "rule 2.2.1 of v2.0: "),
         (
             &["--closed", "--profile", "v3", "--results-dir", "results"],
             "results go to results, which is on the file system of the checkpoints",
         ),
         (&["--rank-shift", "8"], "--rank-shift 8 with 8 ranks"),
-        (
-            &["--scale", "0.0001"],
-            "one layer on the 2 ranks that share its tensors is",
-        ),
-        (
-            &["--scale", "0.0001", "--dry-run"],
-            "one layer on the 2 ranks that share its tensors is",
-        ),
+        (&["--scale", "0.0001"], "one layer on the 2 ranks that share its tensors is"),
+        (&["--scale", "0.0001", "--dry-run"], "one layer on the 2 ranks that share its tensors is"),
     ];
     for (arguments, part) in no_plan {
         refuses(folder.path(), arguments, 3, part);
@@ -83,18 +71,12 @@ fn a_file_may_ask_for_as_many_checkpoints_as_the_options_may() {
 #[test]
 fn what_this_machine_lacks_is_4_before_anything_is_written_and_in_a_dry_run() {
     let folder = folder();
-    for arguments in [
-        &["--path", "gds"][..],
-        &["--path", "cpu-gpu", "--device", "cuda:99"],
-    ] {
+    for arguments in [&["--path", "gds"][..], &["--path", "cpu-gpu", "--device", "cuda:99"]] {
         for more in [&[][..], &["--dry-run"]] {
             let mut command = tiny(folder.path(), &[arguments, more].concat());
             command.env("STORMLP_LIBCUFILE", "/nonexistent/libcufile.so.0");
             let text = stderr(command.assert().code(4));
-            assert!(
-                text.contains("error: ") && text.contains("help: "),
-                "{text}"
-            );
+            assert!(text.contains("error: ") && text.contains("help: "), "{text}");
         }
     }
     assert!(!folder.path().join("stormlp-data").exists());
@@ -168,45 +150,25 @@ fn a_dry_run_ends_as_the_run_would() {
     let plan = stdout(assert);
     assert!(plan.contains("This cannot run here"), "{plan}");
     refuses(folder.path(), &dry, 4, missing);
-    refuses(
-        folder.path(),
-        &["--dir", "tiny.yaml", "--dry-run"],
-        4,
-        "no folder",
-    );
+    refuses(folder.path(), &["--dir", "tiny.yaml", "--dry-run"], 4, "no folder");
 }
 
 #[test]
 fn models_that_make_no_sense_are_refused_with_all_their_faults() {
     let folder = folder();
-    let bad = TINY
-        .replace("pipeline: 2", "pipeline: 5")
-        .replace("tensor: 2", "tensor: 9");
+    let bad = TINY.replace("pipeline: 2", "pipeline: 5").replace("tensor: 2", "tensor: 9");
     let unknown = TINY.replace("zero_stage", "zero_stge");
     let cases = [
-        (
-            bad.as_str(),
-            &["5 pipeline stages for 4 layers", "9 tensor-parallel ranks"][..],
-        ),
-        (
-            unknown.as_str(),
-            &[
-                "bad.yaml:8:5",
-                "did you mean `model.parallelism.zero_stage`?",
-            ],
-        ),
+        (bad.as_str(), &["5 pipeline stages for 4 layers", "9 tensor-parallel ranks"][..]),
+        (unknown.as_str(), &["bad.yaml:8:5", "did you mean `model.parallelism.zero_stage`?"]),
         ("model: [", &["bad.yaml:2:1: did not find expected"]),
     ];
     for (text, parts) in cases {
         fs::write(folder.path().join("bad.yaml"), text).unwrap();
         let mut command = stormlp();
         command.current_dir(folder.path());
-        let message = stderr(
-            command
-                .args(["checkpoint", "bad.yaml", "--dry-run"])
-                .assert()
-                .code(3),
-        );
+        let message =
+            stderr(command.args(["checkpoint", "bad.yaml", "--dry-run"]).assert().code(3));
         for part in parts {
             assert!(message.contains(part), "{part}: {message}");
         }
@@ -217,10 +179,7 @@ fn models_that_make_no_sense_are_refused_with_all_their_faults() {
     let mut command = stormlp();
     let arguments = ["checkpoint", "llama3-70b", "--ranks", "12", "--dry-run"];
     let message = stderr(command.args(arguments).assert().code(3));
-    assert!(
-        message.contains("no multiple of tensor × pipeline"),
-        "{message}"
-    );
+    assert!(message.contains("no multiple of tensor × pipeline"), "{message}");
 }
 
 #[test]
@@ -238,56 +197,20 @@ fn too_little_space_is_said_with_the_numbers_before_the_first_byte() {
 #[test]
 fn what_is_missing_or_of_the_wrong_size_is_named() {
     let folder = folder();
-    refuses(
-        folder.path(),
-        &["--writes", "0"],
-        4,
-        "0 checkpoints are there",
-    );
-    tiny(folder.path(), &["--writes", "2", "--reads", "0"])
-        .assert()
-        .success();
-    refuses(
-        folder.path(),
-        &["--writes", "0", "--reads", "3"],
-        4,
-        "2 checkpoints are there",
-    );
-    let step = folder
-        .path()
-        .join("stormlp-data/checkpoint/tiny/global_epoch1_step1");
+    refuses(folder.path(), &["--writes", "0"], 4, "0 checkpoints are there");
+    tiny(folder.path(), &["--writes", "2", "--reads", "0"]).assert().success();
+    refuses(folder.path(), &["--writes", "0", "--reads", "3"], 4, "2 checkpoints are there");
+    let step = folder.path().join("stormlp-data/checkpoint/tiny/global_epoch1_step1");
     let name = "layer_2-model_1_model_states.pt";
-    let file = fs::File::options()
-        .write(true)
-        .open(step.join(name))
-        .unwrap();
+    let file = fs::File::options().write(true).open(step.join(name)).unwrap();
     file.set_len(100).unwrap();
     fs::remove_file(step.join("layer_6-model_3_model_states.pt")).unwrap();
     let all = ["--writes", "0", "--reads", "2"];
-    refuses(
-        folder.path(),
-        &all,
-        4,
-        &format!("{name} has 100 bytes; it must have 984064"),
-    );
-    refuses(
-        folder.path(),
-        &all,
-        4,
-        "layer_6-model_3_model_states.pt is missing",
-    );
+    refuses(folder.path(), &all, 4, &format!("{name} has 100 bytes; it must have 984064"));
+    refuses(folder.path(), &all, 4, "layer_6-model_3_model_states.pt is missing");
     let mut command = stormlp();
     command.current_dir(folder.path());
-    let other = [
-        "checkpoint",
-        "tiny.yaml",
-        "--ranks",
-        "4",
-        "--writes",
-        "0",
-        "--reads",
-        "2",
-    ];
+    let other = ["checkpoint", "tiny.yaml", "--ranks", "4", "--writes", "0", "--reads", "2"];
     let message = stderr(command.args(other).assert().code(3));
     assert!(message.contains("another number of ranks"), "{message}");
 }
@@ -297,9 +220,7 @@ fn a_single_checkpoint_that_is_not_whole_is_named_with_the_command_that_saves_it
     let folder = folder();
     let scaled = ["--scale", "0.3", "--writes", "1", "--reads", "0"];
     tiny(folder.path(), &scaled).assert().success();
-    let step = folder
-        .path()
-        .join("stormlp-data/checkpoint/tiny/global_epoch1_step1");
+    let step = folder.path().join("stormlp-data/checkpoint/tiny/global_epoch1_step1");
     let name = "zero_pp_rank_0_mp_rank_0_optim_states.pt";
     fs::remove_file(step.join(name)).unwrap();
     let message = stderr(tiny(folder.path(), &["--writes", "0"]).assert().code(4));
@@ -310,9 +231,7 @@ fn a_single_checkpoint_that_is_not_whole_is_named_with_the_command_that_saves_it
     let mut again = stormlp();
     again.current_dir(folder.path());
     again.args(command.split(' ').skip(1)).assert().success();
-    tiny(folder.path(), &["--writes", "0", "--verify"])
-        .assert()
-        .success();
+    tiny(folder.path(), &["--writes", "0", "--verify"]).assert().success();
 }
 
 #[test]
@@ -345,12 +264,7 @@ fn a_directory_that_cannot_be_one_is_refused() {
     refuses(folder.path(), &["--dir", "tiny.yaml"], 4, "is no folder");
     fs::create_dir_all(folder.path().join("d/global_epoch1_step1")).unwrap();
     fs::write(folder.path().join("d/global_epoch1_step1/mine"), "x").unwrap();
-    refuses(
-        folder.path(),
-        &["--dir", "d", "--writes", "1"],
-        4,
-        "was not made by stormlp",
-    );
+    refuses(folder.path(), &["--dir", "d", "--writes", "1"], 4, "was not made by stormlp");
     assert!(folder.path().join("d/global_epoch1_step1/mine").exists());
 }
 
@@ -375,20 +289,13 @@ fn start_with(folder: &Path, arguments: &[&str], errors: Stdio) -> Child {
 pub(crate) fn wait_for(path: &Path) {
     let start = Instant::now();
     while !path.exists() {
-        assert!(
-            start.elapsed() < Duration::from_secs(60),
-            "{} did not come",
-            path.display()
-        );
+        assert!(start.elapsed() < Duration::from_secs(60), "{} did not come", path.display());
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 fn signal(child: &Child, signal: &str) {
-    let status = Command::new("kill")
-        .arg(signal)
-        .arg(child.id().to_string())
-        .status();
+    let status = Command::new("kill").arg(signal).arg(child.id().to_string()).status();
     assert!(status.unwrap().success());
 }
 
@@ -397,16 +304,10 @@ fn a_stopped_run_saves_what_it_measured() {
     let folder = folder();
     // Long enough before the second checkpoint to be stopped in.
     let mut child = start(folder.path(), &["--writes", "2", "--pause", "3s"]);
-    wait_for(
-        &folder
-            .path()
-            .join("stormlp-data/checkpoint/tiny/global_epoch1_step1"),
-    );
+    wait_for(&folder.path().join("stormlp-data/checkpoint/tiny/global_epoch1_step1"));
     signal(&child, "-INT");
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    let saved = fs::read_dir(folder.path().join("stormlp-results"))
-        .unwrap()
-        .next();
+    let saved = fs::read_dir(folder.path().join("stormlp-results")).unwrap().next();
     let report = saved.unwrap().unwrap().path().join("report.json");
     let report: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
@@ -422,38 +323,25 @@ fn every_line_of_a_stopped_scaled_run_says_scaled() {
         &["--scale", "0.3", "--writes", "2", "--pause", "3s"],
         fs::File::create(&errors).unwrap().into(),
     );
-    wait_for(
-        &folder
-            .path()
-            .join("stormlp-data/checkpoint/tiny/global_epoch1_step1"),
-    );
+    wait_for(&folder.path().join("stormlp-data/checkpoint/tiny/global_epoch1_step1"));
     signal(&child, "-INT");
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let text = fs::read_to_string(errors).unwrap();
     let stop = text.lines().last().unwrap();
-    assert!(
-        stop.contains("SCALED 0.2653") && stop.contains("stopped"),
-        "{text}"
-    );
+    assert!(stop.contains("SCALED 0.2653") && stop.contains("stopped"), "{text}");
 }
 
 #[test]
 fn a_killed_run_leaves_nothing_that_is_taken_for_whole() {
     let folder = folder();
-    let mut child = start(
-        folder.path(),
-        &["--writes", "30", "--reads", "0", "--pause", "0"],
-    );
+    let mut child = start(folder.path(), &["--writes", "30", "--reads", "0", "--pause", "0"]);
     let directory = folder.path().join("stormlp-data/checkpoint/tiny");
     wait_for(&directory.join("global_epoch1_step3"));
     signal(&child, "-KILL");
     child.wait().unwrap();
     let list = stormlp().current_dir(folder.path()).arg("report").assert();
     let list = stdout(list.success());
-    assert!(
-        list.contains(" unfinished ") && list.contains("checkpoint tiny: saved at"),
-        "{list}"
-    );
+    assert!(list.contains(" unfinished ") && list.contains("checkpoint tiny: saved at"), "{list}");
     let steps = fs::read_dir(&directory)
         .unwrap()
         .filter(|entry| {
@@ -463,24 +351,12 @@ fn a_killed_run_leaves_nothing_that_is_taken_for_whole() {
         .count()
         .to_string();
     // Whole checkpoints restore and verify; the last one is either whole or refused by name.
-    tiny(
-        folder.path(),
-        &["--writes", "0", "--reads", "2", "--verify"],
-    )
-    .assert()
-    .success();
-    let last = tiny(
-        folder.path(),
-        &["--writes", "0", "--reads", &steps, "--verify"],
-    )
-    .output();
+    tiny(folder.path(), &["--writes", "0", "--reads", "2", "--verify"]).assert().success();
+    let last = tiny(folder.path(), &["--writes", "0", "--reads", &steps, "--verify"]).output();
     let last = last.unwrap();
     let message = String::from_utf8(last.stderr).unwrap();
     let whole = last.status.code() == Some(0);
-    assert!(
-        whole || message.contains(&format!("global_epoch1_step{steps}")),
-        "{message}"
-    );
+    assert!(whole || message.contains(&format!("global_epoch1_step{steps}")), "{message}");
     tiny(folder.path(), &["--clean"]).assert().success();
     assert!(!directory.exists());
 }
@@ -490,9 +366,7 @@ fn a_stop_waits_for_no_training_beside_a_save() {
     let folder = folder();
     // A day of training: whoever waits for it does not end.
     let mut child = start(folder.path(), &["--writes", "2", "--overlap", "24h"]);
-    let step = folder
-        .path()
-        .join("stormlp-data/checkpoint/tiny/global_epoch1_step1");
+    let step = folder.path().join("stormlp-data/checkpoint/tiny/global_epoch1_step1");
     wait_for(&step);
     signal(&child, "-INT");
     assert_eq!(child.wait().unwrap().code(), Some(130));
@@ -501,9 +375,7 @@ fn a_stop_waits_for_no_training_beside_a_save() {
 #[test]
 fn a_damaged_marker_is_refused_with_what_is_wrong_in_it() {
     let folder = folder();
-    tiny(folder.path(), &["--writes", "1", "--reads", "0"])
-        .assert()
-        .success();
+    tiny(folder.path(), &["--writes", "1", "--reads", "0"]).assert().success();
     let marker = folder
         .path()
         .join("stormlp-data/checkpoint/tiny/global_epoch1_step1/.stormlp-checkpoint.json");
@@ -549,12 +421,7 @@ fn parts_of_two_saves_are_not_restored_as_one() {
 fn clean_says_what_it_removed_and_what_it_left() {
     let folder = folder();
     let text = stdout(
-        tiny(
-            folder.path(),
-            &["--dir", "d", "--writes", "1", "--reads", "0"],
-        )
-        .assert()
-        .success(),
+        tiny(folder.path(), &["--dir", "d", "--writes", "1", "--reads", "0"]).assert().success(),
     );
     assert!(text.contains("Saves"), "{text}");
     let step = folder.path().join("d/global_epoch1_step1");
@@ -564,15 +431,10 @@ fn clean_says_what_it_removed_and_what_it_left() {
     let clean = ["--dir", "d", "--clean"];
     let text = stdout(tiny(folder.path(), &clean).assert().success());
     assert!(
-        text.starts_with(&format!(
-            "removed 0 checkpoints, {files} files of 59.49 MiB"
-        )),
+        text.starts_with(&format!("removed 0 checkpoints, {files} files of 59.49 MiB")),
         "{text}"
     );
-    assert!(
-        text.contains("left d/global_epoch1_step1/notes.txt, not made by stormlp"),
-        "{text}"
-    );
+    assert!(text.contains("left d/global_epoch1_step1/notes.txt, not made by stormlp"), "{text}");
     assert!(step.join("notes.txt").exists());
 }
 
@@ -588,9 +450,7 @@ fn a_cold_restore_from_memory_is_refused_before_the_first_byte() {
     let directory = memory.path().join("d");
     let directory = directory.to_str().unwrap();
     for path in ["buffered", "cpu"] {
-        let run = [
-            "--dir", directory, "--writes", "1", "--cold", "--path", path,
-        ];
+        let run = ["--dir", directory, "--writes", "1", "--cold", "--path", path];
         refuses(folder.path(), &run, 4, "keeps its files in memory");
     }
     assert!(!memory.path().join("d").exists());

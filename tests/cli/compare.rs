@@ -58,10 +58,7 @@ fn a_tenth_less_regressed_and_fails_where_that_was_asked_for() {
     sets(folder);
     let text = stdout(compare(folder, "a1 a2 a3 -- b1 b2 b3").success());
     assert!(text.starts_with("regressed: "), "{text}");
-    assert!(
-        text.contains("-10.0 %") && text.contains("over 3 and 3 independent runs"),
-        "{text}"
-    );
+    assert!(text.contains("-10.0 %") && text.contains("over 3 and 3 independent runs"), "{text}");
     let said = stderr(compare(folder, "--fail-on-regression 5 a1 a2 a3 -- b1 b2 b3").code(7));
     assert!(said.contains("got worse by 5 % or more"), "{said}");
     compare(folder, "--fail-on-regression 50% a1 a2 a3 -- b1 b2 b3").success();
@@ -71,28 +68,19 @@ fn a_tenth_less_regressed_and_fails_where_that_was_asked_for() {
     // One run each, by its own seconds.
     let text = stdout(compare(folder, "a1 b1/report.json").success());
     assert!(text.starts_with("regressed: "), "{text}");
-    assert!(
-        text.contains("autocorrelation") && text.contains("too few samples"),
-        "{text}"
-    );
+    assert!(text.contains("autocorrelation") && text.contains("too few samples"), "{text}");
     let json = stdout(compare(folder, "a1 b1 --format json").success());
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["verdict"], "regressed");
     assert_eq!(json["figures"][0]["verdict"], "regressed");
     assert_eq!(json["figures"][0]["basis"], "within_runs");
     let csv = stdout(compare(folder, "a1 b1 --format csv --export c.md --export c.csv").success());
-    assert!(
-        csv.starts_with("name,subject,figure,unit,baseline,"),
-        "{csv}"
-    );
+    assert!(csv.starts_with("name,subject,figure,unit,baseline,"), "{csv}");
     assert_eq!(fs::read_to_string(folder.join("c.csv")).unwrap(), csv);
     let page = fs::read_to_string(folder.join("c.md")).unwrap();
     assert!(page.starts_with("### regressed: "), "{page}");
     let page = stdout(compare(folder, "--format html a1 a2 a3 -- b1 b2 b3").success());
-    assert!(
-        page.starts_with("<!") && page.contains("regressed: "),
-        "{page}"
-    );
+    assert!(page.starts_with("<!") && page.contains("regressed: "), "{page}");
 }
 
 #[test]
@@ -120,10 +108,7 @@ fn a_gate_fails_where_what_was_measured_before_broke() {
     write(folder, "c1", &two.to_string());
     write(folder, "c2", &of_two.to_string());
     let text = stdout(compare(folder, "--force c1 c2").success());
-    assert!(
-        text.contains("failed now: ") && text.contains("EIO"),
-        "{text}"
-    );
+    assert!(text.contains("failed now: ") && text.contains("EIO"), "{text}");
     let said = stderr(compare(folder, "--force --fail-on-regression 5 c1 c2").code(7));
     assert!(said.contains("failed now: "), "{said}");
 }
@@ -145,10 +130,7 @@ fn folders_are_sets_and_the_same_report_twice_is_identical() {
         assert!(text.starts_with("identical: "), "{words}: {text}");
     }
     let text = stdout(compare(folder, "a1 a1 a2 -- a1 a3").success());
-    assert!(
-        text.contains("counts once") && text.contains("is on both sides"),
-        "{text}"
-    );
+    assert!(text.contains("counts once") && text.contains("is on both sides"), "{text}");
 }
 
 #[test]
@@ -174,10 +156,7 @@ fn other_work_is_refused_with_the_setting_unless_forced() {
     filled["plan"]["cells"][0]["submit_batch"] = json!(7);
     save(folder, "filled", &filled, 1e9);
     let said = stderr(compare(folder, "a1 filled").code(3));
-    for told in [
-        "plan.fill every against",
-        "plan.cells.submit_batch 7 against",
-    ] {
+    for told in ["plan.fill every against", "plan.cells.submit_batch 7 against"] {
         assert!(said.contains(told), "{told}: {said}");
     }
     compare(folder, "a1 filled --force").success();
@@ -191,10 +170,7 @@ fn other_work_is_refused_with_the_setting_unless_forced() {
     let text = stdout(compare(folder, "t u").success());
     assert!(!text.contains("contradicts"), "{text}");
     let said = stderr(compare(folder, "a1 t --force").code(3));
-    assert!(
-        said.contains("stormlp gds") && said.contains("stormlp train"),
-        "{said}"
-    );
+    assert!(said.contains("stormlp gds") && said.contains("stormlp train"), "{said}");
 }
 
 #[test]
@@ -204,42 +180,22 @@ fn what_cannot_be_read_or_written_is_named_and_nothing_panics() {
     let report = sets(folder);
     let whole = report.to_string();
     write(folder, "cut", &whole[..whole.len() / 2]);
-    write(
-        folder,
-        "newer",
-        &whole.replacen("\"format_version\":2", "\"format_version\":99", 1),
-    );
-    write(
-        folder,
-        "large",
-        &whole.replacen("\"bytes\":", "\"bytes\":1e999,\"x\":", 1),
-    );
+    write(folder, "newer", &whole.replacen("\"format_version\":2", "\"format_version\":99", 1));
+    write(folder, "large", &whole.replacen("\"bytes\":", "\"bytes\":1e999,\"x\":", 1));
     fs::create_dir(folder.join("empty")).unwrap();
     fs::create_dir(folder.join("latin")).unwrap();
-    fs::write(
-        folder.join("latin/report.json"),
-        b"{\n\"command\": \"Gr\xfc\xdfe\"}",
-    )
-    .unwrap();
+    fs::write(folder.join("latin/report.json"), b"{\n\"command\": \"Gr\xfc\xdfe\"}").unwrap();
     for (words, code, told) in [
         ("a1 cut", 3, "cut/report.json cannot be used"),
         ("a1 newer", 3, "format version 99"),
-        (
-            "a1 latin",
-            3,
-            "latin/report.json is no report: byte 16, in line 2, is no text in UTF-8",
-        ),
+        ("a1 latin", 3, "latin/report.json is no report: byte 16, in line 2, is no text in UTF-8"),
         ("a1 large", 3, "large/report.json cannot be used"),
         ("a1 empty", 4, "empty holds no reports"),
         ("a1 nowhere", 4, "nowhere"),
         ("a1", 2, "two sides"),
         ("a1 a2 a3", 2, "two sides"),
         ("a1 -- a2 --format json", 2, "--format stands behind --"),
-        (
-            "a1 a2 --export nowhere/c.md",
-            4,
-            "there is no folder nowhere",
-        ),
+        ("a1 a2 --export nowhere/c.md", 4, "there is no folder nowhere"),
         ("a1 a2 --export c.xlsx", 2, "names no format"),
         ("a1 a2 --format gdsio", 2, "gdsio"),
         ("a1 a2 --fail-on-regression -1", 2, "fail-on-regression"),
@@ -267,58 +223,26 @@ fn a_baseline_ends_a_run_with_the_same_comparison() {
     sets(folder);
     let words = format!("{QUICK} --path buffered --op read --baseline a1");
     let text = stdout(gds(folder, &words).assert().success());
-    assert!(
-        text.contains("Against the baseline: buffered, read of 1 MiB"),
-        "{text}"
-    );
-    assert!(
-        text.contains("throughput") && text.contains("CPU time"),
-        "{text}"
-    );
+    assert!(text.contains("Against the baseline: buffered, read of 1 MiB"), "{text}");
+    assert!(text.contains("throughput") && text.contains("CPU time"), "{text}");
     assert!(!text.contains("not the same work"), "{text}");
     // The folder of one results folder means the report in it, as it does to compare.
-    save(
-        folder,
-        "nightly/1",
-        &read_json(&folder.join("a1/report.json")),
-        1e9,
-    );
-    gds(folder, &words.replace("a1", "nightly"))
-        .assert()
-        .success();
+    save(folder, "nightly/1", &read_json(&folder.join("a1/report.json")), 1e9);
+    gds(folder, &words.replace("a1", "nightly")).assert().success();
     gds(folder, &words.replace("a1", ".")).assert().code(4);
-    let text = stdout(
-        gds(folder, &words.replace("50ms", "60ms"))
-            .assert()
-            .success(),
-    );
-    assert!(
-        text.contains("not the same work: length of a cell 60 ms against 50 ms"),
-        "{text}"
-    );
-    let text = stdout(
-        gds(folder, &words.replace("--op read", "--op write"))
-            .assert()
-            .success(),
-    );
+    let text = stdout(gds(folder, &words.replace("50ms", "60ms")).assert().success());
+    assert!(text.contains("not the same work: length of a cell 60 ms against 50 ms"), "{text}");
+    let text = stdout(gds(folder, &words.replace("--op read", "--op write")).assert().success());
     assert!(text.contains("nothing to compare: "), "{text}");
     // Programs get the report with the comparison beside it, and read it back as a report.
     let json = stdout(
-        gds(
-            folder,
-            &format!("{words} --format json --export whole.json"),
-        )
-        .assert()
-        .success(),
+        gds(folder, &format!("{words} --format json --export whole.json")).assert().success(),
     );
     let json: Value = serde_json::from_str(&json).unwrap();
     let figure = &json["comparison"]["figures"][0];
     assert_eq!(figure["figure"], "throughput");
     assert_eq!(json["comparison"]["differences"], json!([]));
     assert!(json["cells"][0]["bytes"].is_u64(), "{json}");
-    assert_eq!(
-        read_json(&folder.join("whole.json"))["comparison"],
-        json["comparison"]
-    );
+    assert_eq!(read_json(&folder.join("whole.json"))["comparison"], json["comparison"]);
     compare(folder, "a1 whole.json").success();
 }

@@ -43,25 +43,16 @@ fn a_dataset_is_made_refused_verified_and_mended() {
     assert!(refused.contains("--resume"), "{refused}");
 
     let good = stdout(datagen(&folder, &["--verify"]).success());
-    assert!(
-        good.starts_with("4 of 4 files are good, checked against the checksums"),
-        "{good}"
-    );
+    assert!(good.starts_with("4 of 4 files are good, checked against the checksums"), "{good}");
 
     fs::write(folder.join("train/img_2_of_4.npz"), b"PK").unwrap();
     let bad = datagen(&folder, &["--verify"]).code(5);
     let text = String::from_utf8_lossy(&bad.get_output().stdout).into_owned();
-    assert!(
-        text.contains("bad: train/img_2_of_4.npz: it has 2 bytes, it was made with"),
-        "{text}"
-    );
+    assert!(text.contains("bad: train/img_2_of_4.npz: it has 2 bytes, it was made with"), "{text}");
     assert!(stderr(bad).contains("1 of 4 files are bad"));
 
     let mended = json(datagen(&folder, &["--resume", "--format", "json"]).success());
-    assert_eq!(
-        mended["remade"],
-        serde_json::json!(["train/img_2_of_4.npz"])
-    );
+    assert_eq!(mended["remade"], serde_json::json!(["train/img_2_of_4.npz"]));
     assert_eq!(mended["files_kept"], 3);
     datagen(&folder, &["--verify"]).success();
 
@@ -74,16 +65,10 @@ fn a_dataset_is_made_refused_verified_and_mended() {
     let touched = fs::File::options().write(true).open(&file).unwrap();
     touched.set_modified(when).unwrap();
     let mended = json(datagen(&folder, &["--resume", "--format", "json"]).success());
-    assert_eq!(
-        mended["remade"],
-        serde_json::json!(["train/img_1_of_4.npz"])
-    );
+    assert_eq!(mended["remade"], serde_json::json!(["train/img_1_of_4.npz"]));
 
     let other = stderr(datagen(&folder, &["--resume", "--seed", "7"]).code(3));
-    assert!(
-        other.contains("made with seed 42, this run asks for seed 7"),
-        "{other}"
-    );
+    assert!(other.contains("made with seed 42, this run asks for seed 7"), "{other}");
     datagen(&folder, &["--overwrite", "--seed", "7"]).success();
 }
 
@@ -105,42 +90,18 @@ fn what_cannot_be_made_leaves_no_trace() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("data");
     for (options, code, message) in [
-        (
-            vec!["datagen", "unet3d", "--files", "1000000"],
-            4,
-            "the dataset needs",
-        ),
-        (
-            vec!["datagen", "unet3d", "--files", "0"],
-            2,
-            "invalid value '0' for '--files",
-        ),
+        (vec!["datagen", "unet3d", "--files", "1000000"], 4, "the dataset needs"),
+        (vec!["datagen", "unet3d", "--files", "0"], 2, "invalid value '0' for '--files"),
         (
             vec!["datagen", "unet3d", "--params", "dataset.num_files_train=0"],
             3,
             "num_files_train must be 1 or more",
         ),
         (vec!["datagen", "unet4d"], 3, "did you mean `unet3d`"),
-        (
-            vec!["datagen", "nothing.yaml"],
-            4,
-            "cannot read the workload file nothing.yaml",
-        ),
-        (
-            vec!["datagen", "unet3d", "--params", "dataset.formt=npz"],
-            3,
-            "dataset.format",
-        ),
-        (
-            vec!["datagen", "unet3d", "--resume", "--overwrite"],
-            2,
-            "cannot be used with",
-        ),
-        (
-            vec!["datagen", "unet3d", "--files", "3", "--verify"],
-            4,
-            "does not exist",
-        ),
+        (vec!["datagen", "nothing.yaml"], 4, "cannot read the workload file nothing.yaml"),
+        (vec!["datagen", "unet3d", "--params", "dataset.formt=npz"], 3, "dataset.format"),
+        (vec!["datagen", "unet3d", "--resume", "--overwrite"], 2, "cannot be used with"),
+        (vec!["datagen", "unet3d", "--files", "3", "--verify"], 4, "does not exist"),
     ] {
         let mut command = stormlp();
         command.current_dir(root.path()).args(&options);
@@ -153,30 +114,14 @@ fn what_cannot_be_made_leaves_no_trace() {
 #[test]
 fn the_default_folder_bears_the_workloads_name() {
     let root = tempfile::tempdir().unwrap();
-    stormlp()
-        .current_dir(root.path())
-        .args(SMALL)
-        .assert()
-        .success();
-    assert!(
-        root.path()
-            .join("stormlp-data/unet3d/train/img_0_of_4.npz")
-            .is_file()
-    );
+    stormlp().current_dir(root.path()).args(SMALL).assert().success();
+    assert!(root.path().join("stormlp-data/unet3d/train/img_0_of_4.npz").is_file());
 }
 
 /// A run that would take long, once it has made its first file.
 fn long_run(folder: &Path) -> Child {
     let child = Process::new(env!("CARGO_BIN_EXE_stormlp"))
-        .args([
-            "datagen",
-            "unet3d",
-            "--files",
-            "600",
-            "--threads",
-            "1",
-            "--data-dir",
-        ])
+        .args(["datagen", "unet3d", "--files", "600", "--threads", "1", "--data-dir"])
         .arg(folder)
         .args(["--params", "dataset.record_length_bytes=700000"])
         .arg("dataset.record_length_bytes_stdev=0")
@@ -199,12 +144,7 @@ fn is_resumable(folder: &Path) {
         .args(["datagen", "unet3d", "--files", "600", "--data-dir"])
         .arg(folder)
         .args(["--params", "dataset.record_length_bytes=700000"])
-        .args([
-            "dataset.record_length_bytes_stdev=0",
-            "--format",
-            "json",
-            "--resume",
-        ]);
+        .args(["dataset.record_length_bytes_stdev=0", "--format", "json", "--resume"]);
     let resumed = json(command.assert().success());
     assert!(resumed["files_kept"].as_u64().unwrap() >= 4, "{resumed}");
     assert_eq!(resumed["remade"], serde_json::json!([]));
@@ -218,13 +158,7 @@ fn ctrl_c_ends_with_130_and_can_be_continued() {
     let folder = root.path().join("data");
     let child = long_run(&folder);
     let pid = child.id().to_string();
-    assert!(
-        Process::new("kill")
-            .args(["-INT", &pid])
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(Process::new("kill").args(["-INT", &pid]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{errors}");
@@ -257,10 +191,7 @@ fn a_dataset_that_is_too_large_by_far_is_refused_without_drawing_its_sizes() {
             // runs.
             .timeout(Duration::from_secs(5));
         let said = stderr(command.assert().code(4));
-        assert!(
-            said.contains("the dataset needs about 11999.92 TiB"),
-            "{said}"
-        );
+        assert!(said.contains("the dataset needs about 11999.92 TiB"), "{said}");
         assert!(said.contains("fewer --files"), "{said}");
     }
     assert!(!folder.exists());
@@ -286,10 +217,7 @@ fn files_that_storage_does_not_take_leave_the_others_whole_and_can_be_made_later
     let limited = datagen("--threads 1");
     let errors = String::from_utf8_lossy(&limited.stderr);
     assert_eq!(limited.status.code(), Some(5), "{errors}");
-    assert!(
-        errors.contains("the files made so far are whole"),
-        "{errors}"
-    );
+    assert!(errors.contains("the files made so far are whole"), "{errors}");
     fs::remove_dir(in_the_way).unwrap();
     let whole = fs::read_dir(folder.join("train")).unwrap().count();
     assert_eq!(whole, 11, "and no part of one");

@@ -34,35 +34,20 @@ fn every_command_exports_compares_and_shows_in_every_format() {
         let folder = folder.path();
         let words = format!("{command} --format csv --export a.csv --export a.md");
         let printed = stdout(run(folder, &words).success());
-        assert!(
-            printed.starts_with("format_version,started_at,"),
-            "{printed}"
-        );
+        assert!(printed.starts_with("format_version,started_at,"), "{printed}");
         let exported = fs::read_to_string(folder.join("a.csv")).unwrap();
         assert_eq!(exported, printed, "{command}");
         let page = fs::read_to_string(folder.join("a.md")).unwrap();
         assert!(page.starts_with("### ") && page.contains("| ---"), "{page}");
         let report = saved(folder);
-        for format in [
-            "text",
-            "table",
-            "json",
-            "csv",
-            "markdown",
-            "html",
-            "openmetrics",
-            "svg",
-        ] {
+        for format in ["text", "table", "json", "csv", "markdown", "html", "openmetrics", "svg"] {
             run(folder, &format!("report {report} --format {format}")).success();
         }
         let compared = stdout(run(folder, &format!("report {report} --baseline {report}")));
         assert!(compared.contains("Against the baseline"), "{compared}");
         assert!(compared.contains("identical: "), "{compared}");
-        let narrow = stormlp()
-            .current_dir(folder)
-            .args(["report", &report])
-            .env("COLUMNS", "80")
-            .assert();
+        let narrow =
+            stormlp().current_dir(folder).args(["report", &report]).env("COLUMNS", "80").assert();
         let narrow = stdout(narrow.success());
         let widths = narrow.lines().map(|line| line.chars().count());
         let widest = widths.max().unwrap();
@@ -78,11 +63,7 @@ fn train_as(folder: &Path, workload: &str) -> String {
     assert!(printed.starts_with('{'), "{printed}");
     let runs = fs::read_dir(folder.join(workload)).unwrap();
     let run = runs.last().unwrap().unwrap().path();
-    run.strip_prefix(folder)
-        .unwrap()
-        .to_str()
-        .unwrap()
-        .to_string()
+    run.strip_prefix(folder).unwrap().to_str().unwrap().to_string()
 }
 
 #[test]
@@ -96,10 +77,7 @@ fn a_baseline_of_other_work_is_told_and_one_with_nothing_in_common_refused() {
     assert!(second.starts_with(told), "{shown}");
     let words = format!("report {now} --baseline {then} --format markdown");
     assert!(stdout(run(folder, &words).success()).contains(told));
-    let alike = stdout(run(
-        folder,
-        &format!("report {now} --baseline {now}/report.json"),
-    ));
+    let alike = stdout(run(folder, &format!("report {now} --baseline {now}/report.json")));
     assert!(!alike.contains("not the same"), "{alike}");
 
     let saves = format!("{CHECKPOINT} --results-dir saves").replace("--reads 1", "--reads 0");
@@ -170,39 +148,19 @@ fn options_without_effect_and_reports_of_another_command_are_refused() {
     };
     for command in [GDS, TRAIN, CHECKPOINT] {
         for option in ["--export a.csv", "--baseline b.json", "--results-dir d"] {
-            refused(
-                &format!("{command} --dry-run {option}"),
-                2,
-                "has no effect with --dry-run",
-            );
+            refused(&format!("{command} --dry-run {option}"), 2, "has no effect with --dry-run");
         }
-        refused(
-            &format!("{command} --dry-run --format csv"),
-            2,
-            "a plan has the formats",
-        );
+        refused(&format!("{command} --dry-run --format csv"), 2, "a plan has the formats");
         refused(&format!("{command} --export a.xlsx"), 2, "names no format");
     }
     for command in [TRAIN, CHECKPOINT] {
         refused(&format!("{command} --format gdsio"), 2, "stormlp gds");
     }
     for command in [GDS, CHECKPOINT] {
-        refused(
-            &format!("{command} --baseline {report}"),
-            3,
-            "stormlp train",
-        );
+        refused(&format!("{command} --baseline {report}"), 3, "stormlp train");
     }
-    refused(
-        &format!("report {report} --columns study-a"),
-        2,
-        "stormlp gds",
-    );
-    refused(
-        &format!("report {report} --format csv --baseline {report}"),
-        2,
-        "--baseline",
-    );
+    refused(&format!("report {report} --columns study-a"), 2, "stormlp gds");
+    refused(&format!("report {report} --format csv --baseline {report}"), 2, "--baseline");
     refused("report results --export a.csv", 2, "one report");
     let beside = [
         ("gds", "--resume r --results-dir d", "--results-dir"),

@@ -47,12 +47,7 @@ impl Loop {
             eprintln!("skipped: no loop device can be made here");
             return None;
         };
-        Some(Self {
-            device,
-            image,
-            folder,
-            mounted: false,
-        })
+        Some(Self { device, image, folder, mounted: false })
     }
 
     /// Puts ext4 on it; `false`, with a message, where that cannot be done.
@@ -112,16 +107,9 @@ fn a_mounted_file_system_is_never_written_over() {
         return;
     }
     fs::write(device.place().join("precious"), "data").unwrap();
-    let told = stderr(
-        device
-            .write(&format!("{DESTROY} --overwrite-signature ext4"))
-            .code(4),
-    );
+    let told = stderr(device.write(&format!("{DESTROY} --overwrite-signature ext4")).code(4));
     assert!(told.contains("is in use"), "{told}");
-    assert!(
-        told.contains("is mounted at") && told.contains("(ext4)"),
-        "{told}"
-    );
+    assert!(told.contains("is mounted at") && told.contains("(ext4)"), "{told}");
     assert!(told.contains("no option overrides this"), "{told}");
     assert_eq!(fs::read(device.place().join("precious")).unwrap(), b"data");
 }
@@ -178,19 +166,13 @@ fn a_read_only_device_is_refused_before_the_run() {
     assert!(told.contains(&refusal), "{told}");
     assert!(told.contains("blockdev --setrw"), "{told}");
     assert!(!device.folder.path().join("stormlp-results").exists());
-    let line = format!(
-        "gdsio -x 1 -I 1 -i 64K -s 1M -f {} {DESTROY}",
-        device.device
-    );
+    let line = format!("gdsio -x 1 -I 1 -i 64K -s 1M -f {} {DESTROY}", device.device);
     let mut gdsio = crate::stormlp();
     gdsio.args(line.split_whitespace());
     let told = stderr(gdsio.current_dir(device.folder.path()).assert().code(4));
     assert!(told.contains(&refusal), "{told}");
     // It may be read.
-    let words = format!(
-        "--path cpu --io-size 64K --threads 1 --passes 1 --file {}",
-        device.device
-    );
+    let words = format!("--path cpu --io-size 64K --threads 1 --passes 1 --file {}", device.device);
     gds(device.folder.path(), &words).assert().success();
 }
 
@@ -210,9 +192,7 @@ fn a_file_system_that_nobody_uses_yields_to_its_name_alone() {
     }
     let alone = stderr(device.write("--overwrite-signature ext4").code(2));
     assert!(alone.contains(DESTROY), "{alone}");
-    device
-        .write(&format!("{DESTROY} --overwrite-signature ext4"))
-        .success();
+    device.write(&format!("{DESTROY} --overwrite-signature ext4")).success();
     assert!(device.content() != before);
     // What stormlp wrote carries no mark, so the first flag is enough from now on.
     device.write(DESTROY).success();
@@ -225,9 +205,8 @@ fn a_device_that_somebody_holds_is_never_written_over() {
         return;
     };
     const O_EXCL: i32 = 0o200;
-    let holder = (fs::File::options().read(true).custom_flags(O_EXCL))
-        .open(&device.device)
-        .unwrap();
+    let holder =
+        (fs::File::options().read(true).custom_flags(O_EXCL)).open(&device.device).unwrap();
     let told = stderr(device.write(DESTROY).code(4));
     assert!(told.contains("an exclusive open fails"), "{told}");
     drop(holder);
@@ -271,10 +250,7 @@ fn gdsio_writes_to_a_device_with_the_same_flags() {
         gdsio.current_dir(device.folder.path()).assert()
     };
     let told = stderr(write("").code(3));
-    assert!(
-        told.contains(&format!("add {DESTROY} --overwrite-signature ext4")),
-        "{told}"
-    );
+    assert!(told.contains(&format!("add {DESTROY} --overwrite-signature ext4")), "{told}");
     write(&format!("{DESTROY} --overwrite-signature ext4")).success();
 }
 
@@ -320,11 +296,8 @@ fn a_disk_and_its_partitions_are_in_use_together() {
         gds(device.folder.path(), &words).assert()
     };
     if device.mounted {
-        let told = stderr(
-            device
-                .write(&format!("{DESTROY} --overwrite-signature ext4,gpt"))
-                .code(4),
-        );
+        let told =
+            stderr(device.write(&format!("{DESTROY} --overwrite-signature ext4,gpt")).code(4));
         assert!(told.contains("is mounted at"), "{told}");
         stderr(write_to(&part(1)).code(4));
     }

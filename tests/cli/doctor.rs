@@ -7,46 +7,23 @@ use crate::{stderr, stdout, stormlp};
 #[test]
 fn the_text_has_every_path_and_every_section() {
     let folder = tempfile::tempdir().unwrap();
-    let text = stdout(
-        stormlp()
-            .arg("doctor")
-            .arg(folder.path())
-            .assert()
-            .success(),
-    );
-    for section in [
-        "Transfer paths",
-        "GPUs and direct storage",
-        "Storage behind",
-        "Host",
-        "io_uring",
-    ] {
-        assert!(
-            text.lines().any(|line| line.starts_with(section)),
-            "{section}:\n{text}"
-        );
+    let text = stdout(stormlp().arg("doctor").arg(folder.path()).assert().success());
+    for section in
+        ["Transfer paths", "GPUs and direct storage", "Storage behind", "Host", "io_uring"]
+    {
+        assert!(text.lines().any(|line| line.starts_with(section)), "{section}:\n{text}");
     }
     for path in ["gds ", "cpu-gpu ", "gds-batch-stream ", "null "] {
-        assert!(
-            text.lines().any(|line| line.trim_start().starts_with(path)),
-            "{path}:\n{text}"
-        );
+        assert!(text.lines().any(|line| line.trim_start().starts_with(path)), "{path}:\n{text}");
     }
-    assert_eq!(
-        std::fs::read_dir(folder.path()).unwrap().count(),
-        0,
-        "it left files behind"
-    );
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it left files behind");
 }
 
 #[test]
 fn the_json_says_known_or_why_not() {
     let folder = tempfile::tempdir().unwrap();
-    let assert = stormlp()
-        .args(["doctor", "--format", "json"])
-        .arg(folder.path())
-        .assert()
-        .success();
+    let assert =
+        stormlp().args(["doctor", "--format", "json"]).arg(folder.path()).assert().success();
     let json: Value = serde_json::from_str(&stdout(assert)).unwrap();
     assert_eq!(json["format_version"], 1);
     assert_eq!(json["host"]["paths"].as_array().unwrap().len(), 10);
@@ -54,10 +31,7 @@ fn the_json_says_known_or_why_not() {
         let availability = &path["availability"];
         match availability["status"].as_str().unwrap() {
             "available" => {}
-            _ => assert!(
-                !availability["reason"].as_str().unwrap().is_empty(),
-                "{path}"
-            ),
+            _ => assert!(!availability["reason"].as_str().unwrap().is_empty(), "{path}"),
         }
     }
     let kind = &json["storage"]["filesystem"]["known"]["kind"];
@@ -76,10 +50,7 @@ fn a_library_that_cannot_be_opened_is_the_reason_and_no_failure() {
     assert_eq!(gds["path"], "gds");
     assert_eq!(gds["availability"]["status"], "unavailable");
     assert!(
-        gds["availability"]["reason"]
-            .as_str()
-            .unwrap()
-            .contains("/does/not/exist.so"),
+        gds["availability"]["reason"].as_str().unwrap().contains("/does/not/exist.so"),
         "{gds}"
     );
 }
@@ -89,17 +60,11 @@ fn what_is_not_there_is_a_failure() {
     let folder = tempfile::tempdir().unwrap();
     for (path, said) in [
         (folder.path().join("later"), "later does not exist"),
-        (
-            "/dev/null".into(),
-            "/dev/null is neither a folder nor a file nor a block device",
-        ),
+        ("/dev/null".into(), "/dev/null is neither a folder nor a file nor a block device"),
     ] {
         let assert = stormlp().arg("doctor").arg(path).assert().code(4);
         let text = stderr(assert);
-        assert!(
-            text.contains(said) && text.contains("help: name a folder"),
-            "{text}"
-        );
+        assert!(text.contains(said) && text.contains("help: name a folder"), "{text}");
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
@@ -110,8 +75,6 @@ fn a_file_shows_itself() {
     let file = folder.path().join("data");
     std::fs::write(&file, vec![7; 3 << 20]).unwrap();
     let text = stdout(stormlp().arg("doctor").arg(&file).assert().success());
-    let line = text
-        .lines()
-        .find(|line| line.trim_start().starts_with("file "));
+    let line = text.lines().find(|line| line.trim_start().starts_with("file "));
     assert!(line.is_some_and(|line| line.contains("3 MiB")), "{text}");
 }

@@ -56,24 +56,17 @@ fn left(folder: &Path) -> (Value, String) {
     let report = gds::saved(folder);
     let log = fs::read_to_string(report.with_file_name("cufile.log"));
     assert!(!folder.join("cufile.log").exists(), "a log beside the data");
-    (
-        gds::read_json(&report),
-        log.expect("cuFile's log is with the report"),
-    )
+    (gds::read_json(&report), log.expect("cuFile's log is with the report"))
 }
 
 fn kinds(report: &Value) -> Vec<&str> {
     let warnings = report["warnings"].as_array().unwrap().iter();
-    warnings
-        .map(|warning| warning["kind"].as_str().unwrap())
-        .collect()
+    warnings.map(|warning| warning["kind"].as_str().unwrap()).collect()
 }
 
 fn checkpoint_by_gds(folder: &Path, more: &[&str]) -> Command {
     let mut command = checkpoint::tiny(folder, &["--scale", "1", "--writes", "2", "--reads", "2"]);
-    command
-        .args(["--path", "gds", "--device", "cuda:0"])
-        .args(more);
+    command.args(["--path", "gds", "--device", "cuda:0"]).args(more);
     command
 }
 
@@ -85,20 +78,10 @@ fn a_checkpoint_that_fell_back_says_so_holds_the_driver_once_and_has_its_log() {
         return;
     };
     let said = stdout(command.assert().success());
-    assert!(
-        said.contains("gds was asked for: cuFile's POSIX compatibility mode"),
-        "{said}"
-    );
+    assert!(said.contains("gds was asked for: cuFile's POSIX compatibility mode"), "{said}");
     let (report, log) = left(folder.path());
-    assert!(
-        kinds(&report).contains(&"path_fell_back"),
-        "{:?}",
-        kinds(&report)
-    );
-    assert_eq!(
-        log, "driver open\n",
-        "opened once for two saves and two restores"
-    );
+    assert!(kinds(&report).contains(&"path_fell_back"), "{:?}", kinds(&report));
+    assert_eq!(log, "driver open\n", "opened once for two saves and two restores");
 }
 
 #[test]
@@ -117,11 +100,7 @@ fn a_checkpoint_that_must_not_fall_back_fails_at_its_first_save() {
     with_double(&mut direct, "direct");
     direct.assert().success();
     let (report, _) = left(folder.path());
-    assert!(
-        !kinds(&report).contains(&"path_fell_back"),
-        "{:?}",
-        kinds(&report)
-    );
+    assert!(!kinds(&report).contains(&"path_fell_back"), "{:?}", kinds(&report));
 }
 
 fn train_by_gds(folder: &Path, more: &str) -> Command {
@@ -139,11 +118,7 @@ fn training_that_fell_back_says_so_and_fails_where_it_must_not() {
     };
     command.assert().success();
     let (report, log) = left(folder.path());
-    assert!(
-        kinds(&report).contains(&"path_fell_back"),
-        "{:?}",
-        kinds(&report)
-    );
+    assert!(kinds(&report).contains(&"path_fell_back"), "{:?}", kinds(&report));
     assert_eq!(log, "driver open\n");
     assert_eq!(report["plan"]["transport"]["wait"], "spin");
     fs::remove_dir_all(folder.path().join("stormlp-results")).unwrap();
@@ -165,10 +140,8 @@ fn statistics_that_were_asked_for_are_kept_in_training_and_checkpoints_too() {
         let costs = told.contains("cuFile counts through the measured part");
         Some((counted.as_str().unwrap().to_string(), costs))
     };
-    for (level, expected) in [
-        ("", ("at_first", false)),
-        ("--cufile-stats 3", ("throughout", true)),
-    ] {
+    for (level, expected) in [("", ("at_first", false)), ("--cufile-stats 3", ("throughout", true))]
+    {
         let expected = Some((expected.0.to_string(), expected.1));
         let folder = train::folder();
         let command = train_by_gds(folder.path(), level);
@@ -215,13 +188,7 @@ fn gds_by_gds(folder: &Path, more: &str) -> Command {
 fn what_was_direct_is_never_called_a_fallback() {
     for (version, more, effective, proof, warning) in [
         (1190, "", "gds", "counters", None),
-        (
-            1190,
-            "--cufile-stats 0",
-            "null",
-            "none",
-            Some("path_not_proven"),
-        ),
+        (1190, "--cufile-stats 0", "null", "none", Some("path_not_proven")),
         (1190, "--cufile-stats 3", "gds", "counters", None),
         (1140, "", "null", "none", Some("path_not_proven")),
         (1140, "--require-gds", "gds", "compat_forbidden", None),
@@ -247,10 +214,7 @@ fn what_was_direct_is_never_called_a_fallback() {
         };
         assert_eq!(cufile["counted"], counted, "{version} {more}");
         let kinds = kinds(cell);
-        assert!(
-            !kinds.contains(&"path_fell_back"),
-            "{version} {more} {kinds:?}"
-        );
+        assert!(!kinds.contains(&"path_fell_back"), "{version} {more} {kinds:?}");
         let unproven = kinds.contains(&"path_not_proven");
         assert_eq!(unproven, warning.is_some(), "{version} {more} {kinds:?}");
     }
@@ -337,9 +301,8 @@ fn a_longer_cell_makes_more_calls_that_move_data_and_no_others() {
         // it is over before the first is measured.
         let counts = ["cuFileSetStatsLevel", "cuFileStatsSt", "cuFileGetStatsL3"];
         lines.retain(|line| !counts.iter().any(|name| line.starts_with(name)));
-        let (reads, others) = lines
-            .into_iter()
-            .partition::<Vec<_>, _>(|line| line.starts_with("cuFileRead "));
+        let (reads, others) =
+            lines.into_iter().partition::<Vec<_>, _>(|line| line.starts_with("cuFileRead "));
         Some((reads, others))
     };
     let (Some(short), Some(long)) = (calls(1), calls(4)) else {
@@ -378,11 +341,7 @@ fn nvidia_fs_proves_and_refutes_where_the_library_counts_nothing() {
     ] {
         let folder = gds::folder();
         let words = "--device cuda:0 --io-size 16K --file-size 4M --passes 2";
-        let path = if more.contains("--path") {
-            ""
-        } else {
-            "--path gds"
-        };
+        let path = if more.contains("--path") { "" } else { "--path gds" };
         let mut command = gds::gds(folder.path(), &format!("{words} {path} {more}"));
         let seen = with_nvidia_fs(folder.path(), &mut command);
         let Some(()) = seen.and(with_double_of(1110, &mut command, fault)) else {
@@ -392,10 +351,7 @@ fn nvidia_fs_proves_and_refutes_where_the_library_counts_nothing() {
         let (report, _) = left(folder.path());
         let cell = &report["cells"][0];
         let cufile = &cell["evidence"]["cufile"];
-        assert_eq!(
-            cell["effective_path"], effective,
-            "{fault} {more}: {cufile}"
-        );
+        assert_eq!(cell["effective_path"], effective, "{fault} {more}: {cufile}");
         assert_eq!(cufile["proof"], "nvidia_fs", "{fault} {more}: {cufile}");
     }
 }

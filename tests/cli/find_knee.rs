@@ -16,27 +16,16 @@ const SMALL: &str = "--find-knee --path cpu --io-size 64K --file-size 4M --durat
 #[test]
 fn the_knee_is_a_setting_of_the_grid_within_2_percent_of_the_best() {
     let folder = folder();
-    let run = gds(folder.path(), &format!("{SMALL} --format json"))
-        .assert()
-        .success();
+    let run = gds(folder.path(), &format!("{SMALL} --format json")).assert().success();
     let said = String::from_utf8(run.get_output().stderr.clone()).unwrap();
-    assert!(
-        said.contains("some ") && said.contains(" of 48 cells to measure"),
-        "{said}"
-    );
+    assert!(said.contains("some ") && said.contains(" of 48 cells to measure"), "{said}");
     assert!(said.contains("/~"), "{said}");
     let report: Value = serde_json::from_str(&stdout(run)).unwrap();
     let knees = report["find_knee"]["knees"].as_array().unwrap();
     assert_eq!(knees.len(), 1);
     let knee = &knees[0];
-    assert_eq!(
-        (&knee["requested_path"], &knee["op"]),
-        (&"cpu".into(), &"read".into())
-    );
-    assert!(
-        knee["share_of_best_percent"].as_f64().unwrap() >= 98.0,
-        "{knee}"
-    );
+    assert_eq!((&knee["requested_path"], &knee["op"]), (&"cpu".into(), &"read".into()));
+    assert!(knee["share_of_best_percent"].as_f64().unwrap() >= 98.0, "{knee}");
     assert_eq!(knee["is_complete"], true);
     assert_eq!(knee["runs"], 3);
     assert!(knee["noise_percent"].as_f64().unwrap() >= 0.0);
@@ -46,10 +35,7 @@ fn the_knee_is_a_setting_of_the_grid_within_2_percent_of_the_best() {
     let cells = report["cells"].as_array().unwrap();
     assert_eq!(knee["cells"].as_u64().unwrap() as usize, cells.len());
     assert!(cells.len() < 48, "the whole grid ran");
-    for cell in cells
-        .iter()
-        .filter(|cell| in_flight(cell) < in_flight(knee))
-    {
+    for cell in cells.iter().filter(|cell| in_flight(cell) < in_flight(knee)) {
         assert!(cell["threads"].as_u64().unwrap() <= 8, "{cell}");
     }
 }
@@ -58,10 +44,7 @@ fn the_knee_is_a_setting_of_the_grid_within_2_percent_of_the_best() {
 fn every_format_has_the_knee() {
     let folder = folder();
     let page = stdout(gds(folder.path(), SMALL).assert().success());
-    assert!(
-        page.contains("The fewest in flight within 2 % of the best"),
-        "{page}"
-    );
+    assert!(page.contains("The fewest in flight within 2 % of the best"), "{page}");
     assert!(page.contains("Every cell measured"), "{page}");
     let report = saved(folder.path());
     for (format, marks) in [
@@ -70,10 +53,7 @@ fn every_format_has_the_knee() {
         ("html", "The fewest in flight"),
     ] {
         let mut command = crate::stormlp();
-        let shown = command
-            .arg("report")
-            .arg(&report)
-            .args(["--format", format]);
+        let shown = command.arg("report").arg(&report).args(["--format", format]);
         let shown = stdout(shown.assert().success());
         assert!(shown.contains(marks), "{format}: {shown}");
     }
@@ -96,12 +76,7 @@ fn a_search_goes_on_where_it_was_and_measures_nothing_twice() {
     assert_eq!(resumed["find_knee"]["knees"][0]["is_complete"], true);
     for cell in half["cells"].as_array().unwrap() {
         let same = |other: &&Value| other["cell"] == cell["cell"];
-        let kept = resumed["cells"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .find(same)
-            .unwrap();
+        let kept = resumed["cells"].as_array().unwrap().iter().find(same).unwrap();
         assert_eq!(kept["operations"], cell["operations"]);
     }
     let done = gds(folder.path(), &again).assert().success();
@@ -112,10 +87,7 @@ fn a_search_goes_on_where_it_was_and_measures_nothing_twice() {
 fn what_cannot_be_searched_is_refused() {
     let folder = folder();
     for (words, expected) in [
-        (
-            "--find-knee --threads 4 --queue-depth 8",
-            "has nothing to search",
-        ),
+        ("--find-knee --threads 4 --queue-depth 8", "has nothing to search"),
         ("--find-knee --preset training", "cannot be used with"),
     ] {
         let said = stderr(gds(folder.path(), words).assert().code(2));
@@ -142,23 +114,14 @@ fn a_checkpoint_has_knees_of_saves_and_of_restores() {
     let words = ["--find-knee", "--telemetry", "off", "--format", "json"];
     let run = checkpoint::tiny(folder.path(), &words).assert().success();
     let said = String::from_utf8(run.get_output().stderr.clone()).unwrap();
-    assert!(
-        said.contains("1 stream a rank: saved at ") && said.contains(" left"),
-        "{said}"
-    );
+    assert!(said.contains("1 stream a rank: saved at ") && said.contains(" left"), "{said}");
     let report: Value = serde_json::from_str(&stdout(run)).unwrap();
     let find = &report["find_knee"];
     let tried = find["tried"].as_array().unwrap();
     for phase in ["save", "restore"] {
         let knee = &find[phase];
-        assert!(
-            knee["share_of_best_percent"].as_f64().unwrap() >= 98.0,
-            "{knee}"
-        );
-        assert!(
-            knee["streams"].as_u64() <= knee["best_streams"].as_u64(),
-            "{knee}"
-        );
+        assert!(knee["share_of_best_percent"].as_f64().unwrap() >= 98.0, "{knee}");
+        assert!(knee["streams"].as_u64() <= knee["best_streams"].as_u64(), "{knee}");
         let at_knee = tried.iter().filter(|run| run["streams"] == knee["streams"]);
         let rates = format!("{phase}_gib_per_second");
         let runs = at_knee.map(|run| run[rates.as_str()].as_array().unwrap().len());
@@ -173,10 +136,7 @@ fn a_checkpoint_has_knees_of_saves_and_of_restores() {
     );
     let warned = report["warnings"].to_string();
     assert!(!warned.contains("earlier run"), "{warned}");
-    one_rate_and_no_other(
-        folder.path(),
-        find["save"]["gib_per_second"].as_f64().unwrap(),
-    );
+    one_rate_and_no_other(folder.path(), find["save"]["gib_per_second"].as_f64().unwrap());
 }
 
 /// A list tells the rate that a search found, and a knee that its runs do not come to is told.
@@ -199,10 +159,7 @@ fn one_rate_and_no_other(folder: &Path, rate: f64) {
     damaged["find_knee"]["save"]["streams"] = 7.into();
     std::fs::write(&path, damaged.to_string()).unwrap();
     let page = stdout(crate::stormlp().arg("report").arg(&path).assert().success());
-    for place in [
-        "find_knee.save.streams is 7",
-        "find_knee.save.gib_per_second is 99",
-    ] {
+    for place in ["find_knee.save.streams is 7", "find_knee.save.gib_per_second is 99"] {
         assert!(page.replace("\n  ", " ").contains(place), "{page}");
     }
     assert_eq!(listed()["verdict"], "complete, contradicts itself");
@@ -211,16 +168,10 @@ fn one_rate_and_no_other(folder: &Path, rate: f64) {
 #[test]
 fn a_dry_run_of_a_search_for_streams_is_of_its_first_run() {
     let folder = checkpoint::folder();
-    let run = checkpoint::tiny(
-        folder.path(),
-        &["--find-knee", "--dry-run", "--format", "json"],
-    );
+    let run = checkpoint::tiny(folder.path(), &["--find-knee", "--dry-run", "--format", "json"]);
     let run = run_of(run);
     let said = String::from_utf8(run.get_output().stderr.clone()).unwrap();
-    assert!(
-        said.contains("this is its first run, with 1 stream a rank"),
-        "{said}"
-    );
+    assert!(said.contains("this is its first run, with 1 stream a rank"), "{said}");
     let plan: Value = serde_json::from_str(&stdout(run)).unwrap();
     let plan = plan.get("plan").unwrap_or(&plan);
     assert_eq!(plan["writes"], 2, "{plan}");

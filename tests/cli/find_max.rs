@@ -24,10 +24,7 @@ fn the_answer_lies_between_what_meets_and_what_misses() {
     let run = train(folder.path(), &words).assert().success();
     let said = String::from_utf8(run.get_output().stderr.clone()).unwrap();
     assert!(said.contains("to see what the storage gives"), "{said}");
-    assert!(
-        said.contains("probe: ") && said.contains("a full run of "),
-        "{said}"
-    );
+    assert!(said.contains("probe: ") && said.contains("a full run of "), "{said}");
     let report: Value = serde_json::from_str(&stdout(run)).unwrap();
     let find = &report["find_max"];
     let largest = find["largest_accelerators"].as_u64().unwrap();
@@ -54,10 +51,7 @@ fn a_threshold_that_not_even_one_accelerator_meets_is_6_with_its_au() {
     let words = format!("{SMALL} metric.au=0.99 --confirm 0 --throttle read=300K");
     let assert = train(folder.path(), &words).assert().code(6);
     let page = stdout(assert);
-    assert!(
-        page.contains("not even one accelerator meets the 99.0 % of unet3d"),
-        "{page}"
-    );
+    assert!(page.contains("not even one accelerator meets the 99.0 % of unet3d"), "{page}");
     assert!(page.contains("Every count tried"), "{page}");
     let report = report(folder.path());
     assert_eq!(report["find_max"]["largest_accelerators"], 0);
@@ -71,14 +65,8 @@ fn what_ends_at_the_dataset_is_a_lower_bound_and_says_what_it_needs() {
         --confirm 0 --params dataset.record_length_bytes=150000 \
         dataset.record_length_bytes_stdev=0 workflow.checkpoint=False metric.au=0.001";
     let page = stdout(train(folder.path(), words).assert().success());
-    assert!(
-        page.contains("at least 1 accelerator meets the 0.1 % of unet3d"),
-        "{page}"
-    );
-    assert!(
-        page.contains("limited by  the size of the dataset"),
-        "{page}"
-    );
+    assert!(page.contains("at least 1 accelerator meets the 0.1 % of unet3d"), "{page}");
+    assert!(page.contains("limited by  the size of the dataset"), "{page}");
     assert!(
         page.contains("`stormlp datagen unet3d --data-dir stormlp-data/unet3d --files"),
         "{page}"
@@ -93,10 +81,7 @@ fn what_ends_at_the_dataset_is_a_lower_bound_and_says_what_it_needs() {
         assert_eq!(run["certain"], false, "{run}");
     }
     // The command makes the dataset that is there, but larger: the same records.
-    assert!(
-        page.contains("--overwrite --params dataset.record_length_bytes=150000"),
-        "{page}"
-    );
+    assert!(page.contains("--overwrite --params dataset.record_length_bytes=150000"), "{page}");
 }
 
 #[test]
@@ -115,11 +100,7 @@ fn a_starter_set_with_few_steps_is_made_larger_and_the_search_gone_on_with() {
     let mut stopped = found.clone();
     stopped["plan"]["data"]["files"] = 168.into();
     stopped["plan"]["steps_per_epoch"] = 21.into();
-    fs::write(
-        folder.path().join(saved(folder.path())),
-        stopped.to_string(),
-    )
-    .unwrap();
+    fs::write(folder.path().join(saved(folder.path())), stopped.to_string()).unwrap();
     let resume = format!("{words} --resume {}", saved(folder.path()).display());
     train(folder.path(), &resume).assert().success();
     let again = report(folder.path());
@@ -130,9 +111,7 @@ fn a_starter_set_with_few_steps_is_made_larger_and_the_search_gone_on_with() {
 fn a_search_is_gone_on_with_and_only_with_its_own_options() {
     let folder = folder();
     let words = format!("{SMALL} {SEVEN}");
-    train(folder.path(), &format!("{words} --confirm 0"))
-        .assert()
-        .success();
+    train(folder.path(), &format!("{words} --confirm 0")).assert().success();
     let path = saved(folder.path());
     let before = report(folder.path());
     let tried = before["find_max"]["tried"].as_array().unwrap().len();
@@ -140,30 +119,17 @@ fn a_search_is_gone_on_with_and_only_with_its_own_options() {
     let other = words.replace("--read-threads 1", "--read-threads 2");
     let other = format!("{other} {resume}");
     let said = stderr(train(folder.path(), &other).assert().code(3));
-    assert!(
-        said.contains("is of another run: `loader` differs"),
-        "{said}"
-    );
+    assert!(said.contains("is of another run: `loader` differs"), "{said}");
     let faster = words.replace("--throttle read=1100K", "--throttle read=2200K");
-    let said = stderr(
-        train(folder.path(), &format!("{faster} {resume}"))
-            .assert()
-            .code(3),
-    );
+    let said = stderr(train(folder.path(), &format!("{faster} {resume}")).assert().code(3));
     assert!(said.contains("`--throttle`"), "{said}");
     let again = format!("{words} --confirm 1 {resume}");
     train(folder.path(), &again).assert().success();
     assert_eq!(saved(folder.path()), path, "nothing is saved elsewhere");
     let after = report(folder.path());
     let all = after["find_max"]["tried"].as_array().unwrap();
-    assert_eq!(
-        all[..tried],
-        before["find_max"]["tried"].as_array().unwrap()[..]
-    );
-    assert!(
-        all[tried..].iter().any(|run| run["run"] == "full"),
-        "{all:?}"
-    );
+    assert_eq!(all[..tried], before["find_max"]["tried"].as_array().unwrap()[..]);
+    assert!(all[tried..].iter().any(|run| run["run"] == "full"), "{all:?}");
 }
 
 #[test]
@@ -173,10 +139,7 @@ fn options_that_do_not_go_with_a_search_are_refused() {
         ("unet3d --find-max -n 4", "--accelerators"),
         ("unet3d --find-max --dry-run", "--dry-run"),
         ("unet3d --confirm 2", "--find-max"),
-        (
-            "unet3d --find-max --compute-time 0s --storage null",
-            "no compute is emulated",
-        ),
+        ("unet3d --find-max --compute-time 0s --storage null", "no compute is emulated"),
     ] {
         let said = stderr(train(folder.path(), words).assert().code(2));
         assert!(said.contains(told), "{words}: {said}");

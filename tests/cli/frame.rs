@@ -7,24 +7,15 @@ use crate::{stderr, stdout, stormlp};
 #[test]
 fn wrong_usage_is_2_and_says_what_was_wrong() {
     let text = stderr(stormlp().arg("frobnicate").assert().code(2));
-    assert!(
-        text.starts_with("error: ") && text.contains("frobnicate"),
-        "{text}"
-    );
+    assert!(text.starts_with("error: ") && text.contains("frobnicate"), "{text}");
     stormlp().assert().code(2);
-    stormlp()
-        .args(["doctor", "--format", "xml"])
-        .assert()
-        .code(2);
+    stormlp().args(["doctor", "--format", "xml"]).assert().code(2);
 }
 
 #[test]
 fn the_version_is_the_packages() {
     let text = stdout(stormlp().arg("--version").assert().success());
-    assert_eq!(
-        text.trim(),
-        format!("stormlp {}", env!("CARGO_PKG_VERSION"))
-    );
+    assert_eq!(text.trim(), format!("stormlp {}", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
@@ -45,10 +36,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 fn completions_know_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         let script = stdout(stormlp().args(["completions", shell]).assert().success());
-        assert!(
-            script.contains("doctor") && script.contains("checkpoint"),
-            "{shell}"
-        );
+        assert!(script.contains("doctor") && script.contains("checkpoint"), "{shell}");
     }
 }
 
@@ -56,13 +44,7 @@ fn completions_know_the_commands() {
 fn completions_offer_the_values_of_options() {
     for shell in ["bash", "zsh", "fish"] {
         let script = stdout(stormlp().args(["completions", shell]).assert().success());
-        for value in [
-            "cpu-async-gpu",
-            "randwrite",
-            "data-preparation",
-            "tokio-uring",
-            "h100",
-        ] {
+        for value in ["cpu-async-gpu", "randwrite", "data-preparation", "tokio-uring", "h100"] {
             assert!(script.contains(value), "{shell}: {value}");
         }
     }
@@ -70,13 +52,7 @@ fn completions_offer_the_values_of_options() {
 
 #[test]
 fn fios_options_are_answered_with_ours() {
-    let words = [
-        "gds",
-        "--rw=randread",
-        "--bs=4k",
-        "--iodepth=32",
-        "--numjobs=8",
-    ];
+    let words = ["gds", "--rw=randread", "--bs=4k", "--iodepth=32", "--numjobs=8"];
     let text = stderr(stormlp().args(words).assert().code(2));
     for tip in ["--rw is --op here", "--iodepth is --queue-depth here"] {
         assert!(text.contains(tip), "{text}");

@@ -44,17 +44,11 @@ fn without_a_gpu_the_table_has_emulated_paths_and_says_why_gds_is_missing() {
     let folder = folder();
     let assert = gds(folder.path(), QUICK).assert().success();
     let told = stderr(assert);
-    assert!(
-        told.contains("writing test files first: 16 MiB to stormlp-data/gds"),
-        "{told}"
-    );
+    assert!(told.contains("writing test files first: 16 MiB to stormlp-data/gds"), "{told}");
     assert!(told.contains("cells to measure, about"), "{told}");
     let table = stdout(gds(folder.path(), QUICK).assert().success());
     assert!(table.contains("host memory (emulated)"), "{table}");
-    assert!(
-        table.contains("n/a [1]") && table.contains("[1] gds: "),
-        "{table}"
-    );
+    assert!(table.contains("n/a [1]") && table.contains("[1] gds: "), "{table}");
     assert!(table.contains("times faster than"), "{table}");
 }
 
@@ -76,14 +70,7 @@ fn the_keys_that_scripts_rely_on_are_there_in_stdout_and_in_the_saved_report() {
     let printed: Value =
         serde_json::from_str(&stdout(gds(folder.path(), &words).assert().success())).unwrap();
     assert_eq!(printed, read_json(&saved(folder.path())));
-    for key in [
-        "format_version",
-        "command",
-        "host",
-        "plan",
-        "warnings",
-        "cells",
-    ] {
+    for key in ["format_version", "command", "host", "plan", "warnings", "cells"] {
         assert!(!printed[key].is_null(), "{key}");
     }
     let cells = printed["cells"].as_array().unwrap();
@@ -126,14 +113,8 @@ fn the_keys_that_scripts_rely_on_are_there_in_stdout_and_in_the_saved_report() {
             assert_eq!(cell["effective_path"], cell["requested_path"]);
         }
     }
-    let status: Vec<&str> = cells
-        .iter()
-        .map(|cell| cell["status"].as_str().unwrap())
-        .collect();
-    assert_eq!(
-        status,
-        ["unavailable", "ok", "ok", "unavailable", "ok", "ok"]
-    );
+    let status: Vec<&str> = cells.iter().map(|cell| cell["status"].as_str().unwrap()).collect();
+    assert_eq!(status, ["unavailable", "ok", "ok", "unavailable", "ok", "ok"]);
 }
 
 #[test]
@@ -144,11 +125,7 @@ fn lists_make_a_matrix_and_repetitions_are_cells_of_their_own() {
     let text = stdout(gds(folder.path(), words).assert().success());
     let rows: Vec<&str> = text.lines().collect();
     assert_eq!(rows.len(), 1 + 2 * 3 * 2 * 2, "{text}");
-    assert!(
-        rows[0].starts_with("format_version,started_at,"),
-        "{}",
-        rows[0]
-    );
+    assert!(rows[0].starts_with("format_version,started_at,"), "{}", rows[0]);
     assert!(rows[1..].iter().all(|row| row.contains(",ok,")), "{text}");
 }
 
@@ -183,20 +160,9 @@ fn every_engine_that_runs_is_named() {
 #[test]
 fn a_dry_run_prints_the_plan_and_writes_nothing() {
     let folder = folder();
-    let plan = stdout(
-        gds(folder.path(), "--dry-run --threads 4")
-            .assert()
-            .success(),
-    );
-    assert!(
-        plan.contains("4 filled") && plan.contains("cells can run; about"),
-        "{plan}"
-    );
-    let json = stdout(
-        gds(folder.path(), "--dry-run --format json")
-            .assert()
-            .success(),
-    );
+    let plan = stdout(gds(folder.path(), "--dry-run --threads 4").assert().success());
+    assert!(plan.contains("4 filled") && plan.contains("cells can run; about"), "{plan}");
+    let json = stdout(gds(folder.path(), "--dry-run --format json").assert().success());
     let plan: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(plan["cells"].as_array().unwrap().len(), 3);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -219,14 +185,8 @@ fn presets_are_matrices_whose_entries_options_replace() {
     // Without cuFile every preset runs what it can, and keeps the rest as cells that cannot.
     let words = "--preset inference --threads 1 --file-size 128M --dry-run";
     let plan = stdout(gds(folder.path(), words).assert().success());
-    assert!(
-        plan.starts_with("plan of inference: 8 of 16 cells can run"),
-        "{plan}"
-    );
-    assert!(
-        plan.contains("n/a [1]") && plan.contains("[1] gds: "),
-        "{plan}"
-    );
+    assert!(plan.starts_with("plan of inference: 8 of 16 cells can run"), "{plan}");
+    assert!(plan.contains("n/a [1]") && plan.contains("[1] gds: "), "{plan}");
 }
 
 #[test]
@@ -260,13 +220,9 @@ fn the_studys_tables_can_be_printed() {
 #[test]
 fn removed_files_are_gone_and_kept_ones_stay() {
     let folder = folder();
-    gds(folder.path(), &format!("{QUICK} --path buffered --remove"))
-        .assert()
-        .success();
+    gds(folder.path(), &format!("{QUICK} --path buffered --remove")).assert().success();
     assert!(!folder.path().join("stormlp-data/gds/stormlp.0").exists());
-    gds(folder.path(), &format!("{QUICK} --path buffered --keep"))
-        .assert()
-        .success();
+    gds(folder.path(), &format!("{QUICK} --path buffered --keep")).assert().success();
     assert!(folder.path().join("stormlp-data/gds/stormlp.0").exists());
 }
 
@@ -291,18 +247,12 @@ fn depths_are_a_list_and_cells_are_told_as_they_come() {
     let done = gds(folder.path(), &words).assert().success();
     let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
     let lines: Vec<&str> = said.lines().collect();
-    let head = lines
-        .iter()
-        .position(|line| line.trim_start().starts_with("cell path "));
+    let head = lines.iter().position(|line| line.trim_start().starts_with("cell path "));
     let head = head.unwrap_or_else(|| panic!("{said}"));
-    for (index, start) in ["1/4 cpu ", "2/4 buffered ", "3/4 cpu ", "4/4 buffered "]
-        .iter()
-        .enumerate()
+    for (index, start) in
+        ["1/4 cpu ", "2/4 buffered ", "3/4 cpu ", "4/4 buffered "].iter().enumerate()
     {
-        assert!(
-            lines[head + 1 + index].trim_start().starts_with(start),
-            "{said}"
-        );
+        assert!(lines[head + 1 + index].trim_start().starts_with(start), "{said}");
     }
     let report = read_json(&saved(folder.path()));
     let depths: Vec<u64> = (report["cells"].as_array().unwrap().iter())
@@ -317,10 +267,7 @@ fn every_path_runs_a_mix_of_reads_and_writes() {
     let paths = "--path cpu,buffered,cpu-gpu,cpu-async-gpu,page-cache,null";
     let words = format!("{QUICK} {paths} --op randread --read-percent 50 --io-size 64K");
     let table = stdout(gds(folder.path(), &words).assert().success());
-    assert!(
-        table.contains("50 % reads and 50 % writes in each cell"),
-        "{table}"
-    );
+    assert!(table.contains("50 % reads and 50 % writes in each cell"), "{table}");
     let report = read_json(&saved(folder.path()));
     for cell in report["cells"].as_array().unwrap() {
         assert_eq!(cell["status"], "ok", "{cell}");

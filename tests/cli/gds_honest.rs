@@ -17,10 +17,7 @@ fn cells(words: &str) -> Vec<Value> {
 
 /// Whether each of these cells was synced.
 fn synced(cells: &[Value]) -> Vec<bool> {
-    cells
-        .iter()
-        .map(|cell| cell["fsync_seconds"].is_f64())
-        .collect()
+    cells.iter().map(|cell| cell["fsync_seconds"].is_f64()).collect()
 }
 
 #[test]
@@ -39,24 +36,12 @@ fn the_header_says_when_files_are_synced_and_a_wrong_word_is_answered() {
     let folder = folder();
     let words = "--file-size 4M --threads 1 --passes 1 --path buffered,cpu --op write";
     let told = stdout(gds(folder.path(), words).assert().success());
-    assert!(
-        told.contains("writes through the page cache end with one"),
-        "{told}"
-    );
-    let plan = stdout(
-        gds(folder.path(), &format!("{words} --fsync none --dry-run"))
-            .assert()
-            .success(),
-    );
-    assert!(
-        plan.contains("what was written may not have reached storage"),
-        "{plan}"
-    );
+    assert!(told.contains("writes through the page cache end with one"), "{told}");
+    let plan =
+        stdout(gds(folder.path(), &format!("{words} --fsync none --dry-run")).assert().success());
+    assert!(plan.contains("what was written may not have reached storage"), "{plan}");
     let wrong = stderr(gds(folder.path(), "--fsync always").assert().code(2));
-    assert!(
-        wrong.contains("auto") && wrong.contains("none") && wrong.contains("end"),
-        "{wrong}"
-    );
+    assert!(wrong.contains("auto") && wrong.contains("none") && wrong.contains("end"), "{wrong}");
 }
 
 #[test]
@@ -71,16 +56,10 @@ fn a_buffered_write_without_a_sync_wins_no_comparison() {
 fn gdsio_does_not_sync_and_says_what_reached_storage() {
     let folder = folder();
     let words = "gdsio -D d -w 2 -s 1M -i 64K -x 4 -I 1";
-    let assert = stormlp()
-        .current_dir(folder.path())
-        .args(words.split_whitespace())
-        .assert();
+    let assert = stormlp().current_dir(folder.path()).args(words.split_whitespace()).assert();
     let assert = assert.success();
     let told = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-    assert!(
-        told.contains("note: page-cache write of 64 KiB, 2 threads: "),
-        "{told}"
-    );
+    assert!(told.contains("note: page-cache write of 64 KiB, 2 threads: "), "{told}");
     assert!(told.contains("2 MiB written"), "{told}");
     assert!(stdout(assert).starts_with("IoType: WRITE XferType: CPU_CACHED_GPU "));
 }
@@ -92,14 +71,8 @@ fn pages_are_as_asked_for_and_said() {
     let folder = folder();
     let words = "--file-size 4M --threads 1 --passes 1 --path cpu --pages small";
     let told = stdout(gds(folder.path(), words).assert().success());
-    assert!(
-        told.contains("on small pages in every cell (small ones asked for)"),
-        "{told}"
-    );
-    assert!(
-        !told.contains("transparent_hugepage/enabled"),
-        "no advice against it: {told}"
-    );
+    assert!(told.contains("on small pages in every cell (small ones asked for)"), "{told}");
+    assert!(!told.contains("transparent_hugepage/enabled"), "no advice against it: {told}");
     let wrong = stderr(gds(folder.path(), "--pages tiny").assert().code(2));
     assert!(wrong.contains("huge") && wrong.contains("small"), "{wrong}");
 }
@@ -109,14 +82,8 @@ fn percentiles_of_few_transfers_are_blank() {
     let cell = &cells("--path cpu --io-size 1M")[0];
     assert_eq!(cell["operations"], 8);
     let latency = &cell["latency_us"];
-    assert!(
-        latency["p50"].is_f64() && latency["p90"].is_null(),
-        "{latency}"
-    );
-    assert!(
-        latency["p99"].is_null() && latency["p999"].is_null(),
-        "{latency}"
-    );
+    assert!(latency["p50"].is_f64() && latency["p90"].is_null(), "{latency}");
+    assert!(latency["p99"].is_null() && latency["p999"].is_null(), "{latency}");
 }
 
 #[test]
@@ -125,17 +92,9 @@ fn a_timed_cell_that_came_again_says_what_the_device_gave_and_warnings_are_group
     let words = "--file-size 64K --threads 1 --duration 60ms --path cpu,buffered \
                  --io-size 4K,8K,16K,32K";
     let told = stdout(gds(folder.path(), words).assert().success());
-    assert!(
-        told.contains("it went over its files more than once"),
-        "{told}"
-    );
-    assert!(
-        told.contains("it went over its files") && told.contains(" times: "),
-        "{told}"
-    );
-    let short = told
-        .lines()
-        .filter(|line| line.contains("the cell ran for"));
+    assert!(told.contains("it went over its files more than once"), "{told}");
+    assert!(told.contains("it went over its files") && told.contains(" times: "), "{told}");
+    let short = told.lines().filter(|line| line.contains("the cell ran for"));
     let short: Vec<&str> = short.collect();
     assert_eq!(short.len(), 1, "{told}");
     assert!(short[0].contains("in 8 of 8 cells"), "{told}");
@@ -155,10 +114,7 @@ fn a_file_with_holes_is_named_and_wins_no_comparison() {
     half_a_file(folder.path());
     let words = "--file half --threads 1 --passes 1 --path cpu,buffered --io-size 64K";
     let text = stdout(gds(folder.path(), words).assert().success());
-    assert!(
-        text.contains("50 % of half lies in holes or was never written"),
-        "{text}"
-    );
+    assert!(text.contains("50 % of half lies in holes or was never written"), "{text}");
     assert!(!text.contains("times faster"), "{text}");
     assert!(text.contains("50 % of its files lies in holes"), "{text}");
     let mut gdsio = stormlp();
@@ -167,11 +123,7 @@ fn a_file_with_holes_is_named_and_wins_no_comparison() {
     let told = stderr(done);
     assert!(told.contains("50 % of half lies in holes"), "{told}");
     // What is written first has no holes any more.
-    let text = stdout(
-        gds(folder.path(), &format!("{words} --op write,read"))
-            .assert()
-            .success(),
-    );
+    let text = stdout(gds(folder.path(), &format!("{words} --op write,read")).assert().success());
     assert!(!text.contains("lies in holes"), "{text}");
     let text = stdout(gds(folder.path(), words).assert().success());
     assert!(!text.contains("lies in holes"), "{text}");
@@ -189,14 +141,8 @@ fn a_test_file_with_holes_is_named_and_what_removes_them() {
     opened.set_len(4 << 20).unwrap();
     opened.set_len(8 << 20).unwrap();
     let text = stdout(gds(folder.path(), words).assert().success());
-    assert!(
-        text.contains("50 % of data/stormlp.0 lies in holes or was never written"),
-        "{text}"
-    );
-    assert!(
-        text.contains("remove it, so that it is laid out anew"),
-        "{text}"
-    );
+    assert!(text.contains("50 % of data/stormlp.0 lies in holes or was never written"), "{text}");
+    assert!(text.contains("remove it, so that it is laid out anew"), "{text}");
     assert!(!text.contains("times faster"), "{text}");
     std::fs::remove_file(&file).unwrap();
     let text = stdout(gds(folder.path(), words).assert().success());
@@ -207,17 +153,10 @@ fn a_test_file_with_holes_is_named_and_what_removes_them() {
 fn a_mix_is_named_by_its_shares() {
     let folder = folder();
     let words = "--path cpu --op randread --read-percent 70 --threads 1 --file-size 1M --passes 1";
-    let plan = stdout(
-        gds(folder.path(), &format!("{words} --dry-run"))
-            .assert()
-            .success(),
-    );
+    let plan = stdout(gds(folder.path(), &format!("{words} --dry-run")).assert().success());
     let text = stdout(gds(folder.path(), words).assert().success());
     for text in [plan, text] {
-        assert!(
-            text.contains("randrw 70/30") && !text.contains("randread"),
-            "{text}"
-        );
+        assert!(text.contains("randrw 70/30") && !text.contains("randread"), "{text}");
     }
 }
 

@@ -34,28 +34,16 @@ fn start_and_wait_for_a_cell(folder: &Path, words: &str) -> Child {
             return child;
         }
         let patience = begun.elapsed() < Duration::from_secs(60);
-        assert!(
-            patience && child.try_wait().unwrap().is_none(),
-            "no cell was measured"
-        );
+        assert!(patience && child.try_wait().unwrap().is_none(), "no cell was measured");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 fn interrupt(child: Child) -> (Option<i32>, String) {
     let id = child.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-INT", &id])
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
-    (
-        output.status.code(),
-        String::from_utf8(output.stderr).unwrap(),
-    )
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
 #[test]
@@ -65,10 +53,7 @@ fn ctrl_c_saves_what_was_measured_and_resume_measures_the_rest() {
     let child = start_and_wait_for_a_cell(folder.path(), words);
     let (code, told) = interrupt(child);
     assert_eq!(code, Some(130), "{told}");
-    assert!(
-        told.contains("stopped by the user") && told.contains("--resume"),
-        "{told}"
-    );
+    assert!(told.contains("stopped by the user") && told.contains("--resume"), "{told}");
     let path = saved(folder.path());
     let before = read_json(&path);
     assert_eq!(before["ending"]["status"], "stopped");
@@ -78,22 +63,14 @@ fn ctrl_c_saves_what_was_measured_and_resume_measures_the_rest() {
     let measured = before["cells"].as_array().unwrap().len();
     assert!((1..4).contains(&measured), "{measured}");
 
-    gds(
-        folder.path(),
-        &format!("{words} --resume {}", path.display()),
-    )
-    .assert()
-    .success();
+    gds(folder.path(), &format!("{words} --resume {}", path.display())).assert().success();
     let after = read_json(&path);
     assert_eq!(after["ending"]["status"], "complete");
     let cells = after["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 4);
     // What was whole is kept as it was measured.
     assert_eq!(cells[0], before["cells"][0]);
-    assert!(
-        cells.iter().all(|cell| cell["interrupted"] == false),
-        "{after}"
-    );
+    assert!(cells.iter().all(|cell| cell["interrupted"] == false), "{after}");
 }
 
 #[test]
@@ -171,10 +148,7 @@ fn a_data_folder_belongs_to_one_run_at_a_time() {
     let second = "--path null --threads 1 --file-size 1M --duration 10ms --results-dir other";
     let text = stderr(gds(folder.path(), second).assert().code(4));
     assert!(text.contains("in use by another stormlp run"), "{text}");
-    assert!(
-        !text.contains("to measure"),
-        "announced, then refused: {text}"
-    );
+    assert!(!text.contains("to measure"), "announced, then refused: {text}");
     let other = folder.path().join("other");
     assert!(!other.exists(), "a run that was refused leaves nothing");
     assert_eq!(interrupt(child).0, Some(130));
@@ -184,37 +158,19 @@ fn a_data_folder_belongs_to_one_run_at_a_time() {
 #[test]
 fn a_saved_report_can_be_shown_listed_and_compared() {
     let folder = folder();
-    let printed = stdout(
-        gds(folder.path(), &format!("{QUICK} --path buffered"))
-            .assert()
-            .success(),
-    );
+    let printed =
+        stdout(gds(folder.path(), &format!("{QUICK} --path buffered")).assert().success());
     let path = saved(folder.path());
     let again = format!("report {}", path.display());
-    assert_eq!(
-        stdout(in_folder(folder.path(), &again).assert().success()),
-        printed
-    );
+    assert_eq!(stdout(in_folder(folder.path(), &again).assert().success()), printed);
     let of_folder = format!("report {}", path.parent().unwrap().display());
-    assert_eq!(
-        stdout(in_folder(folder.path(), &of_folder).assert().success()),
-        printed
-    );
+    assert_eq!(stdout(in_folder(folder.path(), &of_folder).assert().success()), printed);
     let list = stdout(in_folder(folder.path(), "report").assert().success());
-    assert!(
-        list.contains(" gds ") && list.contains(" complete "),
-        "{list}"
-    );
+    assert!(list.contains(" gds ") && list.contains(" complete "), "{list}");
     assert!(list.contains(" moved "), "{list}");
-    let line = stdout(
-        in_folder(folder.path(), &format!("{again} --format gdsio"))
-            .assert()
-            .success(),
-    );
-    assert!(
-        line.starts_with("IoType: READ XferType: CPUONLY Threads: 2 "),
-        "{line}"
-    );
+    let line =
+        stdout(in_folder(folder.path(), &format!("{again} --format gdsio")).assert().success());
+    assert!(line.starts_with("IoType: READ XferType: CPUONLY Threads: 2 "), "{line}");
     let words = format!("{QUICK} --path buffered --baseline {}", path.display());
     let table = stdout(gds(folder.path(), &words).assert().success());
     assert!(
@@ -232,10 +188,7 @@ fn reports_of_newer_versions_and_other_files_are_refused() {
     write("text.json", "hello");
     let train = include_str!("../../crates/model/tests/version_1/train.json");
     write("train.json", train);
-    write(
-        "cut.json",
-        r#"{"format_version": 1, "kind": "gds", "cells": []}"#,
-    );
+    write("cut.json", r#"{"format_version": 1, "kind": "gds", "cells": []}"#);
     for (file, said) in [
         ("newer.json", "format version 999"),
         ("no.json", "format_version"),
@@ -243,62 +196,35 @@ fn reports_of_newer_versions_and_other_files_are_refused() {
         ("train.json", "stormlp train"),
         ("cut.json", "damaged"),
     ] {
-        for words in [
-            format!("gds --baseline {file}"),
-            format!("gds --resume {file}"),
-        ] {
+        for words in [format!("gds --baseline {file}"), format!("gds --resume {file}")] {
             let text = stderr(in_folder(folder.path(), &words).assert().code(3));
-            assert!(
-                text.contains(said) && text.contains(file),
-                "{words}: {text}"
-            );
+            assert!(text.contains(said) && text.contains(file), "{words}: {text}");
         }
     }
-    let text = stderr(
-        in_folder(folder.path(), "report newer.json")
-            .assert()
-            .code(3),
-    );
+    let text = stderr(in_folder(folder.path(), "report newer.json").assert().code(3));
     assert!(text.contains("use a newer stormlp"), "{text}");
     let mut json = in_folder(folder.path(), "report train.json --format json");
     let json = stdout(json.assert().success());
     assert!(json.contains("\"kind\": \"train\""), "{json}");
-    let text = stdout(
-        in_folder(folder.path(), "report train.json")
-            .assert()
-            .success(),
-    );
+    let text = stdout(in_folder(folder.path(), "report train.json").assert().success());
     assert!(text.contains("unet3d"), "{text}");
     in_folder(folder.path(), "report cut.json").assert().code(3);
-    in_folder(folder.path(), "report missing.json")
-        .assert()
-        .code(4);
-    in_folder(folder.path(), "gds --resume newer.json --results-dir d")
-        .assert()
-        .code(2);
+    in_folder(folder.path(), "report missing.json").assert().code(4);
+    in_folder(folder.path(), "gds --resume newer.json --results-dir d").assert().code(2);
 }
 
 #[test]
 fn clean_removes_what_stormlp_made_and_nothing_else() {
     let folder = folder();
-    gds(folder.path(), &format!("{QUICK} --path buffered"))
-        .assert()
-        .success();
+    gds(folder.path(), &format!("{QUICK} --path buffered")).assert().success();
     let data = folder.path().join("stormlp-data/gds");
     fs::write(data.join("mine.txt"), "precious").unwrap();
-    let would = stdout(
-        in_folder(folder.path(), "clean --dry-run")
-            .assert()
-            .success(),
-    );
+    let would = stdout(in_folder(folder.path(), "clean --dry-run").assert().success());
     assert!(would.contains("would remove 2 files, 16 MiB"), "{would}");
     assert!(data.join("stormlp.0").exists());
     let did = stdout(in_folder(folder.path(), "clean").assert().success());
     assert!(did.contains("removed 2 files"), "{did}");
-    let left: Vec<_> = fs::read_dir(&data)
-        .unwrap()
-        .map(|e| e.unwrap().file_name())
-        .collect();
+    let left: Vec<_> = fs::read_dir(&data).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left, ["mine.txt"]);
     in_folder(folder.path(), "clean").assert().code(4);
 }
@@ -316,28 +242,17 @@ fn clean_knows_datasets_and_checkpoints_by_what_lies_in_their_folders() {
             r#"{{"format_version":1,"made_by":"{by}","files":[{{"name":"{name}","bytes":2}}]}}"#
         )
     };
-    make(
-        "stormlp-data/set/.stormlp-manifest.json",
-        &list("datagen", "train/a.npz"),
-    );
+    make("stormlp-data/set/.stormlp-manifest.json", &list("datagen", "train/a.npz"));
     make("stormlp-data/set/train/a.npz", "xx");
     make("stormlp-data/ck/.stormlp-lock", "");
-    make(
-        "stormlp-data/ck/step_1/.stormlp-checkpoint.json",
-        &list("checkpoint", "m.pt"),
-    );
+    make("stormlp-data/ck/step_1/.stormlp-checkpoint.json", &list("checkpoint", "m.pt"));
     make("stormlp-data/ck/step_1/m.pt", "xx");
     make("stormlp-data/ck/step_1/mine.pt", "not listed");
     let did = stdout(in_folder(folder.path(), "clean").assert().success());
     assert_eq!(did.lines().count(), 2, "{did}");
     assert!(!folder.path().join("stormlp-data/set").exists());
     assert!(!folder.path().join("stormlp-data/ck/step_1/m.pt").exists());
-    assert!(
-        folder
-            .path()
-            .join("stormlp-data/ck/step_1/mine.pt")
-            .exists()
-    );
+    assert!(folder.path().join("stormlp-data/ck/step_1/mine.pt").exists());
 }
 
 #[test]
@@ -381,18 +296,9 @@ fn every_field_of_a_report_is_described() {
     }
     found.extend(report.as_object().unwrap().keys().cloned());
     // Described where they belong, in `docs/paths.md` and by their own names.
-    let elsewhere = [
-        "ring_flags",
-        "registered_buffers",
-        "registered_files",
-        "pattern",
-        "named",
-    ];
+    let elsewhere = ["ring_flags", "registered_buffers", "registered_files", "pattern", "named"];
     let missing: Vec<_> = (found.iter())
         .filter(|key| !elsewhere.contains(&key.as_str()) && !page.contains(&format!("`{key}`")))
         .collect();
-    assert!(
-        missing.is_empty(),
-        "docs/results.md does not name {missing:?}"
-    );
+    assert!(missing.is_empty(), "docs/results.md does not name {missing:?}");
 }

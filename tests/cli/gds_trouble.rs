@@ -45,23 +45,14 @@ fn plans_that_make_no_sense_are_3_and_all_faults_are_named() {
     check(
         "--threads 100000 --queue-depth 100000 --duration 9999h",
         3,
-        &[
-            "3 things are wrong",
-            "100000 threads",
-            "--queue-depth",
-            "--duration",
-        ],
+        &["3 things are wrong", "100000 threads", "--queue-depth", "--duration"],
     );
     check(
         "--io-size 16M --file-size 8M --threads 1",
         3,
         &["16 MiB is larger", "help: ", "--file-size"],
     );
-    check(
-        "--path cpu --io-size 1000 --threads 1 --file-size 1M",
-        3,
-        &["1000 bytes", "O_DIRECT"],
-    );
+    check("--path cpu --io-size 1000 --threads 1 --file-size 1M", 3, &["1000 bytes", "O_DIRECT"]);
 }
 
 #[test]
@@ -73,11 +64,7 @@ fn what_this_machine_lacks_is_4_before_anything_is_written() {
     check("--file no/such/file", 4, &["no/such/file"]);
     check("--dir /proc/stormlp", 4, &["/proc/stormlp"]);
     check("--dir no/such/mount", 4, &["no/such/mount", "mkdir -p"]);
-    check(
-        "--export no/such/folder/a.csv",
-        4,
-        &["no/such/folder", "mkdir -p"],
-    );
+    check("--export no/such/folder/a.csv", 4, &["no/such/folder", "mkdir -p"]);
     check("--baseline nothing.json", 4, &["nothing.json"]);
     check(
         "--queue-depth 4096 --threads 1024 --io-size 1G --file-size 1G --passes 1",
@@ -94,12 +81,7 @@ fn a_named_path_that_cannot_run_is_4_after_the_others_were_measured() {
     assert!(text.contains("error: gds read: "), "{text}");
     let report = read_json(&saved(folder.path()));
     assert_eq!(report["cells"][0]["status"], "unavailable");
-    assert!(
-        report["cells"][0]["reason"]
-            .as_str()
-            .unwrap()
-            .contains("libcufile")
-    );
+    assert!(report["cells"][0]["reason"].as_str().unwrap().contains("libcufile"));
     assert_eq!(report["cells"][1]["status"], "ok");
 }
 
@@ -109,17 +91,10 @@ fn a_folder_in_the_place_of_a_file_and_a_file_in_the_place_of_a_folder_are_told_
     fs::create_dir(folder.path().join("d")).unwrap();
     fs::write(folder.path().join("f"), "x").unwrap();
     let text = stderr(gds(folder.path(), "--file d").assert().code(3));
-    assert!(
-        text.contains("d is neither a file nor a block device"),
-        "{text}"
-    );
+    assert!(text.contains("d is neither a file nor a block device"), "{text}");
     let text = stderr(gds(folder.path(), "--dir f").assert().code(4));
     assert!(text.contains("is not a folder"), "{text}");
-    let text = stderr(
-        gds(folder.path(), "--file f --threads 1 --path buffered")
-            .assert()
-            .code(3),
-    );
+    let text = stderr(gds(folder.path(), "--file f --threads 1 --path buffered").assert().code(3));
     assert!(text.contains("larger than"), "{text}");
     let words = "--file f --file-size 1G --path buffered";
     let text = stderr(gds(folder.path(), words).assert().code(4));
@@ -131,16 +106,9 @@ fn somebody_elses_files_are_never_overwritten() {
     let folder = folder();
     fs::create_dir(folder.path().join("d")).unwrap();
     fs::write(folder.path().join("d/stormlp.0"), "precious").unwrap();
-    let text = stderr(
-        gds(folder.path(), &format!("{QUICK} --dir d"))
-            .assert()
-            .code(3),
-    );
+    let text = stderr(gds(folder.path(), &format!("{QUICK} --dir d")).assert().code(3));
     assert!(text.contains("d/stormlp.0 exists"), "{text}");
-    assert_eq!(
-        fs::read_to_string(folder.path().join("d/stormlp.0")).unwrap(),
-        "precious"
-    );
+    assert_eq!(fs::read_to_string(folder.path().join("d/stormlp.0")).unwrap(), "precious");
 }
 
 #[test]
@@ -159,11 +127,7 @@ fn a_dataset_folder_is_not_used_for_test_files() {
     fs::create_dir(folder.path().join("d")).unwrap();
     let manifest = r#"{"format_version":1,"made_by":"datagen","files":[]}"#;
     fs::write(folder.path().join("d/.stormlp-manifest.json"), manifest).unwrap();
-    let text = stderr(
-        gds(folder.path(), &format!("{QUICK} --dir d"))
-            .assert()
-            .code(4),
-    );
+    let text = stderr(gds(folder.path(), &format!("{QUICK} --dir d")).assert().code(4));
     assert!(text.contains("stormlp datagen"), "{text}");
 }
 
@@ -172,9 +136,7 @@ fn a_manifest_that_is_no_json_is_the_reason_that_is_given() {
     let folder = folder();
     let words = format!("{QUICK} --path buffered");
     gds(folder.path(), &words).assert().success();
-    let manifest = folder
-        .path()
-        .join("stormlp-data/gds/.stormlp-manifest.json");
+    let manifest = folder.path().join("stormlp-data/gds/.stormlp-manifest.json");
     fs::write(manifest, "{\"format_version\":").unwrap();
     let text = stderr(gds(folder.path(), &words).assert().code(4));
     assert!(text.contains("the manifest cannot be read"), "{text}");
@@ -210,10 +172,7 @@ fn a_wrong_byte_is_found_with_its_file_and_offset() {
     assert_eq!(cell["status"], "failed");
     let first = &cell["verification"]["first"];
     assert_eq!(first["offset_bytes"], offset);
-    assert!(
-        first["file"].as_str().unwrap().ends_with("stormlp.1"),
-        "{first}"
-    );
+    assert!(first["file"].as_str().unwrap().ends_with("stormlp.1"), "{first}");
     assert_ne!(first["expected"], first["found"]);
 }
 
@@ -221,25 +180,14 @@ fn a_wrong_byte_is_found_with_its_file_and_offset() {
 fn a_file_that_is_truncated_while_it_is_read_fails_its_cell_and_not_the_matrix() {
     let folder = folder();
     let words = "--path buffered,null --file-size 64M --threads 1 --io-size 4K";
-    gds(folder.path(), &format!("{words} --duration 10ms"))
-        .assert()
-        .success();
+    gds(folder.path(), &format!("{words} --duration 10ms")).assert().success();
     fs::remove_dir_all(folder.path().join("stormlp-results")).unwrap();
     let file = folder.path().join("stormlp-data/gds/stormlp.0");
     let truncated = std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_millis(700));
-        File::options()
-            .write(true)
-            .open(file)
-            .unwrap()
-            .set_len(8192)
-            .unwrap();
+        File::options().write(true).open(file).unwrap().set_len(8192).unwrap();
     });
-    let text = stderr(
-        gds(folder.path(), &format!("{words} --duration 3s"))
-            .assert()
-            .code(5),
-    );
+    let text = stderr(gds(folder.path(), &format!("{words} --duration 3s")).assert().code(5));
     truncated.join().unwrap();
     assert!(text.contains("buffered read: "), "{text}");
     let report = read_json(&saved(folder.path()));
@@ -255,10 +203,8 @@ fn files_in_memory_are_said_to_be_there_and_nobody_else_is_blamed() {
     };
     let file = memory.path().join("file");
     fs::write(&file, vec![1; 1 << 20]).unwrap();
-    let targets = [
-        format!("--file {}", file.display()),
-        format!("--dir {}/data", memory.path().display()),
-    ];
+    let targets =
+        [format!("--file {}", file.display()), format!("--dir {}/data", memory.path().display())];
     for target in targets {
         let folder = folder();
         let words = format!("--path buffered --threads 1 --file-size 1M --passes 1 {target}");
@@ -280,15 +226,9 @@ fn what_is_neither_file_nor_device_is_one_error() {
         for op in ["read", "write"] {
             let words = format!("--path cpu --op {op} --file {name}");
             let told = stderr(gds(folder.path(), &words).assert().code(3));
-            let errors = told
-                .lines()
-                .filter(|line| !line.starts_with("help"))
-                .count();
+            let errors = told.lines().filter(|line| !line.starts_with("help")).count();
             assert_eq!(errors, 1, "{told}");
-            assert!(
-                told.contains("is neither a file nor a block device"),
-                "{told}"
-            );
+            assert!(told.contains("is neither a file nor a block device"), "{told}");
         }
     }
 }
@@ -298,7 +238,5 @@ fn an_export_that_never_ends_is_not_read() {
     let folder = folder();
     std::os::unix::fs::symlink("/dev/zero", folder.path().join("rows.csv")).unwrap();
     let words = "--path null --export rows.csv --threads 1 --passes 1 --file-size 1M --dry-run";
-    gds(folder.path(), &words.replace(" --dry-run", ""))
-        .assert()
-        .success();
+    gds(folder.path(), &words.replace(" --dry-run", "")).assert().success();
 }

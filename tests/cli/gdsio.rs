@@ -21,25 +21,13 @@ fn gdsio(folder: &Path, words: &str) -> assert_cmd::Command {
 fn check_line(line: &str, start: &str, operations: u64) {
     assert!(line.starts_with(start), "{line}");
     let number = |key: &str| -> f64 {
-        let behind = line
-            .split_once(key)
-            .unwrap_or_else(|| panic!("{key}: {line}"))
-            .1;
+        let behind = line.split_once(key).unwrap_or_else(|| panic!("{key}: {line}")).1;
         behind.split_whitespace().next().unwrap().parse().unwrap()
     };
-    assert!(
-        number("Throughput: ") > 0.0 && line.contains(" GiB/sec, Avg_Latency: "),
-        "{line}"
-    );
-    assert!(
-        number("Avg_Latency: ") > 0.0 && line.contains(" usecs ops: "),
-        "{line}"
-    );
+    assert!(number("Throughput: ") > 0.0 && line.contains(" GiB/sec, Avg_Latency: "), "{line}");
+    assert!(number("Avg_Latency: ") > 0.0 && line.contains(" usecs ops: "), "{line}");
     assert_eq!(number(" ops: "), operations as f64, "{line}");
-    assert!(
-        number(" total_time ") > 0.0 && line.ends_with(" secs"),
-        "{line}"
-    );
+    assert!(number(" total_time ") > 0.0 && line.ends_with(" secs"), "{line}");
 }
 
 #[test]
@@ -59,11 +47,7 @@ fn a_verified_write_prints_gdsios_three_lines() {
 #[test]
 fn workers_split_a_file_without_a_time_and_share_it_with_one() {
     let folder = folder();
-    let split = stdout(
-        gdsio(folder.path(), "-f f -w 4 -s 8M -i 1M -x 1 -I 1")
-            .assert()
-            .success(),
-    );
+    let split = stdout(gdsio(folder.path(), "-f f -w 4 -s 8M -i 1M -x 1 -I 1").assert().success());
     check_line(
         split.trim_end(),
         "IoType: WRITE XferType: CPUONLY Threads: 4 DataSetSize: 8192/8192(KiB)",
@@ -71,10 +55,7 @@ fn workers_split_a_file_without_a_time_and_share_it_with_one() {
     );
     let timed = "-f f -w 4 -s 8M -i 64K -x 4 -I 2 -T 0.05";
     let timed = stdout(gdsio(folder.path(), timed).assert().success());
-    assert!(
-        timed.starts_with("IoType: RANDREAD XferType: CPU_CACHED_GPU Threads: 4 "),
-        "{timed}"
-    );
+    assert!(timed.starts_with("IoType: RANDREAD XferType: CPU_CACHED_GPU Threads: 4 "), "{timed}");
     assert!(timed.contains("/32768(KiB) IOSize: 64(KiB)"), "{timed}");
 }
 
@@ -138,27 +119,18 @@ fn advice_names_gdsios_own_options() {
     let folder = folder();
     for (words, code, said) in [
         ("-f missing -x 1 -I 0", 4, "give -s to have it made"),
-        (
-            "-D d -x 1 -s 1M -i 2M -I 1",
-            3,
-            "use a larger -s or an -i up to 1M",
-        ),
+        ("-D d -x 1 -s 1M -i 2M -I 1", 3, "use a larger -s or an -i up to 1M"),
         ("-f f -s 1M -w 0 -x 1 -I 1", 3, "threads"),
     ] {
         let text = stderr(gdsio(folder.path(), words).assert().code(code));
         assert!(text.contains(said) && !text.contains(" --"), "{text}");
     }
     let words = "-D d -x 1 -O 1 -s 1M -i 64K -I 0 -T 0.2";
-    gdsio(folder.path(), "-D d -x 1 -s 1M -i 64K -I 1")
-        .assert()
-        .success();
+    gdsio(folder.path(), "-D d -x 1 -s 1M -i 64K -I 1").assert().success();
     let done = gdsio(folder.path(), words).assert().success();
     let text = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
     assert!(text.contains("leave -T out"), "{text}");
-    assert!(
-        !text.contains("--passes") && !text.contains("--file-size"),
-        "{text}"
-    );
+    assert!(!text.contains("--passes") && !text.contains("--file-size"), "{text}");
     for (words, said) in [
         ("-f f --overwrite-signature ext4 -x 1", "goes with"),
         ("-f f -x 1 --overwrite-signature", "needs the names"),
@@ -185,10 +157,7 @@ fn a_job_file_with_variables_runs_its_jobs_side_by_side() {
     assert_eq!(report["plan"]["name"], "nightly");
     assert_eq!(report["cells"][0]["jobs"].as_array().unwrap().len(), 2);
     let text = stderr(gdsio(folder.path(), "rw.gdsio").assert().code(2));
-    assert!(
-        text.contains("rw.gdsio: line 3") && text.contains("`TYPE`"),
-        "{text}"
-    );
+    assert!(text.contains("rw.gdsio: line 3") && text.contains("`TYPE`"), "{text}");
 }
 
 #[test]
@@ -215,19 +184,12 @@ fn what_cannot_be_taken_is_refused_by_name() {
         ("-f missing -x 1 -I 0", 4, "missing does not exist"),
         ("-D d -x 0 -s 1M", 4, "libcufile"),
         ("-D d -x 2 -d 7 -s 1M", 4, "no cuda:7"),
-        (
-            "-D d -x 2 -d 7 -s 1M",
-            4,
-            "help: `stormlp doctor` lists them; --emulate (or STORMLP_",
-        ),
+        ("-D d -x 2 -d 7 -s 1M", 4, "help: `stormlp doctor` lists them; --emulate (or STORMLP_"),
         ("-D d -x 0 -s 1M", 4, "--emulate"),
         ("-w 2 -D d -D e -x 1", 2, "`-w`"),
     ] {
         let text = stderr(gdsio(folder.path(), words).assert().code(code));
-        assert!(
-            text.contains("error: ") && text.contains(said),
-            "{words}: {text}"
-        );
+        assert!(text.contains("error: ") && text.contains(said), "{words}: {text}");
     }
     assert!(stdout(gdsio(folder.path(), "-h").assert().success()).contains("Usage: stormlp gdsio"));
 }
@@ -264,14 +226,8 @@ fn a_folder_keeps_the_files_that_stormlp_did_not_make() {
     for kind in ["-I 0", "-I 1"] {
         let words = format!("-D d -w 1 -s 1M -i 64K -x 1 {kind}");
         let text = stderr(gdsio(folder.path(), &words).assert().code(3));
-        assert!(
-            text.contains("no manifest says that stormlp made it"),
-            "{text}"
-        );
-        assert!(
-            text.contains("help: use another -D, or name the file with -f"),
-            "{text}"
-        );
+        assert!(text.contains("no manifest says that stormlp made it"), "{text}");
+        assert!(text.contains("help: use another -D, or name the file with -f"), "{text}");
         assert_eq!(fs::read(&file).unwrap(), own);
     }
 }
@@ -291,17 +247,9 @@ fn a_job_is_measured_over_its_own_time() {
         let seconds = number("duration_seconds");
         assert!(seconds > 0.0 && seconds <= whole, "{job}");
         let rate = number("bytes") / seconds;
-        assert!(
-            (rate / number("throughput_bytes_per_second") - 1.0).abs() < 1e-6,
-            "{job}"
-        );
+        assert!((rate / number("throughput_bytes_per_second") - 1.0).abs() < 1e-6, "{job}");
     }
     let shown = stdout(stormlp().arg("report").arg(&saved).assert().success());
     assert!(shown.contains("\nJobs\n"), "{shown}");
-    assert!(
-        shown
-            .lines()
-            .any(|line| line.trim_start().starts_with("large ")),
-        "{shown}"
-    );
+    assert!(shown.lines().any(|line| line.trim_start().starts_with("large ")), "{shown}");
 }

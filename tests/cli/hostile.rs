@@ -79,9 +79,7 @@ fn a_matrix_writes_through_no_link_and_waits_for_no_pipe() {
     }
     let place = Place::new();
     pipe(&place.path("pipe"));
-    place
-        .run("gds --path buffered --threads 1 --file pipe")
-        .code(3);
+    place.run("gds --path buffered --threads 1 --file pipe").code(3);
 }
 
 #[test]
@@ -97,16 +95,10 @@ fn a_file_in_the_place_of_a_test_file_is_neither_replaced_nor_removed() {
     let told = stderr(place.run(GDS).code(4));
     assert!(told.contains("is another file, of 8 bytes"), "{told}");
     let left = stderr(place.run("clean data").success());
-    assert!(
-        left.contains("left data/stormlp.0: it is a file of 8 bytes"),
-        "{left}"
-    );
+    assert!(left.contains("left data/stormlp.0: it is a file of 8 bytes"), "{left}");
     fs::write(&mine, vec![1; 1 << 20]).unwrap();
     let left = stderr(place.run("clean data").success());
-    assert!(
-        left.contains("it is another file of the same size"),
-        "{left}"
-    );
+    assert!(left.contains("it is another file of the same size"), "{left}");
     assert_eq!(fs::read(&mine).unwrap(), vec![1; 1 << 20]);
 }
 
@@ -210,11 +202,9 @@ fn what_is_no_report_is_not_read_without_end() {
         assert!(told.contains("is no regular file, so no report"), "{told}");
     }
     for name in ["/dev/zero", pipe_path.to_str().unwrap()] {
-        for (command, what) in [
-            ("gdsio", "job file"),
-            ("train", "workload file"),
-            ("checkpoint", "workload file"),
-        ] {
+        for (command, what) in
+            [("gdsio", "job file"), ("train", "workload file"), ("checkpoint", "workload file")]
+        {
             let told = stderr(place.run(&format!("{command} {name}")).code(4));
             let refusal = format!("is no regular file, so no {what}");
             assert!(told.contains(&refusal), "{command}: {told}");
@@ -232,10 +222,7 @@ fn the_folder_itself_may_be_a_link() {
     fs::create_dir(place.path("disk")).unwrap();
     symlink("disk", place.path("data")).unwrap();
     place.run(GDS).success();
-    assert_eq!(
-        fs::metadata(place.path("disk/stormlp.0")).unwrap().len(),
-        1 << 20
-    );
+    assert_eq!(fs::metadata(place.path("disk/stormlp.0")).unwrap().len(), 1 << 20);
     place.run("clean data").success();
     assert!(!place.path("disk/stormlp.0").exists());
     place.run(DATAGEN).success();
@@ -244,20 +231,12 @@ fn the_folder_itself_may_be_a_link() {
 
 #[test]
 fn a_dataset_is_written_through_no_link() {
-    for name in [
-        "train",
-        "train/.img_0_of_4.npz.partial",
-        "train/img_0_of_4.npz",
-    ] {
+    for name in ["train", "train/.img_0_of_4.npz.partial", "train/img_0_of_4.npz"] {
         for mode in ["", "--resume", "--overwrite"] {
             let place = Place::new();
             let link = place.path("data").join(name);
             fs::create_dir_all(link.parent().unwrap()).unwrap();
-            let target = if name == "train" {
-                "other"
-            } else {
-                "other/precious"
-            };
+            let target = if name == "train" { "other" } else { "other/precious" };
             symlink(place.path(target), &link).unwrap();
             let told = stderr(place.run(&format!("{DATAGEN} {mode}")).failure());
             assert!(told.contains("link") || told.contains(name), "{told}");
@@ -299,17 +278,11 @@ fn a_dataset_in_which_files_were_replaced_is_not_removed_or_mended_over_them() {
     fs::write(&mine, "my notes").unwrap();
     for mode in ["--overwrite", "--resume"] {
         let told = stderr(place.run(&format!("{DATAGEN} {mode}")).code(4));
-        assert!(
-            told.contains("img_2_of_4.npz is a file of 8 bytes"),
-            "{told}"
-        );
+        assert!(told.contains("img_2_of_4.npz is a file of 8 bytes"), "{told}");
         assert_eq!(fs::read_dir(place.path("data/train")).unwrap().count(), 4);
     }
     let would = stderr(place.run("clean data --dry-run").success());
-    assert!(
-        would.contains("left data/train/img_2_of_4.npz: it is"),
-        "{would}"
-    );
+    assert!(would.contains("left data/train/img_2_of_4.npz: it is"), "{would}");
     let cleaned = place.run("clean data").success();
     assert!(stdout(cleaned).contains("removed 3 files"));
     assert_eq!(fs::read_to_string(&mine).unwrap(), "my notes");
@@ -322,10 +295,8 @@ fn a_dataset_in_which_files_were_replaced_is_not_removed_or_mended_over_them() {
 fn a_copied_dataset_is_known_by_its_checksums() {
     let place = Place::new();
     place.run(DATAGEN).success();
-    let copied = Process::new("cp")
-        .current_dir(place.root.path())
-        .args(["-r", "data", "copy"])
-        .status();
+    let copied =
+        Process::new("cp").current_dir(place.root.path()).args(["-r", "data", "copy"]).status();
     assert!(copied.unwrap().success());
     let told = stdout(place.run("clean copy").success());
     assert!(told.contains("removed 4 files"), "{told}");
@@ -361,30 +332,16 @@ fn clean_goes_through_no_link() {
 fn a_checkpoint_in_which_files_were_replaced_is_left() {
     let place = Place::new();
     fs::write(place.path("tiny.yaml"), crate::checkpoint::TINY).unwrap();
-    place
-        .run(&format!("{CHECKPOINT} --writes 1 --reads 0"))
-        .success();
+    place.run(&format!("{CHECKPOINT} --writes 1 --reads 0")).success();
     let step = fs::read_dir(place.path("data")).unwrap().flatten();
-    let step = step
-        .map(|entry| entry.path())
-        .find(|path| path.is_dir())
-        .unwrap();
-    let file = fs::read_dir(&step)
-        .unwrap()
-        .flatten()
-        .map(|entry| entry.path());
-    let file = file
-        .into_iter()
-        .find(|path| path.extension().is_some_and(|e| e == "pt"))
-        .unwrap();
+    let step = step.map(|entry| entry.path()).find(|path| path.is_dir()).unwrap();
+    let file = fs::read_dir(&step).unwrap().flatten().map(|entry| entry.path());
+    let file = file.into_iter().find(|path| path.extension().is_some_and(|e| e == "pt")).unwrap();
     fs::remove_file(&file).unwrap();
     fs::write(&file, "my notes").unwrap();
     let told = stdout(place.run(&format!("{CHECKPOINT} --clean")).success());
     assert!(
-        told.contains(&format!(
-            "left {}",
-            file.strip_prefix(place.root.path()).unwrap().display()
-        )),
+        told.contains(&format!("left {}", file.strip_prefix(place.root.path()).unwrap().display())),
         "{told}"
     );
     assert_eq!(fs::read_to_string(&file).unwrap(), "my notes");
@@ -425,18 +382,12 @@ fn nothing_from_outside_steers_the_terminal() {
         let text = stderr(command.assert().code(code));
         is_printable(&text);
         // A line break in a name begins no line.
-        assert!(
-            text.contains("\\x1b[31m") && !text.contains("\nb"),
-            "{text}"
-        );
+        assert!(text.contains("\\x1b[31m") && !text.contains("\nb"), "{text}");
     };
     told(&["gds", "--path", &name], 2);
     told(&["gds", "--preset", &name], 2);
     told(&[&name], 2);
-    told(
-        &["gds", "--file", &format!("{name}/none"), "--path", "cpu"],
-        4,
-    );
+    told(&["gds", "--file", &format!("{name}/none"), "--path", "cpu"], 4);
     told(&["train", "unet3d", "--data-dir", &name], 4);
     told(&["checkpoint", &format!("{name}.yaml")], 4);
     told(&["datagen", &format!("{name}.yaml")], 4);
@@ -444,15 +395,7 @@ fn nothing_from_outside_steers_the_terminal() {
     told(&["clean", &name], 4);
     run(&["report", "."]);
 
-    let words = [
-        "gds",
-        "--path",
-        "null",
-        "--threads",
-        "1",
-        "--file-size",
-        "1M",
-    ];
+    let words = ["gds", "--path", "null", "--threads", "1", "--file-size", "1M"];
     let more = ["--duration", "10ms", "--dir", &name];
     run(&[&words[..], &more[..]].concat());
     let report = saved(place.root.path());
@@ -467,10 +410,7 @@ fn nothing_from_outside_steers_the_terminal() {
     fs::write(&report, value.to_string()).unwrap();
     let report = report.to_str().unwrap();
     let everywhere = ["html", "openmetrics", "svg"];
-    for format in ["text", "json", "csv", "markdown", "gdsio"]
-        .iter()
-        .chain(&everywhere)
-    {
+    for format in ["text", "json", "csv", "markdown", "gdsio"].iter().chain(&everywhere) {
         run(&["report", report, "--format", format]);
     }
     let results = Path::new(report).parent().unwrap().parent().unwrap();
@@ -485,11 +425,7 @@ fn measured(place: &Place) -> (PathBuf, Value, String) {
     place.run(words).success();
     let path = saved(place.root.path());
     let report = read_json(&path);
-    (
-        path.clone(),
-        report,
-        format!("{words} --resume {}", path.display()),
-    )
+    (path.clone(), report, format!("{words} --resume {}", path.display()))
 }
 
 #[test]
@@ -503,14 +439,8 @@ fn a_report_that_was_edited_has_no_power_over_a_resumed_run() {
     };
     // Numbers of cells, of crews, of files that are not there.
     for (at, said) in [
-        (
-            "/cells/0/cell",
-            "is damaged: its cell 99 is none of its matrix",
-        ),
-        (
-            "/cells/0/threads",
-            "is damaged: its cell 0 is none of its matrix",
-        ),
+        ("/cells/0/cell", "is damaged: its cell 99 is none of its matrix"),
+        ("/cells/0/threads", "is damaged: its cell 0 is none of its matrix"),
         ("/plan/cells/0/crew", "its cell 0 has another `crew`"),
         ("/plan/crews/0/workers/0/file", "its `crews` is another"),
         ("/plan/seed", "its `seed` is another"),
@@ -543,15 +473,8 @@ fn a_report_that_was_edited_has_no_power_over_a_resumed_run() {
     assert_eq!(after["cells"].as_array().unwrap().len(), 2);
     assert_eq!(after["plan"]["folders"][0]["path"], "data");
     // Without its options it is another matrix.
-    let told = stderr(
-        place
-            .run(&format!("gds --resume {}", path.display()))
-            .code(3),
-    );
-    assert!(
-        told.contains("is of another matrix") && told.contains("--threads 1,2"),
-        "{told}"
-    );
+    let told = stderr(place.run(&format!("gds --resume {}", path.display())).code(3));
+    assert!(told.contains("is of another matrix") && told.contains("--threads 1,2"), "{told}");
 }
 
 #[test]
@@ -565,11 +488,7 @@ fn a_report_with_what_nothing_can_have_measured_is_refused_by_its_field() {
             json!(1e308),
             "`cells.0.throughput_bytes_per_second`",
         ),
-        (
-            "/cells/0/duration_seconds",
-            json!(-2.0),
-            "`cells.0.duration_seconds` is -2",
-        ),
+        ("/cells/0/duration_seconds", json!(-2.0), "`cells.0.duration_seconds` is -2"),
         ("/started_at", json!("soon"), "`started_at` is `soon`"),
         ("/ended_at", json!("2026-02-31T25:00:00Z"), "`ended_at`"),
     ];
@@ -577,10 +496,7 @@ fn a_report_with_what_nothing_can_have_measured_is_refused_by_its_field() {
         let mut edited = report.clone();
         *edited.pointer_mut(at).unwrap() = value;
         fs::write(place.path("edited.json"), edited.to_string()).unwrap();
-        for words in [
-            "report edited.json".to_string(),
-            format!("{GDS} --baseline edited.json"),
-        ] {
+        for words in ["report edited.json".to_string(), format!("{GDS} --baseline edited.json")] {
             let text = stderr(place.run(&words).code(3));
             assert!(text.contains(told), "{text}");
         }

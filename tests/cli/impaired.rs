@@ -72,10 +72,7 @@ fn a_marker_that_storage_does_not_give_is_no_foreign_folder() {
 fn a_run_that_is_killed_before_it_measured_anything_leaves_its_report() {
     let slow = "--throttle write=64K";
     let runs = [
-        (
-            format!("train unet3d --files 28 {SMALL} {slow}"),
-            "stormlp-data/unet3d/train",
-        ),
+        (format!("train unet3d --files 28 {SMALL} {slow}"), "stormlp-data/unet3d/train"),
         (
             format!("checkpoint tiny.yaml --scale 1 --ranks 8 {slow}"),
             "stormlp-data/checkpoint/tiny/global_epoch1_step1",
@@ -109,14 +106,8 @@ fn a_run_that_is_killed_before_it_measured_anything_leaves_its_report() {
 fn impairments_are_read_strictly_and_refused_where_nothing_runs() {
     let cases = [
         ("gds --throttle read=0", "--throttle: `read=0` needs a rate"),
-        (
-            "gds --inject-fault reed:1:EIO",
-            "--inject-fault: in `reed:1:EIO`",
-        ),
-        (
-            "doctor --throttle read=1M",
-            "are for gds, train and checkpoint",
-        ),
+        ("gds --inject-fault reed:1:EIO", "--inject-fault: in `reed:1:EIO`"),
+        ("doctor --throttle read=1M", "are for gds, train and checkpoint"),
     ];
     for (words, said) in cases {
         let text = stderr(stormlp().args(words.split(' ')).assert().code(2));

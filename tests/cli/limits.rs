@@ -25,22 +25,11 @@ fn a_limit_on_the_size_of_files_is_told() {
     for (words, code) in [
         (gds.to_string(), 4),
         (format!("{gds} --op write --file new"), 4),
-        (
-            "checkpoint tiny.yaml --ranks 8 --pause 0 --writes 1 --reads 0".to_string(),
-            4,
-        ),
+        ("checkpoint tiny.yaml --ranks 8 --pause 0 --writes 1 --reads 0".to_string(), 4),
     ] {
-        let output = shell(
-            folder.path(),
-            &format!("ulimit -f 1000; exec \"$0\" {words}"),
-        );
+        let output = shell(folder.path(), &format!("ulimit -f 1000; exec \"$0\" {words}"));
         let told = told(&output);
-        assert_eq!(
-            output.status.code(),
-            Some(code),
-            "{words}: {:?} {told}",
-            output.status
-        );
+        assert_eq!(output.status.code(), Some(code), "{words}: {:?} {told}", output.status);
         assert!(told.contains("File too large"), "{told}");
         assert!(told.contains("ulimit -f"), "{told}");
     }
@@ -56,16 +45,11 @@ fn a_dataset_of_files_above_the_limit_is_refused_before_anything_is_made_or_remo
         let told = told(&output);
         assert_eq!(output.status.code(), Some(4), "{words}: {told}");
         assert!(told.contains("this process may write files of"), "{told}");
-        assert!(
-            told.contains("help: raise the limit on the size of files (ulimit -f)"),
-            "{told}"
-        );
+        assert!(told.contains("help: raise the limit on the size of files (ulimit -f)"), "{told}");
         assert!(!told.contains("--resume"), "{told}");
     };
     refused(&datagen);
-    refused(&format!(
-        "train unet3d --generate --files 35 --data-dir data {SMALL}"
-    ));
+    refused(&format!("train unet3d --generate --files 35 --data-dir data {SMALL}"));
     let data = folder.path().join("data");
     assert!(!data.exists());
 
@@ -120,13 +104,7 @@ fn names_that_no_file_can_have_are_refused_and_nothing_is_made() {
     std::os::unix::fs::symlink("a", path.join("b")).unwrap();
     let long = "x".repeat(300);
     let deep = "y/".repeat(2500);
-    for name in [
-        long.as_str(),
-        deep.as_str(),
-        "a",
-        "a/c",
-        "$(printf '\\377')/none/deeper",
-    ] {
+    for name in [long.as_str(), deep.as_str(), "a", "a/c", "$(printf '\\377')/none/deeper"] {
         for words in [
             format!("gds --path buffered --threads 1 --file-size 1M --passes 1 --dir \"{name}\""),
             format!("gds --path buffered --threads 1 --file-size 1M --passes 1 --file \"{name}\""),
@@ -137,15 +115,9 @@ fn names_that_no_file_can_have_are_refused_and_nothing_is_made() {
         ] {
             let output = shell(path, &format!("exec \"$0\" {words}"));
             let (code, told) = (output.status.code(), told(&output));
-            assert!(
-                matches!(code, Some(3 | 4)),
-                "{code:?} {words:.60}: {told:.400}"
-            );
-            let made: Vec<_> = fs::read_dir(path)
-                .unwrap()
-                .flatten()
-                .map(|e| e.file_name())
-                .collect();
+            assert!(matches!(code, Some(3 | 4)), "{code:?} {words:.60}: {told:.400}");
+            let made: Vec<_> =
+                fs::read_dir(path).unwrap().flatten().map(|e| e.file_name()).collect();
             assert_eq!(made.len(), 2, "{words:.60} made {made:?}");
         }
     }
@@ -251,10 +223,7 @@ fn a_failed_transfer_is_told_with_its_file_and_place() {
     let gds = "gds --path cpu --threads 1 --file-size 8M --passes 1";
     for (words, file) in [
         (format!("{gds} --inject-fault read:3:EIO"), "stormlp.0"),
-        (
-            format!("{gds} --dir new --inject-fault write:4:EIO"),
-            "new/stormlp.0",
-        ),
+        (format!("{gds} --dir new --inject-fault write:4:EIO"), "new/stormlp.0"),
         (
             "checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1 --inject-fault read:9:EIO"
                 .to_string(),
@@ -287,8 +256,5 @@ fn a_report_that_has_no_room_is_told_what_gives_it_room() {
     let told = told(&output);
     assert_eq!(output.status.code(), Some(4), "{told}");
     assert!(told.contains("the report could not be saved"), "{told}");
-    assert!(
-        told.contains("help: raise the limit on the size of files"),
-        "{told}"
-    );
+    assert!(told.contains("help: raise the limit on the size of files"), "{told}");
 }

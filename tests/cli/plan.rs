@@ -34,9 +34,7 @@ fn an_answer_has_the_keys_that_scripts_rely_on() {
     }
     assert!(answer["assumptions"].as_array().unwrap().len() > 5);
     let checkpoint = &answer["checkpoint"];
-    let young = checkpoint["optimum"]["young_interval_seconds"]
-        .as_f64()
-        .unwrap();
+    let young = checkpoint["optimum"]["young_interval_seconds"].as_f64().unwrap();
     let save = checkpoint["save_seconds"].as_f64().unwrap();
     assert!((young - (2.0 * save * 6.0 * 3600.0).sqrt()).abs() < 1e-6);
 }
@@ -56,10 +54,8 @@ fn what_is_asked_about_is_told_with_what_it_needs() {
 #[test]
 fn a_limit_of_the_hosts_makes_a_lower_bound() {
     let page = stdout(
-        plan(&format!(
-            "unet3d --storage read=100GB/s --hosts 1 --accelerators-per-host 2 {SHORT}"
-        ))
-        .success(),
+        plan(&format!("unet3d --storage read=100GB/s --hosts 1 --accelerators-per-host 2 {SHORT}"))
+            .success(),
     );
     assert!(page.contains("(foretold, not measured)"), "{page}");
     assert!(page.contains("2 is a lower bound"), "{page}");
@@ -75,27 +71,11 @@ fn storage_that_feeds_not_even_one_is_said_with_its_au() {
 
 /// What makes no plan: the words, the exit code, and what is said.
 const REFUSED: &[(&str, i32, &str)] = &[
-    (
-        "unet3d --storage read=0",
-        3,
-        "character 1: read=0: it must be above 0",
-    ),
-    (
-        "unet3d --storage read=1GB/s,iops=10M",
-        3,
-        "contradict each other",
-    ),
-    (
-        "unet3d --storage read=1GB/s,latency=-1us",
-        3,
-        "latency=-1us",
-    ),
+    ("unet3d --storage read=0", 3, "character 1: read=0: it must be above 0"),
+    ("unet3d --storage read=1GB/s,iops=10M", 3, "contradict each other"),
+    ("unet3d --storage read=1GB/s,latency=-1us", 3, "latency=-1us"),
     ("unet3d --storage pm9a3", 3, "did you mean `samsung-pm9a3`?"),
-    (
-        "unet3d --storage missing/report.json",
-        4,
-        "missing/report.json",
-    ),
+    ("unet3d --storage missing/report.json", 4, "missing/report.json"),
     ("unet --storage read=1GB/s", 3, "did you mean `unet3d`?"),
     ("unet3d", 2, "--storage"),
     (
@@ -103,45 +83,17 @@ const REFUSED: &[(&str, i32, &str)] = &[
         2,
         "room for 8 accelerators",
     ),
-    (
-        "unet3d --path cpu --storage read=1GB/s,cache=1TiB",
-        2,
-        "past the page cache",
-    ),
-    (
-        "unet3d --storage read=1GB/s --params dataset.num_files_train=70",
-        2,
-        "has no effect",
-    ),
-    (
-        "unet3d --storage read=1GB/s --compute-time 0s",
-        3,
-        "nothing to hold AU against",
-    ),
+    ("unet3d --path cpu --storage read=1GB/s,cache=1TiB", 2, "past the page cache"),
+    ("unet3d --storage read=1GB/s --params dataset.num_files_train=70", 2, "has no effect"),
+    ("unet3d --storage read=1GB/s --compute-time 0s", 3, "nothing to hold AU against"),
     ("unet3d --storage 2x:read=1GB/s,stripe=3", 3, "below 4K"),
     ("unet3d --storage read=116Gb/s", 3, "these are bits"),
     ("unet3d --storage read=1GB/s,latency=0us", 3, "above 0"),
-    (
-        "unet3d --storage runs/gds-1,cache=10GiB",
-        2,
-        "takes no count and no further figures",
-    ),
-    (
-        "unet3d --storage 2x:runs/gds-1",
-        2,
-        "takes no count and no further figures",
-    ),
+    ("unet3d --storage runs/gds-1,cache=10GiB", 2, "takes no count and no further figures"),
+    ("unet3d --storage 2x:runs/gds-1", 2, "takes no count and no further figures"),
     ("unet3d --storage read=1GB/s --path null", 2, "--path null"),
-    (
-        "resnet50 --storage read=1GB/s --mtbf 3h",
-        2,
-        "--mtbf has no effect",
-    ),
-    (
-        "unet3d --storage read=1GB/s --checkpoint llama9",
-        3,
-        "neither a size nor a model",
-    ),
+    ("resnet50 --storage read=1GB/s --mtbf 3h", 2, "--mtbf has no effect"),
+    ("unet3d --storage read=1GB/s --checkpoint llama9", 3, "neither a size nor a model"),
 ];
 
 #[test]
@@ -173,10 +125,7 @@ fn a_report_that_contradicts_itself_is_storage_with_a_warning() {
     let words = "--path cpu --op randread --io-size 64K --file-size 4M --threads 1 --duration 50ms";
     let _ = crate::gds::gds(place.path(), words).assert();
     let path = crate::gds::saved(place.path());
-    let words = format!(
-        "unet3d --storage {} --brief {SHORT} --format json",
-        path.display()
-    );
+    let words = format!("unet3d --storage {} --brief {SHORT} --format json", path.display());
     let said = stderr(plan(&words).success());
     assert!(!said.contains("contradicts itself"), "{said}");
     let mut report = crate::gds::read_json(&path);
@@ -225,12 +174,7 @@ fn the_cost_of_a_host_is_taken_from_a_run_without_storage() {
     let costly = format!("{words} --host-cost {}", report.display());
     let costly: Value = serde_json::from_str(&stdout(plan(&costly).success())).unwrap();
     let au = |answer: &Value| answer["au_percent"].as_f64().unwrap();
-    assert!(
-        au(&costly) < au(&free) - 5.0,
-        "{} {}",
-        au(&costly),
-        au(&free)
-    );
+    assert!(au(&costly) < au(&free) - 5.0, "{} {}", au(&costly), au(&free));
     let told = costly["assumptions"].to_string();
     assert!(told.contains("each step costs a host"), "{told}");
     assert!(!told.contains("estimates from another host"), "{told}");

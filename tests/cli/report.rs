@@ -31,11 +31,8 @@ fn refused(folder: &Path, words: &str, code: i32) -> String {
 fn measured() -> tempfile::TempDir {
     let folder = folder();
     let place = folder.path();
-    run(
-        place,
-        &format!("gds --path buffered,cpu {QUICK} --tag ssd=new --tag site=lab-2"),
-    )
-    .success();
+    run(place, &format!("gds --path buffered,cpu {QUICK} --tag ssd=new --tag site=lab-2"))
+        .success();
     run(place, &format!("{TRAIN} --tag ssd=old")).success();
     run(place, CHECKPOINT).success();
     for entry in fs::read_dir(place.join("results")).unwrap() {
@@ -66,30 +63,17 @@ fn a_folder_is_a_list_with_a_row_for_each_report_the_newest_last() {
         dated(name, day);
     }
     let text = shown(place, "report");
-    let rows: Vec<&str> = text
-        .lines()
-        .filter(|line| line.contains("2026-01-"))
-        .collect();
+    let rows: Vec<&str> = text.lines().filter(|line| line.contains("2026-01-")).collect();
     let kinds = ["train", "gds", "checkpoint"];
     for (row, kind) in rows.iter().zip(kinds) {
         assert!(row.contains(&format!(" {kind} ")) && row.contains(&format!(" {kind}  ")));
     }
-    assert!(
-        rows[0].contains("AU ") && rows[0].contains("ssd=old"),
-        "{text}"
-    );
-    assert!(
-        rows[1].contains("GiB/s") && rows[1].contains("site=lab-2 ssd=new"),
-        "{text}"
-    );
+    assert!(rows[0].contains("AU ") && rows[0].contains("ssd=old"), "{text}");
+    assert!(rows[1].contains("GiB/s") && rows[1].contains("site=lab-2 ssd=new"), "{text}");
 
     let rows = json(&shown(place, "report results --format json"));
-    let found: Vec<&str> = rows
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|r| r["kind"].as_str().unwrap())
-        .collect();
+    let found: Vec<&str> =
+        rows.as_array().unwrap().iter().map(|r| r["kind"].as_str().unwrap()).collect();
     assert_eq!(found, kinds);
     assert_eq!(rows[1]["tags"]["ssd"], "new");
     assert!(rows[1]["figure"].as_f64().unwrap() > 0.0);
@@ -98,34 +82,22 @@ fn a_folder_is_a_list_with_a_row_for_each_report_the_newest_last() {
         let text = shown(place, &format!("report --format {format}"));
         assert!(text.contains("site=lab-2 ssd=new"), "{format}: {text}");
     }
-    for (filter, kind) in [
-        ("--kind checkpoint", "checkpoint"),
-        ("--tag ssd=old", "train"),
-    ] {
+    for (filter, kind) in [("--kind checkpoint", "checkpoint"), ("--tag ssd=old", "train")] {
         let rows = json(&shown(place, &format!("report --format json {filter}")));
         assert_eq!(rows.as_array().unwrap().len(), 1, "{filter}");
         assert_eq!(rows[0]["kind"], kind);
     }
     let said = refused(place, "report --kind gds --tag ssd=old", 4);
-    assert!(
-        said.contains("none of 3 reports is of `stormlp gds` and tagged ssd=old"),
-        "{said}"
-    );
+    assert!(said.contains("none of 3 reports is of `stormlp gds` and tagged ssd=old"), "{said}");
 }
 
 #[test]
 fn a_list_never_leaves_out_which_report_it_is_and_what_was_said_of_it() {
     let folder = measured();
     let mut command = stormlp();
-    command
-        .current_dir(folder.path())
-        .args(["report", "results"])
-        .env("COLUMNS", "100");
+    command.current_dir(folder.path()).args(["report", "results"]).env("COLUMNS", "100");
     let text = stdout(command.assert().success());
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 100),
-        "{text}"
-    );
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     for part in ["tags", "ssd=old", "report", "checkpoint"] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -136,10 +108,7 @@ fn what_is_wrong_with_one_report_is_a_whole_sentence_with_its_own_exit_code() {
     let folder = measured();
     let place = folder.path();
     let said = refused(place, "report results/train --kind gds", 4);
-    assert!(
-        said.contains("the report is not of `stormlp gds`"),
-        "{said}"
-    );
+    assert!(said.contains("the report is not of `stormlp gds`"), "{said}");
     fs::create_dir_all(place.join("bad/one")).unwrap();
     fs::write(place.join("bad/one/report.json"), b"\xff\xfe{}").unwrap();
     let said = refused(place, "report bad/one", 3);
@@ -162,13 +131,7 @@ fn several_reports_are_shown_whole_in_every_format_that_can_hold_them() {
     let all = "report results/gds results/train results/checkpoint";
     let text = shown(place, all);
     assert!(text.contains("AU %") && text.contains("CPU s/GiB") && text.contains("rank 0 s"));
-    assert_eq!(
-        json(&shown(place, &format!("{all} --format json")))
-            .as_array()
-            .unwrap()
-            .len(),
-        3
-    );
+    assert_eq!(json(&shown(place, &format!("{all} --format json"))).as_array().unwrap().len(), 3);
     let page = shown(place, &format!("{all} --format html"));
     assert_eq!(page.matches("<article>").count(), 3);
     let said = refused(place, &format!("{all} --format csv"), 3);
@@ -178,11 +141,7 @@ fn several_reports_are_shown_whole_in_every_format_that_can_hold_them() {
     assert_eq!(twice.lines().count(), 2 * rows.lines().count() - 1);
     let said = refused(place, &format!("{all} --format gdsio"), 3);
     assert!(said.contains("gdsio's result lines"), "{said}");
-    for (more, code) in [
-        ("--format svg", 2),
-        ("--export a.md", 2),
-        ("--columns study-a", 3),
-    ] {
+    for (more, code) in [("--format svg", 2), ("--export a.md", 2), ("--columns study-a", 3)] {
         refused(place, &format!("{all} {more}"), code);
     }
 }
@@ -199,31 +158,19 @@ fn a_page_is_whole_in_itself_and_holds_no_words_of_strangers_as_tags() {
         report["host"]["hostname"] = nasty.into();
         report["host"]["cpu_model"] = nasty.into();
         fs::write(&path, report.to_string()).unwrap();
-        shown(
-            place,
-            &format!("report results/{kind} --output {kind}.html"),
-        );
+        shown(place, &format!("report results/{kind} --output {kind}.html"));
         let page = fs::read_to_string(place.join(format!("{kind}.html"))).unwrap();
         assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
-        assert!(
-            !page.contains("<script") && page.contains("&lt;script&gt;"),
-            "{kind}"
-        );
+        assert!(!page.contains("<script") && page.contains("&lt;script&gt;"), "{kind}");
         assert!(!page.contains('\u{202e}'), "{kind}");
         // Nothing is fetched from anywhere.
         for from in ["http://", "https://", "url(", "@import", "src="] {
             let named = page.replace("http://www.w3.org/2000/svg", "");
             assert!(!named.contains(from), "{kind}: {from}");
         }
-        assert!(
-            page.contains("<svg role=\"img\"") && page.contains("<figcaption>"),
-            "{kind}"
-        );
+        assert!(page.contains("<svg role=\"img\"") && page.contains("<figcaption>"), "{kind}");
         let svg = shown(place, &format!("report results/{kind} --format svg"));
-        assert!(
-            svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"),
-            "{kind}"
-        );
+        assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"), "{kind}");
     }
 }
 
@@ -231,41 +178,22 @@ fn a_page_is_whole_in_itself_and_holds_no_words_of_strangers_as_tags() {
 fn the_format_is_that_of_the_file_and_one_that_cannot_be_written_is_named() {
     let folder = measured();
     let place = folder.path();
-    for (file, start) in [
-        ("a.md", "###"),
-        ("a.csv", "format_version,"),
-        ("a.json", "{"),
-        ("a.prom", "# TYPE"),
-    ] {
-        assert_eq!(
-            shown(place, &format!("report results/gds --output {file}")),
-            ""
-        );
+    for (file, start) in
+        [("a.md", "###"), ("a.csv", "format_version,"), ("a.json", "{"), ("a.prom", "# TYPE")]
+    {
+        assert_eq!(shown(place, &format!("report results/gds --output {file}")), "");
         let text = fs::read_to_string(place.join(file)).unwrap();
-        assert!(
-            text.starts_with(start) && text.ends_with('\n'),
-            "{file}: {text}"
-        );
+        assert!(text.starts_with(start) && text.ends_with('\n'), "{file}: {text}");
     }
     shown(place, "report results/gds --output page --format html");
-    assert!(
-        fs::read_to_string(place.join("page"))
-            .unwrap()
-            .starts_with("<!DOCTYPE")
-    );
+    assert!(fs::read_to_string(place.join("page")).unwrap().starts_with("<!DOCTYPE"));
     let said = refused(place, "report results/gds --output page", 2);
     assert!(said.contains("names no format"), "{said}");
     let said = refused(place, "report results/gds --output none/a.html", 4);
-    assert!(
-        said.contains("--output none/a.html: there is no folder none"),
-        "{said}"
-    );
+    assert!(said.contains("--output none/a.html: there is no folder none"), "{said}");
     fs::create_dir(place.join("a.html")).unwrap();
     let said = refused(place, "report results/gds --output a.html", 4);
-    assert!(
-        said.contains("cannot write a.html") && said.contains("--output"),
-        "{said}"
-    );
+    assert!(said.contains("cannot write a.html") && said.contains("--output"), "{said}");
 }
 
 #[test]
@@ -280,39 +208,23 @@ fn reports_that_are_newer_damaged_or_none_are_told_and_never_a_panic() {
         (newer.to_string(), "newer stormlp"),
         (whole[..whole.len() / 2].to_string(), "no JSON"),
         ("{}".to_string(), "`format_version` is missing"),
-        (
-            whole.replace("\"kind\": \"gds\"", "\"kind\": \"tape\""),
-            "which command made it",
-        ),
+        (whole.replace("\"kind\": \"gds\"", "\"kind\": \"tape\""), "which command made it"),
     ];
     for (text, told) in cases {
         fs::write(&path, &text).unwrap();
-        for words in [
-            "report results/gds",
-            "report results/gds results/train --format html",
-        ] {
+        for words in ["report results/gds", "report results/gds results/train --format html"] {
             let said = refused(place, words, 3);
             assert!(said.contains(told), "{words}: {said}");
         }
         let list = shown(place, "report --format markdown");
-        assert!(
-            list.contains("unreadable") && list.contains("AU "),
-            "{list}"
-        );
+        assert!(list.contains("unreadable") && list.contains("AU "), "{list}");
         // The others are taken up, and the one that is not is named.
         let metrics = run(place, "report --format openmetrics").success();
         let said = stderr(metrics);
-        assert!(
-            said.contains("results/gds/report.json is left out"),
-            "{said}"
-        );
+        assert!(said.contains("results/gds/report.json is left out"), "{said}");
     }
     fs::create_dir(place.join("empty")).unwrap();
-    for words in [
-        "report empty",
-        "report empty results --format html",
-        "report none",
-    ] {
+    for words in ["report empty", "report empty results --format html", "report none"] {
         refused(place, words, 4);
     }
     // A histogram that nothing saved is left out of the page.
@@ -340,10 +252,7 @@ fn metrics_have_types_units_and_one_sample_for_each_set_of_labels() {
             assert!(family.ends_with(&format!("_{unit}")), "{line}");
         } else if !line.starts_with('#') {
             let (labels, value) = line.rsplit_once(' ').unwrap();
-            assert!(
-                labels.starts_with(&family) && value.parse::<f64>().is_ok(),
-                "{line}"
-            );
+            assert!(labels.starts_with(&family) && value.parse::<f64>().is_ok(), "{line}");
             assert!(seen.insert(labels.to_string()), "{line}");
         }
     }
@@ -359,21 +268,14 @@ fn metrics_have_types_units_and_one_sample_for_each_set_of_labels() {
     }
     // The newest of two that measured the same counts.
     let twice = shown(place, "report results/gds results/gds --format openmetrics");
-    assert_eq!(
-        twice,
-        shown(place, "report results/gds --format openmetrics")
-    );
+    assert_eq!(twice, shown(place, "report results/gds --format openmetrics"));
 }
 
 #[test]
 fn tags_are_plain_and_go_with_runs_alone() {
     let folder = folder();
     let place = folder.path();
-    for (tags, code) in [
-        ("--tag ssd", 2),
-        ("--tag a=1 --tag a=2", 2),
-        ("--tag a=1 --dry-run", 2),
-    ] {
+    for (tags, code) in [("--tag ssd", 2), ("--tag a=1 --tag a=2", 2), ("--tag a=1 --dry-run", 2)] {
         refused(place, &format!("{TRAIN} {tags}"), code);
     }
     run(place, &format!("{TRAIN} --tag a=1 --tag a=1")).success();
@@ -394,14 +296,8 @@ fn every_command_has_a_manual_page_without_colours() {
     assert!(!place.join("pages/stormlp-throttle.1").exists());
     fs::write(place.join("taken"), "").unwrap();
     let said = refused(place, "man taken", 4);
-    assert!(
-        said.contains("cannot write manual pages to taken"),
-        "{said}"
-    );
+    assert!(said.contains("cannot write manual pages to taken"), "{said}");
     let mut plain = stormlp();
-    let help = plain
-        .args(["report", "--help"])
-        .env("NO_COLOR", "1")
-        .env("CLICOLOR_FORCE", "1");
+    let help = plain.args(["report", "--help"]).env("NO_COLOR", "1").env("CLICOLOR_FORCE", "1");
     assert!(!stdout(help.assert().success()).contains('\u{1b}'));
 }

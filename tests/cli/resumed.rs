@@ -59,9 +59,7 @@ fn failed(tree: &Path) -> Vec<String> {
     assert!(report["rehearsal"].is_string(), "{report:#}");
     let rules = report["rules"].as_array().unwrap().iter();
     let failed = rules.filter(|rule| rule["result"] == "failed");
-    failed
-        .map(|rule| format!("{}: {}", rule["id"], rule["evidence"]))
-        .collect()
+    failed.map(|rule| format!("{}: {}", rule["id"], rule["evidence"])).collect()
 }
 
 #[test]
@@ -96,10 +94,7 @@ fn a_killed_rehearsal_goes_on_behind_the_runs_that_it_has() {
 
     let told = rehearse(folder.path(), &format!("--resume {}", options(400)), 0);
     let next = format!("run {} of 6", before.len() + 1);
-    assert!(
-        told.contains(&next) && told.contains("was cut off"),
-        "{told}"
-    );
+    assert!(told.contains(&next) && told.contains("was cut off"), "{told}");
     let after = whole(&runs);
     assert_eq!(after.len(), 6);
     assert_eq!(after[..before.len()], before);
@@ -111,9 +106,7 @@ fn a_killed_rehearsal_goes_on_behind_the_runs_that_it_has() {
     let results: Value = serde_json::from_str(&results).unwrap();
     assert_eq!(results.as_array().unwrap().len(), 6);
     // It is as an uninterrupted one of this size is; on a slow host it may have paused too long.
-    let known = [
-        "2.1.18", "3.1.2", "3.2.1", "3.3.1", "3.3.2", "3.4.2", "3.6.2",
-    ];
+    let known = ["2.1.18", "3.1.2", "3.2.1", "3.3.1", "3.3.2", "3.4.2", "3.6.2"];
     for one in failed(&folder.path().join("rehearsal")) {
         assert!(known.iter().any(|id| one.contains(id)), "{one}");
     }

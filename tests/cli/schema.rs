@@ -86,13 +86,9 @@ fn reports_of_all_commands_are_as_the_schema_says() {
     let output = gds::gds(folder.path(), words).assert().code(4);
     valid(&String::from_utf8_lossy(&output.get_output().stdout));
 
-    let words = format!(
-        "unet3d --files 28 --epochs 2 --compute-time 2ms --format json {}",
-        train::SMALL
-    );
-    valid(&stdout(
-        train::train(folder.path(), &words).assert().success(),
-    ));
+    let words =
+        format!("unet3d --files 28 --epochs 2 --compute-time 2ms --format json {}", train::SMALL);
+    valid(&stdout(train::train(folder.path(), &words).assert().success()));
 
     let folder = checkpoint::folder();
     let arguments = ["--writes", "1", "--reads", "1", "--format", "json"];

@@ -20,10 +20,7 @@ fn start(folder: &Path, words: &str, begun: &str) -> Child {
         .unwrap();
     let since = Instant::now();
     while !folder.join(begun).exists() {
-        assert!(
-            since.elapsed() < Duration::from_secs(60),
-            "{words}: not begun"
-        );
+        assert!(since.elapsed() < Duration::from_secs(60), "{words}: not begun");
         assert!(child.try_wait().unwrap().is_none(), "{words}: over");
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -65,19 +62,13 @@ fn hangup_is_ignored() -> bool {
 
 /// Commands that would take minutes, and what is there when they have begun.
 const LONG: [(&str, &str); 4] = [
-    (
-        "gds --path null --threads 1 --file-size 1M --duration 5m",
-        "stormlp-data/gds",
-    ),
+    ("gds --path null --threads 1 --file-size 1M --duration 5m", "stormlp-data/gds"),
     ("gdsio -D d -w 1 -s 1M -i 1M -x 1 -I 0 -T 300", "d/gdsio.0"),
     (
         "train unet3d --storage null --steps 10000 --compute-time 100ms --epochs 1",
         "stormlp-results",
     ),
-    (
-        "checkpoint tiny.yaml --ranks 8 --writes 2 --pause 5m --dir c",
-        "c/.stormlp-lock",
-    ),
+    ("checkpoint tiny.yaml --ranks 8 --writes 2 --pause 5m --dir c", "c/.stormlp-lock"),
 ];
 
 #[test]
@@ -101,14 +92,8 @@ fn each_signal_ends_a_run_with_what_it_has() {
 #[test]
 fn a_second_signal_ends_what_waits_for_storage() {
     let stalled = [
-        (
-            "gds --path cpu --op read --file-size 1M --threads 1",
-            "stormlp-data/gds",
-        ),
-        (
-            "checkpoint tiny.yaml --ranks 8 --writes 1 --pause 0 --scale 1 --dir c",
-            "c",
-        ),
+        ("gds --path cpu --op read --file-size 1M --threads 1", "stormlp-data/gds"),
+        ("checkpoint tiny.yaml --ranks 8 --writes 1 --pause 0 --scale 1 --dir c", "c"),
     ];
     for (words, begun) in stalled {
         let folder = folder();
@@ -119,10 +104,7 @@ fn a_second_signal_ends_what_waits_for_storage() {
         for _ in 0..2 {
             std::thread::sleep(Duration::from_millis(300));
             let id = child.id().to_string();
-            let _ = Command::new("kill")
-                .args(["-TERM", &id])
-                .stderr(Stdio::null())
-                .status();
+            let _ = Command::new("kill").args(["-TERM", &id]).stderr(Stdio::null()).status();
         }
         assert_eq!(code(child, &words), Some(130), "{words}");
     }

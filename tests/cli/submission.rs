@@ -16,11 +16,7 @@ fn results(folder: &Path) {
         let leaf = folder.join("training/unet3d/run").join(name);
         fs::create_dir_all(leaf.join("dlio_config")).unwrap();
         let write = |name: &str, text: &str| fs::write(leaf.join(name), text).unwrap();
-        for name in [
-            "training_run.stdout.log",
-            "training_run.stderr.log",
-            "dlio.log",
-        ] {
+        for name in ["training_run.stdout.log", "training_run.stderr.log", "dlio.log"] {
             write(name, "");
         }
         write("dlio_config/config.yaml", "workload: {}\n");
@@ -49,9 +45,7 @@ fn results(folder: &Path) {
         // As Python writes it.
         write(
             "summary.json",
-            &summary
-                .to_string()
-                .replace("\"num_files_eval\":0", "\"num_files_eval\":NaN"),
+            &summary.to_string().replace("\"num_files_eval\":0", "\"num_files_eval\":NaN"),
         );
         let metadata = json!({
             "verification": "CLOSED", "params_dict": {},
@@ -85,16 +79,10 @@ fn a_tree_that_keeps_the_rules_is_0_and_one_that_does_not_is_6() {
     let report = check(folder.path(), 6);
     assert_eq!(report["verdict"], "invalid");
     let rules = report["rules"].as_array().unwrap();
-    let failed: Vec<&Value> = rules
-        .iter()
-        .filter(|rule| rule["result"] == "failed")
-        .collect();
+    let failed: Vec<&Value> = rules.iter().filter(|rule| rule["result"] == "failed").collect();
     assert!(
         failed.iter().any(|rule| {
-            rule["path"]
-                .as_str()
-                .unwrap()
-                .ends_with("20260601_105500/summary.json")
+            rule["path"].as_str().unwrap().ends_with("20260601_105500/summary.json")
                 && rule["evidence"].as_str().unwrap().contains("sumary.json")
         }),
         "{failed:#?}"
@@ -116,11 +104,7 @@ fn what_cannot_be_told_is_no_verdict_and_what_is_not_there_is_named() {
     assert_eq!(report["verdict"], "incomplete", "{report:#}");
     assert_eq!(report["held_up_by"], json!(["stormlp.verification"]));
     let mut command = stormlp();
-    let assert = command
-        .args(["submission", "check"])
-        .arg(folder.path())
-        .assert()
-        .code(6);
+    let assert = command.args(["submission", "check"]).arg(folder.path()).assert().code(6);
     let text = stdout(assert);
     assert!(
         text.contains("INCOMPLETE: it does not tell whether it keeps stormlp.verification"),
@@ -134,14 +118,8 @@ fn what_cannot_be_told_is_no_verdict_and_what_is_not_there_is_named() {
     let told = report["rules"].as_array().unwrap().iter();
     let mut told = told.filter(|rule| rule["result"] == "failed");
     let told = told.find(|rule| rule["id"] == "stormlp.scored").unwrap();
-    assert_eq!(
-        told["path"],
-        "training/unet3d/run/20260601_105500/summary.json"
-    );
-    assert_eq!(
-        told["evidence"],
-        "it has no host_memory_GB, no metric.train_au_meet_expectation"
-    );
+    assert_eq!(told["path"], "training/unet3d/run/20260601_105500/summary.json");
+    assert_eq!(told["evidence"], "it has no host_memory_GB, no metric.train_au_meet_expectation");
 }
 
 #[test]
@@ -155,10 +133,7 @@ fn a_system_may_be_called_code_and_logs_tell_rehearsals() {
     // Not even text: programs print what they like.
     fs::write(&log, b"REHEARSAL by stormlp 1.0.0\n\xff\xfe").unwrap();
     let told = failed(&check(folder.path(), 6));
-    assert!(
-        !told.is_empty() && told.iter().all(|id| id == "5"),
-        "{told:?}"
-    );
+    assert!(!told.is_empty() && told.iter().all(|id| id == "5"), "{told:?}");
 }
 
 #[test]
@@ -171,18 +146,9 @@ fn the_text_names_rule_place_remedy_and_what_the_official_checker_does() {
     let assert = command.args(["submission", "check", "."]).assert().code(6);
     let text = stdout(assert);
     assert!(text.contains("INVALID by the rules of v2.0: 6.6"), "{text}");
-    assert!(
-        text.contains("[6.6 runTimestamps] training/unet3d/run: 5 runs"),
-        "{text}"
-    );
-    assert!(
-        text.contains("run 1 more, one after the other (official checker: silent)"),
-        "{text}"
-    );
-    assert!(
-        text.contains("Only MLCommons' own tool, mlpstorage, makes submissions"),
-        "{text}"
-    );
+    assert!(text.contains("[6.6 runTimestamps] training/unet3d/run: 5 runs"), "{text}");
+    assert!(text.contains("run 1 more, one after the other (official checker: silent)"), "{text}");
+    assert!(text.contains("Only MLCommons' own tool, mlpstorage, makes submissions"), "{text}");
 }
 
 #[test]
@@ -190,22 +156,11 @@ fn what_is_no_tree_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("nowhere");
     let mut command = stormlp();
-    let told = stderr(
-        command
-            .args(["submission", "check"])
-            .arg(&missing)
-            .assert()
-            .code(4),
-    );
-    assert!(
-        told.contains("cannot read") && told.contains("help: "),
-        "{told}"
-    );
+    let told = stderr(command.args(["submission", "check"]).arg(&missing).assert().code(4));
+    assert!(told.contains("cannot read") && told.contains("help: "), "{told}");
     // An empty folder, and files that are none of what their names say.
     assert_eq!(check(folder.path(), 6)["verdict"], "invalid");
-    let leaf = folder
-        .path()
-        .join("closed/a/results/s/training/unet3d/run/20260101_000000");
+    let leaf = folder.path().join("closed/a/results/s/training/unet3d/run/20260101_000000");
     fs::create_dir_all(&leaf).unwrap();
     fs::write(leaf.join("summary.json"), [0xff, 0xfe, 0x00]).unwrap();
     fs::create_dir(leaf.join("x_metadata.json")).unwrap();
@@ -214,14 +169,9 @@ fn what_is_no_tree_is_told() {
     let report = check(folder.path(), 6);
     let rules = report["rules"].as_array().unwrap();
     let unusable = rules.iter().filter(|rule| rule["id"] == "stormlp.files");
-    let paths: Vec<&str> = unusable
-        .map(|rule| rule["path"].as_str().unwrap())
-        .collect();
+    let paths: Vec<&str> = unusable.map(|rule| rule["path"].as_str().unwrap()).collect();
     for name in ["summary.json", "0_output.json", "provenance.json"] {
-        assert!(
-            paths.iter().any(|path| path.ends_with(name)),
-            "{name}: {paths:?}"
-        );
+        assert!(paths.iter().any(|path| path.ends_with(name)), "{name}: {paths:?}");
     }
 }
 
@@ -231,50 +181,32 @@ fn a_description_is_drafted_and_its_blanks_are_told_by_field_and_line() {
     let file = folder.path().join("fast.yaml");
     let draft = |code| {
         let mut command = stormlp();
-        command
-            .args(["submission", "system-yaml", "--output"])
-            .arg(&file);
+        command.args(["submission", "system-yaml", "--output"]).arg(&file);
         stderr(command.assert().code(code))
     };
     assert!(draft(0).contains("FILL_IN"));
     assert!(draft(4).contains("not there yet"));
     let mut command = stormlp();
-    command
-        .args(["submission", "system-yaml", "--check"])
-        .arg(&file);
+    command.args(["submission", "system-yaml", "--check"]).arg(&file);
     let text = stdout(command.assert().code(6));
     let wanted = "system_under_test.solution.submission_name: not filled in: it takes a text";
     assert!(
-        text.lines()
-            .any(|line| line.contains("fast.yaml:") && line.contains(wanted)),
+        text.lines().any(|line| line.contains("fast.yaml:") && line.contains(wanted)),
         "{text}"
     );
     assert!(!text.contains("memory_capacity"), "{text}");
     let mut command = stormlp();
-    command
-        .args(["submission", "system-yaml", "--json", "--check"])
-        .arg(&file);
+    command.args(["submission", "system-yaml", "--json", "--check"]).arg(&file);
     let faults: Value = serde_json::from_str(&stdout(command.assert().code(6))).unwrap();
-    assert!(
-        faults
-            .as_array()
-            .unwrap()
-            .iter()
-            .all(|fault| fault["line"].is_u64()),
-        "{faults}"
-    );
+    assert!(faults.as_array().unwrap().iter().all(|fault| fault["line"].is_u64()), "{faults}");
     fs::write(&file, "5").unwrap();
     let mut command = stormlp();
-    command
-        .args(["submission", "system-yaml", "--check"])
-        .arg(&file);
+    command.args(["submission", "system-yaml", "--check"]).arg(&file);
     let text = stdout(command.assert().code(6));
     assert!(text.contains("fast.yaml:1: found 5"), "{text}");
     fs::write(&file, "system_under_test: [").unwrap();
     let mut command = stormlp();
-    command
-        .args(["submission", "system-yaml", "--check"])
-        .arg(&file);
+    command.args(["submission", "system-yaml", "--check"]).arg(&file);
     command.assert().code(6);
 }
 
@@ -299,10 +231,7 @@ fn a_plan_has_sizes_commands_and_says_that_it_is_an_estimate() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(stdout(plan(both, 0)).contains("time not estimated"));
-    let json = stdout(plan(
-        "resnet50 --edition 2.0 -n 16 --host-memory 64G --format json",
-        0,
-    ));
+    let json = stdout(plan("resnet50 --edition 2.0 -n 16 --host-memory 64G --format json", 0));
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["results"][0]["files"], 2557);
     let told = stderr(plan("unet3d --accelerator a100", 3));
@@ -310,10 +239,7 @@ fn a_plan_has_sizes_commands_and_says_that_it_is_an_estimate() {
     let told = stderr(plan("unet3d -n 3 --hosts a,b", 3));
     assert!(told.contains("rule 3.3.6"), "{told}");
     let text = stdout(plan("llama3-8b --hosts a,b", 0));
-    assert!(
-        text.contains("on 1 of the 2 hosts") && !text.contains("--hosts a,b"),
-        "{text}"
-    );
+    assert!(text.contains("on 1 of the 2 hosts") && !text.contains("--hosts a,b"), "{text}");
     let text = stdout(plan("llama3-8b --edition 2.0", 0));
     assert!(!text.contains("30 s"), "{text}");
     plan("unet3d --hosts a,a", 2);
@@ -329,9 +255,7 @@ fn a_plan_has_sizes_commands_and_says_that_it_is_an_estimate() {
 fn failed(report: &Value) -> Vec<String> {
     let rules = report["rules"].as_array().unwrap();
     let failed = rules.iter().filter(|rule| rule["result"] == "failed");
-    failed
-        .map(|rule| rule["id"].as_str().unwrap().to_string())
-        .collect()
+    failed.map(|rule| rule["id"].as_str().unwrap().to_string()).collect()
 }
 
 /// That what says that it is a rehearsal is missed where it was taken away.
@@ -345,10 +269,7 @@ fn marks_are_missed(tree: &Path, run: &Path) {
     let forged = csv.replace("REHEARSAL,stormlp-rehearsal,REHEARSAL,", "1,acme,closed,");
     fs::write(table, forged).unwrap();
     let told = check(tree, 6).to_string();
-    assert!(
-        told.contains("a row does not say that it is a REHEARSAL"),
-        "{told}"
-    );
+    assert!(told.contains("a row does not say that it is a REHEARSAL"), "{told}");
 }
 
 #[test]
@@ -362,46 +283,29 @@ fn a_rehearsal_is_a_tree_of_the_right_shape_that_says_what_it_is() {
     );
     let rehearse = |words: &str| {
         let mut command = stormlp();
-        command
-            .current_dir(folder.path())
-            .args(words.split_whitespace());
+        command.current_dir(folder.path()).args(words.split_whitespace());
         command
     };
     let told = stderr(rehearse(&words).assert().success());
-    assert!(
-        told.contains("REHEARSAL in") && told.contains("modelled on"),
-        "{told}"
-    );
+    assert!(told.contains("REHEARSAL in") && told.contains("modelled on"), "{told}");
     let report = check(&folder.path().join("rehearsal"), 6);
     assert!(report["rehearsal"].is_string(), "{report:#}");
-    assert_eq!(
-        (&report["edition"], &report["shape"]),
-        (&json!("3.0"), &json!("package"))
-    );
+    assert_eq!((&report["edition"], &report["shape"]), (&json!("3.0"), &json!("package")));
     // It is far too small and was tuned, lies on one file system, and a slow host may pause between
     // its short runs; nothing else is wrong with it.
-    let known = [
-        "2.1.18", "3.1.2", "3.2.1", "3.3.1", "3.3.2", "3.4.2", "3.6.2",
-    ];
+    let known = ["2.1.18", "3.1.2", "3.2.1", "3.3.1", "3.3.2", "3.4.2", "3.6.2"];
     for id in failed(&report) {
         assert!(known.contains(&id.as_str()), "{id}: {report:#}");
     }
-    let results = folder
-        .path()
-        .join("rehearsal/closed/stormlp-rehearsal/results/fast");
+    let results = folder.path().join("rehearsal/closed/stormlp-rehearsal/results/fast");
     let run = results.join("training/unet3d/run");
     let csv = fs::read_to_string(run.join("results.csv")).unwrap();
     assert!(csv.starts_with("Public ID,Organization,Division,"), "{csv}");
     assert!(
-        csv.lines()
-            .nth(1)
-            .unwrap()
-            .starts_with("REHEARSAL,stormlp-rehearsal,REHEARSAL,"),
+        csv.lines().nth(1).unwrap().starts_with("REHEARSAL,stormlp-rehearsal,REHEARSAL,"),
         "{csv}"
     );
-    let leaves = fs::read_dir(&run)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
+    let leaves = fs::read_dir(&run).unwrap().map(|entry| entry.unwrap().path());
     let leaves: Vec<_> = leaves.filter(|path| path.is_dir()).collect();
     assert_eq!(leaves.len(), 6);
     for leaf in leaves {
@@ -413,17 +317,10 @@ fn a_rehearsal_is_a_tree_of_the_right_shape_that_says_what_it_is() {
     }
     marks_are_missed(&folder.path().join("rehearsal"), &run);
     let told = stderr(rehearse(&words).assert().code(4));
-    assert!(
-        told.contains("is there already") && told.contains("--tree"),
-        "{told}"
-    );
-    rehearse("submission rehearse training bert")
-        .assert()
-        .code(3);
+    assert!(told.contains("is there already") && told.contains("--tree"), "{told}");
+    rehearse("submission rehearse training bert").assert().code(3);
     let words = format!("{words} --mlperf-output elsewhere");
-    rehearse(&words.replace("--system fast", "--system slow"))
-        .assert()
-        .code(2);
+    rehearse(&words.replace("--system fast", "--system slow")).assert().code(2);
 }
 
 #[test]
@@ -439,10 +336,7 @@ fn runs_that_begin_in_one_second_have_folders_of_their_own_moments() {
     let report = check(&folder.path().join("rehearsal"), 6);
     // As `plan`, by v3.0 where nothing else is said.
     assert_eq!(report["edition"], "3.0");
-    assert!(
-        !failed(&report).contains(&"2.1.17".to_string()),
-        "{report:#}"
-    );
+    assert!(!failed(&report).contains(&"2.1.17".to_string()), "{report:#}");
 }
 
 #[test]
@@ -462,10 +356,7 @@ fn checkpoints_are_rehearsed_too() {
         "0",
     ]);
     let text = stdout(command.assert().success());
-    assert!(
-        text.contains("only mlpstorage makes MLPerf results"),
-        "{text}"
-    );
+    assert!(text.contains("only mlpstorage makes MLPerf results"), "{text}");
     let report = check(&folder.path().join("trial"), 6);
     assert!(report["rehearsal"].is_string(), "{report:#}");
     assert_eq!(report["results"], json!(["checkpointing tiny"]));
@@ -488,9 +379,7 @@ fn checkpoints_are_rehearsed_too() {
     // must be.
     let failed = failed(&report);
     assert!(
-        failed
-            .iter()
-            .all(|id| ["2.1.21", "4.3.3", "4.4.2", "2.2.1"].contains(&id.as_str())),
+        failed.iter().all(|id| ["2.1.21", "4.3.3", "4.4.2", "2.2.1"].contains(&id.as_str())),
         "{report:#}"
     );
 }

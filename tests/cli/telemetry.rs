@@ -8,9 +8,7 @@ use crate::{stderr, stdout, stormlp};
 fn run(words: &str) -> Value {
     let folder = tempfile::tempdir_in(".").unwrap();
     let mut command = stormlp();
-    command
-        .current_dir(folder.path())
-        .args(words.split_whitespace());
+    command.current_dir(folder.path()).args(words.split_whitespace());
     serde_json::from_str(&stdout(command.assert().success())).unwrap()
 }
 
@@ -24,9 +22,7 @@ fn a_cell_follows_its_host() {
     let cell = &report["cells"][0];
     let intervals = cell["interval_bytes"].as_array().unwrap().len();
     let tracks = cell["tracks"].as_array().unwrap();
-    let cpu = tracks
-        .iter()
-        .find(|track| track["measure"] == "host_cpu_seconds");
+    let cpu = tracks.iter().find(|track| track["measure"] == "host_cpu_seconds");
     assert_eq!(cpu.unwrap()["values"].as_array().unwrap().len(), intervals);
 }
 
@@ -46,25 +42,12 @@ fn training_and_checkpoints_show_what_went_on_around_them() {
     let folder = folder();
     let mut train = stormlp();
     train.current_dir(folder.path());
-    train.args([
-        "train",
-        "cosmoflow",
-        "--files",
-        "8",
-        "--steps",
-        "4",
-        "--epochs",
-        "1",
-    ]);
+    train.args(["train", "cosmoflow", "--files", "8", "--steps", "4", "--epochs", "1"]);
     let save = tiny(folder.path(), &["--writes", "1", "--reads", "0"]);
     for mut command in [train, save] {
         let shown = stdout(command.assert());
         // The kernel counts CPU time in ticks, so that a run this short may have none.
-        for part in [
-            "Around the run",
-            "host memory",
-            "as a transfer was submitted",
-        ] {
+        for part in ["Around the run", "host memory", "as a transfer was submitted"] {
             assert!(shown.contains(part), "{shown}");
         }
     }
@@ -73,10 +56,7 @@ fn training_and_checkpoints_show_what_went_on_around_them() {
 #[test]
 fn series_tell_the_length_of_their_last_interval_and_count_what_is_in_flight() {
     let folder = folder();
-    let mut save = tiny(
-        folder.path(),
-        &["--writes", "1", "--reads", "1", "--format", "json"],
-    );
+    let mut save = tiny(folder.path(), &["--writes", "1", "--reads", "1", "--format", "json"]);
     let mut train = stormlp();
     train.current_dir(folder.path()).args(
         "train unet3d --generate --files 42 --epochs 2 --compute-time 1ms --format json \
@@ -91,10 +71,8 @@ fn series_tell_the_length_of_their_last_interval_and_count_what_is_in_flight() {
                 let values = series[key].as_array().unwrap();
                 values.iter().map(|value| value.as_f64().unwrap()).collect()
             };
-            let (mean, most) = (
-                numbers("interval_in_flight_mean"),
-                numbers("interval_in_flight_max"),
-            );
+            let (mean, most) =
+                (numbers("interval_in_flight_mean"), numbers("interval_in_flight_max"));
             assert_eq!(mean.len(), numbers("interval_bytes").len());
             let fits = |(mean, most): (&f64, &f64)| (0.0..=*most).contains(mean);
             assert!(mean.iter().zip(&most).all(fits), "{mean:?} {most:?}");
@@ -132,9 +110,6 @@ fn a_matrix_tells_what_went_on_around_it() {
 
 #[test]
 fn an_interval_out_of_bounds_is_refused() {
-    let assert = stormlp()
-        .args(["gds", "--telemetry", "5ms"])
-        .assert()
-        .code(2);
+    let assert = stormlp().args(["gds", "--telemetry", "5ms"]).assert().code(2);
     assert!(stderr(assert).contains("between 10ms and 60s"));
 }

@@ -9,9 +9,7 @@ const CELL: &str =
 #[test]
 fn threads_are_bound_to_the_cpus_that_were_named_and_the_report_says_so() {
     let folder = folder();
-    gds(folder.path(), &format!("{CELL} --cpus 0"))
-        .assert()
-        .success();
+    gds(folder.path(), &format!("{CELL} --cpus 0")).assert().success();
     let report = read_json(&saved(folder.path()));
     assert_eq!(report["plan"]["placement"]["cpus"], "0");
     assert_eq!(report["plan"]["crews"][0]["workers"][1]["cpus"], "0");
@@ -22,26 +20,13 @@ fn threads_are_bound_to_the_cpus_that_were_named_and_the_report_says_so() {
 #[test]
 fn cpus_and_nodes_that_are_not_there_are_refused() {
     let folder = folder();
-    let refused = |words: &str| {
-        stderr(
-            gds(folder.path(), &format!("{CELL} {words}"))
-                .assert()
-                .code(4),
-        )
-    };
+    let refused =
+        |words: &str| stderr(gds(folder.path(), &format!("{CELL} {words}")).assert().code(4));
     let said = refused("--cpus 60000");
-    assert!(
-        said.contains("--cpus 60000: this process may run on"),
-        "{said}"
-    );
+    assert!(said.contains("--cpus 60000: this process may run on"), "{said}");
     assert!(refused("--numa 4096").contains("NUMA node 4096"));
-    let usage = |words: &str| {
-        stderr(
-            gds(folder.path(), &format!("{CELL} {words}"))
-                .assert()
-                .code(2),
-        )
-    };
+    let usage =
+        |words: &str| stderr(gds(folder.path(), &format!("{CELL} {words}")).assert().code(2));
     assert!(usage("--cpus 3-1").contains("not a list of CPUs"));
     assert!(usage("--numa near").contains("use auto, off or the number of one"));
     assert!(usage("--wait long").contains("use spin or block"));
@@ -50,35 +35,16 @@ fn cpus_and_nodes_that_are_not_there_are_refused() {
 #[test]
 fn what_has_no_effect_on_a_path_is_refused_and_on_a_machine_told() {
     let folder = folder();
-    let said = stderr(
-        gds(folder.path(), "--path cpu --wait spin")
-            .assert()
-            .code(2),
-    );
+    let said = stderr(gds(folder.path(), "--path cpu --wait spin").assert().code(2));
     assert!(said.contains("--wait has no effect"), "{said}");
-    gds(folder.path(), &format!("{CELL} --wait spin"))
-        .assert()
-        .success();
+    gds(folder.path(), &format!("{CELL} --wait spin")).assert().success();
     let report = read_json(&saved(folder.path()));
     let told = report["warnings"].to_string();
-    assert!(
-        told.contains("--wait spin has no effect: no GPU takes part"),
-        "{told}"
-    );
-    let said = stderr(
-        train::train(folder.path(), "unet3d --require-gds")
-            .assert()
-            .code(2),
-    );
-    assert!(
-        said.contains("--require-gds has no effect with --path buffered"),
-        "{said}"
-    );
+    assert!(told.contains("--wait spin has no effect: no GPU takes part"), "{told}");
+    let said = stderr(train::train(folder.path(), "unet3d --require-gds").assert().code(2));
+    assert!(said.contains("--require-gds has no effect with --path buffered"), "{said}");
     let folder = checkpoint::folder();
     let mut command = checkpoint::tiny(folder.path(), &["--path", "cpu-gpu", "--require-gds"]);
     let said = stderr(command.assert().code(2));
-    assert!(
-        said.contains("--require-gds has no effect with --path cpu-gpu"),
-        "{said}"
-    );
+    assert!(said.contains("--require-gds has no effect with --path cpu-gpu"), "{said}");
 }

@@ -45,10 +45,7 @@ fn a_starter_set_is_made_once_and_read_every_epoch() {
     let first = first.args(["--format", "json"]).assert().success();
     let said = stderr(first);
     assert!(said.contains("making a starter one of 28 files"), "{said}");
-    assert!(
-        said.contains("report: stormlp-results/train-unet3d-"),
-        "{said}"
-    );
+    assert!(said.contains("report: stormlp-results/train-unet3d-"), "{said}");
 
     let report = report(folder.path(), &words);
     assert_eq!(report["workload"], "unet3d");
@@ -64,10 +61,8 @@ fn a_starter_set_is_made_once_and_read_every_epoch() {
         assert!(report["waiting_seconds"][key].is_number(), "{key}");
     }
     let files = folder.path().join("stormlp-data/unet3d/train");
-    let bytes: u64 = fs::read_dir(files)
-        .unwrap()
-        .map(|entry| entry.unwrap().metadata().unwrap().len())
-        .sum();
+    let bytes: u64 =
+        fs::read_dir(files).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
     // Each epoch reads every file, and as np.load does the zip's magic and its end in three steps.
     let read = report["bytes_read"].as_u64().unwrap();
     assert_eq!(read, 2 * (bytes + 28 * (4096 + 22 + 42 + 124)));
@@ -85,16 +80,10 @@ fn the_official_clients_cost_is_in_au_and_in_the_report() {
     assert_eq!(client["step_seconds"], 0.01);
     assert_eq!(client["estimated"], false);
     let said = stdout(train(folder.path(), words).assert());
-    assert!(
-        said.contains("DLIO's own work: 10.00 ms a step, 0.00 CPU s/GiB"),
-        "{said}"
-    );
+    assert!(said.contains("DLIO's own work: 10.00 ms a step, 0.00 CPU s/GiB"), "{said}");
     let alone = "unet3d --storage null --steps 10 --client-step 1ms";
     let refused = stderr(train(folder.path(), alone).assert().code(2));
-    assert!(
-        refused.contains("no effect without --client dlio"),
-        "{refused}"
-    );
+    assert!(refused.contains("no effect without --client dlio"), "{refused}");
 }
 
 #[test]
@@ -110,9 +99,7 @@ fn a_saved_report_is_the_printed_one() {
     assert!(report["ended_at"].as_str() >= report["started_at"].as_str());
     let histograms = report["histograms"].as_array().unwrap();
     for (histogram, name) in
-        histograms
-            .iter()
-            .zip(["fetch_wait", "barrier_wait", "compute_overshoot", "read"])
+        histograms.iter().zip(["fetch_wait", "barrier_wait", "compute_overshoot", "read"])
     {
         assert_eq!(histogram["name"], name);
         assert!(histogram["count"].as_u64() > Some(0), "{name}");
@@ -129,9 +116,7 @@ fn every_path_reads_the_same_bytes() {
     // depends on the moment.
     let words =
         format!("retinanet --profile v2 --files 144 --epochs 1 --compute-time 1ms -n 2 {SMALL}");
-    let expected = report(folder.path(), &words)["bytes_read"]
-        .as_u64()
-        .unwrap();
+    let expected = report(folder.path(), &words)["bytes_read"].as_u64().unwrap();
     assert!(expected > 0);
     for path in ["cpu", "page-cache", "cpu-gpu"] {
         let device = if path == "cpu" { "" } else { " --device host" };
@@ -141,9 +126,7 @@ fn every_path_reads_the_same_bytes() {
         let ran = report["evidence"][0]["effective_path"].as_str().unwrap();
         assert_eq!(ran, path);
         let emulated = report["warnings"].as_array().unwrap().iter();
-        let emulated = emulated
-            .filter(|warning| warning["kind"] == "emulated")
-            .count();
+        let emulated = emulated.filter(|warning| warning["kind"] == "emulated").count();
         assert_eq!(emulated, usize::from(path != "cpu"), "{path}");
     }
     let psync = report(folder.path(), &format!("{words} --engine psync"));
@@ -158,10 +141,7 @@ fn record_files_are_read_through_tensorflows_pattern() {
         --compute-time 1ms --steps 20 --params dataset.record_length_bytes=3000 metric.au=0.001";
     let report = report(folder.path(), words);
     assert_eq!(report["plan"]["loader"]["kind"], "interleave");
-    assert_eq!(
-        report["epochs"][1]["accelerators"][0]["blocks"][0]["steps"],
-        20
-    );
+    assert_eq!(report["epochs"][1]["accelerators"][0]["blocks"][0]["steps"], 20);
 }
 
 #[test]
@@ -227,12 +207,7 @@ fn several_runs_begin_with_a_warm_up() {
     let runs = report["runs"].as_array().unwrap();
     let warm_ups: Vec<_> = runs.iter().map(|run| run["warm_up"].clone()).collect();
     assert_eq!(warm_ups, [true, false, false]);
-    for key in [
-        "/au_percent/profile",
-        "/bytes_read",
-        "/cpu_user_seconds",
-        "/duration_seconds",
-    ] {
+    for key in ["/au_percent/profile", "/bytes_read", "/cpu_user_seconds", "/duration_seconds"] {
         let of = |value: &Value| value.pointer(key).and_then(Value::as_f64).unwrap();
         let mean = f64::midpoint(of(&runs[1]), of(&runs[2]));
         assert!((mean - of(&report)).abs() < 1e-9, "{key}");
@@ -275,14 +250,9 @@ fn the_files_of_mlperfs_tools_hold_the_same_figures() {
     let run = fs::read_dir(runs).unwrap().next().unwrap().unwrap().path();
     let mut show = stormlp();
     let shown = stdout(show.arg("report").arg(&run).assert().success());
-    assert!(
-        shown.starts_with("AU ") && shown.contains("no MLPerf result"),
-        "{shown}"
-    );
+    assert!(shown.starts_with("AU ") && shown.contains("no MLPerf result"), "{shown}");
     let summary = &mlperf_files(folder.path(), "summary.json")[0];
-    let theirs = summary["metric"]["train_au_mean_percentage"]
-        .as_f64()
-        .unwrap();
+    let theirs = summary["metric"]["train_au_mean_percentage"].as_f64().unwrap();
     let ours = report["au_percent"]["profile"].as_f64().unwrap();
     assert!((theirs - ours).abs() < 1e-6, "{theirs} {ours}");
 }
@@ -325,9 +295,7 @@ fn mlperf_files(folder: &Path, name: &str) -> Vec<Value> {
     let mut paths: Vec<_> = runs.map(|run| run.unwrap().path().join(name)).collect();
     paths.sort();
     let texts = paths.iter().map(|path| fs::read_to_string(path).unwrap());
-    texts
-        .map(|text| serde_json::from_str(&text).unwrap())
-        .collect()
+    texts.map(|text| serde_json::from_str(&text).unwrap()).collect()
 }
 
 #[test]
@@ -373,10 +341,7 @@ fn a_dry_run_plans_with_the_set_that_a_run_would_make() {
     let words = format!("unet3d --files 28 --epochs 1 --compute-time 2ms {SMALL} --dry-run");
     let planned = train(folder.path(), &words).assert().success();
     let said = stderr(planned);
-    assert!(
-        said.contains("a run would first make a starter one of 28 files"),
-        "{said}"
-    );
+    assert!(said.contains("a run would first make a starter one of 28 files"), "{said}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 
     let planned = stdout(train(folder.path(), &words).assert().success());
@@ -419,11 +384,7 @@ fn files_that_are_left_out_are_told_once() {
     make.current_dir(folder.path()).arg("datagen");
     make.args(datagen.split_whitespace()).assert().success();
     for number in 0..15 {
-        fs::write(
-            folder.path().join(format!("data/train/{number:02}.txt")),
-            "x",
-        )
-        .unwrap();
+        fs::write(folder.path().join(format!("data/train/{number:02}.txt")), "x").unwrap();
     }
     let words = format!("unet3d --data-dir data --files 21 --epochs 1 --compute-time 1ms {SMALL}");
     let mut facts = warnings(&report(folder.path(), &words));
@@ -470,9 +431,7 @@ fn a_short_run_says_that_storage_was_not_asked_to_sustain_it() {
     assert_eq!(short["verdict"]["bound"], "read_ahead");
     let said = |report: &Value| {
         let facts = warnings(report);
-        facts
-            .iter()
-            .any(|fact| fact.contains("not asked to sustain"))
+        facts.iter().any(|fact| fact.contains("not asked to sustain"))
     };
     assert!(said(&short), "{:?}", warnings(&short));
 }
@@ -487,10 +446,7 @@ fn a_missed_threshold_is_6_with_the_reason() {
     let folder = folder();
     let words = MISSED;
     let said = stderr(train(folder.path(), words).assert().code(6));
-    assert!(
-        said.contains("is below the 100.0 % that unet3d asks for"),
-        "{said}"
-    );
+    assert!(said.contains("is below the 100.0 % that unet3d asks for"), "{said}");
 }
 
 #[test]
@@ -531,10 +487,7 @@ fn a_closed_run_names_every_rule_that_it_would_break() {
     fs::create_dir(folder.path().join("empty")).unwrap();
     let words = "unet3d --closed --dry-run --data-dir empty --params reader.prefetch_size=5";
     let said = stderr(train(folder.path(), words).assert().code(3));
-    for part in [
-        "rule 10.1 of v2.0: reader.prefetch_size is 5",
-        "empty holds no npz files",
-    ] {
+    for part in ["rule 10.1 of v2.0: reader.prefetch_size is 5", "empty holds no npz files"] {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert!(!said.contains("rule 7"), "{said}");
@@ -565,10 +518,7 @@ fn a_closed_run_of_v3_keeps_results_off_the_file_system_of_its_data() {
     // Without the rules it has no effect there.
     let words = "retinanet --accelerator b200 --dry-run --results-dir elsewhere";
     let said = stderr(train(folder.path(), words).assert().code(2));
-    assert!(
-        said.contains("--results-dir has no effect with --dry-run"),
-        "{said}"
-    );
+    assert!(said.contains("--results-dir has no effect with --dry-run"), "{said}");
 }
 
 #[test]
@@ -577,15 +527,8 @@ fn a_headline_from_the_page_cache_says_so_and_the_verdict_is_said_once() {
     let words = MISSED;
     train(folder.path(), words).assert().code(6);
     let again = train(folder.path(), words).assert().code(6);
-    let all = format!(
-        "{}{}",
-        stdout(again),
-        stderr(train(folder.path(), words).assert().code(6))
-    );
+    let all = format!("{}{}", stdout(again), stderr(train(folder.path(), words).assert().code(6)));
     let verdict = all.lines().find_map(|line| line.strip_prefix("verdict"));
     assert_eq!(all.matches(verdict.unwrap().trim()).count(), 1, "{all}");
-    assert!(
-        all.starts_with("AU ") && all.contains("% (mostly read from memory): misses"),
-        "{all}"
-    );
+    assert!(all.starts_with("AU ") && all.contains("% (mostly read from memory): misses"), "{all}");
 }

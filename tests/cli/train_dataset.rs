@@ -37,20 +37,10 @@ fn make_pipe_of(path: &Path) {
 fn a_folder_that_was_named_is_never_replaced_by_a_starter_set() {
     let folder = folder();
     let words = format!("unet3d {SMALL} dataset.data_folder=nowhere");
-    check(
-        folder.path(),
-        &words,
-        4,
-        &["nowhere holds no npz files", "--generate"],
-    );
+    check(folder.path(), &words, 4, &["nowhere holds no npz files", "--generate"]);
     fs::write(folder.path().join("file"), "").unwrap();
     let words = "unet3d --data-dir file";
-    check(
-        folder.path(),
-        words,
-        4,
-        &["file is a file, not a dataset's folder"],
-    );
+    check(folder.path(), words, 4, &["file is a file, not a dataset's folder"]);
     assert!(!folder.path().join("stormlp-data").exists());
 }
 
@@ -66,14 +56,9 @@ train: {epochs: 1, computation_time: 0.001}
 metric: {au: 0.001}
 ";
     fs::write(folder.path().join("my.yaml"), yaml).unwrap();
-    let run = train(folder.path(), "my.yaml --profile v2")
-        .assert()
-        .success();
+    let run = train(folder.path(), "my.yaml --profile v2").assert().success();
     let said = stderr(run);
-    assert!(
-        said.contains("data_folder of my.yaml is /nowhere/at/all"),
-        "{said}"
-    );
+    assert!(said.contains("data_folder of my.yaml is /nowhere/at/all"), "{said}");
     let data = folder.path().join("stormlp-data/mine");
     assert_eq!(files_of(&data).len(), 24);
     // Files for evaluation are missed only by a run that evaluates.
@@ -117,27 +102,15 @@ fn an_index_that_is_a_pipe_is_no_index() {
     let words = format!("{SMALL} dataset.format=indexed_binary");
     let make = format!("unet3d --data-dir data --generate --files 21 --epochs 1 {words}");
     train(folder.path(), &make).assert().success();
-    make_pipe_of(
-        &folder
-            .path()
-            .join("data/train/img_05_of_21.indexed_binary.off.idx"),
-    );
+    make_pipe_of(&folder.path().join("data/train/img_05_of_21.indexed_binary.off.idx"));
     let again = format!("unet3d --data-dir data --files 21 --epochs 1 {words}");
-    check(
-        folder.path(),
-        &again,
-        5,
-        &["img_05_of_21.indexed_binary.off.idx", "no regular file"],
-    );
+    check(folder.path(), &again, 5, &["img_05_of_21.indexed_binary.off.idx", "no regular file"]);
     let mut verify = crate::stormlp();
     verify.current_dir(folder.path()).arg("datagen");
     let options = format!("unet3d --data-dir data --files 21 --verify {words}");
     let bad = verify.args(options.split_whitespace()).assert().code(5);
     let told = String::from_utf8(bad.get_output().stdout.clone()).unwrap();
-    assert!(
-        told.contains("bad: train/img_05_of_21.indexed_binary.off.idx"),
-        "{told}"
-    );
+    assert!(told.contains("bad: train/img_05_of_21.indexed_binary.off.idx"), "{told}");
 }
 
 #[test]
@@ -146,12 +119,7 @@ fn a_full_set_is_not_taken_for_one_that_a_starter_set_is() {
     let words = format!("unet3d --epochs 1 --compute-time 1ms --files 21 {SMALL}");
     train(folder.path(), &words).assert().success();
     let words = format!("unet3d --epochs 1 --full {SMALL}");
-    check(
-        folder.path(),
-        &words,
-        4,
-        &["21 training files, --full asks for", "stormlp clean"],
-    );
+    check(folder.path(), &words, 4, &["21 training files, --full asks for", "stormlp clean"]);
 }
 
 #[test]
@@ -171,10 +139,7 @@ fn a_starter_set_is_checked_by_the_names_it_has() {
 fn a_folder_whose_name_is_no_text_is_refused_before_anything_is_made() {
     use std::os::unix::ffi::OsStrExt as _;
     let folder = folder();
-    let mut run = train(
-        folder.path(),
-        "unet3d --generate --files 21 --epochs 1 --data-dir",
-    );
+    let mut run = train(folder.path(), "unet3d --generate --files 21 --epochs 1 --data-dir");
     run.arg(std::ffi::OsStr::from_bytes(b"x\xff"));
     let said = stderr(run.args(SMALL.split_whitespace()).assert().code(3));
     assert!(said.contains("is not UTF-8"), "{said}");
@@ -189,25 +154,15 @@ fn a_dataset_with_holes_or_behind_a_link_says_so() {
     let moved = folder.path().join("moved");
     fs::rename(data.join("train"), &moved).unwrap();
     std::os::unix::fs::symlink(&moved, data.join("train")).unwrap();
-    let text = stdout(
-        train(folder.path(), &format!("{words} --dry-run"))
-            .assert()
-            .success(),
-    );
-    assert!(
-        text.contains("train is a link: it is read where it leads"),
-        "{text}"
-    );
+    let text = stdout(train(folder.path(), &format!("{words} --dry-run")).assert().success());
+    assert!(text.contains("train is a link: it is read where it leads"), "{text}");
     assert!(!text.contains("lies in holes"), "{text}");
     let file = &files_of(&data)[1];
     let bytes = fs::metadata(file).unwrap().len();
     let emptied = fs::File::create(file).unwrap();
     emptied.set_len(bytes).unwrap();
     let text = stdout(train(folder.path(), &format!("{words} --dry-run")).assert());
-    assert!(
-        text.contains("of the files in train/ lies in holes"),
-        "{text}"
-    );
+    assert!(text.contains("of the files in train/ lies in holes"), "{text}");
 }
 
 /// Trains for an epoch of `format` in a folder of that name, which is made if it is not there.
@@ -241,12 +196,7 @@ fn hdf5_is_read_as_h5py_reads_it() {
     changed[0x3a1] = 2;
     fs::write(file, changed).unwrap();
     let named = file.file_name().unwrap().to_str().unwrap();
-    check(
-        folder.path(),
-        &words,
-        5,
-        &[named, "dataset.enable_chunking"],
-    );
+    check(folder.path(), &words, 5, &[named, "dataset.enable_chunking"]);
 }
 
 #[test]
@@ -256,30 +206,15 @@ fn a_table_is_read_as_pandas_reads_it() {
     let report = report(folder.path(), &words);
     assert_eq!(report["plan"]["reads"]["kind"], "pandas_csv");
     let files = files_of(&folder.path().join("csv"));
-    let bytes: u64 = files
-        .iter()
-        .map(|file| fs::metadata(file).unwrap().len())
-        .sum();
+    let bytes: u64 = files.iter().map(|file| fs::metadata(file).unwrap().len()).sum();
     assert_eq!(report["bytes_read"], bytes);
-    let text = stdout(
-        train(folder.path(), &format!("{words} --dry-run"))
-            .assert()
-            .success(),
-    );
-    assert!(
-        text.contains("as pandas reads a table: 256 KiB at a time"),
-        "{text}"
-    );
+    let text = stdout(train(folder.path(), &format!("{words} --dry-run")).assert().success());
+    assert!(text.contains("as pandas reads a table: 256 KiB at a time"), "{text}");
 }
 
 #[test]
 fn files_that_dlio_maps_and_does_not_read_are_refused() {
     let folder = folder();
     let words = "unet3d --params dataset.format=mmap_indexed_binary";
-    check(
-        folder.path(),
-        words,
-        3,
-        &["touches no byte of a sample", "indexed_binary"],
-    );
+    check(folder.path(), words, 3, &["touches no byte of a sample", "indexed_binary"]);
 }

@@ -33,10 +33,8 @@ pub(crate) fn dataset(folder: &Path, workload: &str, files: u32, more: &str) -> 
 
 /// The data files of a dataset in order.
 pub(crate) fn files_of(data: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<_> = fs::read_dir(data.join("train"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let mut files: Vec<_> =
+        fs::read_dir(data.join("train")).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files
 }
@@ -56,10 +54,7 @@ fn a_run_without_the_barrier_of_steps_says_so_and_passes_for_nothing_else() {
     let null = "unet3d --storage null --steps 8 --epochs 1 --compute-time 2ms -n 2";
     let words = format!("{null} --params metric.au=0.001 --barrier epoch");
     let run = stdout(train(folder.path(), &words).assert().success());
-    assert!(
-        run.contains("(no barrier after steps, --barrier epoch)"),
-        "{run}"
-    );
+    assert!(run.contains("(no barrier after steps, --barrier epoch)"), "{run}");
     for (more, code, told) in [
         ("--barrier none", 3, "is for several hosts"),
         ("--barrier epoch --mlperf-output m", 2, "official run"),
@@ -86,11 +81,7 @@ fn what_this_machine_lacks_is_4_before_a_byte_is_written_and_in_a_dry_run() {
                 4,
                 &[said, "help: "],
             );
-            assert_eq!(
-                fs::read_dir(folder.path()).unwrap().count(),
-                0,
-                "{words}{dry}"
-            );
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "{words}{dry}");
         }
     }
 }
@@ -110,23 +101,11 @@ fn wrong_words_are_2() {
         ("unet3d --epochs 1000000000000", "from 1 to 1000000:"),
         ("unet3d -n -1", "`-1` is not a whole number of 1 or more"),
         ("unet3d --transfer-size 0", "1 byte or more"),
-        (
-            "unet3d --storage null --path gds",
-            "null storage reads and writes nothing",
-        ),
-        (
-            "unet3d --storage null --data-dir /data",
-            "--data-dir would have no effect",
-        ),
-        (
-            "unet3d --path null --generate",
-            "--generate would have no effect",
-        ),
+        ("unet3d --storage null --path gds", "null storage reads and writes nothing"),
+        ("unet3d --storage null --data-dir /data", "--data-dir would have no effect"),
+        ("unet3d --path null --generate", "--generate would have no effect"),
         ("unet3d --compute-time {type:zipf}", "compute-time"),
-        (
-            "unet3d --storage null --cold",
-            "--cold would have no effect",
-        ),
+        ("unet3d --storage null --cold", "--cold would have no effect"),
     ] {
         let text = stderr(train(folder.path(), words).assert().failure());
         assert!(text.contains(said), "{words}: {text}");
@@ -144,27 +123,12 @@ fn workloads_that_make_no_plan_are_3() {
     check(folder.path(), words, 3, &["3 samples", "--files"]);
     let datagen = "model: {name: mine}\nworkflow: {generate_data: True, train: False}\n";
     fs::write(folder.path().join("make.yaml"), datagen).unwrap();
-    check(
-        folder.path(),
-        "make.yaml",
-        3,
-        &["no training", "stormlp datagen make.yaml"],
-    );
+    check(folder.path(), "make.yaml", 3, &["no training", "stormlp datagen make.yaml"]);
     fs::write(folder.path().join("empty.yaml"), "model: {name: x}\n").unwrap();
-    check(
-        folder.path(),
-        "empty.yaml",
-        3,
-        &["empty.yaml has no `dataset`"],
-    );
+    check(folder.path(), "empty.yaml", 3, &["empty.yaml has no `dataset`"]);
     let other = "my.yaml --accelerator b200 --storage null";
     fs::write(folder.path().join("my.yaml"), "dataset: {format: npz}\n").unwrap();
-    check(
-        folder.path(),
-        other,
-        3,
-        &["accelerator custom", "--params stormlp.accelerator=b200"],
-    );
+    check(folder.path(), other, 3, &["accelerator custom", "--params stormlp.accelerator=b200"]);
     fs::write(folder.path().join("bad.yaml"), "reader: [1").unwrap();
     check(folder.path(), "bad.yaml", 3, &["bad.yaml"]);
 }
@@ -177,11 +141,7 @@ fn what_this_machine_lacks_is_4() {
         folder.path(),
         words,
         4,
-        &[
-            "elsewhere holds no npz",
-            "stormlp datagen unet3d",
-            "--generate",
-        ],
+        &["elsewhere holds no npz", "stormlp datagen unet3d", "--generate"],
     );
     check(folder.path(), "no-such.yaml", 4, &["no-such.yaml"]);
     let words = format!("retinanet --files 48 {SMALL} --path cpu-gpu --device cuda:7");
@@ -198,12 +158,7 @@ fn too_few_files_and_wrong_sample_counts_name_both_numbers() {
     let words = format!("unet3d --data-dir data --files 30 {SMALL}");
     check(folder.path(), &words, 4, &["21 files", "30", "--files"]);
     let words = format!("unet3d --data-dir data --files 21 --samples-per-file 2 {SMALL}");
-    check(
-        folder.path(),
-        &words,
-        3,
-        &["holds 1 sample,", "--samples-per-file"],
-    );
+    check(folder.path(), &words, 3, &["holds 1 sample,", "--samples-per-file"]);
 }
 
 #[test]
@@ -214,11 +169,7 @@ fn a_file_missing_from_a_dataset_of_ours_is_4_and_fewer_may_be_asked_for() {
     fs::remove_file(&gone).unwrap();
     let name = gone.file_name().unwrap().to_str().unwrap();
     let words = format!("unet3d --data-dir data --epochs 1 --compute-time 1ms {SMALL}");
-    let said = [
-        "23 files",
-        name,
-        "`stormlp datagen unet3d --data-dir data --files 24 --resume`",
-    ];
+    let said = ["23 files", name, "`stormlp datagen unet3d --data-dir data --files 24 --resume`"];
     check(folder.path(), &words, 4, &said);
     let fewer = train(folder.path(), &format!("{words} --files 21")).assert();
     let said = String::from_utf8(fewer.success().get_output().stdout.clone()).unwrap();
@@ -249,12 +200,7 @@ fn a_file_cut_off_since_it_was_made_is_5_before_the_run() {
     let folder = folder();
     let data = dataset(folder.path(), "unet3d", 21, "");
     let bad = &files_of(&data)[5];
-    fs::File::options()
-        .write(true)
-        .open(bad)
-        .unwrap()
-        .set_len(99)
-        .unwrap();
+    fs::File::options().write(true).open(bad).unwrap().set_len(99).unwrap();
     let words = format!("unet3d --data-dir data --files 21 {SMALL}");
     let name = bad.file_name().unwrap().to_str().unwrap();
     check(folder.path(), &words, 5, &[name, "99 bytes"]);
@@ -266,19 +212,10 @@ fn a_file_cut_off_in_the_middle_ends_the_run_and_saves_it() {
     let data = dataset(folder.path(), "unet3d", 28, "");
     fs::remove_file(data.join(".stormlp-manifest.json")).unwrap();
     let bad = &files_of(&data)[23];
-    fs::File::options()
-        .write(true)
-        .open(bad)
-        .unwrap()
-        .set_len(70_000)
-        .unwrap();
+    fs::File::options().write(true).open(bad).unwrap().set_len(70_000).unwrap();
     let words = format!("unet3d --data-dir data --files 28 --epochs 3 --compute-time 1ms {SMALL}");
     let name = bad.file_name().unwrap().to_str().unwrap();
-    let expected = [
-        name,
-        "expected member `x.npy`",
-        "what was measured is saved",
-    ];
+    let expected = [name, "expected member `x.npy`", "what was measured is saved"];
     check(folder.path(), &words, 5, &expected);
     let report = saved(folder.path());
     assert_eq!(report["ending"]["status"], "failed");
@@ -295,9 +232,7 @@ fn a_corrupt_header_ends_the_run_in_every_profile() {
         make.current_dir(folder.path());
         make.args("datagen unet3d --data-dir data --files 21".split(' '));
         make.args(SMALL.split_whitespace());
-        make.arg(format!("dataset.format={format}"))
-            .assert()
-            .success();
+        make.arg(format!("dataset.format={format}")).assert().success();
         fs::remove_file(made.join(".stormlp-manifest.json")).unwrap();
         // Neither the first, the middle nor the last, whose framing is looked at before the run.
         let bad = &files_of(&made)[4];
@@ -338,12 +273,7 @@ fn a_zip_without_its_directory_ends_the_run_as_it_would_numpy() {
 #[test]
 fn a_corrupt_record_ends_the_run_with_file_and_offset() {
     let folder = folder();
-    let data = dataset(
-        folder.path(),
-        "resnet50",
-        8,
-        "--samples-per-file 20 --batch-size 10",
-    );
+    let data = dataset(folder.path(), "resnet50", 8, "--samples-per-file 20 --batch-size 10");
     let bad = &files_of(&data)[1];
     let mut bytes = fs::read(bad).unwrap();
     // The second record's length: the first one says where it is.
@@ -376,11 +306,7 @@ fn a_checkpoint_that_does_not_fit_ends_the_run_saves_it_and_names_its_folder() {
         "trap '' XFSZ; ulimit -f 1000; exec {} train {words}",
         env!("CARGO_BIN_EXE_stormlp")
     );
-    let run = Command::new("sh")
-        .args(["-c", &script])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
+    let run = Command::new("sh").args(["-c", &script]).current_dir(folder.path()).output().unwrap();
     let said = String::from_utf8(run.stderr).unwrap();
     assert_eq!(run.status.code(), Some(5), "{said}");
     for part in [
@@ -412,12 +338,7 @@ fn null_storage_is_not_written_to() {
     let made: Vec<_> = made.map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(made, ["stormlp-results"]);
     let words = "unet3d --storage null --checkpoint-folder ckpt";
-    check(
-        folder.path(),
-        words,
-        2,
-        &["--checkpoint-folder would have no effect"],
-    );
+    check(folder.path(), words, 2, &["--checkpoint-folder would have no effect"]);
 }
 
 #[test]
@@ -492,11 +413,7 @@ fn a_ceiling_that_was_interrupted_is_none() {
     let words = "unet3d --files 28 --epochs 1 --compute-time 400ms --profile v1 --client dlio \
         --client-step 1ms --params \
         dataset.record_length_bytes=150000 dataset.record_length_bytes_stdev=0 metric.au=1.0";
-    let mut child = run_past(
-        folder.path(),
-        words,
-        "AU was missed: looking for the ceiling",
-    );
+    let mut child = run_past(folder.path(), words, "AU was missed: looking for the ceiling");
     interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(6));
     let report = saved(folder.path());
@@ -528,10 +445,7 @@ fn a_killed_run_loses_no_more_than_its_last_epoch() {
     let mut list = stormlp();
     let list = list.current_dir(folder.path()).arg("report").assert();
     let list = crate::stdout(list.success());
-    assert!(
-        list.contains(" train ") && list.contains(" unfinished "),
-        "{list}"
-    );
+    assert!(list.contains(" train ") && list.contains(" unfinished "), "{list}");
 }
 
 #[test]

@@ -57,14 +57,8 @@ fn a_run_is_saved_and_ends_with_its_own_code_whoever_listens() {
         ("gdsio -D d -w 1 -s 1M -i 1M -x 1 -I 1", 0),
         (&format!("{null} 2ms --params metric.au=0.001"), 0),
         // With a client's own work in every step no run reaches 100 %.
-        (
-            &format!("{null} 1ms --client dlio --client-step 1ms --params metric.au=1"),
-            6,
-        ),
-        (
-            "checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1 --pause 0",
-            0,
-        ),
+        (&format!("{null} 1ms --client dlio --client-step 1ms --params metric.au=1"), 6),
+        ("checkpoint tiny.yaml --ranks 8 --writes 1 --reads 1 --pause 0", 0),
     ];
     for (words, expected) in commands {
         for redirections in DEAF {
@@ -77,10 +71,7 @@ fn a_run_is_saved_and_ends_with_its_own_code_whoever_listens() {
             let mut saved = fs::read_dir(folder.path().join("stormlp-results")).unwrap();
             let report = saved.next().unwrap().unwrap().path().join("report.json");
             let report: Value = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
-            assert_eq!(
-                report["ending"]["status"], "complete",
-                "{words} {redirections}"
-            );
+            assert_eq!(report["ending"]["status"], "complete", "{words} {redirections}");
         }
     }
 }

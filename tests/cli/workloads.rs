@@ -14,23 +14,14 @@ fn json(arguments: &[&str]) -> Value {
 }
 
 fn with_free_bytes(arguments: &[&str]) -> Value {
-    let assert = stormlp()
-        .args(arguments)
-        .args(["--format", "json"])
-        .assert()
-        .success();
+    let assert = stormlp().args(arguments).args(["--format", "json"]).assert().success();
     serde_json::from_str(&stdout(assert)).unwrap()
 }
 
 #[test]
 fn a_printed_workload_is_one_that_can_be_used() {
     let folder = tempfile::tempdir().unwrap();
-    let yaml = stdout(
-        stormlp()
-            .args(["workloads", "show", "unet3d"])
-            .assert()
-            .success(),
-    );
+    let yaml = stdout(stormlp().args(["workloads", "show", "unet3d"]).assert().success());
     let file = folder.path().join("my.yaml");
     std::fs::write(&file, yaml).unwrap();
     let file = file.to_str().unwrap();
@@ -46,13 +37,10 @@ fn every_workload_is_listed_in_both_forms() {
     let list = json(&["workloads"]);
     assert_eq!(list.as_array().unwrap().len(), 17);
     for workload in list.as_array().unwrap() {
-        let (name, accelerator) = (
-            workload["name"].as_str().unwrap(),
-            workload["accelerator"].as_str().unwrap(),
-        );
+        let (name, accelerator) =
+            (workload["name"].as_str().unwrap(), workload["accelerator"].as_str().unwrap());
         assert!(
-            text.lines()
-                .any(|line| line.contains(name) && line.contains(accelerator)),
+            text.lines().any(|line| line.contains(name) && line.contains(accelerator)),
             "{name} {accelerator}:\n{text}"
         );
     }
@@ -60,16 +48,8 @@ fn every_workload_is_listed_in_both_forms() {
 
 #[test]
 fn datasize_has_the_keys_that_scripts_rely_on() {
-    let size = json(&[
-        "datasize",
-        "resnet50",
-        "-n",
-        "16",
-        "--host-memory",
-        "64G",
-        "--profile",
-        "v1",
-    ]);
+    let size =
+        json(&["datasize", "resnet50", "-n", "16", "--host-memory", "64G", "--profile", "v1"]);
     assert_eq!(size["files"], 2557);
     assert_eq!(size["steps_per_epoch"], 499);
     assert_eq!(size["binding"], "steps");
@@ -88,11 +68,8 @@ fn a_dataset_that_does_not_fit_is_an_answer_not_an_error() {
 fn faults_of_a_file_have_their_place() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("bad.yaml"), "reader:\n  batchsize: 7\n").unwrap();
-    let assert = stormlp()
-        .current_dir(folder.path())
-        .args(["datasize", "bad.yaml"])
-        .assert()
-        .code(3);
+    let assert =
+        stormlp().current_dir(folder.path()).args(["datasize", "bad.yaml"]).assert().code(3);
     let text = stderr(assert);
     assert!(
         text.contains(
@@ -104,23 +81,11 @@ fn faults_of_a_file_have_their_place() {
 
 #[test]
 fn names_that_are_wrong_have_the_codes_and_the_nearest() {
-    let assert = stormlp()
-        .args(["workloads", "show", "unet"])
-        .assert()
-        .code(3);
+    let assert = stormlp().args(["workloads", "show", "unet"]).assert().code(3);
     assert!(stderr(assert).contains("did you mean `unet3d`?"));
-    stormlp()
-        .args(["datasize", "missing.yaml"])
-        .assert()
-        .code(4);
-    stormlp()
-        .args(["datasize", "unet3d", "--profile", "v9"])
-        .assert()
-        .code(2);
-    let assert = stormlp()
-        .args(["datasize", "unet3d", "-n", "0"])
-        .assert()
-        .code(2);
+    stormlp().args(["datasize", "missing.yaml"]).assert().code(4);
+    stormlp().args(["datasize", "unet3d", "--profile", "v9"]).assert().code(2);
+    let assert = stormlp().args(["datasize", "unet3d", "-n", "0"]).assert().code(2);
     assert!(stderr(assert).contains("--accelerators"));
 }
 
@@ -136,13 +101,7 @@ fn nothing_and_less_are_no_sizes() {
         ["--batch-size", "0"],
         ["--samples-per-file", "abc"],
     ] {
-        let text = stderr(
-            stormlp()
-                .args(["datasize", "unet3d"])
-                .args(words)
-                .assert()
-                .code(2),
-        );
+        let text = stderr(stormlp().args(["datasize", "unet3d"]).args(words).assert().code(2));
         assert!(text.contains("invalid value"), "{words:?}: {text}");
     }
 }
@@ -155,10 +114,7 @@ fn an_edition_that_nothing_tells_is_said() {
     let mut plain = stormlp();
     let plain = plain.args(["datasize", file.to_str().unwrap()]);
     let text = stderr(plain.assert().success());
-    assert!(
-        text.contains("no edition is named: native is taken"),
-        "{text}"
-    );
+    assert!(text.contains("no edition is named: native is taken"), "{text}");
     // Up to v1.0 the model was its name alone.
     std::fs::write(&file, "model: mine\ndataset: {format: npz}\n").unwrap();
     let old = json(&["datasize", file.to_str().unwrap()]);

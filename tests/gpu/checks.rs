@@ -23,17 +23,11 @@ pub(crate) fn facts(cuda: &CudaProbe) {
     assert!(cuda.version.is_some() && cuda.library_path.is_some());
     for (index, device) in (0u32..).zip(&cuda.devices) {
         assert_eq!(device.index, index);
-        assert!(
-            device.memory_bytes.is_some_and(|bytes| bytes > 1 << 30),
-            "{device:?}"
-        );
+        assert!(device.memory_bytes.is_some_and(|bytes| bytes > 1 << 30), "{device:?}");
         let address = device.pci_address.as_ref().unwrap();
         let folder = Path::new("/sys/bus/pci/devices").join(address);
         if folder.exists() {
-            assert!(
-                device.bar1_bytes.is_some_and(|bytes| bytes >= 1 << 20),
-                "{device:?}"
-            );
+            assert!(device.bar1_bytes.is_some_and(|bytes| bytes >= 1 << 20), "{device:?}");
         } else {
             println!("{address} is not in sysfs here: NUMA node and BAR1 stay unknown");
         }
@@ -55,10 +49,7 @@ pub(crate) fn memory(index: u32) {
             memory.copy_from_host(&[0xab; 1000]).unwrap();
             let mut back = vec![0; len];
             memory.copy_to_host(&mut back).unwrap();
-            assert!(
-                back[..1000].iter().all(|byte| *byte == 0xab),
-                "{kind:?} {len}"
-            );
+            assert!(back[..1000].iter().all(|byte| *byte == 0xab), "{kind:?} {len}");
             assert!(back[1000..] == bytes[1000..], "{kind:?} {len}");
         }
     }
@@ -75,27 +66,15 @@ pub(crate) struct Case {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let registered = if self.register {
-            ""
-        } else {
-            ", not registered"
-        };
-        write!(
-            f,
-            "{}, {} memory, depth {}{registered}",
-            self.kind,
-            self.memory.name(),
-            self.depth
-        )
+        let registered = if self.register { "" } else { ", not registered" };
+        write!(f, "{}, {} memory, depth {}{registered}", self.kind, self.memory.name(), self.depth)
     }
 }
 
 /// Every path; cuFile's with every kind of memory, registered or not.
 pub(crate) fn cases(cufile: bool) -> Vec<Case> {
     let mut cases = Vec::new();
-    let paths = PathKind::ALL
-        .into_iter()
-        .filter(|kind| kind.ends_in_accelerator());
+    let paths = PathKind::ALL.into_iter().filter(|kind| kind.ends_in_accelerator());
     for kind in paths.filter(|kind| cufile || !kind.needs_cufile()) {
         for depth in [1, 8] {
             let memories = match kind.needs_cufile() {
@@ -103,21 +82,11 @@ pub(crate) fn cases(cufile: bool) -> Vec<Case> {
                 false => &[MemoryKind::Device, MemoryKind::Vmm],
             };
             for memory in memories.iter().copied() {
-                cases.push(Case {
-                    kind,
-                    memory,
-                    depth,
-                    register: true,
-                });
+                cases.push(Case { kind, memory, depth, register: true });
             }
             if kind.needs_cufile() {
                 let memory = MemoryKind::Device;
-                cases.push(Case {
-                    kind,
-                    memory,
-                    depth,
-                    register: false,
-                });
+                cases.push(Case { kind, memory, depth, register: false });
             }
         }
     }
@@ -167,20 +136,12 @@ impl Case {
 
     /// cuFile takes any offset and size.
     fn reads_unaligned(&self, index: u32, name: &Path, expected: &[u8]) {
-        let setup = Setup {
-            page_aligned: false,
-            ..self.setup(index)
-        };
+        let setup = Setup { page_aligned: false, ..self.setup(index) };
         let mut path = setup.build().unwrap();
         let file = path.attach(open(self.kind, name)).unwrap();
         let mut slot = path.take_slots().pop().unwrap();
         for (offset, len) in [(1, 1), (4095, 4098), (777, BLOCK - 3)] {
-            let place = Place {
-                direction: Direction::Read,
-                file,
-                offset: offset as u64,
-                len,
-            };
+            let place = Place { direction: Direction::Read, file, offset: offset as u64, len };
             assert!(path.submit(Transfer { place, slot }).is_ok());
             let mut done = Vec::new();
             path.wait(1, &mut done).unwrap();
@@ -188,10 +149,7 @@ impl Case {
             assert_eq!(over.result.unwrap(), len);
             let mut bytes = vec![0; len];
             over.slot.copy_out(&mut bytes).unwrap();
-            assert!(
-                bytes == expected[offset..offset + len],
-                "offset {offset}, {len} bytes"
-            );
+            assert!(bytes == expected[offset..offset + len], "offset {offset}, {len} bytes");
             slot = over.slot;
         }
     }

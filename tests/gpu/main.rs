@@ -11,10 +11,7 @@
 
 mod checks;
 mod route;
-#[allow(
-    dead_code,
-    reason = "shared with the scenarios of cuFile, which use more of it"
-)]
+#[allow(dead_code, reason = "shared with the scenarios of cuFile, which use more of it")]
 #[path = "../../crates/transfer/tests/cufile/transfers.rs"]
 mod transfers;
 
@@ -35,17 +32,10 @@ fn main() -> ExitCode {
     let exe = std::env::current_exe().unwrap();
     let facts = probe::run(&exe, None, probe::TIME_LIMIT, &|_| true);
     if facts.cuda.devices.is_empty() {
-        let why = facts
-            .cuda
-            .problem
-            .unwrap_or("CUDA has no device".to_string());
+        let why = facts.cuda.problem.unwrap_or("CUDA has no device".to_string());
         println!("test gpu ... skipped: {why}");
         let required = std::env::var_os("STORMLP_REQUIRE_GPU").is_some_and(|value| value == "1");
-        return if required {
-            ExitCode::FAILURE
-        } else {
-            ExitCode::SUCCESS
-        };
+        return if required { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     }
     println!("{:#?}", facts.cuda);
     send_log_to(&std::env::temp_dir().join("stormlp-gpu-test-cufile.log"));
@@ -67,9 +57,7 @@ fn main() -> ExitCode {
         .collect();
     let devices = devices(facts.cuda.devices.iter().map(|device| device.index));
     for &index in &devices {
-        check(format!("cuda:{index} memory"), &mut || {
-            checks::memory(index)
-        });
+        check(format!("cuda:{index} memory"), &mut || checks::memory(index));
     }
     for (folder, direct, availability) in folders {
         // Held for all checks of the folder, as a matrix does.
@@ -83,25 +71,18 @@ fn main() -> ExitCode {
         for &index in &devices {
             for case in checks::cases(driver.is_some()) {
                 let name = format!("cuda:{index} {} {case}", folder.display());
-                check(name, &mut || {
-                    case.agrees_with_the_page_cache(index, &folder, direct)
-                });
+                check(name, &mut || case.agrees_with_the_page_cache(index, &folder, direct));
             }
         }
     }
-    if failures == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// The GPUs to test: those of the machine, or the one that the environment names of them.
 fn devices(all: impl Iterator<Item = u32>) -> Vec<u32> {
     let named = std::env::var("STORMLP_GPU_TEST_DEVICE").ok();
     let named = named.map(|text| text.parse::<u32>().unwrap());
-    all.filter(|index| named.is_none_or(|named| named == *index))
-        .collect()
+    all.filter(|index| named.is_none_or(|named| named == *index)).collect()
 }
 
 /// Where the checks work: memory, the local disk, and what the environment adds; and whether cuFile

@@ -75,10 +75,7 @@ fn two_hosts_save_and_restore_one_checkpoint() {
         let hosts = rows.lines().map(|row| row.rsplit(',').nth(3).unwrap());
         assert_eq!(hosts.collect::<Vec<_>>(), ["hosts", "2", "2", "2", "2"]);
         let metrics = shown("openmetrics");
-        assert_eq!(
-            metrics.matches("hosts=\"2\"").count(),
-            metrics.matches("{").count() - 1
-        );
+        assert_eq!(metrics.matches("hosts=\"2\"").count(), metrics.matches("{").count() - 1);
     }
 }
 
@@ -116,9 +113,7 @@ fn folder_with(folder: &Path, name: &str) -> Option<PathBuf> {
     if folder.join(name).is_file() {
         return Some(folder.to_path_buf());
     }
-    let below = fs::read_dir(folder)
-        .ok()?
-        .map(|entry| entry.unwrap().path());
+    let below = fs::read_dir(folder).ok()?.map(|entry| entry.unwrap().path());
     below.into_iter().find_map(|path| folder_with(&path, name))
 }
 
@@ -221,10 +216,7 @@ fn options_of_one_host_alone_are_refused() {
             assert_eq!(output.status.code(), Some(3), "{said}");
             let named = option.trim_start_matches("--").replace('-', " ");
             let names = |line: &&str| line.replace('-', " ").contains(&named);
-            let line = said
-                .lines()
-                .filter(|line| line.contains("(rank 1)"))
-                .find(names);
+            let line = said.lines().filter(|line| line.contains("(rank 1)")).find(names);
             assert!(line.is_some(), "{option}: {said}");
         }
     }
@@ -239,11 +231,7 @@ fn hosts_that_would_save_elsewhere_save_nothing() {
         let output = output.unwrap();
         let said = said(&output);
         assert_eq!(output.status.code(), Some(3), "{said}");
-        assert_eq!(
-            said.matches("differ in the option --fsync").count(),
-            1,
-            "{said}"
-        );
+        assert_eq!(said.matches("differ in the option --fsync").count(), 1, "{said}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

@@ -71,11 +71,7 @@ fn checkpoints_of_hosts_without_a_launcher_are_put_together() {
     assert!(own["saves"][0]["started_unix_seconds"].as_f64().unwrap() >= at as f64);
 
     let parts = ["results-h1-night", "results-h2-night"];
-    let merged = merge(
-        path,
-        &parts,
-        &["--format", "json", "--export", "whole.json"],
-    );
+    let merged = merge(path, &parts, &["--format", "json", "--export", "whole.json"]);
     assert!(merged.status.success(), "{}", said(&merged));
     let merged: Value = serde_json::from_slice(&merged.stdout).unwrap();
     assert!(merged["group"].is_null() && merged["part"].is_null());
@@ -141,30 +137,10 @@ fn what_does_not_belong_together_is_refused(folder: &Path) {
         fs::write(folder.join(name), other.to_string()).unwrap();
     };
     changed(|other| other["plan"]["cold"] = true.into(), "cold.json");
-    changed(
-        |other| other["plan"]["content"]["seed"] = 9.into(),
-        "seed.json",
-    );
-    changed(
-        |other| other["part"]["start_at"] = "2020-01-01T00:00:00Z".into(),
-        "before.json",
-    );
-    let gds = [
-        "gds",
-        "--path",
-        "cpu",
-        "--file-size",
-        "1M",
-        "--duration",
-        "50ms",
-        "--op",
-        "read",
-    ];
-    let gds = [
-        &gds[..],
-        &["--threads", "1", "--io-size", "64K", "--results-dir", "gds"],
-    ]
-    .concat();
+    changed(|other| other["plan"]["content"]["seed"] = 9.into(), "seed.json");
+    changed(|other| other["part"]["start_at"] = "2020-01-01T00:00:00Z".into(), "before.json");
+    let gds = ["gds", "--path", "cpu", "--file-size", "1M", "--duration", "50ms", "--op", "read"];
+    let gds = [&gds[..], &["--threads", "1", "--io-size", "64K", "--results-dir", "gds"]].concat();
     assert!(alone(folder, &gds).status.success());
     let mut matrix = json(&report(folder, "gds"));
     matrix["part"] = json(&report(folder, "results-h2-night"))["part"].clone();
@@ -185,11 +161,7 @@ fn what_does_not_belong_together_is_refused(folder: &Path) {
     let output = merge(folder, &[one, "seed.json"], &[]);
     assert!(output.status.success(), "{}", said(&output));
     let output = merge(folder, &[one], &[]);
-    assert!(
-        said(&output).contains("on 1 detached host"),
-        "{}",
-        said(&output)
-    );
+    assert!(said(&output).contains("on 1 detached host"), "{}", said(&output));
 }
 
 #[test]
@@ -197,34 +169,19 @@ fn what_hosts_on_their_own_cannot_do_is_refused() {
     let folder = folder();
     let detached = ["--start-at", "2036-01-01T00:00:00Z", "--run-id", "r"];
     for (more, code, told) in [
-        (
-            &["--closed"][..],
-            2,
-            "--closed is of one checkpoint of all hosts",
-        ),
-        (
-            &["--mlperf-output", "m"],
-            2,
-            "--mlperf-output is of one checkpoint",
-        ),
+        (&["--closed"][..], 2, "--closed is of one checkpoint of all hosts"),
+        (&["--mlperf-output", "m"], 2, "--mlperf-output is of one checkpoint"),
         (&["--find-knee"], 2, "--find-knee"),
         (&["--overlap"], 2, "--overlap"),
         (&["--clean"], 2, "--clean"),
-        (
-            &["--local-data"],
-            2,
-            "--local-data has no effect on one host",
-        ),
+        (&["--local-data"], 2, "--local-data has no effect on one host"),
     ] {
         let output = alone(folder.path(), &words("ckpt", &[&detached, more].concat()));
         assert_eq!(output.status.code(), Some(code), "{}", said(&output));
         assert!(said(&output).contains(told), "{}", said(&output));
     }
     for (asked, told) in [
-        (
-            &["--start-at", "2020-01-01T00:00:00Z", "--run-id", "r"][..],
-            "has passed",
-        ),
+        (&["--start-at", "2020-01-01T00:00:00Z", "--run-id", "r"][..], "has passed"),
         (&["--start-at", "soon", "--run-id", "r"], "it is no time"),
         (&["--start-at", "14:30"], "--run-id"),
         (&["--run-id", "r"], "--start-at"),
@@ -236,25 +193,15 @@ fn what_hosts_on_their_own_cannot_do_is_refused() {
     let rehearsal = ["submission", "rehearse", "checkpointing", "llama3-8b"];
     let output = alone(folder.path(), &[&rehearsal[..], &detached].concat());
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(
-        said(&output).contains("is no rehearsal"),
-        "{}",
-        said(&output)
-    );
+    assert!(said(&output).contains("is no rehearsal"), "{}", said(&output));
     // Ten checkpoints of 0.9 TiB are cut, and each host would cut them otherwise.
     let large = ["checkpoint", "llama3-70b", "--dir", "ckpt"];
     let output = alone(folder.path(), &[&large[..], &detached].concat());
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
-    assert!(
-        said(&output).contains("the same --scale FACTOR"),
-        "{}",
-        said(&output)
-    );
+    assert!(said(&output).contains("the same --scale FACTOR"), "{}", said(&output));
     assert!(!folder.path().join("ckpt").exists(), "nothing was written");
     for launcher in Launcher::found() {
-        let output = launcher
-            .two(folder.path(), &words("ckpt", &detached))
-            .output();
+        let output = launcher.two(folder.path(), &words("ckpt", &detached)).output();
         let output = output.unwrap();
         assert!(!output.status.success());
         let told = "--start-at has no effect under a launcher";
@@ -269,34 +216,17 @@ fn a_host_that_waits_keeps_others_out_of_its_folder_and_can_be_stopped() {
     let begun = Instant::now();
     let checkpoint = folder.path().join("ckpt/global_epoch1_step1");
     while !checkpoint.is_dir() {
-        assert!(
-            begun.elapsed() < Duration::from_secs(120),
-            "it is not ready"
-        );
+        assert!(begun.elapsed() < Duration::from_secs(120), "it is not ready");
         std::thread::sleep(Duration::from_millis(50));
     }
     let second = host(folder.path(), "ckpt", soon() + 3600, "s", &[]);
     let second = second.wait_with_output().unwrap();
     assert_eq!(second.status.code(), Some(4), "{}", said(&second));
-    assert!(
-        said(&second).contains("is in use by another"),
-        "{}",
-        said(&second)
-    );
-    assert!(
-        said(&second).contains("a --dir of its own"),
-        "{}",
-        said(&second)
-    );
+    assert!(said(&second).contains("is in use by another"), "{}", said(&second));
+    assert!(said(&second).contains("a --dir of its own"), "{}", said(&second));
     assert!(!folder.path().join("results-ckpt-s").exists());
     let id = first.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-INT", &id])
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     let first = first.wait_with_output().unwrap();
     assert_eq!(first.status.code(), Some(130), "{}", said(&first));
     let kept = json(&report(folder.path(), "results-ckpt-r"));

@@ -35,10 +35,7 @@ fn a_library_of_another_launcher_is_refused() {
     if found.len() < 2 {
         return eprintln!("skipped: it takes two kinds of MPI");
     }
-    let others = [
-        (Launcher::OpenMpi, "libmpich.so.12"),
-        (Launcher::Hydra, "libmpi.so.40"),
-    ];
+    let others = [(Launcher::OpenMpi, "libmpich.so.12"), (Launcher::Hydra, "libmpi.so.40")];
     for (launcher, library) in others {
         let asked = ["doctor", "--group", "mpi"];
         let mut command = launcher.two(folder.path(), &asked);
@@ -58,10 +55,7 @@ fn a_command_for_one_process_does_not_run_twice() {
         let output = launcher.two(folder.path(), &asked).output().unwrap();
         let said = said(&output);
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(
-            said.contains("`stormlp datagen --verify` is for one"),
-            "{said}"
-        );
+        assert!(said.contains("`stormlp datagen --verify` is for one"), "{said}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }
@@ -69,12 +63,8 @@ fn a_command_for_one_process_does_not_run_twice() {
 #[test]
 fn commands_that_know_no_hosts_do_not_run_twice() {
     let folder = tempfile::tempdir().unwrap();
-    let commands: [&[&str]; 4] = [
-        &["workloads"],
-        &["report", "."],
-        &["compare", ".", "."],
-        &["completions", "bash"],
-    ];
+    let commands: [&[&str]; 4] =
+        [&["workloads"], &["report", "."], &["compare", ".", "."], &["completions", "bash"]];
     for launcher in Launcher::found() {
         for asked in commands {
             let output = launcher.two(folder.path(), asked).output().unwrap();

@@ -84,24 +84,15 @@ fn two_hosts_measure_one_matrix() {
         assert_eq!(sum(&whole["hosts"], "slowest"), 2, "of each cell one is");
         for cell in cells {
             assert_eq!(cell["status"], "ok");
-            assert_eq!(
-                cell["bytes"].as_u64().unwrap(),
-                sum(&cell["hosts"], "bytes")
-            );
+            assert_eq!(cell["bytes"].as_u64().unwrap(), sum(&cell["hosts"], "bytes"));
             let longest = cell["hosts"].as_array().unwrap().iter();
             let longest = longest.map(|host| host["duration_seconds"].as_f64().unwrap());
             let longest = longest.fold(0.0, f64::max);
             assert_eq!(cell["duration_seconds"].as_f64(), Some(longest));
         }
         assert_eq!(said.matches("slowest of cells").count(), 1, "{said}");
-        assert!(
-            said.contains("and as many on each of the 2 hosts"),
-            "{said}"
-        );
-        assert!(
-            !said.contains("of 2 cells") || said.contains("in 2 of 2 cells"),
-            "{said}"
-        );
+        assert!(said.contains("and as many on each of the 2 hosts"), "{said}");
+        assert!(!said.contains("of 2 cells") || said.contains("in 2 of 2 cells"), "{said}");
         // Each has files of its own.
         for rank in ["rank-0", "rank-1"] {
             let file = folder.path().join("stormlp-data/gds").join(rank);
@@ -111,11 +102,7 @@ fn two_hosts_measure_one_matrix() {
         assert_eq!(parts(&runs[0]).len(), 2);
         let run = runs[0].to_str().unwrap();
         let merged = alone(folder.path(), &["report", "merge", run, "--format", "json"]);
-        assert!(
-            merged.status.success(),
-            "{}",
-            crate::launcher::said(&merged)
-        );
+        assert!(merged.status.success(), "{}", crate::launcher::said(&merged));
         let merged: Value = serde_json::from_slice(&merged.stdout).unwrap();
         for key in ["cells", "hosts", "group", "ending"] {
             assert_eq!(merged[key], whole[key], "{key}");
@@ -178,10 +165,7 @@ fn a_host_that_only_plans_is_told_of() {
         // Where all do, they plan for all.
         let plan = [&SMALL[..], &["--dry-run"]].concat();
         let told = said(&launcher.two(folder.path(), &plan).output().unwrap());
-        assert!(
-            told.contains("and as many on each of the 2 hosts"),
-            "{told}"
-        );
+        assert!(told.contains("and as many on each of the 2 hosts"), "{told}");
         assert!(told.contains("filled by the 2 hosts ("), "{told}");
         for command in ["train", "checkpoint"] {
             let words = match command {
@@ -223,10 +207,7 @@ fn begun(launcher: Launcher, folder: &Path) -> Child {
     let begun = Instant::now();
     let cells = |run: &PathBuf| run.join("report.cells.jsonl").is_file();
     while !runs(folder).iter().any(cells) {
-        assert!(
-            begun.elapsed() < Duration::from_secs(120),
-            "no cell is over"
-        );
+        assert!(begun.elapsed() < Duration::from_secs(120), "no cell is over");
         std::thread::sleep(Duration::from_millis(50));
     }
     run
@@ -234,9 +215,7 @@ fn begun(launcher: Launcher, folder: &Path) -> Child {
 
 pub(crate) fn signal(signal: &str, process: u32) {
     let mut kill = Command::new("kill");
-    let _ = kill
-        .args([&format!("-{signal}"), &process.to_string()])
-        .status();
+    let _ = kill.args([&format!("-{signal}"), &process.to_string()]).status();
 }
 
 pub(crate) fn end_of(run: &mut Child) -> std::process::ExitStatus {
@@ -274,10 +253,7 @@ fn what_was_measured_outlives_a_host() {
             }
             let run = runs[0].to_str().unwrap();
             let shown = said(&alone(folder.path(), &["report", run]));
-            assert!(
-                shown.contains("and as many on each of the 2 hosts"),
-                "{name}: {shown}"
-            );
+            assert!(shown.contains("and as many on each of the 2 hosts"), "{name}: {shown}");
             let merged = alone(folder.path(), &["report", "merge", run, "--format", "json"]);
             assert!(merged.status.success(), "{name}: {}", said(&merged));
             let merged: Value = serde_json::from_slice(&merged.stdout).unwrap();
@@ -359,10 +335,7 @@ fn a_run_that_was_stopped_is_gone_on_with() {
     let begun = Instant::now();
     let journal = run.join("report.cells.jsonl");
     while !journal.is_file() {
-        assert!(
-            begun.elapsed() < Duration::from_secs(120),
-            "no cell is over"
-        );
+        assert!(begun.elapsed() < Duration::from_secs(120), "no cell is over");
         std::thread::sleep(Duration::from_millis(50));
     }
     signal("INT", second_process(again.id()));
@@ -397,9 +370,7 @@ fn hosts_without_a_launcher_are_put_together() {
         .iter()
         .map(|host| {
             let mut command = Command::new(env!("CARGO_BIN_EXE_stormlp"));
-            command
-                .args(SMALL)
-                .args(["--dir", host, "--results-dir", "after"]);
+            command.args(SMALL).args(["--dir", host, "--results-dir", "after"]);
             command.args(["--start-at", &soon, "--run-id", "r1"]);
             command.current_dir(folder.path()).spawn().unwrap()
         })
@@ -407,44 +378,29 @@ fn hosts_without_a_launcher_are_put_together() {
     for mut host in started {
         assert!(host.wait().unwrap().success());
     }
-    let merged = alone(
-        folder.path(),
-        &["report", "merge", "after", "--format", "json"],
-    );
+    let merged = alone(folder.path(), &["report", "merge", "after", "--format", "json"]);
     assert!(merged.status.success(), "{}", said(&merged));
     let merged: Value = serde_json::from_slice(&merged.stdout).unwrap();
     assert_eq!(merged["hosts"].as_array().unwrap().len(), 2);
     assert!(merged["group"].is_null());
     let warnings = merged["warnings"].to_string();
-    assert!(
-        warnings.contains("whose offsets nobody measured"),
-        "{warnings}"
-    );
-    assert!(
-        warnings.contains("measured each cell at the same time"),
-        "{warnings}"
-    );
-    assert!(
-        warnings.contains("made of 2 parts of the run `r1`"),
-        "{warnings}"
-    );
+    assert!(warnings.contains("whose offsets nobody measured"), "{warnings}");
+    assert!(warnings.contains("measured each cell at the same time"), "{warnings}");
+    assert!(warnings.contains("made of 2 parts of the run `r1`"), "{warnings}");
     let one = runs_of(folder.path(), "after").remove(0);
     let one = alone(folder.path(), &["report", "merge", one.to_str().unwrap()]);
     assert!(said(&one).contains("made of 1 part"), "{}", said(&one));
     other_work_is_no_whole(folder.path());
     // What belongs to no run is refused, and so is one part twice.
-    for (places, told) in [
-        (["before", "after"], "is no part of a run"),
-        (["after", "after"], "the same part"),
-    ] {
+    for (places, told) in
+        [(["before", "after"], "is no part of a run"), (["after", "after"], "the same part")]
+    {
         let output = alone(folder.path(), &["report", "merge", places[0], places[1]]);
         assert_eq!(output.status.code(), Some(3), "{}", said(&output));
         assert!(said(&output).contains(told), "{}", said(&output));
     }
-    let output = alone(
-        folder.path(),
-        &["gds", "--start-at", "2020-01-01T00:00:00Z", "--run-id", "r"],
-    );
+    let output =
+        alone(folder.path(), &["gds", "--start-at", "2020-01-01T00:00:00Z", "--run-id", "r"]);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
 }
 
@@ -455,12 +411,7 @@ fn other_work_is_no_whole(folder: &Path) {
     for (of, key, value, told) in [
         ("plan", "seed", "7", setting("seed")),
         ("plan", "cache", "\"warm\"", setting("cache")),
-        (
-            "part",
-            "start_at",
-            before,
-            "two runs called r1: ".to_string(),
-        ),
+        ("part", "start_at", before, "two runs called r1: ".to_string()),
     ] {
         let [one, other] = [0, 1].map(|nth| runs_of(folder, "after")[nth].clone());
         let mut changed = json(&other.join("report.json"));

@@ -80,17 +80,10 @@ pub(crate) fn second_process(launcher: u32) -> u32 {
     let stat = |pid: u32| fs::read_to_string(format!("/proc/{pid}/stat")).ok();
     let parent = |pid: u32| -> Option<u32> {
         let stat = stat(pid)?;
-        stat.rsplit(')')
-            .next()?
-            .split_whitespace()
-            .nth(1)?
-            .parse()
-            .ok()
+        stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
     };
     let is_below = |pid: u32| {
-        std::iter::successors(Some(pid), |pid| parent(*pid))
-            .take(16)
-            .any(|pid| pid == launcher)
+        std::iter::successors(Some(pid), |pid| parent(*pid)).take(16).any(|pid| pid == launcher)
     };
     let is_second = |pid: u32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();

@@ -12,16 +12,8 @@ use crate::gds::{alone, end_of, json, parts, runs, signal, sum};
 use crate::launcher::{Launcher, said, second_process};
 
 /// A run without storage, short enough for a test.
-const NULL: [&str; 8] = [
-    "train",
-    "unet3d",
-    "--storage",
-    "null",
-    "--steps",
-    "12",
-    "--compute-time",
-    "20ms",
-];
+const NULL: [&str; 8] =
+    ["train", "unet3d", "--storage", "null", "--steps", "12", "--compute-time", "20ms"];
 
 /// A dataset of small files in `folder`, and the options to train on it.
 fn dataset(folder: &Path) -> Vec<&'static str> {
@@ -38,16 +30,8 @@ fn dataset(folder: &Path) -> Vec<&'static str> {
         .output()
         .unwrap();
     assert!(made.status.success(), "{}", said(&made));
-    let train = [
-        "train",
-        "unet3d",
-        "--data-dir",
-        "data",
-        "--epochs",
-        "2",
-        "--compute-time",
-        "20ms",
-    ];
+    let train =
+        ["train", "unet3d", "--data-dir", "data", "--epochs", "2", "--compute-time", "20ms"];
     train.into_iter().chain(options).collect()
 }
 
@@ -94,11 +78,7 @@ fn two_hosts_are_one_run_with_one_report() {
                 let numbers: Vec<_> = numbers.map(|one| &one["accelerator"]).collect();
                 assert_eq!(numbers, [0, 1, 2, 3]);
             }
-            assert_eq!(
-                said.matches("Hosts").count(),
-                1,
-                "one of them prints: {said}"
-            );
+            assert_eq!(said.matches("Hosts").count(), 1, "one of them prints: {said}");
         }
     }
 }
@@ -121,11 +101,7 @@ fn two_hosts_read_what_one_would() {
         let mut alone = Command::new(env!("CARGO_BIN_EXE_stormlp"));
         alone.args(&asked).arg("4").current_dir(folder.path());
         let output = alone.output().unwrap();
-        assert!(
-            matches!(output.status.code(), Some(0 | 6)),
-            "{}",
-            said(&output)
-        );
+        assert!(matches!(output.status.code(), Some(0 | 6)), "{}", said(&output));
         let one = report(folder.path());
         assert_eq!(two["steps_per_epoch"], one["steps_per_epoch"]);
         // Readers at the end of an epoch may or may not have begun with what nobody waits for.
@@ -135,9 +111,7 @@ fn two_hosts_read_what_one_would() {
         let hosts = two["hosts"].as_array().unwrap().iter();
         let of_hosts: f64 = hosts.map(|host| host["bytes_read"].as_f64().unwrap()).sum();
         let epochs = two["epochs"].as_array().unwrap().iter();
-        let of_epochs: f64 = epochs
-            .map(|epoch| epoch["bytes_read"].as_f64().unwrap())
-            .sum();
+        let of_epochs: f64 = epochs.map(|epoch| epoch["bytes_read"].as_f64().unwrap()).sum();
         assert_eq!(of_hosts, of_epochs);
     }
 }
@@ -148,10 +122,7 @@ fn the_first_accelerator_of_all_writes_checkpoints_for_all() {
         for (when, written) in [
             ("checkpoint.checkpoint_after_epoch=1", vec![(1, 8), (2, 8)]),
             ("checkpoint.epochs_between_checkpoints=1", vec![]),
-            (
-                "checkpoint.steps_between_checkpoints=4",
-                vec![(1, 4), (1, 8), (2, 4), (2, 8)],
-            ),
+            ("checkpoint.steps_between_checkpoints=4", vec![(1, 4), (1, 8), (2, 4), (2, 8)]),
         ] {
             let folder = tempfile::tempdir().unwrap();
             let mut asked = dataset(folder.path());
@@ -160,17 +131,9 @@ fn the_first_accelerator_of_all_writes_checkpoints_for_all() {
             let said = said(&output);
             assert!(matches!(output.status.code(), Some(0 | 6)), "{said}");
             let run = &runs(folder.path())[0];
-            let files: Vec<String> = written
-                .iter()
-                .map(|(epoch, step)| format!("model-{epoch}-{step}-0.pt"))
-                .collect();
-            let lie = |name: &String| {
-                folder
-                    .path()
-                    .join("checkpoints/unet3d")
-                    .join(name)
-                    .is_file()
-            };
+            let files: Vec<String> =
+                written.iter().map(|(epoch, step)| format!("model-{epoch}-{step}-0.pt")).collect();
+            let lie = |name: &String| folder.path().join("checkpoints/unet3d").join(name).is_file();
             assert!(files.iter().all(lie), "{said}");
             let mut reports = parts(run);
             reports.push(run.join("report.json"));
@@ -179,12 +142,7 @@ fn the_first_accelerator_of_all_writes_checkpoints_for_all() {
                 let all = json(&report)["checkpoints"].take();
                 let all = all.as_array().into_iter().flatten();
                 let all: Vec<_> = all
-                    .map(|one| {
-                        (
-                            one["epoch"].as_u64().unwrap(),
-                            one["step"].as_u64().unwrap(),
-                        )
-                    })
+                    .map(|one| (one["epoch"].as_u64().unwrap(), one["step"].as_u64().unwrap()))
                     .collect();
                 assert_eq!(all, written, "{}: {when}", report.display());
             }
@@ -261,10 +219,7 @@ fn options_of_one_host_alone_are_refused() {
     for launcher in Launcher::found() {
         for (more, named) in cases {
             let folder = tempfile::tempdir().unwrap();
-            let output = launcher
-                .two_of(folder.path(), &NULL, more)
-                .output()
-                .unwrap();
+            let output = launcher.two_of(folder.path(), &NULL, more).output().unwrap();
             let said = said(&output);
             assert_eq!(output.status.code(), Some(3), "{said}");
             let lines = said.lines().filter(|line| line.contains("(rank 0)"));
@@ -321,10 +276,7 @@ fn a_host_that_is_gone_ends_the_others() {
                 std::thread::sleep(Duration::from_millis(100));
             };
             assert!(!ended.success(), "{signal}: {ended:?}");
-            let _ = Command::new("kill")
-                .arg("-KILL")
-                .arg(victim.to_string())
-                .status();
+            let _ = Command::new("kill").arg("-KILL").arg(victim.to_string()).status();
             let saved = fs::read_dir(&results).unwrap().count();
             assert!(saved >= 1, "{signal}: what was measured is kept");
         }
@@ -353,13 +305,9 @@ fn in_the_first_step(launcher: Launcher, folder: &Path) -> Child {
 
 /// What the threads of a process are called.
 fn threads(process: u32) -> Vec<String> {
-    let tasks = fs::read_dir(format!("/proc/{process}/task"))
-        .into_iter()
-        .flatten();
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten();
     let names = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("comm")));
-    names
-        .map(|name| name.unwrap_or_default().trim().to_string())
-        .collect()
+    names.map(|name| name.unwrap_or_default().trim().to_string()).collect()
 }
 
 #[test]
@@ -393,14 +341,7 @@ fn one_that_is_told_to_end_in_the_first_step_ends_all() {
 /// A training of many epochs whose hosts go through them on their own, once each has some.
 fn on_their_own(launcher: Launcher, folder: &Path) -> Child {
     let mut asked = dataset(folder);
-    asked.extend([
-        "--barrier",
-        "none",
-        "--epochs",
-        "500",
-        "--barrier-timeout",
-        "4s",
-    ]);
+    asked.extend(["--barrier", "none", "--epochs", "500", "--barrier-timeout", "4s"]);
     let epochs = asked.iter().position(|word| *word == "--epochs").unwrap();
     asked.drain(epochs..epochs + 2);
     let run = launcher.two(folder, &asked).spawn().unwrap();
@@ -408,9 +349,7 @@ fn on_their_own(launcher: Launcher, folder: &Path) -> Child {
     let has_epochs = |part: &PathBuf| {
         let text = fs::read_to_string(part).unwrap_or_default();
         let part: Value = serde_json::from_str(&text).unwrap_or_default();
-        part["epochs"]
-            .as_array()
-            .is_some_and(|epochs| epochs.len() > 1)
+        part["epochs"].as_array().is_some_and(|epochs| epochs.len() > 1)
     };
     let all_have = |run: &PathBuf| {
         let parts = match run.join("parts").is_dir() {

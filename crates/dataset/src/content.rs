@@ -73,10 +73,7 @@ impl FileContent {
         let block_word = mix(block ^ 0x8cb9_2ba7_2f3d_8dd7);
         let all = mix(block_word ^ mix(file_word ^ seed_word.rotate_left(17)));
         let mut state = [0u8; 32];
-        for (slot, word) in state
-            .chunks_exact_mut(8)
-            .zip([all, seed_word, file_word, block_word])
-        {
+        for (slot, word) in state.chunks_exact_mut(8).zip([all, seed_word, file_word, block_word]) {
             slot.copy_from_slice(&word.to_le_bytes());
         }
         Xoshiro256PlusPlus::from_seed(state)
@@ -97,11 +94,7 @@ mod tests {
     use super::{BLOCK_BYTES, Content, FileContent};
 
     fn content(seed: u64, file: u64) -> FileContent {
-        FileContent {
-            kind: Content::Random,
-            seed,
-            file,
-        }
+        FileContent { kind: Content::Random, seed, file }
     }
 
     #[test]
@@ -145,11 +138,7 @@ mod tests {
     #[test]
     fn constant_content_is_constant() {
         let mut buffer = vec![0; 9000];
-        FileContent {
-            kind: Content::Constant,
-            ..content(1, 1)
-        }
-        .fill(3, &mut buffer);
+        FileContent { kind: Content::Constant, ..content(1, 1) }.fill(3, &mut buffer);
         assert!(buffer.iter().all(|byte| *byte == super::CONSTANT_BYTE));
     }
 }

@@ -118,13 +118,9 @@ impl Recipe {
                 columns.iter().map(|column| column.row_bytes() as f64).sum()
             }
             (_, SizeRule::Length { mean_bytes, .. }) => *mean_bytes,
-            (
-                _,
-                SizeRule::Shape {
-                    dims,
-                    element_bytes,
-                },
-            ) => dims.iter().map(|dim| *dim as f64).product::<f64>() * *element_bytes as f64,
+            (_, SizeRule::Shape { dims, element_bytes }) => {
+                dims.iter().map(|dim| *dim as f64).product::<f64>() * *element_bytes as f64
+            }
         };
         let files = self.train_files as f64 + self.valid_files as f64;
         files * self.samples_per_file as f64 * sample
@@ -243,11 +239,7 @@ impl Dataset {
             samples: self.recipe.samples_per_file,
             shape: self.sizes.shape(index),
             nominal: self.sizes.nominal().clone(),
-            content: FileContent {
-                kind: self.recipe.content,
-                seed: self.recipe.seed,
-                file: index,
-            },
+            content: FileContent { kind: self.recipe.content, seed: self.recipe.seed, file: index },
         }
     }
 
@@ -302,10 +294,7 @@ impl Dataset {
     }
 
     fn check_sizes(&self) -> Result<(), RecipeError> {
-        let largest = FileSpec {
-            shape: self.sizes.largest(),
-            ..self.file(0)
-        };
+        let largest = FileSpec { shape: self.sizes.largest(), ..self.file(0) };
         if self.sizes_are_exact() && self.format.file_bytes(&largest).is_none() {
             return Err(RecipeError(format!(
                 "{} samples of {} bytes do not fit in a {} file: lower num_samples_per_file or \
@@ -325,19 +314,9 @@ impl Dataset {
 
 fn check(recipe: &Recipe) -> Result<(), RecipeError> {
     let fail = |message: String| Err(RecipeError(message));
-    let Recipe {
-        train_files: train,
-        valid_files: valid,
-        prefix,
-        ..
-    } = recipe;
-    if train
-        .checked_add(*valid)
-        .is_none_or(|files| files > MAX_FILES)
-    {
-        return fail(format!(
-            "{train} + {valid} files: at most {MAX_FILES} can be made"
-        ));
+    let Recipe { train_files: train, valid_files: valid, prefix, .. } = recipe;
+    if train.checked_add(*valid).is_none_or(|files| files > MAX_FILES) {
+        return fail(format!("{train} + {valid} files: at most {MAX_FILES} can be made"));
     }
     if train + valid == 0 {
         return fail("no files: num_files_train must be 1 or more".to_string());
@@ -353,9 +332,7 @@ fn check(recipe: &Recipe) -> Result<(), RecipeError> {
         ));
     }
     if prefix.is_empty() || prefix.starts_with('.') || prefix.contains(['/', '\0']) {
-        return fail(format!(
-            "file_prefix `{prefix}` is not the start of a file name"
-        ));
+        return fail(format!("file_prefix `{prefix}` is not the start of a file name"));
     }
     for (key, subfolders, files) in [
         ("num_subfolders_train", recipe.train_subfolders, train),
@@ -373,14 +350,9 @@ fn check(recipe: &Recipe) -> Result<(), RecipeError> {
 fn check_size(size: &SizeRule) -> Result<(), RecipeError> {
     let fail = |message: String| Err(RecipeError(message));
     match size {
-        SizeRule::Length {
-            mean_bytes,
-            stdev_bytes,
-        } => {
+        SizeRule::Length { mean_bytes, stdev_bytes } => {
             if !mean_bytes.is_finite() || *mean_bytes < 1.0 || *mean_bytes > 1e15 {
-                return fail(format!(
-                    "record_length_bytes is {mean_bytes}: it must be 1 to 1e15"
-                ));
+                return fail(format!("record_length_bytes is {mean_bytes}: it must be 1 to 1e15"));
             }
             if !stdev_bytes.is_finite() || *stdev_bytes < 0.0 || *stdev_bytes > 1e15 {
                 return fail(format!(
@@ -388,10 +360,7 @@ fn check_size(size: &SizeRule) -> Result<(), RecipeError> {
                 ));
             }
         }
-        SizeRule::Shape {
-            dims,
-            element_bytes,
-        } => {
+        SizeRule::Shape { dims, element_bytes } => {
             let empty = dims.is_empty() || dims.contains(&0) || *element_bytes == 0;
             if empty {
                 return fail(format!("record_dims {dims:?} hold no element"));
@@ -415,20 +384,14 @@ fn build_format(
         FormatKind::IndexedBinary => (Box::new(IndexedBinary), sizes),
         FormatKind::Hdf5 => (Box::new(Hdf5), sizes),
         FormatKind::Csv => (Box::new(Csv), sizes),
-        FormatKind::Parquet {
-            columns,
-            row_group_rows,
-        } => {
+        FormatKind::Parquet { columns, row_group_rows } => {
             let record_bytes = match &recipe.size {
                 SizeRule::Length { mean_bytes, .. } => *mean_bytes as u64,
                 SizeRule::Shape { .. } => sizes.nominal().bytes(),
             };
             let parquet = Parquet::new(columns.clone(), *row_group_rows, record_bytes)
                 .map_err(|error| RecipeError(error.to_string()))?;
-            let row = SizeRule::Shape {
-                dims: vec![parquet.row_bytes()],
-                element_bytes: 1,
-            };
+            let row = SizeRule::Shape { dims: vec![parquet.row_bytes()], element_bytes: 1 };
             let sizes = FileSizes::draw(&row, 0, SizeDraw::Shared);
             (Box::new(parquet), sizes)
         }
@@ -452,10 +415,7 @@ pub(crate) mod tests {
             valid_files: 0,
             valid_subfolders: 0,
             samples_per_file: 1,
-            size: SizeRule::Length {
-                mean_bytes: 40_000.0,
-                stdev_bytes: 10_000.0,
-            },
+            size: SizeRule::Length { mean_bytes: 40_000.0, stdev_bytes: 10_000.0 },
             draw: SizeDraw::Shared,
             content: Content::Random,
             seed: 42,
@@ -510,10 +470,7 @@ pub(crate) mod tests {
         assert!(refusal(|recipe| recipe.train_subfolders = 9).contains("num_subfolders_train"));
         for bytes in [-1.0, 0.0, f64::NAN, f64::INFINITY, 1e30] {
             let text = refusal(|recipe| {
-                recipe.size = SizeRule::Length {
-                    mean_bytes: bytes,
-                    stdev_bytes: 0.0,
-                };
+                recipe.size = SizeRule::Length { mean_bytes: bytes, stdev_bytes: 0.0 };
             });
             assert!(text.starts_with("record_length_bytes is"), "{text}");
         }
@@ -521,10 +478,7 @@ pub(crate) mod tests {
 
     #[test]
     fn parquet_rows_have_the_size_of_their_columns() {
-        let format = FormatKind::Parquet {
-            columns: Vec::new(),
-            row_group_rows: 8,
-        };
+        let format = FormatKind::Parquet { columns: Vec::new(), row_group_rows: 8 };
         let dataset = Dataset::new(recipe(format, 1)).unwrap();
         assert_eq!(dataset.file(0).shape.bytes(), 40_000);
         assert!(!dataset.sizes_are_exact());

@@ -177,9 +177,7 @@ fn check_head(head: &ManifestHead) -> Result<(), String> {
 
 fn check_origin(made_by: &str, format_version: u32) -> Result<(), String> {
     if made_by != MADE_BY {
-        return Err(format!(
-            "`stormlp {made_by}` made it, not `stormlp datagen`"
-        ));
+        return Err(format!("`stormlp {made_by}` made it, not `stormlp datagen`"));
     }
     if format_version > FORMAT_VERSION {
         return Err(format!(
@@ -228,10 +226,7 @@ impl Record {
         };
         Ok(Some(Self {
             head,
-            files: files
-                .into_iter()
-                .map(|file| (file.name.clone(), file))
-                .collect(),
+            files: files.into_iter().map(|file| (file.name.clone(), file)).collect(),
             finished,
         }))
     }
@@ -258,9 +253,7 @@ pub fn journals_beside(storage: &dyn Storage, folder: &Path) -> Result<Vec<Strin
         Err(error) if error.is_not_found() => return Ok(Vec::new()),
         entries => entries?,
     };
-    let names = entries
-        .iter()
-        .filter_map(|entry| entry.text().filter(|_| entry.is_file()));
+    let names = entries.iter().filter_map(|entry| entry.text().filter(|_| entry.is_file()));
     let is_one = |name: &&str| name.starts_with(JOURNALS_BESIDE) && name.ends_with(".jsonl");
     let mut names: Vec<String> = names.filter(is_one).map(ToString::to_string).collect();
     names.sort();
@@ -399,15 +392,7 @@ impl<'a> Journal<'a> {
 
     fn at(storage: &'a dyn Storage, path: PathBuf, bytes: u64) -> Result<Self, ManifestError> {
         let file = storage.open(&path, Access::ReadWrite, false)?;
-        Ok(Self {
-            storage,
-            path,
-            end: Mutex::new(End {
-                file,
-                bytes,
-                waiting: String::new(),
-            }),
-        })
+        Ok(Self { storage, path, end: Mutex::new(End { file, bytes, waiting: String::new() }) })
     }
 
     /// Adds a file that is about to get its name: one write, so that a killed run leaves whole
@@ -437,8 +422,7 @@ impl<'a> Journal<'a> {
 
     fn write(&self, end: &mut End) -> Result<(), ManifestError> {
         let text = end.waiting.as_bytes();
-        self.storage
-            .write_at(&end.file, &self.path, end.bytes, text)?;
+        self.storage.write_at(&end.file, &self.path, end.bytes, text)?;
         end.bytes += text.len() as u64;
         end.waiting.clear();
         Ok(())
@@ -470,11 +454,8 @@ pub fn finish(
 fn text_of(manifest: &Manifest) -> String {
     let head = line(&manifest.head);
     let head = head.trim_end().trim_end_matches('}');
-    let files: Vec<String> = manifest
-        .files
-        .iter()
-        .map(|file| line(file).trim_end().to_string())
-        .collect();
+    let files: Vec<String> =
+        manifest.files.iter().map(|file| line(file).trim_end().to_string()).collect();
     format!("{head},\"files\":[\n{}\n]}}\n", files.join(",\n"))
 }
 
@@ -529,10 +510,7 @@ mod tests {
         let record = Record::load(&Disk, folder.path()).unwrap().unwrap();
         assert!(!record.finished);
         assert_eq!(record.files.len(), 2);
-        let manifest = Manifest {
-            head: head(),
-            files: vec![file("train/a"), file("train/b")],
-        };
+        let manifest = Manifest { head: head(), files: vec![file("train/a"), file("train/b")] };
         finish(&Disk, folder.path(), &manifest).unwrap();
         let record = Record::load(&Disk, folder.path()).unwrap().unwrap();
         assert!(record.finished && record.files.len() == 2);
@@ -556,10 +534,7 @@ mod tests {
     #[test]
     fn names_cannot_lead_out_of_the_folder() {
         for name in ["../a", "/etc/passwd", "", "a//b", "a/../../b", "."] {
-            let manifest = Manifest {
-                head: head(),
-                files: vec![file(name)],
-            };
+            let manifest = Manifest { head: head(), files: vec![file(name)] };
             assert!(Manifest::parse(&text_of(&manifest)).is_err(), "{name}");
         }
     }
@@ -568,10 +543,7 @@ mod tests {
     fn manifests_of_other_commands_are_no_datasets() {
         let mut head = head();
         head.made_by = "gds".to_string();
-        let manifest = Manifest {
-            head,
-            files: Vec::new(),
-        };
+        let manifest = Manifest { head, files: Vec::new() };
         let reason = Manifest::parse(&text_of(&manifest)).unwrap_err();
         assert_eq!(reason, "`stormlp gds` made it, not `stormlp datagen`");
     }

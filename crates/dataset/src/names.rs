@@ -68,10 +68,7 @@ impl Naming {
     #[must_use]
     pub fn file_name(&self, index: u64) -> String {
         let width = digits(self.files);
-        format!(
-            "{}_{index:0width$}_of_{}.{}",
-            self.prefix, self.files, self.suffix
-        )
+        format!("{}_{index:0width$}_of_{}.{}", self.prefix, self.files, self.suffix)
     }
 
     fn subfolder(&self, sub: u64) -> String {
@@ -90,13 +87,7 @@ mod tests {
     use super::{Naming, Split};
 
     fn naming(files: u64, subfolders: u64) -> Naming {
-        Naming {
-            split: Split::Train,
-            prefix: "img".into(),
-            suffix: "npz",
-            files,
-            subfolders,
-        }
+        Naming { split: Split::Train, prefix: "img".into(), suffix: "npz", files, subfolders }
     }
 
     #[test]

@@ -60,18 +60,13 @@ impl SampleShape {
     /// A flat or square array of bytes.
     #[must_use]
     pub fn of_bytes(dims: &[u64]) -> Self {
-        Self {
-            dims: dims.to_vec(),
-            element_bytes: 1,
-        }
+        Self { dims: dims.to_vec(), element_bytes: 1 }
     }
 
     /// Bytes of one sample; saturates instead of overflowing.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.dims.iter().fold(self.element_bytes, |product, dim| {
-            product.saturating_mul(*dim)
-        })
+        self.dims.iter().fold(self.element_bytes, |product, dim| product.saturating_mul(*dim))
     }
 }
 
@@ -99,20 +94,11 @@ impl FileSizes {
         go_on: &mut dyn FnMut(u64) -> bool,
     ) -> Option<Self> {
         let sizes = match rule {
-            SizeRule::Shape {
-                dims,
-                element_bytes,
-            } => Self {
-                nominal: SampleShape {
-                    dims: dims.clone(),
-                    element_bytes: *element_bytes,
-                },
+            SizeRule::Shape { dims, element_bytes } => Self {
+                nominal: SampleShape { dims: dims.clone(), element_bytes: *element_bytes },
                 drawn: Vec::new(),
             },
-            SizeRule::Length {
-                mean_bytes,
-                stdev_bytes,
-            } => {
+            SizeRule::Length { mean_bytes, stdev_bytes } => {
                 let root = mean_bytes.sqrt();
                 let dimension = root.floor().max(1.0);
                 let deviation = stdev_bytes / 2.0 / root;
@@ -204,16 +190,11 @@ fn truncated(value: f64) -> u32 {
 mod tests {
     use super::{FileSizes, SampleShape, SizeDraw, SizeRule};
 
-    const UNET3D: SizeRule = SizeRule::Length {
-        mean_bytes: 146_600_628.0,
-        stdev_bytes: 68_341_808.0,
-    };
+    const UNET3D: SizeRule =
+        SizeRule::Length { mean_bytes: 146_600_628.0, stdev_bytes: 68_341_808.0 };
 
     fn nominal_side(mean_bytes: f64) -> u64 {
-        let rule = SizeRule::Length {
-            mean_bytes,
-            stdev_bytes: 0.0,
-        };
+        let rule = SizeRule::Length { mean_bytes, stdev_bytes: 0.0 };
         let sizes = FileSizes::draw(&rule, 3, SizeDraw::Shared);
         assert!(sizes.is_constant());
         assert_eq!(sizes.shape(0), sizes.shape(2));
@@ -234,9 +215,7 @@ mod tests {
     #[test]
     fn unet3d_at_benchmark_size_has_the_published_spread() {
         let sizes = FileSizes::draw(&UNET3D, 14_000, SizeDraw::Shared);
-        let bytes: Vec<u64> = (0..14_000)
-            .map(|index| sizes.shape(index).bytes())
-            .collect();
+        let bytes: Vec<u64> = (0..14_000).map(|index| sizes.shape(index).bytes()).collect();
         let mean = bytes.iter().sum::<u64>() as f64 / 14_000.0;
         assert!((mean / 1e6 - 146.50).abs() < 0.01, "mean {mean}");
         let max = *bytes.iter().max().unwrap_or(&0) as f64;
@@ -272,20 +251,14 @@ mod tests {
 
     #[test]
     fn exact_shapes_are_taken_as_they_are() {
-        let rule = SizeRule::Shape {
-            dims: vec![3, 5],
-            element_bytes: 4,
-        };
+        let rule = SizeRule::Shape { dims: vec![3, 5], element_bytes: 4 };
         let sizes = FileSizes::draw(&rule, 2, SizeDraw::Shared);
         assert_eq!(sizes.shape(1).bytes(), 60);
     }
 
     #[test]
     fn absurd_shapes_saturate() {
-        let shape = SampleShape {
-            dims: vec![u64::MAX, 9],
-            element_bytes: 8,
-        };
+        let shape = SampleShape { dims: vec![u64::MAX, 9], element_bytes: 8 };
         assert_eq!(shape.bytes(), u64::MAX);
     }
 }

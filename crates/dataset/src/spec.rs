@@ -27,12 +27,7 @@ impl Making {
     /// As `profile` has it: one rank, random content.
     #[must_use]
     pub fn of(profile: Profile) -> Self {
-        Self {
-            profile,
-            generator_ranks: 1,
-            content: Content::Random,
-            seed: DEFAULT_SEED,
-        }
+        Self { profile, generator_ranks: 1, content: Content::Random, seed: DEFAULT_SEED }
     }
 }
 
@@ -45,15 +40,10 @@ pub fn recipe(spec: &DatasetSpec, making: Making) -> Recipe {
             stdev_bytes: spec.record_length_bytes_stdev,
         }
     } else {
-        SizeRule::Shape {
-            dims: spec.record_dims.clone(),
-            element_bytes: spec.record_element_bytes,
-        }
+        SizeRule::Shape { dims: spec.record_dims.clone(), element_bytes: spec.record_element_bytes }
     };
     let draw = match making.profile {
-        Profile::V3 => SizeDraw::PerRank {
-            ranks: making.generator_ranks.max(1),
-        },
+        Profile::V3 => SizeDraw::PerRank { ranks: making.generator_ranks.max(1) },
         Profile::V1 | Profile::V2 | Profile::Native => SizeDraw::Shared,
     };
     Recipe {
@@ -131,10 +121,7 @@ mod tests {
     #[test]
     fn only_v3_sizes_depend_on_the_ranks() {
         for &profile in Profile::VARIANTS {
-            let making = Making {
-                generator_ranks: 4,
-                ..Making::of(profile)
-            };
+            let making = Making { generator_ranks: 4, ..Making::of(profile) };
             let draw = recipe(&unet3d(), making).draw;
             let per_rank = draw == SizeDraw::PerRank { ranks: 4 };
             assert_eq!(per_rank, profile == Profile::V3);

@@ -29,10 +29,7 @@ fn recipe(format: FormatKind) -> Recipe {
         valid_files: 2,
         valid_subfolders: 0,
         samples_per_file: 1,
-        size: SizeRule::Length {
-            mean_bytes: 90_000.0,
-            stdev_bytes: 30_000.0,
-        },
+        size: SizeRule::Length { mean_bytes: 90_000.0, stdev_bytes: 30_000.0 },
         draw: SizeDraw::Shared,
         content: Content::Random,
         seed: 42,
@@ -58,9 +55,7 @@ fn make(folder: &Path, recipe: Recipe, existing: Existing) -> GenerateReport {
 
 fn faults(folder: &Path, recipe: Recipe) -> Vec<String> {
     let plan = plan(folder, recipe, Existing::Refuse);
-    generate::verify(&plan, &Silent, &StopToken::new())
-        .unwrap()
-        .faults
+    generate::verify(&plan, &Silent, &StopToken::new()).unwrap().faults
 }
 
 fn inspect(dataset: &Dataset, folder: &Path, index: u64) -> FileLayout {
@@ -78,10 +73,7 @@ fn flip_byte(path: &Path, at: u64) {
 
 #[test]
 fn every_format_is_made_with_the_sizes_it_foretold() {
-    let parquet = FormatKind::Parquet {
-        columns: Vec::new(),
-        row_group_rows: 2,
-    };
+    let parquet = FormatKind::Parquet { columns: Vec::new(), row_group_rows: 2 };
     for (format, samples) in [
         (FormatKind::Npz, 3),
         (FormatKind::Npy, 3),
@@ -97,17 +89,12 @@ fn every_format_is_made_with_the_sizes_it_foretold() {
         let mut recipe = recipe(format);
         recipe.samples_per_file = samples;
         let report = make(folder.path(), recipe.clone(), Existing::Refuse);
-        assert_eq!(
-            (report.files, report.files_made, report.files_kept),
-            (7, 7, 0)
-        );
+        assert_eq!((report.files, report.files_made, report.files_kept), (7, 7, 0));
         assert_eq!(report.bytes, report.bytes_written);
         let dataset = Dataset::new(recipe.clone()).unwrap();
         for index in 0..dataset.files() {
             let layout = inspect(&dataset, folder.path(), index);
-            let bytes = fs::metadata(folder.path().join(dataset.path(index)))
-                .unwrap()
-                .len();
+            let bytes = fs::metadata(folder.path().join(dataset.path(index))).unwrap().len();
             if dataset.sizes_are_exact() {
                 assert_eq!(bytes, dataset.expected_bytes(index));
             } else {
@@ -138,11 +125,7 @@ fn names_folders_and_index_files_are_dlios() {
     let manifest = Manifest::parse(&text).unwrap();
     assert_eq!(manifest.files.len(), 7);
     assert_eq!(manifest.names().count(), 14);
-    assert!(
-        manifest
-            .names()
-            .all(|name| folder.path().join(name).is_file())
-    );
+    assert!(manifest.names().all(|name| folder.path().join(name).is_file()));
     assert!(!folder.path().join(JOURNAL_NAME).exists());
 }
 
@@ -152,10 +135,7 @@ fn files_larger_than_all_buffers_are_whole() {
     let folder = tempfile::tempdir().unwrap();
     let mut recipe = recipe(FormatKind::Npz);
     (recipe.train_files, recipe.valid_files) = (1, 0);
-    recipe.size = SizeRule::Length {
-        mean_bytes: 23.0 * 1_048_576.0,
-        stdev_bytes: 0.0,
-    };
+    recipe.size = SizeRule::Length { mean_bytes: 23.0 * 1_048_576.0, stdev_bytes: 0.0 };
     make(folder.path(), recipe.clone(), Existing::Refuse);
     assert_eq!(faults(folder.path(), recipe.clone()), Vec::<String>::new());
     let dataset = Dataset::new(recipe).unwrap();
@@ -164,10 +144,8 @@ fn files_larger_than_all_buffers_are_whole() {
     };
     assert_eq!(array.offset, 183);
     let bytes = fs::read(folder.path().join(dataset.path(0))).unwrap();
-    let crc = crc_fast::checksum(
-        crc_fast::CrcAlgorithm::Crc32IsoHdlc,
-        &bytes[55..array.end() as usize],
-    );
+    let crc =
+        crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, &bytes[55..array.end() as usize]);
     assert_eq!(bytes[14..18], (crc as u32).to_le_bytes());
     let blocks: HashSet<&[u8]> = bytes.chunks_exact(4096).collect();
     assert_eq!(blocks.len(), bytes.len() / 4096, "no block is repeated");
@@ -200,10 +178,7 @@ fn both_engines_write_the_same_bytes() {
 fn small_files_go_through_the_page_cache_and_hold_the_same_bytes() {
     for format in [FormatKind::Npz, FormatKind::Tfrecord, FormatKind::Jpeg] {
         let small = Recipe {
-            size: SizeRule::Length {
-                mean_bytes: 1000.0,
-                stdev_bytes: 300.0,
-            },
+            size: SizeRule::Length { mean_bytes: 1000.0, stdev_bytes: 300.0 },
             ..recipe(format.clone())
         };
         let made = [None, Some(EngineKind::Psync)].map(|engine| {
@@ -217,10 +192,7 @@ fn small_files_go_through_the_page_cache_and_hold_the_same_bytes() {
             assert_eq!(faults(folder.path(), small.clone()), Vec::<String>::new());
             let text = fs::read_to_string(folder.path().join(MANIFEST_NAME)).unwrap();
             let files = Manifest::parse(&text).unwrap().files;
-            files
-                .into_iter()
-                .map(|file| (file.bytes, file.crc64))
-                .collect::<Vec<_>>()
+            files.into_iter().map(|file| (file.bytes, file.crc64)).collect::<Vec<_>>()
         });
         assert_eq!(made[0], made[1], "{format:?}");
     }
@@ -230,38 +202,19 @@ fn small_files_go_through_the_page_cache_and_hold_the_same_bytes() {
 fn an_occupied_folder_is_refused_and_overwritten_only_when_told() {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path(), recipe(FormatKind::Npz), Existing::Refuse);
-    let again = run(&plan(
-        folder.path(),
-        recipe(FormatKind::Npz),
-        Existing::Refuse,
-    ))
-    .unwrap_err();
-    assert!(
-        again.to_string().ends_with("holds this dataset already"),
-        "{again}"
-    );
+    let again = run(&plan(folder.path(), recipe(FormatKind::Npz), Existing::Refuse)).unwrap_err();
+    assert!(again.to_string().ends_with("holds this dataset already"), "{again}");
     let mut other = recipe(FormatKind::Npz);
     other.train_files = 3;
     other.seed = 7;
     let error = run(&plan(folder.path(), other.clone(), Existing::Refuse)).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .ends_with("holds another dataset, of workload unet3d"),
-        "{error}"
-    );
+    assert!(error.to_string().ends_with("holds another dataset, of workload unet3d"), "{error}");
     let error = run(&plan(folder.path(), other.clone(), Existing::Resume)).unwrap_err();
     let text = error.to_string();
-    assert!(
-        text.contains("made with 5 training files, seed 42"),
-        "{text}"
-    );
+    assert!(text.contains("made with 5 training files, seed 42"), "{text}");
     assert!(text.contains("asks for 3 training files, seed 7"), "{text}");
     make(folder.path(), other.clone(), Existing::Overwrite);
-    assert_eq!(
-        fs::read_dir(folder.path().join("train")).unwrap().count(),
-        3
-    );
+    assert_eq!(fs::read_dir(folder.path().join("train")).unwrap().count(), 3);
     assert_eq!(faults(folder.path(), other), Vec::<String>::new());
 }
 
@@ -272,16 +225,10 @@ fn files_of_unknown_origin_are_never_touched() {
     fs::write(folder.path().join("train/holiday.jpg"), b"mine").unwrap();
     for existing in [Existing::Refuse, Existing::Resume] {
         let error = run(&plan(folder.path(), recipe(FormatKind::Npz), existing)).unwrap_err();
-        assert!(
-            error.to_string().contains("such as train/holiday.jpg"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("such as train/holiday.jpg"), "{error}");
     }
     make(folder.path(), recipe(FormatKind::Npz), Existing::Overwrite);
-    assert_eq!(
-        fs::read(folder.path().join("train/holiday.jpg")).unwrap(),
-        b"mine"
-    );
+    assert_eq!(fs::read(folder.path().join("train/holiday.jpg")).unwrap(), b"mine");
 }
 
 #[test]
@@ -320,32 +267,20 @@ fn a_killed_run_is_continued_and_damage_is_found() {
     fs::write(folder.path().join("train/.img_4_of_5.npz.partial"), b"half").unwrap();
     // And as others leave it: one file cut off, one altered, one only touched.
     let file = |name: &str| folder.path().join(name);
-    File::options()
-        .write(true)
-        .open(file("train/img_0_of_5.npz"))
-        .unwrap()
-        .set_len(1000)
-        .unwrap();
+    File::options().write(true).open(file("train/img_0_of_5.npz")).unwrap().set_len(1000).unwrap();
     flip_byte(&file("train/img_1_of_5.npz"), 5000);
     let touched = fs::read(file("train/img_2_of_5.npz")).unwrap();
     fs::write(file("train/img_2_of_5.npz"), touched).unwrap();
 
     let report = make(folder.path(), recipe(), Existing::Resume);
-    assert_eq!(
-        report.remade,
-        ["train/img_0_of_5.npz", "train/img_1_of_5.npz"]
-    );
+    assert_eq!(report.remade, ["train/img_0_of_5.npz", "train/img_1_of_5.npz"]);
     assert_eq!((report.files_made, report.files_kept), (5, 2));
     assert!(!file("train/.img_4_of_5.npz.partial").exists());
     assert_eq!(faults(folder.path(), recipe()), Vec::<String>::new());
     let text = fs::read_to_string(folder.path().join(MANIFEST_NAME)).unwrap();
     let again = Manifest::parse(&text).unwrap();
     let checksums = |manifest: &Manifest| -> Vec<String> {
-        manifest
-            .files
-            .iter()
-            .map(|file| file.crc64.clone())
-            .collect()
+        manifest.files.iter().map(|file| file.crc64.clone()).collect()
     };
     assert_eq!(checksums(&manifest), checksums(&again));
 }
@@ -365,11 +300,7 @@ fn verifying_names_each_bad_file_and_writes_nothing() {
     assert_eq!(found.len(), 3, "{found:?}");
     assert!(found[0].starts_with("train/img_1_of_5.tfrecord: its bytes have changed: checksum"));
     assert!(found[1].starts_with("index/train/img_3_of_5.tfrecord.idx: its bytes have changed"));
-    assert!(
-        found[2].starts_with("valid/img_0_of_2.tfrecord: No such file"),
-        "{}",
-        found[2]
-    );
+    assert!(found[2].starts_with("valid/img_0_of_2.tfrecord: No such file"), "{}", found[2]);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), before);
 
     // Without a manifest, framing and sizes still tell.
@@ -382,11 +313,7 @@ fn verifying_names_each_bad_file_and_writes_nothing() {
         .unwrap();
     let found = faults(folder.path(), recipe);
     assert_eq!(found.len(), 2, "{found:?}");
-    assert!(
-        found[0].contains("found the end of the file at byte 100000"),
-        "{}",
-        found[0]
-    );
+    assert!(found[0].contains("found the end of the file at byte 100000"), "{}", found[0]);
 }
 
 #[test]
@@ -398,11 +325,7 @@ fn without_a_manifest_the_index_is_verified_too() {
     let file = |name: &str| folder.path().join(name);
     fs::remove_file(file(MANIFEST_NAME)).unwrap();
     assert_eq!(faults(folder.path(), recipe.clone()), Vec::<String>::new());
-    fs::write(
-        file("train/img_1_of_5.indexed_binary.off.idx"),
-        [b'?'; 3 * 8],
-    )
-    .unwrap();
+    fs::write(file("train/img_1_of_5.indexed_binary.off.idx"), [b'?'; 3 * 8]).unwrap();
     fs::remove_file(file("valid/img_0_of_2.indexed_binary.sz.idx")).unwrap();
     let found = faults(folder.path(), recipe);
     let [garbage, gone] = &found[..] else {
@@ -412,10 +335,7 @@ fn without_a_manifest_the_index_is_verified_too() {
         garbage.starts_with("train/img_1_of_5.indexed_binary.off.idx: at byte 0: expected sample"),
         "{garbage}"
     );
-    assert!(
-        gone.starts_with("valid/img_0_of_2.indexed_binary.sz.idx: "),
-        "{gone}"
-    );
+    assert!(gone.starts_with("valid/img_0_of_2.indexed_binary.sz.idx: "), "{gone}");
 }
 
 #[test]
@@ -423,34 +343,18 @@ fn a_dataset_that_does_not_fit_is_refused_before_the_first_byte() {
     let folder = tempfile::tempdir().unwrap();
     let mut recipe = recipe(FormatKind::Npz);
     recipe.train_files = 1 << 20;
-    recipe.size = SizeRule::Length {
-        mean_bytes: 1e12,
-        stdev_bytes: 0.0,
-    };
+    recipe.size = SizeRule::Length { mean_bytes: 1e12, stdev_bytes: 0.0 };
     let error = run(&plan(folder.path(), recipe, Existing::Refuse)).unwrap_err();
-    assert!(
-        matches!(error, GenerateError::Space { .. }) && error.is_full(),
-        "{error}"
-    );
-    let names: Vec<_> = fs::read_dir(folder.path())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
-    assert!(
-        names.iter().all(|name| name == ".stormlp-lock"),
-        "{names:?}"
-    );
+    assert!(matches!(error, GenerateError::Space { .. }) && error.is_full(), "{error}");
+    let names: Vec<_> =
+        fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(names.iter().all(|name| name == ".stormlp-lock"), "{names:?}");
 }
 
 #[test]
 fn a_locked_folder_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let _lock = stormlp_transfer::storage::FolderLock::take(folder.path()).unwrap();
-    let error = run(&plan(
-        folder.path(),
-        recipe(FormatKind::Npz),
-        Existing::Refuse,
-    ))
-    .unwrap_err();
+    let error = run(&plan(folder.path(), recipe(FormatKind::Npz), Existing::Refuse)).unwrap_err();
     assert!(matches!(error, GenerateError::Locked(_)), "{error}");
 }

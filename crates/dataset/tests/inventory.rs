@@ -25,10 +25,7 @@ fn recipe(format: FormatKind) -> Recipe {
         valid_files: 1,
         valid_subfolders: 0,
         samples_per_file: 2,
-        size: SizeRule::Length {
-            mean_bytes: 10_000.0,
-            stdev_bytes: 0.0,
-        },
+        size: SizeRule::Length { mean_bytes: 10_000.0, stdev_bytes: 0.0 },
         draw: SizeDraw::Shared,
         content: Content::Random,
         seed: 42,
@@ -67,10 +64,7 @@ fn a_dataset_is_good_with_and_without_its_manifest() {
         FormatKind::IndexedBinary,
         FormatKind::Hdf5,
         FormatKind::Csv,
-        FormatKind::Parquet {
-            columns: Vec::new(),
-            row_group_rows: 1,
-        },
+        FormatKind::Parquet { columns: Vec::new(), row_group_rows: 1 },
     ] {
         let folder = tempfile::tempdir().unwrap();
         make(folder.path(), recipe(format.clone()));
@@ -198,17 +192,10 @@ fn other_counts_and_sizes_of_samples() {
     assert_eq!(samples.kind, FindingKind::SamplesPerFile);
     assert_eq!(samples.advice, "run with --samples-per-file=2");
     let mut larger = recipe(FormatKind::Tfrecord);
-    larger.size = SizeRule::Length {
-        mean_bytes: 15_000.0,
-        stdev_bytes: 0.0,
-    };
+    larger.size = SizeRule::Length { mean_bytes: 15_000.0, stdev_bytes: 0.0 };
     let size = finding(folder.path(), larger);
     assert_eq!((size.kind, size.fatal), (FindingKind::SampleSize, false));
-    assert!(
-        size.fact.contains("the workload's have 15000 (-33 %)"),
-        "{}",
-        size.fact
-    );
+    assert!(size.fact.contains("the workload's have 15000 (-33 %)"), "{}", size.fact);
 }
 
 #[test]
@@ -227,18 +214,12 @@ fn damaged_and_unfinished_datasets_are_fatal() {
     file.set_len(77).unwrap();
     let short = finding(folder.path(), recipe(FormatKind::Npz));
     assert_eq!(short.kind, FindingKind::WrongSize);
-    assert_eq!(
-        short.fact,
-        "train/img_0_of_4.npz has 77 bytes, it was made with 20506"
-    );
+    assert_eq!(short.fact, "train/img_0_of_4.npz has 77 bytes, it was made with 20506");
     let manifest = fs::read_to_string(folder.path().join(MANIFEST_NAME)).unwrap();
     let mut head: serde_json::Value = serde_json::from_str(&manifest).unwrap();
     head.as_object_mut().unwrap().remove("files");
     fs::write(folder.path().join(JOURNAL_NAME), format!("{head}\n")).unwrap();
     let unfinished = findings(folder.path(), recipe(FormatKind::Npz));
     assert_eq!(unfinished[0].kind, FindingKind::Unfinished);
-    assert_eq!(
-        unfinished[0].fact,
-        "the dataset is unfinished: 0 of 5 files were made"
-    );
+    assert_eq!(unfinished[0].fact, "the dataset is unfinished: 0 of 5 files were made");
 }

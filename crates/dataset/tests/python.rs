@@ -37,19 +37,12 @@ fn file(samples: u64, dims: &[u64]) -> FileSpec {
         samples,
         shape: SampleShape::of_bytes(dims),
         nominal: SampleShape::of_bytes(&[338, 338]),
-        content: FileContent {
-            kind: Content::Random,
-            seed: 42,
-            file: 0,
-        },
+        content: FileContent { kind: Content::Random, seed: 42, file: 0 },
     }
 }
 
 fn write(format: &dyn Format, file: &FileSpec, path: &Path) {
-    let mut sink = VecSink {
-        bytes: Vec::new(),
-        buffer: vec![0; 1 << 20],
-    };
+    let mut sink = VecSink { bytes: Vec::new(), buffer: vec![0; 1 << 20] };
     let finish = format.encode(file, &mut sink).unwrap();
     for patch in finish.patches {
         sink.bytes[patch.offset..patch.offset + patch.bytes.len()].copy_from_slice(&patch.bytes);
@@ -75,10 +68,7 @@ fn python(module: &str, script: &str, path: &Path) -> bool {
         .output()
         .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{module} does not read it: {errors}"
-    );
+    assert!(output.status.success(), "{module} does not read it: {errors}");
     true
 }
 
@@ -136,10 +126,7 @@ if sys.argv[1].endswith('png') and size > 1000:
         for (name, format) in formats {
             let path = folder.path().join(format!("a{bytes}.{name}"));
             write(format, &file, &path);
-            assert_eq!(
-                std::fs::metadata(&path).unwrap().len(),
-                format.file_bytes(&file).unwrap()
-            );
+            assert_eq!(std::fs::metadata(&path).unwrap().len(), format.file_bytes(&file).unwrap());
             python("PIL", script, &path);
         }
     }
@@ -147,12 +134,8 @@ if sys.argv[1].endswith('png') and size > 1000:
 
 #[test]
 fn pyarrow_reads_parquet() {
-    let column = |name: &str, dtype, size| ParquetColumn {
-        name: name.to_string(),
-        dtype,
-        size,
-        read: true,
-    };
+    let column =
+        |name: &str, dtype, size| ParquetColumn { name: name.to_string(), dtype, size, read: true };
     let columns = vec![
         column("image", ElementType::Float32, 5000),
         column("half", ElementType::Float16, 7),
@@ -164,11 +147,7 @@ fn pyarrow_reads_parquet() {
     ];
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
-    write(
-        &Parquet::new(columns, 64, 1).unwrap(),
-        &file(150, &[1]),
-        &path,
-    );
+    write(&Parquet::new(columns, 64, 1).unwrap(), &file(150, &[1]), &path);
     let script = "
 import sys, pyarrow as pa, pyarrow.parquet as pq
 file = pq.ParquetFile(sys.argv[1])

@@ -27,11 +27,7 @@ pub(crate) fn combine(path: PathKind, workers: &[&Evidence]) -> Option<Evidence>
 fn fullest<'a>(workers: &[&'a Evidence]) -> Option<&'a Evidence> {
     let counted = |evidence: &&&Evidence| {
         evidence.cufile.as_ref().map_or(0, |counts| {
-            let routes = [
-                counts.p2p_operations,
-                counts.nvfs_operations,
-                counts.posix_operations,
-            ];
+            let routes = [counts.p2p_operations, counts.nvfs_operations, counts.posix_operations];
             routes.into_iter().flatten().fold(0, u64::saturating_add)
         })
     };
@@ -94,10 +90,7 @@ mod tests {
     #[test]
     fn one_thread_without_registered_buffers_shows_for_all() {
         let (good, bad) = (evidence(&[]), evidence(&["no locked memory"]));
-        let facts = combine(PathKind::Cpu, &[&good, &bad, &good])
-            .unwrap()
-            .engine
-            .unwrap();
+        let facts = combine(PathKind::Cpu, &[&good, &bad, &good]).unwrap().engine.unwrap();
         assert!(!facts.registered_buffers && facts.registered_files);
         assert_eq!(facts.fallbacks, ["1 of 3 threads: no locked memory"]);
     }
@@ -146,9 +139,6 @@ mod tests {
         };
         let cell = combine(PathKind::Cpu, &[&good, &bad]).unwrap();
         assert_eq!(cell.effective_path, Some(PathKind::Buffered));
-        assert_eq!(
-            (cell.direct_io, cell.summary.as_str()),
-            (DirectIo::Refused, "cached")
-        );
+        assert_eq!((cell.direct_io, cell.summary.as_str()), (DirectIo::Refused, "cached"));
     }
 }

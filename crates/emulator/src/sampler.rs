@@ -106,18 +106,12 @@ impl<'a> Sampler<'a> {
     pub(crate) fn of_what_may_be_short(telemetry: Telemetry, instruments: &'a Instruments) -> Self {
         let sampler = Self::new(telemetry, instruments);
         let interval_ns = telemetry.first_interval().as_nanos().max(1) as u64;
-        Self {
-            interval_ns,
-            usual_ns: sampler.usual_ns / interval_ns * interval_ns,
-            ..sampler
-        }
+        Self { interval_ns, usual_ns: sampler.usual_ns / interval_ns * interval_ns, ..sampler }
     }
 
     /// How long to sleep until the next look; progress and Ctrl-C do not wait for a distant one.
     pub(crate) fn pause(&self) -> Duration {
-        Telemetry::default()
-            .interval()
-            .min(Duration::from_nanos(self.interval_ns))
+        Telemetry::default().interval().min(Duration::from_nanos(self.interval_ns))
     }
 
     /// Shows it the counters at `now_ns`, and reads the instruments; the first look is the start.
@@ -247,9 +241,7 @@ impl<'a> Sampler<'a> {
             interval_in_flight: steps().map(|(_, b)| b.in_flight).collect(),
             interval_in_flight_mean: flown.iter().enumerate().map(mean).collect(),
             interval_in_flight_max: flown.iter().map(|(_, to)| to.most).collect(),
-            interval_cpu_seconds: steps()
-                .map(|(a, b)| b.cpu_seconds - a.cpu_seconds)
-                .collect(),
+            interval_cpu_seconds: steps().map(|(a, b)| b.cpu_seconds - a.cpu_seconds).collect(),
             telemetry_cpu_seconds: (!self.instruments.tracks().is_empty())
                 .then_some(self.cost_seconds),
             load: None,
@@ -309,11 +301,7 @@ fn track(
             Reading::Level => ends[1],
         }
     });
-    Some(Track {
-        measure,
-        of: of.to_string(),
-        values: values.collect(),
-    })
+    Some(Track { measure, of: of.to_string(), values: values.collect() })
 }
 
 /// Counts with those that were not read put evenly between their neighbours; `None` where the first

@@ -37,10 +37,7 @@ fn what_was_counted_between_looks_is_spread_over_the_time_between() {
     assert_eq!(series.interval_device_bytes, Some(vec![40, 40, 60]));
     assert_eq!(series.interval_in_flight, [3; 3]);
     assert!(series.interval_in_flight_mean.is_empty());
-    assert_eq!(
-        (series.started_seconds, series.interval_seconds),
-        (5e-8, 1e-7)
-    );
+    assert_eq!((series.started_seconds, series.interval_seconds), (5e-8, 1e-7));
     assert_eq!(series.last_interval_seconds, Some(1.4e-7));
     assert!((series.interval_cpu_seconds.iter().sum::<f64>() - 7.0).abs() < 1e-9);
 }
@@ -50,22 +47,12 @@ fn transfers_in_flight_are_a_mean_over_time_and_a_most() {
     let mut sampler = sampler(100);
     // So many were in flight for so long, in nanoseconds, and so many at once.
     for (now, nanos, most) in [(0, 0, 0), (110, 220, 5), (150, 220, 1), (200, 370, 3)] {
-        let flown = Some(Flown {
-            transfer_seconds: f64::from(nanos) / 1e9,
-            most,
-        });
-        sampler.look(
-            now,
-            Counters {
-                flown,
-                ..counters(now)
-            },
-        );
+        let flown = Some(Flown { transfer_seconds: f64::from(nanos) / 1e9, most });
+        sampler.look(now, Counters { flown, ..counters(now) });
     }
     let series = sampler.series();
-    let mean: Vec<f64> = (series.interval_in_flight_mean.iter())
-        .map(|mean| (mean * 1e6).round() / 1e6)
-        .collect();
+    let mean: Vec<f64> =
+        (series.interval_in_flight_mean.iter()).map(|mean| (mean * 1e6).round() / 1e6).collect();
     assert_eq!(mean, [2.0, 1.7]);
     assert_eq!(series.interval_in_flight_max, [5, 3]);
 }
@@ -79,15 +66,9 @@ fn what_is_over_soon_has_short_intervals_and_what_is_not_has_the_usual_ones() {
         sampler.series()
     };
     let short = course(60_000_000);
-    assert_eq!(
-        (short.interval_seconds, short.interval_bytes.len()),
-        (0.0125, 5)
-    );
+    assert_eq!((short.interval_seconds, short.interval_bytes.len()), (0.0125, 5));
     let long = course(3_000_000_000);
-    assert_eq!(
-        (long.interval_seconds, long.interval_bytes.len()),
-        (0.1, 30)
-    );
+    assert_eq!((long.interval_seconds, long.interval_bytes.len()), (0.1, 30));
     assert_eq!(long.interval_bytes.iter().sum::<u64>(), 3000);
 }
 
@@ -138,13 +119,7 @@ fn no_device_is_no_series_of_one() {
     let mut sampler = sampler(10);
     for now in [0, 25] {
         let device_bytes = None;
-        sampler.look(
-            now,
-            Counters {
-                device_bytes,
-                ..counters(now)
-            },
-        );
+        sampler.look(now, Counters { device_bytes, ..counters(now) });
     }
     assert_eq!(sampler.series().interval_device_bytes, None);
 }
@@ -153,10 +128,7 @@ fn no_device_is_no_series_of_one() {
 fn a_count_that_is_read_seldom_is_spread_between_its_readings() {
     let none = f64::NAN;
     let read = vec![10.0, none, none, 40.0, none, 60.0];
-    assert_eq!(
-        bridged(read),
-        Some(vec![10.0, 20.0, 30.0, 40.0, 50.0, 60.0])
-    );
+    assert_eq!(bridged(read), Some(vec![10.0, 20.0, 30.0, 40.0, 50.0, 60.0]));
     assert_eq!(bridged(vec![1.0, none]), None);
     assert_eq!(bridged(vec![none, 1.0]), None);
     assert_eq!(bridged(vec![]), None);
@@ -176,12 +148,7 @@ fn a_level_that_was_not_read_is_not_made_up() {
         sampler.see(look * 1_000_000, Look { counters, around });
     }
     let track = sampler.series().tracks.swap_remove(memory);
-    let read: Vec<f64> = track
-        .values
-        .iter()
-        .copied()
-        .filter(|one| one.is_finite())
-        .collect();
+    let read: Vec<f64> = track.values.iter().copied().filter(|one| one.is_finite()).collect();
     assert_eq!((track.values.len(), read), (3, vec![3.0]));
 }
 

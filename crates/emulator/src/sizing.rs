@@ -112,10 +112,7 @@ pub fn answer(
     };
     let (over_accelerators, over_devices) = match depth {
         Depth::Brief => (Vec::new(), Vec::new()),
-        Depth::Tables => (
-            study.over_accelerators(largest, accelerators)?,
-            study.over_devices()?,
-        ),
+        Depth::Tables => (study.over_accelerators(largest, accelerators)?, study.over_devices()?),
     };
     Ok(SizingAnswer {
         largest_accelerators: largest,
@@ -158,9 +155,7 @@ fn above_storage(request: &SizingRequest, plan: &TrainPlan, foretold: &Foretold)
 fn checkpoint(request: &SizingRequest, hosts: u32) -> Option<CheckpointTimes> {
     let (what, bytes) = request.checkpoint.clone()?;
     let storage = &request.storage;
-    let links = storage.link.map_or(f64::INFINITY, |link| {
-        link.bytes_per_second * f64::from(hosts)
-    });
+    let links = storage.link.map_or(f64::INFINITY, |link| link.bytes_per_second * f64::from(hosts));
     Some(CheckpointTimes::new(
         what,
         bytes,
@@ -198,10 +193,7 @@ struct Need {
 
 impl Need {
     fn more_than(devices: u32) -> Self {
-        Self {
-            tried_devices: Some(devices),
-            ..Self::default()
-        }
+        Self { tried_devices: Some(devices), ..Self::default() }
     }
 }
 
@@ -292,10 +284,7 @@ impl Study<'_> {
         }
         let case = self.case(key, TRIAL)?;
         let foretold = self.simulate(&case)?;
-        let known = Known {
-            foretold: foretold.clone(),
-            is_full: false,
-        };
+        let known = Known { foretold: foretold.clone(), is_full: false };
         self.known.insert(key, known);
         Ok(foretold)
     }
@@ -305,10 +294,7 @@ impl Study<'_> {
         (accelerators, hosts, devices): (u32, u32, u32),
         extent: Extent,
     ) -> Result<Case, Problems> {
-        let storage = StorageModel {
-            devices,
-            ..self.request.storage.clone()
-        };
+        let storage = StorageModel { devices, ..self.request.storage.clone() };
         self.request.case(accelerators, hosts, &storage, extent)
     }
 
@@ -320,10 +306,7 @@ impl Study<'_> {
             Some(known) if known.is_full => known.foretold.clone(),
             _ => self.simulate(&case)?,
         };
-        let known = Known {
-            foretold: foretold.clone(),
-            is_full: true,
-        };
+        let known = Known { foretold: foretold.clone(), is_full: true };
         self.known.insert(key, known);
         Ok(Whole { case, foretold })
     }
@@ -380,10 +363,7 @@ impl Study<'_> {
     /// As many as bandwidth alone would feed.
     fn guess(&self, devices: u32) -> Result<u32, SizingError> {
         let storage = &self.request.storage;
-        let one = self
-            .request
-            .case(1, self.request.hosts_of(1), storage, TRIAL)?
-            .whole;
+        let one = self.request.case(1, self.request.hosts_of(1), storage, TRIAL)?.whole;
         let demand = one.demand_bytes_per_second() * one.metric.threshold_percent / 100.0;
         let rate = storage.device.read_bytes_per_second * f64::from(devices);
         Ok((rate / demand).clamp(1.0, f64::from(MAX_ACCELERATORS)) as u32)
@@ -477,9 +457,7 @@ impl Study<'_> {
     fn devices_of_bandwidth(&self, accelerators: u32) -> Result<(u32, u32), SizingError> {
         let request = self.request;
         let hosts = request.hosts_of(accelerators);
-        let plan = request
-            .case(accelerators, hosts, &request.storage, TRIAL)?
-            .whole;
+        let plan = request.case(accelerators, hosts, &request.storage, TRIAL)?.whole;
         let of_one = request.storage.device.read_bytes_per_second;
         let devices = (demand(&plan) / of_one).ceil();
         let most = |count: f64| count.clamp(1.0, f64::from(MAX_DEVICES)) as u32;

@@ -17,10 +17,7 @@ fn request(workload: &str, storage: StorageModel) -> SizingRequest {
     let entry = catalog::find(workload, Some("h100")).unwrap();
     SizingRequest {
         workload: entry.workload(&[]).unwrap(),
-        train: TrainRequest {
-            profile: Some(Profile::V1),
-            ..TrainRequest::default()
-        },
+        train: TrainRequest { profile: Some(Profile::V1), ..TrainRequest::default() },
         host: HostFacts::fixture(),
         accelerators: None,
         hosts: None,
@@ -56,10 +53,7 @@ fn published_rows_that_drives_limit_are_foretold() {
         ("solidigm-d5-p5336", 2, 4, 11_864.99),
         ("solidigm-d5-p5336", 1, 2, 5_938.05),
     ] {
-        let storage = StorageModel {
-            devices,
-            ..presets::find(drive).unwrap().storage
-        };
+        let storage = StorageModel { devices, ..presets::find(drive).unwrap().storage };
         let (request, stop) = (request("unet3d", storage), StopToken::new());
         let mut study = study(&request, &stop);
         let largest = study.largest(devices).unwrap();
@@ -73,17 +67,11 @@ fn published_rows_that_drives_limit_are_foretold() {
 #[test]
 fn a_part_of_a_run_is_judged_as_all_of_it() {
     // Storage that gives five accelerators 80 % of what they ask for.
-    let (request, stop) = (
-        request("unet3d", StorageModel::of_bandwidth(12.7e9)),
-        StopToken::new(),
-    );
+    let (request, stop) = (request("unet3d", StorageModel::of_bandwidth(12.7e9)), StopToken::new());
     let simulated = |extent| {
         let case = request.case(5, 1, &request.storage, extent).unwrap();
         let foretold = simulate(&case.plan, &case.scenario, &stop).unwrap();
-        (
-            foretold.au_percent,
-            case.run_seconds(&case.of_all(foretold.clone())),
-        )
+        (foretold.au_percent, case.run_seconds(&case.of_all(foretold.clone())))
     };
     let part = simulated(Extent::Reads(10_000));
     let whole = simulated(Extent::Reads(200_000));
@@ -94,12 +82,8 @@ fn a_part_of_a_run_is_judged_as_all_of_it() {
 #[test]
 fn a_client_that_costs_time_limits_before_storage() {
     let mut request = request("unet3d", StorageModel::of_bandwidth(1e12));
-    request.client = Some(ClientCost {
-        step_seconds: 0.1,
-        cpu_seconds_per_gib: 0.0,
-        cpus: 1,
-        estimated: false,
-    });
+    request.client =
+        Some(ClientCost { step_seconds: 0.1, cpu_seconds_per_gib: 0.0, cpus: 1, estimated: false });
     let stop = StopToken::new();
     let mut study = study(&request, &stop);
     assert_eq!(study.largest(1).unwrap(), 0);
@@ -112,10 +96,8 @@ fn a_client_that_costs_time_limits_before_storage() {
 #[test]
 fn hosts_and_drives_that_a_number_needs_are_found() {
     let mut storage = StorageModel::of_bandwidth(7e9);
-    storage.link = Some(stormlp_model::sizing::Link {
-        bytes_per_second: 12.5e9,
-        round_trip_seconds: 20e-6,
-    });
+    storage.link =
+        Some(stormlp_model::sizing::Link { bytes_per_second: 12.5e9, round_trip_seconds: 20e-6 });
     let request = request("unet3d", storage);
     let stop = StopToken::new();
     let Need { hosts, devices, .. } = study(&request, &stop).needed(10).unwrap();
@@ -165,10 +147,7 @@ fn drives_that_are_needed_have_the_bandwidth_that_is_asked_for() {
     let devices = devices.unwrap();
     // 90 % of what 40 of them ask for, 3.18 GB/s each, is 114.3 GB/s.
     assert!((115..=120).contains(&devices), "{devices}");
-    let storage = StorageModel {
-        devices,
-        ..request.storage.clone()
-    };
+    let storage = StorageModel { devices, ..request.storage.clone() };
     let case = request.case(40, hosts.unwrap(), &storage, FULL).unwrap();
     let whole = simulate(&case.plan, &case.scenario, &stop).unwrap();
     assert!(whole.au_percent >= 90.0, "{}", whole.au_percent);
@@ -177,24 +156,16 @@ fn drives_that_are_needed_have_the_bandwidth_that_is_asked_for() {
 #[test]
 fn some_accelerators_on_their_share_stand_for_all() {
     let linked = |bytes_per_second| {
-        Some(stormlp_model::sizing::Link {
-            bytes_per_second,
-            round_trip_seconds: 50e-6,
-        })
+        Some(stormlp_model::sizing::Link { bytes_per_second, round_trip_seconds: 50e-6 })
     };
     // Storage, hosts, and the AU of 160 accelerators that ask for 32.8 GB/s in all.
     let slow = StorageModel::of_bandwidth(24e9);
     let mut late = StorageModel::of_bandwidth(60e9);
     late.device.latency_seconds = 0.012;
-    let behind_links = StorageModel {
-        link: linked(1.2e9),
-        ..StorageModel::of_bandwidth(90e9)
-    };
-    for (what, storage, hosts) in [
-        ("slow", slow, 1),
-        ("late", late, 1),
-        ("behind links", behind_links, 20),
-    ] {
+    let behind_links = StorageModel { link: linked(1.2e9), ..StorageModel::of_bandwidth(90e9) };
+    for (what, storage, hosts) in
+        [("slow", slow, 1), ("late", late, 1), ("behind links", behind_links, 20)]
+    {
         let mut request = request("resnet50", storage);
         request.hosts = Some(hosts);
         let simulated = |extent| {
@@ -232,10 +203,7 @@ fn what_rests_on_reading_far_ahead_is_told() {
     let request = of_catalog("unet3d", "b200", StorageModel::of_bandwidth(14.5e9));
     let case = request.case(8, 1, &request.storage, TRIAL).unwrap();
     assert_eq!(case.assumptions(), Vec::<String>::new());
-    assert!(
-        !case.rests_on_read_ahead(),
-        "it does not read that far ahead"
-    );
+    assert!(!case.rests_on_read_ahead(), "it does not read that far ahead");
 }
 
 #[test]
@@ -298,18 +266,11 @@ fn whoever_looks_is_told_what_each_simulation_is_for() {
     answer(&request, Depth::Tables, &StopToken::new(), &look).unwrap();
     let seen: Vec<Simulating> = seen.into_inner();
     assert_eq!(seen[0].stage, Stage::Largest);
-    assert!(
-        seen.iter()
-            .any(|at| at.stage == Stage::Needs && at.accelerators == 3)
-    );
+    assert!(seen.iter().any(|at| at.stage == Stage::Needs && at.accelerators == 3));
     let last = seen.last().unwrap();
     assert_eq!(last.stage, Stage::Devices(4, 4), "{last:?}");
     assert_eq!(last.devices, 8);
-    assert!(
-        seen.iter()
-            .enumerate()
-            .all(|(nth, at)| at.done == nth as u64)
-    );
+    assert!(seen.iter().enumerate().all(|(nth, at)| at.done == nth as u64));
 }
 
 #[test]

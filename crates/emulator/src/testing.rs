@@ -26,10 +26,7 @@ impl Builder {
 
 impl Gate for Builder {
     fn admit(&self, request: &Request<'_>, now: Duration) -> io::Result<Grant> {
-        Ok(Grant {
-            bytes: request.bytes,
-            not_before: now,
-        })
+        Ok(Grant { bytes: request.bytes, not_before: now })
     }
 
     fn build(
@@ -63,11 +60,7 @@ struct Panicking {
 impl Panicking {
     fn over(spec: PathSpec, at: &'static str) -> Result<Box<dyn TransferPath>, TransferError> {
         let inner = build_path(spec)?;
-        Ok(Box::new(Self {
-            inner,
-            at,
-            calls: 0,
-        }))
+        Ok(Box::new(Self { inner, at, calls: 0 }))
     }
 
     fn pass(&mut self, seam: &str) {

@@ -31,10 +31,7 @@ const PATHS: [PathKind; 6] = [
 
 fn facts() -> HostFacts {
     let mut facts = stormlp_transfer::probe::host_facts();
-    let support = |path| PathSupport {
-        path,
-        availability: Availability::Available,
-    };
+    let support = |path| PathSupport { path, availability: Availability::Available };
     facts.paths = PATHS.map(support).to_vec();
     facts
 }
@@ -98,11 +95,7 @@ fn run(request: &MatrixRequest, folder: &Path, stop: &StopToken) -> MatrixReport
 fn run_report(report: MatrixReport, observer: &dyn Observer, stop: &StopToken) -> MatrixReport {
     let storage: Arc<dyn Storage> = Arc::new(Disk);
     let locked = matrix::lock(&storage, report).expect("folders of our own");
-    let surroundings = Surroundings {
-        storage: &storage,
-        observer,
-        stop,
-    };
+    let surroundings = Surroundings { storage: &storage, observer, stop };
     let report = matrix::run(locked, &surroundings, &mut |_| {}).expect("a run");
     assert!(report.head.ended_at.is_some());
     report
@@ -121,46 +114,24 @@ fn every_path_moves_and_verifies_every_byte() {
         assert_eq!(cell.status, CellStatus::Ok, "{:?}", cell.reason);
         let numbers = cell.result().expect("numbers");
         assert_eq!((numbers.bytes, numbers.operations), (8 << 20, 128));
-        assert_eq!(
-            numbers.series.interval_bytes.iter().sum::<u64>(),
-            numbers.bytes
-        );
+        assert_eq!(numbers.series.interval_bytes.iter().sum::<u64>(), numbers.bytes);
         assert_eq!(cell.effective_path, Some(cell.requested_path));
         let reads = cell.op != Operation::Write && cell.requested_path != PathKind::Null;
-        let checked = cell
-            .verification
-            .as_ref()
-            .map_or(0, |checks| checks.checked_bytes);
-        assert_eq!(
-            checked,
-            if reads { 8 << 20 } else { 0 },
-            "{}",
-            cell.requested_path
-        );
-        assert_eq!(
-            numbers.memory_emulated,
-            cell.requested_path.ends_in_accelerator()
-        );
+        let checked = cell.verification.as_ref().map_or(0, |checks| checks.checked_bytes);
+        assert_eq!(checked, if reads { 8 << 20 } else { 0 }, "{}", cell.requested_path);
+        assert_eq!(numbers.memory_emulated, cell.requested_path.ends_in_accelerator());
     }
 }
 
 #[test]
 fn files_are_noted_in_the_manifest_and_used_again() {
     let folder = folder();
-    let request = MatrixRequest {
-        ops: vec![Operation::Read],
-        ..request(folder.path())
-    };
+    let request = MatrixRequest { ops: vec![Operation::Read], ..request(folder.path()) };
     run(&request, folder.path(), &StopToken::new());
     let text = fs::read_to_string(folder.path().join(MANIFEST_NAME)).expect("a manifest");
     let manifest = DataManifest::parse(&text).expect("a manifest");
     assert_eq!(manifest.files.len(), 2);
-    assert!(
-        manifest
-            .files
-            .iter()
-            .all(|file| file.content == ContentState::Pattern { seed: 0 })
-    );
+    assert!(manifest.files.iter().all(|file| file.content == ContentState::Pattern { seed: 0 }));
     let again = resolve(&request, &facts(), &inventory(folder.path())).expect("a valid request");
     assert_eq!(again.layout_bytes, 0);
 }
@@ -168,17 +139,11 @@ fn files_are_noted_in_the_manifest_and_used_again() {
 #[test]
 fn a_truncated_file_fails_its_cells_and_the_matrix_goes_on() {
     let folder = folder();
-    let request = MatrixRequest {
-        ops: vec![Operation::Read],
-        ..request(folder.path())
-    };
+    let request = MatrixRequest { ops: vec![Operation::Read], ..request(folder.path()) };
     let facts = facts();
     let made = run(&request, folder.path(), &StopToken::new());
     let plan = resolve(&request, &facts, &inventory(folder.path())).expect("a valid request");
-    let file = fs::File::options()
-        .write(true)
-        .open(&made.plan.files[1].path)
-        .expect("a file");
+    let file = fs::File::options().write(true).open(&made.plan.files[1].path).expect("a file");
     file.set_len(1 << 20).expect("truncated");
     let head = Head::new(ReportKind::Gds, String::new(), String::new(), facts);
     let report = run_report(
@@ -191,12 +156,7 @@ fn a_truncated_file_fails_its_cells_and_the_matrix_goes_on() {
         let broken = cell.requested_path != PathKind::Null;
         assert_eq!(cell.status == CellStatus::Failed, broken);
         if broken {
-            assert!(
-                cell.reason
-                    .as_ref()
-                    .expect("a reason")
-                    .contains("truncated")
-            );
+            assert!(cell.reason.as_ref().expect("a reason").contains("truncated"));
         }
     }
 }
@@ -215,15 +175,9 @@ fn wrong_content_is_reported_with_its_place() {
     content[70_000] ^= 0xff;
     fs::write(path, content).expect("written");
     let report = run(&request, folder.path(), &StopToken::new());
-    let checks = report.results.cells[0]
-        .verification
-        .as_ref()
-        .expect("a verification");
+    let checks = report.results.cells[0].verification.as_ref().expect("a verification");
     let first = checks.first.as_ref().expect("a mismatch");
-    assert_eq!(
-        (report.results.cells[0].status, first.offset_bytes),
-        (CellStatus::Failed, 70_000)
-    );
+    assert_eq!((report.results.cells[0].status, first.offset_bytes), (CellStatus::Failed, 70_000));
     assert_eq!(&first.file, path);
 }
 
@@ -241,10 +195,7 @@ impl Observer for StopsInACell {
 #[test]
 fn a_stopped_matrix_keeps_what_it_has() {
     let folder = folder();
-    let request = MatrixRequest {
-        span: Span::Seconds(60.0),
-        ..request(folder.path())
-    };
+    let request = MatrixRequest { span: Span::Seconds(60.0), ..request(folder.path()) };
     let facts = facts();
     let plan = resolve(&request, &facts, &inventory(folder.path())).expect("a valid request");
     let head = Head::new(ReportKind::Gds, String::new(), String::new(), facts);
@@ -256,15 +207,9 @@ fn a_stopped_matrix_keeps_what_it_has() {
     );
     assert_eq!(report.ending, Ending::Stopped);
     assert_eq!(report.results.cells.len(), 1);
-    let numbers = report.results.cells[0]
-        .measurement
-        .as_ref()
-        .expect("numbers");
+    let numbers = report.results.cells[0].measurement.as_ref().expect("numbers");
     assert!(numbers.interrupted && numbers.bytes > 0);
-    let mut kinds = report.results.cells[0]
-        .warnings
-        .iter()
-        .map(|warning| warning.kind);
+    let mut kinds = report.results.cells[0].warnings.iter().map(|warning| warning.kind);
     let too_short = kinds.any(|kind| kind == WarningKind::TooShort);
     assert_eq!(too_short, numbers.duration_seconds < 1.0);
 }
@@ -277,11 +222,7 @@ fn a_layout_that_stops_claims_nothing_for_files_it_never_touched() {
         paths: PathChoice::Named(vec![PathKind::Cpu]),
         ..request(folder.path())
     };
-    let write = MatrixRequest {
-        ops: vec![Operation::Write],
-        verify: false,
-        ..verify.clone()
-    };
+    let write = MatrixRequest { ops: vec![Operation::Write], verify: false, ..verify.clone() };
     run(&write, folder.path(), &StopToken::new());
     let stop = StopToken::new();
     stop.stop();
@@ -305,8 +246,6 @@ fn a_folder_in_use_is_refused() {
     let plan = resolve(&request, &facts, &inventory(folder.path())).expect("a valid request");
     let head = Head::new(ReportKind::Gds, String::new(), String::new(), facts);
     let report = MatrixReport::new(head, plan, MatrixResults::default());
-    let error = matrix::lock(&(Arc::new(Disk) as Arc<dyn Storage>), report)
-        .err()
-        .expect("held");
+    let error = matrix::lock(&(Arc::new(Disk) as Arc<dyn Storage>), report).err().expect("held");
     assert!(error.to_string().contains("in use by another"), "{error}");
 }

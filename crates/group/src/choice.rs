@@ -87,18 +87,12 @@ pub fn join(
         }
     }
     if choice != Choice::Auto {
-        return Err(GroupError::Unusable {
-            asked: choice.name(),
-            why: tried.join("; "),
-        });
+        return Err(GroupError::Unusable { asked: choice.name(), why: tried.join("; ") });
     }
     if tried.is_empty() {
         tried.push("it says nothing of PMIx or PMI, and there is no MPI of its own".to_string());
     }
-    Err(GroupError::NotFound {
-        launch: in_words(environment.launch),
-        tried,
-    })
+    Err(GroupError::NotFound { launch: in_words(environment.launch), tried })
 }
 
 /// Ends what a launcher started, for a process that has failed before it looked for the others: they
@@ -204,16 +198,11 @@ mod tests {
 
     use super::*;
 
-    const SECOND: Patience = Patience {
-        silence: Duration::from_secs(1),
-        start: Duration::from_secs(1),
-    };
+    const SECOND: Patience =
+        Patience { silence: Duration::from_secs(1), start: Duration::from_secs(1) };
 
     fn environment(by: Launcher, size: Option<u32>) -> Environment {
-        Environment {
-            launch: Some(Launch { by, size }),
-            ..Environment::default()
-        }
+        Environment { launch: Some(Launch { by, size }), ..Environment::default() }
     }
 
     #[test]
@@ -242,22 +231,10 @@ mod tests {
 
     #[test]
     fn what_does_not_spin_comes_first() {
-        let open_mpi = Environment {
-            has_pmix: true,
-            ..environment(Launcher::OpenMpi, Some(2))
-        };
-        assert_eq!(
-            candidates(Choice::Auto, &open_mpi),
-            [Choice::Pmix, Choice::Mpi]
-        );
-        let hydra = Environment {
-            pmi_fd: Some(7),
-            ..environment(Launcher::Hydra, Some(2))
-        };
-        assert_eq!(
-            candidates(Choice::Auto, &hydra),
-            [Choice::Mpi, Choice::Pmi1]
-        );
+        let open_mpi = Environment { has_pmix: true, ..environment(Launcher::OpenMpi, Some(2)) };
+        assert_eq!(candidates(Choice::Auto, &open_mpi), [Choice::Pmix, Choice::Mpi]);
+        let hydra = Environment { pmi_fd: Some(7), ..environment(Launcher::Hydra, Some(2)) };
+        assert_eq!(candidates(Choice::Auto, &hydra), [Choice::Mpi, Choice::Pmi1]);
         assert_eq!(candidates(Choice::Pmix, &hydra), [Choice::Pmix]);
     }
 

@@ -88,13 +88,7 @@ impl Engine {
             }
             Err(RecvTimeoutError::Disconnected) => return Err("it broke down".to_string()),
         };
-        Ok(Self {
-            seen,
-            patience,
-            asks: Mutex::new(asks),
-            health,
-            names: OnceLock::new(),
-        })
+        Ok(Self { seen, patience, asks: Mutex::new(asks), health, names: OnceLock::new() })
     }
 
     pub(crate) fn call_them(&self, names: Vec<String>) {
@@ -189,8 +183,7 @@ impl Engine {
             // It does not hear it; that this process ends must do then.
             (Some(_), false) => return,
         };
-        self.health
-            .break_off(lost(AT_BARRIER, "this host ends the run"));
+        self.health.break_off(lost(AT_BARRIER, "this host ends the run"));
         let (told, over) = mpsc::channel();
         self.ask(Ask::Abort(code, told));
         let _ = over.recv_timeout(limit);
@@ -279,11 +272,7 @@ mod tests {
 
     impl Backend for Visitor {
         fn seen(&self) -> Seen {
-            Seen {
-                rank: self.rank,
-                size: self.size,
-                library: "double".to_string(),
-            }
+            Seen { rank: self.rank, size: self.size, library: "double".to_string() }
         }
 
         fn barrier(&mut self) -> Result<(), String> {
@@ -299,10 +288,7 @@ mod tests {
             state.given.resize(self.size as usize, None);
             state.given[self.rank as usize] = Some(bytes.to_vec());
             if state.given.iter().all(Option::is_some) {
-                state.all = std::mem::take(&mut state.given)
-                    .into_iter()
-                    .flatten()
-                    .collect();
+                state.all = std::mem::take(&mut state.given).into_iter().flatten().collect();
                 state.times += 1;
                 self.place.moved.notify_all();
             }
@@ -365,10 +351,7 @@ mod tests {
         engines[0].call_them(vec!["one".to_string(), "other".to_string()]);
         place.state.lock().unwrap().frozen.push(1);
         let silent = engines[0].barrier().unwrap_err();
-        assert!(
-            silent.to_string().starts_with("other did not answer"),
-            "{silent}"
-        );
+        assert!(silent.to_string().starts_with("other did not answer"), "{silent}");
         // It returns, although the thread is stuck.
         engines[0].abort(5);
     }
@@ -390,9 +373,7 @@ mod tests {
         assert_eq!(step.recv_timeout(LOOK * 10).ok(), None);
         told.store(true, Ordering::Relaxed);
         assert_eq!(step.recv().unwrap(), Ok(None));
-        let edges = engines
-            .iter()
-            .map(|engine| asked(|then| engine.edge_then(then)));
+        let edges = engines.iter().map(|engine| asked(|then| engine.edge_then(then)));
         for edge in edges {
             assert_eq!(edge.recv().unwrap(), Ok(true));
         }
@@ -418,17 +399,11 @@ mod tests {
         let all = heard.0.lock().unwrap();
         drop(heard.1.wait_while(all, |count| *count < 2).unwrap());
         // One goes on at once, the other comes to a step before it looks.
-        assert_eq!(
-            asked(|then| engines[0].edge_then(then)).recv().unwrap(),
-            Ok(true)
-        );
+        assert_eq!(asked(|then| engines[0].edge_then(then)).recv().unwrap(), Ok(true));
         let gather = asked(|then| engines[0].all_gather_then(vec![0], then));
         let step = asked(|then| engines[1].step_then(Next::Step, then));
         assert_eq!(step.recv().unwrap(), Ok(None));
-        assert_eq!(
-            asked(|then| engines[1].edge_then(then)).recv().unwrap(),
-            Ok(true)
-        );
+        assert_eq!(asked(|then| engines[1].edge_then(then)).recv().unwrap(), Ok(true));
         engines[1].all_gather(&[1]).unwrap();
         assert_eq!(gather.recv().unwrap().unwrap(), [[0], [1]]);
     }
@@ -448,10 +423,8 @@ mod tests {
         let place = Arc::new(Place::default());
         let engines = start(&place, 2, LONG);
         let steps = |next| {
-            let steps: Vec<_> = engines
-                .iter()
-                .map(|engine| asked(|then| engine.step_then(next, then)))
-                .collect();
+            let steps: Vec<_> =
+                engines.iter().map(|engine| asked(|then| engine.step_then(next, then))).collect();
             for step in steps {
                 assert!(step.recv().unwrap().unwrap().is_some());
             }
@@ -468,10 +441,8 @@ mod tests {
         while times() == before {
             thread::sleep(LOOK);
         }
-        let around: Vec<_> = engines
-            .iter()
-            .map(|engine| asked(|then| engine.ask(Ask::Barriers(3, then))))
-            .collect();
+        let around: Vec<_> =
+            engines.iter().map(|engine| asked(|then| engine.ask(Ask::Barriers(3, then)))).collect();
         for around in around {
             assert_eq!(around.recv().unwrap().unwrap().len(), 3);
         }
@@ -489,10 +460,7 @@ mod tests {
 
     #[test]
     fn a_library_that_cannot_be_used_says_why() {
-        let patience = Patience {
-            silence: LONG,
-            start: LONG,
-        };
+        let patience = Patience { silence: LONG, start: LONG };
         let refused = Engine::start(patience, || Err::<Visitor, _>("no".to_string()));
         assert_eq!(refused.unwrap_err(), "no");
     }

@@ -45,16 +45,8 @@ pub enum Launcher {
 
 /// The variables that hold the number of processes and the rank of one, the most telling first.
 const VARIABLES: [(Launcher, &str, &str); 7] = [
-    (
-        Launcher::OpenMpi,
-        "OMPI_COMM_WORLD_SIZE",
-        "OMPI_COMM_WORLD_RANK",
-    ),
-    (
-        Launcher::Mvapich,
-        "MV2_COMM_WORLD_SIZE",
-        "MV2_COMM_WORLD_RANK",
-    ),
+    (Launcher::OpenMpi, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
+    (Launcher::Mvapich, "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"),
     // Of a step: a batch script has the job's number, and is started once.
     (Launcher::Slurm, "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
     (Launcher::Flux, "FLUX_JOB_SIZE", "FLUX_TASK_RANK"),
@@ -102,9 +94,8 @@ impl Environment {
         let number = |name| variable(name)?.trim().parse::<u32>().ok();
         let has_pmix = variable("PMIX_RANK").is_some() && variable("PMIX_NAMESPACE").is_some();
         let pmi_fd = variable("PMI_FD").and_then(|fd| fd.trim().parse().ok());
-        let told = VARIABLES
-            .into_iter()
-            .find_map(|(by, size, rank)| Some((by, number(size)?, rank)));
+        let told =
+            VARIABLES.into_iter().find_map(|(by, size, rank)| Some((by, number(size)?, rank)));
         // Hydra's own, which it sets beside those that others speak to it by.
         let here = number("MPI_LOCALNRANKS");
         let (launch, rank) = match told {
@@ -128,12 +119,7 @@ impl Environment {
             }
             None => (None, None),
         };
-        Self {
-            launch,
-            rank,
-            has_pmix,
-            pmi_fd,
-        }
+        Self { launch, rank, has_pmix, pmi_fd }
     }
 
     /// Processes that were started together, where that is known; 1 where nobody launched this one.
@@ -158,10 +144,7 @@ mod tests {
         assert_eq!(read(&[]), Environment::default());
         assert_eq!(read(&[]).size(), Some(1));
         // A batch script knows the tasks of its job, and is one process.
-        assert_eq!(
-            read(&[("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")]).size(),
-            Some(1)
-        );
+        assert_eq!(read(&[("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")]).size(), Some(1));
         assert_eq!(read(&[("PMI_SIZE", "")]).size(), Some(1));
     }
 
@@ -171,26 +154,14 @@ mod tests {
             let launch = read(variables).launch;
             launch.map(|launch| (launch.by, launch.size))
         };
-        let ompi = [
-            ("OMPI_COMM_WORLD_SIZE", "4"),
-            ("PMIX_RANK", "1"),
-            ("PMIX_NAMESPACE", "17"),
-        ];
+        let ompi = [("OMPI_COMM_WORLD_SIZE", "4"), ("PMIX_RANK", "1"), ("PMIX_NAMESPACE", "17")];
         assert_eq!(by(&ompi), Some((Launcher::OpenMpi, Some(4))));
         // Hydra told this host of two, whatever was made of its other variables.
         let cut = [("MPI_LOCALNRANKS", "2"), ("MPI_LOCALRANKID", "1")];
         assert_eq!(by(&cut), Some((Launcher::Hydra, Some(2))));
-        let changed = [
-            ("MPI_LOCALNRANKS", "2"),
-            ("PMI_SIZE", "1"),
-            ("PMI_RANK", "0"),
-        ];
+        let changed = [("MPI_LOCALNRANKS", "2"), ("PMI_SIZE", "1"), ("PMI_RANK", "0")];
         assert_eq!(by(&changed), Some((Launcher::Hydra, Some(2))));
-        let spread = [
-            ("MPI_LOCALNRANKS", "1"),
-            ("PMI_SIZE", "2"),
-            ("PMI_RANK", "0"),
-        ];
+        let spread = [("MPI_LOCALNRANKS", "1"), ("PMI_SIZE", "2"), ("PMI_RANK", "0")];
         assert_eq!(by(&spread), Some((Launcher::Hydra, Some(2))));
         assert!(read(&ompi).has_pmix);
         // Its own variable does not say it here.

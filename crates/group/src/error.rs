@@ -70,11 +70,7 @@ impl GroupError {
     #[must_use]
     pub fn of(self, who: Vec<String>) -> Self {
         match self {
-            Self::Silent { during, waited, .. } => Self::Silent {
-                who,
-                during,
-                waited,
-            },
+            Self::Silent { during, waited, .. } => Self::Silent { who, during, waited },
             other => other,
         }
     }
@@ -83,11 +79,7 @@ impl GroupError {
     #[must_use]
     pub fn during(self, what: &'static str) -> Self {
         match self {
-            Self::Silent { who, waited, .. } => Self::Silent {
-                who,
-                during: what,
-                waited,
-            },
+            Self::Silent { who, waited, .. } => Self::Silent { who, during: what, waited },
             other => other,
         }
     }

@@ -20,13 +20,7 @@ pub struct Group {
 impl Group {
     /// The group of a process that has nobody else. Nothing of it takes time.
     pub fn alone() -> Self {
-        Self {
-            rank: 0,
-            size: 1,
-            library: String::new(),
-            backend: "none",
-            engine: None,
-        }
+        Self { rank: 0, size: 1, library: String::new(), backend: "none", engine: None }
     }
 
     pub(crate) fn of(engine: Engine, backend: &'static str) -> Self {
@@ -116,10 +110,7 @@ impl Group {
         stop: impl Fn() + Send + 'static,
     ) {
         if let Some(engine) = &self.engine {
-            engine.works(Work {
-                is_stopped: Box::new(is_stopped),
-                stop: Box::new(stop),
-            });
+            engine.works(Work { is_stopped: Box::new(is_stopped), stop: Box::new(stop) });
         }
     }
 
@@ -175,9 +166,7 @@ impl Group {
 
     /// The error that waiting has become, if nobody has been heard of for longer than `limit`.
     pub fn overdue(&self, limit: Duration) -> Option<GroupError> {
-        self.engine
-            .as_ref()
-            .and_then(|engine| engine.overdue(limit))
+        self.engine.as_ref().and_then(|engine| engine.overdue(limit))
     }
 
     /// Why the others cannot be heard any more, where the library has said so.
@@ -214,10 +203,7 @@ mod tests {
     #[test]
     fn alone_needs_nobody() {
         let group = Group::alone();
-        assert_eq!(
-            (group.rank(), group.size(), group.backend()),
-            (0, 1, "none")
-        );
+        assert_eq!((group.rank(), group.size(), group.backend()), (0, 1, "none"));
         assert!(group.leads() && group.is_alone());
         group.barrier().unwrap();
         assert_eq!(group.all_gather(b"x").unwrap(), [b"x".to_vec()]);

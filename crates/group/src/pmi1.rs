@@ -36,9 +36,7 @@ impl Pmi1 {
     pub(crate) fn init(fd: i32) -> Result<Self, String> {
         let number = |name: &str| -> Result<u32, String> {
             let text = std::env::var(name).map_err(|_| format!("{name} is not set"))?;
-            text.trim()
-                .parse()
-                .map_err(|_| format!("{name} is no number: {text}"))
+            text.trim().parse().map_err(|_| format!("{name} is no number: {text}"))
         };
         let (rank, size) = (number("PMI_RANK")?, number("PMI_SIZE")?);
         if fd < 0 {
@@ -59,10 +57,7 @@ impl Pmi1 {
             size,
             rounds: 0,
         };
-        pmi.call(
-            "cmd=init pmi_version=1 pmi_subversion=1",
-            "response_to_init",
-        )?;
+        pmi.call("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")?;
         let limits = pmi.call("cmd=get_maxes", "maxes")?;
         let name = pmi.call("cmd=get_my_kvsname", "my_kvsname")?;
         let space = field(&name, "kvsname").ok_or("the launcher has no key space")?;
@@ -109,11 +104,7 @@ impl Pmi1 {
 
 impl Backend for Pmi1 {
     fn seen(&self) -> Seen {
-        Seen {
-            rank: self.rank,
-            size: self.size,
-            library: "the launcher itself".to_string(),
-        }
+        Seen { rank: self.rank, size: self.size, library: "the launcher itself".to_string() }
     }
 
     fn barrier(&mut self) -> Result<(), String> {
@@ -164,8 +155,7 @@ fn piece_bytes(limits: &str, space: &str) -> usize {
 
 /// The value of `key` in a line such as `cmd=get_result rc=0 value=ab`.
 fn field<'a>(line: &'a str, key: &str) -> Option<&'a str> {
-    line.split_whitespace()
-        .find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+    line.split_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
 }
 
 /// Bytes as text without anything that the protocol could take for its own.
@@ -175,9 +165,7 @@ fn letters(bytes: &[u8]) -> String {
 
 fn bytes_of(letters: &str) -> Option<Vec<u8>> {
     let pairs = letters.as_bytes().chunks(2);
-    pairs
-        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
-        .collect()
+    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
 #[cfg(test)]

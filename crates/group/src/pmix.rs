@@ -136,9 +136,7 @@ pub(crate) fn find() -> Result<Library, String> {
 unsafe fn function<F: Copy>(opened: &Opened, name: &CStr) -> Result<F, String> {
     // SAFETY: the caller's promise.
     let symbol = unsafe { opened.get::<F>(name.to_bytes_with_nul()) };
-    symbol
-        .map(|symbol| *symbol)
-        .map_err(|error| error.to_string())
+    symbol.map(|symbol| *symbol).map_err(|error| error.to_string())
 }
 
 /// The connection to the PMIx server of this host.
@@ -153,10 +151,7 @@ pub(crate) struct Pmix {
 impl Pmix {
     /// Connects to the server.
     pub(crate) fn init(library: Library) -> Result<Self, String> {
-        let mut own = Process {
-            namespace: [0; 256],
-            rank: 0,
-        };
+        let mut own = Process { namespace: [0; 256], rank: 0 };
         // SAFETY: the call fills in who this process is; there are no directives.
         let answer = unsafe { (library.init)(&raw mut own, ptr::null_mut(), 0) };
         if answer != 0 {
@@ -164,12 +159,7 @@ impl Pmix {
                 "no PMIx server answers here (PMIx_Init failed with error {answer})"
             ));
         }
-        let mut pmix = Self {
-            library,
-            own,
-            size: 0,
-            rounds: 0,
-        };
+        let mut pmix = Self { library, own, size: 0, rounds: 0 };
         pmix.size = pmix.get(RANK_WILDCARD, JOB_SIZE, |value| {
             match value.kind {
                 // SAFETY: what the kind says decides which member of the union is there.
@@ -224,11 +214,7 @@ impl Pmix {
 
 impl Backend for Pmix {
     fn seen(&self) -> Seen {
-        Seen {
-            rank: self.own.rank,
-            size: self.size.max(1),
-            library: self.library.path.clone(),
-        }
+        Seen { rank: self.own.rank, size: self.size.max(1), library: self.library.path.clone() }
     }
 
     fn barrier(&mut self) -> Result<(), String> {
@@ -243,17 +229,10 @@ impl Backend for Pmix {
         own.push(0);
         let mut value = Value {
             kind: BYTE_OBJECT,
-            data: Data {
-                bytes: ByteObject {
-                    bytes: own.as_mut_ptr().cast(),
-                    size: own.len(),
-                },
-            },
+            data: Data { bytes: ByteObject { bytes: own.as_mut_ptr().cast(), size: own.len() } },
         };
         // SAFETY: PMIx copies key and value before it returns.
-        check("PMIx_Put", unsafe {
-            (self.library.put)(GLOBAL, key.as_ptr(), &raw mut value)
-        })?;
+        check("PMIx_Put", unsafe { (self.library.put)(GLOBAL, key.as_ptr(), &raw mut value) })?;
         // SAFETY: PMIx is set up.
         check("PMIx_Commit", unsafe { (self.library.commit)() })?;
         self.fence(&[collect()])?;
@@ -301,11 +280,7 @@ fn collect() -> Info {
     }
     let mut data = Data { all: [0; 3] };
     data.flag = true;
-    Info {
-        key,
-        flags: 0,
-        value: Value { kind: BOOL, data },
-    }
+    Info { key, flags: 0, value: Value { kind: BOOL, data } }
 }
 
 /// Who has ended where it is not known which one.

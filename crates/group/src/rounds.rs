@@ -71,10 +71,7 @@ pub struct Moment {
 
 impl Moment {
     fn now() -> Self {
-        Self {
-            instant: Instant::now(),
-            system: SystemTime::now(),
-        }
+        Self { instant: Instant::now(), system: SystemTime::now() }
     }
 }
 
@@ -159,10 +156,7 @@ impl Health {
     /// Of a process that the others miss after `silence`.
     pub(crate) fn new(silence: Duration) -> Self {
         Self {
-            pulse: Mutex::new(Pulse {
-                last: Instant::now(),
-                stood_still: None,
-            }),
+            pulse: Mutex::new(Pulse { last: Instant::now(), stood_still: None }),
             standstill: silence / 2,
             epoch: Instant::now(),
             since: AtomicU64::new(0),
@@ -241,12 +235,7 @@ pub(crate) struct Rounds<B> {
 
 impl<B: Backend> Rounds<B> {
     pub(crate) fn new(backend: B, health: Arc<Health>) -> Self {
-        Self {
-            backend,
-            health,
-            work: None,
-            told: false,
-        }
+        Self { backend, health, work: None, told: false }
     }
 
     /// Does what it is asked for, until it is to leave.
@@ -304,8 +293,7 @@ impl<B: Backend> Rounds<B> {
     }
 
     fn gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, GroupError> {
-        self.agree(Word::Gather)
-            .map_err(|error| error.during(EXCHANGING))?;
+        self.agree(Word::Gather).map_err(|error| error.during(EXCHANGING))?;
         self.call(EXCHANGING, |backend| backend.all_gather(bytes))
     }
 
@@ -371,10 +359,7 @@ impl<B: Backend> Rounds<B> {
             }
             if !words.contains(&(Word::Works as u8)) {
                 let why = "the hosts are not at the same point of the run".to_string();
-                return Err(self.broken(GroupError::Lost {
-                    during: AT_BARRIER,
-                    why,
-                }));
+                return Err(self.broken(GroupError::Lost { during: AT_BARRIER, why }));
             }
         }
         Ok(true)

@@ -180,10 +180,8 @@ fn test(pair: &Pair) -> Option<(Basis, f64)> {
             };
             // The one run varies as the others do, and what is known of that is known from them:
             // one variance with its degrees of freedom, not two.
-            let several = UncertainMean {
-                variance: runs.variance * (values.len() + 1) as f64,
-                ..runs
-            };
+            let several =
+                UncertainMean { variance: runs.variance * (values.len() + 1) as f64, ..runs };
             let enough = values.len() >= FEWEST_RUNS;
             enough.then(|| (Basis::RunAgainstRuns, welch(several, one, 0.0)))
         }
@@ -230,10 +228,7 @@ mod tests {
     use super::*;
 
     fn runs(values: &[f64]) -> Vec<Run> {
-        let run = |value: &f64| Run {
-            value: *value,
-            within: Vec::new(),
-        };
+        let run = |value: &f64| Run { value: *value, within: Vec::new() };
         values.iter().map(run).collect()
     }
 
@@ -266,11 +261,7 @@ mod tests {
 
     #[test]
     fn what_nothing_tells_the_noise_of_is_left_open() {
-        for (before, now) in [
-            (&[10.0][..], &[5.0][..]),
-            (&[10.0, 10.1], &[5.0]),
-            (&[], &[5.0]),
-        ] {
+        for (before, now) in [(&[10.0][..], &[5.0][..]), (&[10.0, 10.1], &[5.0]), (&[], &[5.0])] {
             let outcome = only(pair(before, now));
             assert_eq!(outcome.verdict, Verdict::TooFewSamples, "{outcome:?}");
             assert_eq!((outcome.basis, outcome.adjusted), (None, None));
@@ -303,9 +294,7 @@ mod tests {
     fn within_one_run_its_course_tells_in_any_unit() {
         let course = |value: f64, unit: f64| Run {
             value,
-            within: (0..60)
-                .map(|n| unit * (1.0 + 0.02 * f64::from(n % 3)))
-                .collect(),
+            within: (0..60).map(|n| unit * (1.0 + 0.02 * f64::from(n % 3))).collect(),
         };
         let mut pair = pair(&[], &[]);
         (pair.baseline, pair.now) = (vec![course(10.0, 1.0)], vec![course(9.0, 1e9)]);

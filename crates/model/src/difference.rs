@@ -108,9 +108,6 @@ mod tests {
             told(r#"[{"x":[1,2]}]"#, r#"[{"x":[1,2,3]}]"#),
             "the hosts differ in the setting at `0.x.2`: a has nothing, b has 3"
         );
-        assert_eq!(
-            told("[1]", "none"),
-            "the hosts differ in the setting: a has [1], b has none"
-        );
+        assert_eq!(told("[1]", "none"), "the hosts differ in the setting: a has [1], b has none");
     }
 }

@@ -93,10 +93,7 @@ pub enum Availability {
 impl Availability {
     /// It cannot be used, for `reason`; `remedy` would mend that.
     pub fn unavailable(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::Unavailable {
-            reason: reason.into(),
-            remedy: remedy.into(),
-        }
+        Self::Unavailable { reason: reason.into(), remedy: remedy.into() }
     }
 
     /// Whether it can be used.
@@ -241,9 +238,7 @@ impl StorageOfRun {
     pub fn link_bytes_per_second(&self) -> Option<u64> {
         let disks = self.devices.iter().filter(|device| device.kind == "disk");
         let links: Option<Vec<u64>> = disks.map(|disk| disk.pcie_bytes_per_second).collect();
-        links
-            .filter(|links| !links.is_empty())
-            .map(|links| links.iter().sum())
+        links.filter(|links| !links.is_empty()).map(|links| links.iter().sum())
     }
 }
 
@@ -339,9 +334,7 @@ impl HostFacts {
 impl HostFacts {
     /// Memory a run can count on: the cgroup's limit when there is one, else all of it.
     pub fn usable_memory_bytes(&self) -> u64 {
-        self.memory_limit_bytes
-            .unwrap_or(self.memory_bytes)
-            .min(self.memory_bytes)
+        self.memory_limit_bytes.unwrap_or(self.memory_bytes).min(self.memory_bytes)
     }
 
     /// Whether `engine` can run here.
@@ -355,12 +348,9 @@ impl HostFacts {
 
     /// Whether `path` can run here; a path nobody probed cannot.
     pub fn support(&self, path: PathKind) -> Availability {
-        self.paths
-            .iter()
-            .find(|support| support.path == path)
-            .map_or_else(
-                || Availability::unavailable("it was not probed", "run `stormlp doctor`"),
-                |support| support.availability.clone(),
-            )
+        self.paths.iter().find(|support| support.path == path).map_or_else(
+            || Availability::unavailable("it was not probed", "run `stormlp doctor`"),
+            |support| support.availability.clone(),
+        )
     }
 }

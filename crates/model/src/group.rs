@@ -196,10 +196,7 @@ impl BarrierUs {
         sorted.sort_by(f64::total_cmp);
         let last = sorted.len().checked_sub(1)?;
         let at = |share: f64| sorted[(share * last as f64).round() as usize];
-        Some(Self {
-            p50: at(0.50),
-            p99: at(0.99),
-        })
+        Some(Self { p50: at(0.50), p99: at(0.99) })
     }
 }
 
@@ -278,12 +275,7 @@ pub fn disagreement(members: &[Member]) -> Option<String> {
     ];
     members.iter().find_map(|other| {
         let (what, get) = compare.iter().find(|(_, get)| get(first) != get(other))?;
-        Some(differ(
-            what,
-            (first, &get(first)),
-            (other, &get(other)),
-            members,
-        ))
+        Some(differ(what, (first, &get(first)), (other, &get(other)), members))
     })
 }
 
@@ -308,9 +300,7 @@ pub fn memory_bytes(members: &[Member]) -> u64 {
 /// one CPU only, it is not known whether they share it.
 pub fn crowded(members: &[Member]) -> Option<(&Member, usize)> {
     let counted = members.iter().map(|member| {
-        let here = members
-            .iter()
-            .filter(|other| other.shares_host_with(member));
+        let here = members.iter().filter(|other| other.shares_host_with(member));
         (member, here.count())
     });
     let mut crowded =
@@ -373,11 +363,7 @@ mod tests {
     use super::*;
 
     fn two_hosts() -> Vec<Member> {
-        vec![
-            Member::fixture(0, "h1"),
-            Member::fixture(1, "h1"),
-            Member::fixture(2, "h2"),
-        ]
+        vec![Member::fixture(0, "h1"), Member::fixture(1, "h1"), Member::fixture(2, "h2")]
     }
 
     #[test]
@@ -386,10 +372,7 @@ mod tests {
         members.push(Member::fixture(4, "h2"));
         assert_eq!(crowded(&members), None, "four on four CPUs");
         members.push(Member::fixture(5, "h1"));
-        assert_eq!(
-            crowded(&members).map(|(member, here)| (member.rank, here)),
-            Some((0, 5))
-        );
+        assert_eq!(crowded(&members).map(|(member, here)| (member.rank, here)), Some((0, 5)));
         // Bound to a CPU each, they need not share one.
         members.iter_mut().for_each(|member| member.cpus = 1);
         assert_eq!(crowded(&members), None);
@@ -408,10 +391,7 @@ mod tests {
         let mut members = two_hosts();
         members[1].command = "doctor".to_string();
         let told = disagreement(&members).unwrap();
-        assert!(
-            told.contains("differ in the command: h1 (rank 0) has gds"),
-            "{told}"
-        );
+        assert!(told.contains("differ in the command: h1 (rank 0) has gds"), "{told}");
     }
 
     #[test]

@@ -73,12 +73,7 @@ impl LatencyHistogram {
     pub fn new() -> Self {
         let inner = Histogram::new_with_bounds(1, HIGHEST_NS, 2)
             .expect("the bounds are constants that hdrhistogram accepts");
-        Self {
-            inner,
-            sum_ns: 0,
-            min_ns: u64::MAX,
-            max_ns: 0,
-        }
+        Self { inner, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
     }
 
     /// Records one latency in nanoseconds.
@@ -102,9 +97,7 @@ impl LatencyHistogram {
 
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Self) {
-        self.inner
-            .add(&other.inner)
-            .expect("all latency histograms share their bounds");
+        self.inner.add(&other.inner).expect("all latency histograms share their bounds");
         self.sum_ns += other.sum_ns;
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
@@ -118,9 +111,7 @@ impl LatencyHistogram {
 
     /// The latency in nanoseconds below which `quantile` (0 to 1) of the samples lie.
     pub fn quantile_ns(&self, quantile: f64) -> u64 {
-        self.inner
-            .value_at_quantile(quantile)
-            .clamp(self.min_ns.min(self.max_ns), self.max_ns)
+        self.inner.value_at_quantile(quantile).clamp(self.min_ns.min(self.max_ns), self.max_ns)
     }
 
     /// Mean, extremes and those percentiles that enough latencies stand behind; `None` when nothing
@@ -164,12 +155,9 @@ impl LatencyHistogram {
 
     /// What another host has packed; `None` when it is no such histogram.
     pub fn unpack(packed: &PackedHistogram) -> Option<Self> {
-        let bytes = base64::engine::general_purpose::STANDARD
-            .decode(&packed.data)
-            .ok()?;
-        let counted: Histogram<u64> = Deserializer::new()
-            .deserialize(&mut bytes.as_slice())
-            .ok()?;
+        let bytes = base64::engine::general_purpose::STANDARD.decode(&packed.data).ok()?;
+        let counted: Histogram<u64> =
+            Deserializer::new().deserialize(&mut bytes.as_slice()).ok()?;
         let mut histogram = Self::new();
         histogram.inner.add(&counted).ok()?;
         (histogram.sum_ns, histogram.min_ns, histogram.max_ns) =
@@ -212,9 +200,8 @@ pub struct PackedHistogram {
 }
 
 /// The quantiles of a curve of latencies: as far as storage is judged by them.
-pub const CURVE: [f64; 12] = [
-    0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999,
-];
+pub const CURVE: [f64; 12] =
+    [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999];
 
 /// The header of a saved histogram: cookie, length of the payload, bounds, digits.
 const HEADER_BYTES: usize = 40;
@@ -244,9 +231,7 @@ pub(crate) fn of_saved(data: &str) -> Option<(u64, LatencyUs)> {
 }
 
 fn read(data: &str) -> Option<Histogram<u64>> {
-    let bytes = base64::engine::general_purpose::STANDARD
-        .decode(data)
-        .ok()?;
+    let bytes = base64::engine::general_purpose::STANDARD.decode(data).ok()?;
     // The length of the payload says how much memory reading takes.
     let payload = bytes.get(4..8)?.try_into().ok().map(u32::from_be_bytes)?;
     if bytes.len() != HEADER_BYTES + usize::try_from(payload).ok()? {
@@ -285,29 +270,17 @@ mod tests {
         (1..=1000).for_each(|us| histogram.record_ns(us * 1000));
         let saved = histogram.to_base64();
         let points = curve(&saved).unwrap();
-        assert_eq!(
-            points.len(),
-            9,
-            "p99.95 has no latency beyond it: {points:?}"
-        );
+        assert_eq!(points.len(), 9, "p99.95 has no latency beyond it: {points:?}");
         for (quantile, us) in points {
             let exact = (quantile * 1000.0).max(1.0);
-            assert!(
-                (us - exact).abs() <= exact * 0.011 + 1.0,
-                "{quantile}: {us}"
-            );
+            assert!((us - exact).abs() <= exact * 0.011 + 1.0, "{quantile}: {us}");
         }
-        assert_eq!(
-            curve(&LatencyHistogram::new().to_base64()),
-            Some(Vec::new())
-        );
+        assert_eq!(curve(&LatencyHistogram::new().to_base64()), Some(Vec::new()));
         for wrong in ["", "HISTFAAA", "?", &saved[..saved.len() - 8], &saved[4..]] {
             assert_eq!(curve(wrong), None, "{wrong}");
         }
         // A length that would take 4 GiB to read.
-        let mut bytes = base64::engine::general_purpose::STANDARD
-            .decode(&saved)
-            .unwrap();
+        let mut bytes = base64::engine::general_purpose::STANDARD.decode(&saved).unwrap();
         bytes[4..8].copy_from_slice(&[255; 4]);
         let saved = base64::engine::general_purpose::STANDARD.encode(&bytes);
         assert_eq!(curve(&saved), None);
@@ -321,10 +294,7 @@ mod tests {
             histogram.record_ns(count * 1000);
             let us = histogram.summary().unwrap();
             let known = [us.p50, us.p90, us.p99, us.p999];
-            let known = known
-                .iter()
-                .filter(|percentile| percentile.is_some())
-                .count();
+            let known = known.iter().filter(|percentile| percentile.is_some()).count();
             if there.last().is_none_or(|(_, last)| *last != known) {
                 there.push((count, known));
             }

@@ -144,8 +144,7 @@ impl fmt::Display for Throttle {
         let parts = [
             rate("reads", self.read_bytes_per_second),
             rate("writes", self.write_bytes_per_second),
-            self.latency
-                .map(|l| format!("latency {}", format_duration(l.as_secs_f64()))),
+            self.latency.map(|l| format!("latency {}", format_duration(l.as_secs_f64()))),
             self.requests_per_second.map(|r| format!("{r} requests/s")),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
@@ -163,37 +162,27 @@ impl FromStr for Fault {
         let [operation, nth, kind] = text.split(':').collect::<Vec<_>>()[..] else {
             return Err(bad("has not three parts".to_string()));
         };
-        let operation = operation
-            .parse()
-            .map_err(|why| format!("--inject-fault: in `{text}`, {why}"))?;
+        let operation =
+            operation.parse().map_err(|why| format!("--inject-fault: in `{text}`, {why}"))?;
         let nth = nth.parse().ok().filter(|nth| *nth > 0);
         let nth = nth.ok_or_else(|| bad("has no number above 0 in its middle".to_string()))?;
         let transfers = matches!(operation, StorageOperation::Read | StorageOperation::Write);
         let kind = match kind {
             "short" if transfers => FaultKind::Short,
             "short" => {
-                return Err(bad(
-                    "is short, which only a read or write can be".to_string()
-                ));
+                return Err(bad("is short, which only a read or write can be".to_string()));
             }
             name => {
                 let named = ERRNOS.iter().find(|(known, _)| *known == name);
                 let number = named.map(|(_, number)| *number).or(name.parse().ok());
                 let names: Vec<&str> = ERRNOS.iter().map(|(known, _)| *known).collect();
                 let number = number.filter(|number| *number > 0).ok_or_else(|| {
-                    bad(format!(
-                        "names no error (short, {}, or a number)",
-                        names.join(", ")
-                    ))
+                    bad(format!("names no error (short, {}, or a number)", names.join(", ")))
                 })?;
                 FaultKind::Errno(number)
             }
         };
-        Ok(Self {
-            operation,
-            nth,
-            kind,
-        })
+        Ok(Self { operation, nth, kind })
     }
 }
 
@@ -227,22 +216,12 @@ mod tests {
 
     #[test]
     fn a_throttle_is_what_was_typed() {
-        let throttle: Throttle = "read=500MB/s,write=1G,latency=1ms,iops=4000"
-            .parse()
-            .unwrap();
+        let throttle: Throttle = "read=500MB/s,write=1G,latency=1ms,iops=4000".parse().unwrap();
         assert_eq!(throttle.read_bytes_per_second, Some(500_000_000));
         assert_eq!(throttle.write_bytes_per_second, Some(1 << 30));
         assert_eq!(throttle.latency, Some(Duration::from_millis(1)));
         assert_eq!(throttle.requests_per_second, Some(4000));
-        for text in [
-            "",
-            "read",
-            "read=0",
-            "read=x",
-            "speed=1",
-            "iops=0",
-            "latency=1",
-        ] {
+        for text in ["", "read", "read=0", "read=x", "speed=1", "iops=0", "latency=1"] {
             let parsed = text.parse::<Throttle>();
             let refused = parsed.is_err_and(|error| error.starts_with("--throttle: "));
             assert_eq!(refused, text != "latency=1", "{text}");
@@ -257,13 +236,7 @@ mod tests {
         assert_eq!(short.kind, FaultKind::Short);
         let numbered: Fault = "sync:2:121".parse().unwrap();
         assert_eq!(numbered.kind, FaultKind::Errno(121));
-        for text in [
-            "read",
-            "reed:1:EIO",
-            "read:0:EIO",
-            "read:1:EXY",
-            "open:1:short",
-        ] {
+        for text in ["read", "reed:1:EIO", "read:0:EIO", "read:1:EXY", "open:1:short"] {
             let error = text.parse::<Fault>().unwrap_err();
             assert!(error.starts_with("--inject-fault: "), "{error}");
         }

@@ -127,9 +127,7 @@ impl Search {
             if idle == PATIENCE || best == 0.0 {
                 return Ok(line + 1);
             }
-            let reaching = walked
-                .iter()
-                .filter(|(_, rate)| *rate >= best * (1.0 - WITHIN));
+            let reaching = walked.iter().filter(|(_, rate)| *rate >= best * (1.0 - WITHIN));
             // Further lines begin below what suffices so far.
             from_cost = reaching.map(|(cost, _)| *cost).min().unwrap_or(0) / 2;
         }
@@ -160,14 +158,9 @@ impl Search {
     /// best, and the best of those that cost less than the knee.
     fn confirm(&self) -> Option<Place> {
         let (knee, best) = self.knee_and_best()?;
-        let below = self
-            .measured()
-            .filter(|place| self.at(*place).cost < self.at(knee).cost);
+        let below = self.measured().filter(|place| self.at(*place).cost < self.at(knee).cost);
         let below = below.max_by(|a, b| self.rate(*a).total_cmp(&self.rate(*b)));
-        let mut open: Vec<Place> = [Some(knee), Some(best), below]
-            .into_iter()
-            .flatten()
-            .collect();
+        let mut open: Vec<Place> = [Some(knee), Some(best), below].into_iter().flatten().collect();
         open.retain(|place| self.at(*place).runs < self.repeat);
         open.into_iter().min_by_key(|place| self.at(*place).runs)
     }

@@ -6,10 +6,7 @@ use super::*;
 
 /// Lines of the given costs, nothing tried.
 fn lines(costs: &[&[u64]], repeat: usize) -> Search {
-    let setting = |cost: &u64| Setting {
-        cost: *cost,
-        ..Setting::default()
-    };
+    let setting = |cost: &u64| Setting { cost: *cost, ..Setting::default() };
     Search {
         lines: (costs.iter().map(|line| line.iter().map(setting).collect())).collect(),
         repeat,
@@ -67,10 +64,7 @@ fn what_still_gains_at_the_end_is_a_lower_bound() {
     assert!(found.found().unwrap().is_lower_bound);
     assert_eq!(knee_cost(&found), 64);
     let (found, _) = search(&[&[8]], 3, |_, _, _| Some(1.0));
-    assert!(
-        found.found().unwrap().is_lower_bound,
-        "one setting shows no knee"
-    );
+    assert!(found.found().unwrap().is_lower_bound, "one setting shows no knee");
 }
 
 #[test]
@@ -102,11 +96,7 @@ fn settings_within_the_noise_are_not_told_apart() {
     let answer = found.found().unwrap();
     assert_eq!(knee_cost(&found), 24);
     assert!((1.5..2.5).contains(&answer.noise_percent.unwrap()));
-    let alike: Vec<u64> = answer
-        .alike
-        .iter()
-        .map(|place| found.at(*place).cost)
-        .collect();
+    let alike: Vec<u64> = answer.alike.iter().map(|place| found.at(*place).cost).collect();
     assert_eq!(alike, [16]);
     for place in [answer.knee, answer.best, answer.alike[0]] {
         assert_eq!(found.at(place).runs, 3);
@@ -117,9 +107,7 @@ fn settings_within_the_noise_are_not_told_apart() {
 fn what_breaks_has_no_rate_and_ends_its_line() {
     let (found, runs) = search(&[&DEPTHS, &DEPTHS], 3, |_, _, _| None);
     assert_eq!((found.found(), runs), (None, 1));
-    let (found, _) = search(&[&DEPTHS], 3, |_, cost, _| {
-        (cost < 8).then_some(cost as f64)
-    });
+    let (found, _) = search(&[&DEPTHS], 3, |_, cost, _| (cost < 8).then_some(cost as f64));
     assert_eq!(knee_cost(&found), 4);
 }
 

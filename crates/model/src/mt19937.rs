@@ -18,10 +18,7 @@ impl Mt19937 {
     /// Seeds the generator as `numpy.random.seed(seed)` does for an integer below 2³².
     #[must_use]
     pub fn new(seed: u32) -> Self {
-        Self {
-            words: Box::new(Mt::new(seed)),
-            spare_gaussian: None,
-        }
+        Self { words: Box::new(Mt::new(seed)), spare_gaussian: None }
     }
 
     /// The next 32-bit output.
@@ -136,12 +133,7 @@ mod tests {
     fn shuffle_is_numpys() {
         let mut items: Vec<u32> = (0..20).collect();
         Mt19937::new(123).shuffle(&mut items);
-        assert_eq!(
-            items,
-            [
-                14, 5, 4, 17, 8, 7, 19, 12, 0, 15, 16, 9, 11, 10, 3, 1, 6, 18, 2, 13
-            ]
-        );
+        assert_eq!(items, [14, 5, 4, 17, 8, 7, 19, 12, 0, 15, 16, 9, 11, 10, 3, 1, 6, 18, 2, 13]);
     }
 
     #[test]

@@ -21,10 +21,7 @@ pub fn unknown_among(names: &[&str], what: &str, text: &str) -> String {
     };
     let meant = nearest(text, names.iter().copied());
     let meant = meant.map(|name| format!("; did you mean `{name}`?"));
-    format!(
-        "`{text}` is not {what}: use {choice}{}",
-        meant.unwrap_or_default()
-    )
+    format!("`{text}` is not {what}: use {choice}{}", meant.unwrap_or_default())
 }
 
 /// The one of `names` that `typed` was probably meant to be. A number is no misspelling of another.
@@ -42,11 +39,7 @@ pub fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<
 /// beginning.
 pub fn distance(typed: &str, known: &str) -> Option<usize> {
     let length = typed.chars().count();
-    let alike = typed
-        .chars()
-        .zip(known.chars())
-        .take_while(|(a, b)| a == b)
-        .count();
+    let alike = typed.chars().zip(known.chars()).take_while(|(a, b)| a == b).count();
     let wrong = if alike >= 4 { length / 2 } else { length / 3 };
     let edits = strsim::levenshtein(typed, known);
     ((length >= 3 && known.starts_with(typed)) || edits <= wrong.max(1)).then_some(edits)
@@ -55,10 +48,7 @@ pub fn distance(typed: &str, known: &str) -> Option<usize> {
 /// `name` as the name of a file or folder, `other` when nothing of it can stay.
 pub fn file_name(name: &str, other: &str) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let name: String = name
-        .chars()
-        .map(|c| if safe(c) { c } else { '-' })
-        .collect();
+    let name: String = name.chars().map(|c| if safe(c) { c } else { '-' }).collect();
     match name.trim_start_matches('.') {
         "" => other.to_string(),
         name => name.to_string(),
@@ -78,10 +68,7 @@ mod tests {
         assert_eq!(error("copy"), format!("`copy` is not an operation: {all}"));
         for (typed, meant) in [("Read", "read"), ("randred", "randread"), ("wri", "write")] {
             let error = error(typed);
-            assert!(
-                error.ends_with(&format!("{all}; did you mean `{meant}`?")),
-                "{error}"
-            );
+            assert!(error.ends_with(&format!("{all}; did you mean `{meant}`?")), "{error}");
         }
         assert!(!error("").contains("mean"));
         assert_eq!(super::nearest("1.0", ["2.0", "3.0"].into_iter()), None);

@@ -66,9 +66,7 @@ pub fn count_hosts_once(hosts: &[(&str, &str)]) -> Vec<bool> {
 
 /// The [same](count_hosts_once) of the processes of a run.
 pub fn count_members_once(members: &[Member]) -> Vec<bool> {
-    let boots = members
-        .iter()
-        .map(|member| (&*member.hostname, &*member.boot_id));
+    let boots = members.iter().map(|member| (&*member.hostname, &*member.boot_id));
     count_hosts_once(&boots.collect::<Vec<_>>())
 }
 
@@ -112,10 +110,7 @@ pub fn in_order<T>(mut parts: Vec<T>, head: fn(&T) -> &Head) -> Result<Vec<T>, S
             ));
         }
         if key(one) == key(other) {
-            return Err(format!(
-                "two of them are the same part, that of {}",
-                first.host
-            ));
+            return Err(format!("two of them are the same part, that of {}", first.host));
         }
         let (of_one, of_other) = (head(one), head(other));
         if of_one.kind != of_other.kind {
@@ -232,10 +227,7 @@ mod tests {
 
     #[test]
     fn what_does_not_belong_together_is_told() {
-        let whole = Head {
-            part: None,
-            ..head("r", "a", None)
-        };
+        let whole = Head { part: None, ..head("r", "a", None) };
         let cases = [
             (whole, "no part"),
             (head("other", "b", None), "two runs"),

@@ -44,18 +44,13 @@ pub fn stream_of(file: &Path) -> u64 {
 impl Pattern {
     /// The pattern of `stream` under `seed`.
     pub fn new(seed: u64, stream: u64) -> Self {
-        Self {
-            key: mix(seed ^ mix(stream.wrapping_add(0x9e37_79b9_7f4a_7c15))),
-        }
+        Self { key: mix(seed ^ mix(stream.wrapping_add(0x9e37_79b9_7f4a_7c15))) }
     }
 
     /// The eight bytes at word `index` of the stream.
     #[inline]
     pub fn word(self, index: u64) -> [u8; 8] {
-        mix(self
-            .key
-            .wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
-        .to_le_bytes()
+        mix(self.key.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15))).to_le_bytes()
     }
 
     /// Fills `target` with the bytes of the stream from `offset` on.
@@ -86,11 +81,7 @@ impl Pattern {
             let expected = &mut expected[..piece.len()];
             self.fill(offset + start as u64, expected);
             if let Some(at) = expected.iter().zip(piece).position(|(a, b)| a != b) {
-                return Err(Mismatch {
-                    at: start + at,
-                    expected: expected[at],
-                    found: piece[at],
-                });
+                return Err(Mismatch { at: start + at, expected: expected[at], found: piece[at] });
             }
         }
         Ok(())

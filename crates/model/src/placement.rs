@@ -205,16 +205,12 @@ fn gpu(device: Option<DeviceId>, host: &HostFacts) -> Option<Near> {
 /// The drives below the data, where all whose node is known are on one.
 fn drives(host: &HostFacts) -> Option<Near> {
     let devices = host.storage.iter().flat_map(|storage| &storage.devices);
-    let known: Vec<(u32, &str)> = devices
-        .filter_map(|device| Some((device.numa_node?, device.name.as_str())))
-        .collect();
+    let known: Vec<(u32, &str)> =
+        devices.filter_map(|device| Some((device.numa_node?, device.name.as_str()))).collect();
     let (node, _) = *known.first()?;
     let mut names: Vec<&str> = known.iter().map(|(_, name)| *name).collect();
     names.dedup();
-    known.iter().all(|(other, _)| *other == node).then(|| Near {
-        node,
-        what: names.join(", "),
-    })
+    known.iter().all(|(other, _)| *other == node).then(|| Near { node, what: names.join(", ") })
 }
 
 /// Decides where threads that end their transfers in `device` are on `host`; finds CPUs and nodes
@@ -278,11 +274,7 @@ fn words(
             None => format!("NUMA node {node}"),
         },
     };
-    [Some(place), bound]
-        .into_iter()
-        .flatten()
-        .collect::<Vec<_>>()
-        .join(", ")
+    [Some(place), bound].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// Finds a node that is not there, and CPUs that this process may not use.
@@ -318,19 +310,14 @@ fn check(asked: &Threading, host: &HostFacts, problems: &mut Problems) {
 /// Finds a NUMA node that is not there, or that this process may not use.
 pub fn check_node(node: u32, host: &HostFacts, problems: &mut Problems) {
     let found = host.numa_nodes.iter().find(|other| other.node == node);
-    let there: Vec<String> = (host.numa_nodes.iter())
-        .map(|node| node.node.to_string())
-        .collect();
+    let there: Vec<String> = (host.numa_nodes.iter()).map(|node| node.node.to_string()).collect();
     match found {
         None if there.is_empty() => problems.machine(
             format!("NUMA node {node}: the kernel shows no nodes here"),
             "leave it out; --cpus binds to CPUs",
         ),
         None if there.len() == 1 => problems.machine(
-            format!(
-                "there is no NUMA node {node}: this machine has node {} only",
-                there[0]
-            ),
+            format!("there is no NUMA node {node}: this machine has node {} only", there[0]),
             "leave the node out: all CPUs and all memory are on that one",
         ),
         None => problems.machine(
@@ -440,10 +427,7 @@ mod tests {
         };
         HostFacts {
             accelerators: vec![gpu],
-            storage: vec![StorageOfRun {
-                devices: vec![drive],
-                ..StorageOfRun::default()
-            }],
+            storage: vec![StorageOfRun { devices: vec![drive], ..StorageOfRun::default() }],
             numa_nodes: vec![node(0, first), node(1, second)],
             ..HostFacts::fixture()
         }
@@ -476,10 +460,7 @@ mod tests {
         let asked = Threading::default();
         let (placement, warnings, problems) = decided(&asked, CUDA, &host);
         assert!(problems.is_empty(), "{problems}");
-        assert_eq!(
-            (placement.node, placement.cpus),
-            (Some(0), Some(cpus("0-7")))
-        );
+        assert_eq!((placement.node, placement.cpus), (Some(0), Some(cpus("0-7"))));
         assert_eq!(placement.summary, "NUMA node 0, that of cuda:0, CPUs 0-7");
         // The drive is on the other.
         assert_eq!(warnings.len(), 1, "{warnings:?}");
@@ -498,10 +479,7 @@ mod tests {
         assert_eq!((placement.node, placement.cpus), (None, None));
         assert_eq!(placement.summary, "one NUMA node");
         assert!(warnings.is_empty() && problems.is_empty());
-        let named = |node| Threading {
-            numa: NumaChoice::Node(node),
-            ..Threading::default()
-        };
+        let named = |node| Threading { numa: NumaChoice::Node(node), ..Threading::default() };
         let (_, warnings, problems) = decided(&named(0), CUDA, &host);
         assert!(problems.is_empty(), "{problems}");
         assert_eq!(warnings[0].kind, WarningKind::NoEffect);
@@ -515,15 +493,9 @@ mod tests {
         let host = host("", "8-15");
         let (placement, warnings, problems) = decided(&Threading::default(), CUDA, &host);
         assert!(problems.is_empty() && placement.node.is_none());
-        assert!(
-            warnings[1].fact.contains("may use none of its CPUs"),
-            "{warnings:?}"
-        );
+        assert!(warnings[1].fact.contains("may use none of its CPUs"), "{warnings:?}");
         for (numa, told) in [(0, "may use no CPU of NUMA node 0"), (7, "no NUMA node 7")] {
-            let asked = Threading {
-                numa: NumaChoice::Node(numa),
-                ..Threading::default()
-            };
+            let asked = Threading { numa: NumaChoice::Node(numa), ..Threading::default() };
             let (_, _, problems) = decided(&asked, CUDA, &host);
             assert!(problems.to_string().contains(told), "{problems}");
         }
@@ -539,27 +511,14 @@ mod tests {
         };
         let (placement, warnings, _) = decided(&asked(NumaChoice::Node(1), None), CUDA, &host);
         assert_eq!(placement.node, Some(1));
-        assert!(
-            warnings[1]
-                .fact
-                .contains("on NUMA node 1, and cuda:0 on node 0")
-        );
+        assert!(warnings[1].fact.contains("on NUMA node 1, and cuda:0 on node 0"));
         let (placement, ..) = decided(&asked(NumaChoice::Auto, Some("9,10")), CUDA, &host);
-        assert_eq!(
-            (placement.node, placement.cpus),
-            (Some(1), Some(cpus("9-10")))
-        );
+        assert_eq!((placement.node, placement.cpus), (Some(1), Some(cpus("9-10"))));
         let (placement, ..) = decided(&asked(NumaChoice::Off, None), CUDA, &host);
         assert_eq!((placement.node, placement.cpus), (None, None));
         let (.., problems) = decided(&asked(NumaChoice::Node(1), Some("0")), CUDA, &host);
-        assert!(
-            problems.to_string().contains("are not all of --numa 1"),
-            "{problems}"
-        );
+        assert!(problems.to_string().contains("are not all of --numa 1"), "{problems}");
         let (.., problems) = decided(&asked(NumaChoice::Auto, Some("16")), CUDA, &host);
-        assert!(
-            problems.to_string().contains("may run on 0-15"),
-            "{problems}"
-        );
+        assert!(problems.to_string().contains("may run on 0-15"), "{problems}");
     }
 }

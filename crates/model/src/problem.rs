@@ -54,11 +54,7 @@ impl Problems {
     }
 
     fn push(&mut self, kind: ProblemKind, message: String, help: String) {
-        let problem = Problem {
-            kind,
-            message,
-            help,
-        };
+        let problem = Problem { kind, message, help };
         // A matrix runs into the same problem once for each of its cells.
         if !self.0.contains(&problem) {
             self.0.push(problem);
@@ -81,10 +77,7 @@ impl Problems {
     pub fn kind(&self) -> ProblemKind {
         let is_there = |kind: &ProblemKind| self.0.iter().any(|p| p.kind == *kind);
         let kinds = [ProblemKind::Plan, ProblemKind::Machine];
-        kinds
-            .into_iter()
-            .find(is_there)
-            .unwrap_or(ProblemKind::Capacity)
+        kinds.into_iter().find(is_there).unwrap_or(ProblemKind::Capacity)
     }
 
     /// What mends all of them; `None` when each has its own help, which then stands beside it.

@@ -204,10 +204,7 @@ impl Series {
                 false => self.interval_seconds,
             };
             let from_seconds = self.started_seconds + nth as f64 * self.interval_seconds;
-            let interval = Interval {
-                from_seconds,
-                seconds,
-            };
+            let interval = Interval { from_seconds, seconds };
             (seconds > 0.0).then_some((interval, *value))
         })
     }

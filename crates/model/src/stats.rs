@@ -8,29 +8,17 @@ pub use welch::{UncertainMean, holm, welch};
 
 /// The arithmetic mean; 0 for no samples.
 pub fn mean(samples: &[f64]) -> f64 {
-    if samples.is_empty() {
-        0.0
-    } else {
-        samples.iter().sum::<f64>() / samples.len() as f64
-    }
+    if samples.is_empty() { 0.0 } else { samples.iter().sum::<f64>() / samples.len() as f64 }
 }
 
 /// The standard deviation of the samples themselves (divisor n); 0 for no samples.
 pub fn population_deviation(samples: &[f64]) -> f64 {
-    if samples.is_empty() {
-        0.0
-    } else {
-        (squares(samples) / samples.len() as f64).sqrt()
-    }
+    if samples.is_empty() { 0.0 } else { (squares(samples) / samples.len() as f64).sqrt() }
 }
 
 /// The standard deviation of what the samples were drawn from (divisor n − 1); 0 below two.
 pub fn sample_deviation(samples: &[f64]) -> f64 {
-    if samples.len() < 2 {
-        0.0
-    } else {
-        (squares(samples) / (samples.len() - 1) as f64).sqrt()
-    }
+    if samples.len() < 2 { 0.0 } else { (squares(samples) / (samples.len() - 1) as f64).sqrt() }
 }
 
 /// The median; 0 for no samples.

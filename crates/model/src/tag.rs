@@ -36,22 +36,14 @@ impl FromStr for Tag {
             ));
         }
         if value.is_empty() || printable(value) != value {
-            return Err(format!(
-                "`{shown}` is no tag: its value has to be text in one line"
-            ));
+            return Err(format!("`{shown}` is no tag: its value has to be text in one line"));
         }
-        if [key, value]
-            .iter()
-            .any(|part| part.chars().count() > MOST_CHARACTERS)
-        {
+        if [key, value].iter().any(|part| part.chars().count() > MOST_CHARACTERS) {
             return Err(format!(
                 "a key and a value of a tag have at most {MOST_CHARACTERS} characters each"
             ));
         }
-        Ok(Self {
-            key: key.to_string(),
-            value: value.to_string(),
-        })
+        Ok(Self { key: key.to_string(), value: value.to_string() })
     }
 }
 

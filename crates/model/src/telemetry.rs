@@ -68,9 +68,7 @@ impl Default for Telemetry {
 impl From<Option<f64>> for Telemetry {
     fn from(seconds: Option<f64>) -> Self {
         let interval = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        interval.map_or(Self::Off, |interval| {
-            Self::Every(interval.clamp(SHORTEST, LONGEST))
-        })
+        interval.map_or(Self::Off, |interval| Self::Every(interval.clamp(SHORTEST, LONGEST)))
     }
 }
 
@@ -217,10 +215,7 @@ pub struct Track {
 
 fn nulls_as_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
     let values = Vec::<Option<f64>>::deserialize(deserializer)?;
-    Ok(values
-        .into_iter()
-        .map(|value| value.unwrap_or(f64::NAN))
-        .collect())
+    Ok(values.into_iter().map(|value| value.unwrap_or(f64::NAN)).collect())
 }
 
 /// What a run asked of its storage, transfer by transfer: counted, not sampled.

@@ -101,12 +101,9 @@ impl Transport {
     /// Where its threads are and how they wait, as far as that was decided and has an effect.
     pub fn threads_in_words(&self) -> Option<String> {
         let wait = self.wait.name();
-        let wait = self
-            .waits_for_gpu()
-            .then(|| format!("{wait} while they wait for the GPU"));
-        let words: Vec<String> = (self.placement.remark().map(str::to_string).into_iter())
-            .chain(wait)
-            .collect();
+        let wait = self.waits_for_gpu().then(|| format!("{wait} while they wait for the GPU"));
+        let words: Vec<String> =
+            (self.placement.remark().map(str::to_string).into_iter()).chain(wait).collect();
         (!words.is_empty()).then(|| words.join("; "))
     }
 
@@ -198,11 +195,7 @@ pub fn decide(asked: Asked<'_>, host: &HostFacts, problems: &mut Problems) -> Tr
 pub fn engine(asked: EngineChoice, host: &HostFacts, problems: &mut Problems) -> EngineKind {
     let Some(named) = asked.named() else {
         let has_ring = host.engine(EngineKind::Uring).is_available();
-        return if has_ring {
-            EngineKind::Uring
-        } else {
-            EngineKind::Psync
-        };
+        return if has_ring { EngineKind::Uring } else { EngineKind::Psync };
     };
     if named != EngineKind::Psync
         && let Availability::Unavailable { reason, remedy } = host.engine(named)
@@ -238,11 +231,7 @@ pub fn engine_at(
 /// Through the page cache the kernel is busy with what it was handed, so half of them go at once;
 /// a device works on what it has, and waits less for smaller batches.
 pub fn submit_batch(path: PathKind, depth: usize) -> usize {
-    if path.uses_page_cache() {
-        (depth / 2).max(1)
-    } else {
-        depth.min(4)
-    }
+    if path.uses_page_cache() { (depth / 2).max(1) } else { depth.min(4) }
 }
 
 /// The accelerator that transfers on `path` end in, if they end in one: the one that was asked
@@ -530,16 +519,10 @@ mod tests {
         let problems = decided(None, PathKind::CpuGpu);
         assert_eq!(problems.kind(), ProblemKind::Machine);
         let told = problems.to_string();
-        assert!(
-            told.contains("0000:3b:00.0") && told.contains("within 60 s"),
-            "{told}"
-        );
+        assert!(told.contains("0000:3b:00.0") && told.contains("within 60 s"), "{told}");
         assert!(problems.help().unwrap().contains("--device host"));
         let named = decided(Some(DeviceId::Cuda(0)), PathKind::CpuGpu).to_string();
-        assert!(
-            named.contains("no cuda:0") && named.contains("within 60 s"),
-            "{named}"
-        );
+        assert!(named.contains("no cuda:0") && named.contains("within 60 s"), "{named}");
         assert!(decided(Some(DeviceId::Host), PathKind::CpuGpu).is_empty());
         assert!(decided(None, PathKind::Buffered).is_empty());
         host.hidden_gpus = None;

@@ -64,9 +64,7 @@ impl ByteSize {
 /// Splits `text` into its number and its unit.
 fn split_number(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let number: f64 = text[..end].parse().ok()?;
     Some((number, text[end..].trim()))
 }
@@ -103,9 +101,7 @@ impl fmt::Display for ByteSize {
         let (value, unit) = [(TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")]
             .into_iter()
             .find(|(factor, _)| self.0 >= *factor)
-            .map_or((self.0 as f64, "B"), |(factor, unit)| {
-                (self.0 as f64 / factor as f64, unit)
-            });
+            .map_or((self.0 as f64, "B"), |(factor, unit)| (self.0 as f64 / factor as f64, unit));
         if value.fract() == 0.0 {
             f.pad(&format!("{value:.0} {unit}"))
         } else {
@@ -119,10 +115,7 @@ pub fn short_size(bytes: u64) -> String {
     [(GIB, "G"), (MIB, "M"), (KIB, "K")]
         .into_iter()
         .find(|(factor, _)| bytes >= *factor && bytes.is_multiple_of(*factor))
-        .map_or_else(
-            || bytes.to_string(),
-            |(factor, unit)| format!("{}{unit}", bytes / factor),
-        )
+        .map_or_else(|| bytes.to_string(), |(factor, unit)| format!("{}{unit}", bytes / factor))
 }
 
 /// Reads a duration such as `5s`, `250ms`, `2m` or `1.5` (seconds).
@@ -159,9 +152,7 @@ pub fn parse_size_sweep(text: &str) -> Result<Vec<ByteSize>, UnitError> {
             if step.0 == 0 || start > end || (end.0 - start.0) / step.0 >= 10_000 {
                 return Err(bad());
             }
-            Ok((0..=(end.0 - start.0) / step.0)
-                .map(|i| ByteSize(start.0 + i * step.0))
-                .collect())
+            Ok((0..=(end.0 - start.0) / step.0).map(|i| ByteSize(start.0 + i * step.0)).collect())
         }
         _ => Err(bad()),
     }
@@ -182,11 +173,7 @@ pub fn format_duration(seconds: f64) -> String {
     } else if seconds < 3600.0 {
         format!("{} m {:02} s", seconds as u64 / 60, seconds as u64 % 60)
     } else {
-        format!(
-            "{} h {:02} m",
-            seconds as u64 / 3600,
-            seconds as u64 % 3600 / 60
-        )
+        format!("{} h {:02} m", seconds as u64 / 3600, seconds as u64 % 3600 / 60)
     }
 }
 
@@ -241,10 +228,7 @@ mod tests {
     #[test]
     fn sweeps_include_their_end() {
         let sizes = parse_size_sweep("1M:4M:1M").unwrap();
-        assert_eq!(
-            sizes.iter().map(|s| s.0 / MIB).collect::<Vec<_>>(),
-            [1, 2, 3, 4]
-        );
+        assert_eq!(sizes.iter().map(|s| s.0 / MIB).collect::<Vec<_>>(), [1, 2, 3, 4]);
         assert!(parse_size_sweep("4M:1M:1M").is_err());
         assert!(parse_size_sweep("1M:4M:0").is_err());
         assert!(parse_size_sweep("1M:4M").is_err());

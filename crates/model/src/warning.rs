@@ -81,11 +81,7 @@ pub struct Warning {
 impl Warning {
     /// A warning about `kind`.
     pub fn new(kind: WarningKind, fact: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self {
-            kind,
-            fact: fact.into(),
-            advice: advice.into(),
-        }
+        Self { kind, fact: fact.into(), advice: advice.into() }
     }
 }
 

@@ -53,11 +53,7 @@ fn every_field_is_described() {
     let mut found = BTreeSet::new();
     fields(&schema(), &mut found);
     assert!(found.len() > 200, "{}", found.len());
-    let missing: Vec<_> = (found.iter())
-        .filter(|key| !page.contains(&format!("`{key}`")))
-        .collect();
-    assert!(
-        missing.is_empty(),
-        "docs/results.md does not name {missing:?}"
-    );
+    let missing: Vec<_> =
+        (found.iter()).filter(|key| !page.contains(&format!("`{key}`"))).collect();
+    assert!(missing.is_empty(), "docs/results.md does not name {missing:?}");
 }

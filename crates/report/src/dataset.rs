@@ -15,29 +15,15 @@ pub fn outline(outline: &GenerateOutline) -> Document {
         counted(outline.valid_files, "evaluation file"),
         counted(outline.samples_per_file, "sample")
     ));
-    let about = if outline.bytes_are_exact {
-        ""
-    } else {
-        "at most "
-    };
+    let about = if outline.bytes_are_exact { "" } else { "at most " };
     let facts = &mut document.facts;
     facts.add("folder", outline.folder.display());
-    facts.add(
-        "bytes",
-        format!(
-            "{about}{} ({} bytes)",
-            ByteSize(outline.bytes),
-            outline.bytes
-        ),
-    );
+    facts.add("bytes", format!("{about}{} ({} bytes)", ByteSize(outline.bytes), outline.bytes));
     facts.add("sizes", format!("profile {}", outline.profile));
     if outline.subfolders > 1 {
         facts.add("subfolders", outline.subfolders);
     }
-    facts.add(
-        "content",
-        format!("{}, seed {}", outline.content, outline.seed),
-    );
+    facts.add("content", format!("{}, seed {}", outline.content, outline.seed));
     facts.add("threads", outline.threads);
     facts.add(
         "free",
@@ -61,10 +47,7 @@ pub fn report(report: &GenerateReport) -> Document {
     ));
     let facts = &mut document.facts;
     if report.files_kept > 0 {
-        facts.add(
-            "kept",
-            format!("{} files that were whole", report.files_kept),
-        );
+        facts.add("kept", format!("{} files that were whole", report.files_kept));
     }
     if !report.remade.is_empty() {
         facts.add("remade", report.remade.join(", "));
@@ -74,15 +57,8 @@ pub fn report(report: &GenerateReport) -> Document {
     }
     let cpu = report.cpu_user_seconds + report.cpu_system_seconds;
     facts.add("cpu", format!("{} of CPU time", format_duration(cpu)));
-    let way = if report.direct {
-        "O_DIRECT"
-    } else {
-        "through the page cache"
-    };
-    facts.add(
-        "how",
-        format!("{} threads, {}, {way}", report.threads, report.engine),
-    );
+    let way = if report.direct { "O_DIRECT" } else { "through the page cache" };
+    facts.add("how", format!("{} threads, {}, {way}", report.threads, report.engine));
     document.warn(&report.warnings);
     document
 }
@@ -171,11 +147,7 @@ mod tests {
             threads: 4,
             engine: EngineKind::Psync,
             direct: false,
-            warnings: vec![Warning::new(
-                WarningKind::NotDirect,
-                "no O_DIRECT",
-                "beware",
-            )],
+            warnings: vec![Warning::new(WarningKind::NotDirect, "no O_DIRECT", "beware")],
         };
         insta::assert_snapshot!(render(&super::report(&report), None));
     }

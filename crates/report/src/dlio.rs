@@ -131,16 +131,10 @@ fn facts(run: &DlioRun, facts: &mut Facts) {
             memory.iter().sum::<f64>()
         ),
     );
-    if let Some(files) = summary["num_files_train"]
-        .as_u64()
-        .filter(|files| *files > 0)
-    {
+    if let Some(files) = summary["num_files_train"].as_u64().filter(|files| *files > 0) {
         let samples = summary["num_samples_per_file"].as_u64().unwrap_or(0);
         let each = counted(samples, "sample");
-        facts.add(
-            "data",
-            format!("{}, {each} in each", counted(files, "file")),
-        );
+        facts.add("data", format!("{}, {each} in each", counted(files, "file")));
     }
     let metric = &summary["metric"];
     if let (Some(samples), Some(mib)) = (
@@ -154,20 +148,14 @@ fn facts(run: &DlioRun, facts: &mut Facts) {
         metric["eval_au_mean_percentage"].as_f64(),
         metric["eval_throughput_mean_samples_per_second"].as_f64(),
     ) {
-        facts.add(
-            "evaluation",
-            format!("AU {au:.2} %, {samples:.2} samples/s"),
-        );
+        facts.add("evaluation", format!("AU {au:.2} %, {samples:.2} samples/s"));
     }
     if let Some(spread) = metric["train_au_stdev_percentage"].as_f64() {
         facts.add("spread", format!("AU {spread:.2} points over epochs"));
     }
     if let Some(mark) = summary.get("stormlp") {
         let profile = mark["profile"].as_str().unwrap_or("unknown");
-        facts.add(
-            "made by",
-            format!("stormlp, profile {profile}: no MLPerf result"),
-        );
+        facts.add("made by", format!("stormlp, profile {profile}: no MLPerf result"));
         if let Some(words) = client(mark) {
             facts.add("client", words);
         }
@@ -198,9 +186,7 @@ fn checkpoints(metric: &Value, prefix: &str) -> Option<String> {
     let (rate, seconds) = (of("io_mean_GB_per_second")?, of("duration_mean_seconds")?);
     let gib = metric["checkpoint_size_GB"].as_f64().unwrap_or(0.0);
     let size = ByteSize((gib * GIB as f64).round() as u64);
-    Some(format!(
-        "{size} each, {rate:.3} GiB/s, {seconds:.3} s by rank 0"
-    ))
+    Some(format!("{size} each, {rate:.3} GiB/s, {seconds:.3} s by rank 0"))
 }
 
 /// What the summary and the files of the ranks say of each epoch.
@@ -210,21 +196,14 @@ fn epochs(run: &DlioRun) -> Vec<Value> {
     let samples = numbers(&metric["train_throughput_samples_per_second"]);
     let of_epoch = |index: usize, au: &f64| {
         let name = (index + 1).to_string();
-        let of_ranks: Vec<f64> = run
-            .outputs
-            .iter()
-            .filter_map(|o| rank_au(&o[&name]))
-            .collect();
+        let of_ranks: Vec<f64> = run.outputs.iter().filter_map(|o| rank_au(&o[&name])).collect();
         let waits: Vec<f64> = (run.outputs.iter())
             .flat_map(|output| blocks(&output[&name]["load"]))
             // The first fetch of a block starts the loader and is in no AU.
             .flat_map(|load| numbers(load).into_iter().skip(1).collect::<Vec<f64>>())
             .collect();
         let most = |values: &[f64], pick: fn(f64, f64) -> f64| values.iter().copied().reduce(pick);
-        let seconds = run
-            .stats
-            .first()
-            .and_then(|stats| number(&stats[&name]["duration"]));
+        let seconds = run.stats.first().and_then(|stats| number(&stats[&name]["duration"]));
         json!({
             "epoch": index + 1,
             "au_percent": au,
@@ -235,10 +214,7 @@ fn epochs(run: &DlioRun) -> Vec<Value> {
             "duration_seconds": seconds,
         })
     };
-    au.iter()
-        .enumerate()
-        .map(|(index, au)| of_epoch(index, au))
-        .collect()
+    au.iter().enumerate().map(|(index, au)| of_epoch(index, au)).collect()
 }
 
 fn table(epochs: &[Value]) -> Table {
@@ -290,9 +266,7 @@ fn of_phase(run: &DlioRun, phase: &str) -> Vec<Value> {
             entries.map(move |(name, entry)| (epoch.clone(), name.clone(), entry.clone()))
         });
         let prefix = format!("{phase}_ckpt");
-        let mut own: Vec<_> = entries
-            .filter(|(_, name, _)| name.starts_with(&prefix))
-            .collect();
+        let mut own: Vec<_> = entries.filter(|(_, name, _)| name.starts_with(&prefix)).collect();
         // As text the tenth would come before the second.
         own.sort_by_key(|(epoch, name, _)| (epoch.len(), epoch.clone(), name.len(), name.clone()));
         own
@@ -308,10 +282,7 @@ fn of_phase(run: &DlioRun, phase: &str) -> Vec<Value> {
     }
     let of_ranks: Vec<_> = run.stats.iter().map(entries).collect();
     let row = |(epoch, name, entry): &(String, String, Value)| {
-        let same = of_ranks
-            .iter()
-            .flatten()
-            .filter(|other| (&other.0, &other.1) == (epoch, name));
+        let same = of_ranks.iter().flatten().filter(|other| (&other.0, &other.1) == (epoch, name));
         let seconds = same.filter_map(|(_, _, entry)| number(&entry["duration"]));
         let count = name.trim_start_matches(|letter: char| !letter.is_ascii_digit());
         json!({
@@ -391,10 +362,7 @@ mod tests {
     fn stormlps_files_say_whether_dlios_own_work_is_in_them() {
         let shown = |mark: Value| {
             let summary = json!({"stormlp": mark, "metric": {"train_au_mean_percentage": 80.0}});
-            let run = DlioRun {
-                summary,
-                ..DlioRun::default()
-            };
+            let run = DlioRun { summary, ..DlioRun::default() };
             text::render(&document(&run), None)
         };
         let cost = json!({"step_seconds": 0.00125, "cpu_seconds_per_gib": 0.9, "estimated": true});
@@ -496,15 +464,9 @@ mod tests {
         assert_eq!(rows[9][9..], ["save 10", "0.8", "20"]);
         assert_eq!(rows[10][9..], ["load 1", "8", "1"]);
         // The summary alone has means.
-        let alone = DlioRun {
-            stats: Vec::new(),
-            ..run
-        };
+        let alone = DlioRun { stats: Vec::new(), ..run };
         let rows = document(&alone).records.rows;
         assert_eq!(rows.len(), 1);
-        assert_eq!(
-            (rows[0][8].as_str(), rows[0][9].as_str()),
-            ("4", "save mean")
-        );
+        assert_eq!((rows[0][8].as_str(), rows[0][9].as_str()), ("4", "save mean"));
     }
 }

@@ -126,10 +126,7 @@ pub struct Quantity {
 impl Document {
     /// The document of a report: its warnings and its rows for programs are the caller's.
     pub fn new(headline: impl Into<String>) -> Self {
-        Self {
-            headline: headline.into(),
-            ..Self::default()
-        }
+        Self { headline: headline.into(), ..Self::default() }
     }
 
     /// Adds a section without a title that holds a table.
@@ -139,11 +136,7 @@ impl Document {
 
     /// Adds a section.
     pub fn section(&mut self, title: &str, table: Option<Table>) -> &mut Section {
-        self.sections.push(Section {
-            title: title.to_string(),
-            table,
-            ..Section::default()
-        });
+        self.sections.push(Section { title: title.to_string(), table, ..Section::default() });
         let last = self.sections.len() - 1;
         &mut self.sections[last]
     }
@@ -188,10 +181,7 @@ impl Section {
 impl Table {
     /// A table without rows.
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
-        Self {
-            columns: columns.into_iter().collect(),
-            ..Self::default()
-        }
+        Self { columns: columns.into_iter().collect(), ..Self::default() }
     }
 
     /// Adds a row that is called `key` in every report.
@@ -225,19 +215,12 @@ impl Table {
 impl Column {
     /// A column of words.
     pub fn words(name: impl Into<String>, drop: u8) -> Self {
-        Self {
-            name: name.into(),
-            numbers: false,
-            drop,
-        }
+        Self { name: name.into(), numbers: false, drop }
     }
 
     /// A column of numbers.
     pub fn numbers(name: impl Into<String>, drop: u8) -> Self {
-        Self {
-            numbers: true,
-            ..Self::words(name, drop)
-        }
+        Self { numbers: true, ..Self::words(name, drop) }
     }
 }
 
@@ -286,11 +269,9 @@ impl Estimate {
     /// With as many digits as it deserves.
     pub fn text(self) -> String {
         match self.spread {
-            Some(spread) => format!(
-                "{} ± {}",
-                short(self.value),
-                with_decimals_of(spread, self.value)
-            ),
+            Some(spread) => {
+                format!("{} ± {}", short(self.value), with_decimals_of(spread, self.value))
+            }
             None => short(self.value),
         }
     }
@@ -313,14 +294,7 @@ impl Quantity {
     }
 
     fn new(value: f64, unit: &'static str, direction: Direction) -> Self {
-        Self {
-            estimate: Estimate {
-                value,
-                spread: None,
-            },
-            unit,
-            direction,
-        }
+        Self { estimate: Estimate { value, spread: None }, unit, direction }
     }
 
     /// With the deviation of its samples.

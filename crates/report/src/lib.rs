@@ -61,9 +61,7 @@ pub fn contradictions(report: &AnyReport) -> Vec<String> {
         .map(|one| format!("the report contradicts itself, so it was damaged or changed: {one}"))
         .collect();
     if left > 0 {
-        told.push(format!(
-            "the report contradicts itself in {left} more places"
-        ));
+        told.push(format!("the report contradicts itself in {left} more places"));
     }
     told
 }

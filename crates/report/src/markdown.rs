@@ -13,10 +13,7 @@ pub fn render(document: &Document) -> String {
     facts(&mut text, &document.facts);
     for section in &document.sections {
         if !section.title.is_empty() {
-            text.push_str(&format!(
-                "\n#### {}\n",
-                escaped(&format!("{mark}{}", section.title))
-            ));
+            text.push_str(&format!("\n#### {}\n", escaped(&format!("{mark}{}", section.title))));
         }
         if let Some(table) = &section.table {
             text.push('\n');
@@ -56,20 +53,11 @@ fn list(text: &mut String, lines: &[String]) {
 fn draw(text: &mut String, table: &Table) {
     let columns = table.texts();
     let mut row = |cells: Vec<String>| text.push_str(&format!("| {} |\n", cells.join(" | ")));
-    row(columns
-        .iter()
-        .map(|(column, _)| escaped(&column.name))
-        .collect());
+    row(columns.iter().map(|(column, _)| escaped(&column.name)).collect());
     let rule = |column: &Column| if column.numbers { "---:" } else { "---" };
-    row(columns
-        .iter()
-        .map(|(column, _)| rule(column).to_string())
-        .collect());
+    row(columns.iter().map(|(column, _)| rule(column).to_string()).collect());
     for index in 0..table.rows.len() {
-        row(columns
-            .iter()
-            .map(|(_, cells)| escaped(&cells[index]))
-            .collect());
+        row(columns.iter().map(|(_, cells)| escaped(&cells[index])).collect());
     }
     let notes = table.footnotes.iter().enumerate();
     let notes = notes.map(|(index, note)| format!("[{}] {note}", index + 1));

@@ -112,15 +112,9 @@ pub(crate) fn hosts(host: &HostFacts, machines: &[Machine], is_v3: bool) -> Map<
     Map::from_iter([
         entry("num_hosts", machines.len().into()),
         entry("hostname", machines[0].hostname.clone().into()),
-        entry(
-            "host_cpu_count",
-            json!(each(machines, |machine| machine.cpus)),
-        ),
+        entry("host_cpu_count", json!(each(machines, |machine| machine.cpus))),
         entry("host_processor_name", processor),
-        entry(
-            "host_cpuinfo",
-            json!({ "model name": machines[0].cpu_model }),
-        ),
+        entry("host_cpuinfo", json!({ "model name": machines[0].cpu_model })),
         entry(
             "host_meminfo",
             json!({ "MemTotal": format!("{} kB", machines[0].memory_bytes >> 10) }),

@@ -33,9 +33,5 @@ pub(crate) fn with_decimals_of(value: f64, other: f64) -> String {
 /// A share as a percentage.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
-    if percent > 0.0 && percent < 1.0 {
-        "< 1 %".to_string()
-    } else {
-        format!("{percent:.0} %")
-    }
+    if percent > 0.0 && percent < 1.0 { "< 1 %".to_string() } else { format!("{percent:.0} %") }
 }

@@ -32,13 +32,7 @@ const fn family(
     scale: f64,
     help: &'static str,
 ) -> Family {
-    Family {
-        name,
-        unit,
-        help,
-        column,
-        scale,
-    }
+    Family { name, unit, help, column, scale }
 }
 
 const US: f64 = 1e-6;
@@ -48,10 +42,7 @@ const GIB: f64 = 1_073_741_824.0;
 
 const GDS: &[Family] = &[
     family(
-        (
-            "stormlp_gds_throughput_bytes_per_second",
-            "bytes_per_second",
-        ),
+        ("stormlp_gds_throughput_bytes_per_second", "bytes_per_second"),
         "throughput_bytes_per_second",
         1.0,
         "Bytes moved in the measured time of a cell, by that time.",
@@ -93,10 +84,7 @@ const GDS: &[Family] = &[
         "Maximum of the same.",
     ),
     family(
-        (
-            "stormlp_gds_cpu_seconds_per_gibibyte",
-            "seconds_per_gibibyte",
-        ),
+        ("stormlp_gds_cpu_seconds_per_gibibyte", "seconds_per_gibibyte"),
         "cpu_seconds_per_gib",
         1.0,
         "CPU time of the process for each GiB moved.",
@@ -135,10 +123,7 @@ const TRAIN: &[Family] = &[
         "Samples of all accelerators in a second by the formula of the profile.",
     ),
     family(
-        (
-            "stormlp_train_throughput_bytes_per_second",
-            "bytes_per_second",
-        ),
+        ("stormlp_train_throughput_bytes_per_second", "bytes_per_second"),
         "mib_per_second",
         MIB,
         "The same in bytes by the configured record length.",
@@ -201,19 +186,13 @@ const TRAIN_LABELS: &[(&str, &str)] = &[
 
 const CHECKPOINT: &[Family] = &[
     family(
-        (
-            "stormlp_checkpoint_throughput_bytes_per_second",
-            "bytes_per_second",
-        ),
+        ("stormlp_checkpoint_throughput_bytes_per_second", "bytes_per_second"),
         "gib_per_second_total",
         GIB,
         "All bytes of a save or restore over the time of its slowest rank.",
     ),
     family(
-        (
-            "stormlp_checkpoint_slowest_rank_bytes_per_second",
-            "bytes_per_second",
-        ),
+        ("stormlp_checkpoint_slowest_rank_bytes_per_second", "bytes_per_second"),
         "gib_per_second_min_rank",
         GIB,
         "The lowest of the ranks' own rates.",
@@ -275,11 +254,7 @@ impl<'a> Source<'a> {
         let head = report.head();
         let mut labels = vec![("host".to_string(), head.host.hostname.clone())];
         labels.extend(tag_labels(&head.tags));
-        Self {
-            report,
-            document: crate::document(report, Columns::Standard),
-            labels,
-        }
+        Self { report, document: crate::document(report, Columns::Standard), labels }
     }
 
     fn kind(&self) -> ReportKind {
@@ -289,10 +264,7 @@ impl<'a> Source<'a> {
     /// The labels of what is known of the whole run.
     fn run_labels(&self) -> Labels {
         let kind = ("kind".to_string(), self.kind().name().to_string());
-        [kind]
-            .into_iter()
-            .chain(self.labels.iter().cloned())
-            .collect()
+        [kind].into_iter().chain(self.labels.iter().cloned()).collect()
     }
 
     /// The labels and the value of each row that has a value for the family.
@@ -300,10 +272,7 @@ impl<'a> Source<'a> {
         let records = &self.document.records;
         let column = |name: &str| records.columns.iter().position(|column| *column == name);
         let (_, labels) = families(self.kind());
-        let places: Vec<_> = labels
-            .iter()
-            .map(|(label, name)| (*label, column(name)))
-            .collect();
+        let places: Vec<_> = labels.iter().map(|(label, name)| (*label, column(name))).collect();
         let Some(value) = column(family.column) else {
             return Vec::new();
         };
@@ -375,31 +344,14 @@ fn about_runs(text: &mut String, sources: &[Source<'_>]) {
         labels.extend(more.map(|(name, value)| (name.to_string(), value.to_string())));
         one(labels, 1.0)
     });
-    let head = (
-        "stormlp_run",
-        "info",
-        "",
-        "A run of stormlp: the newest of each command.",
-    );
+    let head = ("stormlp_run", "info", "", "A run of stormlp: the newest of each command.");
     write_newest(text, head, "_info", info.collect(), |labels| {
-        labels
-            .iter()
-            .take_while(|(name, _)| name != "status")
-            .cloned()
-            .collect()
+        labels.iter().take_while(|(name, _)| name != "status").cloned().collect()
     });
     let started = sources.iter().map(|source| {
-        one(
-            source.run_labels(),
-            stamp::unix_seconds(&source.report.head().started_at),
-        )
+        one(source.run_labels(), stamp::unix_seconds(&source.report.head().started_at))
     });
-    let head = (
-        "stormlp_run_start_timestamp_seconds",
-        "gauge",
-        "seconds",
-        "When it started.",
-    );
+    let head = ("stormlp_run_start_timestamp_seconds", "gauge", "seconds", "When it started.");
     write_family(text, head, "", started.collect());
 }
 
@@ -427,12 +379,7 @@ fn write_newest(
         let is_new = |(labels, _): &(Labels, f64)| seen.insert(identity(labels));
         samples.into_iter().filter(is_new).collect::<Vec<_>>()
     });
-    let kept: Vec<_> = newest_first
-        .collect::<Vec<_>>()
-        .into_iter()
-        .rev()
-        .flatten()
-        .collect();
+    let kept: Vec<_> = newest_first.collect::<Vec<_>>().into_iter().rev().flatten().collect();
     if kept.is_empty() {
         return;
     }
@@ -443,9 +390,7 @@ fn write_newest(
     }
     let _ = writeln!(text, "# HELP {name} {help}");
     for (labels, value) in kept {
-        let labels = labels
-            .iter()
-            .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
+        let labels = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
         let labels: Vec<String> = labels.collect();
         let _ = writeln!(text, "{name}{suffix}{{{}}} {value}", labels.join(","));
     }
@@ -473,10 +418,7 @@ mod tests {
         let tags: Tags = [("a-b", "1"), ("a.b", "2")]
             .map(|(key, value)| (key.to_string(), value.to_string()))
             .into();
-        let names: Vec<String> = tag_labels(&tags)
-            .into_iter()
-            .map(|(name, _)| name)
-            .collect();
+        let names: Vec<String> = tag_labels(&tags).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["tag_a_b", "tag_a_b_"]);
         assert_eq!(escaped("a\\b\"c\nd"), "a\\\\b\\\"c\\\\nd");
     }
@@ -488,11 +430,7 @@ mod tests {
             let (families, labels) = families(kind);
             for family in families {
                 assert!(columns.contains(&family.column), "{}", family.name);
-                assert!(
-                    family.name.ends_with(&format!("_{}", family.unit)),
-                    "{}",
-                    family.name
-                );
+                assert!(family.name.ends_with(&format!("_{}", family.unit)), "{}", family.name);
             }
             assert!(labels.iter().all(|(_, column)| columns.contains(column)));
         }

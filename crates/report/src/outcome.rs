@@ -23,9 +23,9 @@ impl Outcome {
     /// The figure with its unit: `AU 87.6 %`.
     pub fn words(&self) -> String {
         match &self.figure {
-            Some(figure) => format!("{} {} {}", self.what, figure.text(), figure.unit)
-                .trim_start()
-                .to_string(),
+            Some(figure) => {
+                format!("{} {} {}", self.what, figure.text(), figure.unit).trim_start().to_string()
+            }
             None => "-".to_string(),
         }
     }
@@ -44,10 +44,7 @@ pub fn outcome(report: &AnyReport) -> Outcome {
 /// The fastest combination, and how many cells broke.
 fn of_matrix(report: &MatrixReport, status: String) -> Outcome {
     let cells = &report.results.cells;
-    let failed = cells
-        .iter()
-        .filter(|cell| cell.status == CellStatus::Failed)
-        .count();
+    let failed = cells.iter().filter(|cell| cell.status == CellStatus::Failed).count();
     Outcome {
         what: "up to",
         figure: matrix::best(report)
@@ -63,11 +60,7 @@ fn of_training(report: &TrainReport, status: String) -> Outcome {
     let results = &report.results;
     if let Some(find) = &results.find_max {
         let largest = f64::from(find.largest_accelerators);
-        let bound = if find.is_lower_bound {
-            "at least"
-        } else {
-            "at most"
-        };
+        let bound = if find.is_lower_bound { "at least" } else { "at most" };
         return Outcome {
             what: "accelerators",
             figure: (!find.tried.is_empty()).then(|| Quantity::higher(largest, "accelerators")),
@@ -80,11 +73,7 @@ fn of_training(report: &TrainReport, status: String) -> Outcome {
         };
     }
     let is_measured = !results.scored_epochs().is_empty();
-    let verb = if results.meets_threshold {
-        "meets"
-    } else {
-        "misses"
-    };
+    let verb = if results.meets_threshold { "meets" } else { "misses" };
     Outcome {
         what: "AU",
         figure: is_measured.then(|| Quantity::higher(results.mean.au_percent.profile, "%")),
@@ -118,9 +107,5 @@ fn of_checkpoint(report: &CheckpointReport, status: String) -> Outcome {
         (None, Some(restore)) => ("restored at", Some(rate(restore))),
         (None, None) => ("", None),
     };
-    Outcome {
-        what,
-        figure,
-        verdict: status,
-    }
+    Outcome { what, figure, verdict: status }
 }

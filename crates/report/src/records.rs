@@ -28,16 +28,9 @@ impl Records {
         let report = serde_json::to_value(report).unwrap_or_default();
         let value = |unit: &Value, place: &str| match place.starts_with('/') {
             true => unit.pointer(place).map_or(String::new(), plain),
-            false => report
-                .pointer(&format!("/{place}"))
-                .map_or(String::new(), plain),
+            false => report.pointer(&format!("/{place}")).map_or(String::new(), plain),
         };
-        let row = |unit: Value| {
-            columns
-                .iter()
-                .map(|(_, place)| value(&unit, place))
-                .collect()
-        };
+        let row = |unit: Value| columns.iter().map(|(_, place)| value(&unit, place)).collect();
         Self {
             columns: columns.iter().map(|(name, _)| *name).collect(),
             rows: units.into_iter().map(row).collect(),

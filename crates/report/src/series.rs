@@ -58,11 +58,7 @@ impl Series {
 
     /// A bar for each stretch of equal length, as high as its mean is.
     fn bars(&self) -> String {
-        let highest = self
-            .values
-            .iter()
-            .copied()
-            .fold(f64::MIN_POSITIVE, f64::max);
+        let highest = self.values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
         let count = BARS.min(self.values.len());
         let place = |bar: usize| bar * self.values.len() / count;
         let bar = |bar: usize| {
@@ -108,8 +104,7 @@ pub(crate) fn depths(in_flight: &[u32]) -> Vec<Bar> {
     };
     let share = |count: usize| count as f64 * 100.0 / in_flight.len() as f64;
     let bars = counts.iter().enumerate();
-    bars.map(|(class, count)| Bar::one(name(class), share(*count)))
-        .collect()
+    bars.map(|(class, count)| Bar::one(name(class), share(*count))).collect()
 }
 
 impl Distribution {

@@ -62,9 +62,7 @@ fn settings(queue: &QueueOfStorage) -> String {
         ("write_cache", queue.write_cache.clone()),
         ("wbt_lat_usec", queue.wbt_lat_usec.map(|us| us.to_string())),
     ];
-    let known = parts
-        .into_iter()
-        .filter_map(|(name, value)| Some(format!("{name} {}", value?)));
+    let known = parts.into_iter().filter_map(|(name, value)| Some(format!("{name} {}", value?)));
     known.collect::<Vec<_>>().join(", ")
 }
 
@@ -89,12 +87,7 @@ fn words(storage: &StorageOfRun) -> String {
         1 => format!("{}{told}", names[0]),
         count => format!("{count} disks ({}){told}", names.join(", ")),
     });
-    let parts = storage
-        .file_system
-        .iter()
-        .cloned()
-        .chain(carriers)
-        .chain(disks);
+    let parts = storage.file_system.iter().cloned().chain(carriers).chain(disks);
     parts.collect::<Vec<_>>().join(" on ")
 }
 
@@ -104,17 +97,10 @@ fn disk(device: &DeviceOfStorage) -> String {
     let parts = [
         device.model.clone(),
         size.map(|bytes| ByteSize(bytes).to_string()),
-        device
-            .firmware
-            .as_ref()
-            .map(|text| format!("firmware {text}")),
+        device.firmware.as_ref().map(|text| format!("firmware {text}")),
         device.pcie_link.clone(),
     ];
-    parts
-        .into_iter()
-        .flatten()
-        .map(|part| format!(", {part}"))
-        .collect()
+    parts.into_iter().flatten().map(|part| format!(", {part}")).collect()
 }
 
 #[cfg(test)]
@@ -176,10 +162,7 @@ mod tests {
             ssd("old"),
         ];
         let mut host = HostFacts::fixture();
-        host.storage = vec![StorageOfRun {
-            devices,
-            ..StorageOfRun::default()
-        }];
+        host.storage = vec![StorageOfRun { devices, ..StorageOfRun::default() }];
         let mut facts = Facts::default();
         queues(&host, &mut facts);
         let told =

@@ -42,14 +42,8 @@ fn no_line_is_wider_than_the_terminal_and_at_200_every_column_shows() {
     for (name, document) in documents() {
         for width in WIDTHS {
             let text = text::render(&document, Some(width));
-            let longest = text
-                .lines()
-                .max_by_key(|line| line.chars().count())
-                .unwrap();
-            assert!(
-                longest.chars().count() <= width,
-                "{name} at {width}: {longest}"
-            );
+            let longest = text.lines().max_by_key(|line| line.chars().count()).unwrap();
+            assert!(longest.chars().count() <= width, "{name} at {width}: {longest}");
             let whole = !text.contains("hidden: ");
             assert!(whole || width < 200, "{name} at {width}:\n{text}");
         }
@@ -100,10 +94,8 @@ fn named(name: &str) -> Document {
     table.footnote(name.to_string());
     document.section(name, Some(table)).lines = vec![name.to_string()];
     document.warnings = vec![name.to_string()];
-    document.records = Records {
-        columns: vec!["name", "n"],
-        rows: vec![vec![name.to_string(), "1".to_string()]],
-    };
+    document.records =
+        Records { columns: vec!["name", "n"], rows: vec![vec![name.to_string(), "1".to_string()]] };
     document
 }
 
@@ -149,12 +141,7 @@ proptest! {
 fn contradictions() -> Vec<(usize, &'static str, Value, &'static str)> {
     vec![
         (0, "/cells/0/iops", json!(1.0), "cells.0.iops is 1.0000"),
-        (
-            0,
-            "/cells/0/operations",
-            json!(3),
-            "operations of io_size_bytes come to",
-        ),
+        (0, "/cells/0/operations", json!(3), "operations of io_size_bytes come to"),
         (
             0,
             "/cells/0/interval_bytes",
@@ -167,24 +154,9 @@ fn contradictions() -> Vec<(usize, &'static str, Value, &'static str)> {
             json!([1, 2]),
             "cells.0.interval_device_bytes has 2 values",
         ),
-        (
-            1,
-            "/bytes_read",
-            json!(7),
-            "bytes_read is 7, but those of its epochs",
-        ),
-        (
-            1,
-            "/epochs/1/read_mib_per_second",
-            json!(9e9),
-            "epochs.1.read_mib_per_second",
-        ),
-        (
-            1,
-            "/au_percent/profile",
-            json!(99.5),
-            "au_percent.profile is 99.5",
-        ),
+        (1, "/bytes_read", json!(7), "bytes_read is 7, but those of its epochs"),
+        (1, "/epochs/1/read_mib_per_second", json!(9e9), "epochs.1.read_mib_per_second"),
+        (1, "/au_percent/profile", json!(99.5), "au_percent.profile is 99.5"),
         (2, "/saves/0/bytes", json!(7), "saves.0.bytes is 7"),
         (
             2,
@@ -210,12 +182,7 @@ fn contradictions_of_cells() -> Vec<(usize, &'static str, Value, &'static str)> 
             json!("gds"),
             "cells.0.effective_path is gds, but its evidence shows cpu",
         ),
-        (
-            0,
-            "/cells/0/cell",
-            json!(99),
-            "cells.0.cell is 99, but 1 were planned",
-        ),
+        (0, "/cells/0/cell", json!(99), "cells.0.cell is 99, but 1 were planned"),
         (0, "/cells/0/repeat", json!(0), "cells.0.repeat is 0"),
         (
             0,
@@ -229,36 +196,16 @@ fn contradictions_of_cells() -> Vec<(usize, &'static str, Value, &'static str)> 
             json!(1.0),
             "cells.0.latency p90 is 800.0000, and p99 no more than 1.0000",
         ),
-        (
-            0,
-            "/cells/0/latency_us/max",
-            json!(1.0),
-            "cells.0.latency mean",
-        ),
-        (
-            0,
-            "/cells/0/cpu_seconds_per_gib",
-            json!(0.1),
-            "cells.0.cpu_seconds_per_gib is 0.1000",
-        ),
-        (
-            0,
-            "/cells/0/latency_histogram",
-            json!("AAAA"),
-            "cells.0 has a histogram that is none",
-        ),
+        (0, "/cells/0/latency_us/max", json!(1.0), "cells.0.latency mean"),
+        (0, "/cells/0/cpu_seconds_per_gib", json!(0.1), "cells.0.cpu_seconds_per_gib is 0.1000"),
+        (0, "/cells/0/latency_histogram", json!("AAAA"), "cells.0 has a histogram that is none"),
         (
             0,
             "/cells/0/latency_histogram",
             json!(LatencyHistogram::new().to_base64()),
             "cells.0.latencies is 20480, but the values of its histogram come to 0",
         ),
-        (
-            0,
-            "/ended_at",
-            json!("2026-11-21T07:00:00Z"),
-            "before started_at",
-        ),
+        (0, "/ended_at", json!("2026-11-21T07:00:00Z"), "before started_at"),
     ]
 }
 
@@ -279,18 +226,8 @@ fn contradictions_of_runs() -> Vec<(usize, &'static str, Value, &'static str)> {
             json!(150.0),
             "epochs.0.au_percent.profile is 150.0000, but the blocks of its accelerators",
         ),
-        (
-            2,
-            "/saves",
-            json!([]),
-            "summary.save is of checkpoints, but there are none",
-        ),
-        (
-            2,
-            "/summary/save/checkpoints",
-            json!(10),
-            "summary.save.checkpoints is 10",
-        ),
+        (2, "/saves", json!([]), "summary.save is of checkpoints, but there are none"),
+        (2, "/summary/save/checkpoints", json!(10), "summary.save.checkpoints is 10"),
         (
             2,
             "/summary/save/total_over_total_gib_per_second",
@@ -303,12 +240,7 @@ fn contradictions_of_runs() -> Vec<(usize, &'static str, Value, &'static str)> {
             json!(1000.0),
             "saves.0.slowest_parts is 1001.0000",
         ),
-        (
-            2,
-            "/elapsed_seconds",
-            json!(0.001),
-            "elapsed_seconds no more than 0.0010",
-        ),
+        (2, "/elapsed_seconds", json!(0.001), "elapsed_seconds no more than 0.0010"),
     ]
 }
 
@@ -324,13 +256,9 @@ fn shares_of_hosts_that_do_not_come_to_the_whole_are_told() {
     let cell = gds["cells"][0].clone();
     let bytes = cell["bytes"].as_u64().unwrap();
     let mut row = json!({"name": "h1"});
-    for key in [
-        "bytes",
-        "operations",
-        "duration_seconds",
-        "throughput_bytes_per_second",
-        "latency_us",
-    ] {
+    for key in
+        ["bytes", "operations", "duration_seconds", "throughput_bytes_per_second", "latency_us"]
+    {
         row[key] = cell[key].clone();
     }
     row["cpu_seconds"] = json!(0.0);
@@ -338,33 +266,18 @@ fn shares_of_hosts_that_do_not_come_to_the_whole_are_told() {
     gds["hosts"] = json!([share(bytes)]);
     assert_eq!(told(&gds), "");
     gds["hosts"] = json!([share(1)]);
-    assert!(
-        told(&gds).contains("hosts.0.bytes is 1, but those of the cells"),
-        "{}",
-        told(&gds)
-    );
+    assert!(told(&gds).contains("hosts.0.bytes is 1, but those of the cells"), "{}", told(&gds));
     gds["cells"][0]["hosts"][0]["bytes"] = json!(5);
-    assert!(
-        told(&gds).contains("but those of its hosts come to 5"),
-        "{}",
-        told(&gds)
-    );
+    assert!(told(&gds).contains("but those of its hosts come to 5"), "{}", told(&gds));
     let checkpoint = AnyReport::from(checkpoint::tests::report(1.0));
     let mut checkpoint = serde_json::to_value(checkpoint).unwrap();
     checkpoint["hosts"] = json!([share(1)]);
     let told_of = told(&checkpoint);
-    assert!(
-        told_of.contains("those of its hosts come to 1"),
-        "{told_of}"
-    );
+    assert!(told_of.contains("those of its hosts come to 1"), "{told_of}");
     let mut train = serde_json::to_value(AnyReport::from(training::fixtures::report())).unwrap();
     train["hosts"] = json!([{"name": "h1", "accelerators": 1, "au_percent": 0.0, "bytes_read": 1,
         "slowest_steps": 0}]);
-    assert!(
-        told(&train).contains("those of its hosts come to 1"),
-        "{}",
-        told(&train)
-    );
+    assert!(told(&train).contains("those of its hosts come to 1"), "{}", told(&train));
 }
 
 #[test]
@@ -376,23 +289,15 @@ fn what_figures_contradict_is_told_by_its_place() {
     ]
     .map(|report: AnyReport| serde_json::to_value(report).unwrap());
     let read = |report: &Value| AnyReport::from_json(&report.to_string()).unwrap();
-    let all = [
-        contradictions(),
-        contradictions_of_cells(),
-        contradictions_of_runs(),
-    ];
+    let all = [contradictions(), contradictions_of_cells(), contradictions_of_runs()];
     for (index, place, value, told) in all.into_iter().flatten() {
         let report = &reports[index];
         assert_eq!(read(report).contradictions(), Vec::<String>::new());
         let mut changed = report.clone();
-        *changed
-            .pointer_mut(place)
-            .unwrap_or_else(|| panic!("{place}")) = value;
+        *changed.pointer_mut(place).unwrap_or_else(|| panic!("{place}")) = value;
         let found = read(&changed).contradictions().join("; ");
         assert!(found.contains(told), "{place}: {found}");
-        let shown = crate::document(&read(&changed), Columns::Standard)
-            .warnings
-            .join("; ");
+        let shown = crate::document(&read(&changed), Columns::Standard).warnings.join("; ");
         assert!(shown.contains("the report contradicts itself"), "{shown}");
     }
 }
@@ -403,17 +308,11 @@ fn a_cell_that_stands_twice_and_one_without_transfers_are_told() {
     let cell = report.results.cells[0].clone();
     report.results.cells.push(cell);
     let told = AnyReport::from(report).contradictions().join("; ");
-    assert!(
-        told.contains("cells.1.cell is 0, as that of cells.0 is"),
-        "{told}"
-    );
+    assert!(told.contains("cells.1.cell is 0, as that of cells.0 is"), "{told}");
     let mut report = matrix::tests::run_of(20.0);
     let numbers = report.results.cells[0].measurement.as_mut().unwrap();
     (numbers.operations, numbers.bytes) = (0, 0);
     (numbers.throughput_bytes_per_second, numbers.iops) = (0.0, 0.0);
     let told = AnyReport::from(report).contradictions().join("; ");
-    assert!(
-        told.contains("cells.0 has latencies and a rate, but no"),
-        "{told}"
-    );
+    assert!(told.contains("cells.0 has latencies and a rate, but no"), "{told}");
 }

@@ -108,9 +108,7 @@ impl Page<'_> {
         let mut hidden: Vec<(usize, String)> = Vec::new();
         while width_of(&draw(&shown, None)) > self.width {
             let drop = |place: &usize| shown[*place].1.0.drop;
-            let Some(next) = (0..shown.len())
-                .filter(|place| drop(place) > 0)
-                .max_by_key(drop)
+            let Some(next) = (0..shown.len()).filter(|place| drop(place) > 0).max_by_key(drop)
             else {
                 break;
             };
@@ -155,23 +153,14 @@ fn broken(word: &str, room: usize) -> Vec<&str> {
 /// Draws columns as wide as they are, or wrapped into `width`.
 fn draw(columns: &[(usize, (Column, Vec<String>))], width: Option<usize>) -> String {
     let line = LineStyle::none().fill('─').junction('─');
-    let style = TableStyle::new()
-        .top_border(line)
-        .header_separator(line)
-        .bottom_border(line);
+    let style = TableStyle::new().top_border(line).header_separator(line).bottom_border(line);
     let mut table = comfy_table::Table::new();
     table
         .load_style(style)
         .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(
-            columns
-                .iter()
-                .map(|(_, (column, _))| printable(&column.name)),
-        );
+        .set_header(columns.iter().map(|(_, (column, _))| printable(&column.name)));
     if let Some(width) = width.and_then(|width| u16::try_from(width).ok()) {
-        table
-            .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_width(width);
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     }
     for row in 0..columns.first().map_or(0, |(_, (_, cells))| cells.len()) {
         table.add_row(columns.iter().map(|(_, (_, cells))| printable(&cells[row])));

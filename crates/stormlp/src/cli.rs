@@ -232,9 +232,7 @@ mod tests {
         for option in command.get_arguments() {
             let kind = option.get_value_parser().type_id();
             let takes = option.get_action().takes_values();
-            let long = option
-                .get_long()
-                .filter(|_| takes && kinds.iter().any(|one| kind == *one));
+            let long = option.get_long().filter(|_| takes && kinds.iter().any(|one| kind == *one));
             found.extend(long.map(|long| [before, &[format!("--{long}=few")]].concat()));
         }
         for below in command.get_subcommands() {
@@ -250,10 +248,7 @@ mod tests {
         assert!(found.len() > 40, "{found:?}");
         for words in found {
             let told = Cli::try_parse_from(&words).unwrap_err().to_string();
-            assert!(
-                told.contains("`few` is not a whole number"),
-                "{words:?}: {told}"
-            );
+            assert!(told.contains("`few` is not a whole number"), "{words:?}: {told}");
             assert!(told.contains("use one such as "), "{words:?}: {told}");
         }
     }

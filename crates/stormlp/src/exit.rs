@@ -67,12 +67,7 @@ pub(crate) struct Failure {
 impl Failure {
     /// A failure with `code`.
     pub(crate) fn new(code: Code, error: impl Into<anyhow::Error>) -> Self {
-        Self {
-            code,
-            error: error.into(),
-            help: None,
-            of_all: false,
-        }
+        Self { code, error: error.into(), help: None, of_all: false }
     }
 
     /// A fault of stormlp itself (1).

@@ -12,20 +12,14 @@ const ANSWERS: [(&[&str], &str); 24] = [
     (&["iodepth_batch", "iodepth_batch_submit"], "--submit-batch"),
     (&["numjobs"], "--threads"),
     (&["runtime"], "--duration"),
-    (
-        &["time_based"],
-        "a cell always runs for its --duration, or for its --passes",
-    ),
+    (&["time_based"], "a cell always runs for its --duration, or for its --passes"),
     (&["ramp_time"], "--warmup"),
     (&["loops"], "--passes"),
     (&["size", "filesize"], "--file-size"),
     (&["filename"], "--file"),
     (&["directory"], "--dir"),
     (&["direct"], "--path cpu with 1, --path buffered with 0"),
-    (
-        &["ioengine"],
-        "--engine, and --path for the way to the accelerator",
-    ),
+    (&["ioengine"], "--engine, and --path for the way to the accelerator"),
     (&["rwmixread"], "--read-percent"),
     (&["rwmixwrite"], "--read-percent, which counts the reads"),
     (&["end_fsync", "fsync_on_close"], "--fsync"),
@@ -41,10 +35,8 @@ const ANSWERS: [(&[&str], &str); 24] = [
 ];
 
 /// What fio calls a mix, and what makes it here.
-const MIXES: [(&str, &str); 2] = [
-    ("rw", "--op read --read-percent 50"),
-    ("randrw", "--op randread --read-percent 50"),
-];
+const MIXES: [(&str, &str); 2] =
+    [("rw", "--op read --read-percent 50"), ("randrw", "--op randread --read-percent 50")];
 
 /// Where an argument of `stormlp gds` is unknown and fio's, answers with the one that is meant, and
 /// with those of all others of fio's among `words`.
@@ -136,19 +128,13 @@ mod tests {
         assert!(!text.contains("similar argument"), "{text}");
         assert!(text.contains("Usage: stormlp gds [OPTIONS]\n"), "{text}");
         let text = told("gds --rw randrw");
-        assert!(
-            text.contains("--rw=randrw is --op randread --read-percent 50 here"),
-            "{text}"
-        );
+        assert!(text.contains("--rw=randrw is --op randread --read-percent 50 here"), "{text}");
     }
 
     #[test]
     fn other_commands_and_arguments_are_left_to_clap() {
         assert!(!told("doctor --iodepth 3").contains("is fio's"));
-        for line in [
-            "train unet3d --rw randread",
-            "checkpoint llama3-8b --rw=read",
-        ] {
+        for line in ["train unet3d --rw randread", "checkpoint llama3-8b --rw=read"] {
             let text = told(line);
             assert!(
                 text.contains("`stormlp gds` measures as fio does, and there it is --op"),
@@ -164,10 +150,7 @@ mod tests {
         use clap::CommandFactory as _;
         let command = Cli::command();
         let gds = command.find_subcommand("gds").unwrap();
-        let ours: Vec<&str> = gds
-            .get_arguments()
-            .filter_map(clap::Arg::get_long)
-            .collect();
+        let ours: Vec<&str> = gds.get_arguments().filter_map(clap::Arg::get_long).collect();
         for (theirs, _) in ANSWERS {
             assert!(theirs.iter().all(|name| !ours.contains(name)), "{theirs:?}");
         }

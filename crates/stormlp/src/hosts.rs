@@ -23,10 +23,8 @@ use crate::output;
 use crate::session::Session;
 
 /// How long the others may take unless an option says otherwise.
-const PATIENCE: Patience = Patience {
-    silence: Duration::from_secs(8),
-    start: Duration::from_secs(120),
-};
+const PATIENCE: Patience =
+    Patience { silence: Duration::from_secs(8), start: Duration::from_secs(120) };
 /// A host that works may be heard of as late as this.
 const LEAST_PATIENCE: Duration = Duration::from_secs(2);
 /// Empty barriers that are timed.
@@ -50,13 +48,7 @@ const FIRST_SPEAKS: Duration = Duration::from_secs(2);
 pub(crate) struct GroupArgs {
     /// How processes find each other that a launcher started: auto, mpi, pmix, pmi1; none makes
     /// each a run of its own
-    #[arg(
-        long,
-        global = true,
-        value_name = "HOW",
-        default_value_t,
-        hide_default_value = true
-    )]
+    #[arg(long, global = true, value_name = "HOW", default_value_t, hide_default_value = true)]
     group: Choice,
 
     /// How long another host may say nothing before the run ends, as in 30s [default: 8s; 2 min
@@ -115,10 +107,7 @@ pub(crate) fn join(args: &GroupArgs, needs: Needs) -> Result<Group, Failure> {
         Needs::Group => {
             let environment = Environment::of_process();
             let asked = args.barrier_timeout;
-            let patience = asked.map_or(PATIENCE, |time| Patience {
-                silence: time,
-                start: time,
-            });
+            let patience = asked.map_or(PATIENCE, |time| Patience { silence: time, start: time });
             find_others(args.group, &environment, patience).map_err(Failure::from)
         }
     }

@@ -32,9 +32,7 @@ use crate::session::Session;
 /// What a panic says of itself; its message may hold names from anywhere.
 fn panicked(panic: &PanicHookInfo<'_>) -> String {
     let message = stormlp_model::panics::message(panic.payload());
-    let place = panic
-        .location()
-        .map_or(String::new(), |at| format!(" at {at}"));
+    let place = panic.location().map_or(String::new(), |at| format!(" at {at}"));
     let thread = thread::current();
     let name = thread.name().unwrap_or("without a name");
     let mut text = format!("thread '{name}' panicked{place}: {}", printable(&message));
@@ -54,9 +52,8 @@ fn told(mut error: clap::Error) -> ExitCode {
         };
     }
     let words = std::env::args_os().skip(1);
-    let words: Vec<String> = words
-        .map(|word| printable(&word.to_string_lossy()).into_owned())
-        .collect();
+    let words: Vec<String> =
+        words.map(|word| printable(&word.to_string_lossy()).into_owned()).collect();
     fio::answer(&mut error, &words);
     // Where stderr is closed there is nobody to be told.
     hosts::refuse(error.exit_code() as u8, |of_many| match of_many {

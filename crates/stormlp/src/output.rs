@@ -69,9 +69,9 @@ pub(crate) fn help(asked: &clap::Error) -> Result<(), Failure> {
 /// A reader who has seen enough is no error.
 fn written_to_stdout(written: io::Result<()>) -> Result<(), Failure> {
     match written {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::storage(
-            anyhow::Error::new(error).context("cannot write to stdout"),
-        )),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::storage(anyhow::Error::new(error).context("cannot write to stdout")))
+        }
         _ => Ok(()),
     }
 }

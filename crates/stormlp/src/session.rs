@@ -75,9 +75,9 @@ impl Session {
         let patience = self.patience();
         let facts = probe::host_facts_with_libraries(&self.executable()?, directory, &patience);
         match self.stop.is_stopped() {
-            true => Err(Failure::stopped(
-                "stopped by the user while the GPU libraries were looked at",
-            )),
+            true => {
+                Err(Failure::stopped("stopped by the user while the GPU libraries were looked at"))
+            }
             false => Ok(facts),
         }
     }

@@ -38,10 +38,8 @@ pub enum CrewError {
 /// # Errors
 /// When `work` panicked.
 pub fn guarded<T>(thread: &str, work: impl FnOnce() -> T) -> Result<T, Panicked> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Panicked {
-        thread: thread.to_string(),
-        message: message(&*panic),
-    })
+    catch_unwind(AssertUnwindSafe(work))
+        .map_err(|panic| Panicked { thread: thread.to_string(), message: message(&*panic) })
 }
 
 /// Runs `work` once for each item, each on a thread of its own called `name`, while `watch` runs
@@ -66,11 +64,7 @@ pub fn run<T: Send, R: Send, W>(
         for (index, item) in items.into_iter().enumerate() {
             let (name, watcher) = (format!("{name}-{index}"), watcher.clone());
             let body = move || {
-                let mut start = Start {
-                    gate,
-                    here: false,
-                    measured: false,
-                };
+                let mut start = Start { gate, here: false, measured: false };
                 let name = thread::current().name().unwrap_or_default().to_string();
                 let result = guarded(&name, || work(item, &mut start));
                 if result.is_err() {

@@ -63,8 +63,7 @@ impl Counters {
         self.bytes.store(counted.bytes, Ordering::Relaxed);
         self.operations.store(counted.operations, Ordering::Relaxed);
         self.in_flight.store(counted.in_flight, Ordering::Relaxed);
-        self.in_flight_sum
-            .store(counted.in_flight_sum, Ordering::Relaxed);
+        self.in_flight_sum.store(counted.in_flight_sum, Ordering::Relaxed);
     }
 }
 
@@ -93,10 +92,7 @@ impl DriverSet {
     /// at the price of one number that all of them change: for lanes whose threads make thousands
     /// of transfers a second, not millions.
     pub fn counting_loads(drivers: usize) -> Self {
-        Self {
-            together: Some(Together::new(drivers)),
-            ..Self::new(drivers)
-        }
+        Self { together: Some(Together::new(drivers)), ..Self::new(drivers) }
     }
 
     /// How deep the queue was and how large the transfers were, of the drivers that are over;
@@ -307,9 +303,8 @@ impl<'a, T> Driver<'a, T> {
             self.show();
             return None;
         };
-        let (tag, submitted, offset) = self.flying[slot.index()]
-            .take()
-            .expect("a path hands back what it was given");
+        let (tag, submitted, offset) =
+            self.flying[slot.index()].take().expect("a path hands back what it was given");
         self.counted.in_flight_sum += self.counted.in_flight;
         self.counted.in_flight -= 1;
         if self.counting.is_some() {
@@ -317,12 +312,7 @@ impl<'a, T> Driver<'a, T> {
         }
         self.counted.operations += 1;
         self.counted.bytes += *result.as_ref().unwrap_or(&0) as u64;
-        Some(Landed {
-            tag,
-            slot,
-            submitted,
-            result: result.map_err(|error| error.at(offset)),
-        })
+        Some(Landed { tag, slot, submitted, result: result.map_err(|error| error.at(offset)) })
     }
 
     /// Counts among all drivers that one is over. Not a part of the loop of those that do not count.

@@ -17,9 +17,7 @@ fn null(region: &mut Region, slots: usize) -> Box<dyn TransferPath> {
     build_path(PathSpec {
         kind: PathKind::Null,
         engine: EngineKind::Psync,
-        host: (0..slots)
-            .map(|_| region.carve(SLOT_BYTES, 4096).unwrap())
-            .collect(),
+        host: (0..slots).map(|_| region.carve(SLOT_BYTES, 4096).unwrap()).collect(),
         accelerator_buffers: Vec::new(),
         accelerator: Arc::new(HostStandIn),
         submit_batch: 1,
@@ -51,10 +49,7 @@ impl TransferPath for Broken {
     }
     fn wait(&mut self, _min: usize, _done: &mut Vec<Completion>) -> Result<(), TransferError> {
         assert!(!self.panics, "broken wait");
-        Err(TransferError::Io {
-            action: "the wait",
-            source: std::io::Error::from_raw_os_error(5),
-        })
+        Err(TransferError::Io { action: "the wait", source: std::io::Error::from_raw_os_error(5) })
     }
     fn evidence(&self) -> Evidence {
         self.inner.evidence()
@@ -62,12 +57,7 @@ impl TransferPath for Broken {
 }
 
 fn place(file: FileId, offset: u64) -> Place {
-    Place {
-        direction: Direction::Read,
-        file,
-        offset,
-        len: SLOT_BYTES,
-    }
+    Place { direction: Direction::Read, file, offset, len: SLOT_BYTES }
 }
 
 #[test]
@@ -110,22 +100,15 @@ fn depths_and_sizes_of_a_crew_are_counted_one_by_one() {
         let file = driver.attach(tempfile::tempfile().unwrap()).unwrap();
         for len in [4096, 100] {
             let slot = driver.take_slot().unwrap();
-            let place = Place {
-                len,
-                ..place(file, 0)
-            };
+            let place = Place { len, ..place(file, 0) };
             driver.submit(slot, place, ()).unwrap();
         }
     }
     drop(drivers);
     let load = set.load().unwrap();
-    let depths: Vec<_> = (load.depths.iter())
-        .map(|one| (one.depth, one.transfers))
-        .collect();
+    let depths: Vec<_> = (load.depths.iter()).map(|one| (one.depth, one.transfers)).collect();
     assert_eq!(depths, [(1, 1), (2, 1), (3, 1), (4, 1)]);
-    let sizes: Vec<_> = (load.sizes.iter())
-        .map(|one| (one.up_to_bytes, one.transfers))
-        .collect();
+    let sizes: Vec<_> = (load.sizes.iter()).map(|one| (one.up_to_bytes, one.transfers)).collect();
     assert_eq!(sizes, [(128, 2), (4096, 2)]);
     assert!(DriverSet::new(1).load().is_none());
 }
@@ -153,11 +136,7 @@ fn time_in_flight_adds_up_over_drivers_and_the_most_is_told_once() {
     assert!((least_seconds..=most_seconds).contains(&flown.transfer_seconds));
     assert_eq!(flown.most, 4);
     drivers[1].drain().unwrap();
-    assert_eq!(
-        set.flown().unwrap().most,
-        4,
-        "they were, since the last look"
-    );
+    assert_eq!(set.flown().unwrap().most, 4, "they were, since the last look");
     assert_eq!(set.flown().unwrap().most, 2);
     drop(drivers);
     let (over, later) = (set.flown().unwrap(), set.flown().unwrap());

@@ -115,13 +115,7 @@ impl TransferError {
     /// Whether cuFile had no direct route for the transfer, and was not to take another
     /// (`IO_NOT_SUPPORTED`, `BATCH_NOCOMPAT_ERROR`).
     pub fn has_no_direct_route(&self) -> bool {
-        matches!(
-            self.inner(),
-            Self::CuFile {
-                code: 5008 | 5049,
-                ..
-            }
-        )
+        matches!(self.inner(), Self::CuFile { code: 5008 | 5049, .. })
     }
 
     /// Whether there was no space left.
@@ -150,10 +144,7 @@ impl TransferError {
     pub fn at(self, offset: u64) -> Self {
         match self {
             Self::At { .. } => self,
-            source => Self::At {
-                offset,
-                source: Box::new(source),
-            },
+            source => Self::At { offset, source: Box::new(source) },
         }
     }
 
@@ -179,19 +170,12 @@ impl TransferError {
 
     /// A failed call on the file or folder at `path`.
     pub fn file(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
-        Self::File {
-            action,
-            path: path.into(),
-            source,
-        }
+        Self::File { action, path: path.into(), source }
     }
 
     /// A failed call that names no file.
     pub(crate) fn io<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Self {
-        move |source| Self::Io {
-            action,
-            source: source.into(),
-        }
+        move |source| Self::Io { action, source: source.into() }
     }
 
     /// Why it failed, without what was tried: for messages that have said that already.

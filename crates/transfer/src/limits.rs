@@ -6,10 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Record readers keep a file open for each of their streams.
 pub fn raise_open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if limit.current != limit.maximum && setrlimit(Resource::Nofile, raised).is_ok() {
         return limit.maximum.unwrap_or(u64::MAX);
     }

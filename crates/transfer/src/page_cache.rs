@@ -48,11 +48,7 @@ impl Residency {
 
     /// The share in the page cache, 0 to 1; an empty file has none.
     pub fn share(self) -> f64 {
-        if self.total_bytes == 0 {
-            0.0
-        } else {
-            self.cached_bytes as f64 / self.total_bytes as f64
-        }
+        if self.total_bytes == 0 { 0.0 } else { self.cached_bytes as f64 / self.total_bytes as f64 }
     }
 }
 
@@ -87,17 +83,10 @@ pub fn residency(file: &File, path: &Path) -> Result<Residency, TransferError> {
     let total_bytes = size(file).map_err(fail)?;
     let (pages, method) = match cachestat_pages(file) {
         Some(pages) => (pages, Method::Cachestat),
-        None => (
-            mincore_pages(file, total_bytes).map_err(fail)?,
-            Method::Mincore,
-        ),
+        None => (mincore_pages(file, total_bytes).map_err(fail)?, Method::Mincore),
     };
     let cached_bytes = (pages * rustix::param::page_size() as u64).min(total_bytes);
-    Ok(Residency {
-        cached_bytes,
-        total_bytes,
-        method,
-    })
+    Ok(Residency { cached_bytes, total_bytes, method })
 }
 
 /// The same where it takes one call that goes over no mapping; `None` where the kernel has none, or
@@ -138,13 +127,7 @@ fn cachestat_pages(file: &File) -> Option<u64> {
     // SAFETY: both structures are live and laid out as the kernel's; a kernel without the call
     // answers ENOSYS and writes nothing.
     let rc = unsafe {
-        libc::syscall(
-            SYS_CACHESTAT,
-            file.as_raw_fd(),
-            &raw const range,
-            &raw mut stat,
-            0,
-        )
+        libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut stat, 0)
     };
     (rc == 0).then_some(stat.cached_pages)
 }
@@ -156,16 +139,8 @@ fn mincore_pages(file: &File, bytes: u64) -> std::io::Result<u64> {
     }
     let len = bytes as usize;
     // SAFETY: a fresh read-only mapping, never dereferenced, unmapped below.
-    let mapping = unsafe {
-        mmap(
-            std::ptr::null_mut(),
-            len,
-            ProtFlags::READ,
-            MapFlags::SHARED,
-            file,
-            0,
-        )?
-    };
+    let mapping =
+        unsafe { mmap(std::ptr::null_mut(), len, ProtFlags::READ, MapFlags::SHARED, file, 0)? };
     let mut resident = vec![0u8; len.div_ceil(rustix::param::page_size())];
     // SAFETY: the vector has a byte for each page of the mapping.
     let rc = unsafe { libc::mincore(mapping, len, resident.as_mut_ptr()) };

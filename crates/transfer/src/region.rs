@@ -80,10 +80,8 @@ impl Region {
     /// When the memory cannot be mapped.
     pub fn on(bytes: usize, pages: Pages) -> Result<Self, TransferError> {
         let bytes = bytes.max(1).next_multiple_of(HUGE_PAGE_BYTES);
-        let memory = |source: rustix::io::Errno| TransferError::Memory {
-            bytes,
-            source: source.into(),
-        };
+        let memory =
+            |source: rustix::io::Errno| TransferError::Memory { bytes, source: source.into() };
         if pages == Pages::Huge
             && let Ok(mapping) = Mapping::huge_tlb(bytes)
         {
@@ -100,12 +98,7 @@ impl Region {
             Some(_) => Backing::SmallPages,
             None => Backing::Unknown,
         };
-        Ok(Self {
-            mapping: Arc::new(mapping),
-            bytes,
-            used: 0,
-            backing,
-        })
+        Ok(Self { mapping: Arc::new(mapping), bytes, used: 0, backing })
     }
 
     /// What kind of pages the region lies on, as the kernel says.
@@ -121,10 +114,7 @@ impl Region {
     /// Cuts the next `len` bytes, aligned to `align` (a power of two up to 2 MiB), or `None`
     /// when the region is used up.
     pub fn carve(&mut self, len: usize, align: usize) -> Option<HostBuffer> {
-        assert!(
-            align.is_power_of_two() && align <= HUGE_PAGE_BYTES,
-            "alignment {align}"
-        );
+        assert!(align.is_power_of_two() && align <= HUGE_PAGE_BYTES, "alignment {align}");
         let start = self.used.next_multiple_of(align);
         let end = start.checked_add(len)?;
         if end > self.bytes {
@@ -133,11 +123,7 @@ impl Region {
         self.used = end;
         // SAFETY: `start` lies inside the mapping, which holds `bytes` from `base` on.
         let start = unsafe { self.mapping.base.add(start) };
-        Some(HostBuffer {
-            start,
-            len,
-            _mapping: Arc::clone(&self.mapping),
-        })
+        Some(HostBuffer { start, len, _mapping: Arc::clone(&self.mapping) })
     }
 
     /// Makes the whole region free again; `false` (and no change) while buffers are still out.
@@ -157,11 +143,7 @@ impl Mapping {
         // SAFETY: a fresh anonymous mapping aliases nothing.
         let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, PROTECTION, flags)? };
         let mapped = NonNull::new(mapped.cast()).ok_or(rustix::io::Errno::NOMEM)?;
-        Ok(Self {
-            base: mapped,
-            mapped,
-            mapped_bytes: bytes,
-        })
+        Ok(Self { base: mapped, mapped, mapped_bytes: bytes })
     }
 
     /// Maps ordinary memory, aligned so that the kernel can put huge pages under it, and asks for
@@ -170,21 +152,12 @@ impl Mapping {
         let mapped_bytes = bytes + HUGE_PAGE_BYTES;
         // SAFETY: a fresh anonymous mapping aliases nothing.
         let mapped = unsafe {
-            mmap_anonymous(
-                std::ptr::null_mut(),
-                mapped_bytes,
-                PROTECTION,
-                MapFlags::PRIVATE,
-            )?
+            mmap_anonymous(std::ptr::null_mut(), mapped_bytes, PROTECTION, MapFlags::PRIVATE)?
         };
         let mapped: NonNull<u8> = NonNull::new(mapped.cast()).ok_or(rustix::io::Errno::NOMEM)?;
         // SAFETY: the offset is below 2 MiB, and the mapping is 2 MiB longer than `bytes`.
         let base = unsafe { mapped.add(mapped.align_offset(HUGE_PAGE_BYTES)) };
-        let mapping = Self {
-            base,
-            mapped,
-            mapped_bytes,
-        };
+        let mapping = Self { base, mapped, mapped_bytes };
         let advice = match pages {
             Pages::Huge => Advice::LinuxHugepage,
             Pages::Small => Advice::LinuxNoHugepage,
@@ -223,10 +196,7 @@ fn anonymous_huge_bytes(address: usize) -> Option<usize> {
 fn mapping_bounds(line: &str) -> Option<(usize, usize)> {
     let (start, rest) = line.split_once('-')?;
     let end = rest.split(' ').next()?;
-    Some((
-        usize::from_str_radix(start, 16).ok()?,
-        usize::from_str_radix(end, 16).ok()?,
-    ))
+    Some((usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?))
 }
 
 /// A piece of a [`Region`] that nobody else has.
@@ -256,9 +226,7 @@ impl HostBuffer {
 
     /// A share of the mapping, for those who refer to the memory by its address.
     pub(crate) fn share(&self) -> MappingShare {
-        MappingShare {
-            _mapping: Arc::clone(&self._mapping),
-        }
+        MappingShare { _mapping: Arc::clone(&self._mapping) }
     }
 
     /// Cuts the buffer in two, the first of `len` bytes.
@@ -269,19 +237,8 @@ impl HostBuffer {
         assert!(len <= self.len, "split beyond the end of a buffer");
         // SAFETY: `len` is at most the length, so the address stays inside or one past the end.
         let start = unsafe { self.start.add(len) };
-        let rest = Self {
-            start,
-            len: self.len - len,
-            _mapping: Arc::clone(&self._mapping),
-        };
-        (
-            Self {
-                start: self.start,
-                len,
-                _mapping: self._mapping,
-            },
-            rest,
-        )
+        let rest = Self { start, len: self.len - len, _mapping: Arc::clone(&self._mapping) };
+        (Self { start: self.start, len, _mapping: self._mapping }, rest)
     }
 }
 
@@ -332,10 +289,7 @@ mod tests {
     #[test]
     fn small_pages_are_small_whatever_the_kernel_prefers() {
         let region = Region::on(8 << 20, Pages::Small).unwrap();
-        assert!(matches!(
-            region.backing(),
-            Backing::SmallPages | Backing::Unknown
-        ));
+        assert!(matches!(region.backing(), Backing::SmallPages | Backing::Unknown));
     }
 
     #[test]

@@ -32,9 +32,7 @@ pub fn deliver_to_a_thread_of_their_own(signals: &'static [i32]) -> io::Result<(
             thread::park();
         }
     };
-    let started = thread::Builder::new()
-        .name("signals".to_string())
-        .spawn(waits);
+    let started = thread::Builder::new().name("signals".to_string()).spawn(waits);
     if started.is_ok() {
         PARKED.fetch_add(1, Ordering::Relaxed);
     }

@@ -25,9 +25,7 @@ impl Slot {
     /// A slot around each piece of memory, numbered from 0.
     pub(crate) fn all(memory: impl IntoIterator<Item = SlotMemory>) -> Vec<Self> {
         let numbered = (0..).zip(memory);
-        numbered
-            .map(|(index, memory)| Self { index, memory })
-            .collect()
+        numbered.map(|(index, memory)| Self { index, memory }).collect()
     }
 
     /// The slot's number on its path: 0, 1, 2, …

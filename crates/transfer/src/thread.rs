@@ -72,11 +72,7 @@ impl CopyThread {
                 }
             })
             .map_err(TransferError::io("start the copy thread"))?;
-        Ok(Self {
-            work: Some(work),
-            finished,
-            thread: Some(thread),
-        })
+        Ok(Self { work: Some(work), finished, thread: Some(thread) })
     }
 }
 
@@ -89,11 +85,7 @@ impl CopyQueue for CopyThread {
     fn wait(&mut self, min: usize, done: &mut Vec<QueuedCopy>) {
         let wanted = done.len() + min;
         while done.len() < wanted {
-            done.push(
-                self.finished
-                    .recv()
-                    .expect("the copy thread lives until drop"),
-            );
+            done.push(self.finished.recv().expect("the copy thread lives until drop"));
         }
         done.extend(self.finished.try_iter());
     }
@@ -116,9 +108,7 @@ mod tests {
     /// The CPUs that the calling thread may use.
     fn here() -> Vec<usize> {
         let set = rustix::thread::sched_getaffinity(None).expect("the kernel tells");
-        (0..CpuSet::MAX_CPU)
-            .filter(|cpu| set.is_set(*cpu))
-            .collect()
+        (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
     }
 
     #[test]

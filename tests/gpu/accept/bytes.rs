@@ -19,31 +19,13 @@ pub(crate) fn facts(scene: &Scene, report: &mut Report) {
         Err(why) => return report.fail("doctor", why),
     };
     let host = &machine["host"];
-    for key in [
-        "kernel",
-        "cpu_model",
-        "cpus",
-        "memory_bytes",
-        "numa_nodes",
-        "stormlp_version",
-    ] {
+    for key in ["kernel", "cpu_model", "cpus", "memory_bytes", "numa_nodes", "stormlp_version"] {
         report.note(key, host[key].to_string());
     }
-    for key in [
-        "driver_version",
-        "driver_open",
-        "cuda",
-        "cufile",
-        "nvidia_fs",
-        "kernel_p2pdma",
-    ] {
+    for key in ["driver_version", "driver_open", "cuda", "cufile", "nvidia_fs", "kernel_p2pdma"] {
         report.note(key, machine["gpu"][key].to_string());
     }
-    for said in machine["gpu"]["cufile_says"]
-        .as_array()
-        .into_iter()
-        .flatten()
-    {
+    for said in machine["gpu"]["cufile_says"].as_array().into_iter().flatten() {
         report.note("cuFile says", said.to_string());
     }
     let release = host["release_build"] == true;
@@ -76,10 +58,7 @@ fn libraries(scene: &Scene, report: &mut Report) {
     match (&scene.double, found) {
         (None, found) => report.note("libcufile", found.as_deref().unwrap_or("none was found")),
         (Some(double), found) => {
-            report.note(
-                "double",
-                format!("{} is libcufile and libcuda", double.display()),
-            );
+            report.note("double", format!("{} is libcufile and libcuda", double.display()));
             let found = found.as_deref().unwrap_or("none was found");
             report.note("real libcufile, for host memory alone", found);
         }
@@ -142,9 +121,7 @@ pub(crate) fn by_transfers(scene: &Scene, report: &mut Report) {
         match line.trim_start() {
             line if line.ends_with("... FAILED") => report.fail(line, ""),
             line if line.ends_with("... ok") => passed += 1,
-            line => Finding::of_check(line)
-                .into_iter()
-                .for_each(|finding| tally.add(finding)),
+            line => Finding::of_check(line).into_iter().for_each(|finding| tally.add(finding)),
         }
     }
     match ended.code {
@@ -232,11 +209,7 @@ fn matrices(scene: &Scene) -> Vec<Matrix> {
             ..of("not registered", ALL, "64K --no-register")
         },
         of("depth 8", ALL, "64K --queue-depth 8"),
-        of(
-            "waiting by spinning",
-            ALL,
-            "64K --queue-depth 4 --wait spin",
-        ),
+        of("waiting by spinning", ALL, "64K --queue-depth 4 --wait spin"),
     ];
     if direct.counts() {
         all.push(of("counted throughout", ALL, "64K --cufile-stats 3"));
@@ -246,11 +219,7 @@ fn matrices(scene: &Scene) -> Vec<Matrix> {
             expected: Expected::Compat,
             // Its direct route takes host memory as well, which no other does.
             fault: "",
-            ..of(
-                &format!("{memory} memory"),
-                ALL,
-                &format!("1M --memory {memory}"),
-            )
+            ..of(&format!("{memory} memory"), ALL, &format!("1M --memory {memory}"))
         });
     }
     all.push(Matrix {
@@ -286,11 +255,9 @@ pub(crate) fn in_memory(bytes: u64) -> Result<tempfile::TempDir, String> {
     let folder = tempfile::tempdir_in("/dev/shm");
     let folder = folder.map_err(|error| format!("/dev/shm: {error}"))?;
     match room(folder.path()) {
-        Some(free) if free < bytes => Err(format!(
-            "/dev/shm has {} MiB free, and {} MiB are needed",
-            free >> 20,
-            bytes >> 20
-        )),
+        Some(free) if free < bytes => {
+            Err(format!("/dev/shm has {} MiB free, and {} MiB are needed", free >> 20, bytes >> 20))
+        }
         _ => Ok(folder),
     }
 }
@@ -326,9 +293,5 @@ fn cells(what: &str, matrix: &Result<Value, String>, expected: Expected, report:
     if right + wrong == 0 {
         report.fail(what, "there are no cells");
     }
-    report.routes(
-        what,
-        &tally,
-        &format!("{right} cells moved the right bytes, "),
-    );
+    report.routes(what, &tally, &format!("{right} cells moved the right bytes, "));
 }

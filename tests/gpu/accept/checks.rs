@@ -70,15 +70,9 @@ fn a_route_without_counted_transfers_does_not_pass() {
         (json!("gds"), json!({"proof": "none"})),
         (json!("gds"), json!({"proof": "elimination"})),
         (json!("gds"), json!({})),
-        (
-            json!("gds"),
-            json!({"proof": "compat_forbidden", "compat_mode_allowed": true}),
-        ),
+        (json!("gds"), json!({"proof": "compat_forbidden", "compat_mode_allowed": true})),
         // nvidia-fs counted some of 32 transfers.
-        (
-            json!("gds"),
-            json!({"proof": "nvidia_fs", "nvfs_driver_operations": 31}),
-        ),
+        (json!("gds"), json!({"proof": "nvidia_fs", "nvfs_driver_operations": 31})),
     ] {
         let judged = judge_cell(&cell(ran.clone(), cufile.clone()), MIB, Expected::Either);
         assert!(judged.is_err(), "{ran} {cufile} {judged:?}");
@@ -130,23 +124,14 @@ fn all_bytes_are_moved_and_checked() {
         ("bytes", json!(null)),
         ("operations", json!(31)),
         ("status", json!("failed")),
-        (
-            "verification",
-            json!({"checked_bytes": MIB, "mismatched_transfers": 0}),
-        ),
-        (
-            "verification",
-            json!({"checked_bytes": 2 * MIB, "mismatched_transfers": 1}),
-        ),
+        ("verification", json!({"checked_bytes": MIB, "mismatched_transfers": 0})),
+        ("verification", json!({"checked_bytes": 2 * MIB, "mismatched_transfers": 1})),
         ("verification", json!(null)),
         ("effective_path", json!("gds-compat")),
     ] {
         let mut wrong = right.clone();
         wrong[key] = value;
-        assert!(
-            judge_cell(&wrong, MIB, Expected::Direct).is_err(),
-            "{wrong}"
-        );
+        assert!(judge_cell(&wrong, MIB, Expected::Direct).is_err(), "{wrong}");
     }
 }
 
@@ -170,11 +155,7 @@ fn what_is_not_proven_is_never_among_what_is() {
 fn a_path_of_the_cpu_is_the_one_that_was_asked_for() {
     let judged = |asked, ran, direct_io| {
         let evidence = json!({"effective_path": ran, "direct_io": direct_io, "summary": ""});
-        let claim = Claim {
-            asked,
-            evidence: &evidence,
-            transfers: None,
-        };
+        let claim = Claim { asked, evidence: &evidence, transfers: None };
         claim.judge(Expected::Direct).is_ok()
     };
     assert!(judged("cpu-gpu", "cpu-gpu", "honoured"));
@@ -198,14 +179,8 @@ fn the_machines_own_library_comes_before_the_one_that_was_carried() {
         carried: carried.clone(),
     };
     let chosen = |sources: Sources| sources.choose().unwrap().unwrap();
-    let (first, second) = (
-        chosen(sources(None, Some(&own))),
-        chosen(sources(None, None)),
-    );
-    assert_eq!(
-        (first.path, first.why),
-        (own.clone(), "it is this machine's own")
-    );
+    let (first, second) = (chosen(sources(None, Some(&own))), chosen(sources(None, None)));
+    assert_eq!((first.path, first.why), (own.clone(), "it is this machine's own"));
     assert_eq!(second.path, carried);
     assert!(second.why.contains("this machine has none"));
     // The programs run in other folders.
@@ -230,10 +205,7 @@ fn a_machine_with_an_older_c_library_is_told_so() {
     };
     fs::copy("tests/gpu/accept/run", folder.path().join("run")).unwrap();
     script(&bin.join("accept"), "#!/bin/sh\necho started\n");
-    script(
-        &folder.path().join("getconf"),
-        "#!/bin/sh\necho glibc 2.31\n",
-    );
+    script(&folder.path().join("getconf"), "#!/bin/sh\necho glibc 2.31\n");
     let path = std::env::var("PATH").unwrap();
     let ended = |needed: &str| {
         fs::write(bin.join("glibc"), format!("{needed}\n")).unwrap();
@@ -242,11 +214,7 @@ fn a_machine_with_an_older_c_library_is_told_so() {
     };
     let (newer, same, older) = (ended("2.35"), ended("2.31"), ended("2.4"));
     assert_eq!(newer.code, Some(2));
-    assert!(
-        newer.stderr.contains("has glibc 2.31, and"),
-        "{}",
-        newer.stderr
-    );
+    assert!(newer.stderr.contains("has glibc 2.31, and"), "{}", newer.stderr);
     assert_eq!((same.code, same.stdout.as_str()), (Some(0), "started\n"));
     assert_eq!(older.stdout, "started\n");
 }
@@ -263,12 +231,7 @@ fn a_child_that_nobody_waits_for_is_killed() {
     assert!(!process.exists());
     let mut ended = Running::start(&mut Command::new("true")).unwrap();
     let limit = Duration::from_secs(600);
-    assert!(
-        ended
-            .until("more", limit, || false)
-            .unwrap_err()
-            .contains("it ended")
-    );
+    assert!(ended.until("more", limit, || false).unwrap_err().contains("it ended"));
     let killed = Running::start(Command::new("sleep").arg("600")).unwrap();
     let killed = killed.attend(Duration::from_millis(50), |_| {});
     assert_eq!(killed.code, None);

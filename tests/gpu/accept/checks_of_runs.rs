@@ -29,31 +29,11 @@ fn options(words: &str) -> Result<Options, clap::Error> {
 #[test]
 fn what_is_mistyped_is_told_and_nothing_runs() {
     for (words, kind, told) in [
-        (
-            "accept --accept --dirr /mnt",
-            ErrorKind::UnknownArgument,
-            "--dir",
-        ),
-        (
-            "accept --accept --without-gpus",
-            ErrorKind::UnknownArgument,
-            "--without-gpu",
-        ),
-        (
-            "accept --accept --only xyz",
-            ErrorKind::InvalidValue,
-            "facts\n  leaks",
-        ),
-        (
-            "accept --accept --double 12",
-            ErrorKind::MissingRequiredArgument,
-            "--without-gpu",
-        ),
-        (
-            "accept --accept --without-gpu --double 11",
-            ErrorKind::InvalidValue,
-            "12",
-        ),
+        ("accept --accept --dirr /mnt", ErrorKind::UnknownArgument, "--dir"),
+        ("accept --accept --without-gpus", ErrorKind::UnknownArgument, "--without-gpu"),
+        ("accept --accept --only xyz", ErrorKind::InvalidValue, "facts\n  leaks"),
+        ("accept --accept --double 12", ErrorKind::MissingRequiredArgument, "--without-gpu"),
+        ("accept --accept --without-gpu --double 11", ErrorKind::InvalidValue, "12"),
     ] {
         let error = options(words).unwrap_err();
         assert_eq!((error.kind(), error.exit_code()), (kind, 2), "{words}");
@@ -72,20 +52,12 @@ fn no_command_starts_or_goes_on_after_the_time() {
     let over = Clock::new(Duration::ZERO);
     let ended = over.run(&mut Command::new("true"), Duration::from_secs(600));
     assert_eq!(ended.code, None);
-    assert!(
-        ended.stderr.contains("it was not started"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("it was not started"), "{}", ended.stderr);
     assert!(over.start(&mut Command::new("true")).is_err());
     let short = Clock::new(Duration::from_millis(200));
     let ended = short.run(Command::new("sleep").arg("600"), Duration::from_secs(600));
     assert_eq!(ended.code, None);
-    assert!(
-        ended.stderr.contains("the ten minutes are over"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("the ten minutes are over"), "{}", ended.stderr);
     let enough = Clock::new(Duration::from_secs(600));
     let ended = enough.run(&mut Command::new("true"), Duration::from_secs(600));
     assert_eq!(ended.code, Some(0));
@@ -136,10 +108,7 @@ fn evidence(ran: Option<PathKind>, proof: RouteProof) -> Evidence {
         summary: "so it went".to_string(),
         direct_io: DirectIo::Honoured,
         engine: None,
-        cufile: Some(CuFileEvidence {
-            proof,
-            ..CuFileEvidence::default()
-        }),
+        cufile: Some(CuFileEvidence { proof, ..CuFileEvidence::default() }),
     }
 }
 
@@ -149,26 +118,13 @@ fn a_mixed_route_fails_only_where_all_of_it_must_be_direct() {
     let told = |ran, proof, direct| word(gds, &evidence(ran, proof), direct);
     let finding = |word: &str| Finding::of_check(&format!("route {word}: so it went"));
     let mixed = told(None, RouteProof::Counters, false).unwrap().unwrap();
-    assert!(matches!(
-        finding(mixed),
-        Some(Finding::Proven(Route::Mixed, _))
-    ));
+    assert!(matches!(finding(mixed), Some(Finding::Proven(Route::Mixed, _))));
     assert!(told(None, RouteProof::Counters, true).is_err());
-    let direct = told(Some(gds), RouteProof::Counters, true)
-        .unwrap()
-        .unwrap();
-    assert!(matches!(
-        finding(direct),
-        Some(Finding::Proven(Route::Direct, _))
-    ));
+    let direct = told(Some(gds), RouteProof::Counters, true).unwrap().unwrap();
+    assert!(matches!(finding(direct), Some(Finding::Proven(Route::Direct, _))));
     let fell_back = Some(PathKind::GdsCompat);
-    let compat = told(fell_back, RouteProof::Counters, false)
-        .unwrap()
-        .unwrap();
-    assert!(matches!(
-        finding(compat),
-        Some(Finding::Proven(Route::Compat, _))
-    ));
+    let compat = told(fell_back, RouteProof::Counters, false).unwrap().unwrap();
+    assert!(matches!(finding(compat), Some(Finding::Proven(Route::Compat, _))));
     assert!(told(fell_back, RouteProof::Counters, true).is_err());
     // Not proven is no fault, wherever it is.
     let unproven = told(None, RouteProof::None, true).unwrap().unwrap();
@@ -219,11 +175,7 @@ fn batches_above_cufiles_buffer_may_go_either_way() {
         (Value::Null, 16 << 20, Expected::Either),
     ] {
         let direct = direct(buffer.clone(), forbidden.clone());
-        assert_eq!(
-            direct.expected_of_batches(bytes),
-            expected,
-            "{buffer} {bytes}"
-        );
+        assert_eq!(direct.expected_of_batches(bytes), expected, "{buffer} {bytes}");
     }
 }
 

@@ -13,9 +13,7 @@ pub(crate) struct Clock {
 impl Clock {
     /// So much time, from now on.
     pub(crate) fn new(limit: Duration) -> Self {
-        Self {
-            until: Instant::now() + limit,
-        }
+        Self { until: Instant::now() + limit }
     }
 
     /// The time that is left.
@@ -26,11 +24,9 @@ impl Clock {
     /// Whether any is left; the answer says what to do where none is.
     pub(crate) fn check(&self) -> Result<(), String> {
         match self.left().is_zero() {
-            true => Err(
-                "the ten minutes are over and it was not started: --only takes one part \
+            true => Err("the ten minutes are over and it was not started: --only takes one part \
                          at a time"
-                    .to_string(),
-            ),
+                .to_string()),
             false => Ok(()),
         }
     }

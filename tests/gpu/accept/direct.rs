@@ -132,10 +132,8 @@ impl Direct {
                      folder of --dir on such storage?"
                 ),
             ),
-            (There::No(why), Ok(None)) => report.not_proven(
-                what,
-                format!("cuFile names no direct target on this machine: {why}"),
-            ),
+            (There::No(why), Ok(None)) => report
+                .not_proven(what, format!("cuFile names no direct target on this machine: {why}")),
         }
         let how = match &self.told_by {
             Some(proof) => format!("told by {proof}"),
@@ -154,11 +152,7 @@ impl Direct {
 
 /// What a cell's evidence shows.
 pub(crate) fn judge(cell: &Value, expected: Expected) -> Result<Finding, String> {
-    let claim = Claim {
-        asked: "gds",
-        evidence: &cell["evidence"],
-        transfers: None,
-    };
+    let claim = Claim { asked: "gds", evidence: &cell["evidence"], transfers: None };
     claim.judge(expected)
 }
 

@@ -23,10 +23,7 @@ pub(crate) struct OpenGpu {
 impl OpenGpu {
     /// Starts `bare hold`.
     pub(crate) fn open(command: &mut Command) -> Result<Self, String> {
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| error.to_string())?;
         let (Some(questions), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("it has no pipes".to_string());
@@ -36,11 +33,7 @@ impl OpenGpu {
             let lines = BufReader::new(answers).lines().map_while(Result::ok);
             lines.for_each(|line| drop(sender.send(line)));
         });
-        let mut open = Self {
-            child,
-            questions,
-            answers: receiver,
-        };
+        let mut open = Self { child, questions, answers: receiver };
         match open.free_bytes() {
             Ok(_) => Ok(open),
             Err(why) => Err(format!("{why}: {}", open.last_words())),
@@ -94,9 +87,7 @@ pub(crate) fn is_exclusive() -> bool {
 
 /// Whether compute modes, one a line, name one that keeps other processes out.
 pub(crate) fn names_exclusive(modes: &str) -> bool {
-    modes
-        .lines()
-        .any(|mode| mode.trim().starts_with("Exclusive"))
+    modes.lines().any(|mode| mode.trim().starts_with("Exclusive"))
 }
 
 /// A property of each GPU, one a line; `None` where that is not told.

@@ -18,11 +18,7 @@ pub(crate) fn all(scene: &Scene, report: &mut Report) {
     for (workload, slack, more) in [
         ("unet3d", 0.0, "--files 28"),
         // Records in tfrecord files, whose reading ahead goes as far as it has time.
-        (
-            "resnet50",
-            0.08,
-            "--files 4 --samples-per-file 200 --batch-size 100",
-        ),
+        ("resnet50", 0.08, "--files 4 --samples-per-file 200 --batch-size 100"),
     ] {
         training(scene, report, workload, slack, more);
     }
@@ -33,22 +29,16 @@ fn training(scene: &Scene, report: &mut Report, workload: &str, slack: f64, more
     let folder = scene.folder(workload);
     let train = |path: &str| {
         let data = folder.display();
-        scene.report_of(&format!(
-            "train {workload} --data-dir {data} --path {path} {more} {SMALL}"
-        ))
+        scene.report_of(&format!("train {workload} --data-dir {data} --path {path} {more} {SMALL}"))
     };
     let mut by_host = BTreeMap::new();
     // Through the page cache headers are read again, as numpy does; with O_DIRECT nothing is.
-    for (path, of_host) in [
-        ("page-cache", "buffered"),
-        ("gds", "cpu"),
-        ("cpu-gpu", "cpu"),
-        ("cpu-async-gpu", "cpu"),
-    ] {
+    for (path, of_host) in
+        [("page-cache", "buffered"), ("gds", "cpu"), ("cpu-gpu", "cpu"), ("cpu-async-gpu", "cpu")]
+    {
         let what = format!("{workload} by {path}");
-        let host = by_host
-            .entry(of_host)
-            .or_insert_with(|| train(of_host).map(|run| read_bytes(&run)));
+        let host =
+            by_host.entry(of_host).or_insert_with(|| train(of_host).map(|run| read_bytes(&run)));
         let host = match host {
             Ok(bytes) => *bytes,
             Err(why) => return report.fail(&format!("{workload} by {of_host}"), why),
@@ -75,11 +65,7 @@ fn training(scene: &Scene, report: &mut Report, workload: &str, slack: f64, more
 fn routes(scene: &Scene, path: &str, run: &Value) -> Result<Tally, String> {
     let mut tally = Tally::default();
     for evidence in run["evidence"].as_array().into_iter().flatten() {
-        let claim = Claim {
-            asked: path,
-            evidence,
-            transfers: None,
-        };
+        let claim = Claim { asked: path, evidence, transfers: None };
         tally.add(claim.judge(scene.direct().expected_in_part())?);
     }
     match tally == Tally::default() {
@@ -97,10 +83,7 @@ fn alike(one: Option<u64>, other: Option<u64>, slack: f64) -> bool {
 /// Bytes that training read in all epochs.
 fn read_bytes(run: &Value) -> Option<u64> {
     let epochs = run["epochs"].as_array()?;
-    epochs
-        .iter()
-        .map(|epoch| epoch["bytes_read"].as_u64())
-        .sum()
+    epochs.iter().map(|epoch| epoch["bytes_read"].as_u64()).sum()
 }
 
 /// A model of 60 MB on 8 ranks.
@@ -141,19 +124,15 @@ fn checkpoints(scene: &Scene, report: &mut Report) {
     for path in ["gds", "cpu-gpu", "page-cache"] {
         let what = format!("checkpoint by {path}");
         let proof = scene.direct().option_of(path);
-        let verdict = save(
-            &format!("by-{path}"),
-            &format!("--path {path} --device cuda:0 {proof}"),
-        );
+        let verdict =
+            save(&format!("by-{path}"), &format!("--path {path} --device cuda:0 {proof}"));
         let verdict = verdict.and_then(|(run, files)| {
             let verified = run["verified_bytes"].as_u64().unwrap_or(0);
             match verified {
                 0 => Err("nothing was verified".to_string()),
-                _ if files.len() != host.len() => Err(format!(
-                    "{} files, and {} from the host",
-                    files.len(),
-                    host.len()
-                )),
+                _ if files.len() != host.len() => {
+                    Err(format!("{} files, and {} from the host", files.len(), host.len()))
+                }
                 _ if files != host => Err("the files differ from those of the host".to_string()),
                 _ => Ok((verified, routes(scene, path, &run)?)),
             }
@@ -179,12 +158,10 @@ fn restored_elsewhere(scene: &Scene, report: &mut Report, model: &str) {
         scene.direct().option_of("gds")
     );
     let what = "the host's checkpoint restored by gds";
-    let verdict = scene
-        .report_of(&words)
-        .and_then(|run| match run["verified_bytes"].as_u64() {
-            Some(bytes) if bytes > 0 => Ok((bytes, routes(scene, "gds", &run)?)),
-            other => Err(format!("{other:?} bytes verified")),
-        });
+    let verdict = scene.report_of(&words).and_then(|run| match run["verified_bytes"].as_u64() {
+        Some(bytes) if bytes > 0 => Ok((bytes, routes(scene, "gds", &run)?)),
+        other => Err(format!("{other:?} bytes verified")),
+    });
     match verdict {
         Ok((bytes, tally)) => report.routes(what, &tally, &format!("{bytes} bytes verified, ")),
         Err(why) => report.fail(what, why),
@@ -201,11 +178,7 @@ fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
             match path.extension() {
                 _ if path.is_dir() => left.push(path),
                 Some(extension) if extension == "pt" => {
-                    let name = path
-                        .strip_prefix(folder)
-                        .unwrap_or(&path)
-                        .display()
-                        .to_string();
+                    let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
                     files.insert(name, fs::read(&path).unwrap_or_default());
                 }
                 _ => {}

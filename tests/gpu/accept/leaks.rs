@@ -29,9 +29,7 @@ struct Holds {
 
 fn holds(scene: &Scene, process: u32) -> Option<Holds> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let resident = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     Some(Holds {
         descriptors: fs::read_dir(format!("/proc/{process}/fd")).ok()?.count(),
         resident_kib: resident.split_whitespace().next()?.parse().ok()?,
@@ -51,28 +49,17 @@ fn many_cells(scene: &Scene, report: &mut Report) {
         Err(why) => return report.fail(what, why),
     };
     let mut seen = Vec::new();
-    let ended = scene
-        .clock
-        .attend(running, Duration::from_secs(100), |process| {
-            seen.extend(holds(scene, process));
-        });
-    report.check(
-        what,
-        ended
-            .json()
-            .and_then(|matrix| grew(&matrix["cells"], &seen)),
-    );
+    let ended = scene.clock.attend(running, Duration::from_secs(100), |process| {
+        seen.extend(holds(scene, process));
+    });
+    report.check(what, ended.json().and_then(|matrix| grew(&matrix["cells"], &seen)));
     report.check("the GPU's memory after them", given_back(scene, before));
 }
 
 /// Whether a process held more at the end than when it was warm.
 fn grew(cells: &serde_json::Value, seen: &[Holds]) -> Result<String, String> {
     let count = cells.as_array().map_or(0, Vec::len);
-    let right = cells
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter(|cell| cell["status"] == "ok");
+    let right = cells.as_array().into_iter().flatten().filter(|cell| cell["status"] == "ok");
     let right = right.count();
     if (count, right) != (300, 300) {
         return Err(format!("{right} of {count} cells are right"));
@@ -120,9 +107,7 @@ fn ended_by(scene: &Scene, name: &str, code: Option<i32>) -> Result<String, Stri
     }
     let seconds = begun.elapsed().as_secs_f64();
     let after = given_back(scene, before)?;
-    let end = ended
-        .code
-        .map_or("ended".to_string(), |code| format!("exit code {code}"));
+    let end = ended.code.map_or("ended".to_string(), |code| format!("exit code {code}"));
     Ok(format!("{end} after {seconds:.1} s; {after}"))
 }
 
@@ -133,9 +118,7 @@ fn given_back(scene: &Scene, before: Result<u64, String>) -> Result<String, Stri
     loop {
         // Where one process alone may open the GPU, the one that ended may still be in its place.
         let after = scene.free_memory();
-        let back = after
-            .as_ref()
-            .is_ok_and(|after| after + SLACK_BYTES >= before);
+        let back = after.as_ref().is_ok_and(|after| after + SLACK_BYTES >= before);
         if back || begun.elapsed() > Duration::from_secs(10) {
             let after = after?;
             let words = format!("the GPU has {after} bytes free, {before} before");

@@ -43,10 +43,7 @@ impl Sources {
         let own = own.map(|path| (path, "it is this machine's own"));
         let carried = self.carried.exists().then_some(&self.carried);
         let carried = carried.map(|path| (path, "it was carried here: this machine has none"));
-        Ok(own.or(carried).map(|(path, why)| Library {
-            path: path.clone(),
-            why,
-        }))
+        Ok(own.or(carried).map(|(path, why)| Library { path: path.clone(), why }))
     }
 }
 
@@ -59,23 +56,14 @@ fn named_library(named: &Path) -> Result<Library, String> {
             .canonicalize()
             .map_err(|error| format!("STORMLP_LIBCUFILE names {}: {error}", named.display()))?,
     };
-    Ok(Library {
-        path,
-        why: "STORMLP_LIBCUFILE names it",
-    })
+    Ok(Library { path, why: "STORMLP_LIBCUFILE names it" })
 }
 
 /// What the machine has, what the loader finds by itself first.
 fn on_this_machine() -> Vec<PathBuf> {
-    let found = Command::new("sh")
-        .args(["-c", FIND])
-        .stderr(Stdio::null())
-        .output();
+    let found = Command::new("sh").args(["-c", FIND]).stderr(Stdio::null()).output();
     let text = found.map_or_else(|_| Vec::new(), |found| found.stdout);
-    String::from_utf8_lossy(&text)
-        .lines()
-        .map(PathBuf::from)
-        .collect()
+    String::from_utf8_lossy(&text).lines().map(PathBuf::from).collect()
 }
 
 /// The newest toolkit is the last of them by version.

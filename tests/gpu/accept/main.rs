@@ -36,14 +36,8 @@ type Part = (&'static str, fn(&Scene, &mut Report));
 /// In this order: what is proved first is worth most where the time runs out.
 const PARTS: [Part; 8] = [
     ("facts", bytes::facts),
-    (
-        "bytes of every path, memory and registration",
-        bytes::by_transfers,
-    ),
-    (
-        "bytes of every path, engine, size and number of threads",
-        bytes::by_cells,
-    ),
+    ("bytes of every path, memory and registration", bytes::by_transfers),
+    ("bytes of every path, engine, size and number of threads", bytes::by_cells),
     ("training and checkpoints", lanes::all),
     ("trouble", trouble::all),
     ("leaks", leaks::all),

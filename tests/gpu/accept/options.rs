@@ -38,12 +38,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) without_gpu: bool,
     /// The CUDA of the double
-    #[arg(
-        long,
-        value_name = "CUDA",
-        default_value = "13",
-        requires = "without_gpu"
-    )]
+    #[arg(long, value_name = "CUDA", default_value = "13", requires = "without_gpu")]
     pub(crate) double: Double,
     /// Folder of the programs; beside this one unless it is named
     #[arg(long, value_name = "FOLDER")]

@@ -29,10 +29,7 @@ const M1: u64 = 1 << 20;
 /// cuFile's calls: blocking, on streams, in batches.
 const CUFILE: [Group; 5] = [
     group("sync", "gds", &[K4, M1], &[1, 8], &[1]),
-    Group {
-        statistics: 3,
-        ..group("sync", "gds", &[K4, M1], &[8], &[1])
-    },
+    Group { statistics: 3, ..group("sync", "gds", &[K4, M1], &[8], &[1]) },
     group("async", "gds-async", &[M1], &[1], &[1, 8, 32]),
     group("async", "gds-async", &[K4], &[1], &[256]),
     group("batch", "gds-batch", &[K4, M1], &[1], &[32]),
@@ -48,14 +45,7 @@ const fn group(
     threads: &'static [u32],
     depths: &'static [u32],
 ) -> Group {
-    Group {
-        mode,
-        path,
-        sizes,
-        threads,
-        depths,
-        statistics: 0,
-    }
+    Group { mode, path, sizes, threads, depths, statistics: 0 }
 }
 
 /// One comparison.
@@ -149,10 +139,7 @@ fn compare(scene: &Scene, group: &Group, more: &str, report: &mut Report) {
         file_bytes: 256 << 20,
         device: 0,
     };
-    let words = format!(
-        "{} --device cuda:0 --wait spin {more}",
-        group.words(&measure)
-    );
+    let words = format!("{} --device cuda:0 --wait spin {more}", group.words(&measure));
     let stormlp = || scene.stormlp(&words);
     let bare = |case| {
         let words = measure.bare_words(case);
@@ -175,12 +162,7 @@ fn on_host_memory(scene: &Scene, report: &mut Report) {
         Err(why) => return report.skip(what, why),
     };
     let folder = folder.path().display().to_string();
-    let measure = Measure {
-        folder: &folder,
-        seconds: 0.5,
-        file_bytes: 64 << 20,
-        device: -1,
-    };
+    let measure = Measure { folder: &folder, seconds: 0.5, file_bytes: 64 << 20, device: -1 };
     let program = |name: &str, words: &str| match scene.on_host_memory(name) {
         Some(mut command) => scene.run(command.args(words.split_whitespace())),
         None => Ended::never("there is no libcufile"),

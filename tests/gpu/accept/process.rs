@@ -26,11 +26,7 @@ pub(crate) struct Ended {
 impl Ended {
     /// What never started, and why.
     pub(crate) fn never(why: impl Into<String>) -> Self {
-        Self {
-            code: None,
-            stdout: String::new(),
-            stderr: why.into(),
-        }
+        Self { code: None, stdout: String::new(), stderr: why.into() }
     }
 
     /// The report it printed, or what it said instead.
@@ -48,11 +44,7 @@ impl Ended {
             // A signal ended it, or it never started.
             None => "no exit code".to_string(),
         };
-        let lines: Vec<&str> = self
-            .stderr
-            .lines()
-            .filter(|line| !line.trim().is_empty())
-            .collect();
+        let lines: Vec<&str> = self.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = lines[lines.len().saturating_sub(3)..].join(" / ");
         format!("{code}: {last}")
     }
@@ -69,10 +61,7 @@ pub(crate) struct Running {
 impl Running {
     /// Starts a command.
     pub(crate) fn start(command: &mut Command) -> Result<Self, String> {
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn();
         let mut child =
             child.map_err(|error| format!("{}: {error}", command.get_program().display()))?;
@@ -91,10 +80,8 @@ impl Running {
     /// Sends a signal to it; nothing where it has ended.
     pub(crate) fn signal(&mut self, name: &str) {
         if self.ended().is_none() {
-            let _ = Command::new("kill")
-                .arg(format!("-{name}"))
-                .arg(self.id().to_string())
-                .status();
+            let _ =
+                Command::new("kill").arg(format!("-{name}")).arg(self.id().to_string()).status();
         }
     }
 
@@ -150,11 +137,7 @@ impl Running {
         if begun.elapsed() > limit {
             stderr.push_str(&format!("\nit was killed after {} s", limit.as_secs()));
         }
-        Ended {
-            code: status.and_then(|status| status.code()),
-            stdout: text(&self.stdout),
-            stderr,
-        }
+        Ended { code: status.and_then(|status| status.code()), stdout: text(&self.stdout), stderr }
     }
 }
 

@@ -100,8 +100,7 @@ impl Report {
 
     /// Something that does not hold.
     pub(crate) fn fail(&mut self, what: &str, detail: impl AsRef<str>) {
-        self.failed
-            .push(format!("{}: {what}: {}", self.part, detail.as_ref()));
+        self.failed.push(format!("{}: {what}: {}", self.part, detail.as_ref()));
         self.line("FAILED", what, detail.as_ref());
     }
 

@@ -110,10 +110,7 @@ impl Claim<'_> {
         };
         match right {
             true => Ok(finding),
-            false => Err(format!(
-                "{expected:?} was expected, and it was {}",
-                self.summary()
-            )),
+            false => Err(format!("{expected:?} was expected, and it was {}", self.summary())),
         }
     }
 

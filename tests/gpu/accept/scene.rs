@@ -63,15 +63,11 @@ impl Scene {
         });
         if let Some(double) = double.as_ref().filter(|folder| !folder.exists()) {
             let folder = double.display();
-            return Err(format!(
-                "{folder} is missing: tests/gpu/accept/pack makes it"
-            ));
+            return Err(format!("{folder} is missing: tests/gpu/accept/pack makes it"));
         }
         let folder = absolute(options.dir.clone())?;
         enough_room(&folder)?;
-        let work = tempfile::Builder::new()
-            .prefix("stormlp-accept-")
-            .tempdir_in(&folder);
+        let work = tempfile::Builder::new().prefix("stormlp-accept-").tempdir_in(&folder);
         Ok(Self {
             work: work.map_err(|error| format!("{}: {error}", folder.display()))?,
             exclusive: !options.without_gpu && is_exclusive(),

@@ -22,11 +22,7 @@ fn told(ended: &Ended, codes: &[i32], words: &str) -> Result<String, String> {
     let said = format!("{}{}", ended.stdout, ended.stderr);
     let end = ended.in_words();
     let right = ended.code.is_some_and(|code| codes.contains(&code)) && said.contains(words);
-    if right {
-        Ok(end)
-    } else {
-        Err(format!("`{words}` was expected; {end}"))
-    }
+    if right { Ok(end) } else { Err(format!("`{words}` was expected; {end}")) }
 }
 
 /// More buffers than any GPU holds.
@@ -39,11 +35,7 @@ fn out_of_memory(scene: &Scene, report: &mut Report) {
     );
     let mut command = scene.program("stormlp", "out-of-memory");
     let ended = scene.run(command.args(words.split_whitespace()));
-    let words = if scene.emulated() {
-        "CUDA_ERROR"
-    } else {
-        "CUDA_ERROR_OUT_OF_MEMORY"
-    };
+    let words = if scene.emulated() { "CUDA_ERROR" } else { "CUDA_ERROR_OUT_OF_MEMORY" };
     report.check("out of GPU memory", told(&ended, &[4, 5], words));
 }
 
@@ -51,42 +43,27 @@ fn out_of_memory(scene: &Scene, report: &mut Report) {
 fn no_visible_device(scene: &Scene, report: &mut Report) {
     let folder = scene.folder("hidden");
     let hidden = |words: &str| {
-        let words = format!(
-            "gds --dir {} --path cpu-gpu {words} --dry-run",
-            folder.display()
-        );
+        let words = format!("gds --dir {} --path cpu-gpu {words} --dry-run", folder.display());
         let mut command = scene.program("stormlp", "no-device");
         command.env("CUDA_VISIBLE_DEVICES", "");
         scene.run(command.args(words.split_whitespace()))
     };
-    report.check(
-        "a device that is not visible",
-        told(&hidden("--device cuda:0"), &[4], "cuda:0"),
-    );
-    let on_bus = std::fs::read_dir("/sys/bus/pci/devices")
-        .into_iter()
-        .flatten()
-        .flatten();
+    report.check("a device that is not visible", told(&hidden("--device cuda:0"), &[4], "cuda:0"));
+    let on_bus = std::fs::read_dir("/sys/bus/pci/devices").into_iter().flatten().flatten();
     let on_bus = on_bus.filter(|device| {
         let text =
             |name: &str| std::fs::read_to_string(device.path().join(name)).unwrap_or_default();
         text("vendor").starts_with("0x10de") && text("class").starts_with("0x03")
     });
     match on_bus.count() {
-        0 => report.skip(
-            "host memory in a hidden GPU's place",
-            "PCI shows no GPU here",
-        ),
+        0 => report.skip("host memory in a hidden GPU's place", "PCI shows no GPU here"),
         _ => report.check(
             "host memory does not stand in for a hidden GPU unasked",
             told(&hidden(""), &[4], "--device host"),
         ),
     }
     let typed = hidden("--device host");
-    report.check(
-        "host memory where that was typed",
-        told(&typed, &[0], "emulated"),
-    );
+    report.check("host memory where that was typed", told(&typed, &[0], "emulated"));
 }
 
 /// A file that is cut short while it is read.

@@ -46,9 +46,7 @@ impl ReadAt for &[u8] {
 
     fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let start = usize::try_from(offset).map_err(|_| io::ErrorKind::UnexpectedEof)?;
-        let end = start
-            .checked_add(buffer.len())
-            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        let end = start.checked_add(buffer.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
         let source = self.get(start..end).ok_or(io::ErrorKind::UnexpectedEof)?;
         buffer.copy_from_slice(source);
         Ok(())
@@ -111,13 +109,11 @@ pub(crate) fn read_span(
         return Err(FormatError::truncated(name, span.offset, what, file_bytes));
     }
     let mut buffer = vec![0; span.bytes as usize];
-    source
-        .read_at(span.offset, &mut buffer)
-        .map_err(|source| FormatError::Read {
-            file: name.to_string(),
-            offset: span.offset,
-            source,
-        })?;
+    source.read_at(span.offset, &mut buffer).map_err(|source| FormatError::Read {
+        file: name.to_string(),
+        offset: span.offset,
+        source,
+    })?;
     Ok(buffer)
 }
 
@@ -131,25 +127,19 @@ pub(crate) struct Window<'a> {
 
 impl<'a> Window<'a> {
     pub(crate) fn new(name: &'a str, offset: u64, bytes: &'a [u8]) -> Self {
-        Self {
-            name,
-            offset,
-            bytes,
-        }
+        Self { name, offset, bytes }
     }
 
     /// The `len` bytes at `at`, counted from the window's start.
     pub(crate) fn take(&self, at: usize, len: usize, what: &str) -> Result<&'a [u8], FormatError> {
-        at.checked_add(len)
-            .and_then(|end| self.bytes.get(at..end))
-            .ok_or_else(|| {
-                FormatError::truncated(
-                    self.name,
-                    self.offset.saturating_add(at as u64),
-                    what,
-                    self.offset.saturating_add(self.bytes.len() as u64),
-                )
-            })
+        at.checked_add(len).and_then(|end| self.bytes.get(at..end)).ok_or_else(|| {
+            FormatError::truncated(
+                self.name,
+                self.offset.saturating_add(at as u64),
+                what,
+                self.offset.saturating_add(self.bytes.len() as u64),
+            )
+        })
     }
 
     pub(crate) fn u16(&self, at: usize, what: &str) -> Result<u16, FormatError> {
@@ -184,12 +174,7 @@ impl<'a> Window<'a> {
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> FormatError {
-        FormatError::unexpected(
-            self.name,
-            self.offset.saturating_add(at as u64),
-            expected,
-            found,
-        )
+        FormatError::unexpected(self.name, self.offset.saturating_add(at as u64), expected, found)
     }
 }
 

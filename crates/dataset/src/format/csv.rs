@@ -18,21 +18,9 @@ pub struct Csv;
 /// The digits of so many columns in turn: of 255 numbers 155 have three, 90 two and 10 one. Each
 /// with the first number of so many digits, and how many there are.
 const DIGITS: [Digits; 3] = [
-    Digits {
-        first: 100,
-        count: 155,
-        digits: 3,
-    },
-    Digits {
-        first: 10,
-        count: 90,
-        digits: 2,
-    },
-    Digits {
-        first: 0,
-        count: 10,
-        digits: 1,
-    },
+    Digits { first: 100, count: 155, digits: 3 },
+    Digits { first: 10, count: 90, digits: 2 },
+    Digits { first: 0, count: 10, digits: 1 },
 ];
 /// Columns after which the digits begin anew.
 const TURN: u64 = 255;

@@ -64,12 +64,7 @@ impl FormatError {
         expected: impl Into<String>,
         file_bytes: u64,
     ) -> Self {
-        Self::Truncated {
-            file: file.to_string(),
-            offset,
-            expected: expected.into(),
-            file_bytes,
-        }
+        Self::Truncated { file: file.to_string(), offset, expected: expected.into(), file_bytes }
     }
 
     /// The file that the error is about.

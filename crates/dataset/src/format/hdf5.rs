@@ -50,10 +50,7 @@ const FIXED: [(usize, &[u8]); 17] = [
     (0x88, b"TREE\0\0\x01\0"),
     (0x90, &[0xff; 16]),
     (0xa8, &[0x30, 4, 0, 0, 0, 0, 0, 0, 8]),
-    (
-        0x2a8,
-        b"HEAP\0\0\0\0\x58\0\0\0\0\0\0\0\x18\0\0\0\0\0\0\0\xc8\x02",
-    ),
+    (0x2a8, b"HEAP\0\0\0\0\x58\0\0\0\0\0\0\0\x18\0\0\0\0\0\0\0\xc8\x02"),
     (0x2d0, b"records\0labels\0\0\x01\0\0\0\0\0\0\0\x40"),
     (0x430, b"SNOD\x01\0\x02\0\x10\0\0\0\0\0\0\0\x78\x05"),
 ];
@@ -107,12 +104,8 @@ fn head(file: &FileSpec, payload: u64) -> Vec<u8> {
     let records = description(&[file.samples, rows, row_bytes], byte, DATA_AT, payload);
     let labels = description(&[file.samples], number, labels_at, labels_bytes);
     let end = (labels_at + labels_bytes).to_le_bytes();
-    let own: [(usize, &[u8]); 4] = [
-        RECORDS_ENTRY,
-        (0x28, &end),
-        (RECORDS_AT, &records),
-        (LABELS_AT, &labels),
-    ];
+    let own: [(usize, &[u8]); 4] =
+        [RECORDS_ENTRY, (0x28, &end), (RECORDS_AT, &records), (LABELS_AT, &labels)];
     let mut head = vec![0; DATA_AT as usize];
     for (at, bytes) in FIXED.into_iter().chain(own) {
         head[at..at + bytes.len()].copy_from_slice(bytes);
@@ -127,10 +120,7 @@ pub fn records(file_bytes: u64, samples: u64) -> Option<Span> {
     let labels = samples.checked_mul(LABEL_BYTES)?;
     let bytes = file_bytes.checked_sub(DATA_AT)?.checked_sub(labels)?;
     let whole = samples > 0 && bytes > 0 && bytes.is_multiple_of(samples);
-    whole.then_some(Span {
-        offset: DATA_AT,
-        bytes,
-    })
+    whole.then_some(Span { offset: DATA_AT, bytes })
 }
 
 impl Format for Hdf5 {
@@ -143,22 +133,16 @@ impl Format for Hdf5 {
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
         let payload = total_payload(file)?;
         let labels = vec![0; (file.samples * LABEL_BYTES) as usize];
-        let mut pieces = [
-            Piece::Literal(head(file, payload)),
-            Piece::Content(payload),
-            Piece::Literal(labels),
-        ]
-        .into_iter();
+        let mut pieces =
+            [Piece::Literal(head(file, payload)), Piece::Content(payload), Piece::Literal(labels)]
+                .into_iter();
         framed::write(&mut pieces, file.content, sink)
     }
 
     /// Reads the description of `records`: how many samples there are, and that they lie where
     /// [`records`] takes them to be.
     fn inspect(&self, name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {
-        let span = Span {
-            offset: 0,
-            bytes: DATA_AT,
-        };
+        let span = Span { offset: 0, bytes: DATA_AT };
         let head = read_span(name, source, span, "the head of an HDF5 file")?;
         let head = Window::new(name, 0, &head);
         head.expect(0, FIXED[0].1, "the signature of HDF5")?;
@@ -182,10 +166,7 @@ impl Format for Hdf5 {
         let bytes = place.bytes / samples;
         Ok(FileLayout {
             samples,
-            spans: Spans::Records {
-                first: Span { bytes, ..place },
-                stride: bytes,
-            },
+            spans: Spans::Records { first: Span { bytes, ..place }, stride: bytes },
         })
     }
 }
@@ -283,12 +264,7 @@ mod tests {
 
     #[test]
     fn a_size_that_no_such_file_has_holds_no_samples() {
-        let all = |bytes| {
-            Some(Span {
-                offset: 2048,
-                bytes,
-            })
-        };
+        let all = |bytes| Some(Span { offset: 2048, bytes });
         assert_eq!(records(642_080, 4), all(640_000));
         assert_eq!(records(642_081, 4), None);
         assert_eq!(records(2048 + 32, 4), None);

@@ -25,10 +25,7 @@ pub struct IndexedBinary;
 /// An index file: a number for each sample.
 fn index_file(suffix: &'static str, samples: u64, number: impl Fn(u64) -> u64) -> SideFile {
     let numbers = (0..samples).flat_map(|sample| number(sample).to_le_bytes());
-    SideFile {
-        place: SidePlace::Suffix(suffix),
-        bytes: numbers.collect(),
-    }
+    SideFile { place: SidePlace::Suffix(suffix), bytes: numbers.collect() }
 }
 
 impl Format for IndexedBinary {
@@ -55,10 +52,7 @@ impl Format for IndexedBinary {
         if bytes == 0 {
             return Err(FormatError::truncated(name, 0, "samples", 0));
         }
-        Ok(FileLayout {
-            samples: 1,
-            spans: Spans::Interleaved(Span { offset: 0, bytes }),
-        })
+        Ok(FileLayout { samples: 1, spans: Spans::Interleaved(Span { offset: 0, bytes }) })
     }
 }
 
@@ -77,10 +71,7 @@ pub fn read_index(
     let offsets = read_numbers(&offsets_name, offsets)?;
     let sizes = read_numbers(&sizes_name, sizes)?;
     if offsets.len() != sizes.len() {
-        let expected = format!(
-            "{} sizes, as many as {offsets_name} has offsets",
-            offsets.len()
-        );
+        let expected = format!("{} sizes, as many as {offsets_name} has offsets", offsets.len());
         let found = format!("{} sizes", sizes.len());
         return Err(FormatError::unexpected(&sizes_name, 0, expected, found));
     }
@@ -95,28 +86,18 @@ pub fn read_index(
         }
         spans.push(span);
     }
-    Ok(FileLayout {
-        samples: spans.len() as u64,
-        spans: Spans::Each(spans),
-    })
+    Ok(FileLayout { samples: spans.len() as u64, spans: Spans::Each(spans) })
 }
 
 fn read_numbers(name: &str, source: &mut dyn ReadAt) -> Result<Vec<u64>, FormatError> {
     let bytes = source.file_bytes();
     if bytes == 0 || !bytes.is_multiple_of(8) || bytes > MAX_INDEX_BYTES {
         let expected = format!("64-bit numbers, at most {MAX_INDEX_BYTES} bytes of them");
-        return Err(FormatError::unexpected(
-            name,
-            0,
-            expected,
-            format!("{bytes} bytes"),
-        ));
+        return Err(FormatError::unexpected(name, 0, expected, format!("{bytes} bytes")));
     }
     let data = read_span(name, source, Span { offset: 0, bytes }, "64-bit numbers")?;
     let window = Window::new(name, 0, &data);
-    (0..data.len() / 8)
-        .map(|index| window.u64(8 * index, "a 64-bit number"))
-        .collect()
+    (0..data.len() / 8).map(|index| window.u64(8 * index, "a 64-bit number")).collect()
 }
 
 #[cfg(test)]
@@ -133,10 +114,7 @@ mod tests {
     }
 
     fn numbers(values: &[u64]) -> Vec<u8> {
-        values
-            .iter()
-            .flat_map(|value| value.to_le_bytes())
-            .collect()
+        values.iter().flat_map(|value| value.to_le_bytes()).collect()
     }
 
     #[test]

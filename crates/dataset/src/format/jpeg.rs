@@ -51,10 +51,7 @@ impl Format for Jpeg {
 
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
         let filler = total_payload(file)?.saturating_sub(smallest());
-        let mut pieces = Image {
-            filler,
-            next: Part::Head,
-        };
+        let mut pieces = Image { filler, next: Part::Head };
         framed::write(&mut pieces, file.content, sink)
     }
 
@@ -152,10 +149,7 @@ mod tests {
         let (bytes, _) = encode(&Jpeg, &spec(1, &[1, 1]), 4096);
         assert_eq!(bytes.len() as u64, smallest());
         let markers: Vec<u8> = segments(&bytes).iter().map(|(marker, _)| *marker).collect();
-        assert_eq!(
-            markers,
-            [0xd8, 0xe0, 0xdb, 0xc2, 0xc4, 0xda, 0xc4, 0xda, 0xd9]
-        );
+        assert_eq!(markers, [0xd8, 0xe0, 0xdb, 0xc2, 0xc4, 0xda, 0xc4, 0xda, 0xd9]);
     }
 
     #[test]

@@ -149,9 +149,9 @@ impl FileLayout {
         match &self.spans {
             Spans::Interleaved(span) => span.bytes,
             Spans::Records { first, .. } => first.bytes.saturating_mul(self.samples),
-            Spans::Each(spans) => spans
-                .iter()
-                .fold(0, |sum: u64, span| sum.saturating_add(span.bytes)),
+            Spans::Each(spans) => {
+                spans.iter().fold(0, |sum: u64, span| sum.saturating_add(span.bytes))
+            }
         }
     }
 }
@@ -180,16 +180,15 @@ const MAX_PAYLOAD_BYTES: u64 = 1 << 60;
 /// Payload bytes of all samples of a file.
 pub(crate) fn total_payload(file: &FileSpec) -> Result<u64, EncodeError> {
     let sample_bytes = file.shape.bytes();
-    sample_bytes
-        .checked_mul(file.samples)
-        .filter(|bytes| *bytes <= MAX_PAYLOAD_BYTES)
-        .ok_or_else(|| {
+    sample_bytes.checked_mul(file.samples).filter(|bytes| *bytes <= MAX_PAYLOAD_BYTES).ok_or_else(
+        || {
             EncodeError::Format(format!(
                 "{} samples of {sample_bytes} bytes do not fit in one file: \
                  lower num_samples_per_file or record_length_bytes",
                 file.samples
             ))
-        })
+        },
+    )
 }
 
 /// A file that is one sample as a whole.
@@ -198,10 +197,7 @@ fn one_sample(name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatE
     if bytes == 0 {
         return Err(FormatError::truncated(name, 0, "a sample", 0));
     }
-    Ok(FileLayout {
-        samples: 1,
-        spans: Spans::Interleaved(Span { offset: 0, bytes }),
-    })
+    Ok(FileLayout { samples: 1, spans: Spans::Interleaved(Span { offset: 0, bytes }) })
 }
 
 #[cfg(test)]

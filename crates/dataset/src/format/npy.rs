@@ -124,12 +124,7 @@ pub(crate) fn parse(name: &str, offset: u64, bytes: &[u8]) -> Result<Header, For
         .iter()
         .try_fold(element_bytes, |product, dim| product.checked_mul(*dim))
         .ok_or_else(|| wrong("an array below 2^64 bytes"))?;
-    Ok(Header {
-        descr: descr.to_string(),
-        shape,
-        header_bytes: start as u64 + length,
-        array_bytes,
-    })
+    Ok(Header { descr: descr.to_string(), shape, header_bytes: start as u64 + length, array_bytes })
 }
 
 /// What follows `key` and its colon.
@@ -182,10 +177,7 @@ impl Format for Npy {
 
     fn inspect(&self, name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {
         let file_bytes = source.file_bytes();
-        let head = Span {
-            offset: 0,
-            bytes: file_bytes.min(MAX_HEADER_BYTES + 12),
-        };
+        let head = Span { offset: 0, bytes: file_bytes.min(MAX_HEADER_BYTES + 12) };
         let head = read_span(name, source, head, "the numpy header")?;
         let (header, array) = read_head(name, file_bytes, &head)?;
         Ok(FileLayout {
@@ -201,10 +193,7 @@ impl Format for Npy {
 /// When it is not numpy's, or the array does not end where the file of `file_bytes` does.
 pub fn read_head(name: &str, file_bytes: u64, head: &[u8]) -> Result<(Header, Span), FormatError> {
     let header = parse(name, 0, head)?;
-    let array = Span {
-        offset: header.header_bytes,
-        bytes: header.array_bytes,
-    };
+    let array = Span { offset: header.header_bytes, bytes: header.array_bytes };
     check_array_end(name, array, file_bytes)?;
     Ok((header, array))
 }

@@ -107,11 +107,7 @@ impl Entry {
 
 /// The 32-bit field for a value, all ones where the 64-bit one holds it.
 fn narrow(value: u64) -> u32 {
-    if value > ZIP64_LIMIT {
-        u32::MAX
-    } else {
-        value as u32
-    }
+    if value > ZIP64_LIMIT { u32::MAX } else { value as u32 }
 }
 
 fn put16(out: &mut Vec<u8>, values: &[u16]) {
@@ -143,17 +139,7 @@ fn directory(entries: &[Entry], offset: u64) -> Vec<u8> {
     }
     out.extend_from_slice(&END_SIGNATURE);
     put16(&mut out, &[0, 0, count, count]);
-    put32(
-        &mut out,
-        &[
-            bytes as u32,
-            if offset > ZIP64_LIMIT {
-                u32::MAX
-            } else {
-                offset as u32
-            },
-        ],
-    );
+    put32(&mut out, &[bytes as u32, if offset > ZIP64_LIMIT { u32::MAX } else { offset as u32 }]);
     put16(&mut out, &[0]);
     out
 }
@@ -186,14 +172,7 @@ impl Plan {
                 .saturating_add(file.samples.saturating_mul(LABEL_BYTES)),
             offset: x.end(),
         };
-        Ok(Self {
-            descr,
-            shape,
-            array_bytes,
-            samples: file.samples,
-            x,
-            y,
-        })
+        Ok(Self { descr, shape, array_bytes, samples: file.samples, x, y })
     }
 
     fn array_header(&self) -> Vec<u8> {
@@ -209,11 +188,7 @@ impl Plan {
 
     fn file_bytes(&self) -> u64 {
         let offset = self.y.end();
-        let wide = if offset > ZIP64_LIMIT {
-            END64_BYTES + LOCATOR64_BYTES
-        } else {
-            0
-        };
+        let wide = if offset > ZIP64_LIMIT { END64_BYTES + LOCATOR64_BYTES } else { 0 };
         let ends = (END_BYTES + wide) as u64;
         offset + self.x.central_bytes() + self.y.central_bytes() + ends
     }
@@ -242,14 +217,8 @@ impl NpzPieces {
     /// What follows the samples: the labels, and the directory with both checksums.
     fn rest(&self) -> Vec<u8> {
         let labels = self.plan.labels();
-        let x = Entry {
-            crc: self.digest.finalize() as u32,
-            ..self.plan.x.clone()
-        };
-        let y = Entry {
-            crc: crc32(&labels),
-            ..self.plan.y.clone()
-        };
+        let x = Entry { crc: self.digest.finalize() as u32, ..self.plan.x.clone() };
+        let y = Entry { crc: crc32(&labels), ..self.plan.y.clone() };
         let mut bytes = y.local_header();
         bytes.extend_from_slice(&labels);
         let offset = y.end();
@@ -289,10 +258,7 @@ impl Pieces for NpzPieces {
             offset: CRC_OFFSET,
             bytes: (self.digest.finalize() as u32).to_le_bytes().to_vec(),
         };
-        Finish {
-            patches: vec![crc],
-            side_files: Vec::new(),
-        }
+        Finish { patches: vec![crc], side_files: Vec::new() }
     }
 }
 
@@ -305,11 +271,7 @@ impl Format for Npz {
         let plan = Plan::new(file)?;
         let mut digest = Digest::new(CrcAlgorithm::Crc32IsoHdlc);
         digest.update(&plan.array_header());
-        let mut pieces = NpzPieces {
-            plan,
-            digest,
-            next: Part::Header,
-        };
+        let mut pieces = NpzPieces { plan, digest, next: Part::Header };
         framed::write(&mut pieces, file.content, sink)
     }
 
@@ -350,20 +312,12 @@ mod tests {
         assert_eq!(bytes[14..18], crc32(&bytes[55..183 + 70]).to_le_bytes());
         assert_eq!(finish.patches.len(), 1);
         let end = &bytes[bytes.len() - 22..];
-        assert_eq!(
-            end,
-            b"PK\x05\x06\0\0\0\0\x02\0\x02\0\x66\0\0\0\xc4\x01\0\0\0\0"
-        );
+        assert_eq!(end, b"PK\x05\x06\0\0\0\0\x02\0\x02\0\x66\0\0\0\xc4\x01\0\0\0\0");
     }
 
     #[test]
     fn directories_beyond_two_gib_have_wide_fields() {
-        let entry = Entry {
-            name: "x.npy",
-            crc: 7,
-            bytes: 3 << 30,
-            offset: 0,
-        };
+        let entry = Entry { name: "x.npy", crc: 7, bytes: 3 << 30, offset: 0 };
         let tail = directory(std::slice::from_ref(&entry), entry.end());
         assert_eq!(entry.central_bytes(), 71);
         // 46 + 5 + 20 bytes of entry, 56 + 20 + 22 bytes of end records.

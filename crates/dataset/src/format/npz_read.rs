@@ -54,10 +54,7 @@ fn read_end(name: &str, source: &mut dyn ReadAt) -> Result<End, FormatError> {
         let expected = "a zip end record of 22 bytes";
         return Err(FormatError::truncated(name, 0, expected, file_bytes));
     };
-    let span = Span {
-        offset,
-        bytes: END_BYTES as u64,
-    };
+    let span = Span { offset, bytes: END_BYTES as u64 };
     let bytes = read_span(name, source, span, "the zip end record")?;
     let window = Window::new(name, offset, &bytes);
     window.expect(0, &END_SIGNATURE, "the zip end record")?;
@@ -90,10 +87,7 @@ fn read_end64(
     let Some(offset) = end_offset.checked_sub(both) else {
         return Err(FormatError::truncated(name, 0, what, end_offset));
     };
-    let span = Span {
-        offset,
-        bytes: both,
-    };
+    let span = Span { offset, bytes: both };
     let bytes = read_span(name, source, span, what)?;
     let window = Window::new(name, offset, &bytes);
     window.expect(END64_BYTES, &LOCATOR64_SIGNATURE, "the zip64 locator")?;
@@ -121,11 +115,7 @@ fn read_central(window: &Window<'_>, at: usize) -> Result<(Member, usize), Forma
     let comment_bytes = usize::from(window.u16(at + 32, "the comment's length")?);
     let name = window.take(at + CENTRAL_BYTES, name_bytes, "the member's name")?;
     let extra_at = at + CENTRAL_BYTES + name_bytes;
-    window.take(
-        extra_at,
-        extra_bytes + comment_bytes,
-        "the entry's extra fields",
-    )?;
+    window.take(extra_at, extra_bytes + comment_bytes, "the entry's extra fields")?;
     let mut wide = WideFields::find(window, extra_at, extra_bytes)?;
     let unpacked = wide.widen(u64::from(window.u32(at + 24, "the member's size")?))?;
     let stored = wide.widen(u64::from(window.u32(at + 20, "the stored size")?))?;
@@ -160,19 +150,11 @@ impl<'a, 'w> WideFields<'a, 'w> {
             let start = field + 4;
             if id == 1 {
                 let end = (start + size).min(end);
-                return Ok(Self {
-                    window,
-                    at: start,
-                    end,
-                });
+                return Ok(Self { window, at: start, end });
             }
             field = start + size;
         }
-        Ok(Self {
-            window,
-            at: end,
-            end,
-        })
+        Ok(Self { window, at: end, end })
     }
 
     fn widen(&mut self, narrow: u64) -> Result<u64, FormatError> {
@@ -211,10 +193,7 @@ pub fn read_head(
     let extra_at = LOCAL_BYTES + name_bytes;
     let mut wide = WideFields::find(&window, extra_at, extra_bytes)?;
     let bytes = wide.widen(u64::from(window.u32(22, "the member's size")?))?;
-    let data = Span {
-        offset: (extra_at + extra_bytes) as u64,
-        bytes,
-    };
+    let data = Span { offset: (extra_at + extra_bytes) as u64, bytes };
     array_of(name, &member, data, file_bytes, &window)
 }
 
@@ -272,12 +251,7 @@ fn array_of(
 ) -> Result<(npy::Header, Span), FormatError> {
     if data.end() > file_bytes {
         let expected = format!("member `{member}` of {} bytes", data.bytes);
-        return Err(FormatError::truncated(
-            name,
-            data.offset,
-            expected,
-            file_bytes,
-        ));
+        return Err(FormatError::truncated(name, data.offset, expected, file_bytes));
     }
     let start = (data.offset - window.offset) as usize;
     let available = window.bytes.get(start..).unwrap_or_default();
@@ -287,9 +261,6 @@ fn array_of(
         let found = format!("{} bytes by its shape", header.array_bytes);
         return Err(FormatError::unexpected(name, data.offset, expected, found));
     }
-    let array = Span {
-        offset: data.offset + header.header_bytes,
-        bytes: header.array_bytes,
-    };
+    let array = Span { offset: data.offset + header.header_bytes, bytes: header.array_bytes };
     Ok((header, array))
 }

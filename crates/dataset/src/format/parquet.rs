@@ -71,26 +71,18 @@ impl Parquet {
                     i32::MAX
                 )));
             }
-            if columns[..index]
-                .iter()
-                .any(|other| other.name == column.name)
-            {
+            if columns[..index].iter().any(|other| other.name == column.name) {
                 let message = format!("two parquet columns are named `{}`", column.name);
                 return Err(EncodeError::Format(message));
             }
         }
-        Ok(Self {
-            columns,
-            row_group_rows,
-        })
+        Ok(Self { columns, row_group_rows })
     }
 
     /// Bytes of one row before encoding.
     #[must_use]
     pub fn row_bytes(&self) -> u64 {
-        self.columns
-            .iter()
-            .fold(0, |sum, column| sum.saturating_add(column.row_bytes()))
+        self.columns.iter().fold(0, |sum, column| sum.saturating_add(column.row_bytes()))
     }
 
     fn schema(&self) -> Result<TypePtr, ParquetError> {
@@ -114,11 +106,7 @@ impl Parquet {
             .set_data_page_size_limit(PAGE_BYTES)
             .set_data_page_row_count_limit(usize::MAX)
             .set_write_batch_size(16 * 1024);
-        for column in self
-            .columns
-            .iter()
-            .filter(|column| column.dtype.bytes() == 1)
-        {
+        for column in self.columns.iter().filter(|column| column.dtype.bytes() == 1) {
             builder = builder.set_column_dictionary_enabled(path_of(column), true);
         }
         Arc::new(builder.build())
@@ -163,11 +151,7 @@ fn leaf(name: &str, element: ElementType) -> Result<Type, ParquetError> {
         ElementType::Int16 => (PhysicalType::INT32, integer(16, true), 0),
         ElementType::Int32 => (PhysicalType::INT32, None, 0),
         ElementType::Int64 => (PhysicalType::INT64, None, 0),
-        ElementType::Float16 => (
-            PhysicalType::FIXED_LEN_BYTE_ARRAY,
-            Some(LogicalType::Float16),
-            2,
-        ),
+        ElementType::Float16 => (PhysicalType::FIXED_LEN_BYTE_ARRAY, Some(LogicalType::Float16), 2),
         ElementType::Float32 => (PhysicalType::FLOAT, None, 0),
         ElementType::Float64 => (PhysicalType::DOUBLE, None, 0),
     };
@@ -309,14 +293,11 @@ impl Encoder<'_> {
             }
             ColumnWriter::FixedLenByteArrayColumnWriter(writer) => {
                 let whole = ByteArray::from(bytes.clone());
-                let values: Vec<FixedLenByteArray> = (0..bytes.len() / 2)
-                    .map(|index| whole.slice(2 * index, 2).into())
-                    .collect();
+                let values: Vec<FixedLenByteArray> =
+                    (0..bytes.len() / 2).map(|index| whole.slice(2 * index, 2).into()).collect();
                 writer.write_batch(&values, definitions, repetitions)
             }
-            _ => Err(ParquetError::General(
-                "a column of another type".to_string(),
-            )),
+            _ => Err(ParquetError::General("a column of another type".to_string())),
         };
         written.map(drop).map_err(failed)
     }
@@ -333,12 +314,7 @@ fn int32_values(bytes: &[u8], element: ElementType) -> Vec<i32> {
 
 /// The bytes as values of N bytes each.
 fn words<const N: usize, T>(bytes: &[u8], value: impl Fn([u8; N]) -> T) -> Vec<T> {
-    bytes
-        .as_chunks::<N>()
-        .0
-        .iter()
-        .map(|word| value(*word))
-        .collect()
+    bytes.as_chunks::<N>().0.iter().map(|word| value(*word)).collect()
 }
 
 fn failed(error: ParquetError) -> EncodeError {
@@ -428,10 +404,7 @@ mod tests {
 
     #[test]
     fn faulty_columns_are_refused() {
-        let twice = vec![
-            column("a", ElementType::Int8, 1),
-            column("a", ElementType::Int8, 1),
-        ];
+        let twice = vec![column("a", ElementType::Int8, 1), column("a", ElementType::Int8, 1)];
         let error = Parquet::new(twice, 10, 1).unwrap_err();
         assert_eq!(error.to_string(), "two parquet columns are named `a`");
         let empty = vec![column("a", ElementType::Int8, 0)];
@@ -442,10 +415,8 @@ mod tests {
 
     #[test]
     fn columns_lie_where_the_footer_says() {
-        let columns = vec![
-            column("a", ElementType::Float32, 1000),
-            column("b", ElementType::Float64, 1),
-        ];
+        let columns =
+            vec![column("a", ElementType::Float32, 1000), column("b", ElementType::Float64, 1)];
         let format = Parquet::new(columns, 8, 1).unwrap();
         let (bytes, _) = encode(&format, &spec(16, &[1]), 4096);
         let mut source = &bytes[..];

@@ -41,23 +41,15 @@ pub struct RowGroup {
 pub fn read_footer(name: &str, source: &mut dyn ReadAt) -> Result<Footer, FormatError> {
     let file_bytes = source.file_bytes();
     let magic_bytes = MAGIC.len() as u64;
-    let Some(tail_offset) = file_bytes
-        .checked_sub(TAIL_BYTES)
-        .filter(|at| *at >= magic_bytes)
+    let Some(tail_offset) = file_bytes.checked_sub(TAIL_BYTES).filter(|at| *at >= magic_bytes)
     else {
         let expected = "a parquet file of at least 12 bytes";
         return Err(FormatError::truncated(name, 0, expected, file_bytes));
     };
-    let head = Span {
-        offset: 0,
-        bytes: magic_bytes,
-    };
+    let head = Span { offset: 0, bytes: magic_bytes };
     let head = read_span(name, source, head, "the parquet magic")?;
     Window::new(name, 0, &head).expect(0, MAGIC, "the parquet magic")?;
-    let tail = Span {
-        offset: tail_offset,
-        bytes: TAIL_BYTES,
-    };
+    let tail = Span { offset: tail_offset, bytes: TAIL_BYTES };
     let tail = read_span(name, source, tail, "the parquet tail")?;
     let window = Window::new(name, tail_offset, &tail);
     window.expect(4, MAGIC, "the parquet magic")?;
@@ -66,14 +58,8 @@ pub fn read_footer(name: &str, source: &mut dyn ReadAt) -> Result<Footer, Format
         let expected = format!("a footer between byte 4 and byte {tail_offset}");
         return Err(window.wrong(0, expected, format!("a length of {length} bytes")));
     }
-    let span = Span {
-        offset: tail_offset - length,
-        bytes: length + TAIL_BYTES,
-    };
-    let metadata = Span {
-        bytes: length,
-        ..span
-    };
+    let span = Span { offset: tail_offset - length, bytes: length + TAIL_BYTES };
+    let metadata = Span { bytes: length, ..span };
     let bytes = read_span(name, source, metadata, "the parquet footer")?;
     decode(name, span, &bytes)
 }
@@ -102,24 +88,14 @@ fn decode(name: &str, span: Span, bytes: &[u8]) -> Result<Footer, FormatError> {
         let expected = format!("row group {index} before the footer");
         Err(wrong(0, &expected, found.to_string()))
     };
-    let row_groups: Vec<RowGroup> = groups
-        .iter()
-        .enumerate()
-        .map(row_group)
-        .collect::<Result<_, _>>()?;
-    let rows = row_groups
-        .iter()
-        .fold(0, |sum: u64, group| sum.saturating_add(group.rows));
+    let row_groups: Vec<RowGroup> =
+        groups.iter().enumerate().map(row_group).collect::<Result<_, _>>()?;
+    let rows = row_groups.iter().fold(0, |sum: u64, group| sum.saturating_add(group.rows));
     if u64::try_from(said) != Ok(rows) {
         let expected = format!("{rows} rows, as the row groups have");
         return Err(wrong(0, &expected, format!("{said} rows")));
     }
-    Ok(Footer {
-        rows,
-        columns,
-        row_groups,
-        span,
-    })
+    Ok(Footer { rows, columns, row_groups, span })
 }
 
 /// A row group as the footer has it.
@@ -215,10 +191,7 @@ fn row_group(group: &Group, end: u64) -> Option<RowGroup> {
     let last = chunks.iter().map(|chunk| chunk.end()).max()?;
     Some(RowGroup {
         rows: u64::try_from(group.rows).ok()?,
-        span: Span {
-            offset: first,
-            bytes: last - first,
-        },
+        span: Span { offset: first, bytes: last - first },
         chunks,
     })
 }
@@ -241,10 +214,7 @@ mod tests {
         let (mut bytes, _) = encode(&format, &spec(20, &[100]), 4096);
         let error = inspect(&format, &bytes[..bytes.len() - 1]).unwrap_err();
         let text = error.to_string();
-        assert!(
-            text.contains("expected the parquet magic (50 41 52 31)"),
-            "{text}"
-        );
+        assert!(text.contains("expected the parquet magic (50 41 52 31)"), "{text}");
         let at = bytes.len() - 8;
         bytes[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
         let text = inspect(&format, &bytes).unwrap_err().to_string();
@@ -261,24 +231,16 @@ mod tests {
     #[test]
     fn a_footer_that_claims_endless_lists_is_refused_at_once() {
         let bytes = b"\x0b\x11\xff\xff\xff\xdb\x04\x11";
-        let span = Span {
-            offset: 4,
-            bytes: 16,
-        };
+        let span = Span { offset: 4, bytes: 16 };
         let text = decode("file", span, bytes).unwrap_err().to_string();
-        assert_eq!(
-            text,
-            "file: at byte 12: expected parquet metadata, found bytes that are none"
-        );
+        assert_eq!(text, "file: at byte 12: expected parquet metadata, found bytes that are none");
     }
 
     /// The parquet crate's own decoder finds the same.
     #[test]
     fn what_is_found_is_what_the_writer_meant() {
-        let columns = vec![
-            column("a", ElementType::Float32, 3),
-            column("b", ElementType::Uint8, 1),
-        ];
+        let columns =
+            vec![column("a", ElementType::Float32, 3), column("b", ElementType::Uint8, 1)];
         let format = Parquet::new(columns, 7, 1).unwrap();
         let (bytes, _) = encode(&format, &spec(20, &[1]), 4096);
         let footer = read_footer("file", &mut &bytes[..]).unwrap();
@@ -289,11 +251,8 @@ mod tests {
         assert_eq!(footer.row_groups.len(), theirs.num_row_groups());
         for (ours, theirs) in footer.row_groups.iter().zip(theirs.row_groups()) {
             assert_eq!(ours.rows, theirs.num_rows() as u64);
-            for ((place, path), theirs) in ours
-                .chunks
-                .iter()
-                .zip(&footer.columns)
-                .zip(theirs.columns())
+            for ((place, path), theirs) in
+                ours.chunks.iter().zip(&footer.columns).zip(theirs.columns())
             {
                 assert_eq!(*path, theirs.column_path().string());
                 assert_eq!((place.offset, place.bytes), theirs.byte_range());

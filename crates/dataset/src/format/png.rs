@@ -64,11 +64,7 @@ impl Layout {
                 false => high = middle - 1,
             }
         }
-        Self {
-            width,
-            height: low,
-            filler: size - without_filler(width, low),
-        }
+        Self { width, height: low, filler: size - without_filler(width, low) }
     }
 
     fn smallest() -> u64 {
@@ -222,10 +218,7 @@ impl Pieces for Image {
                     Some(piece) => return Some(piece),
                     None => (None, Part::End),
                 },
-                Part::End => (
-                    Some(Piece::Literal(whole_chunk(*b"IEND", &[]))),
-                    Part::Nothing,
-                ),
+                Part::End => (Some(Piece::Literal(whole_chunk(*b"IEND", &[]))), Part::Nothing),
                 Part::Nothing => return None,
             };
             self.next = after;
@@ -377,10 +370,7 @@ mod tests {
         if size > 10_000 {
             assert!(bytes.len() - raw.len() < 2 * width + bytes.len() / 100);
         }
-        assert_eq!(
-            inspect(&Png, &bytes).unwrap().payload_bytes(),
-            bytes.len() as u64
-        );
+        assert_eq!(inspect(&Png, &bytes).unwrap().payload_bytes(), bytes.len() as u64);
     }
 
     #[test]

@@ -16,11 +16,7 @@ pub(crate) struct VecSink {
 
 impl VecSink {
     pub(crate) fn new(chunk: usize) -> Self {
-        Self {
-            bytes: Vec::new(),
-            buffer: vec![0xee; chunk],
-            ended: false,
-        }
+        Self { bytes: Vec::new(), buffer: vec![0xee; chunk], ended: false }
     }
 }
 
@@ -42,11 +38,7 @@ pub(crate) fn spec(samples: u64, dims: &[u64]) -> FileSpec {
         samples,
         shape: SampleShape::of_bytes(dims),
         nominal: SampleShape::of_bytes(dims),
-        content: FileContent {
-            kind: Content::Random,
-            seed: 1,
-            file: 2,
-        },
+        content: FileContent { kind: Content::Random, seed: 1, file: 2 },
     }
 }
 
@@ -80,10 +72,5 @@ pub(crate) fn assert_robust(format: &dyn Format, good: &[u8], at: usize, value: 
 
 /// A column that is read.
 pub(crate) fn column(name: &str, dtype: ElementType, size: u64) -> ParquetColumn {
-    ParquetColumn {
-        name: name.to_string(),
-        dtype,
-        size,
-        read: true,
-    }
+    ParquetColumn { name: name.to_string(), dtype, size, read: true }
 }

@@ -232,10 +232,7 @@ impl Format for Tfrecord {
             offset = payload.end() + FOOTER_BYTES;
             spans.push(payload);
         }
-        Ok(FileLayout {
-            samples: spans.len() as u64,
-            spans: Spans::Each(spans),
-        })
+        Ok(FileLayout { samples: spans.len() as u64, spans: Spans::Each(spans) })
     }
 }
 
@@ -256,16 +253,7 @@ mod tests {
 
     #[test]
     fn varints_have_the_length_that_is_foretold() {
-        for value in [
-            0,
-            1,
-            127,
-            128,
-            16_383,
-            16_384,
-            u64::from(u32::MAX),
-            u64::MAX,
-        ] {
+        for value in [0, 1, 127, 128, 16_383, 16_384, u64::from(u32::MAX), u64::MAX] {
             let mut bytes = Vec::new();
             put_varint(&mut bytes, value);
             assert_eq!(bytes.len() as u64, varint_bytes(value), "{value}");

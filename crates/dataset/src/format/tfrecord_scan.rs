@@ -12,10 +12,7 @@ use super::tfrecord::{FOOTER_BYTES, HEADER_BYTES, crc32c, masked_crc32c};
 /// # Errors
 /// When the header is cut off, its CRC is wrong, or the record does not fit in the file.
 pub fn read_header(name: &str, source: &mut dyn ReadAt, offset: u64) -> Result<Span, FormatError> {
-    let header = Span {
-        offset,
-        bytes: HEADER_BYTES,
-    };
+    let header = Span { offset, bytes: HEADER_BYTES };
     let file_bytes = source.file_bytes();
     let bytes = read_span(name, source, header, "a record header of 12 bytes")?;
     parse_header(name, offset, &bytes, file_bytes)
@@ -36,10 +33,7 @@ fn parse_header(
         let expected = format!("CRC {expected:08x} of record length {length}");
         return Err(window.wrong(8, expected, format!("{crc:08x}")));
     }
-    let payload = Span {
-        offset: offset.saturating_add(HEADER_BYTES),
-        bytes: length,
-    };
+    let payload = Span { offset: offset.saturating_add(HEADER_BYTES), bytes: length };
     if payload.end().saturating_add(FOOTER_BYTES) > file_bytes {
         return Err(FormatError::truncated(
             name,
@@ -128,12 +122,7 @@ impl RecordScanner {
         let inside = !matches!(self.state, State::Header) || !self.held.is_empty();
         if inside {
             let expected = format!("the rest of record {}", self.records);
-            return Err(FormatError::truncated(
-                &self.name,
-                self.offset,
-                expected,
-                self.offset,
-            ));
+            return Err(FormatError::truncated(&self.name, self.offset, expected, self.offset));
         }
         Ok(self.records)
     }
@@ -151,11 +140,8 @@ impl RecordScanner {
         if self.held.len() as u64 == HEADER_BYTES {
             let payload = parse_header(&self.name, start, &self.held, self.file_bytes)?;
             self.held.clear();
-            self.state = if payload.bytes == 0 {
-                State::Footer(payload)
-            } else {
-                State::Payload(payload)
-            };
+            self.state =
+                if payload.bytes == 0 { State::Footer(payload) } else { State::Payload(payload) };
         }
         Ok(taken)
     }
@@ -228,11 +214,7 @@ mod tests {
         let (mut bytes, _) = encode(&Tfrecord, &spec(2, &[10, 10]), 4096);
         bytes[5] = 0xff;
         let error = scan(&bytes, 4096, PayloadCheck::Skip).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .starts_with("file: at byte 8: expected CRC ")
-        );
+        assert!(error.to_string().starts_with("file: at byte 8: expected CRC "));
     }
 
     proptest! {

@@ -82,10 +82,7 @@ fn write(
     }
     let (plan, storage) = (context.plan, &context.plan.storage);
     let spec = plan.dataset.file(index);
-    let space = plan
-        .dataset
-        .expected_bytes(index)
-        .next_multiple_of(BLOCK_BYTES as u64);
+    let space = plan.dataset.expected_bytes(index).next_multiple_of(BLOCK_BYTES as u64);
     let file = storage.create(path, space, context.way.direct)?;
     let io = |source: io::Error| TransferError::file("write", path, source);
     let keep = file.try_clone().map_err(io)?;
@@ -111,11 +108,7 @@ fn write_small(
 ) -> Result<(Written, Finish), Trouble> {
     let (plan, storage) = (context.plan, &*context.plan.storage);
     let file = storage.open(path, Access::Create, false)?;
-    let target = Target::File(PlainFile {
-        storage,
-        file,
-        path,
-    });
+    let target = Target::File(PlainFile { storage, file, path });
     let sink = FileSink::new(driver, target, context.stop);
     let outcome = encode(plan, &plan.dataset.file(index), sink);
     let (written, finish) = outcome.map_err(|error| trouble(path, error))?;
@@ -145,10 +138,9 @@ fn trouble(path: &Path, error: EncodeError) -> Trouble {
     match error {
         EncodeError::Sink(SinkError::Stopped) => Trouble::Stopped,
         EncodeError::Sink(SinkError::Io(error)) => error.named(path).into(),
-        EncodeError::Format(message) => Trouble::Failed(GenerateError::Format(format!(
-            "{}: {message}",
-            path.display()
-        ))),
+        EncodeError::Format(message) => {
+            Trouble::Failed(GenerateError::Format(format!("{}: {message}", path.display())))
+        }
     }
 }
 

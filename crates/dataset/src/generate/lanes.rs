@@ -27,11 +27,7 @@ pub(super) fn check_memory(threads: usize, usable_bytes: u64) -> Result<(), Gene
     let each = (DEPTH * CHUNK_BYTES) as u64 + THREAD_BYTES;
     let needed_bytes = PROGRAM_BYTES + each * threads as u64;
     match needed_bytes > usable_bytes {
-        true => Err(GenerateError::Memory {
-            threads,
-            needed_bytes,
-            usable_bytes,
-        }),
+        true => Err(GenerateError::Memory { threads, needed_bytes, usable_bytes }),
         false => Ok(()),
     }
 }
@@ -85,29 +81,17 @@ impl Way {
     pub(super) fn choose(plan: &GeneratePlan) -> Result<Self, GenerateError> {
         let mean_bytes = plan.dataset.total_bytes() / plan.dataset.files().max(1);
         if plan.engine.is_none() && mean_bytes < SMALL_FILE_BYTES {
-            return Ok(Self {
-                engine: EngineKind::Psync,
-                direct: false,
-                small: true,
-            });
+            return Ok(Self { engine: EngineKind::Psync, direct: false, small: true });
         }
         let engine = plan.engine.unwrap_or_else(|| match probe_uring() {
             Ok(_) => EngineKind::Uring,
             Err(_) => EngineKind::Psync,
         });
-        Ok(Self {
-            engine,
-            direct: has_direct(&*plan.storage, &plan.folder)?,
-            small: false,
-        })
+        Ok(Self { engine, direct: has_direct(&*plan.storage, &plan.folder)?, small: false })
     }
 
     fn kind(self) -> PathKind {
-        if self.direct {
-            PathKind::Cpu
-        } else {
-            PathKind::Buffered
-        }
+        if self.direct { PathKind::Cpu } else { PathKind::Buffered }
     }
 
     /// A thread's path; called on that thread.

@@ -55,10 +55,7 @@ fn dataset() -> Dataset {
         valid_files: 0,
         valid_subfolders: 0,
         samples_per_file: 1,
-        size: SizeRule::Length {
-            mean_bytes: 10_000.0,
-            stdev_bytes: 0.0,
-        },
+        size: SizeRule::Length { mean_bytes: 10_000.0, stdev_bytes: 0.0 },
         draw: SizeDraw::Shared,
         content: Content::Random,
         seed: 42,
@@ -79,9 +76,7 @@ fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (answer, answered) = mpsc::channel();
     thread::spawn(move || answer.send(work()));
     let patience = Duration::from_secs(30);
-    answered
-        .recv_timeout(patience)
-        .expect("it hangs, or panicked itself")
+    answered.recv_timeout(patience).expect("it hangs, or panicked itself")
 }
 
 #[test]
@@ -92,10 +87,7 @@ fn a_panic_while_writing_ends_the_run_which_can_be_continued() {
     assert!(matches!(error, GenerateError::Crew(_)), "{error}");
     let message = error.to_string();
     let said = "panicked: an injected fault; this is a fault of stormlp";
-    assert!(
-        message.starts_with("thread writer-") && message.ends_with(said),
-        "{message}"
-    );
+    assert!(message.starts_with("thread writer-") && message.ends_with(said), "{message}");
     let good = plan(folder.path(), dataset());
     let report = run(&good, &Silent, &StopToken::new()).unwrap();
     assert_eq!(report.files_made + report.files_kept, FILES);
@@ -149,10 +141,7 @@ struct PanicsAt(&'static str);
 
 impl Gate for PanicsAt {
     fn admit(&self, request: &Request<'_>, now: Duration) -> std::io::Result<Grant> {
-        Ok(Grant {
-            bytes: request.bytes,
-            not_before: now,
-        })
+        Ok(Grant { bytes: request.bytes, not_before: now })
     }
 
     fn build(

@@ -120,15 +120,7 @@ impl<'a> Generation<'a> {
         (mut survey, journal, lock): (Survey, Journal<'a>, Option<FolderLock>),
     ) -> Result<Self, GenerateError> {
         survey.to_make.retain(|index| share.has(*index));
-        Ok(Self {
-            plan,
-            share,
-            head,
-            survey,
-            way: Way::choose(plan)?,
-            journal,
-            _lock: lock,
-        })
+        Ok(Self { plan, share, head, survey, way: Way::choose(plan)?, journal, _lock: lock })
     }
 
     /// Makes this process's files.
@@ -155,11 +147,7 @@ impl<'a> Generation<'a> {
             // The first process reads there what this one has made.
             self.journal.flush()?;
         }
-        Ok(Made {
-            files: made,
-            seconds,
-            cpu,
-        })
+        Ok(Made { files: made, seconds, cpu })
     }
 
     /// Writes the manifest, in the first process, once all have made their files.
@@ -209,12 +197,10 @@ fn of_all(plan: &GeneratePlan) -> Result<Vec<ManifestFile>, GenerateError> {
     let mut listed = record.map(|record| record.files).unwrap_or_default();
     let mut of_index = |index: u64| {
         let name = plan.dataset.path(index);
-        listed
-            .remove(&name)
-            .ok_or_else(|| ManifestError::Malformed {
-                path: plan.folder.join(JOURNAL_NAME).display().to_string(),
-                reason: format!("neither it nor another host's beside it lists {name}"),
-            })
+        listed.remove(&name).ok_or_else(|| ManifestError::Malformed {
+            path: plan.folder.join(JOURNAL_NAME).display().to_string(),
+            reason: format!("neither it nor another host's beside it lists {name}"),
+        })
     };
     let files = (0..plan.dataset.files()).map(&mut of_index);
     Ok(files.collect::<Result<Vec<_>, _>>()?)
@@ -295,10 +281,7 @@ impl<'a> Crew<'a> {
             drivers: DriverSet::new(plan.thread_count()),
             plain_bytes: AtomicU64::new(0),
             failed: StopToken::new(),
-            outcome: Mutex::new(Outcome {
-                made: HashMap::new(),
-                failure: None,
-            }),
+            outcome: Mutex::new(Outcome { made: HashMap::new(), failure: None }),
         }
     }
 
@@ -308,9 +291,7 @@ impl<'a> Crew<'a> {
     }
 
     fn outcome(self) -> Outcome {
-        self.outcome
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes all files; tells progress from the calling thread.
@@ -323,10 +304,7 @@ impl<'a> Crew<'a> {
         let buffers = lanes::buffers(threads)?;
         let total = self.total_bytes();
         observer.event(&Event::PhaseStarted {
-            label: format!(
-                "writing {files} {} files",
-                self.plan.dataset.recipe().format.name()
-            ),
+            label: format!("writing {files} {} files", self.plan.dataset.recipe().format.name()),
             total: Some(total),
             unit: Unit::Bytes,
         });

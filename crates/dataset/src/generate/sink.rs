@@ -157,19 +157,10 @@ impl<'a, 'd> FileSink<'a, 'd> {
             Target::Path(file) => {
                 let len = padded(bytes);
                 host(&mut slot)[bytes..len].fill(0);
-                let place = Place {
-                    direction: Direction::Write,
-                    file: *file,
-                    offset,
-                    len,
-                };
+                let place = Place { direction: Direction::Write, file: *file, offset, len };
                 self.driver.submit(slot, place, len)
             }
-            Target::File(PlainFile {
-                storage,
-                file,
-                path,
-            }) => {
+            Target::File(PlainFile { storage, file, path }) => {
                 let data = &host(&mut slot)[..bytes];
                 let written = storage.write_at(file, path, offset, data);
                 self.driver.put_back(slot);
@@ -196,8 +187,7 @@ impl<'a, 'd> FileSink<'a, 'd> {
 }
 
 fn host(slot: &mut Slot) -> &mut [u8] {
-    slot.host_mut()
-        .expect("the paths that write files have host memory")
+    slot.host_mut().expect("the paths that write files have host memory")
 }
 
 fn padded(bytes: usize) -> usize {
@@ -215,9 +205,7 @@ impl ChunkSink for FileSink<'_, '_> {
             }
             self.current = Some(slot(self.driver)?);
         }
-        Ok(host(
-            self.current.as_mut().expect("a slot was just put there"),
-        ))
+        Ok(host(self.current.as_mut().expect("a slot was just put there")))
     }
 
     fn commit(&mut self, bytes: usize) -> Result<(), SinkError> {

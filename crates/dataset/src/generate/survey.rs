@@ -49,14 +49,10 @@ pub(super) fn of_journal(plan: &GeneratePlan) -> Result<Survey, GenerateError> {
     let record = Record::load(&*plan.storage, &plan.folder)?;
     let listed = |index: &u64| {
         let name = plan.dataset.path(*index);
-        record
-            .as_ref()
-            .is_some_and(|record| record.files.contains_key(&name))
+        record.as_ref().is_some_and(|record| record.files.contains_key(&name))
     };
     Ok(Survey {
-        to_make: (0..plan.dataset.files())
-            .filter(|index| !listed(index))
-            .collect(),
+        to_make: (0..plan.dataset.files()).filter(|index| !listed(index)).collect(),
         kept: HashMap::new(),
         damaged: Vec::new(),
     })
@@ -103,11 +99,7 @@ fn refuse_occupied(
         ),
         (false, _) => format!("another dataset, of workload {}", record.head.workload),
     };
-    Err(GenerateError::Occupied {
-        folder: plan.folder.clone(),
-        what,
-        resumable: same,
-    })
+    Err(GenerateError::Occupied { folder: plan.folder.clone(), what, resumable: same })
 }
 
 /// Files that no manifest answers for are never taken for a dataset of stormlp's.
@@ -116,10 +108,7 @@ fn refuse_unknown(plan: &GeneratePlan) -> Result<(), GenerateError> {
         if let Some(name) = first_file(&*plan.storage, &plan.folder.join(split.folder())) {
             return Err(GenerateError::Occupied {
                 folder: plan.folder.clone(),
-                what: format!(
-                    "files without a manifest, such as {}/{name}",
-                    split.folder()
-                ),
+                what: format!("files without a manifest, such as {}/{name}", split.folder()),
                 resumable: false,
             });
         }
@@ -166,10 +155,7 @@ fn remove_dataset(
         }
     }
     for split in [Split::Train, Split::Valid] {
-        for below in [
-            split.folder().to_string(),
-            format!("index/{}", split.folder()),
-        ] {
+        for below in [split.folder().to_string(), format!("index/{}", split.folder())] {
             unlisted(plan, &below, listed, &mut ours, &mut others)?;
         }
     }
@@ -196,11 +182,9 @@ fn refuse_changed(
     let more = others.len().saturating_sub(1);
     match others.into_iter().next() {
         None => Ok(()),
-        Some((name, what)) => Err(GenerateError::Changed {
-            path: plan.folder.join(name),
-            what,
-            more,
-        }),
+        Some((name, what)) => {
+            Err(GenerateError::Changed { path: plan.folder.join(name), what, more })
+        }
     }
 }
 
@@ -226,9 +210,7 @@ fn unlisted(
         let is_named = |name: &str| {
             name.starts_with(&start) && name.contains("_of_") && name.contains(&suffix)
         };
-        let temporary = name
-            .strip_prefix('.')
-            .and_then(|name| name.strip_suffix(".partial"));
+        let temporary = name.strip_prefix('.').and_then(|name| name.strip_suffix(".partial"));
         if entry.is_folder() {
             unlisted(plan, &path, listed, ours, others)?;
         } else if entry.is_file() && temporary.is_some_and(is_named) {
@@ -258,18 +240,14 @@ fn resume(
     }
     let looked = look_at_all(plan, record)?;
     refuse_changed(plan, looked.foreign)?;
-    let Looked {
-        kept, mut damaged, ..
-    } = looked;
+    let Looked { kept, mut damaged, .. } = looked;
     damaged.sort_unstable();
     for name in &damaged {
         // Made by stormlp and of no use to anyone: out of the way before it is made anew.
         plan.storage.remove(&plan.folder.join(name))?;
     }
     Ok(Survey {
-        to_make: (0..plan.dataset.files())
-            .filter(|index| !kept.contains_key(index))
-            .collect(),
+        to_make: (0..plan.dataset.files()).filter(|index| !kept.contains_key(index)).collect(),
         kept,
         damaged,
     })
@@ -368,11 +346,7 @@ fn state_of_index(
 /// The error about a folder that holds another dataset than the plan's.
 pub(super) fn another(plan: &GeneratePlan, head: &ManifestHead) -> GenerateError {
     let (theirs, ours) = differences(head, &plan.manifest_head());
-    GenerateError::Another {
-        folder: plan.folder.clone(),
-        theirs,
-        ours,
-    }
+    GenerateError::Another { folder: plan.folder.clone(), theirs, ours }
 }
 
 /// What two heads differ in, in the words of the command line.
@@ -395,10 +369,7 @@ fn differences(theirs: &ManifestHead, ours: &ManifestHead) -> (String, String) {
         .filter(|(theirs, ours)| theirs != ours)
         .collect();
     if differing.is_empty() {
-        return (
-            "other sample sizes or names".to_string(),
-            "those of the plan".to_string(),
-        );
+        return ("other sample sizes or names".to_string(), "those of the plan".to_string());
     }
     let (theirs, ours): (Vec<_>, Vec<_>) = differing.into_iter().unzip();
     (theirs.join(", "), ours.join(", "))
@@ -416,11 +387,7 @@ pub(super) fn check_space(plan: &GeneratePlan, survey: &Survey) -> Result<(), Ge
     let needed: u64 = survey
         .to_make
         .iter()
-        .map(|index| {
-            plan.dataset
-                .expected_bytes(*index)
-                .next_multiple_of(BLOCK_BYTES as u64)
-        })
+        .map(|index| plan.dataset.expected_bytes(*index).next_multiple_of(BLOCK_BYTES as u64))
         .sum();
     if needed > space.free_bytes.saturating_add(replaced) {
         return Err(GenerateError::Space {

@@ -105,15 +105,10 @@ fn check_file(plan: &GeneratePlan, record: Option<&Record>, index: u64) -> Resul
         return check_framing(plan, index, &name, found);
     };
     let Some(file) = record.files.get(&name) else {
-        return Err(format!(
-            "{name}: the run that made the dataset did not finish it"
-        ));
+        return Err(format!("{name}: the run that made the dataset did not finish it"));
     };
     if found != file.bytes {
-        return Err(format!(
-            "{name}: it has {found} bytes, it was made with {}",
-            file.bytes
-        ));
+        return Err(format!("{name}: it has {found} bytes, it was made with {}", file.bytes));
     }
     let crc = checksum_of(storage, &path).map_err(told)?;
     compare(&name, crc, &file.crc64)?;
@@ -126,9 +121,7 @@ fn compare(name: &str, crc: u64, expected: &str) -> Result<(), String> {
     if crc == expected {
         return Ok(());
     }
-    Err(format!(
-        "{name}: its bytes have changed: checksum {crc}, it was made with {expected}"
-    ))
+    Err(format!("{name}: its bytes have changed: checksum {crc}, it was made with {expected}"))
 }
 
 /// The index files beside a data file, by size and checksum.
@@ -161,24 +154,17 @@ pub(super) fn check_framing(
     name: &str,
     bytes: u64,
 ) -> Result<u64, String> {
-    let file = FoundFile {
-        name: name.to_string(),
-        bytes,
-    };
+    let file = FoundFile { name: name.to_string(), bytes };
     let layout = inventory::inspect(&*plan.storage, &plan.folder, &plan.dataset, &file)
         .map_err(|error| error.to_string())?;
     let samples = plan.dataset.recipe().samples_per_file;
     if layout.samples != samples {
         let found = layout.samples;
-        return Err(format!(
-            "{name}: it holds {found} samples, the workload has {samples}"
-        ));
+        return Err(format!("{name}: it holds {found} samples, the workload has {samples}"));
     }
     let expected = plan.dataset.expected_bytes(index);
     if plan.dataset.sizes_are_exact() && bytes != expected {
-        return Err(format!(
-            "{name}: it has {bytes} bytes, the workload's has {expected}"
-        ));
+        return Err(format!("{name}: it has {bytes} bytes, the workload's has {expected}"));
     }
     Ok(0)
 }

@@ -66,19 +66,11 @@ pub struct Finding {
 
 impl Finding {
     fn fatal(kind: FindingKind, fact: String, advice: impl Into<String>) -> Self {
-        Self {
-            kind,
-            fatal: true,
-            fact,
-            advice: advice.into(),
-        }
+        Self { kind, fatal: true, fact, advice: advice.into() }
     }
 
     fn note(kind: FindingKind, fact: String, advice: impl Into<String>) -> Self {
-        Self {
-            fatal: false,
-            ..Self::fatal(kind, fact, advice)
-        }
+        Self { fatal: false, ..Self::fatal(kind, fact, advice) }
     }
 }
 
@@ -123,10 +115,7 @@ pub fn check(
 }
 
 fn unfinished(inventory: &FoundDataset, datagen: &str) -> Option<Finding> {
-    let record = inventory
-        .record
-        .as_ref()
-        .filter(|record| !record.finished)?;
+    let record = inventory.record.as_ref().filter(|record| !record.finished)?;
     Some(Finding::fatal(
         FindingKind::Unfinished,
         format!(
@@ -271,10 +260,9 @@ fn links(found: &FoundSplit) -> Option<Finding> {
         FindingKind::Links,
         match found.links {
             1 => format!("{name} is a link: it is read where it leads"),
-            count => format!(
-                "{name} and {} more are links: they are read where they lead",
-                count - 1
-            ),
+            count => {
+                format!("{name} and {} more are links: they are read where they lead", count - 1)
+            }
         },
         "what is measured is the storage there; `stormlp datagen` writes through no link",
     ))
@@ -317,17 +305,10 @@ fn wrong_sizes(inventory: &FoundDataset, mend: &Mend) -> Option<Finding> {
         .filter(|(file, made)| made.bytes != file.bytes)
         .collect();
     let told = wrong.iter().map(|(file, made)| {
-        format!(
-            "{} has {} bytes, it was made with {}",
-            file.name, file.bytes, made.bytes
-        )
+        format!("{} has {} bytes, it was made with {}", file.name, file.bytes, made.bytes)
     });
     (!wrong.is_empty()).then(|| {
-        Finding::fatal(
-            FindingKind::WrongSize,
-            list(told, wrong.len() as u64),
-            mend.0.clone(),
-        )
+        Finding::fatal(FindingKind::WrongSize, list(told, wrong.len() as u64), mend.0.clone())
     })
 }
 

@@ -126,10 +126,7 @@ fn scan_split(
     suffix: &str,
 ) -> Result<FoundSplit, TransferError> {
     let mut found = FoundSplit::default();
-    if storage
-        .look(&folder.join(split.folder()))?
-        .is_some_and(|facts| facts.link)
-    {
+    if storage.look(&folder.join(split.folder()))?.is_some_and(|facts| facts.link) {
         found.note_link(split.folder());
     }
     for subfolder in scan_folder(storage, folder, split.folder(), suffix, &mut found)? {
@@ -230,19 +227,10 @@ mod tests {
             fs::write(path, vec![0; bytes]).unwrap();
         }
         let inventory = scan(&Disk, root.path(), "npz").unwrap();
-        let names: Vec<&str> = inventory
-            .train
-            .files
-            .iter()
-            .map(|f| f.name.as_str())
-            .collect();
+        let names: Vec<&str> = inventory.train.files.iter().map(|f| f.name.as_str()).collect();
         assert_eq!(
             names,
-            [
-                "train/0/img_00_of_12.npz",
-                "train/1/img_01_of_12.npz",
-                "train/0/img_02_of_12.NPZ"
-            ]
+            ["train/0/img_00_of_12.npz", "train/1/img_01_of_12.npz", "train/0/img_02_of_12.NPZ"]
         );
         assert_eq!(inventory.train.bytes(), 12);
         assert_eq!(inventory.train.subfolders, 2);

@@ -45,11 +45,7 @@ pub(super) enum Job {
     Open { task: FileTask, direct: bool },
     /// Gives written files their size, syncs them, gives them their final name; syncs the folder
     /// when these are the rank's last.
-    Finish {
-        files: Vec<(File, FileTask)>,
-        sync: bool,
-        last: bool,
-    },
+    Finish { files: Vec<(File, FileTask)>, sync: bool, last: bool },
     /// Closes a file.
     Close(File),
 }
@@ -104,10 +100,7 @@ pub(super) struct Answer {
 /// Takes requests until there are none left.
 pub(super) fn serve(storage: &dyn Storage, requests: &Mutex<Receiver<Request>>) {
     loop {
-        let next = requests
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .recv();
+        let next = requests.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Request { rank, job, reply }) = next else {
             return;
         };
@@ -117,11 +110,7 @@ pub(super) fn serve(storage: &dyn Storage, requests: &Mutex<Receiver<Request>>) 
         let result = guarded(&clerk, || job.run(storage, &mut parts));
         let result = result.unwrap_or_else(|panic| Err(panic.into()));
         // A mover that gave up no longer listens.
-        let _ = reply.send(Answer {
-            rank,
-            parts,
-            result,
-        });
+        let _ = reply.send(Answer { rank, parts, result });
     }
 }
 
@@ -134,9 +123,7 @@ fn timed<T>(seconds: &mut f64, work: impl FnOnce() -> T) -> T {
 }
 
 fn twice(file: File, path: &Path) -> Result<(File, File), CheckpointError> {
-    let other = file
-        .try_clone()
-        .map_err(|source| TransferError::file("open", path, source))?;
+    let other = file.try_clone().map_err(|source| TransferError::file("open", path, source))?;
     Ok((file, other))
 }
 
@@ -180,9 +167,7 @@ fn finish(
     last: bool,
     parts: &mut Parts,
 ) -> Result<(), CheckpointError> {
-    let folder = files
-        .last()
-        .and_then(|(_, task)| task.path.parent().map(Path::to_path_buf));
+    let folder = files.last().and_then(|(_, task)| task.path.parent().map(Path::to_path_buf));
     for (file, task) in files {
         let temporary = temporary_name(&task.path);
         // Direct writes end on whole blocks; the file ends where it must.
@@ -194,9 +179,7 @@ fn finish(
                 .map_err(|source| CheckpointError::on_sync(&task.path, source))?;
         }
         timed(&mut parts.close_seconds, || drop(file));
-        timed(&mut parts.rename_seconds, || {
-            storage.rename(&temporary, &task.path)
-        })?;
+        timed(&mut parts.rename_seconds, || storage.rename(&temporary, &task.path))?;
     }
     if let (true, true, Some(folder)) = (sync, last, folder) {
         timed(&mut parts.rename_seconds, || storage.sync_folder(&folder))?;

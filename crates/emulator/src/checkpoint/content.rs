@@ -49,10 +49,7 @@ impl CheckpointContent {
     #[inline]
     pub fn stamp(&self, key: u64, offset: u64, buffer: &mut [u8]) {
         let pattern = Pattern::new(self.facts.seed, key);
-        for (at, sector) in (offset..)
-            .step_by(SECTOR_BYTES)
-            .zip(buffer.chunks_mut(SECTOR_BYTES))
-        {
+        for (at, sector) in (offset..).step_by(SECTOR_BYTES).zip(buffer.chunks_mut(SECTOR_BYTES)) {
             let stamp = stamp_at(pattern, at);
             match sector.first_chunk_mut() {
                 Some(place) => *place = stamp,
@@ -140,12 +137,7 @@ mod tests {
     fn no_two_sectors_of_files_ranks_and_checkpoints_are_alike() {
         let content = content(true);
         let mut seen = std::collections::HashSet::new();
-        for key in [
-            file_key(1, 0, 0),
-            file_key(1, 1, 0),
-            file_key(1, 0, 1),
-            file_key(2, 0, 0),
-        ] {
+        for key in [file_key(1, 0, 0), file_key(1, 1, 0), file_key(1, 0, 1), file_key(2, 0, 0)] {
             for chunk in 0..8u64 {
                 let chunk = buffer(&content, key, chunk * content.facts.source_bytes, 16384);
                 for sector in chunk.chunks(SECTOR_BYTES) {

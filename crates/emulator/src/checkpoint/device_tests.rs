@@ -77,12 +77,7 @@ fn what_was_saved_in_transfers_of_another_length_is_checked_on_a_device_too() {
             request.chunk_bytes = Some(chunk_bytes);
             let plan = plan(&request);
             let checked = u64::from(reads) * plan.total_bytes;
-            let report = run_with(
-                plan,
-                Arc::new(Disk),
-                Arc::new(OutOfReach),
-                &StopToken::new(),
-            );
+            let report = run_with(plan, Arc::new(Disk), Arc::new(OutOfReach), &StopToken::new());
             assert_eq!(report.ending, Ending::Complete);
             assert_eq!(report.results.verified_bytes, checked);
         }

@@ -188,10 +188,7 @@ impl CheckpointError {
     /// A transfer error on `path` in its own words, or as a full disk.
     pub(super) fn on(path: &std::path::Path, source: TransferError) -> Self {
         match source.errno() {
-            Some(ENOSPC | EDQUOT) => Self::NoSpace {
-                path: path.to_path_buf(),
-                source,
-            },
+            Some(ENOSPC | EDQUOT) => Self::NoSpace { path: path.to_path_buf(), source },
             _ => Self::Transfer(source.named(path)),
         }
     }

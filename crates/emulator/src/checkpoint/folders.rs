@@ -42,9 +42,7 @@ pub fn scan(
         storage.hold(location.folder());
         facts.folders.push(folder_facts(storage, location, look)?);
         if storage.is_folder(location.folder()) {
-            facts
-                .saved
-                .extend(saved_parts(storage, index, location.folder())?);
+            facts.saved.extend(saved_parts(storage, index, location.folder())?);
         }
     }
     Ok(facts)
@@ -70,10 +68,7 @@ fn folder_facts(
     } else if look == Look::Only {
         Availability::Available
     } else if let Err(error) = try_file(storage, &nearest, false) {
-        Availability::unavailable(
-            error.reason(),
-            "change its permissions, or use another --dir",
-        )
+        Availability::unavailable(error.reason(), "change its permissions, or use another --dir")
     } else {
         Availability::Available
     };
@@ -93,9 +88,7 @@ fn folder_facts(
         writable,
         free_bytes: storage.space(&nearest)?.free_bytes,
         file_system_id: found.file_system_id,
-        file_system: probe::filesystem(&nearest)
-            .known()
-            .map(|fs| fs.kind.clone()),
+        file_system: probe::filesystem(&nearest).known().map(|fs| fs.kind.clone()),
     })
 }
 
@@ -360,18 +353,13 @@ fn made_before(
         }
         let made = Made::look(storage, &folder)?;
         if let Some(name) = foreign(storage, &folder, &made.marker)? {
-            return Err(CheckpointError::InTheWay {
-                path: folder.join(name),
-            });
+            return Err(CheckpointError::InTheWay { path: folder.join(name) });
         }
         if let Some((path, found)) = changed(storage, &folder, &made.marker)? {
             return Err(CheckpointError::Changed { path, found });
         }
         if let Some(other) = plan.of_another_job(&made.marker) {
-            return Err(CheckpointError::Another {
-                path: folder,
-                other,
-            });
+            return Err(CheckpointError::Another { path: folder, other });
         }
         all.push(made);
     }
@@ -456,13 +444,8 @@ impl Made {
     /// When there is none, or none that can be used, or storage does not give it.
     fn look(storage: &dyn Storage, folder: &Path) -> Result<Self, CheckpointError> {
         match marker_in(storage, folder)? {
-            Some(Ok(marker)) => Ok(Self {
-                folder: folder.to_path_buf(),
-                marker,
-            }),
-            Some(Err(_)) | None => Err(CheckpointError::InTheWay {
-                path: folder.to_path_buf(),
-            }),
+            Some(Ok(marker)) => Ok(Self { folder: folder.to_path_buf(), marker }),
+            Some(Err(_)) | None => Err(CheckpointError::InTheWay { path: folder.to_path_buf() }),
         }
     }
 
@@ -563,9 +546,7 @@ pub fn clean(storage: &dyn Storage, directory: &Path) -> Result<Cleaned, Checkpo
     for entry in storage.list(directory)? {
         // A checkpoint's folder under its temporary name. One with something of others in it
         // stays, as its folder would.
-        let inner = entry
-            .text()
-            .and_then(|name| name.strip_prefix('.')?.strip_suffix(".partial"));
+        let inner = entry.text().and_then(|name| name.strip_prefix('.')?.strip_suffix(".partial"));
         if inner.and_then(step_of).is_some() {
             let _ = remove_unfinished(storage, &directory.join(&entry.name));
         }

@@ -18,10 +18,7 @@ fn clean_removes_what_stormlp_made_and_nothing_else() {
     assert_eq!(cleaned.checkpoints, 1);
     assert_eq!(cleaned.files, made[0] + made[1] - 1, "all but the notes");
     assert_eq!(cleaned.bytes, 2 * total_bytes);
-    assert_eq!(
-        cleaned.left,
-        [foreign.clone(), directory.join(step_folder(7))]
-    );
+    assert_eq!(cleaned.left, [foreign.clone(), directory.join(step_folder(7))]);
     assert!(foreign.exists() && directory.join(step_folder(7)).exists());
     assert_eq!(files(folder.path(), 2), ["notes.txt"]);
     fs::remove_file(foreign).unwrap();
@@ -68,10 +65,7 @@ fn a_save_that_may_not_replace_what_is_there_touches_none_of_it() {
     assert!(everything(folder.path()) == saved);
     let facts = scan(&Disk, &request.folders, Look::Only).unwrap();
     let problems = resolve(&request, &probe::host_facts(), &facts).problems;
-    assert!(
-        problems[0].message.contains("notes.txt is in the way"),
-        "{problems:?}"
-    );
+    assert!(problems[0].message.contains("notes.txt is in the way"), "{problems:?}");
 }
 
 #[test]

@@ -18,15 +18,10 @@ use super::together;
 use crate::hosts::sum_of_series;
 
 /// The saves of a report, or its restores, and what its series of them are called.
-type Phase = (
-    fn(&CheckpointResults) -> &Vec<CheckpointResult>,
-    &'static str,
-);
+type Phase = (fn(&CheckpointResults) -> &Vec<CheckpointResult>, &'static str);
 
-const PHASES: [Phase; 2] = [
-    (|results| &results.saves, "save"),
-    (|results| &results.restores, "restore"),
-];
+const PHASES: [Phase; 2] =
+    [(|results| &results.saves, "save"), (|results| &results.restores, "restore")];
 
 /// The report of hosts that began by their clocks from what each of them saved: `parts` in order, whose
 /// plans are alike. Machine and folders are the first one's, and so is the plan: what one host has.
@@ -49,10 +44,7 @@ pub fn merged(parts: &[CheckpointReport]) -> Option<CheckpointReport> {
     };
     let elapsed = parts.iter().map(|part| part.results.elapsed_seconds);
     let results = CheckpointResults {
-        summary: Summary {
-            save: summarise(&saves),
-            restore: summarise(&restores),
-        },
+        summary: Summary { save: summarise(&saves), restore: summarise(&restores) },
         elapsed_seconds: elapsed.fold(0.0, f64::max),
         verified_bytes: parts.iter().map(|part| part.results.verified_bytes).sum(),
         cpu_user_seconds: seconds(|one| one.cpu_user_seconds),
@@ -99,10 +91,8 @@ impl Hosts {
         let known: Option<Vec<&PartOf>> =
             parts.iter().map(|part| part.head.part.as_ref()).collect();
         let known = known?;
-        let boots: Vec<(&str, &str)> = known
-            .iter()
-            .map(|part| (&*part.host, &*part.boot_id))
-            .collect();
+        let boots: Vec<(&str, &str)> =
+            known.iter().map(|part| (&*part.host, &*part.boot_id)).collect();
         Some(Self {
             names: names(&known),
             counted: count_hosts_once(&boots),
@@ -132,10 +122,7 @@ impl Hosts {
     fn together(&self, all: &[&CheckpointResult]) -> CheckpointResult {
         let ranks = all.iter().enumerate().flat_map(|(host, one)| {
             let before = host as u64 * self.ranks;
-            one.ranks.iter().map(move |rank| RankResult {
-                rank: before + rank.rank,
-                ..*rank
-            })
+            one.ranks.iter().map(move |rank| RankResult { rank: before + rank.rank, ..*rank })
         });
         let step = all.first().map_or(0, |first| first.step);
         let starts = all.iter().map(|one| one.started_at_seconds);
@@ -163,19 +150,14 @@ impl Hosts {
     /// What the devices of all hosts did, each host counted once.
     fn devices(&self, all: &[&CheckpointResult]) -> Option<DeviceBytes> {
         let counting = all.iter().zip(&self.counted).filter(|(_, counts)| **counts);
-        let none = DeviceBytes {
-            read_bytes: 0,
-            written_bytes: 0,
-        };
-        counting
-            .map(|(one, _)| one.device)
-            .try_fold(none, |sum, own| {
-                let own = own?;
-                Some(DeviceBytes {
-                    read_bytes: sum.read_bytes + own.read_bytes,
-                    written_bytes: sum.written_bytes + own.written_bytes,
-                })
+        let none = DeviceBytes { read_bytes: 0, written_bytes: 0 };
+        counting.map(|(one, _)| one.device).try_fold(none, |sum, own| {
+            let own = own?;
+            Some(DeviceBytes {
+                read_bytes: sum.read_bytes + own.read_bytes,
+                written_bytes: sum.written_bytes + own.written_bytes,
             })
+        })
     }
 
     /// Each host's share in `result`.
@@ -274,10 +256,8 @@ fn evidence(parts: &[CheckpointReport]) -> Vec<NamedEvidence> {
         let all = parts.iter().flat_map(|part| &part.evidence);
         let own = all.filter(|one| one.name == *name);
         found.extend(
-            together::of_all(own.map(|one| &one.evidence)).map(|of_all| NamedEvidence {
-                name: name.clone(),
-                evidence: of_all.clone(),
-            }),
+            together::of_all(own.map(|one| &one.evidence))
+                .map(|of_all| NamedEvidence { name: name.clone(), evidence: of_all.clone() }),
         );
     }
     found

@@ -18,9 +18,7 @@ fn plan() -> CheckpointPlan {
     (request.dry_run, request.ranks) = (true, Some(RANKS));
     request.mode = Some(stormlp_model::checkpoint::Mode::Subset);
     let facts = CheckpointFacts::default();
-    resolve(&request, &HostFacts::fixture(), &facts)
-        .plan
-        .unwrap()
+    resolve(&request, &HostFacts::fixture(), &facts).plan.unwrap()
 }
 
 /// A save or restore whose ranks took so long, begun at a time.
@@ -36,10 +34,7 @@ fn result(step: u32, began: f64, seconds: [f64; 2], bytes: u64) -> CheckpointRes
         started_at_seconds: 1.0,
         started_unix_seconds: Some(began),
         cpu_user_seconds: 0.5,
-        device: Some(DeviceBytes {
-            read_bytes: 0,
-            written_bytes: 2 * bytes,
-        }),
+        device: Some(DeviceBytes { read_bytes: 0, written_bytes: 2 * bytes }),
         ..CheckpointResult::of_ranks(step, ranks.collect())
     }
 }
@@ -73,10 +68,7 @@ fn part(host: &str, saves: Vec<CheckpointResult>) -> CheckpointReport {
     });
     let series = series.collect();
     let results = CheckpointResults {
-        summary: Summary {
-            save: summarise(&saves),
-            restore: None,
-        },
+        summary: Summary { save: summarise(&saves), restore: None },
         elapsed_seconds: 1e6,
         verified_bytes: 7,
         saves,
@@ -115,21 +107,10 @@ fn rates_are_all_bytes_over_the_longest_time() {
     assert_eq!(names, ["h1", "h2"]);
     let slowest = whole.results.hosts.iter().map(|host| host.slowest);
     assert_eq!(slowest.collect::<Vec<_>>(), [0, 1]);
-    assert_eq!(
-        (whole.head.part.as_ref(), whole.results.verified_bytes),
-        (None, 14)
-    );
+    assert_eq!((whole.head.part.as_ref(), whole.results.verified_bytes), (None, 14));
     assert_eq!(whole.arithmetic(), Arithmetic::AllRanks);
-    assert!(
-        told(&whole).contains("checkpoints of its own"),
-        "{}",
-        told(&whole)
-    );
-    assert!(
-        told(&whole).contains("the least in save 1"),
-        "{}",
-        told(&whole)
-    );
+    assert!(told(&whole).contains("checkpoints of its own"), "{}", told(&whole));
+    assert!(told(&whole).contains("the least in save 1"), "{}", told(&whole));
     // No sum of what went on at different times.
     assert_eq!(whole.series, []);
     assert_eq!(whole.histograms[0].count, 2);
@@ -137,17 +118,11 @@ fn rates_are_all_bytes_over_the_longest_time() {
 
 #[test]
 fn what_not_every_host_has_is_left_out() {
-    let both = vec![
-        result(1, 100.0, [1.0, 1.0], 1 << 30),
-        result(2, 101.0, [1.0, 1.0], 1 << 30),
-    ];
+    let both = vec![result(1, 100.0, [1.0, 1.0], 1 << 30), result(2, 101.0, [1.0, 1.0], 1 << 30)];
     let mut stopped = part("h2", vec![result(1, 100.0, [1.0, 1.0], 1 << 30)]);
     stopped.ending = Ending::Stopped;
     let whole = merged(&[part("h1", both), stopped]).unwrap();
-    assert_eq!(
-        (whole.results.saves.len(), &whole.ending),
-        (1, &Ending::Stopped)
-    );
+    assert_eq!((whole.results.saves.len(), &whole.ending), (1, &Ending::Stopped));
     assert!(told(&whole).contains("whole: save 2"), "{}", told(&whole));
     assert!(told(&whole).contains("these included"), "{}", told(&whole));
     assert_eq!(whole.series.len(), 1, "both were at it at once");
@@ -164,11 +139,7 @@ fn a_fallback_is_not_hidden_behind_hosts_that_had_none() {
     use stormlp_model::path::PathKind;
 
     let (gds, fell_back) = (Some(PathKind::Gds), Some(PathKind::CpuGpu));
-    for paths in [
-        [gds, fell_back, gds],
-        [gds, gds, fell_back],
-        [gds, None, gds],
-    ] {
+    for paths in [[gds, fell_back, gds], [gds, gds, fell_back], [gds, None, gds]] {
         let mut nth = 0;
         let parts = paths.map(|effective_path| {
             nth += 1;
@@ -186,9 +157,7 @@ fn a_fallback_is_not_hidden_behind_hosts_that_had_none() {
             part
         });
         let whole = merged(&parts).unwrap();
-        let [saves] = &whole.evidence[..] else {
-            panic!("{:?}", whole.evidence)
-        };
+        let [saves] = &whole.evidence[..] else { panic!("{:?}", whole.evidence) };
         assert_ne!(saves.evidence.effective_path, gds, "{paths:?}");
     }
 }

@@ -77,8 +77,7 @@ impl MoveRules<'_> {
                 });
             }
             let range = place..place + bytes.len();
-            self.content
-                .expect(task.key, piece.offset, range, &mut plain);
+            self.content.expect(task.key, piece.offset, range, &mut plain);
         }
         self.content.check(task.key, piece.offset, &plain)
     }
@@ -277,14 +276,8 @@ impl<'a> Mover<'a> {
 
     fn send(&mut self, rank: usize, job: Job) {
         self.unanswered += 1;
-        let request = Request {
-            rank,
-            job,
-            reply: self.reply.clone(),
-        };
-        self.requests
-            .send(request)
-            .expect("clerks serve as long as there are movers");
+        let request = Request { rank, job, reply: self.reply.clone() };
+        self.requests.send(request).expect("clerks serve as long as there are movers");
     }
 
     /// Has the rank's next file opened; a rank without one is done.
@@ -292,11 +285,7 @@ impl<'a> Mover<'a> {
         let state = &mut self.ranks[rank];
         let Some(task) = state.left.pop_front() else {
             let none = state.bytes == 0;
-            let seconds = if none {
-                0.0
-            } else {
-                self.start.elapsed().as_secs_f64()
-            };
+            let seconds = if none { 0.0 } else { self.start.elapsed().as_secs_f64() };
             state.duration_seconds = Some(seconds);
             return;
         };
@@ -318,10 +307,7 @@ impl<'a> Mover<'a> {
             self.next_file(answer.rank);
             return Ok(());
         };
-        let task = state
-            .opening
-            .take()
-            .expect("only a file being opened is answered with one");
+        let task = state.opening.take().expect("only a file being opened is answered with one");
         let id = self.driver.attach(file)?;
         let rules = &self.rules;
         state.current = Some(OpenFile {
@@ -341,19 +327,12 @@ impl<'a> Mover<'a> {
         while idle < count && self.driver.has_room() {
             let rank = self.turn;
             self.turn = (self.turn + 1) % count;
-            let next = self.ranks[rank]
-                .current
-                .as_mut()
-                .and_then(|open| open.pieces.next());
+            let next = self.ranks[rank].current.as_mut().and_then(|open| open.pieces.next());
             match next {
                 Some(piece) => {
                     idle = 0;
                     let slot = self.driver.take_slot().expect("checked above");
-                    let flight = Flight {
-                        rank,
-                        piece,
-                        attempts: 1,
-                    };
+                    let flight = Flight { rank, piece, attempts: 1 };
                     self.submit(slot, flight)?;
                 }
                 None => idle += 1,
@@ -394,14 +373,8 @@ impl<'a> Mover<'a> {
 
     /// A transfer is over.
     fn completed(&mut self, landed: Landed<Flight>) -> Result<(), CheckpointError> {
-        let Landed {
-            tag: flight,
-            mut slot,
-            submitted,
-            result,
-        } = landed;
-        self.latency
-            .record_ns(self.driver.now().nanos_since(submitted));
+        let Landed { tag: flight, mut slot, submitted, result } = landed;
+        self.latency.record_ns(self.driver.now().nanos_since(submitted));
         let (rank, piece) = (flight.rank, flight.piece);
         let moved = match result {
             Ok(moved) => moved as u64,
@@ -471,14 +444,14 @@ impl<'a> Mover<'a> {
                 &self.scratch[..len]
             }
         };
-        self.rules
-            .compare(&open.task, piece, bytes)
-            .map_err(|mismatch| CheckpointError::Corrupt {
+        self.rules.compare(&open.task, piece, bytes).map_err(|mismatch| {
+            CheckpointError::Corrupt {
                 path: open.task.path.clone(),
                 at: piece.offset + mismatch.at as u64,
                 expected: mismatch.expected,
                 found: mismatch.found,
-            })?;
+            }
+        })?;
         self.verified_bytes += piece.len;
         Ok(())
     }

@@ -77,10 +77,7 @@ fn train(plan: OverlapPlan, is_over: impl Fn() -> bool) -> Option<f64> {
     let mut late = Duration::ZERO;
     for _ in 0..plan.steps_between {
         let due = Instant::now() + step;
-        while let Some(left) = due
-            .checked_duration_since(Instant::now())
-            .filter(|d| !d.is_zero())
-        {
+        while let Some(left) = due.checked_duration_since(Instant::now()).filter(|d| !d.is_zero()) {
             if is_over() {
                 return None;
             }
@@ -96,10 +93,7 @@ fn train(plan: OverlapPlan, is_over: impl Fn() -> bool) -> Option<f64> {
 mod tests {
     use super::*;
 
-    const PLAN: OverlapPlan = OverlapPlan {
-        step_seconds: 0.001,
-        steps_between: 3,
-    };
+    const PLAN: OverlapPlan = OverlapPlan { step_seconds: 0.001, steps_between: 3 };
 
     #[test]
     fn a_save_that_ends_early_holds_nobody_up() {
@@ -128,10 +122,7 @@ mod tests {
     }
 
     /// More than a day of training: a test that waits for it does not end.
-    const ENDLESS: OverlapPlan = OverlapPlan {
-        step_seconds: 86_400.0,
-        steps_between: 2,
-    };
+    const ENDLESS: OverlapPlan = OverlapPlan { step_seconds: 86_400.0, steps_between: 2 };
 
     #[test]
     fn training_ends_with_the_users_wish_and_leaves_no_figures() {

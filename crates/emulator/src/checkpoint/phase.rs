@@ -149,10 +149,7 @@ impl<'a> Stage<'a> {
         let rules = self.rules(purpose, transport, content);
         let drivers = DriverSet::counting_loads(supplies.len());
         let failed = StopToken::new();
-        let ends = Ends {
-            stop: self.stop,
-            failed: &failed,
-        };
+        let ends = Ends { stop: self.stop, failed: &failed };
         let (movers, watched) = thread::scope(|scope| {
             let clerks = wanted.clamp(1, MOST_CLERKS);
             // Clerks end when the last mover is gone, with what it asks them by.
@@ -180,10 +177,7 @@ impl<'a> Stage<'a> {
             shares: Vec::new(),
             verified_bytes: 0,
             ranks: Vec::with_capacity(wanted),
-            series: Series {
-                load: drivers.load(),
-                ..watched.series
-            },
+            series: Series { load: drivers.load(), ..watched.series },
             latency: LatencyHistogram::new(),
             cpu: watched.cpu,
             device: watched.device,

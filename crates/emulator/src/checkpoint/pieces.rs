@@ -30,19 +30,13 @@ impl Pieces {
     /// contiguous part of its own when `split`, else taking the next piece in turn.
     pub(super) fn new(bytes: u64, chunk_bytes: u64, window: usize, split: bool) -> Self {
         let chunks = bytes.div_ceil(chunk_bytes);
-        let count = if split {
-            (window as u64).min(chunks).max(1)
-        } else {
-            1
-        };
+        let count = if split { (window as u64).min(chunks).max(1) } else { 1 };
         let bound = |part: u64| {
             let before = (u128::from(chunks) * u128::from(part) / u128::from(count)) as u64;
             before.saturating_mul(chunk_bytes).min(bytes)
         };
         Self {
-            parts: (0..count)
-                .map(|part| (bound(part), bound(part + 1)))
-                .collect(),
+            parts: (0..count).map(|part| (bound(part), bound(part + 1))).collect(),
             flying: vec![0; count as usize],
             depth: if split { 1 } else { window },
             chunk_bytes,
@@ -53,20 +47,14 @@ impl Pieces {
     /// The next piece that may be started now.
     pub(super) fn next(&mut self) -> Option<Piece> {
         let count = self.parts.len();
-        let part = (0..count)
-            .map(|step| (self.turn + step) % count)
-            .find(|part| {
-                let (next, end) = self.parts[*part];
-                next < end && self.flying[*part] < self.depth
-            })?;
+        let part = (0..count).map(|step| (self.turn + step) % count).find(|part| {
+            let (next, end) = self.parts[*part];
+            next < end && self.flying[*part] < self.depth
+        })?;
         self.turn = (part + 1) % count;
         let (next, end) = &mut self.parts[part];
         let len = self.chunk_bytes.min(*end - *next);
-        let piece = Piece {
-            offset: *next,
-            len,
-            stream: part as u32,
-        };
+        let piece = Piece { offset: *next, len, stream: part as u32 };
         *next += len;
         self.flying[part] += 1;
         Some(piece)
@@ -92,10 +80,8 @@ mod tests {
     #[test]
     fn v3_reads_four_quarters_at_a_time() {
         let mut pieces = Pieces::new(16 << 20, 1 << 20, 4, true);
-        let first: Vec<u64> = (0..4)
-            .filter_map(|_| pieces.next())
-            .map(|p| p.offset >> 20)
-            .collect();
+        let first: Vec<u64> =
+            (0..4).filter_map(|_| pieces.next()).map(|p| p.offset >> 20).collect();
         assert_eq!(first, [0, 4, 8, 12]);
         assert_eq!(pieces.next(), None);
         pieces.done(2);

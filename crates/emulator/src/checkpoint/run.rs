@@ -86,11 +86,7 @@ pub(super) fn run_over(
     on_unit: &mut dyn FnMut(&CheckpointReport),
     accelerator: Arc<dyn Accelerator>,
 ) -> Result<CheckpointReport, CheckpointError> {
-    let &Surroundings {
-        storage,
-        observer,
-        stop,
-    } = surroundings;
+    let &Surroundings { storage, observer, stop } = surroundings;
     let hosts = match company {
         Company::Hosts(hosts) => Some(hosts),
         Company::Alone | Company::From(_) => None,
@@ -132,9 +128,7 @@ pub(super) fn run_over(
         latencies: [LatencyHistogram::new(), LatencyHistogram::new()],
         on_unit,
     };
-    let ended = run
-        .save_all(&mut region)
-        .and_then(|()| run.restore_all(&mut region));
+    let ended = run.save_all(&mut region).and_then(|()| run.restore_all(&mut region));
     // All come to the end alike; with an error the run ends, whatever the others say.
     let ended = ended.and_then(|()| run.edge());
     if let Err(error @ CheckpointError::Late { .. }) = ended {
@@ -193,11 +187,8 @@ fn still_cached(restores: &[CheckpointResult]) -> Option<Warning> {
         let before = restore.page_cache_before.as_ref();
         before.is_some_and(|before| before.dropped && before.share > COLD_SHARE)
     };
-    let steps: Vec<String> = restores
-        .iter()
-        .filter(cached)
-        .map(|restore| restore.step.to_string())
-        .collect();
+    let steps: Vec<String> =
+        restores.iter().filter(cached).map(|restore| restore.step.to_string()).collect();
     (!steps.is_empty()).then(|| {
         Warning::new(
             WarningKind::CacheState,
@@ -238,20 +229,16 @@ impl Run<'_> {
     /// Sums over what was measured until now.
     fn sum_up(&mut self) {
         let results = &mut self.report.results;
-        results.summary = Summary {
-            save: summarise(&results.saves),
-            restore: summarise(&results.restores),
-        };
+        results.summary =
+            Summary { save: summarise(&results.saves), restore: summarise(&results.restores) };
         let both = || results.saves.iter().chain(&results.restores);
         results.cpu_user_seconds = cpu_seconds(both(), |result| result.cpu_user_seconds);
         results.cpu_system_seconds = cpu_seconds(both(), |result| result.cpu_system_seconds);
         results.elapsed_seconds = self.started.elapsed().as_secs_f64();
         results.peak_rss_bytes = peak_rss_bytes();
         let [saves, restores] = &self.latencies;
-        let named = [
-            saves.named(names(Direction::Write).2),
-            restores.named(names(Direction::Read).2),
-        ];
+        let named =
+            [saves.named(names(Direction::Write).2), restores.named(names(Direction::Read).2)];
         self.report.histograms = named.into_iter().flatten().collect();
     }
 
@@ -275,9 +262,7 @@ impl Run<'_> {
             let (required, transfers) = (self.stage.plan.require_gds, measured.latency.len());
             let broken = fallback::broken_demand(required, path, &evidence, transfers);
             if let Some(summary) = broken {
-                measured
-                    .failure
-                    .get_or_insert(CheckpointError::FellBack { summary });
+                measured.failure.get_or_insert(CheckpointError::FellBack { summary });
             }
             if let Some(warning) = fallback::warning(path, &evidence) {
                 self.report.warn(warning);
@@ -473,24 +458,15 @@ impl Run<'_> {
             let owner = &plan.ranks[(index + shift as usize) % count];
             let folder = plan.folders[owner.folder].join(step_folder(step));
             let mut framings = self.framings(owner).into_iter();
-            let files = owner
-                .files
-                .iter()
-                .enumerate()
-                .map(|(number, file)| FileTask {
-                    path: folder.join(&file.name),
-                    bytes: file.bytes,
-                    key: file_key(step, owner.rank, number),
-                    framing: framings.next(),
-                });
-            RankTask {
-                rank: plan.ranks[index].rank,
-                files: files.collect::<VecDeque<_>>(),
-            }
+            let files = owner.files.iter().enumerate().map(|(number, file)| FileTask {
+                path: folder.join(&file.name),
+                bytes: file.bytes,
+                key: file_key(step, owner.rank, number),
+                framing: framings.next(),
+            });
+            RankTask { rank: plan.ranks[index].rank, files: files.collect::<VecDeque<_>>() }
         };
-        together::own_ranks(self.stage.hosts, count)
-            .map(task)
-            .collect()
+        together::own_ranks(self.stage.hosts, count).map(task).collect()
     }
 
     /// What lies over the content of the files of `rank`, in their order; none where tensors are
@@ -532,10 +508,7 @@ impl Run<'_> {
 
     /// Tells the other hosts that this one works, until all meet again.
     fn works(&self) -> Result<(), CheckpointError> {
-        let works = self
-            .stage
-            .hosts
-            .map_or(Ok(()), |hosts| hosts.works(self.stage.stop));
+        let works = self.stage.hosts.map_or(Ok(()), |hosts| hosts.works(self.stage.stop));
         works.map_err(CheckpointError::from)
     }
 

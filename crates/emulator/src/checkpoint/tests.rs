@@ -49,10 +49,8 @@ fn folder() -> tempfile::TempDir {
 }
 
 fn request(folder: &Path) -> CheckpointRequest {
-    let mut request = CheckpointRequest::plain(
-        parse(TINY, "tiny.yaml").unwrap(),
-        folder.join("ckpt").into(),
-    );
+    let mut request =
+        CheckpointRequest::plain(parse(TINY, "tiny.yaml").unwrap(), folder.join("ckpt").into());
     request.ranks = Some(8);
     request.writes = Some(2);
     request.reads = Some(2);
@@ -84,22 +82,13 @@ fn run_with(
         "2026-01-01T00:00:00Z".to_string(),
         probe::host_facts(),
     );
-    let surroundings = Surroundings {
-        storage: &storage,
-        observer: &Silent,
-        stop,
-    };
+    let surroundings = Surroundings { storage: &storage, observer: &Silent, stop };
     let mut told = 0;
     let mut on_unit = |report: &CheckpointReport| {
         assert_eq!(report.ending, Ending::Unfinished);
         told += 1;
     };
-    let report = run_over(
-        (head, &plan, Company::Alone),
-        &surroundings,
-        &mut on_unit,
-        accelerator,
-    );
+    let report = run_over((head, &plan, Company::Alone), &surroundings, &mut on_unit, accelerator);
     let report = report.unwrap();
     let results = &report.results;
     assert_eq!(told, results.saves.len() + results.restores.len());
@@ -107,10 +96,7 @@ fn run_with(
 }
 
 fn marker(folder: &Path, step: u32) -> Marker {
-    let path = folder
-        .join("ckpt")
-        .join(step_folder(step))
-        .join(MARKER_NAME);
+    let path = folder.join("ckpt").join(step_folder(step)).join(MARKER_NAME);
     Marker::parse(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
@@ -140,10 +126,7 @@ impl Gate for Reads {
         if request.operation == StorageOperation::Read && request.path.is_none() {
             self.0.fetch_add(request.bytes as usize, Ordering::Relaxed);
         }
-        Ok(Grant {
-            bytes: request.bytes,
-            not_before: now,
-        })
+        Ok(Grant { bytes: request.bytes, not_before: now })
     }
 }
 
@@ -173,16 +156,8 @@ fn comparing_has_a_read_of_its_own_that_is_not_measured() {
 #[test]
 fn what_is_saved_is_restored_on_every_path_and_engine() {
     let engines = [EngineChoice::Auto, EngineChoice::Psync];
-    let paths = [
-        PathKind::Buffered,
-        PathKind::Cpu,
-        PathKind::PageCache,
-        PathKind::CpuGpu,
-    ];
-    for (path, engine) in paths
-        .into_iter()
-        .flat_map(|path| engines.map(|e| (path, e)))
-    {
+    let paths = [PathKind::Buffered, PathKind::Cpu, PathKind::PageCache, PathKind::CpuGpu];
+    for (path, engine) in paths.into_iter().flat_map(|path| engines.map(|e| (path, e))) {
         let folder = folder();
         let mut request = request(folder.path());
         request.path = path;
@@ -200,10 +175,7 @@ fn what_is_saved_is_restored_on_every_path_and_engine() {
         let report = run_on(plan, Arc::new(Disk), &StopToken::new());
         assert_eq!(report.ending, Ending::Complete, "{path}");
         assert_eq!(report.results.verified_bytes, 2 * total, "{path}");
-        assert_eq!(
-            (report.results.saves.len(), report.results.restores.len()),
-            (2, 2)
-        );
+        assert_eq!((report.results.saves.len(), report.results.restores.len()), (2, 2));
         for result in report.results.saves.iter().chain(&report.results.restores) {
             assert_eq!(result.bytes, total);
             assert_eq!(result.ranks.len(), 8);
@@ -212,11 +184,7 @@ fn what_is_saved_is_restored_on_every_path_and_engine() {
         let marker = marker(folder.path(), 2);
         assert!(marker.complete && marker.crash_safe);
         for file in &marker.files {
-            let path = folder
-                .path()
-                .join("ckpt")
-                .join(step_folder(2))
-                .join(&file.name);
+            let path = folder.path().join("ckpt").join(step_folder(2)).join(&file.name);
             assert_eq!(fs::metadata(path).unwrap().len(), file.bytes);
         }
         assert_eq!(files(folder.path(), 2).len(), marker.files.len());
@@ -259,10 +227,7 @@ fn a_changed_byte_is_found_on_restore() {
     request.reads = Some(1);
     let report = run_on(plan(&request), Arc::new(Disk), &StopToken::new());
     let error = error(&report);
-    assert!(
-        error.contains(name) && error.contains("at byte 4321"),
-        "{error}"
-    );
+    assert!(error.contains(name) && error.contains("at byte 4321"), "{error}");
     assert!(report.results.restores.is_empty());
     // Nothing was measured: zero, which JSON and text would show as -0.0 otherwise.
     assert!(report.results.cpu_user_seconds.is_sign_positive());
@@ -278,10 +243,7 @@ fn only_the_newest_checkpoints_are_kept() {
     request.keep = Some(1);
     let report = run_on(plan(&request), Arc::new(Disk), &StopToken::new());
     assert_eq!(report.ending, Ending::Complete);
-    assert_eq!(
-        (report.results.saves.len(), report.results.restores.len()),
-        (3, 1)
-    );
+    assert_eq!((report.results.saves.len(), report.results.restores.len()), (3, 1));
     let facts = scan(&Disk, &request.folders, Look::Only).unwrap();
     assert_eq!(facts.steps(), [3]);
 }
@@ -294,10 +256,7 @@ fn saving_goes_on_beside_training() {
     let report = run_on(plan(&request), Arc::new(Disk), &StopToken::new());
     let overlap = report.results.saves[0].overlap.unwrap();
     assert_eq!(overlap.steps, 1);
-    assert_eq!(
-        overlap.blocking_seconds,
-        report.results.saves[0].duration_seconds.max
-    );
+    assert_eq!(overlap.blocking_seconds, report.results.saves[0].duration_seconds.max);
 }
 
 /// Faults that are set off by count, and a look at what is synced. Files of checkpoints alone
@@ -324,25 +283,19 @@ struct Faulty {
 impl Gate for Faulty {
     fn admit(&self, request: &Request<'_>, now: Duration) -> std::io::Result<Grant> {
         let operation = request.operation;
-        let name = request
-            .path
-            .map_or_else(String::new, |p| p.display().to_string());
+        let name = request.path.map_or_else(String::new, |p| p.display().to_string());
         let breaks = self.panic_at == Some(operation);
         let counts = match operation {
             StorageOperation::Create if name.contains(".pt") => {
                 let count = self.creates.fetch_add(1, Ordering::Relaxed);
                 let from = self.stop_from.as_ref();
-                from.filter(|(from, _)| count >= *from)
-                    .inspect(|(_, stop)| stop.stop());
+                from.filter(|(from, _)| count >= *from).inspect(|(_, stop)| stop.stop());
                 // In the second checkpoint of eight ranks with two files or more.
                 assert!(!breaks || count < 40, "broken {operation}");
                 self.full_from.is_none_or(|from| count < from)
             }
             StorageOperation::Sync if name.contains(".pt") => {
-                self.synced
-                    .lock()
-                    .unwrap()
-                    .extend(request.path.map(Path::to_path_buf));
+                self.synced.lock().unwrap().extend(request.path.map(Path::to_path_buf));
                 assert!(!breaks, "broken {operation}");
                 if self.sync_fails_for.is_some_and(|part| name.contains(part)) {
                     return Err(std::io::Error::from_raw_os_error(5));
@@ -356,10 +309,7 @@ impl Gate for Faulty {
             _ => true,
         };
         match counts {
-            true => Ok(Grant {
-                bytes: request.bytes,
-                not_before: now,
-            }),
+            true => Ok(Grant { bytes: request.bytes, not_before: now }),
             false => Err(std::io::Error::from_raw_os_error(28)),
         }
     }
@@ -384,26 +334,13 @@ fn faulty(faults: Faulty) -> Arc<Gated<Faulty>> {
 #[test]
 fn a_failed_fsync_is_data_loss_and_is_not_tried_again() {
     let folder = folder();
-    let storage = faulty(Faulty {
-        sync_fails_for: Some("mp_rank_1_optim"),
-        ..Faulty::default()
-    });
-    let report = run_on(
-        plan(&request(folder.path())),
-        storage.clone(),
-        &StopToken::new(),
-    );
+    let storage = faulty(Faulty { sync_fails_for: Some("mp_rank_1_optim"), ..Faulty::default() });
+    let report = run_on(plan(&request(folder.path())), storage.clone(), &StopToken::new());
     let error = error(&report);
-    assert!(
-        error.starts_with("data loss: fsync of") && error.contains("not retried"),
-        "{error}"
-    );
+    assert!(error.starts_with("data loss: fsync of") && error.contains("not retried"), "{error}");
     let synced = storage.gate().synced.lock().unwrap();
     let failed = "zero_pp_rank_0_mp_rank_1_optim_states";
-    let tries = synced
-        .iter()
-        .filter(|path| path.to_string_lossy().contains(failed))
-        .count();
+    let tries = synced.iter().filter(|path| path.to_string_lossy().contains(failed)).count();
     assert!(tries <= 1, "{synced:?}");
     assert!(!marker(folder.path(), 1).complete);
     let final_name = format!("{failed}.pt");
@@ -413,10 +350,7 @@ fn a_failed_fsync_is_data_loss_and_is_not_tried_again() {
 
 fn assert_no_partial_files(folder: &Path, step: u32) {
     let left = files(folder, step);
-    assert!(
-        left.iter().all(|name| !name.ends_with(".partial")),
-        "{left:?}"
-    );
+    assert!(left.iter().all(|name| !name.ends_with(".partial")), "{left:?}");
 }
 
 /// A disk that is full in the second of two checkpoints: the first stays whole.
@@ -452,16 +386,8 @@ fn check_full(faults: Faulty) {
 #[test]
 fn a_thread_that_panics_ends_the_run_with_an_error_and_keeps_what_was_measured() {
     let clerks = [
-        (
-            StorageOperation::Create,
-            "thread clerk, which was to make",
-            1,
-        ),
-        (
-            StorageOperation::Sync,
-            "thread clerk, which was to finish",
-            0,
-        ),
+        (StorageOperation::Create, "thread clerk, which was to make", 1),
+        (StorageOperation::Sync, "thread clerk, which was to finish", 0),
     ];
     let clerks = clerks.map(|(seam, who, whole)| (Some(seam), None, who, whole));
     let movers = SEAMS.map(|(_, build)| (None, Some(build), "thread mover-", 0));
@@ -469,20 +395,11 @@ fn a_thread_that_panics_ends_the_run_with_an_error_and_keeps_what_was_measured()
         let folder = folder();
         let mut request = request(folder.path());
         request.chunk_bytes = Some(4096);
-        let storage = faulty(Faulty {
-            panic_at,
-            build_path,
-            ..Faulty::default()
-        });
+        let storage = faulty(Faulty { panic_at, build_path, ..Faulty::default() });
         let report = run_on(plan(&request), storage.clone(), &StopToken::new());
         let error = error(&report);
-        assert!(
-            error.contains(who) && error.contains("panicked: broken"),
-            "{error}"
-        );
-        let Ending::Failed { remedy, .. } = &report.ending else {
-            panic!("{:?}", report.ending)
-        };
+        assert!(error.contains(who) && error.contains("panicked: broken"), "{error}");
+        let Ending::Failed { remedy, .. } = &report.ending else { panic!("{:?}", report.ending) };
         assert!(remedy.contains("that was being saved"), "{remedy}");
         assert_eq!(report.results.saves.len(), whole, "{error}");
         let broken = whole as u32 + 1;
@@ -493,35 +410,23 @@ fn a_thread_that_panics_ends_the_run_with_an_error_and_keeps_what_was_measured()
 
 #[test]
 fn a_disk_that_fills_up_leaves_earlier_checkpoints_untouched() {
-    check_full(Faulty {
-        full_from: Some(30),
-        ..Faulty::default()
-    });
+    check_full(Faulty { full_from: Some(30), ..Faulty::default() });
 }
 
 #[test]
 fn a_write_that_finds_no_space_leaves_an_incomplete_checkpoint() {
-    check_full(Faulty {
-        full_after_writes: Some(20),
-        ..Faulty::default()
-    });
+    check_full(Faulty { full_after_writes: Some(20), ..Faulty::default() });
 }
 
 #[test]
 fn a_stop_keeps_what_was_measured_and_leaves_nothing_that_looks_whole() {
     let folder = folder();
     let stop = StopToken::new();
-    let storage = faulty(Faulty {
-        stop_from: Some((30, stop.clone())),
-        ..Faulty::default()
-    });
+    let storage = faulty(Faulty { stop_from: Some((30, stop.clone())), ..Faulty::default() });
     let request = request(folder.path());
     let report = run_on(plan(&request), storage.clone(), &stop);
     assert_eq!(report.ending, Ending::Stopped);
-    assert_eq!(
-        (report.results.saves.len(), report.results.restores.len()),
-        (1, 0)
-    );
+    assert_eq!((report.results.saves.len(), report.results.restores.len()), (1, 0));
     assert!(marker(folder.path(), 1).complete);
     assert!(!marker(folder.path(), 2).complete);
     assert_no_partial_files(folder.path(), 2);
@@ -561,12 +466,7 @@ fn a_directory_in_use_is_left_alone() {
     let plan = plan(&request);
     fs::create_dir(&request.folders[0]).unwrap();
     let _other = FolderLock::take(request.folders[0].folder()).unwrap();
-    let head = Head::new(
-        ReportKind::Checkpoint,
-        String::new(),
-        String::new(),
-        probe::host_facts(),
-    );
+    let head = Head::new(ReportKind::Checkpoint, String::new(), String::new(), probe::host_facts());
     let surroundings = Surroundings {
         storage: &(Arc::new(Disk) as Arc<dyn Storage>),
         observer: &Silent,

@@ -8,25 +8,13 @@ fn who_begins_at_a_time_is_ready_by_then_or_measures_nothing() {
     let folder = folder();
     let plan = plan(&request(folder.path()));
     let storage: Arc<dyn Storage> = Arc::new(Disk);
-    let surroundings = Surroundings {
-        storage: &storage,
-        observer: &Silent,
-        stop: &StopToken::new(),
-    };
+    let surroundings =
+        Surroundings { storage: &storage, observer: &Silent, stop: &StopToken::new() };
     let begin_at = |seconds: f64| {
-        let head = Head::new(
-            ReportKind::Checkpoint,
-            String::new(),
-            String::new(),
-            probe::host_facts(),
-        );
+        let head =
+            Head::new(ReportKind::Checkpoint, String::new(), String::new(), probe::host_facts());
         let company = Company::From(seconds);
-        run_over(
-            (head, &plan, company),
-            &surroundings,
-            &mut |_| {},
-            Arc::new(HostStandIn),
-        )
+        run_over((head, &plan, company), &surroundings, &mut |_| {}, Arc::new(HostStandIn))
     };
     let late = begin_at(1.0).unwrap_err();
     assert!(matches!(late, CheckpointError::Late { .. }), "{late}");

@@ -79,10 +79,7 @@ pub(super) fn put_together(
         verified_bytes: measured.verified_bytes,
         complete: measured.complete,
         // Its load is of this host alone.
-        series: Series {
-            load: None,
-            ..measured.series.clone()
-        },
+        series: Series { load: None, ..measured.series.clone() },
         evidence: measured.evidence.clone(),
     };
     let Some(parts) = hosts.exchange(&own, stop)? else {
@@ -108,11 +105,8 @@ pub(super) fn put_together(
     let series: Vec<&Series> = parts.iter().map(|part| &part.series).collect();
     measured.series = sum_of_series(&series);
     measured.evidence = of_all(parts.iter().filter_map(|part| part.evidence.as_ref())).cloned();
-    measured.shares = parts
-        .iter()
-        .zip(hosts.names())
-        .map(|(part, name)| share(part, name))
-        .collect();
+    measured.shares =
+        parts.iter().zip(hosts.names()).map(|(part, name)| share(part, name)).collect();
     (measured.ranks, measured.latency) = (ranks, latency);
     (measured.cpu, measured.device) = (cpu, devices);
     Ok(())
@@ -138,14 +132,10 @@ fn share(part: &Part, name: String) -> HostShare {
 /// Adds the shares of a checkpoint to those before it; the host of its slowest rank counts as the
 /// slowest.
 pub(super) fn add(all: &mut Vec<HostShare>, shares: Vec<HostShare>, result: &CheckpointResult) {
-    let slowest = result
-        .ranks
-        .iter()
-        .enumerate()
-        .max_by(|(_, one), (_, other)| {
-            let [one, other] = [one, other].map(|rank| rank.duration_seconds);
-            one.total_cmp(&other)
-        });
+    let slowest = result.ranks.iter().enumerate().max_by(|(_, one), (_, other)| {
+        let [one, other] = [one, other].map(|rank| rank.duration_seconds);
+        one.total_cmp(&other)
+    });
     let (of, count) = (shares.len(), result.ranks.len());
     let host = slowest.map(|(nth, _)| host_of(nth, of, count));
     for (nth, share) in shares.into_iter().enumerate() {
@@ -156,10 +146,7 @@ pub(super) fn add(all: &mut Vec<HostShare>, shares: Vec<HostShare>, result: &Che
                 known.cpu_seconds += share.cpu_seconds;
                 known.slowest += is_slowest;
             }
-            None => all.push(HostShare {
-                slowest: is_slowest,
-                ..share
-            }),
+            None => all.push(HostShare { slowest: is_slowest, ..share }),
         }
     }
 }

@@ -27,9 +27,7 @@ impl Alive {
                 }
             }
         };
-        let thread = thread::Builder::new()
-            .name("alive".to_string())
-            .spawn(look)?;
+        let thread = thread::Builder::new().name("alive".to_string()).spawn(look)?;
         Ok(Self { done, thread })
     }
 

@@ -165,10 +165,7 @@ impl Hosts {
     /// A thread that pulls `stop` once a host is lost.
     fn watch(&self, stop: &StopToken) -> Result<Alive, GroupError> {
         // It must not keep itself alive.
-        let hosts = Self {
-            at_work: Arc::default(),
-            ..self.clone()
-        };
+        let hosts = Self { at_work: Arc::default(), ..self.clone() };
         Alive::begin(hosts, stop.clone()).map_err(|error| garbled(&error))
     }
 
@@ -193,10 +190,7 @@ impl Hosts {
                 },
             );
             let stop = stop.clone();
-            *at_work = Some(AtWork {
-                stop,
-                alive: alive()?,
-            });
+            *at_work = Some(AtWork { stop, alive: alive()? });
         }
         Ok(())
     }
@@ -319,19 +313,14 @@ impl Hosts {
     pub(crate) fn waits_for_stopped(&self) -> bool {
         let waits = self.group.overdue(LOOK * 2).is_some();
         let size = self.group.size();
-        waits
-            && self
-                .roll_call
-                .as_ref()
-                .is_some_and(|roll_call| roll_call.is_stopped(size))
+        waits && self.roll_call.as_ref().is_some_and(|roll_call| roll_call.is_stopped(size))
     }
 
     /// Waits for all at the end of a step, while `goes_on` says so; whether they came, and nobody was told
     /// to end.
     pub(crate) fn step(&self, next: Next, goes_on: &dyn Fn() -> bool) -> Result<bool, GroupError> {
         let (told, came) = mpsc::channel();
-        self.group
-            .step_then(next, move |went| drop(told.send(went)));
+        self.group.step_then(next, move |went| drop(told.send(went)));
         let went = self.await_others(&came, goes_on)?;
         Ok(went.flatten().is_some())
     }
@@ -389,8 +378,5 @@ fn unheard() -> GroupError {
 
 /// What the others said makes no sense.
 pub(crate) fn garbled(why: &impl std::fmt::Display) -> GroupError {
-    GroupError::Lost {
-        during: "while results were exchanged",
-        why: why.to_string(),
-    }
+    GroupError::Lost { during: "while results were exchanged", why: why.to_string() }
 }

@@ -24,10 +24,7 @@ pub(super) struct RollCall {
 impl RollCall {
     /// In `folder`, in which each process has a folder that begins with its rank.
     pub(super) fn in_folder(folder: &Path) -> Self {
-        Self {
-            folder: folder.to_path_buf(),
-            written: Arc::default(),
-        }
+        Self { folder: folder.to_path_buf(), written: Arc::default() }
     }
 
     fn note(&self, rank: u32) -> PathBuf {
@@ -125,11 +122,7 @@ mod tests {
         }
         RollCall::in_folder(folder.path()).wait(2);
         assert_eq!(roll_call.absent(0, 3), [1]);
-        assert_eq!(
-            roll_call.absent(2, 3),
-            [1],
-            "who looks later finds the same"
-        );
+        assert_eq!(roll_call.absent(2, 3), [1], "who looks later finds the same");
         assert_eq!(roll_call.absent(1, 2), [0], "of two it is the other one");
     }
 }

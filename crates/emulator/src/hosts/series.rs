@@ -7,17 +7,12 @@ use stormlp_model::report::Series;
 pub(crate) fn sum(all: &[&Series]) -> Series {
     let longest = all.iter().map(|series| series.interval_seconds);
     let interval_seconds = longest.fold(0.0, f64::max);
-    let alike: Vec<Series> = all
-        .iter()
-        .map(|series| coarser(series, interval_seconds))
-        .collect();
+    let alike: Vec<Series> = all.iter().map(|series| coarser(series, interval_seconds)).collect();
     let Some(last) = alike.iter().max_by_key(|one| one.interval_bytes.len()) else {
         return Series::default();
     };
     let rows = |row: fn(&Series) -> &Vec<u64>| add(alike.iter().map(row));
-    let device = alike
-        .iter()
-        .all(|series| series.interval_device_bytes.is_some());
+    let device = alike.iter().all(|series| series.interval_device_bytes.is_some());
     let flights = add(alike.iter().map(|series| &series.interval_in_flight));
     Series {
         started_seconds: last.started_seconds,
@@ -25,9 +20,7 @@ pub(crate) fn sum(all: &[&Series]) -> Series {
         last_interval_seconds: last.last_interval_seconds,
         interval_bytes: rows(|series| &series.interval_bytes),
         interval_device_bytes: device.then(|| {
-            let own = alike
-                .iter()
-                .filter_map(|one| one.interval_device_bytes.as_ref());
+            let own = alike.iter().filter_map(|one| one.interval_device_bytes.as_ref());
             add(own)
         }),
         interval_in_flight: flights,

@@ -20,12 +20,7 @@ pub(crate) struct Ahead {
 impl Ahead {
     /// Before the first cell.
     pub(crate) fn of(plan: &MatrixPlan) -> Self {
-        Self {
-            begun: 0,
-            left: (0, 0.0),
-            about: plan.find_knee,
-            read_percent: plan.read_percent,
-        }
+        Self { begun: 0, left: (0, 0.0), about: plan.find_knee, read_percent: plan.read_percent }
     }
 
     /// Looks at what is left before the next cell begins.

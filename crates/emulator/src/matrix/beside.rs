@@ -150,11 +150,7 @@ impl<'a> Side<'a> {
             .iter()
             .zip(counted)
             .zip(&cells)
-            .map(|((host, counts_devices), cell)| CellPart {
-                host,
-                counts_devices,
-                cell,
-            })
+            .map(|((host, counts_devices), cell)| CellPart { host, counts_devices, cell })
             .collect();
         let whole = merge::cell(&vec![plan; parts.len()], &parts);
         let whole = whole.ok_or_else(|| garbled(&"nobody has measured anything"))?;

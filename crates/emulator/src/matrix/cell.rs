@@ -83,9 +83,7 @@ impl Bench<'_> {
             })?);
         }
         let accelerator = names(&supplies);
-        let files = workers
-            .iter()
-            .map(|worker| &*self.plan.files[worker.file].path);
+        let files = workers.iter().map(|worker| &*self.plan.files[worker.file].path);
         let devices = self.storage.devices(&files.collect::<Vec<_>>());
         let drivers = DriverSet::new(workers.len());
         let failed = StopToken::new();
@@ -147,15 +145,7 @@ impl Bench<'_> {
         // Threads of several hosts draw offsets of their own.
         let number = (u64::from(self.side.company.rank()) << 32) + index as u64;
         let work = self.assignment(cell, worker, number, path);
-        Ok(Supplies {
-            index,
-            plan: worker,
-            accelerator,
-            buffers,
-            file,
-            sync,
-            work,
-        })
+        Ok(Supplies { index, plan: worker, accelerator, buffers, file, sync, work })
     }
 
     /// What one worker is to do.
@@ -188,9 +178,7 @@ impl Bench<'_> {
                 },
                 random: cell.op.is_random(),
                 align: plan.random_alignment_bytes,
-                seed: plan
-                    .seed
-                    .wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+                seed: plan.seed.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
                 passes,
             },
             fill,
@@ -247,14 +235,7 @@ impl Bench<'_> {
         failed: &StopToken,
         start: &mut Start<'_>,
     ) -> Result<Outcome, TransferError> {
-        let Supplies {
-            index,
-            plan: worker,
-            sync,
-            work,
-            file,
-            ..
-        } = supplies;
+        let Supplies { index, plan: worker, sync, work, file, .. } = supplies;
         let spec = PathSpec {
             kind: cell.transport.path,
             engine: cell.transport.engine,
@@ -274,10 +255,7 @@ impl Bench<'_> {
         };
         let (driver, file) = prepare().inspect_err(|_: &TransferError| failed.stop())?;
         let recorder = Recorder::new();
-        let ends = Ends {
-            stop: self.stop,
-            failed,
-        };
+        let ends = Ends { stop: self.stop, failed };
         Ok(Worker::new(driver, file, sync, work, ends, recorder).run(start))
     }
 
@@ -323,10 +301,7 @@ impl Bench<'_> {
             tick += interval;
             look(false);
             let total = drivers.total();
-            self.observer.event(&Event::Moved {
-                bytes: total.bytes,
-                operations: total.operations,
-            });
+            self.observer.event(&Event::Moved { bytes: total.bytes, operations: total.operations });
         }
         let end = devices.counters();
         look(true);

@@ -84,10 +84,7 @@ pub(crate) fn lay_out(
     let written = AtomicU64::new(0);
     let next = AtomicUsize::new(0);
     let failed = StopToken::new();
-    let ends = Ends {
-        stop,
-        failed: &failed,
-    };
+    let ends = Ends { stop, failed: &failed };
     let write = |_: usize, _: &mut Start<'_>| -> Result<(), TransferError> {
         while !ends.are_near()
             && let index = next.fetch_add(1, Ordering::Relaxed)
@@ -106,20 +103,14 @@ pub(crate) fn lay_out(
     let tell = |watch: &Watch<'_>| {
         while !watch.is_over() {
             watch.sleep(TICK);
-            observer.event(&Event::Progress {
-                done: written.load(Ordering::Relaxed),
-            });
+            observer.event(&Event::Progress { done: written.load(Ordering::Relaxed) });
         }
     };
     let ran = crew::run("layout", 0..writers, &failed, write, tell);
     observer.event(&Event::PhaseFinished);
     let (results, ()) = ran?;
     results.into_iter().collect::<Result<(), _>>()?;
-    Ok(if stop.is_stopped() {
-        LaidOut::Stopped
-    } else {
-        LaidOut::All
-    })
+    Ok(if stop.is_stopped() { LaidOut::Stopped } else { LaidOut::All })
 }
 
 /// Makes a file, with `O_DIRECT` where the file system has it.
@@ -140,9 +131,7 @@ fn one_file(kind: PathKind, engine: EngineKind, region: &mut Region) -> PathSpec
     PathSpec {
         kind,
         engine,
-        host: (0..DEPTH)
-            .filter_map(|_| region.carve(CHUNK_BYTES, CHUNK_BYTES))
-            .collect(),
+        host: (0..DEPTH).filter_map(|_| region.carve(CHUNK_BYTES, CHUNK_BYTES)).collect(),
         accelerator_buffers: Vec::new(),
         accelerator: Arc::new(HostStandIn),
         submit_batch: 1,
@@ -162,9 +151,7 @@ fn write_file(
     ends: Ends<'_>,
 ) -> Result<bool, TransferError> {
     let (file, kind) = create(storage, layout)?;
-    let closing = file
-        .try_clone()
-        .map_err(|e| TransferError::file("open", &layout.path, e))?;
+    let closing = file.try_clone().map_err(|e| TransferError::file("open", &layout.path, e))?;
     let mut region = Region::new(CHUNK_BYTES * DEPTH)?;
     let path = storage.path(one_file(kind, engine, &mut region))?;
     let set = DriverSet::new(1);
@@ -183,20 +170,11 @@ fn write_file(
         {
             let useful = (layout.bytes - offset).min(CHUNK_BYTES as u64) as usize;
             // Direct writes come in whole blocks; what goes beyond the end is cut off below.
-            let len = if kind.wants_direct() {
-                useful.next_multiple_of(4096)
-            } else {
-                useful
-            };
+            let len = if kind.wants_direct() { useful.next_multiple_of(4096) } else { useful };
             if let Some(bytes) = slot.host_mut() {
                 pattern.fill(offset, &mut bytes[..len]);
             }
-            let place = Place {
-                direction: Direction::Write,
-                file: id,
-                offset,
-                len,
-            };
+            let place = Place { direction: Direction::Write, file: id, offset, len };
             driver.submit(slot, place, len)?;
             offset += useful as u64;
         }
@@ -229,32 +207,17 @@ mod tests {
     use stormlp_transfer::storage::Disk;
 
     fn layout(folder: &Path, bytes: u64) -> LayoutFile {
-        LayoutFile {
-            path: folder.join(format!("f{bytes}")),
-            bytes,
-            stream: bytes,
-        }
+        LayoutFile { path: folder.join(format!("f{bytes}")), bytes, stream: bytes }
     }
 
     #[test]
     fn files_hold_the_pattern_to_their_last_byte() {
         let folder = tempfile::tempdir_in(".").unwrap();
-        let files = [
-            layout(folder.path(), 3 << 20),
-            layout(folder.path(), 12_345),
-        ];
+        let files = [layout(folder.path(), 3 << 20), layout(folder.path(), 12_345)];
         let stop = StopToken::new();
         let finished = Finished::of(files.len());
-        let result = lay_out(
-            &Disk,
-            &files,
-            5,
-            EngineKind::Psync,
-            &Silent,
-            &stop,
-            &finished,
-        )
-        .unwrap();
+        let result =
+            lay_out(&Disk, &files, 5, EngineKind::Psync, &Silent, &stop, &finished).unwrap();
         assert!(finished.holds(0) && finished.holds(1));
         assert_eq!(result, LaidOut::All);
         for file in files {
@@ -269,16 +232,9 @@ mod tests {
         let folder = tempfile::tempdir_in(".").unwrap();
         let files = [layout(folder.path(), 1 << 50)];
         let finished = Finished::of(1);
-        let error = lay_out(
-            &Disk,
-            &files,
-            5,
-            EngineKind::Psync,
-            &Silent,
-            &StopToken::new(),
-            &finished,
-        )
-        .unwrap_err();
+        let error =
+            lay_out(&Disk, &files, 5, EngineKind::Psync, &Silent, &StopToken::new(), &finished)
+                .unwrap_err();
         let MatrixError::Transfer(error) = error else {
             panic!("{error}");
         };
@@ -293,16 +249,8 @@ mod tests {
         stop.stop();
         let files = [layout(folder.path(), 64 << 20)];
         let finished = Finished::of(1);
-        let result = lay_out(
-            &Disk,
-            &files,
-            5,
-            EngineKind::Psync,
-            &Silent,
-            &stop,
-            &finished,
-        )
-        .unwrap();
+        let result =
+            lay_out(&Disk, &files, 5, EngineKind::Psync, &Silent, &stop, &finished).unwrap();
         assert_eq!(result, LaidOut::Stopped);
         assert!(!finished.holds(0));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);

@@ -46,17 +46,12 @@ fn warnings_of(plans: &[&MatrixPlan], parts: &[CellPart<'_>], whole: &CellReport
     for (part, plan) in parts.iter().zip(plans) {
         let own = of_storage(plan, part.cell, 1);
         for warning in part.cell.warnings.iter().filter(|one| !own.contains(one)) {
-            if warnings
-                .iter()
-                .all(|known| known.shape() != warning.shape())
-            {
+            if warnings.iter().all(|known| known.shape() != warning.shape()) {
                 warnings.push(warning.clone());
             }
         }
     }
-    let together = plans
-        .first()
-        .map(|plan| of_storage(plan, whole, parts.len()));
+    let together = plans.first().map(|plan| of_storage(plan, whole, parts.len()));
     warnings.extend(together.into_iter().flatten());
     warnings
 }
@@ -242,10 +237,8 @@ fn host_cell(part: &CellPart<'_>) -> Option<HostCell> {
 
 /// The numbers of all hosts; `None` unless each has some.
 fn measurement(parts: &[CellPart<'_>]) -> Option<Measurement> {
-    let all: Option<Vec<&Measurement>> = parts
-        .iter()
-        .map(|part| part.cell.measurement.as_ref())
-        .collect();
+    let all: Option<Vec<&Measurement>> =
+        parts.iter().map(|part| part.cell.measurement.as_ref()).collect();
     let all = all?;
     let mut latencies = LatencyHistogram::new();
     for one in &all {
@@ -320,18 +313,14 @@ fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
 /// What each job did on all hosts, over the longest of its times.
 fn jobs(all: &[&Measurement]) -> Vec<JobReport> {
     let of_job = |first: &JobReport| {
-        let own: Vec<&JobReport> = all
-            .iter()
-            .flat_map(|one| &one.jobs)
-            .filter(|job| job.name == first.name)
-            .collect();
+        let own: Vec<&JobReport> =
+            all.iter().flat_map(|one| &one.jobs).filter(|job| job.name == first.name).collect();
         let bytes: u64 = own.iter().map(|job| job.bytes).sum();
         let operations: u64 = own.iter().map(|job| job.operations).sum();
         let seconds = own.iter().filter_map(|job| job.duration_seconds);
         let seconds = seconds.reduce(f64::max)?;
-        let latencies = own
-            .iter()
-            .filter_map(|job| Some(job.latency_us_mean? * job.operations as f64));
+        let latencies =
+            own.iter().filter_map(|job| Some(job.latency_us_mean? * job.operations as f64));
         let latencies: f64 = latencies.sum();
         Some(JobReport {
             name: first.name.clone(),
@@ -348,9 +337,7 @@ fn jobs(all: &[&Measurement]) -> Vec<JobReport> {
 }
 
 fn verification(parts: &[CellPart<'_>]) -> Option<Verification> {
-    let all = parts
-        .iter()
-        .filter_map(|part| part.cell.verification.as_ref());
+    let all = parts.iter().filter_map(|part| part.cell.verification.as_ref());
     let mut whole: Option<Verification> = None;
     for one in all {
         let whole = whole.get_or_insert_default();
@@ -363,15 +350,10 @@ fn verification(parts: &[CellPart<'_>]) -> Option<Verification> {
 
 /// What holds for all hosts: where one fell back, its evidence; `None` unless each has some.
 fn evidence(asked: PathKind, parts: &[CellPart<'_>]) -> Option<Evidence> {
-    let all: Option<Vec<&Evidence>> = parts
-        .iter()
-        .map(|part| part.cell.evidence.as_ref())
-        .collect();
+    let all: Option<Vec<&Evidence>> =
+        parts.iter().map(|part| part.cell.evidence.as_ref()).collect();
     let all = all?;
-    let fell_back = all
-        .iter()
-        .find(|one| one.effective_path != Some(asked))
-        .copied();
+    let fell_back = all.iter().find(|one| one.effective_path != Some(asked)).copied();
     fell_back.or(all.first().copied()).cloned()
 }
 
@@ -409,11 +391,7 @@ mod tests {
         let parts: Vec<CellPart<'_>> = cells
             .iter()
             .zip(hosts)
-            .map(|(cell, host)| CellPart {
-                host,
-                counts_devices: host != "h2",
-                cell,
-            })
+            .map(|(cell, host)| CellPart { host, counts_devices: host != "h2", cell })
             .collect();
         together(&parts).unwrap()
     }

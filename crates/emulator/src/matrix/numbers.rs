@@ -15,19 +15,12 @@ pub(super) fn numbers(
     measured: CellMeasurement,
 ) -> Option<Measurement> {
     let CellMeasurement {
-        outcomes,
-        cpu,
-        device,
-        device_names,
-        series,
-        started_unix_seconds,
-        ..
+        outcomes, cpu, device, device_names, series, started_unix_seconds, ..
     } = measured;
     let started = outcomes.iter().map(|outcome| outcome.started).min()?;
     let elapsed = |outcome: &Outcome| (outcome.ended - started).as_secs_f64();
-    let (last_thread, last_done_seconds) = (0u32..)
-        .zip(outcomes.iter().map(elapsed))
-        .max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (last_thread, last_done_seconds) =
+        (0u32..).zip(outcomes.iter().map(elapsed)).max_by(|a, b| a.1.total_cmp(&b.1))?;
     let first_done_seconds = outcomes.iter().map(elapsed).min_by(f64::total_cmp)?;
     let syncs = outcomes.iter().filter_map(|outcome| outcome.sync);
     let fsync_seconds = syncs.max().map(|sync| sync.as_secs_f64());
@@ -36,9 +29,7 @@ pub(super) fn numbers(
     let duration_seconds = last_done_seconds.max(1e-9);
     let jobs = jobs(plan, cell, &outcomes);
     let mut all = Recorder::new();
-    outcomes
-        .into_iter()
-        .for_each(|outcome| all.merge(outcome.recorder));
+    outcomes.into_iter().for_each(|outcome| all.merge(outcome.recorder));
     let latency_us = all.latency.summary()?;
     let in_accelerator = cell.transport.path.ends_in_accelerator();
     Some(Measurement {
@@ -64,11 +55,7 @@ pub(super) fn numbers(
         page_cache_method: None,
         fsync_seconds,
         engine,
-        memory: match cell
-            .transport
-            .host_memory()
-            .and_then(MemoryKind::host_words)
-        {
+        memory: match cell.transport.host_memory().and_then(MemoryKind::host_words) {
             Some(kind) => format!("{kind} for {}", measured.accelerator),
             None if in_accelerator => measured.accelerator,
             None => "host memory".to_string(),

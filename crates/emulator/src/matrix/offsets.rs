@@ -72,11 +72,7 @@ pub(crate) struct Offsets {
 impl Offsets {
     /// The visits that `spec` describes.
     pub(crate) fn new(spec: OffsetSpec) -> Self {
-        let SizeRange {
-            min_bytes,
-            max_bytes,
-            step_bytes,
-        } = spec.size;
+        let SizeRange { min_bytes, max_bytes, step_bytes } = spec.size;
         let align = spec.align.max(1);
         Self {
             random: Xoshiro256PlusPlus::seed_from_u64(spec.seed),
@@ -126,10 +122,7 @@ impl Offsets {
         if let Some(left) = &mut self.left {
             *left = left.saturating_sub(len);
         }
-        Some(Visit {
-            offset: self.spec.start + offset,
-            len,
-        })
+        Some(Visit { offset: self.spec.start + offset, len })
     }
 
     /// The next sequential offset; a pass that is counted ends with a shorter visit, one that is
@@ -160,20 +153,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn spec(len: u64, size: u64) -> OffsetSpec {
-        let size = SizeRange {
-            min_bytes: size,
-            max_bytes: size,
-            step_bytes: 0,
-        };
-        OffsetSpec {
-            start: 0,
-            len,
-            size,
-            random: false,
-            align: 4096,
-            seed: 1,
-            passes: Some(1),
-        }
+        let size = SizeRange { min_bytes: size, max_bytes: size, step_bytes: 0 };
+        OffsetSpec { start: 0, len, size, random: false, align: 4096, seed: 1, passes: Some(1) }
     }
 
     fn all(spec: OffsetSpec) -> Vec<Visit> {
@@ -190,26 +171,16 @@ mod tests {
 
     #[test]
     fn without_passes_a_sequential_worker_wraps_with_whole_visits() {
-        let mut offsets = Offsets::new(OffsetSpec {
-            passes: None,
-            ..spec(10_000, 4096)
-        });
-        let starts: Vec<_> = (0..4)
-            .filter_map(|_| offsets.next())
-            .map(|v| v.offset)
-            .collect();
+        let mut offsets = Offsets::new(OffsetSpec { passes: None, ..spec(10_000, 4096) });
+        let starts: Vec<_> = (0..4).filter_map(|_| offsets.next()).map(|v| v.offset).collect();
         assert_eq!(starts, [0, 4096, 0, 4096]);
     }
 
     #[test]
     fn a_rehearsal_touches_two_blocks_of_many_or_nothing() {
         for (random, align) in [(false, 4096), (true, 4096), (true, 1), (true, 512)] {
-            let share = OffsetSpec {
-                start: 1 << 20,
-                random,
-                align,
-                ..spec((64 << 12) + 100, 4096)
-            };
+            let share =
+                OffsetSpec { start: 1 << 20, random, align, ..spec((64 << 12) + 100, 4096) };
             let visits = all(share.rehearsal(8).unwrap());
             assert_eq!(visits.len(), 8);
             let blocks = (1 << 20) + (62 << 12)..=(1 << 20) + (63 << 12);
@@ -221,10 +192,7 @@ mod tests {
             assert!(visits.iter().all(|visit| visit.offset % align == 0));
         }
         // Blocks that are no multiple of what random offsets are multiples of.
-        let odd = OffsetSpec {
-            random: true,
-            ..spec(1 << 20, 5000)
-        };
+        let odd = OffsetSpec { random: true, ..spec(1 << 20, 5000) };
         let visits = all(odd.rehearsal(8).unwrap());
         assert!(visits.iter().all(|visit| visit.offset % 4096 == 0));
         assert!(spec(63 << 12, 4096).rehearsal(8).is_none());

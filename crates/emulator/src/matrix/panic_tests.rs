@@ -25,10 +25,7 @@ use crate::testing::{BuildPath, Builder, SEAMS};
 /// A matrix of three reads, the first of them on a path that works.
 fn matrix(folder: &std::path::Path) -> MatrixReport {
     let mut facts = probe::host_facts();
-    facts.paths = vec![PathSupport {
-        path: PathKind::Null,
-        availability: Availability::Available,
-    }];
+    facts.paths = vec![PathSupport { path: PathKind::Null, availability: Availability::Available }];
     let request = MatrixRequest {
         paths: PathChoice::Named(vec![PathKind::Null]),
         ops: vec![Operation::Read],
@@ -55,10 +52,7 @@ fn matrix(folder: &std::path::Path) -> MatrixReport {
         copies: Vec::new(),
         others: Vec::new(),
     };
-    let inventory = TargetInventory {
-        folders: vec![folder],
-        files: Vec::new(),
-    };
+    let inventory = TargetInventory { folders: vec![folder], files: Vec::new() };
     let plan = resolve(&request, &facts, &inventory).expect("a valid request");
     let head = Head::new(ReportKind::Gds, String::new(), String::new(), facts);
     MatrixReport::new(head, plan, MatrixResults::default())
@@ -75,11 +69,8 @@ fn run(broken: BuildPath) -> (Result<MatrixReport, MatrixError>, Vec<CellReport>
         *gated.gate().0.lock().unwrap() = Some(broken);
         told.push(cell.clone());
     };
-    let surroundings = Surroundings {
-        storage: &storage,
-        observer: &Silent,
-        stop: &StopToken::new(),
-    };
+    let surroundings =
+        Surroundings { storage: &storage, observer: &Silent, stop: &StopToken::new() };
     let ended = run_matrix(locked, &surroundings, &mut on_cell);
     (ended, told)
 }

@@ -37,12 +37,8 @@ pub(crate) struct Folders {
 impl Folders {
     /// Makes and locks the folders of a plan and reads their manifests.
     pub(crate) fn enter(storage: Arc<dyn Storage>, plan: &MatrixPlan) -> Result<Self, MatrixError> {
-        let mut folders = Self {
-            storage,
-            locks: Vec::new(),
-            manifests: Vec::new(),
-            claims: Vec::new(),
-        };
+        let mut folders =
+            Self { storage, locks: Vec::new(), manifests: Vec::new(), claims: Vec::new() };
         for folder in plan.folders.iter().map(|folder| folder.path.folder()) {
             folders.storage.hold(folder);
             folders.storage.make_folder(folder)?;
@@ -73,10 +69,7 @@ impl Folders {
         // One that was cut off is still the one that was made, so its size does not matter.
         match self.storage.left(&file.path, None, self.made(file))? {
             Left::Nothing | Left::Same(_) => Ok(()),
-            Left::Other(found) => Err(MatrixError::Replaced {
-                path: file.path.clone(),
-                found,
-            }),
+            Left::Other(found) => Err(MatrixError::Replaced { path: file.path.clone(), found }),
         }
     }
 
@@ -118,12 +111,9 @@ impl Folders {
         let name = file_name(&file.path);
         let manifest = &mut self.manifests[folder];
         match entry {
-            Some((content, identity)) => manifest.set(ManifestFile {
-                name,
-                bytes: file.bytes,
-                content,
-                identity,
-            }),
+            Some((content, identity)) => {
+                manifest.set(ManifestFile { name, bytes: file.bytes, content, identity })
+            }
             None => manifest.remove(&name),
         }
     }
@@ -134,8 +124,7 @@ impl Folders {
         for folder in folders {
             let path = plan.folders[folder].path.join(MANIFEST_NAME);
             let text = self.manifests[folder].to_json();
-            self.storage
-                .write(&path, text.as_bytes(), Durability::Certain)?;
+            self.storage.write(&path, text.as_bytes(), Durability::Certain)?;
         }
         Ok(())
     }
@@ -154,10 +143,7 @@ fn read_manifest(storage: &dyn Storage, folder: &Path) -> Result<DataManifest, M
 
 /// A file's name without its folder.
 fn file_name(path: &Path) -> String {
-    path.file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned()
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Makes the files that the plan says are to be made. `false` when the user stopped it.
@@ -195,15 +181,8 @@ pub(crate) fn make_files(
         })
         .collect();
     let finished = Finished::of(layout.len());
-    let laid_out = lay_out(
-        storage,
-        &layout,
-        plan.seed,
-        plan.host_engine(),
-        observer,
-        stop,
-        &finished,
-    );
+    let laid_out =
+        lay_out(storage, &layout, plan.seed, plan.host_engine(), observer, stop, &finished);
     let (mut whole, mut gone) = (Vec::new(), Vec::new());
     for (index, file) in fill.into_iter().enumerate() {
         if finished.holds(index) {
@@ -212,11 +191,7 @@ pub(crate) fn make_files(
             gone.push(file);
         }
     }
-    folders.note(
-        plan,
-        &whole,
-        Some(ContentState::Pattern { seed: plan.seed }),
-    )?;
+    folders.note(plan, &whole, Some(ContentState::Pattern { seed: plan.seed }))?;
     folders.note(plan, &gone, None)?;
     Ok(laid_out? == LaidOut::All)
 }
@@ -274,17 +249,11 @@ pub(crate) fn residency<'a>(
 
 /// The distinct files of a cell.
 pub(crate) fn files_of<'a>(plan: &'a MatrixPlan, cell: &CellPlan) -> Vec<&'a FilePlan> {
-    let mut indices: Vec<usize> = plan.crews[cell.crew]
-        .workers
-        .iter()
-        .map(|worker| worker.file)
-        .collect();
+    let mut indices: Vec<usize> =
+        plan.crews[cell.crew].workers.iter().map(|worker| worker.file).collect();
     indices.sort_unstable();
     indices.dedup();
-    indices
-        .into_iter()
-        .map(|index| &plan.files[index])
-        .collect()
+    indices.into_iter().map(|index| &plan.files[index]).collect()
 }
 
 /// Brings the page cache into the state a cell is to find.
@@ -307,9 +276,8 @@ pub(crate) fn set_cache(
                 .filter(|file| residency(storage, [**file]).is_none_or(|r| r.share() < 1.0))
                 .collect();
             if !cold.is_empty() {
-                observer.event(&Event::Note {
-                    message: format!("reading {} files once", cold.len()),
-                });
+                observer
+                    .event(&Event::Note { message: format!("reading {} files once", cold.len()) });
             }
             let mut buffer = vec![0; WARM_BYTES];
             for file in cold {

@@ -13,11 +13,7 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// An empty recorder; nothing it does later allocates.
     pub(crate) fn new() -> Self {
-        Self {
-            latency: LatencyHistogram::new(),
-            operations: 0,
-            bytes: 0,
-        }
+        Self { latency: LatencyHistogram::new(), operations: 0, bytes: 0 }
     }
 
     /// Writes down one transfer.

@@ -95,16 +95,9 @@ pub fn run_in_company(
     surroundings: &Surroundings<'_>,
     on_cell: &mut dyn FnMut(Measured<'_>),
 ) -> Result<MatrixReport, MatrixError> {
-    let Locked {
-        mut report,
-        mut folders,
-    } = locked;
+    let Locked { mut report, mut folders } = locked;
     let plan = report.plan.clone();
-    let &Surroundings {
-        storage,
-        observer,
-        stop,
-    } = surroundings;
+    let &Surroundings { storage, observer, stop } = surroundings;
     // Where nothing is left that can run, files would be written for nobody.
     let needs_files = likely_left(&plan, &report.results, &[]).0 > 0;
     let side = Side::new(company);
@@ -279,14 +272,9 @@ impl Matrix<'_> {
             Ok(None) | Err(_) => &own,
         };
         if cell.availability == Availability::Available {
-            self.bench.observer.event(&Event::CellFinished {
-                cell: Box::new(heard.clone()),
-            });
+            self.bench.observer.event(&Event::CellFinished { cell: Box::new(heard.clone()) });
         }
-        on_cell(Measured {
-            own: &own,
-            whole: heard,
-        });
+        on_cell(Measured { own: &own, whole: heard });
         whole
     }
 
@@ -462,10 +450,9 @@ fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Op
             ),
             errno: error.errno(),
         },
-        WorkerFailure::Short { visit, moved } => Reason {
-            text: short(plan, worker, cell, *visit, *moved),
-            errno: None,
-        },
+        WorkerFailure::Short { visit, moved } => {
+            Reason { text: short(plan, worker, cell, *visit, *moved), errno: None }
+        }
         WorkerFailure::Mismatch { visit, mismatch } => Reason {
             text: format!(
                 "{file} holds {:#04x} at offset {}, {:#04x} was expected; lay it out again with \

@@ -38,11 +38,7 @@ pub(crate) fn of_cell(
     evidence: &Evidence,
     measured: &Measurement,
 ) -> Vec<Warning> {
-    let checks = [
-        path(cell, evidence),
-        engine(evidence),
-        cache(plan, cell, measured),
-    ];
+    let checks = [path(cell, evidence), engine(evidence), cache(plan, cell, measured)];
     let others = [
         length(plan, measured),
         tail(measured),
@@ -51,10 +47,7 @@ pub(crate) fn of_cell(
         buffers(cell, measured),
     ];
     let checks = checks.into_iter().flatten();
-    checks
-        .chain(of_storage(plan, cell, measured, 1))
-        .chain(others.into_iter().flatten())
-        .collect()
+    checks.chain(of_storage(plan, cell, measured, 1)).chain(others.into_iter().flatten()).collect()
 }
 
 /// What of the bytes that so many hosts moved in a cell was memory's, by their devices.
@@ -87,11 +80,7 @@ fn engine(evidence: &Evidence) -> Option<Warning> {
     let facts = evidence.engine.as_ref()?;
     (!facts.fallbacks.is_empty()).then(|| {
         let fact = format!("engine {}: {}", facts.engine, facts.fallbacks.join("; "));
-        Warning::new(
-            WarningKind::EngineFellBack,
-            fact,
-            "`stormlp doctor` shows the limits",
-        )
+        Warning::new(WarningKind::EngineFellBack, fact, "`stormlp doctor` shows the limits")
     })
 }
 
@@ -143,10 +132,7 @@ fn again(plan: &MatrixPlan, reach: Reach, measured: &Measurement) -> Option<Warn
     };
     Some(Warning::new(
         WarningKind::CacheState,
-        format!(
-            "it went over its files {:.1} times: {source}{doubt}",
-            reach.rounds
-        ),
+        format!("it went over its files {:.1} times: {source}{doubt}", reach.rounds),
         "use --passes 1, or a larger --file-size, to read everything once",
     ))
 }
@@ -317,10 +303,7 @@ mod tests {
             summary: String::new(),
             direct_io: DirectIo::Honoured,
             engine: None,
-            cufile: Some(CuFileEvidence {
-                properties,
-                ..CuFileEvidence::default()
-            }),
+            cufile: Some(CuFileEvidence { properties, ..CuFileEvidence::default() }),
         };
         assert!(cpu(&transport, &evidence(Vec::new()), &busy).is_some());
         assert!(cpu(&transport, &evidence(vec![POLL_MODE.to_string()]), &busy).is_none());
@@ -341,11 +324,7 @@ mod tests {
             operations: bytes / MIB,
             duration_seconds: interval_bytes.len() as f64 / 10.0,
             fsync_seconds,
-            series: Series {
-                interval_seconds: 0.1,
-                interval_bytes,
-                ..Series::default()
-            },
+            series: Series { interval_seconds: 0.1, interval_bytes, ..Series::default() },
             ..Measurement::fixture()
         })
     }

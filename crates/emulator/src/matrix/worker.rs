@@ -254,12 +254,8 @@ impl<'a> Worker<'a> {
             self.driver.put_back(slot);
             return self.fail(WorkerFailure::Transfer { visit, error });
         }
-        let place = Place {
-            direction,
-            file: self.file,
-            offset: visit.offset,
-            len: visit.len as usize,
-        };
+        let place =
+            Place { direction, file: self.file, offset: visit.offset, len: visit.len as usize };
         if let Err(error) = self.driver.submit(slot, place, visit) {
             self.fail(WorkerFailure::Transfer { visit, error });
         }
@@ -272,21 +268,14 @@ impl<'a> Worker<'a> {
             self.work.pattern.fill(visit.offset, &mut bytes[..len]);
             return Ok(());
         }
-        self.work
-            .pattern
-            .fill(visit.offset, &mut self.scratch[..len]);
+        self.work.pattern.fill(visit.offset, &mut self.scratch[..len]);
         slot.copy_in(&self.scratch[..len])
     }
 
     /// Writes down a transfer that is over and gives its slot back.
     #[inline]
     fn take_up(&mut self, landed: Landed<Visit>, now: Stamp, begun: Stamp) -> Slot {
-        let Landed {
-            tag: visit,
-            slot,
-            submitted,
-            result,
-        } = landed;
+        let Landed { tag: visit, slot, submitted, result } = landed;
         match result {
             Ok(moved) if moved as u64 == visit.len => {
                 // Saturates to zero for what was submitted after `now` was read.
@@ -353,20 +342,8 @@ mod tests {
     const BLOCK: u64 = 4096;
 
     fn offsets(len: u64, passes: Option<u64>) -> OffsetSpec {
-        let size = SizeRange {
-            min_bytes: BLOCK,
-            max_bytes: BLOCK,
-            step_bytes: 0,
-        };
-        OffsetSpec {
-            start: 0,
-            len,
-            size,
-            random: false,
-            align: BLOCK,
-            seed: 1,
-            passes,
-        }
+        let size = SizeRange { min_bytes: BLOCK, max_bytes: BLOCK, step_bytes: 0 };
+        OffsetSpec { start: 0, len, size, random: false, align: BLOCK, seed: 1, passes }
     }
 
     fn work(direction: Direction, len: u64) -> Work {
@@ -407,9 +384,7 @@ mod tests {
             let path = build_path(PathSpec {
                 kind,
                 engine: EngineKind::Psync,
-                host: (0..hosts)
-                    .map(|_| region.carve(BLOCK as usize, 4096).unwrap())
-                    .collect(),
+                host: (0..hosts).map(|_| region.carve(BLOCK as usize, 4096).unwrap()).collect(),
                 accelerator_buffers: Vec::new(),
                 accelerator: Arc::new(HostStandIn),
                 submit_batch: depth,
@@ -419,10 +394,7 @@ mod tests {
             });
             let mut driver = Driver::new(wrap(path.unwrap()), &set, 0);
             let file = driver.attach(file).unwrap();
-            let ends = Ends {
-                stop: &stop,
-                failed: &failed,
-            };
+            let ends = Ends { stop: &stop, failed: &failed };
             Worker::new(driver, file, None, work, ends, Recorder::new()).run(start)
         };
         let run = crew::run("worker", [file], &failed, body, |watch| watch.open());
@@ -451,10 +423,7 @@ mod tests {
                 self.1 += 1;
                 if self.1 == 3 {
                     let source = std::io::Error::from_raw_os_error(5);
-                    completion.result = Err(TransferError::Io {
-                        action: "the read",
-                        source,
-                    });
+                    completion.result = Err(TransferError::Io { action: "the read", source });
                 }
             }
             Ok(())
@@ -466,17 +435,10 @@ mod tests {
 
     #[test]
     fn an_error_of_the_device_ends_the_worker_and_keeps_its_errno() {
-        let work = Work {
-            verify: false,
-            ..work(Direction::Read, 100 * BLOCK)
-        };
+        let work = Work { verify: false, ..work(Direction::Read, 100 * BLOCK) };
         let file = tempfile::tempfile().unwrap();
-        let outcome = run_over(PathKind::Null, 1, file, work, |path| {
-            Box::new(Broken(path, 0))
-        });
-        let Some(WorkerFailure::Transfer { error, visit }) = outcome.failure else {
-            panic!()
-        };
+        let outcome = run_over(PathKind::Null, 1, file, work, |path| Box::new(Broken(path, 0)));
+        let Some(WorkerFailure::Transfer { error, visit }) = outcome.failure else { panic!() };
         assert_eq!((error.errno(), visit.offset), (Some(5), 2 * BLOCK));
         assert_eq!(outcome.recorder.operations, 2);
     }
@@ -491,16 +453,10 @@ mod tests {
 
     #[test]
     fn a_verified_pass_counts_every_block_once() {
-        let outcome = run(
-            PathKind::Buffered,
-            written(40 * 4096),
-            work(Direction::Read, 40 * BLOCK),
-        );
+        let outcome =
+            run(PathKind::Buffered, written(40 * 4096), work(Direction::Read, 40 * BLOCK));
         assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
-        assert_eq!(
-            (outcome.recorder.operations, outcome.recorder.bytes),
-            (40, 40 * BLOCK)
-        );
+        assert_eq!((outcome.recorder.operations, outcome.recorder.bytes), (40, 40 * BLOCK));
         assert_eq!(outcome.recorder.latency.len(), 40);
         assert_eq!(outcome.verified_bytes, 40 * BLOCK);
     }
@@ -508,17 +464,11 @@ mod tests {
     #[test]
     fn what_a_write_leaves_a_verifying_read_accepts() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let outcome = run(
-            PathKind::Buffered,
-            file.reopen().unwrap(),
-            work(Direction::Write, 8 * BLOCK),
-        );
+        let outcome =
+            run(PathKind::Buffered, file.reopen().unwrap(), work(Direction::Write, 8 * BLOCK));
         assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
-        let outcome = run(
-            PathKind::Buffered,
-            file.reopen().unwrap(),
-            work(Direction::Read, 8 * BLOCK),
-        );
+        let outcome =
+            run(PathKind::Buffered, file.reopen().unwrap(), work(Direction::Read, 8 * BLOCK));
         assert_eq!(outcome.verified_bytes, 8 * BLOCK);
     }
 
@@ -531,19 +481,13 @@ mod tests {
         let Some(WorkerFailure::Mismatch { visit, mismatch }) = outcome.failure else {
             panic!("{:?}", outcome.failure)
         };
-        assert_eq!(
-            (visit.offset, mismatch.at, mismatch.found),
-            (5 * BLOCK, 7, 0)
-        );
+        assert_eq!((visit.offset, mismatch.at, mismatch.found), (5 * BLOCK, 7, 0));
     }
 
     #[test]
     fn a_rehearsal_is_in_no_result() {
         for blocks in [40, 70] {
-            let work = Work {
-                rehearses: true,
-                ..work(Direction::Read, blocks * BLOCK)
-            };
+            let work = Work { rehearses: true, ..work(Direction::Read, blocks * BLOCK) };
             let outcome = run(PathKind::Buffered, written(blocks as usize * 4096), work);
             assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
             assert_eq!(outcome.recorder.operations, blocks);
@@ -553,16 +497,9 @@ mod tests {
 
     #[test]
     fn a_truncated_file_is_a_short_transfer_and_not_a_result() {
-        let outcome = run(
-            PathKind::Buffered,
-            written(6 * 4096),
-            work(Direction::Read, 8 * BLOCK),
-        );
+        let outcome = run(PathKind::Buffered, written(6 * 4096), work(Direction::Read, 8 * BLOCK));
         let failure = outcome.failure.unwrap();
-        assert!(
-            matches!(failure, WorkerFailure::Short { moved: 0, .. }),
-            "{failure:?}"
-        );
+        assert!(matches!(failure, WorkerFailure::Short { moved: 0, .. }), "{failure:?}");
     }
 
     #[test]

@@ -72,14 +72,8 @@ mod tests {
                 barrier_ns: 0,
             },
             bytes: 0,
-            device: busy_ms.map(|busy_ms| DeviceCounters {
-                busy_ms,
-                ..DeviceCounters::default()
-            }),
-            cpu: CpuTimes {
-                user_seconds: cpu,
-                system_seconds: 0.0,
-            },
+            device: busy_ms.map(|busy_ms| DeviceCounters { busy_ms, ..DeviceCounters::default() }),
+            cpu: CpuTimes { user_seconds: cpu, system_seconds: 0.0 },
         }
     }
 

@@ -24,9 +24,8 @@ pub(super) struct Cached {
 pub(super) fn look(storage: &dyn Storage, files: &[DataFile]) -> Result<Cached, TrainError> {
     let step = files.len().div_ceil(LOOK_AT_FILES).max(1);
     let looked = || files.iter().step_by(step);
-    let residency = storage
-        .cached(&mut looked().map(|file| file.path.as_path()))
-        .map_err(TrainError::Path)?;
+    let residency =
+        storage.cached(&mut looked().map(|file| file.path.as_path())).map_err(TrainError::Path)?;
     Ok(Cached {
         share: residency.map(Residency::share),
         files: looked().len(),
@@ -43,10 +42,7 @@ pub(super) fn drop_all(storage: &dyn Storage, files: &[DataFile]) -> Result<(), 
             continue;
         }
         let dropped = storage.drop_cached(&file.path);
-        dropped.map_err(|source| TrainError::Read {
-            path: file.path.clone(),
-            source,
-        })?;
+        dropped.map_err(|source| TrainError::Read { path: file.path.clone(), source })?;
     }
     Ok(())
 }
@@ -64,10 +60,7 @@ mod tests {
             .map(|number| {
                 let path = folder.path().join(number.to_string());
                 std::fs::write(&path, vec![1; 100_000]).unwrap();
-                DataFile {
-                    path,
-                    bytes: 100_000,
-                }
+                DataFile { path, bytes: 100_000 }
             })
             .collect();
         assert!(look(&Disk, &files).unwrap().share.unwrap() > 0.9);

@@ -34,11 +34,7 @@ pub(super) fn ceiling(
     let orders = prepare::orders(surroundings.storage, &plan, &Inventory::default(), &own);
     // Storage that is held back on purpose would hold null storage back as well.
     let storage: Arc<dyn Storage> = Arc::new(Disk);
-    let silent = Surroundings {
-        storage: &storage,
-        observer: &Silent,
-        ..*surroundings
-    };
+    let silent = Surroundings { storage: &storage, observer: &Silent, ..*surroundings };
     let mut unwanted = Distributions::default();
     let measured = epochs::run(
         &plan,

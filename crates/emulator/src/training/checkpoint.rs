@@ -31,11 +31,7 @@ impl<'a> Writer<'a> {
         storage.make_folder(folder).map_err(failed)?;
         let mut buffer = vec![0; BUFFER_BYTES];
         Xoshiro256PlusPlus::seed_from_u64(plan.bytes).fill_bytes(&mut buffer);
-        Ok(Self {
-            storage,
-            plan,
-            buffer,
-        })
+        Ok(Self { storage, plan, buffer })
     }
 
     /// Writes one checkpoint through the page cache, without fsync, as DLIO's does; returns its

@@ -117,12 +117,8 @@ impl Crew {
     /// Ends all threads and adds up what they saw.
     pub(super) fn stop(self) -> CrewTally {
         self.shared.quit();
-        let mut sum = CrewTally {
-            evidence: None,
-            bytes: 0,
-            reads: 0,
-            latency: LatencyHistogram::new(),
-        };
+        let mut sum =
+            CrewTally { evidence: None, bytes: 0, reads: 0, latency: LatencyHistogram::new() };
         let mut seen = Vec::with_capacity(self.threads);
         for thread in self.io {
             // A panic has become the run's failure in its own thread.
@@ -158,8 +154,6 @@ fn allocate(spec: &CrewSpec) -> Result<(Region, Vec<PathBuffers>), TransferError
             &mut region,
         )
     };
-    let threads = (0..transport.threads)
-        .map(&mut allocate)
-        .collect::<Result<_, _>>()?;
+    let threads = (0..transport.threads).map(&mut allocate).collect::<Result<_, _>>()?;
     Ok((region, threads))
 }

@@ -38,16 +38,9 @@ impl Files {
         let files = (0..FILES).map(|number| {
             let path = folder.path().join(format!("{number}"));
             fs::write(&path, vec![number as u8; FILE_BYTES as usize]).unwrap();
-            DataFile {
-                path,
-                bytes: FILE_BYTES,
-            }
+            DataFile { path, bytes: FILE_BYTES }
         });
-        Self {
-            files: files.collect(),
-            panics_at: None,
-            _folder: folder,
-        }
+        Self { files: files.collect(), panics_at: None, _folder: folder }
     }
 }
 
@@ -62,21 +55,14 @@ impl Source for Files {
         }
         let (file, offset, bytes, landed) = match request.read.unit {
             Unit::Sample(nth) => {
-                let landed = Landed {
-                    samples: 1,
-                    ..Landed::default()
-                };
+                let landed = Landed { samples: 1, ..Landed::default() };
                 (nth % FILES, 0, FILE_BYTES, landed)
             }
             Unit::Records { file, from } => {
                 let record = from.record + 1;
                 let mut cursor = from;
                 cursor.record = record;
-                let landed = Landed {
-                    samples: 1,
-                    cursor,
-                    ended: record == 3,
-                };
+                let landed = Landed { samples: 1, cursor, ended: record == 3 };
                 (file, from.record * 200_000, 200_000, landed)
             }
             Unit::Group { .. } => panic!("no row groups here"),
@@ -94,11 +80,7 @@ impl Source for Files {
 }
 
 fn phase(accelerators: usize, steps: u64) -> PhaseSpec {
-    let share = Share {
-        batches: steps,
-        files: FILES,
-        ..Share::default()
-    };
+    let share = Share { batches: steps, files: FILES, ..Share::default() };
     PhaseSpec {
         steps,
         barrier: true,
@@ -250,10 +232,7 @@ fn assert_panicked(failure: Option<TrainError>, name: &str, said: &str) {
 #[test]
 fn a_panic_in_an_io_thread_ends_the_run_with_an_error() {
     for engine in engines() {
-        let files = Files {
-            panics_at: Some(9),
-            ..Files::new()
-        };
+        let files = Files { panics_at: Some(9), ..Files::new() };
         let (blocks, _, failure) = run(PathKind::Buffered, engine, &whole_files(), files);
         assert_panicked(failure, "io-", "a sample that should not be");
         assert!(blocks.iter().flatten().all(|block| !block.complete));
@@ -288,10 +267,7 @@ fn a_panic_in_the_pacer_ends_the_run_with_an_error() {
         assert_ne!(name.as_deref(), Some("pacer"), "a fault in the pacer");
         1_000_000
     };
-    let spec = PhaseSpec {
-        compute: Pace::Drawn(Box::new(draw)),
-        ..phase(2, 10_000)
-    };
+    let spec = PhaseSpec { compute: Pace::Drawn(Box::new(draw)), ..phase(2, 10_000) };
     let (path, engine) = (PathKind::Null, EngineKind::Psync);
     let (_, _, failure) = run_phase(path, engine, &whole_files(), Files::new(), spec);
     assert_panicked(failure, "pacer", "a fault in the pacer");

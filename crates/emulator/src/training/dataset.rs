@@ -93,19 +93,11 @@ impl DatasetSource {
         index: Arc<dyn EpochIndex>,
         framing: Arc<Framing>,
     ) -> Self {
-        Self {
-            files,
-            pattern,
-            index,
-            framing,
-        }
+        Self { files, pattern, index, framing }
     }
 
     fn whole(&self, file: usize) -> Span {
-        Span {
-            offset: 0,
-            bytes: self.files[file].bytes,
-        }
+        Span { offset: 0, bytes: self.files[file].bytes }
     }
 
     fn sample(&self, accelerator: u32, nth: u64) -> Result<ReadPlan, TrainError> {
@@ -122,29 +114,18 @@ impl DatasetSource {
                 offset: position.saturating_mul(*sample_bytes),
                 bytes: *sample_bytes,
             }),
-            Pattern::File {
-                requests,
-                framing: known,
-            } => {
+            Pattern::File { requests, framing: known } => {
                 framing = *known;
                 Extents::File(*requests, whole.bytes)
             }
             _ => Extents::One(whole),
         };
-        let landed = Landed {
-            samples: 1,
-            ..Landed::default()
-        };
+        let landed = Landed { samples: 1, ..Landed::default() };
         Ok(known(file, extents, landed, framing))
     }
 
     fn group(&self, accelerator: u32, worker: u64, nth: u64) -> Result<ReadPlan, TrainError> {
-        let Pattern::RowGroups {
-            columns,
-            groups_per_file,
-            workers,
-        } = &self.pattern
-        else {
+        let Pattern::RowGroups { columns, groups_per_file, workers } = &self.pattern else {
             return Ok(self.null_group());
         };
         // Worker k takes every W-th file of its accelerator, from the k-th on.
@@ -168,29 +149,17 @@ impl DatasetSource {
     fn records(&self, accelerator: u32, nth: u64, from: Cursor) -> ReadPlan {
         let file = self.index.file(accelerator, nth) as usize;
         match self.pattern {
-            Pattern::NullRecords {
-                record_bytes,
-                transfer_bytes,
-            } => {
+            Pattern::NullRecords { record_bytes, transfer_bytes } => {
                 let file_bytes = self.files[file].bytes;
                 null_records(file, file_bytes, record_bytes, transfer_bytes, from)
             }
-            Pattern::Records { transfer_bytes } => ReadPlan {
-                file,
-                reads: Reads::Records {
-                    from,
-                    transfer_bytes,
-                },
-                framing: None,
-            },
+            Pattern::Records { transfer_bytes } => {
+                ReadPlan { file, reads: Reads::Records { from, transfer_bytes }, framing: None }
+            }
             _ => known(
                 file,
                 Extents::One(self.whole(file)),
-                Landed {
-                    samples: 1,
-                    cursor: from,
-                    ended: true,
-                },
+                Landed { samples: 1, cursor: from, ended: true },
                 None,
             ),
         }
@@ -206,20 +175,13 @@ pub(super) fn null_records(
     from: Cursor,
 ) -> ReadPlan {
     let record_end = (from.record + 1) * record_bytes;
-    let read_to = record_end
-        .next_multiple_of(transfer_bytes.max(1))
-        .min(file_bytes);
+    let read_to = record_end.next_multiple_of(transfer_bytes.max(1)).min(file_bytes);
     let record = read_to / record_bytes;
-    let extent = Span {
-        offset: from.read_to_bytes,
-        bytes: read_to.saturating_sub(from.read_to_bytes),
-    };
+    let extent =
+        Span { offset: from.read_to_bytes, bytes: read_to.saturating_sub(from.read_to_bytes) };
     let landed = Landed {
         samples: record - from.record,
-        cursor: Cursor {
-            record,
-            read_to_bytes: read_to,
-        },
+        cursor: Cursor { record, read_to_bytes: read_to },
         ended: read_to == file_bytes,
     };
     known(file, Extents::One(extent), landed, None)
@@ -268,15 +230,7 @@ fn known(
     landed: Landed,
     framing: Option<source::Framing>,
 ) -> ReadPlan {
-    ReadPlan {
-        file,
-        reads: Reads::Known {
-            extents,
-            keep_open: false,
-            landed,
-        },
-        framing,
-    }
+    ReadPlan { file, reads: Reads::Known { extents, keep_open: false, landed }, framing }
 }
 
 impl Source for DatasetSource {
@@ -311,11 +265,7 @@ struct Kept {
 impl Framing {
     /// Keeps the framing of up to `limit` files.
     pub fn new(storage: Arc<dyn Storage>, limit: usize) -> Self {
-        Self {
-            storage,
-            limit: limit.max(1),
-            kept: Mutex::default(),
-        }
+        Self { storage, limit: limit.max(1), kept: Mutex::default() }
     }
 
     fn get(
@@ -372,10 +322,7 @@ impl Framing {
             let wanted: Vec<bool> = footer.columns.iter().map(wanted).collect();
             let groups = footer.row_groups.into_iter().map(|group| {
                 let chunks = group.chunks.into_iter().zip(&wanted);
-                chunks
-                    .filter(|(_, wanted)| **wanted)
-                    .map(|(chunk, _)| chunk)
-                    .collect()
+                chunks.filter(|(_, wanted)| **wanted).map(|(chunk, _)| chunk).collect()
             });
             Ok(groups.collect())
         })?;
@@ -419,23 +366,14 @@ mod tests {
 
     #[test]
     fn a_sample_of_hdf5_lies_where_the_size_of_the_file_says() {
-        let file = |bytes| DataFile {
-            path: "a.hdf5".into(),
-            bytes,
-        };
+        let file = |bytes| DataFile { path: "a.hdf5".into(), bytes };
         let sample = hdf5_sample(&file(642_080), 4, 2, false).unwrap();
-        let span = Span {
-            offset: 322_048,
-            bytes: 160_000,
-        };
+        let span = Span { offset: 322_048, bytes: 160_000 };
         assert_eq!(sample, Extents::One(span));
         let read = hdf5_sample(&file(642_080), 4, 2, true).unwrap();
         assert_eq!((read.nth(8), read.nth(9)), (Some(span), None));
         let error = hdf5_sample(&file(642_081), 4, 2, true).unwrap_err();
-        assert!(
-            error.to_string().contains("4 samples of one size"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("4 samples of one size"), "{error}");
     }
 
     proptest! {

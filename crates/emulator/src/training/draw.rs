@@ -76,20 +76,11 @@ mod tests {
     fn means_are_those_of_the_distributions() {
         let all = [
             Distribution::Constant { seconds: 0.25 },
-            Distribution::Normal {
-                mean: 0.3,
-                stdev: 0.02,
-            },
+            Distribution::Normal { mean: 0.3, stdev: 0.02 },
             Distribution::Uniform { min: 0.1, max: 0.5 },
             Distribution::Exponential { scale: 0.2 },
-            Distribution::Gamma {
-                shape: 2.0,
-                scale: 0.1,
-            },
-            Distribution::Gamma {
-                shape: 0.5,
-                scale: 0.4,
-            },
+            Distribution::Gamma { shape: 2.0, scale: 0.1 },
+            Distribution::Gamma { shape: 0.5, scale: 0.4 },
             Distribution::Poisson { lam: 3.0 },
         ];
         for distribution in all {

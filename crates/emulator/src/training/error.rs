@@ -67,19 +67,12 @@ pub enum TrainError {
 impl TrainError {
     /// How a run of `plan` ended that this error ended.
     pub(super) fn ending(&self, plan: &TrainPlan) -> Ending {
-        Ending::Failed {
-            cause: self.cause(),
-            message: self.to_string(),
-            remedy: self.remedy(plan),
-        }
+        Ending::Failed { cause: self.cause(), message: self.to_string(), remedy: self.remedy(plan) }
     }
 
     /// What the user can do now.
     pub fn remedy(&self, plan: &TrainPlan) -> String {
-        if let Some(remedy) = self
-            .transfer()
-            .and_then(|e| fallback::remedy(plan.require_gds, e))
-        {
+        if let Some(remedy) = self.transfer().and_then(|e| fallback::remedy(plan.require_gds, e)) {
             return remedy.to_string();
         }
         if let Self::Hosts(error) = self {
@@ -90,13 +83,7 @@ impl TrainError {
                 "check the dataset with `stormlp datagen {} --data-dir {} --verify` and the \
                  options it was made with, the storage with `stormlp doctor`",
                 shell_word(&plan.workload_source),
-                shell_word(
-                    &plan
-                        .data
-                        .folder
-                        .as_ref()
-                        .map_or(".".into(), ToString::to_string)
-                ),
+                shell_word(&plan.data.folder.as_ref().map_or(".".into(), ToString::to_string)),
             ),
             FailureCause::Checkpoint => checkpoint_remedy(plan),
             FailureCause::Machine | FailureCause::Storage | FailureCause::Hosts => {

@@ -59,10 +59,7 @@ impl Handles {
     pub(super) fn put_back(&self, key: StreamKey, records: Option<Records>) {
         let handles = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(stream) = handles.get(&key) {
-            *stream
-                .records
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = records;
+            *stream.records.lock().unwrap_or_else(PoisonError::into_inner) = records;
         }
     }
 
@@ -89,11 +86,7 @@ pub(super) struct Attached {
 
 impl Attached {
     pub(super) fn new(limit: usize) -> Self {
-        Self {
-            limit: limit.max(1),
-            ids: HashMap::new(),
-            order: VecDeque::new(),
-        }
+        Self { limit: limit.max(1), ids: HashMap::new(), order: VecDeque::new() }
     }
 
     pub(super) fn get(&self, key: StreamKey) -> Option<FileId> {

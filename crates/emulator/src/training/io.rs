@@ -131,9 +131,7 @@ pub(super) fn run(
     shared: &Arc<Shared>,
     handles: Arc<Handles>,
 ) -> IoTally {
-    let lived = guarded(&format!("io-{index}"), || {
-        live(index, rules, spec, shared, handles)
-    });
+    let lived = guarded(&format!("io-{index}"), || live(index, rules, spec, shared, handles));
     lived.unwrap_or_else(|panic| give_up(shared, panic.into()))
 }
 
@@ -149,13 +147,7 @@ fn live(
         Ok(waker) => Arc::new(waker),
         Err(error) => return give_up(shared, TrainError::Path(error)),
     };
-    shared.register_io(
-        index,
-        Sleeper {
-            thread: thread::current(),
-            waker: Arc::clone(&waker),
-        },
-    );
+    shared.register_io(index, Sleeper { thread: thread::current(), waker: Arc::clone(&waker) });
     let path = match handles.storage().path(spec) {
         Ok(path) => path,
         Err(error) => return give_up(shared, TrainError::Path(error)),
@@ -176,12 +168,7 @@ fn give_up(shared: &Shared, error: TrainError) -> IoTally {
 
 impl IoTally {
     fn new() -> Self {
-        Self {
-            evidence: None,
-            bytes: 0,
-            reads: 0,
-            latency: LatencyHistogram::new(),
-        }
+        Self { evidence: None, bytes: 0, reads: 0, latency: LatencyHistogram::new() }
     }
 }
 
@@ -262,10 +249,7 @@ impl<'a> IoThread<'a> {
     ) -> Result<(), TrainError> {
         let started = self.shared.now();
         let plan = source.plan(&request)?;
-        let Reads::Known {
-            extents, landed, ..
-        } = &plan.reads
-        else {
+        let Reads::Known { extents, landed, .. } = &plan.reads else {
             self.start(request, source)?;
             return self.reap(0);
         };
@@ -277,11 +261,7 @@ impl<'a> IoThread<'a> {
             let mut offset = extent.offset;
             while offset < end {
                 let expected = (end - offset).min(self.rules.chunk_bytes) as usize;
-                let chunk = Chunk {
-                    offset,
-                    len: expected,
-                    expected,
-                };
+                let chunk = Chunk { offset, len: expected, expected };
                 self.move_nothing(file, chunk)?;
                 offset += expected as u64;
             }
@@ -293,12 +273,8 @@ impl<'a> IoThread<'a> {
     /// One transfer of the null path.
     fn move_nothing(&mut self, file: FileId, chunk: Chunk) -> Result<(), TrainError> {
         if let Some(slot) = self.driver.take_slot() {
-            let place = Place {
-                direction: Direction::Read,
-                file,
-                offset: chunk.offset,
-                len: chunk.len,
-            };
+            let place =
+                Place { direction: Direction::Read, file, offset: chunk.offset, len: chunk.len };
             let submitted = self.driver.submit(slot, place, (0, chunk));
             submitted.map_err(TrainError::Path)?;
             self.driver.wait(1).map_err(TrainError::Path)?;
@@ -336,8 +312,7 @@ impl<'a> IoThread<'a> {
             }
             if !self.hands.finished.is_empty() && self.driver.in_flight() > 0 {
                 // Others wait for these; the read that is going on may take a while.
-                self.shared
-                    .turn(self.index, &mut self.hands, 0, Sleep::Busy);
+                self.shared.turn(self.index, &mut self.hands, 0, Sleep::Busy);
             }
             min = 0;
         }
@@ -363,10 +338,8 @@ impl<'a> IoThread<'a> {
 
     /// Asks for chunks of a read while there is room, and ends it when all have come.
     fn feed(&mut self, index: usize) -> Result<(), TrainError> {
-        let cut = Cut {
-            chunk_bytes: self.rules.chunk_bytes,
-            direct: self.rules.kind.wants_direct(),
-        };
+        let cut =
+            Cut { chunk_bytes: self.rules.chunk_bytes, direct: self.rules.kind.wants_direct() };
         while let Some(running) = &mut self.jobs[index]
             && running.job.flying < self.rules.window
             && let Some(slot) = self.driver.take_slot()
@@ -385,20 +358,13 @@ impl<'a> IoThread<'a> {
     }
 
     fn submit(&mut self, index: usize, slot: Slot, chunk: Chunk) -> Result<(), TrainError> {
-        let Some(file) = self.jobs[index]
-            .as_ref()
-            .and_then(|running| running.job.file)
-        else {
+        let Some(file) = self.jobs[index].as_ref().and_then(|running| running.job.file) else {
             self.driver.put_back(slot);
             return Ok(());
         };
         self.submitted = true;
-        let place = Place {
-            direction: Direction::Read,
-            file,
-            offset: chunk.offset,
-            len: chunk.len,
-        };
+        let place =
+            Place { direction: Direction::Read, file, offset: chunk.offset, len: chunk.len };
         self.driver
             .submit(slot, place, (index, chunk))
             .map_err(|error| self.read_error(index, error))
@@ -406,12 +372,7 @@ impl<'a> IoThread<'a> {
 
     /// A chunk is over.
     fn land(&mut self, landed: Landed<(usize, Chunk)>) -> Result<(), TrainError> {
-        let Landed {
-            tag: (index, chunk),
-            slot,
-            result,
-            ..
-        } = landed;
+        let Landed { tag: (index, chunk), slot, result, .. } = landed;
         let Some(running) = self.jobs[index].as_mut() else {
             self.driver.put_back(slot);
             return Ok(());
@@ -465,19 +426,12 @@ impl<'a> IoThread<'a> {
         self.tally.reads += 1;
         let took = self.shared.now().saturating_sub(started);
         self.tally.latency.record_ns(took);
-        self.hands.finished.push(Finished {
-            request,
-            landed,
-            bytes,
-        });
+        self.hands.finished.push(Finished { request, landed, bytes });
     }
 
     /// Opens the file of a read, or finds it open.
     fn open(&mut self, job: &mut Job, file: &DataFile) -> Result<(), TrainError> {
-        let named = |source| TrainError::Read {
-            path: file.path.clone(),
-            source,
-        };
+        let named = |source| TrainError::Read { path: file.path.clone(), source };
         if self.rules.kind == PathKind::Null {
             job.file = Some(self.nothing()?);
             return Ok(());
@@ -503,11 +457,7 @@ impl<'a> IoThread<'a> {
                 records: Mutex::new(records),
             })
         })?;
-        job.records = stream
-            .records
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        job.records = stream.records.lock().unwrap_or_else(PoisonError::into_inner).take();
         job.file = self.attached.get(key);
         if job.file.is_none() {
             let own = stream.file.try_clone();
@@ -551,10 +501,7 @@ impl<'a> IoThread<'a> {
 
     fn read_error(&self, index: usize, source: TransferError) -> TrainError {
         match self.data_file(index) {
-            Some(file) => TrainError::Read {
-                path: file.path,
-                source,
-            },
+            Some(file) => TrainError::Read { path: file.path, source },
             None => TrainError::Path(source),
         }
     }
@@ -562,11 +509,7 @@ impl<'a> IoThread<'a> {
     fn short(&self, index: usize, found_bytes: u64) -> TrainError {
         let file = self.data_file(index);
         let (path, expected_bytes) = file.map_or_else(Default::default, |f| (f.path, f.bytes));
-        TrainError::Length {
-            path,
-            expected_bytes,
-            found_bytes,
-        }
+        TrainError::Length { path, expected_bytes, found_bytes }
     }
 
     fn data_file(&self, index: usize) -> Option<DataFile> {
@@ -578,16 +521,11 @@ impl<'a> IoThread<'a> {
 
 /// Opens a file, if it is one and as long as it was.
 fn open_checked(storage: &dyn Storage, file: &DataFile, direct: bool) -> Result<File, TrainError> {
-    let named = |source| TrainError::Read {
-        path: file.path.clone(),
-        source,
-    };
+    let named = |source| TrainError::Read { path: file.path.clone(), source };
     // Looked at before it is opened: to open a pipe is to wait for whoever writes to it.
     let found = storage.found(&file.path).map_err(named)?;
     if found.bytes == file.bytes && found.kind == Kind::File {
-        return storage
-            .open(&file.path, Access::Read, direct)
-            .map_err(named);
+        return storage.open(&file.path, Access::Read, direct).map_err(named);
     }
     Err(TrainError::Length {
         path: file.path.clone(),

@@ -78,9 +78,7 @@ impl Job {
     /// Whether the file stays open for the next read of its lane.
     pub(super) fn stays_open(&self) -> bool {
         match &self.plan.reads {
-            Reads::Known {
-                keep_open, landed, ..
-            } => *keep_open && !landed.ended,
+            Reads::Known { keep_open, landed, .. } => *keep_open && !landed.ended,
             Reads::Records { .. } => self.at < self.file_bytes,
         }
     }
@@ -101,10 +99,7 @@ impl Job {
                 let record = self.records.as_ref().map_or(from.record, Records::whole);
                 Landed {
                     samples: record - from.record,
-                    cursor: Cursor {
-                        record,
-                        read_to_bytes: self.at,
-                    },
+                    cursor: Cursor { record, read_to_bytes: self.at },
                     ended: self.at >= self.file_bytes,
                 }
             }
@@ -115,10 +110,7 @@ impl Job {
     pub(super) fn next_chunk(&mut self, cut: Cut) -> Option<Chunk> {
         match &self.plan.reads {
             Reads::Known { .. } => self.next_of_extents(cut),
-            Reads::Records {
-                from,
-                transfer_bytes,
-            } => {
+            Reads::Records { from, transfer_bytes } => {
                 let (from, transfer_bytes) = (from.record, *transfer_bytes);
                 self.next_of_transfer(from, transfer_bytes, cut)
             }
@@ -187,10 +179,7 @@ fn aligned(extent: Span, direct: bool) -> Span {
     }
     let offset = extent.offset / DIRECT_ALIGN * DIRECT_ALIGN;
     let end = (extent.offset + extent.bytes).next_multiple_of(DIRECT_ALIGN);
-    Span {
-        offset,
-        bytes: end - offset,
-    }
+    Span { offset, bytes: end - offset }
 }
 
 #[cfg(test)]
@@ -205,18 +194,11 @@ mod tests {
         let request = ReadRequest {
             accelerator: 0,
             phase: 1,
-            read: LaneRead {
-                lane: 0,
-                unit: Unit::Sample(0),
-            },
+            read: LaneRead { lane: 0, unit: Unit::Sample(0) },
         };
         let plan = ReadPlan {
             file: 0,
-            reads: Reads::Known {
-                extents,
-                keep_open: false,
-                landed: Landed::default(),
-            },
+            reads: Reads::Known { extents, keep_open: false, landed: Landed::default() },
             framing: None,
         };
         Job::new(request, plan, None, file_bytes, 0)
@@ -259,14 +241,8 @@ mod tests {
     #[test]
     fn a_transfer_larger_than_a_chunk_comes_chunk_by_chunk() {
         let mut job = job(Extents::Many(Vec::new()), 10_000);
-        job.plan.reads = Reads::Records {
-            from: Cursor::default(),
-            transfer_bytes: 8192 + 4096,
-        };
-        let cut = Cut {
-            chunk_bytes: 8192,
-            direct: true,
-        };
+        job.plan.reads = Reads::Records { from: Cursor::default(), transfer_bytes: 8192 + 4096 };
+        let cut = Cut { chunk_bytes: 8192, direct: true };
         let first = job.next_chunk(cut).unwrap();
         assert_eq!((first.offset, first.len, first.expected), (0, 8192, 8192));
         job.flying = 1;
@@ -279,14 +255,8 @@ mod tests {
 
     #[test]
     fn the_end_of_a_file_may_come_short_under_direct_io() {
-        let whole = Extents::One(Span {
-            offset: 0,
-            bytes: 10_000,
-        });
-        let cut = Cut {
-            chunk_bytes: 8192,
-            direct: true,
-        };
+        let whole = Extents::One(Span { offset: 0, bytes: 10_000 });
+        let cut = Cut { chunk_bytes: 8192, direct: true };
         let got = chunks(job(whole, 10_000), cut);
         let lens: Vec<_> = got.iter().map(|c| (c.offset, c.len, c.expected)).collect();
         assert_eq!(lens, [(0, 8192, 8192), (8192, 4096, 1808)]);

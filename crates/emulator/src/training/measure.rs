@@ -70,9 +70,7 @@ pub(super) fn epoch(plan: &TrainPlan, epoch: u32, phase: &PhaseMeasured) -> Epoc
         measures,
         cost: Cost {
             bytes_read: phase.bytes_read(),
-            device_bytes_read: phase
-                .device_read_bytes
-                .or(device.map(|device| device.read_bytes)),
+            device_bytes_read: phase.device_read_bytes.or(device.map(|device| device.read_bytes)),
             cpu_user_seconds: cpu.user_seconds,
             cpu_system_seconds: cpu.system_seconds,
         },
@@ -128,13 +126,9 @@ fn block_sums(block: &BlockTally) -> BlockSums {
 }
 
 fn slowest(blamed_ns: &[Nanos], first: u32) -> Option<Slowest> {
-    let (accelerator, most) = (first..)
-        .zip(blamed_ns.iter().copied())
-        .max_by_key(|(_, ns)| *ns)?;
-    (blamed_ns.len() > 1 && most > 0).then_some(Slowest {
-        accelerator,
-        kept_others_seconds: most as f64 / 1e9,
-    })
+    let (accelerator, most) = (first..).zip(blamed_ns.iter().copied()).max_by_key(|(_, ns)| *ns)?;
+    (blamed_ns.len() > 1 && most > 0)
+        .then_some(Slowest { accelerator, kept_others_seconds: most as f64 / 1e9 })
 }
 
 /// The distributions in numbers; that of reads is not known here.
@@ -182,9 +176,7 @@ pub(super) fn sum_up(run: &mut RunReport, plan: &TrainPlan, complete: bool, now:
 pub(super) fn step_lists(times: Vec<Vec<StepTimes>>) -> Vec<Vec<(f32, f32)>> {
     let pair = |step: StepTimes| (step.fetch_seconds, step.compute_seconds);
     let of_each = times.into_iter();
-    of_each
-        .map(|steps| steps.into_iter().map(pair).collect())
-        .collect()
+    of_each.map(|steps| steps.into_iter().map(pair).collect()).collect()
 }
 
 /// What came of an epoch, in one line.
@@ -194,10 +186,7 @@ pub(super) fn epoch_line(plan: &TrainPlan, epoch: &EpochReport) -> String {
     let measures = &epoch.measures;
     if epoch.fewest_steps() == 0 {
         let number = epoch.epoch;
-        return format!(
-            "epoch {number} of {}{cut_short}: nothing was measured",
-            plan.epochs
-        );
+        return format!("epoch {number} of {}{cut_short}: nothing was measured", plan.epochs);
     }
     format!(
         "epoch {} of {}{cut_short}: AU {:.1} %, {:.2} samples/s, {:.1} MiB/s",

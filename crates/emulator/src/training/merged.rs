@@ -28,9 +28,7 @@ pub fn merged(parts: &[TrainReport]) -> Option<TrainReport> {
     };
     let whole = |part: &TrainReport| {
         let epochs = part.results.epochs.iter();
-        epochs
-            .take_while(|one| one.came_to_its_end(&part.plan))
-            .count()
+        epochs.take_while(|one| one.came_to_its_end(&part.plan)).count()
     };
     let count = parts.iter().map(whole).min().filter(|count| *count > 0)?;
     let of_all = |nth: usize| {
@@ -64,9 +62,7 @@ fn results(plan: &TrainPlan, parts: &[TrainReport], epochs: Vec<EpochReport>) ->
         hosts
     });
     let checkpoints = parts.iter().flat_map(|part| &part.results.checkpoints);
-    let ends = epochs
-        .iter()
-        .map(|epoch| epoch.started_seconds + epoch.duration_seconds);
+    let ends = epochs.iter().map(|epoch| epoch.started_seconds + epoch.duration_seconds);
     TrainResults {
         accelerators: plan.accelerators,
         stdev: metrics::spread(&measures),
@@ -86,10 +82,8 @@ fn results(plan: &TrainPlan, parts: &[TrainReport], epochs: Vec<EpochReport>) ->
 
 /// One epoch of which each host has its own part: sums over the longest of their times.
 fn epoch(plan: &TrainPlan, each: &[&EpochReport]) -> EpochReport {
-    let accelerators: Vec<AcceleratorEpoch> = each
-        .iter()
-        .flat_map(|one| one.accelerators.clone())
-        .collect();
+    let accelerators: Vec<AcceleratorEpoch> =
+        each.iter().flat_map(|one| one.accelerators.clone()).collect();
     let blocks: Vec<&[BlockSums]> = accelerators.iter().map(|one| &*one.blocks).collect();
     let cost = Cost {
         // Processes of one host see the same devices.
@@ -111,10 +105,7 @@ fn epoch(plan: &TrainPlan, each: &[&EpochReport]) -> EpochReport {
         cost,
         started_seconds: longest(|one| one.started_seconds),
         duration_seconds,
-        cached_share: each
-            .iter()
-            .filter_map(|one| one.cached_share)
-            .reduce(f64::max),
+        cached_share: each.iter().filter_map(|one| one.cached_share).reduce(f64::max),
         device: None,
         slowest: None,
         latency: StepLatency::default(),

@@ -33,10 +33,7 @@ impl Contiguous {
 impl EpochIndex for Contiguous {
     fn sample(&self, accelerator: u32, nth: u64) -> (u64, u64) {
         let sample = u64::from(accelerator) * self.size() + nth;
-        (
-            sample / self.samples_per_file % self.files,
-            sample % self.samples_per_file,
-        )
+        (sample / self.samples_per_file % self.files, sample % self.samples_per_file)
     }
 
     fn file(&self, accelerator: u32, nth: u64) -> u64 {
@@ -113,21 +110,14 @@ impl Resharded {
         let ranks = accelerators as usize;
         let each = files / accelerators;
         let mut shards: Vec<Vec<u32>> = (0..accelerators)
-            .map(|rank| {
-                (0..each)
-                    .map(|nth| (rank + nth * accelerators) as u32)
-                    .collect()
-            })
+            .map(|rank| (0..each).map(|nth| (rank + nth * accelerators) as u32).collect())
             .collect();
         if let Some(reshuffle) = shuffle {
             for epoch in 1..=u64::from(epoch) {
                 shards = reshard(shards, ranks, reshuffle, epoch);
             }
         }
-        Self {
-            samples_per_file,
-            shards,
-        }
+        Self { samples_per_file, shards }
     }
 
     /// Files of one accelerator.
@@ -179,11 +169,7 @@ mod tests {
 
     #[test]
     fn contiguous_ranges_follow_the_names() {
-        let order = Contiguous {
-            files: 3,
-            samples_per_file: 2,
-            accelerators: 4,
-        };
+        let order = Contiguous { files: 3, samples_per_file: 2, accelerators: 4 };
         // Six samples on four: ceil(6 / 4) = 2 for each while they last.
         let counts: Vec<u64> = (0..4).map(|rank| order.samples(rank)).collect();
         assert_eq!(counts, [2, 2, 2, 0]);
@@ -193,21 +179,14 @@ mod tests {
 
     #[test]
     fn fewer_files_than_accelerators_are_read_by_all() {
-        let order = Strided {
-            files: 3,
-            samples_per_file: 5,
-            accelerators: 4,
-        };
+        let order = Strided { files: 3, samples_per_file: 5, accelerators: 4 };
         assert_eq!((order.files_of(0), order.files_of(3)), (3, 3));
         assert_eq!(order.file(3, 0), 0);
     }
 
     /// The files of both of two accelerators in `epoch`.
     fn dealt(change_epoch: bool, epoch: u32) -> Vec<u64> {
-        let reshuffle = Reshuffle {
-            seed: 123,
-            change_epoch,
-        };
+        let reshuffle = Reshuffle { seed: 123, change_epoch };
         let order = Resharded::new(10, 1, 2, Some(reshuffle), epoch);
         let files = (0..2).flat_map(|rank| (0..5).map(move |nth| (rank, nth)));
         files.map(|(rank, nth)| order.file(rank, nth)).collect()

@@ -80,20 +80,17 @@ pub(super) fn orders(
 }
 
 fn real_files(folder: &Location, found: &[FoundFile], count: u64) -> Vec<DataFile> {
-    let files = found.iter().take(count as usize).map(|file| DataFile {
-        path: folder.join(&file.name),
-        bytes: file.bytes,
-    });
+    let files = found
+        .iter()
+        .take(count as usize)
+        .map(|file| DataFile { path: folder.join(&file.name), bytes: file.bytes });
     files.collect()
 }
 
 /// Files that lie nowhere, all of the mean length.
 fn null_files(count: u64, bytes: u64) -> Vec<DataFile> {
     let mean = bytes.checked_div(count).unwrap_or(0);
-    let file = DataFile {
-        path: "null storage".into(),
-        bytes: mean,
-    };
+    let file = DataFile { path: "null storage".into(), bytes: mean };
     vec![file; count as usize]
 }
 
@@ -111,11 +108,7 @@ pub(super) fn loaders(plan: &TrainPlan, accelerators: usize, batch_size: u32) ->
             read_threads,
             batches_outstanding,
             batch_size,
-            leftover: if persistent {
-                Leftover::Finish
-            } else {
-                Leftover::Drop
-            },
+            leftover: if persistent { Leftover::Finish } else { Leftover::Drop },
             group_window: row_groups_in_flight,
         })),
         LoaderPlan::Interleave {
@@ -162,11 +155,7 @@ fn client_work(plan: &TrainPlan) -> ClientWork {
         return ClientWork::default();
     };
     let sample_seconds = cost.worker_seconds(plan.data.read_sample_bytes);
-    ClientWork::new(
-        (cost.step_seconds * 1e9) as Nanos,
-        sample_seconds * 1e9,
-        cost.cpus,
-    )
+    ClientWork::new((cost.step_seconds * 1e9) as Nanos, sample_seconds * 1e9, cost.cpus)
 }
 
 /// The evaluation after epoch `epoch`.
@@ -262,15 +251,8 @@ pub(super) fn index(
     let accelerators = u64::from(plan.accelerators);
     let ranks = 0..plan.accelerators;
     if let LoaderPlan::Interleave { .. } = plan.loader {
-        let order = Strided {
-            files,
-            samples_per_file,
-            accelerators,
-        };
-        let share = |rank| Share {
-            files: order.files_of(rank),
-            ..Share::default()
-        };
+        let order = Strided { files, samples_per_file, accelerators };
+        let share = |rank| Share { files: order.files_of(rank), ..Share::default() };
         return (Arc::new(order), ranks.map(share).collect());
     }
     if plan.profile.reshuffles() {
@@ -284,11 +266,7 @@ pub(super) fn index(
         let shares = shares.collect();
         return (Arc::new(order), shares);
     }
-    let order = Contiguous {
-        files,
-        samples_per_file,
-        accelerators,
-    };
+    let order = Contiguous { files, samples_per_file, accelerators };
     let shares = ranks.map(|rank| share(plan, batch_size, order.samples(rank)));
     let shares = shares.collect();
     (Arc::new(order), shares)
@@ -302,10 +280,7 @@ fn share(plan: &TrainPlan, batch_size: u64, samples: u64) -> Share {
     };
     let data = &plan.data;
     if plan.reads != ReadPattern::RowGroups {
-        return Share {
-            batches,
-            ..Share::default()
-        };
+        return Share { batches, ..Share::default() };
     }
     let files = samples / data.samples_per_file.max(1);
     let workers = u64::from(read_threads.max(1));
@@ -313,15 +288,9 @@ fn share(plan: &TrainPlan, batch_size: u64, samples: u64) -> Share {
     let of_file: Arc<[u64]> = of_file.into();
     let groups = (0..workers).map(|worker| {
         let own = files.saturating_sub(worker).div_ceil(workers);
-        RowGroups {
-            of_file: Arc::clone(&of_file),
-            files: own as usize,
-        }
+        RowGroups { of_file: Arc::clone(&of_file), files: own as usize }
     });
-    Share {
-        groups: groups.collect(),
-        ..Share::default()
-    }
+    Share { groups: groups.collect(), ..Share::default() }
 }
 
 /// Rows of each row group of a file.
@@ -343,9 +312,9 @@ fn pattern(plan: &TrainPlan, workers: u64) -> Pattern {
                 .max(RECORD_FRAMING_BYTES) as u64,
             transfer_bytes: *transfer_size,
         },
-        ReadPattern::Records { transfer_size } => Pattern::Records {
-            transfer_bytes: *transfer_size,
-        },
+        ReadPattern::Records { transfer_size } => {
+            Pattern::Records { transfer_bytes: *transfer_size }
+        }
         ReadPattern::RowGroups if null => Pattern::NullGroups {
             group_bytes: (data.read_sample_bytes * data.row_group_rows as f64) as u64,
         },
@@ -363,24 +332,16 @@ fn pattern(plan: &TrainPlan, workers: u64) -> Pattern {
                 workers,
             }
         }
-        ReadPattern::IndexedSample | ReadPattern::H5py if null => Pattern::NullSamples {
-            sample_bytes: data.sample_bytes as u64,
-        },
-        ReadPattern::IndexedSample if data.format == DataFormat::Hdf5 => Pattern::Hdf5 {
-            samples: data.samples_per_file,
-            as_h5py: false,
-        },
-        ReadPattern::H5py => Pattern::Hdf5 {
-            samples: data.samples_per_file,
-            as_h5py: true,
-        },
+        ReadPattern::IndexedSample | ReadPattern::H5py if null => {
+            Pattern::NullSamples { sample_bytes: data.sample_bytes as u64 }
+        }
+        ReadPattern::IndexedSample if data.format == DataFormat::Hdf5 => {
+            Pattern::Hdf5 { samples: data.samples_per_file, as_h5py: false }
+        }
+        ReadPattern::H5py => Pattern::Hdf5 { samples: data.samples_per_file, as_h5py: true },
         ReadPattern::IndexedSample => Pattern::Indexed,
         pattern => Pattern::File {
-            requests: if null {
-                Requests::WHOLE
-            } else {
-                requests(pattern)
-            },
+            requests: if null { Requests::WHOLE } else { requests(pattern) },
             framing: framing(data.format).filter(|_| !null),
         },
     }
@@ -420,10 +381,7 @@ impl Order for PlannedOrder {
             index,
             Arc::clone(&self.framing),
         );
-        EpochOrder {
-            source: Arc::new(source),
-            shares,
-        }
+        EpochOrder { source: Arc::new(source), shares }
     }
 
     fn files(&self) -> &[DataFile] {

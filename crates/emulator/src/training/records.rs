@@ -90,23 +90,12 @@ mod tests {
 
     #[test]
     fn records_count_when_their_last_byte_is_there() {
-        let first = Span {
-            offset: 12,
-            bytes: 100,
-        };
-        let uniform = FileLayout {
-            samples: 3,
-            spans: Spans::Records { first, stride: 116 },
-        };
+        let first = Span { offset: 12, bytes: 100 };
+        let uniform = FileLayout { samples: 3, spans: Spans::Records { first, stride: 116 } };
         let each = FileLayout {
             samples: 3,
             spans: Spans::Each(
-                (0..3)
-                    .map(|record| Span {
-                        offset: 12 + record * 116,
-                        bytes: 100,
-                    })
-                    .collect(),
+                (0..3).map(|record| Span { offset: 12 + record * 116, bytes: 100 }).collect(),
             ),
         };
         for layout in [uniform, each] {

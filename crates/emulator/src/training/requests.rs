@@ -20,26 +20,15 @@ const PANDAS_PIECE_BYTES: u64 = 256 << 10;
 const HDF5_SIEVE_BYTES: u64 = 64 << 10;
 /// What h5py reads before it knows where `records` lies: the superblock in three reads, the root
 /// group, its names, its tree, its entries, the array's description. Offsets and lengths.
-const H5PY_HEAD: [(u64, u64); 8] = [
-    (0, 8),
-    (0, 48),
-    (48, 48),
-    (96, 512),
-    (680, 512),
-    (136, 544),
-    (1072, 328),
-    (800, 512),
-];
+const H5PY_HEAD: [(u64, u64); 8] =
+    [(0, 8), (0, 48), (48, 48), (96, 512), (680, 512), (136, 544), (1072, 328), (800, 512)];
 
 /// The reads of `h5py.File(f)["records"][i]`, whose `sample` lies in an array that ends at
 /// `array_end`.
 pub(super) fn h5py(sample: Span, array_end: u64) -> Vec<Span> {
     let head = H5PY_HEAD.map(|(offset, bytes)| Span { offset, bytes });
     let most = array_end.saturating_sub(sample.offset);
-    let last = Span {
-        bytes: sample.bytes.max(HDF5_SIEVE_BYTES.min(most)),
-        ..sample
-    };
+    let last = Span { bytes: sample.bytes.max(HDF5_SIEVE_BYTES.min(most)), ..sample };
     head.into_iter().chain([last]).collect()
 }
 
@@ -79,12 +68,7 @@ impl Requests {
     /// All of the file in one read.
     pub const WHOLE: Self = Self {
         head: &[],
-        body: Body {
-            start: 0,
-            first_bytes: u64::MAX,
-            piece_bytes: u64::MAX,
-            fills_buffer: false,
-        },
+        body: Body { start: 0, first_bytes: u64::MAX, piece_bytes: u64::MAX, fills_buffer: false },
     };
 
     /// `np.load` of a zip's first member: the magic, the end record, the place of its 64-bit form
@@ -109,11 +93,7 @@ impl Requests {
 
     /// `np.load` of an array: its magic, its header, then all of it through C's buffered file.
     pub const NUMPY_ARRAY: Self = Self {
-        head: &[
-            Read::First(BUFFER_BYTES),
-            Read::First(128),
-            Read::First(BUFFER_BYTES),
-        ],
+        head: &[Read::First(BUFFER_BYTES), Read::First(128), Read::First(BUFFER_BYTES)],
         body: Body {
             start: BUFFER_BYTES,
             first_bytes: u64::MAX,
@@ -314,10 +294,7 @@ mod tests {
 
     fn reads(requests: Requests, file_bytes: u64) -> Vec<(u64, u64)> {
         let reads = (0..).map_while(|nth| requests.nth(nth, file_bytes));
-        reads
-            .map(|extent| (extent.offset, extent.bytes))
-            .filter(|(_, bytes)| *bytes > 0)
-            .collect()
+        reads.map(|extent| (extent.offset, extent.bytes)).filter(|(_, bytes)| *bytes > 0).collect()
     }
 
     /// `read` calls of `np.load("a.npz")["x"]`, traced.
@@ -334,9 +311,7 @@ mod tests {
             (8192, 253_952),
             (262_144, 4096),
         ];
-        for offset in [
-            266_240, 528_384, 790_528, 1_052_672, 1_314_816, 1_576_960, 1_839_104,
-        ] {
+        for offset in [266_240, 528_384, 790_528, 1_052_672, 1_314_816, 1_576_960, 1_839_104] {
             traced.extend([(offset, 258_048), (offset + 258_048, 4096)]);
         }
         traced.extend([(2_101_248, 147_456), (2_248_704, 1794)]);
@@ -346,25 +321,14 @@ mod tests {
     /// `np.load("a.npy")`, traced.
     #[test]
     fn numpy_load_of_an_array_reads_as_traced() {
-        let traced = [
-            (0, 4096),
-            (0, 128),
-            (0, 4096),
-            (4096, 2_244_608),
-            (2_248_704, 1424),
-        ];
+        let traced = [(0, 4096), (0, 128), (0, 4096), (4096, 2_244_608), (2_248_704, 1424)];
         assert_eq!(reads(Requests::NUMPY_ARRAY, 2_250_128), traced);
     }
 
     /// `Image.open` and decoding of a JPEG and of a PNG file, traced.
     #[test]
     fn pillow_reads_as_traced() {
-        let traced = [
-            (0, 4096),
-            (4096, 61_440),
-            (65_536, 65_536),
-            (131_072, 48_350),
-        ];
+        let traced = [(0, 4096), (4096, 61_440), (65_536, 65_536), (131_072, 48_350)];
         assert_eq!(reads(Requests::PILLOW_JPEG, 179_422), traced);
         let mut traced = vec![(0, 4096)];
         for offset in [4096, 69_632, 135_168, 200_704] {
@@ -377,12 +341,7 @@ mod tests {
     /// `pandas.read_csv("a.csv")`, traced.
     #[test]
     fn pandas_reads_as_traced() {
-        let traced = [
-            (0, 262_144),
-            (262_144, 262_144),
-            (524_288, 262_144),
-            (786_432, 63_819),
-        ];
+        let traced = [(0, 262_144), (262_144, 262_144), (524_288, 262_144), (786_432, 63_819)];
         assert_eq!(reads(Requests::PANDAS_CSV, 850_251), traced);
     }
 
@@ -390,16 +349,8 @@ mod tests {
     /// 1000 of 400 bytes, one of 4 of 40,000 and one of 1 of 100.
     #[test]
     fn h5py_reads_as_traced() {
-        let head = [
-            (0, 8),
-            (0, 48),
-            (48, 48),
-            (96, 512),
-            (680, 512),
-            (136, 544),
-            (1072, 328),
-            (800, 512),
-        ];
+        let head =
+            [(0, 8), (0, 48), (48, 48), (96, 512), (680, 512), (136, 544), (1072, 328), (800, 512)];
         for (samples, bytes, position, traced) in [
             (4, 160_000, 2, (322_048, 160_000)),
             (1000, 400, 500, (202_048, 65_536)),

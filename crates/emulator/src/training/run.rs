@@ -155,10 +155,7 @@ fn devices(plan: &TrainPlan) -> Result<Held, TrainError> {
 
 /// The report of a run that has not begun: a run that is killed leaves it.
 pub fn begun(course: &Course<'_>) -> TrainReport {
-    TrainReport {
-        ending: Ending::Unfinished,
-        ..report(course, &[], &Distributions::default())
-    }
+    TrainReport { ending: Ending::Unfinished, ..report(course, &[], &Distributions::default()) }
 }
 
 /// Runs the beginning of the first epoch until `judge` has seen enough of it, and makes the report of
@@ -207,11 +204,7 @@ fn mean_seconds(runs: &[&RunReport]) -> f64 {
 fn report(
     course: &Course<'_>,
     runs: &[&RunMeasured],
-    Distributions {
-        steps,
-        reads,
-        hosts,
-    }: &Distributions,
+    Distributions { steps, reads, hosts }: &Distributions,
 ) -> TrainReport {
     let plan = &hosts.plan_of(&course.plan);
     let reports: Vec<RunReport> = (course.first_run..)
@@ -246,10 +239,7 @@ fn report(
         cost: Cost::total(timed.iter().map(|run| &run.cost)).shared_by(timed.len()),
         peak_rss_bytes: peak_rss_bytes(),
         duration_seconds: mean_seconds(&timed),
-        latency: StepLatency {
-            read_us: reads.summary(),
-            ..measure::step_latency(steps)
-        },
+        latency: StepLatency { read_us: reads.summary(), ..measure::step_latency(steps) },
         checkpoints: shown.map_or_else(Vec::new, |run| run.checkpoints.clone()),
         devices: last.map_or_else(Vec::new, |run| run.devices.clone()),
         layout: plan.transport.layout_in_words(),
@@ -298,10 +288,7 @@ fn with_steps(
 /// How the reads of a run went.
 fn evidence(run: Option<&&RunMeasured>) -> Option<NamedEvidence> {
     let evidence = run?.evidence.clone()?;
-    Some(NamedEvidence {
-        name: "reads".to_string(),
-        evidence,
-    })
+    Some(NamedEvidence { name: "reads".to_string(), evidence })
 }
 
 /// How each run went over time.
@@ -359,17 +346,10 @@ mod tests {
 
     #[test]
     fn a_run_that_was_cut_short_is_in_no_mean() {
-        let run = |run: u32, complete: bool| RunReport {
-            run,
-            complete,
-            ..RunReport::default()
-        };
+        let run = |run: u32, complete: bool| RunReport { run, complete, ..RunReport::default() };
         let numbers =
             |runs: &[RunReport]| -> Vec<u32> { timed(runs).iter().map(|run| run.run).collect() };
-        assert_eq!(
-            numbers(&[run(2, true), run(3, true), run(4, false)]),
-            [2, 3]
-        );
+        assert_eq!(numbers(&[run(2, true), run(3, true), run(4, false)]), [2, 3]);
         assert_eq!(numbers(&[run(1, false)]), [1], "there is nothing better");
     }
 }

@@ -44,15 +44,9 @@ impl Source for Nothing {
         Ok(ReadPlan {
             file: 0,
             reads: Reads::Known {
-                extents: Extents::One(Span {
-                    offset: 0,
-                    bytes: 1000,
-                }),
+                extents: Extents::One(Span { offset: 0, bytes: 1000 }),
                 keep_open: false,
-                landed: Landed {
-                    samples: 1,
-                    ..Landed::default()
-                },
+                landed: Landed { samples: 1, ..Landed::default() },
             },
             framing: None,
         })
@@ -68,24 +62,13 @@ impl Order for Epochs {
     fn epoch(&self, epoch: u32) -> EpochOrder {
         assert!(epoch < self.panics_from, "an epoch that should not be");
         EpochOrder {
-            source: Arc::new(Nothing([DataFile {
-                path: "nothing".into(),
-                bytes: 1000,
-            }])),
-            shares: vec![
-                Share {
-                    batches: STEPS,
-                    ..Share::default()
-                };
-                2
-            ],
+            source: Arc::new(Nothing([DataFile { path: "nothing".into(), bytes: 1000 }])),
+            shares: vec![Share { batches: STEPS, ..Share::default() }; 2],
         }
     }
 }
 
-const SOUND: Epochs = Epochs {
-    panics_from: u32::MAX,
-};
+const SOUND: Epochs = Epochs { panics_from: u32::MAX };
 
 /// Three epochs of two accelerators, each with two workers that finish what they were dealt.
 fn plan() -> TrainPlan {
@@ -118,9 +101,7 @@ fn plan() -> TrainPlan {
 
 fn evaluated(preprocess: f64) -> TrainPlan {
     TrainPlan {
-        preprocess: Distribution::Constant {
-            seconds: preprocess,
-        },
+        preprocess: Distribution::Constant { seconds: preprocess },
         evaluation: Some(EvaluationPlan {
             batch_size: 2,
             steps: STEPS,
@@ -138,38 +119,21 @@ fn told(
     on_epoch: &mut dyn FnMut(),
     stop: &StopToken,
 ) -> RunMeasured {
-    let orders = Orders {
-        training: Box::new(order),
-        evaluation: Some(Box::new(SOUND)),
-    };
+    let orders = Orders { training: Box::new(order), evaluation: Some(Box::new(SOUND)) };
     let accelerator: Arc<dyn Accelerator> = Arc::new(HostStandIn);
     let storage: Arc<dyn Storage> = Arc::new(Disk);
-    let surroundings = Surroundings {
-        storage: &storage,
-        observer: &Silent,
-        stop,
-    };
+    let surroundings = Surroundings { storage: &storage, observer: &Silent, stop };
     let mut distributions = Distributions::default();
     let on_epoch = &mut |_: &mut RunMeasured, _: &Distributions, _| on_epoch();
-    run(
-        plan,
-        &orders,
-        &accelerator,
-        Others::on(None),
-        &surroundings,
-        &mut distributions,
-        on_epoch,
-    )
-    .unwrap()
+    run(plan, &orders, &accelerator, Others::on(None), &surroundings, &mut distributions, on_epoch)
+        .unwrap()
 }
 
 /// Steps of each block, by epoch and accelerator.
 fn steps(run: &RunMeasured) -> Vec<Vec<Vec<u64>>> {
     let of_epoch = |accelerators: &[AcceleratorEpoch]| {
         let blocks = accelerators.iter().map(|accelerator| &accelerator.blocks);
-        blocks
-            .map(|blocks| blocks.iter().map(|block| block.steps).collect())
-            .collect()
+        blocks.map(|blocks| blocks.iter().map(|block| block.steps).collect()).collect()
     };
     let epochs = run.report.epochs.iter();
     epochs.map(|epoch| of_epoch(&epoch.accelerators)).collect()
@@ -224,10 +188,7 @@ impl Order for FailingBetween {
         }
         EpochOrder {
             source: Arc::new(Leftovers {
-                samples: Nothing([DataFile {
-                    path: "nothing".into(),
-                    bytes: 1000,
-                }]),
+                samples: Nothing([DataFile { path: "nothing".into(), bytes: 1000 }]),
                 broken: Arc::clone(&self.0),
             }),
             ..SOUND.epoch(epoch)
@@ -241,22 +202,13 @@ fn a_failure_between_epochs_does_not_report_the_last_one_twice() {
         steps_per_epoch: 2,
         block_end: BlockEnd::AfterLastBarrier,
         // Every worker may be held up without holding up the others.
-        transport: Transport {
-            threads: 4,
-            ..plan().transport
-        },
+        transport: Transport { threads: 4, ..plan().transport },
         ..plan()
     };
     let order = FailingBetween(Arc::default());
     let run = told(&plan, order, &mut || {}, &StopToken::new());
     assert!(
-        matches!(
-            run.ending,
-            Ending::Failed {
-                cause: FailureCause::Dataset,
-                ..
-            }
-        ),
+        matches!(run.ending, Ending::Failed { cause: FailureCause::Dataset, .. }),
         "{:?}",
         run.ending
     );
@@ -284,13 +236,7 @@ fn a_checkpoint_that_fails_ends_the_phase_at_its_step() {
     };
     let run = told(&plan, SOUND, &mut || {}, &StopToken::new());
     assert!(
-        matches!(
-            run.ending,
-            Ending::Failed {
-                cause: FailureCause::Checkpoint,
-                ..
-            }
-        ),
+        matches!(run.ending, Ending::Failed { cause: FailureCause::Checkpoint, .. }),
         "{:?}",
         run.ending
     );
@@ -304,10 +250,7 @@ fn a_checkpoint_that_fails_ends_the_phase_at_its_step() {
 
 #[test]
 fn without_the_barrier_of_steps_each_accelerator_goes_on_alone() {
-    let plan = TrainPlan {
-        barrier: StepBarrier::Epoch,
-        ..plan()
-    };
+    let plan = TrainPlan { barrier: StepBarrier::Epoch, ..plan() };
     let run = told(&plan, SOUND, &mut || {}, &StopToken::new());
     assert_eq!(run.ending, Ending::Complete);
     assert_eq!(steps(&run), vec![vec![vec![STEPS]; 2]; 3]);

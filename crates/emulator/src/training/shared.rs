@@ -159,9 +159,7 @@ impl Shared {
         let mut state = self.lock();
         let now = self.now();
         for finished in hands.finished.drain(..) {
-            let Finished {
-                request, landed, ..
-            } = finished;
+            let Finished { request, landed, .. } = finished;
             state.machine.on_read_complete(request, landed, now);
         }
         // Where all CPUs read, the pacer may have to wait for one.
@@ -239,9 +237,8 @@ impl Shared {
     /// Waits until the machine halts, at most for `patience`.
     pub(super) fn wait(&self, patience: Duration) -> Option<Halt> {
         let state = self.lock();
-        let waited = self
-            .moved
-            .wait_timeout_while(state, patience, |state| state.machine.halt().is_none());
+        let waited =
+            self.moved.wait_timeout_while(state, patience, |state| state.machine.halt().is_none());
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.machine.halt()
     }
@@ -350,11 +347,7 @@ impl State {
                 Sleep::Parked | Sleep::Busy => wakes.parked = Some(sleeper.thread.clone()),
             }
         }
-        if self
-            .machine
-            .next_deadline()
-            .is_some_and(|at| at < self.armed)
-        {
+        if self.machine.next_deadline().is_some_and(|at| at < self.armed) {
             wakes.pacer = self.pacer.clone();
         }
         wakes

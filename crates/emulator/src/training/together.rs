@@ -40,10 +40,7 @@ impl<'a> Others<'a> {
 
     /// A judge alone.
     pub(super) fn judged_by(judge: &'a mut Judge) -> Self {
-        Self {
-            hosts: None,
-            judge: Some(judge),
-        }
+        Self { hosts: None, judge: Some(judge) }
     }
 }
 
@@ -242,11 +239,7 @@ impl HostsTally {
         }
         // One that was cut short is in no mean, while there are others.
         let steps = |one: &AcceleratorEpoch| one.blocks.iter().map(|block| block.steps).sum();
-        let most: Option<u64> = parts
-            .iter()
-            .flat_map(|part| &part.accelerators)
-            .map(steps)
-            .max();
+        let most: Option<u64> = parts.iter().flat_map(|part| &part.accelerators).map(steps).max();
         if self.epochs > 0 && most < Some(plan.steps_per_epoch) {
             return;
         }
@@ -341,18 +334,13 @@ fn split(waits: &[&[u32]]) -> Vec<(usize, u32)> {
 /// AU had the barriers between hosts cost nothing once all had come.
 fn ideal_au_percent(plan: &TrainPlan, parts: &[Part], own_us: &[f64]) -> f64 {
     let first = plan.metric.exclude_start_steps as usize;
-    let end = own_us
-        .len()
-        .saturating_sub(plan.metric.exclude_end_steps as usize);
+    let end = own_us.len().saturating_sub(plan.metric.exclude_end_steps as usize);
     let of_window: f64 = own_us.get(first..end).unwrap_or_default().iter().sum();
-    let shorter = |block: &BlockSums| BlockSums {
-        seconds: block.seconds - of_window / 1e6,
-        ..*block
-    };
+    let shorter =
+        |block: &BlockSums| BlockSums { seconds: block.seconds - of_window / 1e6, ..*block };
     let accelerators = parts.iter().flat_map(|part| &part.accelerators);
-    let blocks: Vec<Vec<BlockSums>> = accelerators
-        .map(|one| one.blocks.iter().map(shorter).collect())
-        .collect();
+    let blocks: Vec<Vec<BlockSums>> =
+        accelerators.map(|one| one.blocks.iter().map(shorter).collect()).collect();
     let blocks: Vec<&[BlockSums]> = blocks.iter().map(Vec::as_slice).collect();
     let au = metrics::epoch_measures(&Rule::of(plan), &blocks).au_percent;
     au.profile

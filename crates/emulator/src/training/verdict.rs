@@ -32,10 +32,7 @@ pub(super) fn verdict(
     ceiling: Option<&AuPercent>,
 ) -> Verdict {
     if epochs.iter().all(|epoch| epoch.accelerators.is_empty()) {
-        return Verdict {
-            bound: Bound::Unknown,
-            sentence: "nothing was measured".to_string(),
-        };
+        return Verdict { bound: Bound::Unknown, sentence: "nothing was measured".to_string() };
     }
     if plan.compute.mean_seconds() < 1e-9 {
         return Verdict {
@@ -65,20 +62,13 @@ pub(super) fn verdict(
             ),
         };
     }
-    Verdict {
-        bound,
-        sentence: sentence(bound, plan, epochs, mean, &waiting),
-    }
+    Verdict { bound, sentence: sentence(bound, plan, epochs, mean, &waiting) }
 }
 
 /// The verdict of a run that read nothing.
 fn ceiling_of_host(plan: &TrainPlan, au: f64) -> Verdict {
     Verdict {
-        bound: if au >= COMPUTE_BOUND_PERCENT {
-            Bound::Compute
-        } else {
-            Bound::Client
-        },
+        bound: if au >= COMPUTE_BOUND_PERCENT { Bound::Compute } else { Bound::Client },
         sentence: format!(
             "the ceiling of this host for {} of this workload: AU {au:.1} % on storage that takes \
              no time",
@@ -108,11 +98,7 @@ fn sum(epochs: &[&EpochReport]) -> WaitingSeconds {
 /// only when nothing else is there.
 fn bound(au: f64, ahead: bool, waiting: &WaitingSeconds) -> Bound {
     if au >= COMPUTE_BOUND_PERCENT {
-        return if ahead {
-            Bound::ReadAhead
-        } else {
-            Bound::Compute
-        };
+        return if ahead { Bound::ReadAhead } else { Bound::Compute };
     }
     let counted = waiting.storage + waiting.cpu;
     let most = waiting.storage.max(waiting.cpu);
@@ -125,11 +111,7 @@ fn bound(au: f64, ahead: bool, waiting: &WaitingSeconds) -> Bound {
             Bound::StorageAndClient
         };
     }
-    if waiting.barrier >= waiting.startup {
-        Bound::Barrier
-    } else {
-        Bound::Startup
-    }
+    if waiting.barrier >= waiting.startup { Bound::Barrier } else { Bound::Startup }
 }
 
 fn sentence(
@@ -245,10 +227,9 @@ fn slowest_epoch(plan: &TrainPlan, epochs: &[&EpochReport]) -> String {
         return String::new();
     };
     let busy = match worst.device {
-        Some(device) if device.bytes_per_second > 0.0 => format!(
-            ", the device was busy {:.0} % of epoch {}",
-            device.busy_percent, worst.epoch
-        ),
+        Some(device) if device.bytes_per_second > 0.0 => {
+            format!(", the device was busy {:.0} % of epoch {}", device.busy_percent, worst.epoch)
+        }
         _ => String::new(),
     };
     let came = worst.measures.window_samples_per_second * plan.data.read_sample_bytes / 1e9;
@@ -269,11 +250,7 @@ fn askers(plan: &TrainPlan) -> String {
         1 => format!("one {word}"),
         many => counted(u64::from(many), word),
     };
-    let asks = if plan.accelerators == 1 {
-        "asks for"
-    } else {
-        "ask for"
-    };
+    let asks = if plan.accelerators == 1 { "asks for" } else { "ask for" };
     if as_published(plan) {
         return format!("{} {asks}", asking(&plan.accelerator.to_uppercase()));
     }

@@ -10,12 +10,7 @@ use stormlp_model::training::request::TrainRequest;
 use super::*;
 
 fn waiting(storage: f64, cpu: f64, barrier: f64, startup: f64) -> WaitingSeconds {
-    WaitingSeconds {
-        storage,
-        cpu,
-        barrier,
-        startup,
-    }
+    WaitingSeconds { storage, cpu, barrier, startup }
 }
 
 #[test]
@@ -29,10 +24,7 @@ fn the_largest_cause_gives_its_name() {
     assert_eq!(of(50.0, false, barrier(1.0, 9.0)), Bound::Client);
     assert_eq!(of(50.0, false, barrier(5.2, 4.8)), Bound::StorageAndClient);
     assert_eq!(of(50.0, false, barrier(4.8, 5.2)), Bound::StorageAndClient);
-    assert_eq!(
-        of(50.0, false, waiting(0.0, 0.0, 50.0, 1.0)),
-        Bound::Barrier
-    );
+    assert_eq!(of(50.0, false, waiting(0.0, 0.0, 50.0, 1.0)), Bound::Barrier);
     assert_eq!(of(50.0, false, waiting(0.0, 0.0, 1.0, 9.0)), Bound::Startup);
 }
 
@@ -50,13 +42,8 @@ fn plan(request: &TrainRequest) -> TrainPlan {
     };
     let workload = catalog::find("unet3d", Some("h100")).unwrap();
     let workload = workload.workload(&[]).unwrap();
-    let request = TrainRequest {
-        files: Some(70),
-        ..request.clone()
-    };
-    TrainPlan::resolve(&workload, &request, &HostFacts::fixture(), &inventory)
-        .unwrap()
-        .plan
+    let request = TrainRequest { files: Some(70), ..request.clone() };
+    TrainPlan::resolve(&workload, &request, &HostFacts::fixture(), &inventory).unwrap().plan
 }
 
 /// The verdict over one epoch of such an AU, such a share read ahead and such waiting.
@@ -77,10 +64,7 @@ fn judged_by(
     slowest: Option<Slowest>,
 ) -> Verdict {
     let measures = Measures {
-        au_percent: AuPercent {
-            profile: au,
-            ..AuPercent::default()
-        },
+        au_percent: AuPercent { profile: au, ..AuPercent::default() },
         window_samples_per_second: 10.0,
         preread_share: Some(preread_share),
         waiting_seconds,
@@ -97,10 +81,7 @@ fn judged_by(
         device: None,
         slowest,
         latency: StepLatency::default(),
-        accelerators: vec![AcceleratorEpoch {
-            accelerator: 0,
-            blocks: Vec::new(),
-        }],
+        accelerators: vec![AcceleratorEpoch { accelerator: 0, blocks: Vec::new() }],
         evaluation: None,
     };
     verdict(plan, &[&epoch], &measures, None)
@@ -114,10 +95,7 @@ fn a_run_that_lives_on_what_was_read_ahead_is_not_called_compute_bound() {
     let verdict = judged(&plan, 99.0, 0.5, waiting(0.0, 0.0, 0.0, 1.0));
     assert_eq!(verdict.bound, Bound::ReadAhead);
     // How much it was, and what to do about it, is a warning's, and said once.
-    assert_eq!(
-        verdict.sentence,
-        "AU 99.0 % rests largely on what had been read ahead"
-    );
+    assert_eq!(verdict.sentence, "AU 99.0 % rests largely on what had been read ahead");
     let verdict = judged(&plan, 99.0, 0.2, waiting(0.0, 0.0, 0.0, 1.0));
     assert_eq!(verdict.bound, Bound::Compute);
     let verdict = judged(&plan, 60.0, 0.5, waiting(1.0, 0.0, 0.0, 1.0));
@@ -130,11 +108,8 @@ fn an_accelerator_is_named_only_with_its_own_compute_time_and_batch() {
     let plain = judged(&plan(&TrainRequest::default()), 46.0, 0.1, storage).sentence;
     let asks = "epoch 1 got 1.47 GB/s, one H100 asks for 3.18";
     assert!(plain.contains(asks), "{plain}");
-    let request = TrainRequest {
-        batch_size: Some(2),
-        accelerators: Some(3),
-        ..TrainRequest::default()
-    };
+    let request =
+        TrainRequest { batch_size: Some(2), accelerators: Some(3), ..TrainRequest::default() };
     let other = judged(&plan(&request), 46.0, 0.1, storage).sentence;
     let asks = "3 accelerators of this compute time and batch ask for 2.72";
     assert!(other.contains(asks), "{other}");
@@ -145,30 +120,18 @@ fn one_accelerator_is_not_told_to_become_fewer() {
     let client = waiting(0.0, 1.0, 0.0, 0.0);
     let one = judged(&plan(&TrainRequest::default()), 50.0, 0.1, client).sentence;
     assert!(one.ends_with("try more or faster CPUs"), "{one}");
-    let request = TrainRequest {
-        accelerators: Some(2),
-        ..TrainRequest::default()
-    };
+    let request = TrainRequest { accelerators: Some(2), ..TrainRequest::default() };
     let two = judged(&plan(&request), 50.0, 0.1, client).sentence;
-    assert!(
-        two.ends_with("try fewer accelerators, or more CPUs"),
-        "{two}"
-    );
+    assert!(two.ends_with("try fewer accelerators, or more CPUs"), "{two}");
 }
 
 #[test]
 fn a_client_that_is_in_every_step_is_not_told_to_read_faster() {
-    let request = TrainRequest {
-        client: Some(ClientCost::DLIO),
-        ..TrainRequest::default()
-    };
+    let request = TrainRequest { client: Some(ClientCost::DLIO), ..TrainRequest::default() };
     let plan = plan(&request);
     let steps = plan.steps_per_epoch as f64 * ClientCost::DLIO.step_seconds;
     let of_steps = judged(&plan, 90.0, 0.1, waiting(0.0, steps, 0.0, 0.0)).sentence;
-    assert!(
-        of_steps.contains("client-bound") && of_steps.contains("in each step"),
-        "{of_steps}"
-    );
+    assert!(of_steps.contains("client-bound") && of_steps.contains("in each step"), "{of_steps}");
     let of_bytes = judged(&plan, 90.0, 0.1, waiting(0.0, 5.0 * steps, 0.0, 0.0)).sentence;
     assert!(of_bytes.contains("--read-threads"), "{of_bytes}");
 }
@@ -177,10 +140,7 @@ fn a_client_that_is_in_every_step_is_not_told_to_read_faster() {
 fn what_would_be_told_as_no_time_explains_nothing() {
     let plan = plan(&TrainRequest::default());
     let of = |barrier: f64, kept_others_seconds: f64| {
-        let slowest = Slowest {
-            accelerator: 3,
-            kept_others_seconds,
-        };
+        let slowest = Slowest { accelerator: 3, kept_others_seconds };
         let waiting = waiting(0.0, 0.0, barrier, 0.0);
         let verdict = judged_by(&plan, (95.1, 0.0), waiting, Some(slowest));
         assert_eq!(verdict.bound, Bound::Barrier);

@@ -46,11 +46,7 @@ pub(super) fn of_run(report: &TrainReport, pages: &[Backing]) -> Vec<Warning> {
         .map(|engine| engine.fallbacks.as_slice())
         .unwrap_or_default()
     {
-        warnings.push(Warning::new(
-            WarningKind::EngineFellBack,
-            fallback.clone(),
-            "",
-        ));
+        warnings.push(Warning::new(WarningKind::EngineFellBack, fallback.clone(), ""));
     }
     let meant = report.plan.transport.pages == Pages::Small;
     if pages.contains(&Backing::SmallPages) && !meant {

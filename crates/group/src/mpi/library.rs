@@ -13,12 +13,8 @@ const LIBRARY_VARIABLE: &str = "STORMLP_LIBMPI";
 /// Open MPI 4 and 5.
 const OPEN_MPI: [&CStr; 2] = [c"libmpi.so.40", c"libmpi_abi.so.0"];
 /// MPICH as distributions name it, MPICH's own name (Intel MPI's too), MVAPICH's, the standard ABI.
-const MPICH: [&CStr; 4] = [
-    c"libmpich.so.12",
-    c"libmpi.so.12",
-    c"libmpi_abi.so.1",
-    c"libmpi_abi.so.0",
-];
+const MPICH: [&CStr; 4] =
+    [c"libmpich.so.12", c"libmpi.so.12", c"libmpi_abi.so.1", c"libmpi_abi.so.0"];
 
 /// An opened library. It is never closed: it starts threads and exit handlers of its own.
 pub(crate) struct Library {
@@ -145,7 +141,5 @@ fn address(opened: &Opened, name: &CStr) -> Result<*mut c_void, String> {
 unsafe fn function<F: Copy>(opened: &Opened, name: &CStr) -> Result<F, String> {
     // SAFETY: the caller's promise.
     let symbol = unsafe { opened.get::<F>(name.to_bytes_with_nul()) };
-    symbol
-        .map(|symbol| *symbol)
-        .map_err(|error| error.to_string())
+    symbol.map(|symbol| *symbol).map_err(|error| error.to_string())
 }

@@ -89,9 +89,7 @@ pub(crate) struct Calls<H> {
 impl<H: Copy> Calls<H> {
     fn init(table: Table<H>, path: String) -> Result<Self, String> {
         // SAFETY: MPI takes no arguments where both are null, and this is the process's only call.
-        check("MPI_Init", unsafe {
-            (table.init)(std::ptr::null_mut(), std::ptr::null_mut())
-        })?;
+        check("MPI_Init", unsafe { (table.init)(std::ptr::null_mut(), std::ptr::null_mut()) })?;
         // A host that is gone must not end this process before its result is saved.
         // SAFETY: MPI is set up, and both handles are predefined ones of this flavour.
         check("MPI_Comm_set_errhandler", unsafe {
@@ -99,28 +97,18 @@ impl<H: Copy> Calls<H> {
         })?;
         let (mut rank, mut size) = (0, 0);
         // SAFETY: MPI is set up; rank is an integer that lives through the call.
-        check("MPI_Comm_rank", unsafe {
-            (table.rank)(table.world, &raw mut rank)
-        })?;
+        check("MPI_Comm_rank", unsafe { (table.rank)(table.world, &raw mut rank) })?;
         // SAFETY: as above.
-        check("MPI_Comm_size", unsafe {
-            (table.size)(table.world, &raw mut size)
-        })?;
+        check("MPI_Comm_size", unsafe { (table.size)(table.world, &raw mut size) })?;
         let library = version(table.version).unwrap_or(path);
-        let seen = Seen {
-            rank: rank.max(0) as u32,
-            size: size.max(1) as u32,
-            library,
-        };
+        let seen = Seen { rank: rank.max(0) as u32, size: size.max(1) as u32, library };
         Ok(Self { table, seen })
     }
 
     fn barrier(&mut self) -> Result<(), String> {
         let mut request = self.table.world;
         // SAFETY: MPI is set up; the request is written by the call and lives until it is over.
-        check("MPI_Ibarrier", unsafe {
-            (self.table.barrier)(self.table.world, &raw mut request)
-        })?;
+        check("MPI_Ibarrier", unsafe { (self.table.barrier)(self.table.world, &raw mut request) })?;
         self.finish(request)
     }
 
@@ -136,9 +124,7 @@ impl<H: Copy> Calls<H> {
         padded.resize(longest, 0);
         let all = self.gather_equal(&padded)?;
         let each = all.chunks_exact(longest).zip(lengths);
-        Ok(each
-            .map(|(bytes, length)| bytes[..length].to_vec())
-            .collect())
+        Ok(each.map(|(bytes, length)| bytes[..length].to_vec()).collect())
     }
 
     /// Gathers as many bytes of each.

@@ -36,11 +36,7 @@ pub(super) fn unmarked(
         let first = &mut of_folder[part.folder];
         match adopt(request, part, layout, ranks, folders) {
             // All are read in the sizes of the first.
-            Ok(marker)
-                if first
-                    .as_ref()
-                    .is_some_and(|first| first.files != marker.files) =>
-            {
+            Ok(marker) if first.as_ref().is_some_and(|first| first.files != marker.files) => {
                 let why = "its files have other sizes than those of the first".to_string();
                 part.unmarked = Some(Unmarked::Unlike(why));
             }
@@ -66,12 +62,7 @@ fn adopt(
     let mut files = Vec::new();
     let mut container = Container::Raw;
     for rank in (0..ranks).filter(|rank| rank % folders == part.folder as u64) {
-        for CheckpointFile {
-            name,
-            bytes,
-            tensors,
-        } in layout.rank_files(rank)
-        {
+        for CheckpointFile { name, bytes, tensors } in layout.rank_files(rank) {
             let found = part.files.iter().find(|found| found.name == name);
             let found = found.ok_or_else(|| format!("{name} is missing"))?.bytes;
             let most = bytes.saturating_add(most_overhead(tensors));
@@ -83,12 +74,7 @@ fn adopt(
             if found > bytes {
                 container = Container::Torch;
             }
-            files.push(MarkedFile {
-                rank,
-                name,
-                bytes: found,
-                identity: None,
-            });
+            files.push(MarkedFile { rank, name, bytes: found, identity: None });
         }
     }
     let (format_version, _) = Marker::version();
@@ -103,12 +89,7 @@ fn adopt(
         full_layers: layout.architecture.num_layers,
         ranks,
         full_ranks: ranks,
-        content: ContentFacts {
-            seed: 0,
-            source_bytes: NO_SOURCE_BYTES,
-            stamped: false,
-            container,
-        },
+        content: ContentFacts { seed: 0, source_bytes: NO_SOURCE_BYTES, stamped: false, container },
         files,
     })
 }

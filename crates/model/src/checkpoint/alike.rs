@@ -25,10 +25,7 @@ fn promises(plan: &CheckpointPlan) -> Vec<Promise> {
         ("model".to_string(), plan.model.clone()),
         ("number of ranks".to_string(), plan.ranks.len().to_string()),
         ("scale".to_string(), plan.scale.to_string()),
-        (
-            "number of directories".to_string(),
-            plan.folders.len().to_string(),
-        ),
+        ("number of directories".to_string(), plan.folders.len().to_string()),
     ];
     let settings = fields_but(&common(plan), &[]).into_iter();
     promises.extend(settings.map(|(key, value)| (format!("setting `{key}`"), text(&value))));
@@ -73,9 +70,7 @@ mod tests {
         request.dry_run = true;
         change(&mut request);
         let host = HostFacts::fixture();
-        resolve(&request, &host, &CheckpointFacts::default())
-            .plan
-            .unwrap()
+        resolve(&request, &host, &CheckpointFacts::default()).plan.unwrap()
     }
 
     #[test]
@@ -85,15 +80,9 @@ mod tests {
             (|one| one.writes = Some(3), "setting `writes`"),
             (|one| one.cold = true, "setting `cold`"),
             (|one| one.streams = Some(7), "setting `save` at `window`"),
-            (
-                |one| one.scale = Some(ScaleChoice::Factor(0.5)),
-                "the scale: ",
-            ),
+            (|one| one.scale = Some(ScaleChoice::Factor(0.5)), "the scale: "),
             (|one| one.path = PathKind::Cpu, "setting `"),
-            (
-                |one| one.folders.push("other".into()),
-                "number of directories",
-            ),
+            (|one| one.folders.push("other".into()), "number of directories"),
         ];
         for (change, told) in changes {
             let theirs = plan(change);

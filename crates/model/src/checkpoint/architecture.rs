@@ -66,10 +66,7 @@ impl Architecture {
             ("model.transformer.hidden_size", self.hidden_size),
             ("model.transformer.ffn_hidden_size", self.ffn_hidden_size),
             ("model.num_layers", self.num_layers),
-            (
-                "model.transformer.num_attention_heads",
-                self.num_attention_heads,
-            ),
+            ("model.transformer.num_attention_heads", self.num_attention_heads),
             ("model.transformer.num_kv_heads", self.num_kv_heads),
         ];
         let mut problems: Vec<String> = named

@@ -5,22 +5,10 @@ use super::workload::CheckpointWorkload;
 
 /// Name and workload file of each built-in model.
 const FILES: [(&str, &str); 4] = [
-    (
-        "llama3-8b",
-        include_str!("../../../../configs/checkpoint/llama3-8b.yaml"),
-    ),
-    (
-        "llama3-70b",
-        include_str!("../../../../configs/checkpoint/llama3-70b.yaml"),
-    ),
-    (
-        "llama3-405b",
-        include_str!("../../../../configs/checkpoint/llama3-405b.yaml"),
-    ),
-    (
-        "llama3-1t",
-        include_str!("../../../../configs/checkpoint/llama3-1t.yaml"),
-    ),
+    ("llama3-8b", include_str!("../../../../configs/checkpoint/llama3-8b.yaml")),
+    ("llama3-70b", include_str!("../../../../configs/checkpoint/llama3-70b.yaml")),
+    ("llama3-405b", include_str!("../../../../configs/checkpoint/llama3-405b.yaml")),
+    ("llama3-1t", include_str!("../../../../configs/checkpoint/llama3-1t.yaml")),
 ];
 
 /// The names of the built-in models, smallest first.
@@ -32,10 +20,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// same model.
 pub fn yaml(name: &str) -> Option<&'static str> {
     let name = name.replace('_', "-");
-    FILES
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, text)| *text)
+    FILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
 /// A built-in model.

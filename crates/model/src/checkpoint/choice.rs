@@ -125,9 +125,9 @@ impl FromStr for ScaleChoice {
         }
         match text.parse::<f64>() {
             Ok(factor) if factor > 0.0 && factor <= 1.0 => Ok(Self::Factor(factor)),
-            _ => Err(format!(
-                "`{text}` is not a scale: use auto, or a number above 0 and at most 1"
-            )),
+            _ => {
+                Err(format!("`{text}` is not a scale: use auto, or a number above 0 and at most 1"))
+            }
         }
     }
 }
@@ -139,11 +139,7 @@ mod tests {
 
     #[test]
     fn names_read_back() {
-        for policy in [
-            FsyncPolicy::PerFile,
-            FsyncPolicy::PerCheckpoint,
-            FsyncPolicy::None,
-        ] {
+        for policy in [FsyncPolicy::PerFile, FsyncPolicy::PerCheckpoint, FsyncPolicy::None] {
             assert_eq!(policy.name().parse::<FsyncPolicy>().unwrap(), policy);
         }
         assert_eq!("0.02".parse(), Ok(ScaleChoice::Factor(0.02)));

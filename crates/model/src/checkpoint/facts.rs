@@ -86,9 +86,7 @@ impl SavedPart {
                     }
                     _ => String::new(),
                 };
-                return vec![format!(
-                    "{name} was not made by stormlp (it has no marker){why}"
-                )];
+                return vec![format!("{name} was not made by stormlp (it has no marker){why}")];
             }
             Some(Err(error)) => return vec![format!("{name}: {error}")],
             Some(Ok(marker)) => marker,
@@ -130,12 +128,8 @@ impl CheckpointFacts {
 
     /// The checkpoints that are there, whole or not, in ascending order.
     pub fn steps(&self) -> Vec<u32> {
-        let mut steps: Vec<u32> = self
-            .saved
-            .iter()
-            .filter(|part| part.marker.is_some())
-            .map(|part| part.step)
-            .collect();
+        let mut steps: Vec<u32> =
+            self.saved.iter().filter(|part| part.marker.is_some()).map(|part| part.step).collect();
         steps.sort_unstable();
         steps.dedup();
         steps
@@ -152,10 +146,7 @@ impl CheckpointFacts {
     pub fn file_systems(&self) -> Vec<(u64, Vec<usize>)> {
         let mut groups: Vec<(u64, u64, Vec<usize>)> = Vec::new();
         for (index, folder) in self.folders.iter().enumerate() {
-            match groups
-                .iter_mut()
-                .find(|(id, ..)| *id == folder.file_system_id)
-            {
+            match groups.iter_mut().find(|(id, ..)| *id == folder.file_system_id) {
                 Some((_, free, members)) => {
                     *free = (*free).min(folder.free_bytes);
                     members.push(index);
@@ -163,9 +154,6 @@ impl CheckpointFacts {
                 None => groups.push((folder.file_system_id, folder.free_bytes, vec![index])),
             }
         }
-        groups
-            .into_iter()
-            .map(|(_, free, members)| (free, members))
-            .collect()
+        groups.into_iter().map(|(_, free, members)| (free, members)).collect()
     }
 }

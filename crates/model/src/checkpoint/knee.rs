@@ -108,10 +108,7 @@ impl FindStreams {
     /// Takes in a run, and what is known by it.
     pub fn take(&mut self, streams: u32, report: &CheckpointReport, seconds: f64) {
         let rates = |results: &[CheckpointResult]| -> Vec<f64> {
-            results
-                .iter()
-                .map(|result| result.gib_per_second.total)
-                .collect()
+            results.iter().map(|result| result.gib_per_second.total).collect()
         };
         let results = &report.results;
         self.tried.push(TriedStreams {
@@ -130,34 +127,18 @@ impl FindStreams {
         if self.next().is_none() {
             return 0;
         }
-        let search = Search {
-            repeat: 1,
-            ..self.search(Phase::Save)
-        };
+        let search = Search { repeat: 1, ..self.search(Phase::Save) };
         // The knee, the best and the next below are repeated.
-        (search.likely_runs() + REPEAT)
-            .saturating_sub(self.tried.len())
-            .max(1)
+        (search.likely_runs() + REPEAT).saturating_sub(self.tried.len()).max(1)
     }
 
     fn search(&self, phase: Phase) -> Search {
         let setting = |streams: &u32| {
             let runs = self.tried.iter().filter(|run| run.streams == *streams);
-            let rates: Vec<f64> = runs
-                .clone()
-                .flat_map(|run| run.rates(phase))
-                .copied()
-                .collect();
-            Setting {
-                cost: u64::from(*streams),
-                runs: rates.len().max(runs.count()),
-                rates,
-            }
+            let rates: Vec<f64> = runs.clone().flat_map(|run| run.rates(phase)).copied().collect();
+            Setting { cost: u64::from(*streams), runs: rates.len().max(runs.count()), rates }
         };
-        Search {
-            lines: vec![self.streams.iter().map(setting).collect()],
-            repeat: REPEAT,
-        }
+        Search { lines: vec![self.streams.iter().map(setting).collect()], repeat: REPEAT }
     }
 
     /// The knees of saves and of restores that the runs come to.
@@ -167,21 +148,11 @@ impl FindStreams {
 
     fn knee(&self, phase: Phase) -> Option<StreamKnee> {
         let search = self.search(phase);
-        let Found {
-            knee,
-            best,
-            noise_percent,
-            alike,
-            is_lower_bound,
-        } = search.found()?;
+        let Found { knee, best, noise_percent, alike, is_lower_bound } = search.found()?;
         // A search that did not come to its end says no more than that.
         let is_lower_bound = is_lower_bound || search.next().is_some();
         let streams = |place: (usize, usize)| self.streams.get(place.1).copied().unwrap_or(1);
-        let of_best = self
-            .tried
-            .iter()
-            .rev()
-            .find(|run| run.streams == streams(best));
+        let of_best = self.tried.iter().rev().find(|run| run.streams == streams(best));
         let limited_by = of_best.and_then(|run| match phase {
             Phase::Save => run.save_limited_by,
             Phase::Restore => run.restore_limited_by,
@@ -229,9 +200,7 @@ fn limit(report: &CheckpointReport, phase: Phase) -> Option<KneeLimit> {
     let cpus = cpus.unwrap_or(report.head.host.cpus).max(1) as usize;
     let most = (transport.threads * processes).clamp(1, cpus) as f64;
     let cached = |result: &CheckpointResult| {
-        result
-            .page_cache_before
-            .is_some_and(|before| before.share > CACHED)
+        result.page_cache_before.is_some_and(|before| before.share > CACHED)
     };
     let through_cache = transport.path.uses_page_cache();
     let of_memory = match phase {
@@ -283,10 +252,7 @@ mod tests {
             (streams.min(2.0), vec![streams.min(10.0); 2])
         });
         let (save, restore) = (find.save.unwrap(), find.restore.unwrap());
-        assert_eq!(
-            (save.streams, save.limited_by),
-            (2, Some(KneeLimit::Storage))
-        );
+        assert_eq!((save.streams, save.limited_by), (2, Some(KneeLimit::Storage)));
         assert_eq!((restore.streams, restore.is_lower_bound), (12, false));
     }
 

@@ -56,11 +56,7 @@ impl Count {
     }
 
     fn file(self, name: String, element_bytes: u64) -> CheckpointFile {
-        CheckpointFile {
-            name,
-            bytes: self.elements * element_bytes,
-            tensors: self.tensors,
-        }
+        CheckpointFile { name, bytes: self.elements * element_bytes, tensors: self.tensors }
     }
 }
 
@@ -69,16 +65,9 @@ impl Layout {
     /// then the optimizer's. A rank that owns nothing has none.
     pub fn rank_files(&self, rank: u64) -> Vec<CheckpointFile> {
         let at = self.parallelism.position(rank);
-        let mut files = if self.owns_model(at) {
-            self.model_files(at)
-        } else {
-            Vec::new()
-        };
+        let mut files = if self.owns_model(at) { self.model_files(at) } else { Vec::new() };
         if self.owns_optimizer(at) {
-            let name = format!(
-                "zero_pp_rank_{}_mp_rank_{}_optim_states.pt",
-                at.data, at.model
-            );
+            let name = format!("zero_pp_rank_{}_mp_rank_{}_optim_states.pt", at.data, at.model);
             files.push(self.optimizer().file(name, self.optimizer_datatype.bytes()));
         }
         files.retain(|file| file.bytes > 0);
@@ -106,14 +95,9 @@ impl Layout {
                 layer: named.then_some(layer),
                 elements: self.layer_tensors(layer),
             };
-            let of_model = |groups| FileTensors {
-                datatype: self.model_datatype,
-                groups,
-            };
+            let of_model = |groups| FileTensors { datatype: self.model_datatype, groups };
             if self.has_file_per_layer() {
-                let each = layers
-                    .iter()
-                    .map(|layer| of_model(vec![group(*layer, false)]));
+                let each = layers.iter().map(|layer| of_model(vec![group(*layer, false)]));
                 files.extend(each);
             } else {
                 let all = layers.iter().map(|layer| group(*layer, true));
@@ -166,9 +150,8 @@ impl Layout {
     pub fn first_ranks_bytes(&self, ranks: u64) -> u64 {
         let spread = &self.parallelism;
         let group = spread.tensor;
-        let whole: u64 = (0..ranks / group)
-            .map(|index| self.rank_bytes(index * group) * group)
-            .sum();
+        let whole: u64 =
+            (0..ranks / group).map(|index| self.rank_bytes(index * group) * group).sum();
         whole + self.rank_bytes(ranks / group * group) * (ranks % group)
     }
 
@@ -233,10 +216,7 @@ impl Layout {
         let bytes = self.model_datatype.bytes();
         match self.parallelism.zero_stage {
             ZeroStage::Zero | ZeroStage::Three => {
-                let name = format!(
-                    "zero_pp_rank_{}_mp_rank_{}_model_states.pt",
-                    at.data, at.model
-                );
+                let name = format!("zero_pp_rank_{}_mp_rank_{}_model_states.pt", at.data, at.model);
                 vec![self.stage(at.pipeline).file(name, bytes)]
             }
             ZeroStage::One | ZeroStage::Two if self.parallelism.pipeline == 1 => {
@@ -271,10 +251,7 @@ impl Layout {
         let own = self.parallelism.stage_layers(stage, layers);
         let one = self.layer(1);
         let many = own.end - own.start;
-        let mut all = Count {
-            elements: one.elements * many,
-            tensors: one.tensors * many,
-        };
+        let mut all = Count { elements: one.elements * many, tensors: one.tensors * many };
         if stage == 0 {
             all += self.layer(0);
         }

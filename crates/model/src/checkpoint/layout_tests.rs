@@ -27,13 +27,7 @@ fn totals_and_numbers_of_files_are_those_of_the_table() {
         ("llama3-8b", 8_030_261_248, 112_425_623_552, 8, 16),
         ("llama3-70b", 69_882_617_856, 978_406_572_032, 64, 128),
         ("llama3-405b", 405_853_388_800, 5_682_508_791_808, 512, 1544),
-        (
-            "llama3-1t",
-            1_183_035_102_480,
-            16_564_174_094_592,
-            1024,
-            2072,
-        ),
+        ("llama3-1t", 1_183_035_102_480, 16_564_174_094_592, 1024, 2072),
     ];
     for (name, parameters, total, ranks, files) in table {
         let layout = layout(name);
@@ -75,12 +69,7 @@ fn every_rank_of_the_1t_has_the_bytes_of_the_table() {
     let (layer, edge, optimizer) = (2_297_744_064, 829_559_808, 13_865_244_924);
     check(&largest, 0..=7, &[edge, layer, layer], optimizer);
     check(&largest, 8..=503, &[layer, layer], optimizer);
-    check(
-        &largest,
-        504..=511,
-        &[layer, layer, edge, 51_744],
-        optimizer,
-    );
+    check(&largest, 504..=511, &[layer, layer, edge, 51_744], optimizer);
     check(&largest, 512..=1023, &[], optimizer);
 }
 
@@ -103,20 +92,14 @@ fn files_are_named_as_dlio_names_them() {
     let zero3 = layout("llama3-70b");
     assert_eq!(
         names(&zero3, 11),
-        [
-            "zero_pp_rank_1_mp_rank_3_model_states.pt",
-            "zero_pp_rank_1_mp_rank_3_optim_states.pt"
-        ]
+        ["zero_pp_rank_1_mp_rank_3_model_states.pt", "zero_pp_rank_1_mp_rank_3_optim_states.pt"]
     );
     let zero1 = layout("llama3-405b");
     let last = names(&zero1, 255);
     assert_eq!(last[0], "layer_124-model_255_model_states.pt");
     assert_eq!(last[4], "layer_128-model_255_model_states.pt");
     assert_eq!(last[5], "zero_pp_rank_0_mp_rank_255_optim_states.pt");
-    assert_eq!(
-        names(&zero1, 256),
-        ["zero_pp_rank_1_mp_rank_0_optim_states.pt"]
-    );
+    assert_eq!(names(&zero1, 256), ["zero_pp_rank_1_mp_rank_0_optim_states.pt"]);
     let mut one_stage = zero3;
     one_stage.parallelism.zero_stage = ZeroStage::Two;
     assert_eq!(names(&one_stage, 3)[0], "model_3_model_states.pt");
@@ -183,14 +166,7 @@ fn tensors(layout: &Layout, layer: u64) -> Vec<u64> {
         vec![h / s]
     } else {
         let qkv = h * (h + 2 * kv) / tp / s;
-        vec![
-            h / s,
-            qkv,
-            h * h / tp / s,
-            h / s,
-            2 * h * f / tp / s,
-            h * f / tp / s,
-        ]
+        vec![h / s, qkv, h * h / tp / s, h / s, 2 * h * f / tp / s, h * f / tp / s]
     }
 }
 

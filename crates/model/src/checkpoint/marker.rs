@@ -140,15 +140,9 @@ impl Marker {
         let must = [
             (
                 spread.tensor <= heads,
-                format!(
-                    "it has {} tensor-parallel ranks for {heads} heads",
-                    spread.tensor
-                ),
+                format!("it has {} tensor-parallel ranks for {heads} heads", spread.tensor),
             ),
-            (
-                layers <= self.full_layers,
-                format!("it has {layers} of {} layers", self.full_layers),
-            ),
+            (layers <= self.full_layers, format!("it has {layers} of {} layers", self.full_layers)),
             (
                 (1..=self.full_ranks).contains(&self.ranks) && self.full_ranks <= spread.ranks(),
                 format!(
@@ -158,10 +152,7 @@ impl Marker {
                     spread.ranks()
                 ),
             ),
-            (
-                is_chunk(source),
-                format!("its content repeats every {source} bytes"),
-            ),
+            (is_chunk(source), format!("its content repeats every {source} bytes")),
         ];
         let broken = must.into_iter().find(|(holds, _)| !holds);
         broken.map(|(_, what)| what).or_else(|| self.odd_files())
@@ -239,12 +230,7 @@ mod tests {
                 stamped: true,
                 container: Container::Raw,
             },
-            files: vec![MarkedFile {
-                rank: 0,
-                name: name.to_string(),
-                bytes: 3,
-                identity: None,
-            }],
+            files: vec![MarkedFile { rank: 0, name: name.to_string(), bytes: 3, identity: None }],
         }
     }
 
@@ -291,20 +277,12 @@ mod tests {
         let cases = [
             ("/full_layers", 31, "it has 32 of 31 layers"),
             ("/full_layers", 0, "model.num_layers is 0"),
-            (
-                "/layout/parallelism/tensor",
-                33,
-                "it has 33 tensor-parallel ranks for 32 heads",
-            ),
+            ("/layout/parallelism/tensor", 33, "it has 33 tensor-parallel ranks for 32 heads"),
             ("/ranks", 0, "it has 0 of 8 ranks of a job of 8"),
             ("/ranks", 9, "it has 9 of 8 ranks of a job of 8"),
             ("/full_ranks", 9, "it has 8 of 9 ranks of a job of 8"),
             ("/files/0/rank", 8, "is of rank 8; there are 8"),
-            (
-                "/files/0/bytes",
-                1 << 40,
-                "its files have 1099511627776 bytes",
-            ),
+            ("/files/0/bytes", 1 << 40, "its files have 1099511627776 bytes"),
         ];
         for (path, value, part) in cases {
             let error = Marker::parse(&with_number(path, value)).unwrap_err();
@@ -331,12 +309,7 @@ mod tests {
     #[test]
     fn folders_bear_their_step() {
         assert_eq!(step_of(&step_folder(17)), Some(17));
-        for other in [
-            "global_epoch1_step",
-            "global_epoch1_step01",
-            "global_epoch2_step1",
-            "x",
-        ] {
+        for other in ["global_epoch1_step", "global_epoch1_step01", "global_epoch2_step1", "x"] {
             assert_eq!(step_of(other), None);
         }
     }

@@ -94,11 +94,7 @@ impl Parallelism {
 
     /// What is wrong with the numbers themselves; empty when nothing is.
     pub fn problems(&self) -> Vec<String> {
-        let named = [
-            ("tensor", self.tensor),
-            ("pipeline", self.pipeline),
-            ("data", self.data),
-        ];
+        let named = [("tensor", self.tensor), ("pipeline", self.pipeline), ("data", self.data)];
         let mut problems: Vec<String> = named
             .iter()
             .filter(|(_, value)| !(1..=MOST_RANKS).contains(value))

@@ -13,10 +13,8 @@ use crate::workload_file::{Field, Table, WorkloadError, count, number, wants};
 const TRAINING: &str = "it shapes training";
 const UNUSED: &str = "nothing here depends on it";
 
-static KEYS: Table<CheckpointWorkload> = Table {
-    keys: ALL,
-    section_aliases: &[("data_reader", "reader"), ("workload", "")],
-};
+static KEYS: Table<CheckpointWorkload> =
+    Table { keys: ALL, section_aliases: &[("data_reader", "reader"), ("workload", "")] };
 
 const ALL: &[Key<CheckpointWorkload>] = &[
     Used("model.name", |w| &mut w.name),
@@ -24,56 +22,29 @@ const ALL: &[Key<CheckpointWorkload>] = &[
     Used("model.num_layers", |w| &mut w.architecture.num_layers),
     // What `model` says of the types wins, so it comes last.
     Used("checkpoint.model_datatype", |w| &mut w.model_datatype),
-    Used("checkpoint.optimizer_datatype", |w| {
-        &mut w.optimizer_datatype
-    }),
+    Used("checkpoint.optimizer_datatype", |w| &mut w.optimizer_datatype),
     Used("model.model_datatype", |w| &mut w.model_datatype),
     Used("model.optimizer_datatype", |w| &mut w.optimizer_datatype),
     Used("model.parallelism.tensor", |w| &mut w.tensor),
     Used("model.parallelism.pipeline", |w| &mut w.pipeline),
     OrMinusOne("model.parallelism.data", |w| &mut w.data),
     Used("model.parallelism.zero_stage", |w| &mut w.zero_stage),
-    Used("model.transformer.vocab_size", |w| {
-        &mut w.architecture.vocab_size
-    }),
-    Used("model.transformer.hidden_size", |w| {
-        &mut w.architecture.hidden_size
-    }),
-    Used("model.transformer.ffn_hidden_size", |w| {
-        &mut w.architecture.ffn_hidden_size
-    }),
-    Used("model.transformer.num_attention_heads", |w| {
-        &mut w.architecture.num_attention_heads
-    }),
-    Used("model.transformer.num_kv_heads", |w| {
-        &mut w.architecture.num_kv_heads
-    }),
-    Ignored(
-        "model.transformer.num_layers",
-        "DLIO reads model.num_layers",
-    ),
-    Ignored(
-        "model.transformer.model_datatype",
-        "DLIO reads model.model_datatype",
-    ),
-    Ignored(
-        "model.transformer.optimizer_datatype",
-        "DLIO reads model.optimizer_datatype",
-    ),
+    Used("model.transformer.vocab_size", |w| &mut w.architecture.vocab_size),
+    Used("model.transformer.hidden_size", |w| &mut w.architecture.hidden_size),
+    Used("model.transformer.ffn_hidden_size", |w| &mut w.architecture.ffn_hidden_size),
+    Used("model.transformer.num_attention_heads", |w| &mut w.architecture.num_attention_heads),
+    Used("model.transformer.num_kv_heads", |w| &mut w.architecture.num_kv_heads),
+    Ignored("model.transformer.num_layers", "DLIO reads model.num_layers"),
+    Ignored("model.transformer.model_datatype", "DLIO reads model.model_datatype"),
+    Ignored("model.transformer.optimizer_datatype", "DLIO reads model.optimizer_datatype"),
     Ignored("model.model_size", TRAINING),
     Ignored("model.model_size_bytes", TRAINING),
     Ignored("model.optimization_groups", TRAINING),
     Ignored("model.layer_parameters", TRAINING),
     Used("checkpoint.mode", |w| &mut w.mode),
-    SetBy("checkpoint.num_checkpoints_write", |w, value| {
-        phase(&mut w.writes, value)
-    }),
-    SetBy("checkpoint.num_checkpoints_read", |w, value| {
-        phase(&mut w.reads, value)
-    }),
-    OrMinusOne("checkpoint.time_between_checkpoints", |w| {
-        &mut w.pause_seconds
-    }),
+    SetBy("checkpoint.num_checkpoints_write", |w, value| phase(&mut w.writes, value)),
+    SetBy("checkpoint.num_checkpoints_read", |w, value| phase(&mut w.reads, value)),
+    OrMinusOne("checkpoint.time_between_checkpoints", |w| &mut w.pause_seconds),
     Used("checkpoint.fsync", |w| &mut w.fsync),
     Used("checkpoint.checkpoint_folder", |w| &mut w.folder),
     Used("checkpoint.recovery_rank_shift", |w| &mut w.rank_shift),
@@ -196,10 +167,7 @@ checkpoint:
     fn files_written_for_dlio_run_unchanged() {
         let workload = parse(OLD_DLIO, "my.yaml").unwrap();
         assert_eq!(workload.name, "llama_70b");
-        assert_eq!(
-            (workload.tensor, workload.pipeline, workload.data),
-            (8, 4, None)
-        );
+        assert_eq!((workload.tensor, workload.pipeline, workload.data), (8, 4, None));
         assert_eq!(workload.architecture.num_kv_heads, 8);
         assert_eq!(workload.fsync, Some(true));
         let ignored = |key: &str| workload.without_effect.iter().any(|note| note.key == key);
@@ -217,10 +185,8 @@ checkpoint:
 
     #[test]
     fn what_dlio_passes_over_is_passed_over_and_named() {
-        let misplaced = OLD_DLIO.replace(
-            "    vocab_size: 128000",
-            "    vocab_size: 128000\n    model_datatype: bf16",
-        );
+        let misplaced = OLD_DLIO
+            .replace("    vocab_size: 128000", "    vocab_size: 128000\n    model_datatype: bf16");
         let workload = parse(&misplaced.replace("  name: llama_70b\n", ""), "my.yaml").unwrap();
         assert_eq!(workload.name, "default");
         assert_eq!(workload.model_datatype, DataType::Fp16);

@@ -123,32 +123,17 @@ impl CheckpointRequest {
         option("device", self.device.map(|device| device.to_string()));
         let pages = (self.pages != Pages::Huge).then(|| self.pages.name().to_string());
         option("pages", pages);
-        self.threading
-            .words()
-            .into_iter()
-            .for_each(|(name, value)| option(name, Some(value)));
-        option(
-            "cufile-stats",
-            self.cufile_stats.map(|level| level.to_string()),
-        );
+        self.threading.words().into_iter().for_each(|(name, value)| option(name, Some(value)));
+        option("cufile-stats", self.cufile_stats.map(|level| level.to_string()));
         option("streams", self.streams.map(|count| count.to_string()));
-        option(
-            "chunk-size",
-            self.chunk_bytes.map(|bytes| bytes.to_string()),
-        );
+        option("chunk-size", self.chunk_bytes.map(|bytes| bytes.to_string()));
         let step = self.overlap_step_seconds;
         option("overlap", step.map(|step| format!("{step}s")));
         option("rank-shift", self.rank_shift.map(|shift| shift.to_string()));
         option("keep", self.keep.map(|count| count.to_string()));
-        option(
-            "container",
-            self.container.map(|container| container.to_string()),
-        );
+        option("container", self.container.map(|container| container.to_string()));
         let profile = self.profile;
-        option(
-            "profile",
-            (profile != CheckpointProfile::V2).then(|| profile.to_string()),
-        );
+        option("profile", (profile != CheckpointProfile::V2).then(|| profile.to_string()));
         let flags = [
             ("cold", self.cold),
             ("verify", self.verify),

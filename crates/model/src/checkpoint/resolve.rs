@@ -57,10 +57,7 @@ pub fn resolve(
     request_problems(request, &mut problems);
     let job = job(request, &mut problems);
     let Some((layout, ranks)) = job.filter(|_| problems.is_empty()) else {
-        return Resolution {
-            plan: None,
-            problems,
-        };
+        return Resolution { plan: None, problems };
     };
     let adopted = adopt::unmarked(request, facts, &layout, ranks);
     let facts = adopted.as_ref().unwrap_or(facts);
@@ -70,10 +67,7 @@ pub fn resolve(
     let transports = transport::decide(request, host, scaling.ranks, &mut problems);
     if request.dry_run && !problems.is_empty() {
         // Sizes can be told of any machine; a path, an engine or a device can be wrong here.
-        return Resolution {
-            plan: None,
-            problems,
-        };
+        return Resolution { plan: None, problems };
     }
     let mut plan = assemble(request, transports, facts, &scaled, scaling, &counts);
     adopt::take_sizes(&mut plan, facts);
@@ -90,17 +84,13 @@ pub fn resolve(
     }
     plan.warnings = warnings::of(request, &plan, facts);
     let waits = plan.save.waits_for_gpu();
-    plan.warnings
-        .extend(wait_warning(&request.threading, waits));
+    plan.warnings.extend(wait_warning(&request.threading, waits));
     let cufile = plan.path().needs_cufile();
     let statistics = statistics_warning(request.cufile_stats, cufile, host);
     plan.warnings.extend(statistics);
     let far = placement::warnings(&plan.save.placement, plan.device(), host);
     plan.warnings.extend(far);
-    Resolution {
-        plan: Some(plan),
-        problems,
-    }
+    Resolution { plan: Some(plan), problems }
 }
 
 /// What hosts that have folders of their own cannot do.
@@ -195,11 +185,7 @@ fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
     ] {
         let count = asked.unwrap_or(0);
         let remedy = format!("use --{name} with {MOST_CHECKPOINTS} at most");
-        must(
-            count <= MOST_CHECKPOINTS,
-            format!("{count} {name}"),
-            &remedy,
-        );
+        must(count <= MOST_CHECKPOINTS, format!("{count} {name}"), &remedy);
     }
     must(
         (request.writes, request.reads) != (Some(0), Some(0)),
@@ -223,9 +209,8 @@ fn job(request: &CheckpointRequest, problems: &mut Problems) -> Option<(Layout, 
     }
     let (layout, ranks) = match request.mode.unwrap_or(workload.mode) {
         Mode::Default => {
-            let ranks = request
-                .ranks
-                .unwrap_or_else(|| group.saturating_mul(workload.data.unwrap_or(1)));
+            let ranks =
+                request.ranks.unwrap_or_else(|| group.saturating_mul(workload.data.unwrap_or(1)));
             if !ranks.is_multiple_of(group) {
                 problems.plan(
                     format!(
@@ -294,9 +279,7 @@ fn scale(
             }
             let counts = counts.for_scaled(true);
             let half = space::Room::of(facts, counts.writes).half();
-            let rate = facts
-                .trial_bytes_per_second
-                .unwrap_or(ASSUMED_BYTES_PER_SECOND);
+            let rate = facts.trial_bytes_per_second.unwrap_or(ASSUMED_BYTES_PER_SECOND);
             // Two saves and two restores within the time, reads taken to be as slow as writes.
             let in_time = (rate * SCALED_RUN_SECONDS / 4.0) as u64;
             let fits = |part: &Layout, there: u64| {
@@ -408,12 +391,10 @@ fn assemble(
         fsync: request.fsync.unwrap_or_default(),
         split_restores: request.profile == CheckpointProfile::V3,
         content,
-        overlap: request
-            .overlap_step_seconds
-            .map(|step_seconds| OverlapPlan {
-                step_seconds,
-                steps_between: (pause_seconds / step_seconds).ceil().max(1.0) as u32,
-            }),
+        overlap: request.overlap_step_seconds.map(|step_seconds| OverlapPlan {
+            step_seconds,
+            steps_between: (pause_seconds / step_seconds).ceil().max(1.0) as u32,
+        }),
         rank_shift: request.rank_shift.unwrap_or(0),
         local_data: request.local_data,
         cold: request.cold,
@@ -434,9 +415,7 @@ fn assemble(
 fn container(request: &CheckpointRequest, facts: &CheckpointFacts) -> Container {
     let restored = || facts.container_of(&request.workload.name);
     let asked = request.container;
-    asked
-        .or_else(|| (request.writes == Some(0)).then(restored).flatten())
-        .unwrap_or_default()
+    asked.or_else(|| (request.writes == Some(0)).then(restored).flatten()).unwrap_or_default()
 }
 
 /// The ranks that are there, with their files; they take the directories in turn.
@@ -465,10 +444,7 @@ fn folder_problems(
         if plan.writes > 0
             && let crate::facts::Availability::Unavailable { reason, remedy } = &folder.writable
         {
-            problems.machine(
-                format!("cannot write to {}: {reason}", folder.path),
-                remedy.clone(),
-            );
+            problems.machine(format!("cannot write to {}: {reason}", folder.path), remedy.clone());
         }
         if plan.path().wants_direct()
             && let crate::facts::Availability::Unavailable { reason, .. } = &folder.direct

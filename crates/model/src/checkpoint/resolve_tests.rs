@@ -15,11 +15,7 @@ mod saved;
 const GIB: u64 = 1 << 30;
 
 fn host() -> HostFacts {
-    HostFacts {
-        cpus: 8,
-        memory_bytes: 24 * GIB,
-        ..HostFacts::fixture()
-    }
+    HostFacts { cpus: 8, memory_bytes: 24 * GIB, ..HostFacts::fixture() }
 }
 
 fn folder(path: &str, free_bytes: u64) -> FolderFacts {
@@ -53,21 +49,14 @@ fn plan(request: &CheckpointRequest, facts: &CheckpointFacts) -> CheckpointPlan 
 
 fn whats(request: &CheckpointRequest, facts: &CheckpointFacts) -> Vec<String> {
     let resolution = resolve(request, &host(), facts);
-    resolution
-        .problems
-        .iter()
-        .map(|problem| problem.message.clone())
-        .collect()
+    resolution.problems.iter().map(|problem| problem.message.clone()).collect()
 }
 
 #[test]
 fn a_full_run_that_fits_is_mlperfs() {
     let plan = plan(&request("llama3-8b"), &facts(2_000 * GIB));
     assert!(!plan.is_scaled());
-    assert_eq!(
-        (plan.writes, plan.restores.len(), plan.pause_seconds),
-        (10, 10, 5.0)
-    );
+    assert_eq!((plan.writes, plan.restores.len(), plan.pause_seconds), (10, 10, 5.0));
     assert_eq!(plan.total_bytes, 112_425_623_552);
     assert_eq!(plan.peak_bytes, 10 * plan.total_bytes);
     assert!(plan.buffer_bytes < GIB);
@@ -77,28 +66,12 @@ fn a_full_run_that_fits_is_mlperfs() {
 fn a_run_that_does_not_fit_is_scaled_to_half_of_the_space_and_a_minute() {
     let small = plan(&request("llama3-70b"), &facts(20 * GIB));
     assert!(small.is_scaled());
-    assert_eq!(
-        (small.writes, small.restores.len(), small.pause_seconds),
-        (2, 2, 0.0)
-    );
+    assert_eq!((small.writes, small.restores.len(), small.pause_seconds), (2, 2, 0.0));
     assert!(small.peak_bytes <= 10 * GIB, "{}", small.peak_bytes);
-    assert!(
-        small
-            .full_run
-            .contains("stormlp checkpoint llama3-70b --scale 1")
-    );
+    assert!(small.full_run.contains("stormlp checkpoint llama3-70b --scale 1"));
     let large = plan(&request("llama3-70b"), &facts(5_000 * GIB));
-    assert!(
-        4.0 * large.total_bytes as f64 / 1e9 <= 60.0,
-        "{}",
-        large.total_bytes
-    );
-    assert!(
-        large
-            .warnings
-            .iter()
-            .any(|note| note.fact.starts_with("SCALED"))
-    );
+    assert!(4.0 * large.total_bytes as f64 / 1e9 <= 60.0, "{}", large.total_bytes);
+    assert!(large.warnings.iter().any(|note| note.fact.starts_with("SCALED")));
 }
 
 #[test]
@@ -112,11 +85,7 @@ fn closed_and_scale_1_never_scale() {
         let problems = whats(&request, &facts(20 * GIB));
         assert_eq!(problems.len(), 1, "{problems:?}");
         assert!(problems[0].contains("bytes) free"), "{}", problems[0]);
-        assert!(
-            problems[0].contains("112425623552 bytes"),
-            "{}",
-            problems[0]
-        );
+        assert!(problems[0].contains("112425623552 bytes"), "{}", problems[0]);
     }
 }
 
@@ -142,17 +111,8 @@ fn all_problems_of_a_model_are_named_at_once() {
     bad.chunk_bytes = Some(1000);
     bad.keep = Some(0);
     let problems = whats(&bad, &facts(GIB));
-    for part in [
-        "33 pipeline stages",
-        "64 tensor-parallel",
-        "0 streams",
-        "1000 B",
-        "keeping 0",
-    ] {
-        assert!(
-            problems.iter().any(|what| what.contains(part)),
-            "{part}: {problems:#?}"
-        );
+    for part in ["33 pipeline stages", "64 tensor-parallel", "0 streams", "1000 B", "keeping 0"] {
+        assert!(problems.iter().any(|what| what.contains(part)), "{part}: {problems:#?}");
     }
 }
 
@@ -189,17 +149,11 @@ fn limits_on_files_and_memory_are_said_before_the_start() {
     full.scale = Some(ScaleChoice::Factor(1.0));
     let problems = resolve(&full, &tight, &facts(u64::MAX / 4)).problems;
     let all = format!("{problems:?}");
-    assert!(
-        all.contains("1024 ranks need") && all.contains("of memory"),
-        "{all}"
-    );
+    assert!(all.contains("1024 ranks need") && all.contains("of memory"), "{all}");
     // A scaled run takes fewer ranks instead.
     let auto = resolve(
         &request("llama3-1t"),
-        &HostFacts {
-            memory_bytes: 24 * GIB,
-            ..tight
-        },
+        &HostFacts { memory_bytes: 24 * GIB, ..tight },
         &facts(100 * GIB),
     );
     assert_eq!(auto.problems, Problems::default());
@@ -215,22 +169,13 @@ fn what_makes_it_fit_is_what_was_not_done_yet() {
         problems[0].help.clone()
     };
     let usual = remedy(300, |_| {});
-    assert!(
-        usual.contains("fewer --writes, --keep 1, or --scale auto"),
-        "{usual}"
-    );
+    assert!(usual.contains("fewer --writes, --keep 1, or --scale auto"), "{usual}");
     let few = remedy(150, |_| {});
     assert!(few.contains("fewer --writes, or --scale auto"), "{few}");
     let none = remedy(20, |_| {});
-    assert_eq!(
-        none,
-        "use another --dir, or --scale auto for the largest part that fits"
-    );
+    assert_eq!(none, "use another --dir, or --scale auto for the largest part that fits");
     let single = remedy(100, |r| r.writes = Some(1));
-    assert!(
-        !single.contains("--writes") && !single.contains("--keep"),
-        "{single}"
-    );
+    assert!(!single.contains("--writes") && !single.contains("--keep"), "{single}");
 }
 
 #[test]
@@ -264,27 +209,15 @@ fn ranks_that_were_asked_for_stay_or_are_refused_with_the_numbers() {
     let problems = resolve(&asked, &host(), &facts(5 * GIB)).problems;
     assert!(problems[0].message.contains("free"), "{problems:?}");
     assert!(problems[0].help.contains("--scale auto"), "{problems:?}");
-    let auto = CheckpointRequest {
-        scale: Some(ScaleChoice::Auto),
-        ..asked
-    };
+    let auto = CheckpointRequest { scale: Some(ScaleChoice::Auto), ..asked };
     assert!(plan(&auto, &facts(5 * GIB)).scaling.ranks < 128);
     let mut absurd = request("llama3-8b");
     absurd.ranks = Some(1_000_000);
-    let problems = resolve(
-        &absurd,
-        &HostFacts {
-            open_files_limit: 20_000,
-            ..host()
-        },
-        &facts(100 * GIB),
-    )
-    .problems;
+    let problems =
+        resolve(&absurd, &HostFacts { open_files_limit: 20_000, ..host() }, &facts(100 * GIB))
+            .problems;
     let all = format!("{problems:?}");
-    assert!(
-        all.contains("1000000 ranks need 2000096 open files"),
-        "{all}"
-    );
+    assert!(all.contains("1000000 ranks need 2000096 open files"), "{all}");
     assert!(all.contains("of memory"), "{all}");
 }
 
@@ -293,24 +226,16 @@ fn a_shift_past_the_last_rank_is_refused() {
     let mut shifted = request("llama3-8b");
     shifted.rank_shift = Some(8);
     let problems = resolve(&shifted, &host(), &facts(2_000 * GIB)).problems;
-    assert!(
-        problems[0].message.contains("--rank-shift 8 with 8 ranks"),
-        "{problems:?}"
-    );
+    assert!(problems[0].message.contains("--rank-shift 8 with 8 ranks"), "{problems:?}");
     assert_eq!(problems[0].help, "use --rank-shift 1 to 7");
     shifted.rank_shift = Some(1);
     shifted.scale = Some(ScaleChoice::Factor(0.02));
     let scaled = whats(&shifted, &facts(2_000 * GIB));
-    assert!(
-        scaled[0].contains("with 1 ranks (of 8: the run is scaled)"),
-        "{scaled:?}"
-    );
+    assert!(scaled[0].contains("with 1 ranks (of 8: the run is scaled)"), "{scaled:?}");
     shifted.rank_shift = Some(0);
     let none = plan(&shifted, &facts(2_000 * GIB));
     assert!(
-        none.warnings
-            .iter()
-            .any(|note| note.fact.contains("--rank-shift 0")),
+        none.warnings.iter().any(|note| note.fact.contains("--rank-shift 0")),
         "{:?}",
         none.warnings
     );
@@ -336,10 +261,7 @@ fn saved(plan: &CheckpointPlan, step: u32) -> SavedPart {
         folder: 0,
         files: files
             .iter()
-            .map(|file| FoundFile {
-                name: file.name.clone(),
-                bytes: file.bytes,
-            })
+            .map(|file| FoundFile { name: file.name.clone(), bytes: file.bytes })
             .collect(),
         foreign: None,
         hole_bytes: 0,
@@ -474,10 +396,7 @@ fn ranks_take_directories_in_turn_and_each_file_system_is_counted() {
     let mut spread = request("llama3-8b");
     spread.folders = vec!["a".into(), "b".into()];
     let mut facts = facts(600 * GIB);
-    facts.folders.push(FolderFacts {
-        file_system_id: 2,
-        ..folder("b", 10 * GIB)
-    });
+    facts.folders.push(FolderFacts { file_system_id: 2, ..folder("b", 10 * GIB) });
     spread.scale = Some(ScaleChoice::Factor(1.0));
     let problems = whats(&spread, &facts);
     assert_eq!(problems.len(), 1, "{problems:?}");
@@ -503,9 +422,7 @@ fn without_io_uring_plain_calls_are_taken_and_named() {
     let mut old = host();
     old.io_uring = Availability::unavailable("EPERM", "allow it");
     let facts = facts(2_000 * GIB);
-    let plan = resolve(&request("llama3-8b"), &old, &facts)
-        .plan
-        .expect("a plan");
+    let plan = resolve(&request("llama3-8b"), &old, &facts).plan.expect("a plan");
     assert_eq!(plan.restore.engine, EngineKind::Psync);
     let mut insists = request("llama3-8b");
     insists.engine = crate::transport::EngineChoice::Uring;
@@ -522,14 +439,8 @@ fn what_is_not_here_makes_no_plan_even_for_a_dry_run() {
     assert!(resolution.plan.is_none());
     assert_eq!(resolution.problems.kind(), ProblemKind::Machine);
     let messages: Vec<&str> = (resolution.problems.iter().map(|p| p.message.as_str())).collect();
-    assert!(
-        messages[0].starts_with("path gds cannot run here: "),
-        "{messages:?}"
-    );
-    assert!(
-        messages[1].starts_with("there is no cuda:9"),
-        "{messages:?}"
-    );
+    assert!(messages[0].starts_with("path gds cannot run here: "), "{messages:?}");
+    assert!(messages[1].starts_with("there is no cuda:9"), "{messages:?}");
 }
 
 #[test]

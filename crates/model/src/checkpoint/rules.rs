@@ -77,10 +77,7 @@ pub(super) fn closed_problems(
             CheckpointProfile::V3 => format!("{of_v3} of v3.0"),
             CheckpointProfile::V2 | CheckpointProfile::Native => format!("{of_v2} of v2.0"),
         };
-        problems.plan(
-            format!("rule {rule}: {what}"),
-            "follow the rules, or run without --closed",
-        );
+        problems.plan(format!("rule {rule}: {what}"), "follow the rules, or run without --closed");
     }
 }
 
@@ -88,25 +85,16 @@ pub(super) fn closed_problems(
 fn of_the_model(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule> {
     let mut known = builtin::names().filter_map(builtin::load);
     let Some(model) = known.find(|model| is_same(model, &request.workload, plan.mode)) else {
-        let what = format!(
-            "`{}` is none of MLPerf's models as they are defined",
-            plan.model
-        );
+        let what = format!("`{}` is none of MLPerf's models as they are defined", plan.model);
         return vec![(MODEL, false, what)];
     };
     let ranks = plan.scaling.ranks;
     let all = model.parallelism_of_all_ranks().ranks();
     let size = match plan.mode {
-        Mode::Default => (
-            RANKS,
-            ranks == all,
-            format!("{ranks} ranks; {} has {all}", plan.model),
-        ),
-        Mode::Subset => (
-            SUBSET,
-            ranks == HOST_RANKS,
-            format!("a subset of {ranks} ranks; it is {HOST_RANKS}"),
-        ),
+        Mode::Default => (RANKS, ranks == all, format!("{ranks} ranks; {} has {all}", plan.model)),
+        Mode::Subset => {
+            (SUBSET, ranks == HOST_RANKS, format!("a subset of {ranks} ranks; it is {HOST_RANKS}"))
+        }
     };
     let smallest = builtin::names().next() == Some(model.name.as_str());
     vec![
@@ -148,10 +136,7 @@ pub(crate) fn outgrows_memory(checkpoint_bytes: u64, memory_bytes: u64) -> bool 
 
 /// Counts, pauses, syncing, and what may come between saves and restores.
 fn of_the_order(request: &CheckpointRequest, plan: &CheckpointPlan, host: &HostFacts) -> Vec<Rule> {
-    let (writes, reads) = (
-        plan.writes,
-        request.reads.unwrap_or(plan.restores.len() as u32),
-    );
+    let (writes, reads) = (plan.writes, request.reads.unwrap_or(plan.restores.len() as u32));
     let written = plan.total_bytes.saturating_mul(u64::from(COUNT));
     let memory = host.memory_bytes;
     let from_storage = reads == 0
@@ -184,10 +169,7 @@ fn of_the_order(request: &CheckpointRequest, plan: &CheckpointPlan, host: &HostF
         (
             PARAMETERS,
             (plan.pause_seconds - PAUSE_SECONDS).abs() < 1e-9,
-            format!(
-                "a pause of {} s; it is {PAUSE_SECONDS} s",
-                plan.pause_seconds
-            ),
+            format!("a pause of {} s; it is {PAUSE_SECONDS} s", plan.pause_seconds),
         ),
         (
             PARAMETERS,
@@ -247,10 +229,7 @@ fn of_transfers(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule>
         (
             PARAMETERS,
             request.folders.len() <= 1,
-            format!(
-                "{} directories; checkpoints go into one",
-                request.folders.len()
-            ),
+            format!("{} directories; checkpoints go into one", request.folders.len()),
         ),
     ]
 }

@@ -15,51 +15,18 @@ fn closed(model: &str, change: impl Fn(&mut CheckpointRequest)) -> CheckpointReq
 fn closed_rules_are_held_one_by_one() {
     type Change = fn(&mut CheckpointRequest);
     let breaches: [(Change, &str); 13] = [
-        (
-            |r| r.writes = Some(3),
-            "rule 2.2.5 of v2.0: 3 writes and 3 reads; it is 10 of both",
-        ),
-        (
-            |r| r.fsync = Some(FsyncPolicy::None),
-            "rule 2.2.2 of v2.0: --fsync none",
-        ),
-        (
-            |r| r.pause_seconds = Some(1.0),
-            "rule 2.2.5 of v2.0: a pause of 1 s; it is 5 s",
-        ),
-        (
-            |r| r.rank_shift = Some(1),
-            "rule 2.2.5 of v2.0: --overlap, --rank-shift",
-        ),
-        (
-            |r| r.scale = Some(ScaleChoice::Factor(0.5)),
-            "rule 2.2.5 of v2.0: --scale below 1",
-        ),
-        (
-            |r| r.path = PathKind::Cpu,
-            "rule 2.2.5 of v2.0: --path cpu; it is buffered in v2",
-        ),
-        (
-            |r| r.path = PathKind::PageCache,
-            "rule 2.2.5 of v2.0: --path page-cache",
-        ),
+        (|r| r.writes = Some(3), "rule 2.2.5 of v2.0: 3 writes and 3 reads; it is 10 of both"),
+        (|r| r.fsync = Some(FsyncPolicy::None), "rule 2.2.2 of v2.0: --fsync none"),
+        (|r| r.pause_seconds = Some(1.0), "rule 2.2.5 of v2.0: a pause of 1 s; it is 5 s"),
+        (|r| r.rank_shift = Some(1), "rule 2.2.5 of v2.0: --overlap, --rank-shift"),
+        (|r| r.scale = Some(ScaleChoice::Factor(0.5)), "rule 2.2.5 of v2.0: --scale below 1"),
+        (|r| r.path = PathKind::Cpu, "rule 2.2.5 of v2.0: --path cpu; it is buffered in v2"),
+        (|r| r.path = PathKind::PageCache, "rule 2.2.5 of v2.0: --path page-cache"),
         (|r| r.streams = Some(4), "rule 2.2.5 of v2.0: --streams 4"),
-        (
-            |r| r.chunk_bytes = Some(4096),
-            "rule 2.2.5 of v2.0: --chunk-size",
-        ),
-        (
-            |r| r.engine = crate::transport::EngineChoice::Uring,
-            "rule 2.2.5 of v2.0: --engine",
-        ),
-        (
-            |r| r.ranks = Some(128),
-            "rule 2.2.5 of v2.0: 128 ranks; llama3-70b has 64",
-        ),
-        (
-            |r| r.folders.push("b".into()),
-            "rule 2.2.5 of v2.0: 2 directories",
-        ),
+        (|r| r.chunk_bytes = Some(4096), "rule 2.2.5 of v2.0: --chunk-size"),
+        (|r| r.engine = crate::transport::EngineChoice::Uring, "rule 2.2.5 of v2.0: --engine"),
+        (|r| r.ranks = Some(128), "rule 2.2.5 of v2.0: 128 ranks; llama3-70b has 64"),
+        (|r| r.folders.push("b".into()), "rule 2.2.5 of v2.0: 2 directories"),
         (
             |r| {
                 r.profile = CheckpointProfile::V3;
@@ -100,10 +67,7 @@ fn closed_rules_forbid_nothing_else() {
 fn a_closed_run_goes_by_an_edition() {
     let native = closed("llama3-70b", |r| r.profile = CheckpointProfile::Native);
     let problems = whats(&native, &facts(100_000 * GIB));
-    assert_eq!(
-        problems,
-        ["--closed goes by the rules of v2.0 or v3.0, not by profile native"]
-    );
+    assert_eq!(problems, ["--closed goes by the rules of v2.0 or v3.0, not by profile native"]);
 }
 
 #[test]
@@ -126,22 +90,16 @@ fn a_closed_subset_is_of_eight_ranks_and_in_v3_of_the_8b() {
 
 #[test]
 fn closed_restores_are_cold_where_the_host_could_hold_what_it_wrote() {
-    let large = HostFacts {
-        memory_bytes: 1024 * GIB,
-        ..host()
-    };
+    let large = HostFacts { memory_bytes: 1024 * GIB, ..host() };
     let problems = |request: &CheckpointRequest| {
         let all = resolve(request, &large, &facts(100_000 * GIB)).problems;
-        all.iter()
-            .map(|problem| problem.message.clone())
-            .collect::<Vec<_>>()
+        all.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>()
     };
     let warm = problems(&closed("llama3-8b", |_| {}));
     assert!(warm[0].contains("use --cold"), "{warm:?}");
-    for change in [
-        |r: &mut CheckpointRequest| r.cold = true,
-        |r: &mut CheckpointRequest| r.reads = Some(0),
-    ] {
+    for change in
+        [|r: &mut CheckpointRequest| r.cold = true, |r: &mut CheckpointRequest| r.reads = Some(0)]
+    {
         assert_eq!(problems(&closed("llama3-8b", change)), Vec::<String>::new());
     }
 }
@@ -162,26 +120,13 @@ fn mlperfs_own_files_are_its_models_under_any_name() {
 
 #[test]
 fn a_closed_run_is_told_nothing_that_it_may_not_do() {
-    let small = HostFacts {
-        open_files_limit: 64,
-        memory_bytes: 1 << 20,
-        ..host()
-    };
+    let small = HostFacts { open_files_limit: 64, memory_bytes: 1 << 20, ..host() };
     let problems = resolve(&closed("llama3-8b", |_| {}), &small, &facts(GIB)).problems;
-    let of_machine: Vec<&Problem> = problems
-        .iter()
-        .filter(|problem| problem.kind == ProblemKind::Capacity)
-        .collect();
+    let of_machine: Vec<&Problem> =
+        problems.iter().filter(|problem| problem.kind == ProblemKind::Capacity).collect();
     assert_eq!(of_machine.len(), 3, "{problems:?}");
     for problem in of_machine {
-        for option in [
-            "--scale",
-            "--writes",
-            "--keep",
-            "--ranks",
-            "--streams",
-            "--chunk-size",
-        ] {
+        for option in ["--scale", "--writes", "--keep", "--ranks", "--streams", "--chunk-size"] {
             assert!(!problem.help.contains(option), "{option}: {problem:?}");
         }
     }

@@ -46,16 +46,8 @@ impl Counts {
         };
         let writes = default(self.asked_writes, self.writes);
         let reads = default(self.asked_reads, self.reads);
-        let there = if writes > 0 {
-            self.keep.unwrap_or(writes).min(writes)
-        } else {
-            self.there
-        };
-        Self {
-            writes,
-            reads: self.asked_reads.unwrap_or(reads.min(there)),
-            ..self
-        }
+        let there = if writes > 0 { self.keep.unwrap_or(writes).min(writes) } else { self.there };
+        Self { writes, reads: self.asked_reads.unwrap_or(reads.min(there)), ..self }
     }
 }
 
@@ -222,10 +214,7 @@ fn too_few(
             true => "use 10 of both, as the closed rules want".to_string(),
             false => format!("use --reads {there}, or more --writes or --keep"),
         };
-        problems.plan(
-            format!("{what}: a run that saves restores only what it saved itself"),
-            help,
-        );
+        problems.plan(format!("{what}: a run that saves restores only what it saved itself"), help);
         return;
     }
     let size = match (request.closed, request.scale) {
@@ -378,11 +367,7 @@ fn on_unsynced(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning
 
 /// Checkpoints to be restored whose files hold less than their size says.
 fn on_holes(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning> {
-    let parts = || {
-        plan.restores
-            .iter()
-            .flat_map(|restore| facts.parts(restore.step))
-    };
+    let parts = || plan.restores.iter().flat_map(|restore| facts.parts(restore.step));
     let holes: u64 = parts().map(|part| part.hole_bytes).sum();
     let share = 100.0 * holes as f64 / parts().map(SavedPart::bytes).sum::<u64>().max(1) as f64;
     (share >= 1.0).then(|| {
@@ -444,10 +429,7 @@ fn saving(request: &CheckpointRequest, plan: &CheckpointPlan, last: u32) -> Stri
 /// Folders that look like checkpoints and have no marker, so that stormlp cannot have made them.
 fn unmarked(facts: &CheckpointFacts) -> String {
     let parts = facts.saved.iter().filter(|part| part.marker.is_none());
-    parts
-        .flat_map(|part| part.defects())
-        .map(|defect| format!("; {defect}"))
-        .collect()
+    parts.flat_map(|part| part.defects()).map(|defect| format!("; {defect}")).collect()
 }
 
 /// Why checkpoint `step`, which is there, cannot be restored by this plan.
@@ -469,16 +451,11 @@ fn restore_problems(
     );
     for (index, folder) in facts.folders.iter().enumerate() {
         let name = folder.path.join(step_folder(step));
-        let needed = plan
-            .ranks
-            .iter()
-            .any(|rank| rank.folder == index && rank.bytes > 0);
+        let needed = plan.ranks.iter().any(|rank| rank.folder == index && rank.bytes > 0);
         let Some(part) = facts.parts(step).find(|part| part.folder == index) else {
             if needed {
-                problems.machine(
-                    format!("checkpoint {} is missing", name.display()),
-                    again.clone(),
-                );
+                problems
+                    .machine(format!("checkpoint {} is missing", name.display()), again.clone());
             }
             continue;
         };
@@ -494,24 +471,16 @@ fn restore_problems(
             );
             continue;
         }
-        if part
-            .readable_marker()
-            .is_some_and(|m| !holds_files_of(plan, index, m))
-        {
+        if part.readable_marker().is_some_and(|m| !holds_files_of(plan, index, m)) {
             problems.plan(
-                format!(
-                    "checkpoint {} holds the files of other ranks",
-                    name.display()
-                ),
+                format!("checkpoint {} holds the files of other ranks", name.display()),
                 "name the directories it was saved to, all of them and in the same order",
             );
             continue;
         }
         for defect in part.defects() {
-            problems.machine(
-                format!("cannot restore from {}: {defect}", folder.path),
-                again.clone(),
-            );
+            problems
+                .machine(format!("cannot restore from {}: {defect}", folder.path), again.clone());
         }
     }
 }
@@ -527,9 +496,7 @@ fn mixed(facts: &CheckpointFacts, step: u32) -> Option<String> {
     let (other, _) = parts.find(|(_, marker)| marker.content != of_first.content)?;
     let name = |folder: usize| {
         let folder = facts.folders.get(folder).map(|folder| &folder.path);
-        folder.map_or(step_folder(step), |path| {
-            path.join(step_folder(step)).display().to_string()
-        })
+        folder.map_or(step_folder(step), |path| path.join(step_folder(step)).display().to_string())
     };
     Some(format!(
         "checkpoint {step} is not of one save: {} and {} were saved by different runs",
@@ -552,10 +519,7 @@ impl CheckpointPlan {
     /// save replaces.
     pub fn of_another_job(&self, marker: &Marker) -> Option<String> {
         if marker.model != self.model {
-            return Some(format!(
-                "another model: {}, not {}",
-                marker.model, self.model
-            ));
+            return Some(format!("another model: {}, not {}", marker.model, self.model));
         }
         let (there, wanted) = (&marker.layout.parallelism, &self.layout.parallelism);
         if there.ranks() != wanted.ranks() {

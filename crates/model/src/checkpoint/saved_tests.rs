@@ -8,10 +8,7 @@ use crate::warning::WarningKind;
 fn with_saved(there: &CheckpointRequest, steps: u32) -> CheckpointFacts {
     let empty = facts(2_000 * GIB);
     let plan = plan(there, &empty);
-    CheckpointFacts {
-        saved: (1..=steps).map(|step| saved(&plan, step)).collect(),
-        ..empty
-    }
+    CheckpointFacts { saved: (1..=steps).map(|step| saved(&plan, step)).collect(), ..empty }
 }
 
 #[test]
@@ -27,10 +24,7 @@ fn a_save_replaces_the_same_model_at_any_scale_and_says_so() {
         .iter()
         .find(|note| note.kind == WarningKind::EarlierCheckpoints)
         .expect("a note");
-    assert_eq!(
-        said.fact,
-        "checkpoints 1 to 3 of an earlier run in ckpt are replaced"
-    );
+    assert_eq!(said.fact, "checkpoints 1 to 3 of an earlier run in ckpt are replaced");
 }
 
 #[test]
@@ -41,13 +35,8 @@ fn what_is_replaced_is_said_of_the_directories_it_lies_in() {
     facts.folders.push(folder("empty", 2_000 * GIB));
     mine.folders.push("empty".into());
     let warnings = plan(&mine, &facts).warnings;
-    let said = warnings
-        .iter()
-        .find(|note| note.kind == WarningKind::EarlierCheckpoints);
-    assert_eq!(
-        said.expect("a note").fact,
-        "checkpoint 1 of an earlier run in ckpt is replaced"
-    );
+    let said = warnings.iter().find(|note| note.kind == WarningKind::EarlierCheckpoints);
+    assert_eq!(said.expect("a note").fact, "checkpoint 1 of an earlier run in ckpt is replaced");
 }
 
 #[test]
@@ -55,21 +44,10 @@ fn a_save_replaces_no_checkpoint_of_another_model_or_parallelism() {
     let mut mine = request("llama3-8b");
     mine.writes = Some(2);
     let facts = with_saved(&mine, 5);
-    let resolution = resolve(
-        &CheckpointRequest {
-            ranks: Some(16),
-            ..mine.clone()
-        },
-        &host(),
-        &facts,
-    );
-    assert!(
-        !resolution.has_no_valid_plan(),
-        "it is the directory's fault"
-    );
-    let [problem] = &resolution.problems[..] else {
-        panic!("{:?}", resolution.problems)
-    };
+    let resolution =
+        resolve(&CheckpointRequest { ranks: Some(16), ..mine.clone() }, &host(), &facts);
+    assert!(!resolution.has_no_valid_plan(), "it is the directory's fault");
+    let [problem] = &resolution.problems[..] else { panic!("{:?}", resolution.problems) };
     assert_eq!(
         problem.message,
         "checkpoints 1 to 2 in ckpt are of another number of ranks: 8 of 8, not 16 of 16; a save \
@@ -96,11 +74,7 @@ fn a_run_that_saves_never_restores_an_older_runs() {
         "{problems:?}"
     );
     mine.reads = None;
-    let steps: Vec<u32> = plan(&mine, &facts)
-        .restores
-        .iter()
-        .map(|r| r.step)
-        .collect();
+    let steps: Vec<u32> = plan(&mine, &facts).restores.iter().map(|r| r.step).collect();
     assert_eq!(steps, [1]);
 }
 
@@ -110,15 +84,10 @@ fn restoring_leaves_out_what_an_older_run_left_at_another_scale_and_says_so() {
     let mut full = request.clone();
     full.scale = Some(ScaleChoice::Factor(0.02));
     full.writes = Some(4);
-    facts
-        .saved
-        .push(saved(&plan(&full, &self::facts(20 * GIB)), 3));
+    facts.saved.push(saved(&plan(&full, &self::facts(20 * GIB)), 3));
     let mixed = plan(&request, &facts);
     assert_eq!(mixed.restores.len(), 2);
-    let note = mixed
-        .warnings
-        .iter()
-        .find(|note| note.fact.contains("not restored"));
+    let note = mixed.warnings.iter().find(|note| note.fact.contains("not restored"));
     let fact = &note.expect("a note").fact;
     assert!(
         fact.starts_with("not restored: checkpoint 3 in ckpt (checkpoint 3 is of another scale"),
@@ -143,14 +112,10 @@ fn a_checkpoint_that_was_not_synced_is_restored_with_a_warning() {
     let marker = facts.saved[1].marker.as_mut().and_then(|m| m.as_mut().ok());
     marker.expect("a marker").crash_safe = false;
     let plan = plan(&request, &facts);
-    let note = plan
-        .warnings
-        .iter()
-        .find(|note| note.kind == WarningKind::NotDurable)
-        .expect("a note");
+    let note =
+        plan.warnings.iter().find(|note| note.kind == WarningKind::NotDurable).expect("a note");
     assert!(
-        note.fact
-            .starts_with("checkpoint 2 was saved with --fsync none: not crash-safe"),
+        note.fact.starts_with("checkpoint 2 was saved with --fsync none: not crash-safe"),
         "{}",
         note.fact
     );
@@ -162,16 +127,10 @@ fn parts_of_different_saves_make_no_checkpoint() {
     let (mut request, mut facts) = after_a_scaled_save();
     request.folders.push("b".into());
     facts.folders.push(folder("b", 20 * GIB));
-    let other = SavedPart {
-        folder: 1,
-        ..facts.saved[0].clone()
-    };
+    let other = SavedPart { folder: 1, ..facts.saved[0].clone() };
     facts.saved.push(other);
     let problems = whats(&request, &facts);
-    assert!(
-        problems[0].contains("holds the files of other ranks"),
-        "{problems:?}"
-    );
+    assert!(problems[0].contains("holds the files of other ranks"), "{problems:?}");
 }
 
 #[test]
@@ -195,9 +154,7 @@ fn parts_of_two_saves_with_the_same_files_are_refused_with_both_folders() {
     request.writes = Some(0);
     let resolution = resolve(&request, &host(), &facts);
     assert!(!resolution.has_no_valid_plan(), "it is what lies there");
-    let [problem] = &resolution.problems[..] else {
-        panic!("{:?}", resolution.problems)
-    };
+    let [problem] = &resolution.problems[..] else { panic!("{:?}", resolution.problems) };
     assert_eq!(
         problem.message,
         "checkpoint 1 is not of one save: ckpt/global_epoch1_step1 and b/global_epoch1_step1 were \
@@ -209,10 +166,7 @@ fn parts_of_two_saves_with_the_same_files_are_refused_with_both_folders() {
             marker.content.seed = 7;
         }
     }
-    assert_eq!(
-        resolve(&request, &host(), &facts).problems,
-        Problems::default()
-    );
+    assert_eq!(resolve(&request, &host(), &facts).problems, Problems::default());
 }
 
 #[test]
@@ -238,10 +192,7 @@ fn no_restore_is_cold_from_files_that_are_in_memory() {
     for path in [PathKind::Buffered, PathKind::Cpu] {
         cold.path = path;
         let resolution = resolve(&cold, &host(), &facts);
-        assert!(
-            !resolution.has_no_valid_plan(),
-            "it is the directory's fault"
-        );
+        assert!(!resolution.has_no_valid_plan(), "it is the directory's fault");
         assert_eq!(
             resolution.problems[0].message,
             "--cold: ckpt is on tmpfs, which keeps its files in memory: no restore from there is \
@@ -285,9 +236,5 @@ fn what_a_scaled_run_leaves_in_place_is_no_room_for_it() {
     let one = plan(&ten, &facts).total_bytes;
     let again = plan(&request("llama3-8b"), &facts);
     assert!(again.is_scaled() && again.writes == 2);
-    assert!(
-        again.peak_bytes <= (5 * GIB + 2 * one) / 2,
-        "{}",
-        again.peak_bytes
-    );
+    assert!(again.peak_bytes <= (5 * GIB + 2 * one) / 2, "{}", again.peak_bytes);
 }

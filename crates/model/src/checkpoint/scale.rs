@@ -90,12 +90,7 @@ impl Scaling {
     fn part(layout: &Layout, ranks: u64, layers: u64, left: u64) -> Self {
         let full = Self::none(layout, ranks);
         let bytes = cut(layout, layers).first_ranks_bytes(left);
-        Self {
-            factor: bytes as f64 / full.full_bytes.max(1) as f64,
-            layers,
-            ranks: left,
-            ..full
-        }
+        Self { factor: bytes as f64 / full.full_bytes.max(1) as f64, layers, ranks: left, ..full }
     }
 
     /// The largest part of `ranks` ranks of `layout` that has at most `factor` of their bytes, or
@@ -138,11 +133,7 @@ impl Scaling {
 /// unless the run has parts of such groups already.
 pub(super) fn group(layout: &Layout, ranks: u64) -> u64 {
     let tensor = layout.parallelism.tensor.max(1);
-    if ranks.is_multiple_of(tensor) {
-        tensor
-    } else {
-        1
-    }
+    if ranks.is_multiple_of(tensor) { tensor } else { 1 }
 }
 
 /// `factor` of `bytes`, to the byte.
@@ -152,10 +143,7 @@ fn share(bytes: u64, factor: f64) -> u64 {
 
 /// The layout with fewer layers.
 pub(super) fn cut(layout: &Layout, layers: u64) -> Layout {
-    Layout {
-        architecture: layout.architecture.with_layers(layers),
-        ..*layout
-    }
+    Layout { architecture: layout.architecture.with_layers(layers), ..*layout }
 }
 
 /// The last number in `first..=last` for which `holds`, given that it holds up to some number
@@ -214,10 +202,7 @@ mod tests {
         let most = (0.02 * layout.total_bytes() as f64) as u64;
         let scaling = Scaling::largest_within(&layout, 8, most, 8);
         assert_eq!((scaling.layers, scaling.ranks), (1, 1));
-        assert!(
-            scaling.factor > 0.019 && scaling.factor <= 0.02,
-            "{scaling:?}"
-        );
+        assert!(scaling.factor > 0.019 && scaling.factor <= 0.02, "{scaling:?}");
     }
 
     #[test]

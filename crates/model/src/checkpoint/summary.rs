@@ -22,10 +22,7 @@ pub struct Spread {
 
 impl Spread {
     fn of(samples: &[f64]) -> Self {
-        Self {
-            mean: mean(samples),
-            deviation: population_deviation(samples),
-        }
+        Self { mean: mean(samples), deviation: population_deviation(samples) }
     }
 }
 
@@ -66,11 +63,7 @@ pub struct Summary {
 
 /// `bytes` in `seconds` as GiB/s; 0 for no time at all.
 pub fn gib_per_second(bytes: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 {
-        bytes as f64 / GIB as f64 / seconds
-    } else {
-        0.0
-    }
+    if seconds > 0.0 { bytes as f64 / GIB as f64 / seconds } else { 0.0 }
 }
 
 /// Durations over the ranks; a rank without files takes no part.
@@ -105,9 +98,7 @@ impl CheckpointResult {
     /// What `ranks` came to in checkpoint `step`; whatever is not of ranks is not known yet.
     pub fn of_ranks(step: u32, ranks: Vec<RankResult>) -> Self {
         let duration_seconds = durations(&ranks);
-        let slowest = ranks
-            .iter()
-            .max_by(|a, b| a.duration_seconds.total_cmp(&b.duration_seconds));
+        let slowest = ranks.iter().max_by(|a, b| a.duration_seconds.total_cmp(&b.duration_seconds));
         Self {
             step,
             started_at_seconds: 0.0,
@@ -148,14 +139,9 @@ pub fn summarise(results: &[CheckpointResult]) -> Option<PhaseSummary> {
         gib_per_second: spread(rate),
     };
     let bytes: u64 = results.iter().map(|result| result.bytes).sum();
-    let seconds: f64 = results
-        .iter()
-        .map(|result| result.duration_seconds.max)
-        .sum();
-    let cpu: f64 = results
-        .iter()
-        .map(|result| result.cpu_user_seconds + result.cpu_system_seconds)
-        .sum();
+    let seconds: f64 = results.iter().map(|result| result.duration_seconds.max).sum();
+    let cpu: f64 =
+        results.iter().map(|result| result.cpu_user_seconds + result.cpu_system_seconds).sum();
     Some(PhaseSummary {
         checkpoints: results.len() as u32,
         mlperf_rules: pair(|r| r.duration_seconds.max, |r| r.gib_per_second.min_rank),
@@ -183,11 +169,7 @@ mod tests {
 
     #[test]
     fn the_slowest_rank_and_rank_0_tell_different_stories() {
-        let ranks = [
-            rank(0, 1.0, 2 * GIB),
-            rank(1, 4.0, 2 * GIB),
-            rank(2, 0.0, 0),
-        ];
+        let ranks = [rank(0, 1.0, 2 * GIB), rank(1, 4.0, 2 * GIB), rank(2, 0.0, 0)];
         let seconds = durations(&ranks);
         assert_eq!((seconds.max, seconds.mean, seconds.min), (4.0, 2.5, 1.0));
         let rates = rates(&ranks, seconds);

@@ -65,10 +65,7 @@ impl Framing {
         let element_bytes = tensors.datatype.bytes();
         let present = tensors.groups.iter().flat_map(|group| &group.elements);
         for (index, elements) in present.filter(|elements| **elements > 0).enumerate() {
-            zip.add(
-                &format!("data/{index}"),
-                Data::Tensor(elements * element_bytes),
-            );
+            zip.add(&format!("data/{index}"), Data::Tensor(elements * element_bytes));
         }
         zip.add("version", Data::Known(CONTAINER_VERSION.to_vec()));
         zip.finish()
@@ -77,19 +74,16 @@ impl Framing {
     /// The parts that lie in `len` bytes from `offset` on, each with its place among them.
     pub fn within(&self, offset: u64, len: u64) -> impl Iterator<Item = (usize, &[u8])> {
         let end = offset + len;
-        let first = self
-            .parts
-            .partition_point(move |(at, bytes)| at + bytes.len() as u64 <= offset);
+        let first =
+            self.parts.partition_point(move |(at, bytes)| at + bytes.len() as u64 <= offset);
         let parts = self.parts[first..].iter();
-        parts
-            .take_while(move |(at, _)| *at < end)
-            .map(move |(at, bytes)| {
-                let skipped = offset.saturating_sub(*at) as usize;
-                let place = at.saturating_sub(offset);
-                let room = (len - place) as usize;
-                let rest = &bytes[skipped..];
-                (place as usize, &rest[..rest.len().min(room)])
-            })
+        parts.take_while(move |(at, _)| *at < end).map(move |(at, bytes)| {
+            let skipped = offset.saturating_sub(*at) as usize;
+            let place = at.saturating_sub(offset);
+            let room = (len - place) as usize;
+            let rest = &bytes[skipped..];
+            (place as usize, &rest[..rest.len().min(room)])
+        })
     }
 }
 
@@ -194,10 +188,7 @@ impl Zip {
         let entries = self.entries.min(0xffff) as u16;
         end.extend(b"PK\x05\x06");
         put(&mut end, &[0u16, 0, entries, entries]);
-        put(
-            &mut end,
-            &[bytes.min(LARGE) as u32, start.min(LARGE) as u32],
-        );
+        put(&mut end, &[bytes.min(LARGE) as u32, start.min(LARGE) as u32]);
         put(&mut end, &[0u16]);
         self.part(end);
         self.framing
@@ -320,10 +311,7 @@ mod tests {
     fn tensors(elements: &[u64]) -> FileTensors {
         FileTensors {
             datatype: DataType::Fp32,
-            groups: vec![TensorGroup {
-                layer: None,
-                elements: elements.to_vec(),
-            }],
+            groups: vec![TensorGroup { layer: None, elements: elements.to_vec() }],
         }
     }
 
@@ -338,11 +326,7 @@ mod tests {
         let named = |name: &str| {
             let holds =
                 |part: &&(u64, Vec<u8>)| part.1.windows(name.len()).any(|w| w == name.as_bytes());
-            framing
-                .parts
-                .iter()
-                .find(holds)
-                .map(|(at, bytes)| at + bytes.len() as u64)
+            framing.parts.iter().find(holds).map(|(at, bytes)| at + bytes.len() as u64)
         };
         for name in ["archive/data/0", "archive/data/1", "archive/data/2"] {
             assert_eq!(named(name).map(|end| end % ALIGNMENT), Some(0), "{name}");

@@ -22,10 +22,7 @@ const RANK_BYTES: u64 = 64 << 10;
 
 /// Ranks for which this host has file descriptors.
 pub(super) fn most_ranks(host: &HostFacts) -> u64 {
-    host.open_files_limit
-        .saturating_sub(OTHER_FILES)
-        .max(FILES_PER_RANK)
-        / FILES_PER_RANK
+    host.open_files_limit.saturating_sub(OTHER_FILES).max(FILES_PER_RANK) / FILES_PER_RANK
 }
 
 /// Bytes of one transfer unless the user says otherwise. Through the page cache the CPU copies: a
@@ -59,11 +56,7 @@ pub(super) fn decide(
     // Through the page cache a write is a copy by the CPU whoever asks for it, and a ring would
     // hand it to a kernel thread first, so `auto` takes plain calls there.
     let copies = request.engine == EngineChoice::Auto && path.uses_page_cache();
-    let engine_of_saves = if copies {
-        EngineKind::Psync
-    } else {
-        bare.engine
-    };
+    let engine_of_saves = if copies { EngineKind::Psync } else { bare.engine };
     let chunk_bytes = request.chunk_bytes.unwrap_or(default_chunk_bytes(path));
     let transport = |engine: EngineKind, streams: u32| {
         let ranks = ranks.max(1) as usize;
@@ -86,9 +79,7 @@ pub(super) fn decide(
             ..bare.clone()
         }
     };
-    let read_streams = request
-        .streams
-        .unwrap_or_else(|| request.profile.read_streams());
+    let read_streams = request.streams.unwrap_or_else(|| request.profile.read_streams());
     let save = transport(engine_of_saves, request.streams.unwrap_or(1));
     (save, transport(bare.engine, read_streams))
 }

@@ -133,20 +133,12 @@ fn on_options(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Warning
     let (saves, restores) = (plan.writes > 0, !plan.restores.is_empty());
     let shifts = request.rank_shift.is_some_and(|ranks| ranks > 0);
     let idle = [
-        (
-            "--rank-shift 0",
-            request.rank_shift == Some(0),
-            "it shifts nothing",
-        ),
+        ("--rank-shift 0", request.rank_shift == Some(0), "it shifts nothing"),
         ("--rank-shift", shifts && !restores, "no restores"),
         ("--cold", request.cold && !restores, "no restores"),
         ("--keep", request.keep.is_some() && !saves, "no saves"),
         ("--fsync", request.fsync.is_some() && !saves, "no saves"),
-        (
-            "--overlap",
-            request.overlap_step_seconds.is_some() && !saves,
-            "no saves",
-        ),
+        ("--overlap", request.overlap_step_seconds.is_some() && !saves, "no saves"),
         (
             "--device",
             request.device.is_some() && plan.device().is_none(),
@@ -200,9 +192,8 @@ fn on_the_workload(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Wa
     // Every file of DLIO's has these two; to name them would be noise.
     let warnings = workload.without_effect.iter();
     let warnings = warnings.filter(|note| note.key != "workflow" && note.key != "framework");
-    let mut keys: Vec<String> = warnings
-        .map(|note| format!("{} ({})", note.key, note.reason))
-        .collect();
+    let mut keys: Vec<String> =
+        warnings.map(|note| format!("{} ({})", note.key, note.reason)).collect();
     if workload.fsync == Some(false) && plan.fsync != FsyncPolicy::None {
         keys.push("checkpoint.fsync (--fsync none does that)".to_string());
     }
@@ -217,10 +208,7 @@ fn on_the_workload(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Wa
     }
     vec![Warning::new(
         WarningKind::NoEffect,
-        format!(
-            "keys of the workload file without effect: {}",
-            keys.join(", ")
-        ),
+        format!("keys of the workload file without effect: {}", keys.join(", ")),
         "",
     )]
 }

@@ -24,27 +24,12 @@ struct Drive {
     stalls: f64,
 }
 
-const STEADY: Drive = Drive {
-    run_to_run: 0.01,
-    jitter: 0.02,
-    memory: 0.3,
-    drift: 0.0,
-    stalls: 0.0,
-};
-const BUSY: Drive = Drive {
-    run_to_run: 0.015,
-    jitter: 0.04,
-    memory: 0.6,
-    drift: 0.03,
-    stalls: 0.01,
-};
-const MOODY: Drive = Drive {
-    run_to_run: 0.015,
-    jitter: 0.03,
-    memory: 0.9,
-    drift: 0.05,
-    stalls: 0.0,
-};
+const STEADY: Drive =
+    Drive { run_to_run: 0.01, jitter: 0.02, memory: 0.3, drift: 0.0, stalls: 0.0 };
+const BUSY: Drive =
+    Drive { run_to_run: 0.015, jitter: 0.04, memory: 0.6, drift: 0.03, stalls: 0.01 };
+const MOODY: Drive =
+    Drive { run_to_run: 0.015, jitter: 0.03, memory: 0.9, drift: 0.05, stalls: 0.0 };
 
 impl Drive {
     /// A run of so many intervals at `share` of the drive's rate.
@@ -61,18 +46,13 @@ impl Drive {
             1e9 * level * rate * if stalled { 0.5 } else { 1.0 }
         };
         let within: Vec<f64> = (0..intervals).map(&mut interval).collect();
-        Run {
-            value: mean(&within),
-            within,
-        }
+        Run { value: mean(&within), within }
     }
 
     /// What comes of comparing so many runs a side, the later ones at `share` of the rate.
     fn compare(self, random: &mut Mt19937, share: f64, runs: usize, intervals: usize) -> Verdict {
         let mut side = |share: f64| -> Vec<Run> {
-            (0..runs)
-                .map(|_| self.run(random, share, intervals))
-                .collect()
+            (0..runs).map(|_| self.run(random, share, intervals)).collect()
         };
         let mut pairs = Vec::new();
         for _ in 0..CELLS {
@@ -99,10 +79,7 @@ impl Drive {
 
 /// The mean latency that goes with a throughput, at a fixed queue depth: one number a run.
 fn latency(throughput: &Pair) -> Pair {
-    let of = |run: &Run| Run {
-        value: 1e12 / run.value,
-        within: Vec::new(),
-    };
+    let of = |run: &Run| Run { value: 1e12 / run.value, within: Vec::new() };
     Pair {
         higher_is_better: false,
         baseline: throughput.baseline.iter().map(of).collect(),

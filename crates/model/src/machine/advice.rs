@@ -18,26 +18,14 @@ pub fn advice(machine: &Machine) -> Vec<Warning> {
     storage(machine, &mut found);
     let gpu = machine.host.accelerators.first();
     let gpu = gpu.map(|gpu| DeviceId::Cuda(gpu.index));
-    found.extend(placement::warnings(
-        &Placement::default(),
-        gpu,
-        &machine.host,
-    ));
+    found.extend(placement::warnings(&Placement::default(), gpu, &machine.host));
     host(machine, &mut found);
     if let Some(hidden) = &machine.host.hidden_gpus {
         let remedy = "mend the NVIDIA driver; runs that end in accelerator memory are refused \
                       without --device host";
-        found.push(Warning::new(
-            WarningKind::KnownIssue,
-            hidden.words(),
-            remedy,
-        ));
+        found.push(Warning::new(WarningKind::KnownIssue, hidden.words(), remedy));
     }
-    let gpus = machine
-        .gpu
-        .devices
-        .known()
-        .is_some_and(|gpus| !gpus.is_empty());
+    let gpus = machine.gpu.devices.known().is_some_and(|gpus| !gpus.is_empty());
     if gpus || machine.host.support(PathKind::Gds).is_available() {
         direct_storage(machine, &mut found);
     }
@@ -84,12 +72,7 @@ fn storage(machine: &Machine, found: &mut Vec<Warning>) {
         let fact = format!("O_DIRECT could not be tried: {reason}");
         found.push(Warning::new(WarningKind::NotDirect, fact, advice));
     }
-    if let Fact::Known(DirectSupport {
-        honoured: false,
-        tried,
-        ..
-    }) = &storage.direct_io
-    {
+    if let Fact::Known(DirectSupport { honoured: false, tried, .. }) = &storage.direct_io {
         found.push(Warning::new(
             WarningKind::NotDirect,
             format!(
@@ -111,11 +94,7 @@ fn host(machine: &Machine, found: &mut Vec<Warning>) {
         ));
     }
     if machine.memory.transparent_huge_pages == Fact::Known("never".to_string())
-        && machine
-            .memory
-            .huge_pages_free
-            .known()
-            .is_none_or(|&free| free == 0)
+        && machine.memory.huge_pages_free.known().is_none_or(|&free| free == 0)
     {
         found.push(Warning::new(
             WarningKind::Buffers,
@@ -141,8 +120,7 @@ fn direct_storage(machine: &Machine, found: &mut Vec<Warning>) {
         found.push(Warning::new(WarningKind::KnownIssue, fact, advice));
     };
     let peer_to_peer = gpu.devices.known().is_some_and(|gpus| {
-        gpus.iter()
-            .any(|gpu| gpu.p2p_memory_bytes.known().is_some_and(|&bytes| bytes > 0))
+        gpus.iter().any(|gpu| gpu.p2p_memory_bytes.known().is_some_and(|&bytes| bytes > 0))
     });
     if gpu.nvidia_fs.known().is_none() && !peer_to_peer {
         known_issue(
@@ -154,19 +132,13 @@ fn direct_storage(machine: &Machine, found: &mut Vec<Warning>) {
         && !bridges.is_empty()
     {
         known_issue(
-            format!(
-                "PCI bridges that redirect peer-to-peer requests (ACS): {}",
-                bridges.len()
-            ),
+            format!("PCI bridges that redirect peer-to-peer requests (ACS): {}", bridges.len()),
             "direct transfers cross the root complex; switch ACS off in the firmware",
         );
     }
     if let Fact::Known(filesystem) = &machine.storage.filesystem
         && filesystem.kind == "ext4"
-        && !filesystem
-            .super_options
-            .split(',')
-            .any(|option| option == "data=ordered")
+        && !filesystem.super_options.split(',').any(|option| option == "data=ordered")
     {
         known_issue(
             "ext4 is mounted without `data=ordered` among its options".to_string(),

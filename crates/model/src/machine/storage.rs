@@ -207,17 +207,11 @@ mod tests {
 
     #[test]
     fn a_link_carries_what_its_speed_and_lanes_allow() {
-        let link = |speed: &str, lanes| PcieLink {
-            speed: speed.to_string(),
-            lanes,
-        };
+        let link = |speed: &str, lanes| PcieLink { speed: speed.to_string(), lanes };
         let gen4 = link("16.0 GT/s PCIe", 4);
         assert_eq!(gen4.to_string(), "PCIe 16.0 GT/s x4");
         assert_eq!(gen4.bytes_per_second(), Some(7_876_923_076));
-        assert_eq!(
-            link("2.5 GT/s PCIe", 1).bytes_per_second(),
-            Some(250_000_000)
-        );
+        assert_eq!(link("2.5 GT/s PCIe", 1).bytes_per_second(), Some(250_000_000));
         assert_eq!(link("Unknown", 4).bytes_per_second(), None);
     }
 }

@@ -50,20 +50,15 @@ const OF_CELL_APART: [&str; 11] = [
 pub fn asked(request: &MatrixRequest, same_places: bool) -> Vec<Promise> {
     let mut promises = settings(request, &ASKED_APART);
     let mut jobs = request.jobs.clone();
-    let places: Vec<PathBuf> = jobs
-        .iter_mut()
-        .map(|job| std::mem::take(job.target.path_mut()))
-        .collect();
+    let places: Vec<PathBuf> =
+        jobs.iter_mut().map(|job| std::mem::take(job.target.path_mut())).collect();
     promises.push(("jobs".to_string(), compact(&jobs)));
     if same_places {
         let place = |place: &PathBuf| std::path::absolute(place).unwrap_or_else(|_| place.clone());
         let places = places.iter().map(place);
-        promises.extend(places.map(|place| {
-            (
-                "place of the files".to_string(),
-                place.display().to_string(),
-            )
-        }));
+        promises.extend(
+            places.map(|place| ("place of the files".to_string(), place.display().to_string())),
+        );
     }
     promises
 }
@@ -146,9 +141,7 @@ fn words(plan: &MatrixPlan, cell: &CellPlan) -> String {
         true => "",
         false => ", which it cannot run",
     };
-    let device = transport
-        .device
-        .map_or(String::new(), |device| format!(" to {device}"));
+    let device = transport.device.map_or(String::new(), |device| format!(" to {device}"));
     let direct = match cell.direct {
         true => ", O_DIRECT",
         false => "",
@@ -167,9 +160,7 @@ fn words(plan: &MatrixPlan, cell: &CellPlan) -> String {
 /// The fields of a value but those `apart`, in words.
 fn settings<T: Serialize>(value: &T, apart: &[&str]) -> Vec<Promise> {
     let fields = fields_but(value, apart).into_iter();
-    fields
-        .map(|(key, value)| (format!("setting `{key}`"), text(&value)))
-        .collect()
+    fields.map(|(key, value)| (format!("setting `{key}`"), text(&value))).collect()
 }
 
 fn compact<T: Serialize>(value: &T) -> String {

@@ -56,13 +56,7 @@ pub(super) fn all(context: &Context<'_>, problems: &mut Problems) -> Vec<CellPla
             for crew in 0..context.crews.len() {
                 for depth in without_repeats(&request.queue_depths) {
                     for repeat in 1..=request.repeat {
-                        let shape = Shape {
-                            op,
-                            io_size,
-                            crew,
-                            depth,
-                            repeat,
-                        };
+                        let shape = Shape { op, io_size, crew, depth, repeat };
                         cells.extend(paths.iter().map(|path| context.cell(*path, shape)));
                     }
                 }
@@ -104,14 +98,11 @@ pub(super) fn region_bytes(
     let of_cell = |cell: &CellPlan| {
         let (host, accelerator) = buffers_needed(cell.transport.path, cell.transport.queue_depth);
         let workers = crews[cell.crew].workers.iter();
-        workers
-            .filter(|worker| counts(worker))
-            .fold(0u64, |sum, worker| {
-                let carved =
-                    is_host_memory(cell.transport.memory) || worker.device == DeviceId::Host;
-                let count = host + if carved { accelerator } else { 0 };
-                sum.saturating_add((count as u64).saturating_mul(cell.transport.chunk_bytes))
-            })
+        workers.filter(|worker| counts(worker)).fold(0u64, |sum, worker| {
+            let carved = is_host_memory(cell.transport.memory) || worker.device == DeviceId::Host;
+            let count = host + if carved { accelerator } else { 0 };
+            sum.saturating_add((count as u64).saturating_mul(cell.transport.chunk_bytes))
+        })
     };
     let runnable = cells.iter().filter(|c| c.availability.is_available());
     runnable.map(of_cell).max().unwrap_or(0)
@@ -225,11 +216,9 @@ impl Context<'_> {
             let (direct, _) = self.direct(worker.file)?;
             match direct {
                 Availability::Available => None,
-                Availability::Unavailable { reason, remedy } => Some((
-                    file.path.display().to_string(),
-                    reason.as_str(),
-                    remedy.as_str(),
-                )),
+                Availability::Unavailable { reason, remedy } => {
+                    Some((file.path.display().to_string(), reason.as_str(), remedy.as_str()))
+                }
             }
         })
     }
@@ -239,9 +228,7 @@ impl Context<'_> {
         let file = &self.table.files[file];
         match file.folder {
             Some(index) => {
-                let folder = self
-                    .inventory
-                    .folder(self.table.folders[index].path.folder())?;
+                let folder = self.inventory.folder(self.table.folders[index].path.folder())?;
                 Some((&folder.direct, folder.direct_alignment_bytes))
             }
             None => {
@@ -326,20 +313,14 @@ impl Context<'_> {
     fn check_paths(&self, cells: &[CellPlan], problems: &mut Problems) {
         let runnable = |cell: &&CellPlan| cell.availability.is_available();
         if self.request.require_gds
-            && !cells
-                .iter()
-                .filter(runnable)
-                .any(|c| c.transport.path.needs_cufile())
+            && !cells.iter().filter(runnable).any(|c| c.transport.path.needs_cufile())
         {
             let (reason, remedy) =
                 first_reason(cells.iter().filter(|c| c.transport.path.needs_cufile()));
             problems.machine(format!("--require-gds: {reason}"), remedy);
         } else if !cells.iter().any(|cell| runnable(&cell)) {
             let (reason, remedy) = first_reason(cells.iter());
-            problems.machine(
-                format!("none of the requested paths can run here: {reason}"),
-                remedy,
-            );
+            problems.machine(format!("none of the requested paths can run here: {reason}"), remedy);
         }
     }
 }

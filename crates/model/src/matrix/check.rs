@@ -20,10 +20,7 @@ pub(super) fn numbers(request: &MatrixRequest, problems: &mut Problems) {
     lists(request, problems);
     let count = |what: &str, value: u32, most: u32, problems: &mut Problems| {
         if value == 0 || value > most {
-            problems.plan(
-                format!("{what} is {value}"),
-                format!("use 1 to {most} for {what}"),
-            );
+            problems.plan(format!("{what} is {value}"), format!("use 1 to {most} for {what}"));
         }
     };
     for depth in &request.queue_depths {
@@ -72,10 +69,9 @@ fn mix(request: &MatrixRequest, percent: u8, problems: &mut Problems) {
             "leave out one of --verify and --read-percent",
         );
     }
-    for [read, write] in [
-        [Operation::Read, Operation::Write],
-        [Operation::RandRead, Operation::RandWrite],
-    ] {
+    for [read, write] in
+        [[Operation::Read, Operation::Write], [Operation::RandRead, Operation::RandWrite]]
+    {
         if request.ops.contains(&read) && request.ops.contains(&write) {
             problems.plan(
                 format!("with --read-percent, {read} and {write} are the same mix"),

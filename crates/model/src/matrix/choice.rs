@@ -156,11 +156,7 @@ pub struct IoSize {
 impl IoSize {
     /// One size for every transfer.
     pub fn fixed(bytes: u64) -> Self {
-        Self {
-            min_bytes: bytes,
-            max_bytes: bytes,
-            step_bytes: 0,
-        }
+        Self { min_bytes: bytes, max_bytes: bytes, step_bytes: 0 }
     }
 
     /// Whether every transfer has the same size.
@@ -194,11 +190,8 @@ impl IoSize {
         match text.split(':').collect::<Vec<_>>().as_slice() {
             [one] => Ok(Self::fixed(size(one)?)),
             [min, max, step] => {
-                let mix = Self {
-                    min_bytes: size(min)?,
-                    max_bytes: size(max)?,
-                    step_bytes: size(step)?,
-                };
+                let mix =
+                    Self { min_bytes: size(min)?, max_bytes: size(max)?, step_bytes: size(step)? };
                 if mix.min_bytes > mix.max_bytes {
                     return Err(format!("`{text}` ends below its start"));
                 }

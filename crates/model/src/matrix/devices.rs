@@ -30,12 +30,7 @@ pub(super) fn check(request: &MatrixRequest, facts: &FileFacts, problems: &mut P
         return;
     };
     let missing: Vec<&str> = (claims.names().into_iter())
-        .filter(|name| {
-            !request
-                .overwrite_signatures
-                .iter()
-                .any(|named| named == name)
-        })
+        .filter(|name| !request.overwrite_signatures.iter().any(|named| named == name))
         .collect();
     if request.overwrite_block_devices && missing.is_empty() {
         return;
@@ -86,32 +81,17 @@ pub(super) fn check_named(
     // What is in use or cannot be read has been refused for that, and what a matrix that is resumed
     // names may be gone by its own cells.
     let refused = |claims: &DeviceClaims| !claims.users.is_empty() || claims.unexamined.is_some();
-    let claims: Vec<&DeviceClaims> = inventory
-        .files
-        .iter()
-        .filter_map(|f| f.claims.as_ref())
-        .collect();
+    let claims: Vec<&DeviceClaims> =
+        inventory.files.iter().filter_map(|f| f.claims.as_ref()).collect();
     if request.resumes || claims.iter().any(|claims| refused(claims)) {
         return;
     }
-    let has = |named: &String| {
-        claims
-            .iter()
-            .any(|claims| claims.names().contains(&named.as_str()))
-    };
-    for named in request
-        .overwrite_signatures
-        .iter()
-        .filter(|named| !has(named))
-    {
+    let has = |named: &String| claims.iter().any(|claims| claims.names().contains(&named.as_str()));
+    for named in request.overwrite_signatures.iter().filter(|named| !has(named)) {
         let carried: Vec<String> = (inventory.files.iter())
             .filter_map(|file| {
                 let claims = file.claims.as_ref().filter(|c| !c.signatures.is_empty())?;
-                Some(format!(
-                    "{} carries {}",
-                    file.path.display(),
-                    claims.words()
-                ))
+                Some(format!("{} carries {}", file.path.display(), claims.words()))
             })
             .collect();
         let carried = match carried.is_empty() {

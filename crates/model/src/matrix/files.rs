@@ -61,20 +61,13 @@ struct Needs {
 
 impl Needs {
     fn of(request: &MatrixRequest) -> Self {
-        let reads = request
-            .ops
-            .iter()
-            .any(|op| op.direction() == Direction::Read);
+        let reads = request.ops.iter().any(|op| op.direction() == Direction::Read);
         let mixed = request.read_percent.is_some();
         Self {
             // Random writes on unwritten space would measure the allocation of blocks.
             content: reads || mixed || request.ops.iter().any(|op| op.is_random()),
             pattern: (request.verify && reads).then_some(request.seed),
-            writes: mixed
-                || request
-                    .ops
-                    .iter()
-                    .any(|op| op.direction() == Direction::Write),
+            writes: mixed || request.ops.iter().any(|op| op.direction() == Direction::Write),
         }
     }
 
@@ -134,10 +127,7 @@ pub(super) fn decide(
 type Decided = Option<(Vec<usize>, u64)>;
 
 fn not_scanned(path: &Path, problems: &mut Problems) -> Decided {
-    problems.machine(
-        format!("{} was not examined", path.display()),
-        "run the command again",
-    );
+    problems.machine(format!("{} was not examined", path.display()), "run the command again");
     None
 }
 
@@ -229,9 +219,11 @@ impl FolderJob<'_> {
         {
             return Some(bytes);
         }
-        let own_bytes: u64 = self.facts.manifest.as_ref().map_or(0, |manifest| {
-            manifest.files.iter().map(|file| file.bytes).sum()
-        });
+        let own_bytes: u64 = self
+            .facts
+            .manifest
+            .as_ref()
+            .map_or(0, |manifest| manifest.files.iter().map(|file| file.bytes).sum());
         let room = self.facts.free_bytes / 4 + own_bytes;
         let sharers = self.sharers.max(1);
         let bytes = match self.fit {
@@ -265,10 +257,7 @@ impl FolderJob<'_> {
     }
 
     fn folder_index(&self, table: &mut FileTable) -> usize {
-        let known = table
-            .folders
-            .iter()
-            .position(|f| f.path.folder() == self.facts.path);
+        let known = table.folders.iter().position(|f| f.path.folder() == self.facts.path);
         known.unwrap_or_else(|| {
             table.folders.push(FolderPlan {
                 path: Location::from(&self.facts.path),
@@ -294,11 +283,7 @@ impl FolderJob<'_> {
         }
         if let Some(other) = self.facts.others.iter().find(|other| other.name == name) {
             problems.machine(
-                format!(
-                    "{} is {}, which stormlp did not make there",
-                    path.display(),
-                    other.what
-                ),
+                format!("{} is {}, which stormlp did not make there", path.display(), other.what),
                 "move it away if it is yours, or remove it; or use another --dir",
             );
             return None;
@@ -324,19 +309,9 @@ impl FolderJob<'_> {
             }
             _ if needs.content => {
                 let seed = self.request.seed;
-                (
-                    FileAction::Fill,
-                    needed,
-                    Some(ContentState::Pattern { seed }),
-                    true,
-                )
+                (FileAction::Fill, needed, Some(ContentState::Pattern { seed }), true)
             }
-            _ => (
-                FileAction::Allocate,
-                needed,
-                Some(ContentState::Unwritten),
-                true,
-            ),
+            _ => (FileAction::Allocate, needed, Some(ContentState::Unwritten), true),
         };
         if needs.writes || action != FileAction::Use {
             self.check_no_copy(&name, &path, problems)?;
@@ -362,10 +337,7 @@ impl FolderJob<'_> {
             return Some(());
         }
         problems.plan(
-            format!(
-                "{} exists, and no manifest says that stormlp made it",
-                path.display()
-            ),
+            format!("{} exists, and no manifest says that stormlp made it", path.display()),
             match self.is_gdsio() {
                 true => "use another -D, or name the file with -f",
                 false => "use another --dir, or name the file with --file",
@@ -545,10 +517,8 @@ fn check_access(
     let path = facts.path.display();
     let before = problems.iter().count();
     if facts.kind == FileKind::Other {
-        problems.plan(
-            format!("{path} is neither a file nor a block device"),
-            "use --dir for a folder",
-        );
+        problems
+            .plan(format!("{path} is neither a file nor a block device"), "use --dir for a folder");
         return None;
     }
     if needs.writes {
@@ -561,10 +531,9 @@ fn check_access(
     if request.compares_what_was_there() && facts.holds_pattern == Some(false) {
         nothing_to_compare(&facts.path, request.seed, problems);
     }
-    for (wanted, access, verb) in [
-        (true, &facts.readable, "read"),
-        (needs.writes, &facts.writable, "written"),
-    ] {
+    for (wanted, access, verb) in
+        [(true, &facts.readable, "read"), (needs.writes, &facts.writable, "written")]
+    {
         if let (true, Availability::Unavailable { reason, remedy }) = (wanted, access) {
             problems.machine(format!("{path} cannot be {verb}: {reason}"), remedy);
         }

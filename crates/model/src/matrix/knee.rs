@@ -181,19 +181,12 @@ impl Group {
         let same = |point: &&mut Point| (point.threads, point.depth) == (threads, depth);
         match points.iter_mut().find(same) {
             Some(point) => point.cells.push(index),
-            None => points.push(Point {
-                threads,
-                depth,
-                cells: vec![index],
-            }),
+            None => points.push(Point { threads, depth, cells: vec![index] }),
         }
     }
 
     fn part_into_lines(&mut self) {
-        let mut points = std::mem::take(&mut self.lines)
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>();
+        let mut points = std::mem::take(&mut self.lines).into_iter().flatten().collect::<Vec<_>>();
         points.sort_by_key(|point| (point.threads, point.depth));
         let one_depth = points.iter().all(|point| point.depth == points[0].depth);
         for point in points {
@@ -215,14 +208,10 @@ impl Group {
     ) -> Search {
         let setting = |point: &Point| {
             let entries = point.cells.iter().map(|cell| (*cell, results.of(*cell)));
-            let mut setting = Setting {
-                cost: (point.threads * point.depth) as u64,
-                ..Setting::default()
-            };
+            let mut setting =
+                Setting { cost: (point.threads * point.depth) as u64, ..Setting::default() };
             for (cell, entry) in entries {
-                let rate = entry
-                    .and_then(counted)
-                    .map(|m| m.throughput_bytes_per_second);
+                let rate = entry.and_then(counted).map(|m| m.throughput_bytes_per_second);
                 setting.runs += usize::from(rate.is_some() || tried(cell));
                 setting.rates.extend(rate);
             }
@@ -230,9 +219,7 @@ impl Group {
         };
         let lines = self.lines.iter();
         Search {
-            lines: lines
-                .map(|line| line.iter().map(setting).collect())
-                .collect(),
+            lines: lines.map(|line| line.iter().map(setting).collect()).collect(),
             repeat: repeat as usize,
         }
     }
@@ -283,9 +270,8 @@ pub fn likely_left(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -
     let (mut count, mut sum) = (0, 0.0);
     for group in Group::all(plan) {
         let search = group.search(results, plan.repeat, &tried);
-        let cells: Vec<usize> = (group.lines.iter().flatten())
-            .flat_map(|point| point.cells.iter().copied())
-            .collect();
+        let cells: Vec<usize> =
+            (group.lines.iter().flatten()).flat_map(|point| point.cells.iter().copied()).collect();
         let left: Vec<f64> = (cells.iter().copied().filter(open))
             .map(|cell| plan.cells[cell].estimated_seconds)
             .collect();
@@ -293,10 +279,7 @@ pub fn likely_left(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -
             continue;
         }
         let done = cells.len() - left.len();
-        let likely = search
-            .likely_runs()
-            .saturating_sub(done)
-            .clamp(1, left.len());
+        let likely = search.likely_runs().saturating_sub(done).clamp(1, left.len());
         count += likely as u64;
         sum += mean(&left) * likely as f64;
     }
@@ -318,10 +301,7 @@ pub fn find_knees(report: &MatrixReport) -> Option<FindKnee> {
         let search = group.search(&report.results, plan.repeat, &broke);
         Some(knee(report, group, &search, search.found()?))
     });
-    Some(FindKnee {
-        within_percent: WITHIN * 100.0,
-        knees: knees.collect(),
-    })
+    Some(FindKnee { within_percent: WITHIN * 100.0, knees: knees.collect() })
 }
 
 fn knee(report: &MatrixReport, group: &Group, search: &Search, found: Found) -> Knee {
@@ -333,24 +313,15 @@ fn knee(report: &MatrixReport, group: &Group, search: &Search, found: Found) -> 
     };
     let numbers = |place: Place| -> Vec<&Measurement> {
         let cells = group.point(place).cells.iter();
-        cells
-            .filter_map(|cell| results.of(*cell).and_then(counted))
-            .collect()
+        cells.filter_map(|cell| results.of(*cell).and_then(counted)).collect()
     };
     let there = numbers(found.knee);
     let known = |of: fn(&Measurement) -> Option<f64>| -> Option<f64> {
         let values: Option<Vec<f64>> = there.iter().map(|numbers| of(numbers)).collect();
         values.map(|values| mean(&values))
     };
-    let costs: Vec<f64> = there
-        .iter()
-        .map(|numbers| numbers.cpu_seconds_per_gib)
-        .collect();
-    let measured = search
-        .lines
-        .iter()
-        .flatten()
-        .map(|setting| setting.rates.len() as u64);
+    let costs: Vec<f64> = there.iter().map(|numbers| numbers.cpu_seconds_per_gib).collect();
+    let measured = search.lines.iter().flatten().map(|setting| setting.rates.len() as u64);
     Knee {
         requested_path: group.path,
         op: group.op,
@@ -366,13 +337,7 @@ fn knee(report: &MatrixReport, group: &Group, search: &Search, found: Found) -> 
         noise_percent: found.noise_percent,
         alike: found.alike.iter().map(|place| point(*place)).collect(),
         is_lower_bound: found.is_lower_bound,
-        limited_by: limit(
-            report,
-            group,
-            found.best,
-            &numbers(found.best),
-            found.is_lower_bound,
-        ),
+        limited_by: limit(report, group, found.best, &numbers(found.best), found.is_lower_bound),
         cells: measured.sum(),
         is_complete: search.next().is_none(),
     }

@@ -71,11 +71,7 @@ pub enum ManifestError {
 impl DataManifest {
     /// An empty manifest of the matrix.
     pub fn new() -> Self {
-        Self {
-            format_version: FORMAT_VERSION,
-            made_by: "gds".to_string(),
-            files: Vec::new(),
-        }
+        Self { format_version: FORMAT_VERSION, made_by: "gds".to_string(), files: Vec::new() }
     }
 
     /// Reads a manifest and refuses one that could lead out of its folder.

@@ -338,11 +338,7 @@ impl MatrixPlan {
         parts.sort_unstable();
         let (mut sum, mut last) = (0u64, (usize::MAX, 0));
         for (file, start, end) in parts {
-            let from = if last.0 == file {
-                start.max(last.1)
-            } else {
-                start
-            };
+            let from = if last.0 == file { start.max(last.1) } else { start };
             sum = sum.saturating_add(end.saturating_sub(from));
             last = (file, end.max(from));
         }
@@ -361,9 +357,6 @@ impl MatrixPlan {
 
     /// The cells that can run on this machine.
     pub fn runnable_cells(&self) -> usize {
-        self.cells
-            .iter()
-            .filter(|cell| cell.availability.is_available())
-            .count()
+        self.cells.iter().filter(|cell| cell.availability.is_available()).count()
     }
 }

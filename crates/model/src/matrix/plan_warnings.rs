@@ -20,9 +20,8 @@ pub(super) fn all(
     table: &FileTable,
     cells: &[CellPlan],
 ) -> Vec<Warning> {
-    let runnable: Vec<&CellPlan> = (cells.iter())
-        .filter(|cell| cell.availability.is_available())
-        .collect();
+    let runnable: Vec<&CellPlan> =
+        (cells.iter()).filter(|cell| cell.availability.is_available()).collect();
     let mut warnings = Vec::new();
     if !facts.release_build {
         warnings.push(Warning::new(
@@ -38,11 +37,7 @@ pub(super) fn all(
     let waits = runnable.iter().any(|cell| cell.transport.waits_for_gpu());
     warnings.extend(transport::wait_warning(&request.threading, waits));
     let refused = |c: &&&CellPlan| c.transport.path.wants_direct() && !c.direct;
-    if let Some(cell) = runnable
-        .iter()
-        .find(refused)
-        .filter(|_| request.open_direct)
-    {
+    if let Some(cell) = runnable.iter().find(refused).filter(|_| request.open_direct) {
         warnings.push(Warning::new(
             WarningKind::NotDirect,
             format!(
@@ -88,20 +83,14 @@ fn pattern_work(request: &MatrixRequest, runnable: &[&CellPlan]) -> Option<Warni
         ),
         _ => return None,
     };
-    Some(Warning::new(
-        WarningKind::HarnessBound,
-        format!("throughput includes {what}"),
-        advice,
-    ))
+    Some(Warning::new(WarningKind::HarnessBound, format!("throughput includes {what}"), advice))
 }
 
 /// Files that hold less than their size says, and are read as they are.
 fn holes(table: &FileTable, runnable: &[&CellPlan]) -> Option<Warning> {
     let sparse: Vec<&FilePlan> = table.files.iter().filter(|f| f.hole_bytes > 0).collect();
     let file = sparse.iter().max_by_key(|file| file.hole_bytes)?;
-    let reads = runnable
-        .first()
-        .is_some_and(|cell| cell.op != Operation::Write);
+    let reads = runnable.first().is_some_and(|cell| cell.op != Operation::Write);
     let share = 100.0 * file.hole_bytes as f64 / file.bytes.max(1) as f64;
     let others = match sparse.len() {
         1 => String::new(),

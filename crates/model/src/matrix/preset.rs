@@ -13,22 +13,10 @@ use crate::units::{parse_duration, parse_size_sweep};
 
 /// Names and texts of the presets.
 const PRESETS: [(&str, &str); 5] = [
-    (
-        "quick",
-        include_str!("../../../../configs/matrix/quick.yaml"),
-    ),
-    (
-        "data-preparation",
-        include_str!("../../../../configs/matrix/data-preparation.yaml"),
-    ),
-    (
-        "training",
-        include_str!("../../../../configs/matrix/training.yaml"),
-    ),
-    (
-        "inference",
-        include_str!("../../../../configs/matrix/inference.yaml"),
-    ),
+    ("quick", include_str!("../../../../configs/matrix/quick.yaml")),
+    ("data-preparation", include_str!("../../../../configs/matrix/data-preparation.yaml")),
+    ("training", include_str!("../../../../configs/matrix/training.yaml")),
+    ("inference", include_str!("../../../../configs/matrix/inference.yaml")),
     ("full", include_str!("../../../../configs/matrix/full.yaml")),
 ];
 
@@ -93,10 +81,7 @@ pub fn apply_preset(name: &str, request: &mut MatrixRequest) -> Result<(), Prese
 /// # Errors
 /// When the text is no preset.
 pub fn apply_text(name: &str, text: &str, request: &mut MatrixRequest) -> Result<(), PresetError> {
-    let malformed = |fault: String| PresetError::Malformed {
-        name: name.to_string(),
-        fault,
-    };
+    let malformed = |fault: String| PresetError::Malformed { name: name.to_string(), fault };
     let file: PresetFile = serde_yaml::from_str(text).map_err(|e| malformed(e.to_string()))?;
     request.name = name.to_string();
     request.fit_files = true;
@@ -152,10 +137,7 @@ mod tests {
             assert!(!matches!(request.paths, PathChoice::Named(_)), "{name}");
         }
         let full = preset("full");
-        assert_eq!(
-            full.paths.paths(),
-            [PathKind::Gds, PathKind::CpuGpu, PathKind::PageCache]
-        );
+        assert_eq!(full.paths.paths(), [PathKind::Gds, PathKind::CpuGpu, PathKind::PageCache]);
         let cells = full.ops.len() * full.io_sizes.len() * full.threads.len() * 3;
         assert_eq!(cells, 432);
     }
@@ -170,9 +152,7 @@ mod tests {
         );
         let text =
             "description: x\npath: [cpu]\nop: [read]\nio-size: [1M]\nthreads: [1]\nthread: 1\n";
-        let error = apply_text("mine", text, &mut request)
-            .unwrap_err()
-            .to_string();
+        let error = apply_text("mine", text, &mut request).unwrap_err().to_string();
         assert!(error.contains("thread"), "{error}");
     }
 

@@ -288,11 +288,7 @@ pub struct CellReport {
     /// What proves the path that ran.
     pub evidence: Option<Evidence>,
     /// The numbers, when it ran.
-    #[serde(
-        flatten,
-        serialize_with = "write_measurement",
-        deserialize_with = "read_measurement"
-    )]
+    #[serde(flatten, serialize_with = "write_measurement", deserialize_with = "read_measurement")]
     #[schemars(with = "MeasurementKeys")]
     pub measurement: Option<Measurement>,
     /// What comparing with the pattern gave.
@@ -308,11 +304,9 @@ impl CellReport {
     /// A cell of the plan that has not run: unavailable where the plan says so, else failed.
     pub fn without_numbers(index: usize, plan: &CellPlan, reason: &str) -> Self {
         let (status, reason, remedy) = match &plan.availability {
-            Availability::Unavailable { reason, remedy } => (
-                CellStatus::Unavailable,
-                reason.clone(),
-                Some(remedy.clone()),
-            ),
+            Availability::Unavailable { reason, remedy } => {
+                (CellStatus::Unavailable, reason.clone(), Some(remedy.clone()))
+            }
             Availability::Available => (CellStatus::Failed, reason.to_string(), None),
         };
         Self {

@@ -81,14 +81,9 @@ impl FromStr for JobRequest {
         let mut job = Self::on("", Target::Folder(PathBuf::new()));
         let mut targets = 0;
         for part in text.split(',') {
-            let (key, value) = part
-                .split_once('=')
-                .ok_or_else(|| format!("`{part}` is not key=value"))?;
-            let number = || {
-                value
-                    .parse()
-                    .map_err(|_| format!("`{part}` needs a number"))
-            };
+            let (key, value) =
+                part.split_once('=').ok_or_else(|| format!("`{part}` is not key=value"))?;
+            let number = || value.parse().map_err(|_| format!("`{part}` needs a number"));
             match key {
                 "dir" | "file" => {
                     targets += 1;

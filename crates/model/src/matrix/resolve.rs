@@ -229,9 +229,7 @@ fn crew(
                 true => part(used, count, thread, largest_io_bytes(request, job)),
                 false => (0, used),
             };
-            let device = job
-                .device
-                .unwrap_or_else(|| devices[workers.len() % devices.len()]);
+            let device = job.device.unwrap_or_else(|| devices[workers.len() % devices.len()]);
             let (numa_node, cpus) = threading.of_worker(job, device);
             workers.push(WorkerPlan {
                 job: job_index,
@@ -296,12 +294,7 @@ impl<'a> Threads<'a> {
         let of_devices = (of_devices.into_iter())
             .filter_map(|(device, placement)| Some((device?, placement)))
             .collect();
-        Self {
-            placement,
-            of_devices,
-            warnings,
-            nodes: &facts.numa_nodes,
-        }
+        Self { placement, of_devices, warnings, nodes: &facts.numa_nodes }
     }
 
     /// The node and the CPUs of a thread of `job`: its own, else those near its device.
@@ -347,11 +340,7 @@ fn check_memory(
     problems: &mut Problems,
 ) {
     let usable = facts.usable_memory_bytes();
-    let layout_bytes = if table.layout_bytes() > 0 {
-        LAYOUT_BYTES
-    } else {
-        0
-    };
+    let layout_bytes = if table.layout_bytes() > 0 { LAYOUT_BYTES } else { 0 };
     let beside = PROGRAM_BYTES + layout_bytes + u64::from(threads) * THREAD_BYTES;
     let most = usable / 10 * 8;
     if region_bytes.saturating_add(beside) > usable && region_bytes <= most {
@@ -379,10 +368,8 @@ fn check_memory(
 
 /// Bytes a crew is asked to move.
 pub(super) fn requested_bytes(span: Span, crew: &Crew) -> u64 {
-    let once: u64 = crew
-        .workers
-        .iter()
-        .fold(0, |sum, worker| sum.saturating_add(worker.length_bytes));
+    let once: u64 =
+        crew.workers.iter().fold(0, |sum, worker| sum.saturating_add(worker.length_bytes));
     match span {
         Span::Seconds(_) => once,
         Span::Passes(passes) => once.saturating_mul(u64::from(passes)),

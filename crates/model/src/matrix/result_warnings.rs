@@ -17,9 +17,8 @@ const FIRST_DIFFERS_BY: f64 = 0.1;
 pub fn result_warnings(report: &MatrixReport) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for group in groups(report) {
-        let rates: Vec<f64> = (group.iter())
-            .map(|(_, numbers)| numbers.throughput_bytes_per_second)
-            .collect();
+        let rates: Vec<f64> =
+            (group.iter()).map(|(_, numbers)| numbers.throughput_bytes_per_second).collect();
         let Some((cell, _)) = group.first() else {
             continue;
         };
@@ -52,13 +51,7 @@ fn groups(report: &MatrixReport) -> Vec<Vec<MeasuredCell<'_>>> {
 
 fn same_combination(a: &CellReport, b: &CellReport) -> bool {
     let combination = |cell: &CellReport| {
-        (
-            cell.op,
-            cell.io_size_bytes,
-            cell.io_size_mix,
-            cell.threads,
-            cell.queue_depth,
-        )
+        (cell.op, cell.io_size_bytes, cell.io_size_mix, cell.threads, cell.queue_depth)
     };
     combination(a) == combination(b)
 }

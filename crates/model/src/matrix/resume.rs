@@ -79,9 +79,7 @@ fn difference(plan: &MatrixPlan, saved: &MatrixPlan) -> Option<String> {
     for (index, (cell, saved)) in plan.cells.iter().zip(&saved.cells).enumerate() {
         let (is, was) = (what(cell), what(saved));
         if is != was {
-            return Some(format!(
-                "its cell {index} is {was}; of these options it is {is}"
-            ));
+            return Some(format!("its cell {index} is {was}; of these options it is {is}"));
         }
         if let Some(key) = first_other_key(cell, saved, &CELL_MAY_DIFFER) {
             return Some(format!("its cell {index} has another `{key}`"));

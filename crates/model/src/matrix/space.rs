@@ -39,13 +39,8 @@ pub(super) fn check(inventory: &TargetInventory, table: &FileTable, problems: &m
                 None => continue,
             },
         };
-        let need = needs.entry(id).or_insert(Need {
-            free,
-            replaced: 0,
-            bytes: 0,
-            files: 0,
-            at: parent,
-        });
+        let need =
+            needs.entry(id).or_insert(Need { free, replaced: 0, bytes: 0, files: 0, at: parent });
         need.bytes = need.bytes.saturating_add(file.bytes);
         need.replaced = need.replaced.saturating_add(replaced);
         need.files += 1;

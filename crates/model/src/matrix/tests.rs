@@ -107,16 +107,8 @@ fn laid_out(count: u32, bytes: u64, content: ContentState) -> TargetInventory {
     let mut manifest = DataManifest::new();
     for index in 0..count {
         let name = format!("stormlp.{index}");
-        inventory.folders[0].files.push(FoundFile {
-            name: name.clone(),
-            bytes,
-        });
-        manifest.set(ManifestFile {
-            name,
-            bytes,
-            content,
-            identity: None,
-        });
+        inventory.folders[0].files.push(FoundFile { name: name.clone(), bytes });
+        manifest.set(ManifestFile { name, bytes, content, identity: None });
     }
     inventory.folders[0].manifest = Some(manifest);
     inventory
@@ -146,11 +138,7 @@ fn problems(request: &MatrixRequest, inventory: &TargetInventory) -> Problems {
 fn the_plain_request_lays_out_a_gib_for_each_of_eight_threads() {
     let plan = solve(&plain(), &folder(100 * GIB));
     assert_eq!(plan.files.len(), 8);
-    assert!(
-        plan.files
-            .iter()
-            .all(|file| file.bytes == GIB && file.action == FileAction::Fill)
-    );
+    assert!(plan.files.iter().all(|file| file.bytes == GIB && file.action == FileAction::Fill));
     assert_eq!(plan.layout_bytes, 8 * GIB);
     let paths: Vec<_> = plan.cells.iter().map(|cell| cell.transport.path).collect();
     assert_eq!(paths, PathKind::AUTO);
@@ -159,11 +147,7 @@ fn the_plain_request_lays_out_a_gib_for_each_of_eight_threads() {
     assert_eq!(plan.host_engine(), EngineKind::Uring);
     // Bounce buffer and stand-in for each of eight threads.
     assert_eq!(plan.region_bytes, 2 * 8 * MIB);
-    assert!(
-        plan.warnings
-            .iter()
-            .any(|w| w.kind == WarningKind::Emulated)
-    );
+    assert!(plan.warnings.iter().any(|w| w.kind == WarningKind::Emulated));
 }
 
 #[test]
@@ -185,11 +169,7 @@ fn no_room_for_a_single_transfer_is_the_machines_problem() {
     large.file_size_bytes = Some(GIB);
     let found = problems(&large, &folder(4 * GIB));
     assert!(found.to_string().contains("8 GiB"), "{found}");
-    assert!(
-        found[0].help.contains("--file-size 460M would fit"),
-        "{}",
-        found[0].help
-    );
+    assert!(found[0].help.contains("--file-size 460M would fit"), "{}", found[0].help);
 }
 
 #[test]
@@ -197,33 +177,18 @@ fn files_of_an_earlier_run_are_used_again_as_they_are() {
     let inventory = laid_out(8, 256 * MIB, ContentState::Pattern { seed: 0 });
     let plan = solve(&plain(), &inventory);
     assert_eq!(plan.layout_bytes, 0);
-    assert!(
-        plan.files
-            .iter()
-            .all(|f| f.action == FileAction::Use && f.made_here)
-    );
-    assert!(
-        plan.crews[0]
-            .workers
-            .iter()
-            .all(|w| w.length_bytes == 256 * MIB)
-    );
+    assert!(plan.files.iter().all(|f| f.action == FileAction::Use && f.made_here));
+    assert!(plan.crews[0].workers.iter().all(|w| w.length_bytes == 256 * MIB));
 }
 
 #[test]
 fn content_that_will_not_do_is_written_anew() {
     let mut verify = plain();
     verify.verify = true;
-    for content in [
-        ContentState::Pattern { seed: 9 },
-        ContentState::Other,
-        ContentState::Unwritten,
-    ] {
+    for content in [ContentState::Pattern { seed: 9 }, ContentState::Other, ContentState::Unwritten]
+    {
         let plan = solve(&verify, &laid_out(8, GIB, content));
-        assert!(
-            plan.files.iter().all(|f| f.action == FileAction::Fill),
-            "{content:?}"
-        );
+        assert!(plan.files.iter().all(|f| f.action == FileAction::Fill), "{content:?}");
     }
     let mut write = plain();
     write.ops = vec![Operation::Write];
@@ -236,18 +201,11 @@ fn a_truncated_file_of_ours_is_laid_out_anew_and_a_strangers_file_is_left_alone(
     let mut inventory = laid_out(8, GIB, ContentState::Other);
     inventory.folders[0].files[3].bytes = 5;
     let plan = solve(&plain(), &inventory);
-    let actions: Vec<_> = plan
-        .files
-        .iter()
-        .map(|f| f.action == FileAction::Fill)
-        .collect();
+    let actions: Vec<_> = plan.files.iter().map(|f| f.action == FileAction::Fill).collect();
     assert_eq!(actions.iter().filter(|fill| **fill).count(), 1);
     inventory.folders[0].manifest = None;
     let found = problems(&plain(), &inventory);
-    assert!(
-        found.to_string().contains("data/stormlp.0 exists"),
-        "{found}"
-    );
+    assert!(found.to_string().contains("data/stormlp.0 exists"), "{found}");
 }
 
 #[test]
@@ -256,20 +214,12 @@ fn threads_split_a_shared_file_or_go_over_all_of_it_as_gdsio_does() {
     request.threads = vec![4];
     let inventory = given(FileKind::Regular, 100 * MIB);
     let plan = solve(&request, &inventory);
-    let parts: Vec<_> = plan.crews[0]
-        .workers
-        .iter()
-        .map(|w| (w.start_bytes, w.length_bytes))
-        .collect();
+    let parts: Vec<_> =
+        plan.crews[0].workers.iter().map(|w| (w.start_bytes, w.length_bytes)).collect();
     let quarter = 25 * MIB;
     assert_eq!(
         parts,
-        [
-            (0, quarter),
-            (quarter, quarter),
-            (2 * quarter, quarter),
-            (3 * quarter, quarter)
-        ]
+        [(0, quarter), (quarter, quarter), (2 * quarter, quarter), (3 * quarter, quarter)]
     );
     assert_eq!(plan.cells[0].requested_bytes, 100 * MIB);
     request.shared_file = SharedFile::Whole;
@@ -287,10 +237,7 @@ fn block_devices_are_written_only_with_the_flag_that_names_the_danger() {
     request.ops = vec![Operation::Write];
     let inventory = given(FileKind::BlockDevice, 100 * GIB);
     let found = problems(&request, &inventory);
-    assert!(
-        found[0].help.contains("--destroy-data-on-block-devices"),
-        "{found}"
-    );
+    assert!(found[0].help.contains("--destroy-data-on-block-devices"), "{found}");
     request.overwrite_block_devices = true;
     assert!(solve(&request, &inventory).files[0].block_device);
 }
@@ -298,18 +245,12 @@ fn block_devices_are_written_only_with_the_flag_that_names_the_danger() {
 #[test]
 fn a_file_that_is_missing_or_too_small_is_named_with_its_size() {
     let found = problems(&on_file(), &given(FileKind::Missing, 0));
-    assert!(
-        found.to_string().contains("given does not exist"),
-        "{found}"
-    );
+    assert!(found.to_string().contains("given does not exist"), "{found}");
     let mut request = on_file();
     request.file_size_bytes = Some(GIB);
     let found = problems(&request, &given(FileKind::Regular, MIB));
     assert_eq!(found.kind(), ProblemKind::Machine);
-    assert!(
-        found.to_string().contains("has 1 MiB, 1 GiB are needed"),
-        "{found}"
-    );
+    assert!(found.to_string().contains("has 1 MiB, 1 GiB are needed"), "{found}");
 }
 
 #[test]
@@ -327,12 +268,7 @@ fn misaligned_sizes_are_refused_where_o_direct_needs_them_aligned() {
     request.paths = PathChoice::Named(vec![PathKind::Cpu]);
     request.io_sizes = vec![IoSize::fixed(1000)];
     let found = problems(&request, &folder(100 * GIB));
-    assert!(
-        found
-            .to_string()
-            .contains("1000 bytes is no multiple of 512"),
-        "{found}"
-    );
+    assert!(found.to_string().contains("1000 bytes is no multiple of 512"), "{found}");
     request.paths = PathChoice::Named(vec![PathKind::PageCache]);
     assert!(resolve(&request, &laptop(), &folder(100 * GIB)).is_ok());
 }
@@ -343,19 +279,10 @@ fn paths_that_cannot_run_say_why() {
     request.paths = PathChoice::Named(vec![PathKind::Gds, PathKind::GdsBatch]);
     let found = problems(&request, &folder(100 * GIB));
     assert_eq!(found.kind(), ProblemKind::Machine);
-    assert!(
-        found
-            .to_string()
-            .contains("gds: no libcufile; gds-batch: no libcufile"),
-        "{found}"
-    );
+    assert!(found.to_string().contains("gds: no libcufile; gds-batch: no libcufile"), "{found}");
     let mut request = plain();
     request.require_gds = true;
-    assert!(
-        problems(&request, &folder(100 * GIB))
-            .to_string()
-            .contains("--require-gds")
-    );
+    assert!(problems(&request, &folder(100 * GIB)).to_string().contains("--require-gds"));
 }
 
 #[test]
@@ -374,19 +301,13 @@ fn cufile_without_a_gpu_needs_host_memory() {
 #[test]
 fn workers_take_devices_in_turn_and_jobs_keep_their_own() {
     let mut facts = gpu_server();
-    facts.accelerators.push(AcceleratorFacts {
-        index: 1,
-        ..facts.accelerators[0].clone()
-    });
+    facts.accelerators.push(AcceleratorFacts { index: 1, ..facts.accelerators[0].clone() });
     let mut request = plain();
     request.threads = vec![3];
     request.devices = vec![DeviceId::Cuda(0), DeviceId::Cuda(1)];
     let plan = resolve(&request, &facts, &folder(100 * GIB)).unwrap();
     let devices: Vec<_> = plan.crews[0].workers.iter().map(|w| w.device).collect();
-    assert_eq!(
-        devices,
-        [DeviceId::Cuda(0), DeviceId::Cuda(1), DeviceId::Cuda(0)]
-    );
+    assert_eq!(devices, [DeviceId::Cuda(0), DeviceId::Cuda(1), DeviceId::Cuda(0)]);
     // Device memory is not in the region: only the bounce buffers are.
     assert_eq!(plan.region_bytes, 3 * MIB);
     request.devices = vec![DeviceId::Cuda(7)];
@@ -399,19 +320,12 @@ fn every_combination_is_a_cell_and_paths_take_turns_within_repetitions() {
     let mut request = plain();
     request.paths = PathChoice::Named(vec![PathKind::Cpu, PathKind::Buffered]);
     request.ops = vec![Operation::Read, Operation::RandRead];
-    request.io_sizes = vec![
-        IoSize::fixed(4 * KIB),
-        IoSize::fixed(MIB),
-        IoSize::fixed(4 * KIB),
-    ];
+    request.io_sizes = vec![IoSize::fixed(4 * KIB), IoSize::fixed(MIB), IoSize::fixed(4 * KIB)];
     request.threads = vec![1, 4];
     request.repeat = 3;
     let plan = solve(&request, &folder(100 * GIB));
     assert_eq!(plan.cells.len(), 2 * 2 * 2 * 2 * 3);
-    let order: Vec<_> = plan.cells[..4]
-        .iter()
-        .map(|c| (c.transport.path, c.repeat))
-        .collect();
+    let order: Vec<_> = plan.cells[..4].iter().map(|c| (c.transport.path, c.repeat)).collect();
     let (cpu, buffered) = (PathKind::Cpu, PathKind::Buffered);
     assert_eq!(order, [(cpu, 1), (buffered, 1), (cpu, 2), (buffered, 2)]);
 }
@@ -448,10 +362,7 @@ fn more_threads_than_open_files_are_refused_with_the_limit_they_need() {
     facts.open_files_limit = 20;
     let found = resolved(&facts).unwrap_err();
     assert_eq!(found.kind(), ProblemKind::Machine);
-    assert!(
-        found.to_string().contains("32 threads need 72 open files"),
-        "{found}"
-    );
+    assert!(found.to_string().contains("32 threads need 72 open files"), "{found}");
     assert!(found[0].help.contains("ulimit -n 72"), "{found}");
     facts.open_files_limit = 72;
     assert!(resolved(&facts).is_ok());
@@ -496,9 +407,7 @@ fn depths_are_a_dimension_of_the_matrix() {
     request.paths = PathChoice::Named(vec![PathKind::Cpu, PathKind::Buffered]);
     request.queue_depths = vec![1, 8, 8];
     let plan = solve(&request, &folder(100 * GIB));
-    let depths: Vec<usize> = (plan.cells.iter())
-        .map(|cell| cell.transport.queue_depth)
-        .collect();
+    let depths: Vec<usize> = (plan.cells.iter()).map(|cell| cell.transport.queue_depth).collect();
     assert_eq!(depths, [1, 1, 8, 8]);
     // The buffers are those of the deepest cell.
     assert_eq!(plan.region_bytes, 8 * 8 * MIB);
@@ -513,10 +422,7 @@ fn every_path_takes_a_mix_of_reads_and_writes() {
     assert_eq!(plan.read_percent, Some(70));
     request.ops = vec![Operation::RandRead, Operation::RandWrite];
     let text = problems(&request, &folder(100 * GIB)).to_string();
-    assert!(
-        text.contains("randread and randwrite are the same mix"),
-        "{text}"
-    );
+    assert!(text.contains("randread and randwrite are the same mix"), "{text}");
     request.ops = vec![Operation::Read];
     request.verify = true;
     let text = problems(&request, &folder(100 * GIB)).to_string();
@@ -559,14 +465,8 @@ fn files_of_a_preset_hold_what_the_storage_can_move_in_the_time_of_a_cell() {
     // Cells of 5 s: at 1 GiB/s where the disk does not tell, at the sum of the links where all do.
     assert!(near(fitted("training", &[None], 1000 * GIB), 5));
     assert!(near(fitted("training", &[Some(4 * GIB)], 1000 * GIB), 20));
-    assert!(near(
-        fitted("training", &[Some(4 * GIB); 2], 1000 * GIB),
-        40
-    ));
-    assert!(near(
-        fitted("training", &[Some(4 * GIB), None], 1000 * GIB),
-        5
-    ));
+    assert!(near(fitted("training", &[Some(4 * GIB); 2], 1000 * GIB), 40));
+    assert!(near(fitted("training", &[Some(4 * GIB), None], 1000 * GIB), 5));
     // Never more than a quarter of what is free, nor less than the largest transfers need.
     assert!(near(fitted("training", &[Some(4 * GIB)], 40 * GIB), 10));
     let full = fitted("full", &[None], 1000 * GIB);
@@ -581,10 +481,6 @@ fn presets_run_without_cufile_and_keep_the_cells_that_cannot() {
         let plan = solve(&request, &folder(1000 * GIB));
         assert!(plan.runnable_cells() > 0, "{name}");
         let wants_cufile = request.paths.paths().contains(&PathKind::Gds);
-        assert_eq!(
-            plan.runnable_cells() < plan.cells.len(),
-            wants_cufile,
-            "{name}"
-        );
+        assert_eq!(plan.runnable_cells() < plan.cells.len(), wants_cufile, "{name}");
     }
 }

@@ -32,9 +32,7 @@ fn overflow(report: &Value) -> Option<String> {
         add_up(value, key, &mut sums);
     }
     let (key, sum) = sums.iter().find(|(_, sum)| **sum > MOST_IN_ALL)?;
-    Some(format!(
-        "all `{key}` together are {sum:e}, which nothing can have measured"
-    ))
+    Some(format!("all `{key}` together are {sum:e}, which nothing can have measured"))
 }
 
 /// Adds every whole amount to the sum of its key.
@@ -94,14 +92,7 @@ fn in_value(value: &Value, place: &str, measured: bool) -> Option<String> {
 
 /// Whether a field holds an amount with a unit, which is never below zero; a clock may be behind.
 fn is_quantity(key: &str) -> bool {
-    const ENDS: [&str; 6] = [
-        "_seconds",
-        "_bytes",
-        "_per_second",
-        "_us",
-        "_share",
-        "_per_gib",
-    ];
+    const ENDS: [&str; 6] = ["_seconds", "_bytes", "_per_second", "_us", "_share", "_per_gib"];
     if key == "offset_us" {
         return false;
     }
@@ -119,9 +110,7 @@ fn is_time(text: &str) -> bool {
         let parts: Vec<&str> = text.split(mark).collect();
         let fit =
             parts.len() == 3 && (parts.iter().zip(lengths)).all(|(part, len)| part.len() == len);
-        let digits = parts
-            .iter()
-            .all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+        let digits = parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
         let number = |index: usize| parts[index].parse().ok();
         (fit && digits).then_some(())?;
         Some([number(0)?, number(1)?, number(2)?])
@@ -146,23 +135,11 @@ mod tests {
     fn amounts_that_nothing_measured_and_times_that_are_none_are_found_by_name() {
         let cells = |key: &str, number: f64| json!({ "cells": [{ key: number }] });
         for (report, told) in [
-            (
-                json!({"started_at": "yesterday"}),
-                "`started_at` is `yesterday`",
-            ),
+            (json!({"started_at": "yesterday"}), "`started_at` is `yesterday`"),
             (json!({"ended_at": "2026-13-01T00:00:00Z"}), "`ended_at`"),
-            (
-                cells("throughput_bytes_per_second", 1e308),
-                "`cells.0.throughput_bytes_per_second`",
-            ),
-            (
-                cells("duration_seconds", -1.0),
-                "`cells.0.duration_seconds` is -1",
-            ),
-            (
-                json!({"cells": [{"latency_us": {"p50": -2}}]}),
-                "`cells.0.latency_us.p50` is -2",
-            ),
+            (cells("throughput_bytes_per_second", 1e308), "`cells.0.throughput_bytes_per_second`"),
+            (cells("duration_seconds", -1.0), "`cells.0.duration_seconds` is -1"),
+            (json!({"cells": [{"latency_us": {"p50": -2}}]}), "`cells.0.latency_us.p50` is -2"),
             (
                 json!({"series": [{"interval_seconds": 0, "interval_bytes": [1, 2]}]}),
                 "`series.0.interval_seconds` is 0, but there are intervals",

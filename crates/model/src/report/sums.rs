@@ -59,9 +59,7 @@ impl Found {
         if apart > tolerance * number.abs().max(comes_to.abs()) {
             let place = inner(place, what);
             let (number, comes_to) = (short(number), short(comes_to));
-            self.0.push(format!(
-                "{place} is {number}, but {from} come to {comes_to}"
-            ));
+            self.0.push(format!("{place} is {number}, but {from} come to {comes_to}"));
         }
     }
 
@@ -70,8 +68,7 @@ impl Found {
         if part > whole * (1.0 + TOLERANCE) {
             let place = inner(place, what);
             let (part, whole) = (short(part), short(whole));
-            self.0
-                .push(format!("{place} is {part}, and {of} no more than {whole}"));
+            self.0.push(format!("{place} is {part}, and {of} no more than {whole}"));
         }
     }
 
@@ -79,9 +76,7 @@ impl Found {
     fn hold_count(&mut self, place: &str, what: &str, number: u64, comes_to: u64, from: &str) {
         if number != comes_to {
             let place = inner(place, what);
-            self.0.push(format!(
-                "{place} is {number}, but {from} come to {comes_to}"
-            ));
+            self.0.push(format!("{place} is {number}, but {from} come to {comes_to}"));
         }
     }
 
@@ -91,9 +86,7 @@ impl Found {
         let ended = head.ended_at.as_deref();
         if let Some(ended) = ended.filter(|ended| moment(ended) < moment(&head.started_at)) {
             let started = &head.started_at;
-            self.0.push(format!(
-                "ended_at is {ended}, before started_at ({started})"
-            ));
+            self.0.push(format!("ended_at is {ended}, before started_at ({started})"));
         }
     }
 
@@ -107,10 +100,8 @@ impl Found {
             ("p999", told.p999),
             ("max", Some(told.max)),
         ];
-        let known: Vec<(&str, f64)> = known
-            .into_iter()
-            .filter_map(|(name, us)| Some((name, us?)))
-            .collect();
+        let known: Vec<(&str, f64)> =
+            known.into_iter().filter_map(|(name, us)| Some((name, us?))).collect();
         for pair in known.windows(2) {
             if let [(lower, less), (upper, more)] = pair {
                 self.hold_part(place, &format!("latency {lower}"), *less, *more, upper);
@@ -164,18 +155,9 @@ impl Found {
         let intervals = series.interval_bytes.len();
         let device = series.interval_device_bytes.as_ref();
         let mut rows = vec![
-            (
-                "interval_device_bytes".to_string(),
-                device.map_or(0, Vec::len),
-            ),
-            (
-                "interval_in_flight".to_string(),
-                series.interval_in_flight.len(),
-            ),
-            (
-                "interval_cpu_seconds".to_string(),
-                series.interval_cpu_seconds.len(),
-            ),
+            ("interval_device_bytes".to_string(), device.map_or(0, Vec::len)),
+            ("interval_in_flight".to_string(), series.interval_in_flight.len()),
+            ("interval_cpu_seconds".to_string(), series.interval_cpu_seconds.len()),
         ];
         let tracks = series.tracks.iter().enumerate();
         rows.extend(

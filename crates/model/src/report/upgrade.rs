@@ -92,9 +92,7 @@ fn matrix_plan(plan: &mut Map<String, Value>) {
 fn training(fields: &mut Map<String, Value>) {
     let said = |key: &str| fields.get(key).and_then(Value::as_str).unwrap_or_default();
     let layout = said("layout").to_string();
-    let engine = fields
-        .get("evidence")
-        .and_then(|evidence| evidence.get("engine"));
+    let engine = fields.get("evidence").and_then(|evidence| evidence.get("engine"));
     let engine = engine.and_then(|engine| engine.get("engine")).cloned();
     let warnings = fields.get("warnings").and_then(Value::as_array);
     let is_emulated = |warning: &Value| warning.get("kind") == Some(&"emulated".into());
@@ -114,10 +112,8 @@ fn training_plan(
     engine: Option<Value>,
     emulated: bool,
 ) {
-    let numbers: Vec<u64> = layout
-        .split_whitespace()
-        .filter_map(|word| word.parse().ok())
-        .collect();
+    let numbers: Vec<u64> =
+        layout.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     let number = |index: usize| numbers.get(index).copied().unwrap_or(1);
     let path = plan.remove("path").unwrap_or_default();
     plan.remove("threads");
@@ -158,11 +154,7 @@ fn checkpoint(fields: &mut Map<String, Value>) {
     fields.insert("plan".into(), plan.into());
     fields.insert("evidence".into(), evidence.into_iter().flatten().collect());
     if let Some(ending) = fields.get_mut("ending").and_then(Value::as_object_mut) {
-        for (old, new) in [
-            ("outcome", "status"),
-            ("fault", "cause"),
-            ("error", "message"),
-        ] {
+        for (old, new) in [("outcome", "status"), ("fault", "cause"), ("error", "message")] {
             if let Some(value) = ending.remove(old) {
                 ending.insert(new.into(), value);
             }

@@ -23,16 +23,11 @@ pub fn model_error(
         (request.hosts_of(plan.accelerators) > 1, "of several hosts"),
         (limit != Some(StoragePart::Devices), "of another limit"),
     ];
-    let others: Vec<&str> = others
-        .into_iter()
-        .filter_map(|(differs, what)| differs.then_some(what))
-        .collect();
+    let others: Vec<&str> =
+        others.into_iter().filter_map(|(differs, what)| differs.then_some(what)).collect();
     let here = match others.as_slice() {
         [] => "this plan is of their kind".to_string(),
-        others => format!(
-            "this plan is {}, for which they show nothing",
-            others.join(", ")
-        ),
+        others => format!("this plan is {}, for which they show nothing", others.join(", ")),
     };
     format!(
         "held against 4 published rows, all unet3d in one server with 1 to {MOST_VALIDATED_DEVICES} \
@@ -125,11 +120,7 @@ fn of_hosts(request: &SizingRequest, plan: &TrainPlan) -> Vec<String> {
             format_duration(cost.step_seconds),
             format_duration(cost.cpu_seconds_per_gib),
             counted(u64::from(request.host_cpus), "CPU"),
-            if cost.estimated {
-                "; these are estimates from another host"
-            } else {
-                ""
-            }
+            if cost.estimated { "; these are estimates from another host" } else { "" }
         ),
     });
     if request.barrier_seconds == 0.0 {

@@ -113,10 +113,7 @@ mod tests {
         assert!((optimum.young_interval_seconds - 7200.0).abs() < 1e-6);
         let daly = 7200.0 * (1.0 + 1.0 / 72.0 + 1.0 / 5184.0) - 300.0;
         assert!((optimum.daly_interval_seconds - daly).abs() < 1e-6);
-        assert!(
-            (91.0..93.0).contains(&optimum.useful_percent),
-            "{optimum:?}"
-        );
+        assert!((91.0..93.0).contains(&optimum.useful_percent), "{optimum:?}");
         assert_eq!(Optimum::of(200.0, 0.0, 100.0).daly_interval_seconds, 100.0);
     }
 
@@ -136,10 +133,7 @@ mod tests {
     #[test]
     fn times_are_bytes_over_rates() {
         let times = CheckpointTimes::new("a".into(), 1_000_000, Some(1e5), 2e5, Some(1000.0));
-        assert_eq!(
-            (times.save_seconds, times.restore_seconds),
-            (Some(10.0), 5.0)
-        );
+        assert_eq!((times.save_seconds, times.restore_seconds), (Some(10.0), 5.0));
         assert_eq!(times.affordable_interval_seconds, Some(190.0));
         assert!(times.optimum.is_some());
         let unknown = CheckpointTimes::new("a".into(), 1, None, 1.0, Some(1000.0));

@@ -67,9 +67,7 @@ fn points(
 ) -> impl Iterator<Item = SurfacePoint> + '_ {
     let of_direction = move |cell: &&CellReport| cell.op.direction() == direction;
     cells.iter().filter(of_direction).filter_map(move |cell| {
-        let measured = cell
-            .result()
-            .filter(|_| cell.requested_path != PathKind::Null)?;
+        let measured = cell.result().filter(|_| cell.requested_path != PathKind::Null)?;
         let of_device = measured.device_read_bytes.map(|bytes| bytes as f64);
         let least = measured.bytes as f64 * (1.0 - MOST_CACHED_SHARE);
         // A cell that goes over its files more than once finds them there from the second time on.
@@ -96,10 +94,8 @@ mod tests {
         let plan = CellPlan::fixture(path);
         let mut cell = CellReport::without_numbers(0, &plan, "");
         cell.status = CellStatus::Ok;
-        cell.measurement = Some(Measurement {
-            device_read_bytes: from_device,
-            ..Measurement::fixture()
-        });
+        cell.measurement =
+            Some(Measurement { device_read_bytes: from_device, ..Measurement::fixture() });
         cell
     }
 

@@ -49,11 +49,7 @@ impl FromStr for StorageModel {
     type Err = Problems;
 
     fn from_str(text: &str) -> Result<Self, Problems> {
-        let mut reader = Reader {
-            text,
-            seen: Vec::new(),
-            problems: Problems::default(),
-        };
+        let mut reader = Reader { text, seen: Vec::new(), problems: Problems::default() };
         let (devices, rest) = reader.devices();
         let mut parts = rest.split(',').map(str::trim).peekable();
         let preset = parts.next_if(|first| !first.is_empty() && !first.contains('='));
@@ -168,10 +164,7 @@ const USAGE: &str = "write read=14.5GB/s,write=10GB/s,iops=2.8M,latency=80us,que
 fn set(storage: &mut StorageModel, key: &str, value: &str) -> Result<(), String> {
     let device = &mut storage.device;
     let link = |link: &mut Option<Link>| {
-        link.unwrap_or(Link {
-            bytes_per_second: 0.0,
-            round_trip_seconds: 0.0,
-        })
+        link.unwrap_or(Link { bytes_per_second: 0.0, round_trip_seconds: 0.0 })
     };
     match key {
         "read" => device.read_bytes_per_second = rate(value)?,
@@ -189,16 +182,11 @@ fn set(storage: &mut StorageModel, key: &str, value: &str) -> Result<(), String>
         },
         "readahead" => storage.read_ahead_bytes = size_or_none(value)?,
         "link" => {
-            storage.link = Some(Link {
-                bytes_per_second: rate(value)?,
-                ..link(&mut storage.link)
-            });
+            storage.link = Some(Link { bytes_per_second: rate(value)?, ..link(&mut storage.link) });
         }
         "round-trip" => {
-            storage.link = Some(Link {
-                round_trip_seconds: seconds(value)?,
-                ..link(&mut storage.link)
-            });
+            storage.link =
+                Some(Link { round_trip_seconds: seconds(value)?, ..link(&mut storage.link) });
         }
         _ => storage.cache_bytes = Some(size(value)?),
     }
@@ -237,9 +225,7 @@ fn rate(value: &str) -> Result<f64, String> {
 fn operations(value: &str) -> Result<f64, String> {
     let (number, factor) = match value.strip_suffix(['K', 'k']) {
         Some(number) => (number, 1e3),
-        None => value
-            .strip_suffix('M')
-            .map_or((value, 1.0), |number| (number, 1e6)),
+        None => value.strip_suffix('M').map_or((value, 1.0), |number| (number, 1e6)),
     };
     let is_plain = number.chars().all(|c| c.is_ascii_digit() || c == '.');
     let count = number.parse::<f64>().ok().filter(|_| is_plain);
@@ -287,22 +273,14 @@ impl fmt::Display for StorageModel {
             ("queue", device.queue_depth.map(|depth| depth.to_string())),
             ("stripe", self.stripe_bytes.map(typed_size)),
             ("readahead", read_ahead.map(typed_size)),
-            (
-                "link",
-                self.link.map(|link| typed_rate(link.bytes_per_second)),
-            ),
-            (
-                "round-trip",
-                round_trip.filter(|seconds| *seconds > 0.0).map(typed_time),
-            ),
+            ("link", self.link.map(|link| typed_rate(link.bytes_per_second))),
+            ("round-trip", round_trip.filter(|seconds| *seconds > 0.0).map(typed_time)),
             ("cache", self.cache_bytes.map(typed_size)),
         ];
         if self.devices != 1 {
             write!(f, "{}x:", self.devices)?;
         }
-        let parts = parts
-            .into_iter()
-            .filter_map(|(key, value)| Some(format!("{key}={}", value?)));
+        let parts = parts.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value?)));
         f.write_str(&parts.collect::<Vec<String>>().join(","))
     }
 }
@@ -323,11 +301,7 @@ fn typed(value: u64, units: &[(u64, &str)], last: &str) -> String {
 }
 
 pub(super) fn typed_rate(bytes: f64) -> String {
-    const UNITS: [(u64, &str); 3] = [
-        (1_000_000_000, "GB/s"),
-        (1_000_000, "MB/s"),
-        (1_000, "kB/s"),
-    ];
+    const UNITS: [(u64, &str); 3] = [(1_000_000_000, "GB/s"), (1_000_000, "MB/s"), (1_000, "kB/s")];
     typed(bytes as u64, &UNITS, "/s")
 }
 
@@ -339,11 +313,7 @@ fn typed_time(seconds: f64) -> String {
     let nanoseconds = (seconds * 1e9).round() as u64;
     match nanoseconds < 1000 {
         true => format!("0.{nanoseconds:03}us"),
-        false => typed(
-            nanoseconds,
-            &[(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")],
-            "",
-        ),
+        false => typed(nanoseconds, &[(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")], ""),
     }
 }
 

@@ -6,8 +6,7 @@ use super::*;
 use crate::sizing::storage::DeviceFigures;
 
 fn parse(text: &str) -> StorageModel {
-    text.parse()
-        .unwrap_or_else(|problems| panic!("{text}: {problems}"))
+    text.parse().unwrap_or_else(|problems| panic!("{text}: {problems}"))
 }
 
 fn refused(text: &str) -> String {
@@ -35,10 +34,7 @@ fn figures_are_what_was_typed() {
     assert_eq!((stripe.devices, stripe.stripe_bytes), (4, Some(128 << 10)));
     assert_eq!(stripe.read_bytes_per_second(), 2.2e9);
     let far = parse("read=10GB/s,round-trip=50us,link=25GB/s,cache=200GiB");
-    let link = Link {
-        bytes_per_second: 25e9,
-        round_trip_seconds: 50e-6,
-    };
+    let link = Link { bytes_per_second: 25e9, round_trip_seconds: 50e-6 };
     assert_eq!((far.link, far.cache_bytes), (Some(link), Some(200 << 30)));
 }
 

@@ -102,11 +102,7 @@ impl Part {
 pub(super) fn filling(whole: &TrainPlan) -> u64 {
     let groups = match (&whole.loader, &whole.reads) {
         (
-            LoaderPlan::Workers {
-                read_threads,
-                row_groups_in_flight,
-                ..
-            },
+            LoaderPlan::Workers { read_threads, row_groups_in_flight, .. },
             ReadPattern::RowGroups,
         ) => {
             let groups = u64::from((*read_threads).max(1)) * u64::from(*row_groups_in_flight);
@@ -121,11 +117,9 @@ pub(super) fn filling(whole: &TrainPlan) -> u64 {
 /// the end of a part they would lack them, and read fewer at a time.
 fn opened_ahead(whole: &TrainPlan) -> f64 {
     match whole.loader {
-        LoaderPlan::Interleave {
-            read_threads,
-            keep_every: 1,
-            ..
-        } => f64::from(3 * read_threads) * f64::from(whole.accelerators),
+        LoaderPlan::Interleave { read_threads, keep_every: 1, .. } => {
+            f64::from(3 * read_threads) * f64::from(whole.accelerators)
+        }
         LoaderPlan::Interleave { read_threads, .. } => f64::from(3 * read_threads),
         LoaderPlan::Workers { .. } => 0.0,
     }

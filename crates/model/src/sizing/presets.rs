@@ -10,30 +10,12 @@ use crate::problem::Problems;
 
 /// Names and texts.
 const PRESETS: [(&str, &str); 6] = [
-    (
-        "solidigm-d7-ps1010",
-        include_str!("../../../../configs/storage/solidigm-d7-ps1010.yaml"),
-    ),
-    (
-        "solidigm-d7-p5810",
-        include_str!("../../../../configs/storage/solidigm-d7-p5810.yaml"),
-    ),
-    (
-        "solidigm-d5-p5336",
-        include_str!("../../../../configs/storage/solidigm-d5-p5336.yaml"),
-    ),
-    (
-        "solidigm-d3-s4520",
-        include_str!("../../../../configs/storage/solidigm-d3-s4520.yaml"),
-    ),
-    (
-        "samsung-pm9a3",
-        include_str!("../../../../configs/storage/samsung-pm9a3.yaml"),
-    ),
-    (
-        "kingston-dc600m",
-        include_str!("../../../../configs/storage/kingston-dc600m.yaml"),
-    ),
+    ("solidigm-d7-ps1010", include_str!("../../../../configs/storage/solidigm-d7-ps1010.yaml")),
+    ("solidigm-d7-p5810", include_str!("../../../../configs/storage/solidigm-d7-p5810.yaml")),
+    ("solidigm-d5-p5336", include_str!("../../../../configs/storage/solidigm-d5-p5336.yaml")),
+    ("solidigm-d3-s4520", include_str!("../../../../configs/storage/solidigm-d3-s4520.yaml")),
+    ("samsung-pm9a3", include_str!("../../../../configs/storage/samsung-pm9a3.yaml")),
+    ("kingston-dc600m", include_str!("../../../../configs/storage/kingston-dc600m.yaml")),
 ];
 
 /// A device whose figures its maker has published.
@@ -87,18 +69,12 @@ pub fn find(name: &str) -> Result<Preset, Problems> {
     let read = serde_yaml::from_str::<PresetFile>(text).map_err(|fault| fault.to_string());
     let read = read.and_then(|file| {
         let storage = file.storage.parse();
-        Ok((
-            storage.map_err(|faults: Problems| faults.to_string())?,
-            file,
-        ))
+        Ok((storage.map_err(|faults: Problems| faults.to_string())?, file))
     });
     match read {
-        Ok((storage, file)) => Ok(Preset {
-            name,
-            description: file.description,
-            source: file.source,
-            storage,
-        }),
+        Ok((storage, file)) => {
+            Ok(Preset { name, description: file.description, source: file.source, storage })
+        }
         Err(fault) => {
             problems.plan(format!("the preset {name} cannot be read: {fault}"), "");
             Err(problems)
@@ -123,10 +99,9 @@ mod tests {
 
     #[test]
     fn the_name_that_was_meant_is_told() {
-        for (typed, meant) in [
-            ("solidigm-d7-ps1011", "solidigm-d7-ps1010"),
-            ("PM9A3", "samsung-pm9a3"),
-        ] {
+        for (typed, meant) in
+            [("solidigm-d7-ps1011", "solidigm-d7-ps1010"), ("PM9A3", "samsung-pm9a3")]
+        {
             let told = find(typed).unwrap_err().to_string();
             assert!(told.contains(&format!("did you mean `{meant}`?")), "{told}");
         }

@@ -190,13 +190,9 @@ impl SizingRequest {
             Extent::Reads(room) if (room as f64) < in_all => {
                 self.part(whole, scenario, size, room as f64)
             }
-            Extent::Reads(_) | Extent::Whole => Ok(Case {
-                plan: whole.clone(),
-                whole,
-                scenario,
-                hosts,
-                size,
-            }),
+            Extent::Reads(_) | Extent::Whole => {
+                Ok(Case { plan: whole.clone(), whole, scenario, hosts, size })
+            }
         }
     }
 
@@ -219,13 +215,7 @@ impl SizingRequest {
         scenario.storage.cache_bytes = cache.map(|bytes| (bytes as f64 * of_data).ceil() as u64);
         scenario.shares = part.shares(&whole, &scenario);
         let hosts = std::mem::replace(&mut scenario.hosts, part.hosts);
-        Ok(Case {
-            whole,
-            plan,
-            scenario,
-            hosts,
-            size,
-        })
+        Ok(Case { whole, plan, scenario, hosts, size })
     }
 
     /// The dataset that the rules ask for.

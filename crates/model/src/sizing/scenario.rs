@@ -47,10 +47,7 @@ impl Scenario {
             sample_stdev_bytes: 0.0,
             direct: false,
             storage,
-            shares: Shares {
-                storage: 1.0,
-                link: 1.0,
-            },
+            shares: Shares { storage: 1.0, link: 1.0 },
             events: EVENTS,
         }
     }
@@ -73,10 +70,7 @@ mod tests {
 
     #[test]
     fn accelerators_are_dealt_in_blocks() {
-        let scenario = Scenario {
-            hosts: 3,
-            ..Scenario::of(StorageModel::of_bandwidth(1e9))
-        };
+        let scenario = Scenario { hosts: 3, ..Scenario::of(StorageModel::of_bandwidth(1e9)) };
         let hosts: Vec<u32> = (0..8).map(|rank| scenario.host_of(rank, 8)).collect();
         assert_eq!(hosts, [0, 0, 0, 1, 1, 1, 2, 2]);
         assert_eq!(scenario.accelerators_per_host(2), 1);

@@ -153,16 +153,8 @@ impl StorageModel {
 impl DeviceFigures {
     fn contradictions(&self, problems: &mut Problems) {
         let directions = [
-            (
-                ("read", "iops"),
-                Some(self.read_bytes_per_second),
-                self.reads_per_second,
-            ),
-            (
-                ("write", "write-iops"),
-                self.write_bytes_per_second,
-                self.writes_per_second,
-            ),
+            (("read", "iops"), Some(self.read_bytes_per_second), self.reads_per_second),
+            (("write", "write-iops"), self.write_bytes_per_second, self.writes_per_second),
         ];
         for ((bandwidth_key, rate_key), bandwidth, rate) in directions {
             let (Some(bandwidth), Some(rate)) = (bandwidth, rate) else {
@@ -209,12 +201,7 @@ mod tests {
     #[test]
     fn figures_of_data_sheets_agree_and_impossible_ones_do_not() {
         // A fast drive, a dense one, a SATA drive, a hard disk.
-        for (bandwidth, rate) in [
-            (14.5e9, 2.8e6),
-            (7e9, 1.005e6),
-            (550e6, 98e3),
-            (270e6, 170.0),
-        ] {
+        for (bandwidth, rate) in [(14.5e9, 2.8e6), (7e9, 1.005e6), (550e6, 98e3), (270e6, 170.0)] {
             assert!(with_rate(bandwidth, rate).is_empty(), "{bandwidth} {rate}");
         }
         let over = with_rate(1e9, 10e6).to_string();

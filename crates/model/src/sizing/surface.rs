@@ -27,12 +27,7 @@ impl Surface {
     /// and depth (repetitions) become their mean.
     pub fn through(points: impl IntoIterator<Item = SurfacePoint>) -> Option<Self> {
         let usable = |point: &SurfacePoint| {
-            let SurfacePoint {
-                io_bytes,
-                depth,
-                bytes_per_second,
-                latency_seconds,
-            } = *point;
+            let SurfacePoint { io_bytes, depth, bytes_per_second, latency_seconds } = *point;
             let rate_is_fine = bytes_per_second.is_finite() && bytes_per_second > 0.0;
             let time_is_fine = latency_seconds.is_finite() && latency_seconds >= 0.0;
             io_bytes > 0 && depth > 0 && rate_is_fine && time_is_fine
@@ -64,10 +59,8 @@ impl Surface {
     /// What transfers of `io_bytes` give at `depth`: between measured sizes and depths along the
     /// logarithms of both, beyond them what the nearest gave.
     pub fn at(&self, io_bytes: u64, depth: u32) -> SurfacePoint {
-        let sizes: Vec<&[SurfacePoint]> = self
-            .points
-            .chunk_by(|a, b| a.io_bytes == b.io_bytes)
-            .collect();
+        let sizes: Vec<&[SurfacePoint]> =
+            self.points.chunk_by(|a, b| a.io_bytes == b.io_bytes).collect();
         let rows: Vec<(f64, SurfacePoint)> = sizes
             .iter()
             .map(|row| {
@@ -76,11 +69,7 @@ impl Surface {
                 (row[0].io_bytes as f64, between(&along, f64::from(depth)))
             })
             .collect();
-        SurfacePoint {
-            io_bytes,
-            depth,
-            ..between(&rows, io_bytes as f64)
-        }
+        SurfacePoint { io_bytes, depth, ..between(&rows, io_bytes as f64) }
     }
 }
 

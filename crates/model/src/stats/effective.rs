@@ -37,9 +37,7 @@ pub fn effective_samples(series: &[f64]) -> f64 {
     // The series' own mean lies nearer to it than the true one, by which every covariance seems
     // smaller: in a short series much of the memory is missed without this.
     let missed = seen / count;
-    let whole = pairs
-        .iter()
-        .map(|pair| (pair + 2.0 * missed) / (1.0 + missed));
+    let whole = pairs.iter().map(|pair| (pair + 2.0 * missed) / (1.0 + missed));
     (count / time(whole.sum())).max(1.0)
 }
 
@@ -64,9 +62,8 @@ mod tests {
     #[test]
     fn memory_costs_samples_as_theory_has_it() {
         for memory in [0.0, 0.5, 0.9] {
-            let counted: f64 = (0..50)
-                .map(|seed| effective_samples(&series(seed, memory, 2000)))
-                .sum();
+            let counted: f64 =
+                (0..50).map(|seed| effective_samples(&series(seed, memory, 2000))).sum();
             let expected = 2000.0 * (1.0 - memory) / (1.0 + memory);
             let ratio = counted / 50.0 / expected;
             assert!((0.7..1.1).contains(&ratio), "{memory}: {ratio}");

@@ -22,9 +22,8 @@ pub(super) fn readable(submission: &Submission) -> Vec<Outcome> {
     };
     let paths = submission.tree.iter().map(|(path, _)| path);
     let paths = paths.filter(|path| is_asked_for(path));
-    let mut unusable: BTreeMap<&str, &str> = paths
-        .filter_map(|path| Some((path, submission.tree.fault(path)?)))
-        .collect();
+    let mut unusable: BTreeMap<&str, &str> =
+        paths.filter_map(|path| Some((path, submission.tree.fault(path)?))).collect();
     for (path, why) in submission.leaves().flat_map(|leaf| &leaf.unusable) {
         unusable.insert(path, why);
     }
@@ -35,9 +34,7 @@ pub(super) fn readable(submission: &Submission) -> Vec<Outcome> {
             "copy it again from where it was written",
         )
     });
-    or_passed(faults.collect(), "", || {
-        "every file that was read is what its name says".to_string()
-    })
+    or_passed(faults.collect(), "", || "every file that was read is what its name says".to_string())
 }
 
 /// Leaves that belong to no result, or to several.
@@ -51,9 +48,7 @@ pub(super) fn placed(submission: &Submission) -> Vec<Outcome> {
         )
     });
     faults.extend(others);
-    or_passed(faults, "", || {
-        "every folder of a run belongs to one result".to_string()
-    })
+    or_passed(faults, "", || "every folder of a run belongs to one result".to_string())
 }
 
 /// Runs that two results of a division rest on. The same runs may be submitted to both divisions.
@@ -82,12 +77,7 @@ fn copies(submission: &Submission) -> Vec<Outcome> {
 pub(super) fn agree(_: &Submission, group: &Group) -> Vec<Outcome> {
     let mut faults = Vec::new();
     for leaf in group.leaves() {
-        let said = [
-            files(leaf),
-            ranks(leaf),
-            model(group, leaf),
-            accelerator(group, leaf),
-        ];
+        let said = [files(leaf), ranks(leaf), model(group, leaf), accelerator(group, leaf)];
         let told = said.iter().filter_map(Said::contradiction);
         let mut told: Vec<String> = told.collect();
         told.extend(host(leaf));
@@ -101,17 +91,12 @@ pub(super) fn agree(_: &Submission, group: &Group) -> Vec<Outcome> {
                 leaf.metadata_names.join(", ")
             ));
         }
-        faults.extend(
-            told.into_iter()
-                .map(|what| Outcome::failed(&leaf.path, what, ONE_RUN)),
-        );
+        faults.extend(told.into_iter().map(|what| Outcome::failed(&leaf.path, what, ONE_RUN)));
     }
     faults.extend(accelerators(group));
     faults.extend(repeated(group));
     faults.extend(elsewhere(group));
-    or_passed(faults, &group.path, || {
-        "the files of each run say the same".to_string()
-    })
+    or_passed(faults, &group.path, || "the files of each run say the same".to_string())
 }
 
 const ONE_RUN: &str = "take all files of the run as they were written, from one run";
@@ -129,9 +114,7 @@ impl Said {
         let known = known.filter_map(|(from, value)| Some((*from, value.as_ref()?)));
         let known: Vec<(&str, &String)> = known.collect();
         let values: BTreeSet<&String> = known.iter().map(|(_, value)| *value).collect();
-        let words = known
-            .iter()
-            .map(|(from, value)| format!("{value} in {from}"));
+        let words = known.iter().map(|(from, value)| format!("{value} in {from}"));
         let words = words.collect::<Vec<String>>().join(", ");
         (values.len() > 1).then(|| format!("{}: {words}", self.what))
     }
@@ -152,10 +135,7 @@ fn files(leaf: &Leaf) -> Said {
         what: "files",
         by: vec![
             ("summary.json", whole(leaf.figure(key))),
-            (
-                "the overrides",
-                whole(set.and_then(|value| value.parse().ok())),
-            ),
+            ("the overrides", whole(set.and_then(|value| value.parse().ok()))),
             ("overrides of the metadata", whole(number(told))),
             ("parameters of the metadata", of(&metadata["parameters"])),
             ("config.yaml", of(&config["workload"])),
@@ -173,10 +153,7 @@ fn ranks(leaf: &Leaf) -> Said {
         what: "accelerators",
         by: vec![
             ("summary.json", whole(leaf.figure("num_accelerators"))),
-            (
-                "the metadata",
-                whole(number(leaf.argument(argument))).filter(|_| ran),
-            ),
+            ("the metadata", whole(number(leaf.argument(argument))).filter(|_| ran)),
         ],
     }
 }
@@ -189,10 +166,7 @@ fn model(group: &Group, leaf: &Leaf) -> Said {
             || leaf.argument("model").is_string() && named.contains('-')
     });
     let folder = Some(group.model.replace('_', "-")).filter(|model| model != "unknown");
-    Said {
-        what: "model",
-        by: vec![("its files", named), ("its folder", folder)],
-    }
+    Said { what: "model", by: vec![("its files", named), ("its folder", folder)] }
 }
 
 fn accelerator(group: &Group, leaf: &Leaf) -> Said {
@@ -232,12 +206,7 @@ fn host(leaf: &Leaf) -> Option<String> {
     let alike =
         |name: &String| name.starts_with(&ran_short) || ran_short.starts_with(name.as_str());
     let differs = names.is_some_and(|names| !names.is_empty() && !names.iter().any(alike));
-    differs.then(|| {
-        format!(
-            "host: {ran} in summary.json, {} in the metadata",
-            named.join(", ")
-        )
-    })
+    differs.then(|| format!("host: {ran} in summary.json, {} in the metadata", named.join(", ")))
 }
 
 /// The dataset lies below the folder that the command named.
@@ -360,16 +329,12 @@ pub(super) fn verification(_: &Submission, group: &Group) -> Vec<Outcome> {
             )),
         });
     }
-    or_passed(outcomes, &group.path, || {
-        "mlpstorage said nothing against it".to_string()
-    })
+    or_passed(outcomes, &group.path, || "mlpstorage said nothing against it".to_string())
 }
 
 /// All runs are of the edition that the tree is checked by.
 pub(super) fn editions(submission: &Submission) -> Vec<Outcome> {
-    let told = submission
-        .leaves()
-        .filter_map(|leaf| Some((leaf, leaf.edition()?)));
+    let told = submission.leaves().filter_map(|leaf| Some((leaf, leaf.edition()?)));
     let others = told.filter(|(_, (edition, _))| *edition != submission.edition);
     let faults = others.map(|(leaf, (edition, from))| {
         Outcome::failed(
@@ -382,10 +347,7 @@ pub(super) fn editions(submission: &Submission) -> Vec<Outcome> {
         )
     });
     or_passed(faults.collect(), "", || {
-        format!(
-            "nothing in it is of another edition than v{}",
-            submission.edition
-        )
+        format!("nothing in it is of another edition than v{}", submission.edition)
     })
 }
 
@@ -396,20 +358,12 @@ fn accelerators(group: &Group) -> Option<Outcome> {
     }
     let of = |leaf: &Leaf| Some((leaf.figure("num_accelerators")?, leaf.accelerator()));
     let first = group.runs.iter().find_map(|leaf| Some((leaf, of(leaf)?)))?;
-    let other = group
-        .runs
-        .iter()
-        .find(|leaf| of(leaf).is_some_and(|found| found != first.1))?;
+    let other = group.runs.iter().find(|leaf| of(leaf).is_some_and(|found| found != first.1))?;
     let shown =
         |(count, kind): (f64, Option<String>)| format!("{count} {}", kind.unwrap_or_default());
     Some(Outcome::failed(
         &other.path,
-        format!(
-            "it ran {}, {} ran {}",
-            shown(of(other)?),
-            first.0.name(),
-            shown(first.1)
-        ),
+        format!("it ran {}, {} ran {}", shown(of(other)?), first.0.name(), shown(first.1)),
         "the runs of a result are the same run six times",
     ))
 }
@@ -420,16 +374,10 @@ fn repeated(group: &Group) -> Vec<Outcome> {
     let mut seen: Vec<(&Value, &Leaf)> = Vec::new();
     for leaf in &group.runs {
         let start = &leaf.summary.value()["start"];
-        match seen
-            .iter()
-            .find(|(known, _)| !start.is_null() && *known == start)
-        {
+        match seen.iter().find(|(known, _)| !start.is_null() && *known == start) {
             Some((_, other)) => faults.push(Outcome::failed(
                 &leaf.path,
-                format!(
-                    "its summary began at the same moment as that of {}",
-                    other.name()
-                ),
+                format!("its summary began at the same moment as that of {}", other.name()),
                 "a run may be there only once",
             )),
             None => seen.push((start, leaf)),

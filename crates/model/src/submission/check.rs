@@ -51,21 +51,13 @@ pub struct CheckReport {
 impl CheckReport {
     /// How many rules came to `result`.
     pub fn count(&self, result: RuleResult) -> usize {
-        self.rules
-            .iter()
-            .filter(|rule| rule.result == result)
-            .count()
+        self.rules.iter().filter(|rule| rule.result == result).count()
     }
 }
 
 macro_rules! rule {
     ($name:literal, $v2:expr, $v3:expr, $check:expr) => {
-        Rule {
-            name: $name,
-            v2: $v2,
-            v3: $v3,
-            check: $check,
-        }
+        Rule { name: $name, v2: $v2, v3: $v3, check: $check }
     };
 }
 
@@ -77,12 +69,7 @@ const RULES: &[Rule] = &[
         Some(("1.1", Silent)),
         OfTree(structure::made_by_the_tool)
     ),
-    rule!(
-        "submitterRootDirectory",
-        None,
-        Some(("2.1.1", Same)),
-        OfTree(structure::submitter)
-    ),
+    rule!("submitterRootDirectory", None, Some(("2.1.1", Same)), OfTree(structure::submitter)),
     rule!(
         "topLevelSubdirectories",
         Some(("11.3", Silent)),
@@ -113,48 +100,23 @@ const RULES: &[Rule] = &[
         Some(("2.1.8", Same)),
         OfTree(structure::results)
     ),
-    rule!(
-        "identicalSystemConfig",
-        None,
-        Some(("2.1.9", Same)),
-        OfTree(structure::identical)
-    ),
-    rule!(
-        "workloadCategories",
-        None,
-        Some(("2.1.10", Same)),
-        OfTree(structure::categories)
-    ),
+    rule!("identicalSystemConfig", None, Some(("2.1.9", Same)), OfTree(structure::identical)),
+    rule!("workloadCategories", None, Some(("2.1.10", Same)), OfTree(structure::categories)),
     rule!(
         "trainingWorkloads",
         Some(("2.1", Silent)),
         Some(("2.1.11", Same)),
         Training(structure::workloads)
     ),
-    rule!(
-        "trainingPhases",
-        None,
-        Some(("2.1.12", Same)),
-        Training(structure::phases)
-    ),
-    rule!(
-        "datagenTimestamp",
-        None,
-        Some(("2.1.13", Same)),
-        Training(files::one_datagen)
-    ),
+    rule!("trainingPhases", None, Some(("2.1.12", Same)), Training(structure::phases)),
+    rule!("datagenTimestamp", None, Some(("2.1.13", Same)), Training(files::one_datagen)),
     rule!(
         "datagenFiles",
         Some(("11.1", Silent)),
         Some(("2.1.14", Stricter)),
         Training(files::datagen_files)
     ),
-    rule!(
-        "datagenDlioConfig",
-        None,
-        Some(("2.1.15", Same)),
-        Training(files::datagen_config)
-    ),
+    rule!("datagenDlioConfig", None, Some(("2.1.15", Same)), Training(files::datagen_config)),
     rule!(
         "runResultsJson",
         Some(("11.1", Silent)),
@@ -167,24 +129,9 @@ const RULES: &[Rule] = &[
         Some(("2.1.17", Same)),
         Training(files::run_count)
     ),
-    rule!(
-        "runTimestampGap",
-        Some(("6.6", Silent)),
-        Some(("2.1.18", Same)),
-        Training(files::gaps)
-    ),
-    rule!(
-        "runFiles",
-        Some(("11.1", Silent)),
-        Some(("2.1.19", Same)),
-        Training(files::run_files)
-    ),
-    rule!(
-        "runDlioConfig",
-        None,
-        Some(("2.1.20", Same)),
-        Training(files::run_config)
-    ),
+    rule!("runTimestampGap", Some(("6.6", Silent)), Some(("2.1.18", Same)), Training(files::gaps)),
+    rule!("runFiles", Some(("11.1", Silent)), Some(("2.1.19", Same)), Training(files::run_files)),
+    rule!("runDlioConfig", None, Some(("2.1.20", Same)), Training(files::run_config)),
     rule!(
         "checkpointingWorkloads",
         Some(("2.2.1", Silent)),
@@ -275,12 +222,7 @@ const RULES: &[Rule] = &[
         Some(("3.3.7", Silent)),
         Training(training::alike)
     ),
-    rule!(
-        "trainingMlpstoragePathArgs",
-        None,
-        Some(("3.4.1", Same)),
-        Training(paths::paths)
-    ),
+    rule!("trainingMlpstoragePathArgs", None, Some(("3.4.1", Same)), Training(paths::paths)),
     rule!(
         "trainingMlpstorageFilesystemCheck",
         None,
@@ -329,12 +271,7 @@ const RULES: &[Rule] = &[
         Some(("4.3.5", Same)),
         Checkpointing(checkpointing::subset)
     ),
-    rule!(
-        "checkpointPathArgs",
-        None,
-        Some(("4.4.1", Same)),
-        Checkpointing(paths::paths)
-    ),
+    rule!("checkpointPathArgs", None, Some(("4.4.1", Same)), Checkpointing(paths::paths)),
     rule!(
         "checkpointFilesystemCheck",
         None,
@@ -377,24 +314,9 @@ const RULES: &[Rule] = &[
         Some(("4.7.2", Same)),
         Checkpointing(checkpointing::duration)
     ),
-    rule!(
-        "otherBenchmarks",
-        None,
-        Some(("5-6", Stricter)),
-        OfTree(structure::others)
-    ),
-    rule!(
-        "leafProvenance",
-        None,
-        Some(("PROV-01", Same)),
-        Any(provenance::stamps)
-    ),
-    rule!(
-        "submissionManifest",
-        None,
-        Some(("PROV-02", Same)),
-        OfTree(provenance::manifest)
-    ),
+    rule!("otherBenchmarks", None, Some(("5-6", Stricter)), OfTree(structure::others)),
+    rule!("leafProvenance", None, Some(("PROV-01", Same)), Any(provenance::stamps)),
+    rule!("submissionManifest", None, Some(("PROV-02", Same)), OfTree(provenance::manifest)),
     rule!(
         "scoredFiguresAreThere",
         Some(("stormlp.scored", Silent)),
@@ -484,10 +406,7 @@ pub fn check(submission: &Submission) -> CheckReport {
     }
     let rehearsal = submission.rehearsal();
     let failed = rules.iter().any(|rule| rule.result == RuleResult::Failed);
-    let in_open = submission
-        .groups
-        .iter()
-        .any(|group| group.division.as_deref() == Some("open"));
+    let in_open = submission.groups.iter().any(|group| group.division.as_deref() == Some("open"));
     let verdict = match (failed, &rehearsal) {
         (true, _) => Verdict::Invalid,
         (false, Some(_)) => Verdict::Rehearsal,
@@ -529,8 +448,6 @@ fn outcomes(rule: &Rule, submission: &Submission) -> Vec<Outcome> {
             let groups = of(Some(Category::Checkpointing));
             groups.flat_map(|group| check(submission, group)).collect()
         }
-        Any(check) => of(None)
-            .flat_map(|group| check(submission, group))
-            .collect(),
+        Any(check) => of(None).flat_map(|group| check(submission, group)).collect(),
     }
 }

@@ -17,12 +17,8 @@ use crate::units::{GIB, counted, format_duration};
 /// Seconds that may lie between the invocation that writes and the one that reads.
 const HANDOFF_SECONDS: f64 = 30.0;
 /// Memory of accelerators in GB. Checkpoint sizes are GiB; the rules hold one against the other.
-const ACCELERATOR_GB: [(&str, f64); 4] = [
-    ("b200", 180.0),
-    ("mi355", 288.0),
-    ("h100", 80.0),
-    ("a100", 80.0),
-];
+const ACCELERATOR_GB: [(&str, f64); 4] =
+    [("b200", 180.0), ("mi355", 288.0), ("h100", 80.0), ("a100", 80.0)];
 
 /// What is taken where a run names none, as tools before the rule did: none has less.
 const LEAST_ACCELERATOR: (&str, f64) = ("the smallest accelerator", 80.0);
@@ -32,16 +28,12 @@ fn model(group: &Group) -> Option<CheckpointWorkload> {
 }
 
 fn ranks(leaf: &Leaf) -> Option<u64> {
-    let told = leaf
-        .figure("num_accelerators")
-        .or_else(|| number(leaf.argument("num_processes")));
+    let told = leaf.figure("num_accelerators").or_else(|| number(leaf.argument("num_processes")));
     told.and_then(whole_ranks)
 }
 
 fn is_subset(leaf: &Leaf) -> bool {
-    let set = leaf
-        .set("checkpoint.mode")
-        .is_some_and(|mode| mode.eq_ignore_ascii_case("subset"));
+    let set = leaf.set("checkpoint.mode").is_some_and(|mode| mode.eq_ignore_ascii_case("subset"));
     set || leaf.parameter("checkpoint", "mode") == "subset"
 }
 
@@ -51,15 +43,9 @@ pub(super) fn counts(leaf: &Leaf) -> Option<(i64, i64)> {
         let argument = number(leaf.argument(key));
         let set = || leaf.set(&format!("checkpoint.{key}"))?.parse().ok();
         let parameter = || number(leaf.parameter("checkpoint", key));
-        argument
-            .or_else(set)
-            .or_else(parameter)
-            .map(|count| count as i64)
+        argument.or_else(set).or_else(parameter).map(|count| count as i64)
     };
-    Some((
-        told("num_checkpoints_write")?,
-        told("num_checkpoints_read")?,
-    ))
+    Some((told("num_checkpoints_write")?, told("num_checkpoints_read")?))
 }
 
 /// A check of each run by itself; those that it has nothing to say of are not told.
@@ -117,12 +103,7 @@ pub(super) fn known_model(_: &Submission, group: &Group) -> Vec<Outcome> {
     let known: Vec<&str> = builtin::names().collect();
     let evidence = format!("{}, of {}", group.model, known.join(", "));
     let remedy = "run one of the four models";
-    vec![Outcome::of(
-        model(group).is_some(),
-        &group.path,
-        evidence,
-        remedy,
-    )]
+    vec![Outcome::of(model(group).is_some(), &group.path, evidence, remedy)]
 }
 
 /// 4.3.4: the accelerators together hold the checkpoint.
@@ -164,9 +145,7 @@ pub(super) fn subset(submission: &Submission, group: &Group) -> Vec<Outcome> {
             ));
         }
     }
-    or_passed(faults, &group.path, || {
-        "no subset, or one that is allowed".to_string()
-    })
+    or_passed(faults, &group.path, || "no subset, or one that is allowed".to_string())
 }
 
 /// 4.6.1: the number of ranks.
@@ -189,11 +168,8 @@ pub(super) fn rank_count(submission: &Submission, group: &Group) -> Vec<Outcome>
         let step = model.parallelism_of_all_ranks().model_parallel();
         let is_open = group.division_of(leaf).is_none() && count > 0 && count % step == 0;
         Some(match is_open {
-            true => Outcome::passed(
-                &leaf.path,
-                format!("{evidence}: a multiple of {step}, open"),
-            )
-            .open(),
+            true => Outcome::passed(&leaf.path, format!("{evidence}: a multiple of {step}, open"))
+                .open(),
             false => Outcome::failed(&leaf.path, evidence, format!("run {all} processes")),
         })
     })
@@ -219,10 +195,7 @@ pub(super) fn open_rank_count(_: &Submission, group: &Group) -> Vec<Outcome> {
                 "take them as the tool wrote them",
             );
         };
-        let evidence = format!(
-            "{}; one copy of the model has {step}",
-            counted(count, "rank")
-        );
+        let evidence = format!("{}; one copy of the model has {step}", counted(count, "rank"));
         match count > 0 && count % step == 0 {
             true => Outcome::passed(&leaf.path, evidence).open(),
             false => {
@@ -258,12 +231,7 @@ pub(super) fn ranks_of_host(submission: &Submission, group: &Group) -> Vec<Outco
             true => "run on fewer hosts",
             false => "run the processes that the model has",
         };
-        Some(Outcome::of(
-            each >= f64::from(least),
-            &leaf.path,
-            evidence,
-            remedy,
-        ))
+        Some(Outcome::of(each >= f64::from(least), &leaf.path, evidence, remedy))
     })
 }
 
@@ -306,16 +274,11 @@ pub(super) fn parameters(_: &Submission, group: &Group) -> Vec<Outcome> {
             };
             if !is_free(&found.key) && !effective::alike(own, &found.value) {
                 let Parameter { key, value, from } = found;
-                fault(
-                    leaf,
-                    format!("{key} is {value} by {from}, {own} in the model"),
-                );
+                fault(leaf, format!("{key} is {value} by {from}, {own} in the model"));
             }
         }
     }
-    or_passed(faults, &group.path, || {
-        "nothing but folder and counts is set".to_string()
-    })
+    or_passed(faults, &group.path, || "nothing but folder and counts is set".to_string())
 }
 
 /// The parameters of a model, as its file has them.
@@ -348,9 +311,7 @@ pub(super) fn order(submission: &Submission, group: &Group) -> Vec<Outcome> {
             )),
         }
     }
-    let what = told
-        .iter()
-        .map(|(_, (writes, reads))| format!("{writes} writes, {reads} reads"));
+    let what = told.iter().map(|(_, (writes, reads))| format!("{writes} writes, {reads} reads"));
     let what = what.collect::<Vec<String>>().join("; then ");
     let is_open = of_division(group, Division::Open).count() == group.runs.len();
     match told.as_slice() {
@@ -414,10 +375,7 @@ fn handoff(write: &Leaf, read: &Leaf) -> Outcome {
 /// as long as the longer of them took.
 pub(super) fn gap(_: &Submission, group: &Group) -> Vec<Outcome> {
     let [first, second] = group.runs.as_slice() else {
-        return vec![Outcome::passed(
-            &group.path,
-            "not two runs: nothing lies between",
-        )];
+        return vec![Outcome::passed(&group.path, "not two runs: nothing lies between")];
     };
     let Some(([(start, end), (next, after)], clock)) = spans(first, second) else {
         let remedy = "take summary.json and metadata as the tool wrote them";
@@ -425,10 +383,7 @@ pub(super) fn gap(_: &Submission, group: &Group) -> Vec<Outcome> {
         return vec![Outcome::unknown(&group.path, evidence, remedy)];
     };
     let gap = next - end;
-    let (shorter, longer) = (
-        (end - start).min(after - next),
-        (end - start).max(after - next),
-    );
+    let (shorter, longer) = ((end - start).min(after - next), (end - start).max(after - next));
     let evidence = format!(
         "{} between the runs, by {clock}; the shorter took {}, the longer {}",
         format_duration(gap.max(0.0)),
@@ -446,9 +401,7 @@ pub(super) fn gap(_: &Submission, group: &Group) -> Vec<Outcome> {
 /// 4.7.2: how long the test took, from the first write to the last read.
 pub(super) fn duration(_: &Submission, group: &Group) -> Vec<Outcome> {
     let told = match group.runs.as_slice() {
-        [one] => one
-            .span()
-            .map(|span| (span, "start and end in summary.json")),
+        [one] => one.span().map(|span| (span, "start and end in summary.json")),
         [first, second] => {
             spans(first, second).map(|([first, second], clock)| ((first.0, second.1), clock))
         }

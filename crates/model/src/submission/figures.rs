@@ -34,9 +34,7 @@ impl RankFigures {
             au_percent: of_blocks(&epoch["au"]),
             samples_per_second: of_blocks(&epoch["throughput"]),
         });
-        Ok(Self {
-            epochs: epochs.collect(),
-        })
+        Ok(Self { epochs: epochs.collect() })
     }
 }
 
@@ -113,9 +111,7 @@ impl EpochTimes {
         Ok(Self {
             span: span_of(epoch),
             seconds: number(&epoch["duration"]),
-            block_seconds: blocks
-                .filter(|all| !all.is_empty())
-                .map(|all| all.iter().sum()),
+            block_seconds: blocks.filter(|all| !all.is_empty()).map(|all| all.iter().sum()),
             saves: checkpoints("save_ckpt")?,
             loads: checkpoints("load_ckpt")?,
         })
@@ -132,10 +128,7 @@ fn epochs_of(file: &Value) -> Result<Vec<&Value>, String> {
     let epochs: Vec<&Value> = epochs.collect();
     match epochs.len() == numbered.count() {
         true => Ok(epochs),
-        false => Err(format!(
-            "it has no epoch {}, and later ones",
-            epochs.len() + 1
-        )),
+        false => Err(format!("it has no epoch {}, and later ones", epochs.len() + 1)),
     }
 }
 
@@ -216,9 +209,8 @@ mod tests {
         assert_eq!((end - start, epoch.seconds), (60.0, Some(60.0)));
         assert_eq!((epoch.block_seconds, epoch.loads.len()), (None, 1));
         assert_eq!(epoch.saves[0].gib_per_second, Some(4.5));
-        let text = text
-            .replace("4.5", "\"x\"")
-            .replace("\"block1\": {}", "\"block1\": {\"duration\": 9}");
+        let text =
+            text.replace("4.5", "\"x\"").replace("\"block1\": {}", "\"block1\": {\"duration\": 9}");
         let why = EpochStats::parse(&text).unwrap_err();
         assert_eq!(why, "throughput of save_ckpt1 is \"x\", which is no number");
         let stats = EpochStats::parse(&text.replace("\"x\"", "1")).unwrap();

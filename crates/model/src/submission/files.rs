@@ -45,17 +45,11 @@ pub(super) fn one_datagen(submission: &Submission, group: &Group) -> Vec<Outcome
 
 /// Leaves that are not named for a moment.
 fn misnamed(leaves: &[Leaf]) -> Vec<Outcome> {
-    let wrong = leaves
-        .iter()
-        .filter(|leaf| moment::of_folder(leaf.name()).is_none());
+    let wrong = leaves.iter().filter(|leaf| moment::of_folder(leaf.name()).is_none());
     wrong
         .map(|leaf| {
             let what = format!("`{}` is no moment as YYYYMMDD_HHmmss", leaf.name());
-            Outcome::failed(
-                &leaf.path,
-                what,
-                "give it back the name that mlpstorage gave it",
-            )
+            Outcome::failed(&leaf.path, what, "give it back the name that mlpstorage gave it")
         })
         .collect()
 }
@@ -207,11 +201,7 @@ fn configs_of(submission: &Submission, leaves: &[Leaf], path: &str) -> Vec<Outco
                 true => "it is .hydra here, as DLIO alone leaves it",
                 false => "the folder is not there",
             };
-            faults.push(Outcome::failed(
-                &folder,
-                what,
-                "only mlpstorage's runs have it",
-            ));
+            faults.push(Outcome::failed(&folder, what, "only mlpstorage's runs have it"));
             continue;
         }
         let files = submission.tree.names(&folder);
@@ -294,11 +284,7 @@ pub(super) fn gaps(_: &Submission, group: &Group) -> Vec<Outcome> {
             )),
         }
     }
-    let Some(shortest) = runs
-        .iter()
-        .map(|(_, start, end)| end - start)
-        .reduce(f64::min)
-    else {
+    let Some(shortest) = runs.iter().map(|(_, start, end)| end - start).reduce(f64::min) else {
         return or_passed(faults, &folder, || "no run to compare".to_string());
     };
     let mut longest = 0.0f64;
@@ -334,10 +320,7 @@ fn gap_fault(
     if gap < -CLOCK_SECONDS {
         return Some(Outcome::failed(
             &after.0.path,
-            format!(
-                "it began {} before {first} had ended",
-                format_duration(-gap)
-            ),
+            format!("it began {} before {first} had ended", format_duration(-gap)),
             "runs follow each other: check the clock, or run again",
         ));
     }

@@ -77,9 +77,7 @@ impl Leaf {
             path: path.to_string(),
             kind: LeafKind::Unknown,
             summary: json("summary.json"),
-            metadata: metadata_names
-                .first()
-                .map_or(Part::Absent, |name| json(name)),
+            metadata: metadata_names.first().map_or(Part::Absent, |name| json(name)),
             metadata_names: metadata_names.iter().map(ToString::to_string).collect(),
             provenance: json("provenance.json"),
             separation: json("fs_separation.json"),
@@ -103,18 +101,15 @@ impl Leaf {
         for name in tree.files(&self.path) {
             let place = join(&self.path, name);
             match tree.get(&place) {
-                Some(Entry::File {
-                    content: Content::Rank(figures),
-                    ..
-                }) => self.ranks.push((place, figures.clone())),
-                Some(Entry::File {
-                    content: Content::Stats(stats),
-                    ..
-                }) => self.stats.push((place, stats.clone())),
-                Some(Entry::File {
-                    content: Content::Unreadable(why),
-                    ..
-                }) => self.unusable.push((place, why.clone())),
+                Some(Entry::File { content: Content::Rank(figures), .. }) => {
+                    self.ranks.push((place, figures.clone()))
+                }
+                Some(Entry::File { content: Content::Stats(stats), .. }) => {
+                    self.stats.push((place, stats.clone()))
+                }
+                Some(Entry::File { content: Content::Unreadable(why), .. }) => {
+                    self.unusable.push((place, why.clone()))
+                }
                 _ => {}
             }
         }
@@ -186,8 +181,7 @@ impl Leaf {
             return LeafKind::Checkpoint;
         }
         let is = |key: &str, wanted: &str| {
-            self.set(key)
-                .is_some_and(|value| value.eq_ignore_ascii_case(wanted))
+            self.set(key).is_some_and(|value| value.eq_ignore_ascii_case(wanted))
         };
         if is("workflow.generate_data", "true") && !is("workflow.train", "true") {
             return LeafKind::Datagen;
@@ -208,8 +202,7 @@ impl Leaf {
     /// What a key of the workload was set to.
     pub fn set(&self, key: &str) -> Option<&str> {
         let mut keys = self.overrides.iter();
-        keys.find(|(known, _)| known == key)
-            .map(|(_, value)| value.as_str())
+        keys.find(|(known, _)| known == key).map(|(_, value)| value.as_str())
     }
 
     /// A number of the summary.
@@ -232,12 +225,8 @@ impl Leaf {
     pub fn parameter(&self, section: &str, key: &str) -> &Value {
         let metadata = self.metadata.value();
         let config = self.config.value();
-        let places = [
-            &metadata["parameters"],
-            &metadata["combined_params"],
-            &config["workload"],
-            config,
-        ];
+        let places =
+            [&metadata["parameters"], &metadata["combined_params"], &config["workload"], config];
         let values = places.into_iter().map(|place| &place[section][key]);
         let mut found = values.filter(|value| !value.is_null());
         found.next().unwrap_or(&Value::Null)
@@ -287,12 +276,7 @@ impl Leaf {
             return Some(model.to_ascii_lowercase());
         }
         let choice = self.choice()?;
-        Some(
-            choice
-                .split_once('_')
-                .map_or(choice, |(model, _)| model)
-                .to_ascii_lowercase(),
-        )
+        Some(choice.split_once('_').map_or(choice, |(model, _)| model).to_ascii_lowercase())
     }
 
     /// The accelerator that was emulated.
@@ -325,9 +309,7 @@ fn fault_of_overrides(value: &Value) -> Option<String> {
         line.split_once('=')
             .is_some_and(|(key, _)| !key.trim_matches('+').trim().is_empty() && key.trim() == key)
     };
-    let wrong = list
-        .iter()
-        .find(|line| !line.as_str().is_some_and(is_override))?;
+    let wrong = list.iter().find(|line| !line.as_str().is_some_and(is_override))?;
     Some(format!("its entry {wrong} is no KEY=VALUE"))
 }
 

@@ -38,9 +38,7 @@ fn of(path: &str, entry: &Entry) -> Option<&'static str> {
             let may = ["stormlp", "rehearsal", "\\u"];
             let lower = text.to_ascii_lowercase();
             let told = may.iter().any(|word| lower.contains(word));
-            told.then(|| python_json::parse(text).ok())
-                .flatten()
-                .and_then(|value| of_json(&value))
+            told.then(|| python_json::parse(text).ok()).flatten().and_then(|value| of_json(&value))
         }
         _ => None,
     }
@@ -55,17 +53,12 @@ fn of_lines(text: &str, is_table: bool) -> Option<&'static str> {
     };
     let mut lines = text.lines().map(plain).filter(|line| !line.is_empty());
     if is_table {
-        let is_row = |line: String| {
-            line.split(',')
-                .next()
-                .is_some_and(|cell| cell.trim() == "rehearsal")
-        };
+        let is_row =
+            |line: String| line.split(',').next().is_some_and(|cell| cell.trim() == "rehearsal");
         return lines.any(is_row).then_some("a row is a REHEARSAL");
     }
     let first = lines.next()?;
-    first
-        .starts_with("rehearsal by stormlp")
-        .then_some("its first line")
+    first.starts_with("rehearsal by stormlp").then_some("its first line")
 }
 
 fn of_json(value: &Value) -> Option<&'static str> {

@@ -12,9 +12,7 @@ pub(super) fn seconds(text: &str) -> Option<f64> {
     let naive = ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f"];
     let mut parsed =
         (naive.iter()).filter_map(|form| NaiveDateTime::parse_from_str(text, form).ok());
-    parsed
-        .next()
-        .map(|at| at.and_utc().timestamp_micros() as f64 / 1e6)
+    parsed.next().map(|at| at.and_utc().timestamp_micros() as f64 / 1e6)
 }
 
 /// The moment that a folder is named for: `20260601_100000`.
@@ -42,13 +40,7 @@ mod tests {
         assert_eq!(seconds("2026-06-01T12:00:00+02:00"), ten);
         assert_eq!(seconds("2026-06-01T10:00:00.5"), Some(1_780_308_000.5));
         assert_eq!(of_folder("20260601_100000"), ten);
-        for other in [
-            "20261301_100000",
-            "20260601-100000",
-            "20260601_10000",
-            "run1",
-            "é_1",
-        ] {
+        for other in ["20261301_100000", "20260601-100000", "20260601_10000", "run1", "é_1"] {
             assert_eq!(of_folder(other), None, "{other}");
         }
         assert_eq!(seconds("yesterday"), None);

@@ -96,19 +96,15 @@ pub(super) fn file_systems(submission: &Submission, group: &Group) -> Vec<Outcom
 fn by_df(tree: &Tree, leaf: &Leaf, key: &str) -> Option<(bool, String)> {
     let name = tree.files(&leaf.path).into_iter();
     let mut logs = name.filter(|name| name.ends_with("_run.stdout.log"));
-    let Some(Entry::File {
-        content: Content::Head(log),
-        ..
-    }) = tree.get(&join(&leaf.path, logs.next()?))
+    let Some(Entry::File { content: Content::Head(log), .. }) =
+        tree.get(&join(&leaf.path, logs.next()?))
     else {
         return None;
     };
     let mut lines = log.lines();
     lines.find(|line| line.starts_with("Filesystem") && line.contains("Mounted on"))?;
     let rows = lines.take_while(|line| !line.trim().is_empty());
-    let mounts: Vec<&str> = rows
-        .filter_map(|row| row.split_whitespace().last())
-        .collect();
+    let mounts: Vec<&str> = rows.filter_map(|row| row.split_whitespace().last()).collect();
     let mount = |path: &Value| {
         let path = path.as_str()?;
         let below = |mount: &&&str| {
@@ -119,15 +115,8 @@ fn by_df(tree: &Tree, leaf: &Leaf, key: &str) -> Option<(bool, String)> {
         let fits = mounts.iter().filter(below);
         fits.max_by_key(|mount| mount.len()).copied()
     };
-    let (data, results) = (
-        mount(leaf.argument(key)),
-        mount(leaf.argument("results_dir")),
-    );
+    let (data, results) = (mount(leaf.argument(key)), mount(leaf.argument("results_dir")));
     let shown = |mount: Option<&str>| mount.unwrap_or("none of its mounts").to_string();
-    let evidence = format!(
-        "df in the log: data on {}, results on {}",
-        shown(data),
-        shown(results)
-    );
+    let evidence = format!("df in the log: data on {}, results on {}", shown(data), shown(results));
     Some((data.is_some() && data == results, evidence))
 }

@@ -136,10 +136,7 @@ pub fn plan(planned: &[Planned], request: &PlanRequest) -> Result<CampaignPlan, 
     };
     for (index, one) in planned.iter().enumerate() {
         // Named twice it is one result.
-        if planned[..index]
-            .iter()
-            .any(|other| other.name() == one.name())
-        {
+        if planned[..index].iter().any(|other| other.name() == one.name()) {
             continue;
         }
         match one {
@@ -152,10 +149,8 @@ pub fn plan(planned: &[Planned], request: &PlanRequest) -> Result<CampaignPlan, 
         }
     }
     campaign.steps.extend(closing(request));
-    campaign.disk_bytes = campaign
-        .results
-        .iter()
-        .fold(0, |sum, one| one.disk_bytes.saturating_add(sum));
+    campaign.disk_bytes =
+        campaign.results.iter().fold(0, |sum, one| one.disk_bytes.saturating_add(sum));
     let seconds = campaign.results.iter().map(|one| one.estimated_seconds);
     campaign.estimated_seconds = seconds.sum();
     problems.or(campaign)
@@ -163,10 +158,8 @@ pub fn plan(planned: &[Planned], request: &PlanRequest) -> Result<CampaignPlan, 
 
 /// Names become folders, and a name that is no folder's breaks rule 2.1.1 once everything has run.
 fn names(request: &PlanRequest, problems: &mut Problems) {
-    for (option, name) in [
-        ("--organisation", &request.organisation),
-        ("--system", &request.system),
-    ] {
+    for (option, name) in [("--organisation", &request.organisation), ("--system", &request.system)]
+    {
         if !is_name(name) {
             problems.plan(
                 format!(
@@ -203,10 +196,7 @@ fn places(request: &PlanRequest, problems: &mut Problems) {
 }
 
 fn estimate_of(request: &PlanRequest) -> String {
-    let rates = match (
-        request.write_bytes_per_second,
-        request.read_bytes_per_second,
-    ) {
+    let rates = match (request.write_bytes_per_second, request.read_bytes_per_second) {
         (Some(_), Some(_)) => "written and read at the rates that were given",
         (None, Some(_)) => "writing is not estimated: give --write-rate",
         (Some(_), None) => "reading checkpoints is not estimated: give --read-rate",
@@ -224,10 +214,7 @@ fn line(words: &[&str]) -> String {
 }
 
 fn step(what: impl Into<String>, command: String) -> Step {
-    Step {
-        what: what.into(),
-        command,
-    }
+    Step { what: what.into(), command }
 }
 
 fn opening(request: &PlanRequest) -> Vec<Step> {
@@ -235,38 +222,21 @@ fn opening(request: &PlanRequest) -> Vec<Step> {
         Edition::V2 => Vec::new(),
         Edition::V3 => vec![step(
             "claim the results folder, once",
-            line(&[
-                "mlpstorage",
-                "init",
-                &request.organisation,
-                &request.results,
-            ]),
+            line(&["mlpstorage", "init", &request.organisation, &request.results]),
         )],
     }
 }
 
 fn closing(request: &PlanRequest) -> Vec<Step> {
-    let report = line(&[
-        "mlpstorage",
-        "reports",
-        "reportgen",
-        "--results-dir",
-        &request.results,
-    ]);
+    let report = line(&["mlpstorage", "reports", "reportgen", "--results-dir", &request.results]);
     // The report has columns of the description.
     let describe = format!(
         "describe the system: systems/{0}.yaml (`stormlp submission system-yaml`) and systems/{0}.pdf",
         request.system
     );
-    let mut steps = vec![
-        step(describe, String::new()),
-        step("make the report", report),
-    ];
+    let mut steps = vec![step(describe, String::new()), step("make the report", report)];
     let check = line(&["stormlp", "submission", "check", &request.results]);
-    steps.push(step(
-        "look for what the official checker is silent about",
-        check,
-    ));
+    steps.push(step("look for what the official checker is silent about", check));
     if request.edition == Edition::V3 {
         let validate = line(&["mlpstorage", "validate", &request.results]);
         steps.push(step("the official check", validate));
@@ -288,14 +258,10 @@ fn training(
     let profile = request.edition.profile();
     let (name, accelerator) = (workload.name.as_str(), workload.accelerator.as_str());
     if !closed_workloads(profile).any(|known| known == (name, accelerator)) {
-        let known: Vec<String> = closed_workloads(profile)
-            .map(|(model, on)| format!("{model} on {on}"))
-            .collect();
+        let known: Vec<String> =
+            closed_workloads(profile).map(|(model, on)| format!("{model} on {on}")).collect();
         problems.plan(
-            format!(
-                "{name} on {accelerator} is no closed workload of v{}",
-                request.edition
-            ),
+            format!("{name} on {accelerator} is no closed workload of v{}", request.edition),
             format!("take one of {}", known.join(", ")),
         );
         return;
@@ -316,9 +282,7 @@ fn training(
     let steps = size.steps_per_epoch as f64 * f64::from(workload.train.epochs);
     let compute = steps * workload.train.computation_time.mean_seconds();
     let run_seconds = compute / workload.metric.au.max(0.01);
-    let generation = request
-        .write_bytes_per_second
-        .map(|rate| size.bytes as f64 / rate);
+    let generation = request.write_bytes_per_second.map(|rate| size.bytes as f64 / rate);
     campaign.results.push(PlannedResult {
         workload: name.to_string(),
         accelerator: accelerator.to_string(),
@@ -329,9 +293,7 @@ fn training(
         estimated_run_seconds: Some(run_seconds),
         estimated_seconds: generation.map(|seconds| seconds + runs as f64 * run_seconds),
     });
-    campaign
-        .steps
-        .extend(training_steps(workload, request, &size));
+    campaign.steps.extend(training_steps(workload, request, &size));
 }
 
 /// Whether each host has as many accelerators as the others; a problem where it has not.
@@ -376,12 +338,7 @@ impl Words<'_> {
 
     fn params(&self) -> String {
         let params = self.params.iter().map(String::as_str);
-        line(
-            &["--params"]
-                .into_iter()
-                .chain(params)
-                .collect::<Vec<&str>>(),
-        )
+        line(&["--params"].into_iter().chain(params).collect::<Vec<&str>>())
     }
 
     /// Sizing, generation and run of v2.0.
@@ -397,14 +354,8 @@ impl Words<'_> {
         let params = self.params();
         [
             self.line(&tool("datasize"), &measured, "--max-accelerators"),
-            format!(
-                "{} {params}",
-                self.line(&tool("datagen"), &[], "--num-processes")
-            ),
-            format!(
-                "{} {params}",
-                self.line(&tool("run"), &run, "--num-accelerators")
-            ),
+            format!("{} {params}", self.line(&tool("datagen"), &[], "--num-processes")),
+            format!("{} {params}", self.line(&tool("run"), &run, "--num-accelerators")),
         ]
     }
 
@@ -418,14 +369,8 @@ impl Words<'_> {
         let params = self.params();
         [
             self.line(&tool("datasize"), &measured, "--max-accelerators"),
-            format!(
-                "{} {params}",
-                self.line(&stored("datagen"), &of, "--num-processes")
-            ),
-            format!(
-                "{} {params}",
-                self.line(&stored("run"), &measured, "--num-accelerators")
-            ),
+            format!("{} {params}", self.line(&stored("datagen"), &of, "--num-processes")),
+            format!("{} {params}", self.line(&stored("run"), &measured, "--num-accelerators")),
         ]
     }
 }
@@ -527,15 +472,9 @@ fn checkpointing(
         Edition::V3 => "clear the page cache of every client, and begin to read within 30 s",
     };
     campaign.steps.extend([
-        step(
-            format!("{name}: write {COUNT} checkpoints{few}"),
-            command(ten.as_str(), "0"),
-        ),
+        step(format!("{name}: write {COUNT} checkpoints{few}"), command(ten.as_str(), "0")),
         step(clear, String::new()),
-        step(
-            format!("{name}: read {COUNT} checkpoints"),
-            command("0", ten.as_str()),
-        ),
+        step(format!("{name}: read {COUNT} checkpoints"), command("0", ten.as_str())),
     ]);
 }
 
@@ -546,22 +485,10 @@ fn checkpoint_command(
     [writes, reads]: [&str; 2],
 ) -> String {
     let (memory, ranks, hosts) = (memory(request), ranks.to_string(), hosts.join(","));
-    let v2 = [
-        "mlpstorage",
-        "checkpointing",
-        "run",
-        "--model",
-        name,
-        "--closed",
-    ];
+    let v2 = ["mlpstorage", "checkpointing", "run", "--model", name, "--closed"];
     let v3 = ["mlpstorage", "closed", "checkpointing", name, "run", "file"];
     let accelerator = request.checkpoint_accelerator.as_str();
-    let of = [
-        "--accelerator-type",
-        accelerator,
-        "--systemname",
-        &request.system,
-    ];
+    let of = ["--accelerator-type", accelerator, "--systemname", &request.system];
     let mut words = match request.edition {
         Edition::V2 => v2.to_vec(),
         Edition::V3 => [v3.as_slice(), &of].concat(),

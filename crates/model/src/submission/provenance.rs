@@ -47,9 +47,7 @@ pub(super) fn stamps(submission: &Submission, group: &Group) -> Vec<Outcome> {
             ));
         }
     }
-    or_passed(faults, &group.path, || {
-        "stamps are there where one was promised".to_string()
-    })
+    or_passed(faults, &group.path, || "stamps are there where one was promised".to_string())
 }
 
 /// The file of a run that names the image of the source that ran.
@@ -57,10 +55,8 @@ const POINTER: &str = ".mlps-code-image";
 
 /// The hash that a run's pointer names; its first digits alone, as in `code-01234567`, will do.
 pub(super) fn image_of(submission: &Submission, leaf: &Leaf) -> Option<String> {
-    let Some(Entry::File {
-        content: Content::Head(text),
-        ..
-    }) = submission.tree.get(&join(&leaf.path, POINTER))
+    let Some(Entry::File { content: Content::Head(text), .. }) =
+        submission.tree.get(&join(&leaf.path, POINTER))
     else {
         return None;
     };
@@ -70,9 +66,7 @@ pub(super) fn image_of(submission: &Submission, leaf: &Leaf) -> Option<String> {
 /// The hexadecimal digits of a hash in `md5-tree-v2:0123…` or `code-01234567`.
 fn digits(text: &str) -> Option<String> {
     let words = text.split(|c: char| !c.is_ascii_hexdigit());
-    let hash = words
-        .filter(|word| word.len() >= 8)
-        .max_by_key(|word| word.len())?;
+    let hash = words.filter(|word| word.len() >= 8).max_by_key(|word| word.len())?;
     Some(hash.to_ascii_lowercase())
 }
 
@@ -128,9 +122,8 @@ pub(super) fn manifest(submission: &Submission) -> Vec<Outcome> {
             );
             faults.push(Outcome::failed(&path, evidence, again));
         }
-        outcomes.extend(or_passed(faults, &path, || {
-            "it lists the runs that are there".to_string()
-        }));
+        outcomes
+            .extend(or_passed(faults, &path, || "it lists the runs that are there".to_string()));
     }
     outcomes
 }

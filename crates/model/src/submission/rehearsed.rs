@@ -11,19 +11,13 @@ const AGAIN: &str = "take it as `stormlp submission rehearse` wrote it, or rehea
 
 /// Stamps and table of a rehearsed result; nothing of others.
 pub(super) fn files(submission: &Submission, group: &Group) -> Vec<Outcome> {
-    if !group
-        .path
-        .split('/')
-        .any(|part| part == REHEARSAL_ORGANISATION)
-    {
+    if !group.path.split('/').any(|part| part == REHEARSAL_ORGANISATION) {
         return Vec::new();
     }
     let stamped = group.runs.iter().chain(&group.datagen);
     let mut faults: Vec<Outcome> = stamped.filter_map(stamp).collect();
     faults.extend(table(submission, group));
-    or_passed(faults, &group.path, || {
-        "stamps and results.csv are there, and say so".to_string()
-    })
+    or_passed(faults, &group.path, || "stamps and results.csv are there, and say so".to_string())
 }
 
 /// What is wrong with the stamp of a run.
@@ -48,10 +42,7 @@ fn table(submission: &Submission, group: &Group) -> Option<Outcome> {
     let place = join(&group.run_folder(), "results.csv");
     let evidence = match submission.tree.get(&place) {
         None => "it is not there".to_string(),
-        Some(Entry::File {
-            content: Content::Head(text),
-            ..
-        }) => {
+        Some(Entry::File { content: Content::Head(text), .. }) => {
             let mut rows = text.lines().skip(1).filter(|row| !row.trim().is_empty());
             let mark = format!("REHEARSAL,{REHEARSAL_ORGANISATION},REHEARSAL,");
             match rows.next() {
@@ -65,10 +56,9 @@ fn table(submission: &Submission, group: &Group) -> Option<Outcome> {
                 }
             }
         }
-        Some(Entry::File {
-            content: Content::Unreadable(why),
-            ..
-        }) => format!("it cannot be read: {why}"),
+        Some(Entry::File { content: Content::Unreadable(why), .. }) => {
+            format!("it cannot be read: {why}")
+        }
         Some(_) => "it is no regular file".to_string(),
     };
     Some(Outcome::failed(&place, evidence, AGAIN))

@@ -39,16 +39,12 @@ pub(super) fn reported(submission: &Submission, group: &Group) -> Vec<Outcome> {
     if entries.is_empty() {
         return vec![Outcome::failed(&path, "it lists no result", AGAIN)];
     }
-    let is_table = entries
-        .iter()
-        .any(|entry| entry["Benchmark Type"].is_string());
+    let is_table = entries.iter().any(|entry| entry["Benchmark Type"].is_string());
     let faults = match is_table {
         true => of_table(group, &entries, &path),
         false => of_list(group, &entries, &path),
     };
-    or_passed(faults, &path, || {
-        "its figures are those of the runs".to_string()
-    })
+    or_passed(faults, &path, || "its figures are those of the runs".to_string())
 }
 
 /// A list of runs, each with its metrics.
@@ -59,10 +55,7 @@ fn of_list(group: &Group, entries: &[Value], path: &str) -> Vec<Outcome> {
     };
     let found = |leaf: &Leaf| entries.iter().find(|entry| is_of(entry, leaf));
     if group.runs.iter().all(|leaf| found(leaf).is_none()) {
-        let evidence = format!(
-            "none of its {} entries is of a run that lies here",
-            entries.len()
-        );
+        let evidence = format!("none of its {} entries is of a run that lies here", entries.len());
         return vec![Outcome::failed(path, evidence, AGAIN)];
     }
     let mut faults = Vec::new();
@@ -94,11 +87,8 @@ fn of_list(group: &Group, entries: &[Value], path: &str) -> Vec<Outcome> {
 
 fn differs(path: &str, what: &str, stands: f64, follows: f64) -> Option<Outcome> {
     (!same(stands, follows)).then(|| {
-        let evidence = format!(
-            "{what} is {}, by the summary {}",
-            rounded(stands),
-            rounded(follows)
-        );
+        let evidence =
+            format!("{what} is {}, by the summary {}", rounded(stands), rounded(follows));
         Outcome::failed(path, evidence, AGAIN)
     })
 }
@@ -118,10 +108,8 @@ fn of_table(group: &Group, entries: &[Value], path: &str) -> Vec<Outcome> {
         is("Benchmark Type", kind) && is("Model", label)
     };
     let Some(row) = entries.iter().find(is_mine) else {
-        let evidence = format!(
-            "none of its {} rows is of {kind} with model {label}",
-            entries.len()
-        );
+        let evidence =
+            format!("none of its {} rows is of {kind} with model {label}", entries.len());
         return vec![Outcome::failed(path, evidence, AGAIN)];
     };
     let mut faults = Vec::new();
@@ -130,10 +118,8 @@ fn of_table(group: &Group, entries: &[Value], path: &str) -> Vec<Outcome> {
         match number(&row[column]) {
             Some(stands) => faults.extend(differs(path, column, stands, follows)),
             None => {
-                let evidence = format!(
-                    "`{column}` is blank; by the summaries it is {}",
-                    rounded(follows)
-                );
+                let evidence =
+                    format!("`{column}` is blank; by the summaries it is {}", rounded(follows));
                 faults.push(Outcome::failed(path, evidence, AGAIN));
             }
         }
@@ -164,16 +150,12 @@ fn label(model: &str) -> &str {
 /// What the columns of a training result must hold: means of the scored runs.
 fn of_training(group: &Group) -> Vec<(&'static str, Option<f64>)> {
     let scored = group.runs.iter().skip(usize::from(group.runs.len() > 1));
-    let rates: Option<Vec<f64>> = scored
-        .map(|leaf| leaf.metric("train_io_mean_MB_per_second"))
-        .collect();
+    let rates: Option<Vec<f64>> =
+        scored.map(|leaf| leaf.metric("train_io_mean_MB_per_second")).collect();
     let rate = rates.filter(|rates| !rates.is_empty());
     let accelerators = group.runs.first();
     vec![
-        (
-            "Training - Read B/W (GiB/s)",
-            rate.map(|rates| mean(&rates) / MIB_OF_GIB),
-        ),
+        ("Training - Read B/W (GiB/s)", rate.map(|rates| mean(&rates) / MIB_OF_GIB)),
         (
             "Training - # Simulated Accelerators",
             accelerators.and_then(|leaf| leaf.figure("num_accelerators")),
@@ -184,22 +166,10 @@ fn of_training(group: &Group) -> Vec<(&'static str, Option<f64>)> {
 /// What the columns of a checkpointing result must hold.
 fn of_checkpoints(group: &Group) -> Vec<(&'static str, Option<f64>)> {
     let columns = [
-        (
-            "Checkpointing - Write B/W (GiB/s)",
-            "save_checkpoint_io_mean_GB_per_second",
-        ),
-        (
-            "Checkpointing - Write Duration (secs)",
-            "save_checkpoint_duration_mean_seconds",
-        ),
-        (
-            "Checkpointing - Read B/W (GiB/s)",
-            "load_checkpoint_io_mean_GB_per_second",
-        ),
-        (
-            "Checkpointing - Read Duration (secs)",
-            "load_checkpoint_duration_mean_seconds",
-        ),
+        ("Checkpointing - Write B/W (GiB/s)", "save_checkpoint_io_mean_GB_per_second"),
+        ("Checkpointing - Write Duration (secs)", "save_checkpoint_duration_mean_seconds"),
+        ("Checkpointing - Read B/W (GiB/s)", "load_checkpoint_io_mean_GB_per_second"),
+        ("Checkpointing - Read Duration (secs)", "load_checkpoint_duration_mean_seconds"),
     ];
     let of_runs = |key: &str| group.runs.iter().find_map(|leaf| leaf.metric(key));
     let columns = columns.iter().map(|(column, key)| (*column, of_runs(key)));

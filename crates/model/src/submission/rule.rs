@@ -94,10 +94,7 @@ impl Outcome {
         evidence: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        Self {
-            holds_up: false,
-            ..Self::unknown(path, evidence, remedy)
-        }
+        Self { holds_up: false, ..Self::unknown(path, evidence, remedy) }
     }
 
     /// What must be there and is not: a fault, but for files of stormlp's, which need not have it.

@@ -183,11 +183,7 @@ fn memory(leaf: &Leaf, faults: &mut Faults) {
 }
 
 fn of_training(summary: &Value, faults: &mut Faults) {
-    faults.figure(
-        "num_files_train",
-        &summary["num_files_train"],
-        Bounds::Count,
-    );
+    faults.figure("num_files_train", &summary["num_files_train"], Bounds::Count);
     let metric = &summary["metric"];
     for (key, bounds) in OF_TRAINING {
         faults.figure(&format!("metric.{key}"), &metric[key], bounds);

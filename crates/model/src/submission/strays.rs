@@ -19,13 +19,7 @@ const OF_A_RUN: [&str; 8] = [
     "iostat.json",
 ];
 /// What names of files of a run end with.
-const ENDS: [&str; 5] = [
-    ".stdout.log",
-    ".stderr.log",
-    "timeseries.json",
-    "_report.txt",
-    ".pfw",
-];
+const ENDS: [&str; 5] = [".stdout.log", ".stderr.log", "timeseries.json", "_report.txt", ".pfw"];
 /// Folders of a run.
 const FOLDERS: [&str; 3] = ["dlio_config", "collector-staging", ".hydra"];
 /// Files above the runs.
@@ -57,22 +51,15 @@ pub(super) fn strays(submission: &Submission) -> Vec<Outcome> {
         let evidence = format!("{} more such files", found.len() - MOST_NAMED);
         notes.push(Outcome::noted("", evidence, "take them out of the package"));
     }
-    or_passed(notes, "", || {
-        "no file but those that tools write".to_string()
-    })
+    or_passed(notes, "", || "no file but those that tools write".to_string())
 }
 
 /// The paths of them.
 pub(super) fn paths(submission: &Submission) -> Vec<&str> {
     let leaves: BTreeSet<&str> = submission.leaves().map(|leaf| leaf.path.as_str()).collect();
-    let files = submission
-        .tree
-        .iter()
-        .filter(|(_, entry)| !matches!(entry, Entry::Folder));
+    let files = submission.tree.iter().filter(|(_, entry)| !matches!(entry, Entry::Folder));
     let paths = files.map(|(path, _)| path);
-    paths
-        .filter(|path| is_stray(submission.shape, path, &leaves))
-        .collect()
+    paths.filter(|path| is_stray(submission.shape, path, &leaves)).collect()
 }
 
 fn is_stray(shape: Shape, path: &str, leaves: &BTreeSet<&str>) -> bool {

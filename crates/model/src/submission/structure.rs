@@ -32,9 +32,7 @@ fn rename(what: &str) -> String {
 
 /// 1.1: only the official tool makes submissions.
 pub(super) fn made_by_the_tool(submission: &Submission) -> Vec<Outcome> {
-    let marked = submission
-        .leaves()
-        .filter_map(|leaf| Some((leaf, leaf.mark.as_deref()?)));
+    let marked = submission.leaves().filter_map(|leaf| Some((leaf, leaf.mark.as_deref()?)));
     let marked: Vec<_> = marked.collect();
     let all = submission.leaves().count();
     if marked.is_empty() {
@@ -57,11 +55,7 @@ pub(super) fn made_by_the_tool(submission: &Submission) -> Vec<Outcome> {
     if marked.len() < all {
         faults.push(Outcome::failed(
             &marked[0].0.path,
-            format!(
-                "{} of {all} folders of runs are stormlp's ({})",
-                marked.len(),
-                marked[0].1
-            ),
+            format!("{} of {all} folders of runs are stormlp's ({})", marked.len(), marked[0].1),
             "take rehearsed runs out: only what mlpstorage ran may be submitted",
         ));
     }
@@ -412,9 +406,9 @@ pub(super) fn categories(submission: &Submission) -> Vec<Outcome> {
 /// 2.1.11 and 2.1.21: workloads that an edition has.
 pub(super) fn workloads(submission: &Submission, group: &Group) -> Vec<Outcome> {
     let known: Vec<&str> = match group.category {
-        Category::Training => closed_workloads(submission.edition.profile())
-            .map(|(model, _)| model)
-            .collect(),
+        Category::Training => {
+            closed_workloads(submission.edition.profile()).map(|(model, _)| model).collect()
+        }
         Category::Checkpointing => builtin::names().collect(),
     };
     let spelt = group.model.replace('_', "-");
@@ -438,11 +432,7 @@ fn unexpected(path: &str, name: &str, known: &[&str]) -> Outcome {
         Some(meant) => rename(meant),
         None => "move it out of the package".to_string(),
     };
-    Outcome::failed(
-        path,
-        format!("`{name}` is none of {}", choice.join(", ")),
-        remedy,
-    )
+    Outcome::failed(path, format!("`{name}` is none of {}", choice.join(", ")), remedy)
 }
 
 /// 2.1.12: the phases of a training workload.
@@ -497,9 +487,7 @@ fn system_folders(submission: &Submission) -> Vec<String> {
         .flat_map(|organisation| {
             let results = join(&organisation, "results");
             let systems = submission.tree.folders(&results).into_iter();
-            systems
-                .map(|name| join(&results, name))
-                .collect::<Vec<String>>()
+            systems.map(|name| join(&results, name)).collect::<Vec<String>>()
         })
         .collect()
 }

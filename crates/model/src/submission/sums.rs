@@ -44,19 +44,13 @@ pub(super) fn sums(_: &Submission, group: &Group) -> Vec<Outcome> {
             faults.push(Outcome::unknown(&leaf.path, why, remedy));
         }
     }
-    or_passed(faults, &group.path, || {
-        "means and sums agree with what they are of".to_string()
-    })
+    or_passed(faults, &group.path, || "means and sums agree with what they are of".to_string())
 }
 
 fn disagree(leaf: &Leaf, what: &str, stands: f64, follows: f64, from: &str) -> Outcome {
     Outcome::failed(
         &leaf.path,
-        format!(
-            "{what} is {}; {from} come to {}",
-            rounded(stands),
-            rounded(follows)
-        ),
+        format!("{what} is {}; {from} come to {}", rounded(stands), rounded(follows)),
         ONE_RUN,
     )
 }
@@ -66,17 +60,10 @@ fn means(leaf: &Leaf, faults: &mut Vec<Outcome>) {
     let metric = &leaf.summary.value()["metric"];
     for (list, of) in [
         ("train_au_percentage", "train_au_mean_percentage"),
-        (
-            "train_throughput_samples_per_second",
-            "train_throughput_mean_samples_per_second",
-        ),
+        ("train_throughput_samples_per_second", "train_throughput_mean_samples_per_second"),
     ] {
-        let values: Vec<f64> = metric[list]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(number)
-            .collect();
+        let values: Vec<f64> =
+            metric[list].as_array().into_iter().flatten().filter_map(number).collect();
         if let Some(stands) = number(&metric[of])
             && !values.is_empty()
             && !same(stands, mean(&values))
@@ -104,20 +91,13 @@ fn of_ranks(leaf: &Leaf, faults: &mut Vec<Outcome>) {
         return;
     }
     for epoch in 0..listed {
-        let of_epoch = || {
-            leaf.ranks
-                .iter()
-                .filter_map(|(_, rank)| rank.epochs.get(epoch))
-        };
+        let of_epoch = || leaf.ranks.iter().filter_map(|(_, rank)| rank.epochs.get(epoch));
         let au = of_epoch().filter_map(|figures| figures.au_percent);
         let au = mean(&au.collect::<Vec<f64>>());
-        let samples = of_epoch()
-            .filter_map(|figures| figures.samples_per_second)
-            .sum();
-        for (key, follows) in [
-            ("train_au_percentage", au),
-            ("train_throughput_samples_per_second", samples),
-        ] {
+        let samples = of_epoch().filter_map(|figures| figures.samples_per_second).sum();
+        for (key, follows) in
+            [("train_au_percentage", au), ("train_throughput_samples_per_second", samples)]
+        {
             if let Some(stands) = number(&metric[key][epoch])
                 && !same(stands, follows)
             {
@@ -144,9 +124,7 @@ fn fault_of_rank(leaf: &Leaf, path: &str, rank: &RankFigures, listed: usize) -> 
         // Formulas of editions make figures of very short runs that mean nothing.
         if !PERCENT.contains(&au) && !leaf.is_of_stormlp() {
             let au = shown(au);
-            return differ(format!(
-                "AU of epoch {number} is {au}, and must be from 0 to 100"
-            ));
+            return differ(format!("AU of epoch {number} is {au}, and must be from 0 to 100"));
         }
     }
     None
@@ -182,10 +160,7 @@ fn beyond_dataset(group: &Group, leaf: &Leaf) -> Option<Outcome> {
     let list = leaf.summary.value()["metric"][key].as_array()?;
     list.iter().enumerate().find_map(|(index, value)| {
         let stands = number(value)?;
-        let epochs = leaf
-            .stats
-            .iter()
-            .filter_map(|(_, stats)| stats.epochs.get(index));
+        let epochs = leaf.stats.iter().filter_map(|(_, stats)| stats.epochs.get(index));
         // Checkpoints and evaluations lie between the blocks of an epoch, and count for no sample.
         let seconds = epochs.filter_map(|epoch| epoch.block_seconds.or(epoch.seconds));
         let seconds = seconds.reduce(f64::min).filter(|seconds| *seconds > 0.0)?;
@@ -229,44 +204,33 @@ fn checkpoints_of_ranks(leaf: &Leaf, faults: &mut Vec<Outcome>) {
         return;
     }
     let (writes, reads) = counts(leaf).unzip();
-    let phases: [(&str, Option<i64>, Phase); 2] = [
-        ("save", writes, |epoch| &epoch.saves),
-        ("load", reads, |epoch| &epoch.loads),
-    ];
+    let phases: [(&str, Option<i64>, Phase); 2] =
+        [("save", writes, |epoch| &epoch.saves), ("load", reads, |epoch| &epoch.loads)];
     for (phase, told, list) in phases {
         let of_rank = |epochs: &[EpochTimes]| -> Vec<CheckpointTimes> {
             epochs.iter().flat_map(list).copied().collect()
         };
         let ranks = leaf.stats.iter();
-        let ranks: Vec<(&str, Vec<CheckpointTimes>)> = ranks
-            .map(|(path, stats)| (path.as_str(), of_rank(&stats.epochs)))
-            .collect();
+        let ranks: Vec<(&str, Vec<CheckpointTimes>)> =
+            ranks.map(|(path, stats)| (path.as_str(), of_rank(&stats.epochs))).collect();
         let told = told.map(|count| count.max(0) as usize);
         let wrong = ranks.iter().find(|(_, list)| Some(list.len()) != told);
         if let (Some((path, list)), Some(told)) = (wrong, told) {
-            let evidence = format!(
-                "{} of the {told} {phase}_ckpt… that the run was told to make",
-                list.len()
-            );
+            let evidence =
+                format!("{} of the {told} {phase}_ckpt… that the run was told to make", list.len());
             faults.push(Outcome::failed(path, evidence, ONE_RUN));
             continue;
         }
         if !leaf.is_of_stormlp() {
             faults.extend(ranks.iter().find_map(|(path, list)| {
                 let why = fault_of_times(leaf, path, list)?;
-                Some(Outcome::failed(
-                    path,
-                    format!("{phase}_ckpt…: {why}"),
-                    ONE_RUN,
-                ))
+                Some(Outcome::failed(path, format!("{phase}_ckpt…: {why}"), ONE_RUN))
             }));
         }
         let seconds = between(&ranks, |checkpoint| Some(checkpoint.seconds));
         let rate = between(&ranks, |checkpoint| checkpoint.gib_per_second);
-        for (what, bounds) in [
-            ("duration_mean_seconds", seconds),
-            ("io_mean_GB_per_second", rate),
-        ] {
+        for (what, bounds) in [("duration_mean_seconds", seconds), ("io_mean_GB_per_second", rate)]
+        {
             let what = format!("{phase}_checkpoint_{what}");
             let Some(stands) = leaf.metric(&what) else {
                 continue;
@@ -313,9 +277,7 @@ fn fault_of_times(leaf: &Leaf, path: &str, list: &[CheckpointTimes]) -> Option<S
     let together: f64 = list.iter().map(|one| one.seconds).sum();
     if together > end - start && !near(together, end - start) {
         let (together, run) = (shown(together), shown(end - start));
-        return Some(format!(
-            "together they took {together} s, and the run {run} s"
-        ));
+        return Some(format!("together they took {together} s, and the run {run} s"));
     }
     // Only rank 0 is on the host that wrote the summary: clocks of others may differ.
     let mut spans = list.iter().filter_map(|one| one.span);
@@ -351,22 +313,15 @@ fn epochs_of_ranks(leaf: &Leaf, faults: &mut Vec<Outcome>) {
         if let Some(listed) = listed.filter(|_| leaf.kind == LeafKind::Run)
             && (listed > found || listed < found && !leaf.is_of_stormlp())
         {
-            differ(format!(
-                "{}; the summary has {listed}",
-                counted(found as u64, "epoch")
-            ));
+            differ(format!("{}; the summary has {listed}", counted(found as u64, "epoch")));
         }
         let untimed = stats.epochs.iter().position(|epoch| {
-            let seconds = epoch
-                .seconds
-                .filter(|seconds| *seconds > 0.0 || leaf.is_of_stormlp());
+            let seconds = epoch.seconds.filter(|seconds| *seconds > 0.0 || leaf.is_of_stormlp());
             epoch.span.is_none() || seconds.is_none()
         });
         if let Some(index) = untimed.filter(|_| leaf.kind == LeafKind::Run) {
             let epoch = index + 1;
-            differ(format!(
-                "epoch {epoch} has no start, end and duration of a time"
-            ));
+            differ(format!("epoch {epoch} has no start, end and duration of a time"));
         }
         let uneven = stats.epochs.iter().enumerate().find_map(|(index, epoch)| {
             let ((start, end), told) = (epoch.span?, epoch.seconds?);

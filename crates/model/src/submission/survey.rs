@@ -138,9 +138,8 @@ impl Submission {
     /// Looks through `tree`; `edition` is the one that was asked for.
     pub fn survey(tree: Tree, edition: Option<Edition>) -> Self {
         let divisions = tree.names("").into_iter();
-        let is_package = divisions
-            .clone()
-            .any(|name| DIVISIONS.contains(&name.to_ascii_lowercase().as_str()));
+        let is_package =
+            divisions.clone().any(|name| DIVISIONS.contains(&name.to_ascii_lowercase().as_str()));
         let shape = match is_package {
             true => Shape::Package,
             false => Shape::Results,
@@ -150,14 +149,8 @@ impl Submission {
             Some(asked) => (asked, "--edition".to_string()),
             None => edition_of(&leaves),
         };
-        let mut submission = Self {
-            tree,
-            edition,
-            edition_from,
-            shape,
-            groups: Vec::new(),
-            others: Vec::new(),
-        };
+        let mut submission =
+            Self { tree, edition, edition_from, shape, groups: Vec::new(), others: Vec::new() };
         submission.group(leaves);
         submission
     }
@@ -198,10 +191,7 @@ impl Submission {
 
     /// Every leaf.
     pub fn leaves(&self) -> impl Iterator<Item = &Leaf> {
-        self.groups
-            .iter()
-            .flat_map(Group::leaves)
-            .chain(&self.others)
+        self.groups.iter().flat_map(Group::leaves).chain(&self.others)
     }
 
     /// How it is known that stormlp made one of the leaves.
@@ -225,9 +215,7 @@ impl Submission {
         let divisions = self.tree.folders("").into_iter().filter(is_division);
         let below = |division: &str| {
             let names = self.tree.folders(division).into_iter();
-            names
-                .map(|name| join(division, name))
-                .collect::<Vec<String>>()
+            names.map(|name| join(division, name)).collect::<Vec<String>>()
         };
         divisions.flat_map(below).collect()
     }
@@ -263,9 +251,7 @@ impl Group {
 /// When a run began, for sorting.
 fn began(leaf: &Leaf) -> f64 {
     let by_summary = || leaf.span().map(|(start, _)| start);
-    moment::of_folder(leaf.name())
-        .or_else(by_summary)
-        .unwrap_or(f64::MAX)
+    moment::of_folder(leaf.name()).or_else(by_summary).unwrap_or(f64::MAX)
 }
 
 /// Benchmarks whose results are not looked into.
@@ -310,10 +296,7 @@ fn leaves(tree: &Tree, shape: Shape) -> Vec<Leaf> {
             },
         }
     };
-    folders
-        .iter()
-        .map(|path| Leaf::read(tree, path, kind(path)))
-        .collect()
+    folders.iter().map(|path| Leaf::read(tree, path, kind(path))).collect()
 }
 
 /// Which of the folders above a leaf is that of its category. Systems and organisations may bear such
@@ -332,9 +315,7 @@ fn category(parts: &[&str], shape: Shape) -> Option<(usize, Category)> {
         Category::Checkpointing => parts.len() == at + 3,
     };
     let in_package = in_package.filter(|(at, _)| parts.len() > at + 2);
-    in_package
-        .or_else(|| all().find(fits))
-        .or_else(|| all().next())
+    in_package.or_else(|| all().find(fits)).or_else(|| all().next())
 }
 
 /// The group that a leaf belongs to, and its model.
@@ -360,10 +341,7 @@ fn edition_of(leaves: &[Leaf]) -> (Edition, String) {
         .iter()
         .filter_map(|leaf| leaf.edition().map(|(edition, from)| (leaf, edition, from)))
         .collect();
-    let of = |wanted: Edition| {
-        told.iter()
-            .filter(move |(_, edition, _)| *edition == wanted)
-    };
+    let of = |wanted: Edition| told.iter().filter(move |(_, edition, _)| *edition == wanted);
     let most = match of(Edition::V2).count() > of(Edition::V3).count() {
         true => Edition::V2,
         false => Edition::V3,

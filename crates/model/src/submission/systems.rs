@@ -16,14 +16,7 @@ pub(super) fn systems(submission: &Submission) -> Vec<Outcome> {
             let results = submission.tree.folders(&join(&organisation, "results"));
             let folder = join(&organisation, "systems");
             for system in &results {
-                system_files(
-                    submission,
-                    &folder,
-                    system,
-                    is_rehearsal,
-                    faults,
-                    &mut unknown,
-                );
+                system_files(submission, &folder, system, is_rehearsal, faults, &mut unknown);
             }
             let known = |name: &str| {
                 let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
@@ -83,10 +76,7 @@ fn system_files(
         Some(what) => faults.push(Outcome::failed(&pdf, what, remedy)),
         None => {}
     }
-    if let Some(Entry::File {
-        content: Content::Text(text),
-        ..
-    }) = tree.get(&yaml)
+    if let Some(Entry::File { content: Content::Text(text), .. }) = tree.get(&yaml)
         && is_v3
     {
         let check = "`stormlp submission system-yaml --check FILE` tells each field alone";
@@ -94,17 +84,11 @@ fn system_files(
         let (blank, wrong): (Vec<_>, Vec<_>) =
             found.partition(|fault| is_rehearsal && fault.is_blank);
         if let Some(first) = blank.first() {
-            let what = format!(
-                "{} not filled in yet, as {first}",
-                counted(blank.len() as u64, "field")
-            );
+            let what =
+                format!("{} not filled in yet, as {first}", counted(blank.len() as u64, "field"));
             unknown.push(Outcome::noted(&yaml, what, check));
         }
-        faults.extend(
-            wrong
-                .iter()
-                .map(|fault| Outcome::failed(&yaml, fault.to_string(), check)),
-        );
+        faults.extend(wrong.iter().map(|fault| Outcome::failed(&yaml, fault.to_string(), check)));
     }
 }
 
@@ -115,10 +99,7 @@ fn pdf_fault(tree: &Tree, path: &str) -> Option<String> {
     }
     match tree.get(path) {
         None => Some("it is not there".to_string()),
-        Some(Entry::File {
-            content: Content::Head(head),
-            ..
-        }) if head.contains("%PDF") => None,
+        Some(Entry::File { content: Content::Head(head), .. }) if head.contains("%PDF") => None,
         Some(_) => Some("it is no PDF".to_string()),
     }
 }

@@ -14,13 +14,8 @@ use super::tree::join;
 use super::*;
 
 fn failed(report: &CheckReport) -> Vec<(&str, &str)> {
-    let failed = report
-        .rules
-        .iter()
-        .filter(|rule| rule.result == RuleResult::Failed);
-    failed
-        .map(|rule| (rule.id.as_str(), rule.path.as_str()))
-        .collect()
+    let failed = report.rules.iter().filter(|rule| rule.result == RuleResult::Failed);
+    failed.map(|rule| (rule.id.as_str(), rule.path.as_str())).collect()
 }
 
 #[test]
@@ -36,10 +31,7 @@ fn a_package_that_keeps_the_rules_breaks_none() {
         let report = builder.check();
         assert_eq!(failed(&report), [], "{:#?}", report.rules);
         assert_eq!(report.verdict, Verdict::Closed);
-        assert_eq!(
-            (report.edition, report.shape),
-            (Edition::V3, Shape::Package)
-        );
+        assert_eq!((report.edition, report.shape), (Edition::V3, Shape::Package));
     }
 }
 
@@ -54,19 +46,10 @@ fn each_rule_that_is_broken_is_told() {
         break_it(&mut builder);
         let report = builder.check();
         let failed = failed(&report);
-        assert!(
-            failed.iter().any(|(found, _)| found == id),
-            "case {index}, {id}: {failed:?}"
-        );
+        assert!(failed.iter().any(|(found, _)| found == id), "case {index}, {id}: {failed:?}");
         assert_eq!(report.verdict, Verdict::Invalid);
-        let told = report
-            .rules
-            .iter()
-            .filter(|rule| rule.result == RuleResult::Failed);
-        assert!(
-            told.into_iter()
-                .all(|rule| !rule.evidence.is_empty() && !rule.remedy.is_empty())
-        );
+        let told = report.rules.iter().filter(|rule| rule.result == RuleResult::Failed);
+        assert!(told.into_iter().all(|rule| !rule.evidence.is_empty() && !rule.remedy.is_empty()));
     }
 }
 
@@ -107,10 +90,7 @@ fn a_verification_that_is_no_word_holds_the_verdict_up() {
         let place = join(&run_name(2), "training_x_metadata.json");
         builder.edit(&place, |metadata| metadata["verification"] = said);
         let report = builder.check();
-        assert_eq!(
-            (report.verdict, failed(&report)),
-            (Verdict::Incomplete, vec![])
-        );
+        assert_eq!((report.verdict, failed(&report)), (Verdict::Incomplete, vec![]));
         assert_eq!(report.held_up_by, ["stormlp.verification"]);
     }
 }
@@ -118,12 +98,9 @@ fn a_verification_that_is_no_word_holds_the_verdict_up() {
 #[test]
 fn clocks_that_differ_are_no_fault_of_the_runs() {
     let mut builder = checkpoints();
-    builder.edit(
-        &join(&checkpoint_leaf(1), "checkpointing_x_metadata.json"),
-        |m| {
-            m["invocation_start_time"] = json!("2026-06-01T10:09:00Z");
-        },
-    );
+    builder.edit(&join(&checkpoint_leaf(1), "checkpointing_x_metadata.json"), |m| {
+        m["invocation_start_time"] = json!("2026-06-01T10:09:00Z");
+    });
     let report = builder.check();
     assert_eq!(failed(&report), []);
     let order = report.rules.iter().find(|rule| rule.id == "4.7.1").unwrap();
@@ -131,22 +108,14 @@ fn clocks_that_differ_are_no_fault_of_the_runs() {
     // Whether the reads followed soon enough cannot be told, and without it there is no verdict.
     assert_eq!(report.verdict, Verdict::Incomplete);
     assert_eq!(report.held_up_by, ["4.7.1"]);
-    assert!(
-        order.evidence.contains("clocks differ"),
-        "{}",
-        order.evidence
-    );
+    assert!(order.evidence.contains("clocks differ"), "{}", order.evidence);
 }
 
 #[test]
 fn what_stormlp_made_is_a_rehearsal_and_never_passes_for_more() {
     let mut builder = package();
-    let leaves: Vec<String> = builder
-        .files
-        .keys()
-        .filter(|path| path.ends_with("metadata.json"))
-        .cloned()
-        .collect();
+    let leaves: Vec<String> =
+        builder.files.keys().filter(|path| path.ends_with("metadata.json")).cloned().collect();
     for path in &leaves {
         builder.edit(path, |metadata| {
             metadata["generator"] = json!("stormlp");
@@ -157,25 +126,19 @@ fn what_stormlp_made_is_a_rehearsal_and_never_passes_for_more() {
     assert_eq!(report.verdict, Verdict::Rehearsal, "{:?}", failed(&report));
     assert!(report.rehearsal.is_some());
     // One that says that it is closed, or lies among real runs, breaks a rule.
-    builder.edit(&leaves[3], |metadata| {
-        metadata["verification"] = json!("CLOSED")
-    });
+    builder.edit(&leaves[3], |metadata| metadata["verification"] = json!("CLOSED"));
     assert_eq!(failed(&builder.check())[0].0, "1.1");
     let mut builder = package();
-    builder.edit(&leaves[3], |metadata| {
-        metadata["generator"] = json!("stormlp")
-    });
+    builder.edit(&leaves[3], |metadata| metadata["generator"] = json!("stormlp"));
     assert_eq!(failed(&builder.check())[0].0, "1.1");
 }
 
 #[test]
 fn packages_of_v2_spell_their_divisions_with_capitals() {
     let mut builder = of_v2("Closed/acme/results/fast");
-    for (name, text) in [
-        ("code/x.py", ""),
-        ("systems/fast.yaml", "system: {}\n"),
-        ("systems/fast.pdf", "%PDF"),
-    ] {
+    for (name, text) in
+        [("code/x.py", ""), ("systems/fast.yaml", "system: {}\n"), ("systems/fast.pdf", "%PDF")]
+    {
         builder.put(&format!("Closed/acme/{name}"), text);
     }
     let report = builder.check();
@@ -186,10 +149,7 @@ fn packages_of_v2_spell_their_divisions_with_capitals() {
         report.rules
     );
     builder.remove("Closed/acme/systems/fast.pdf");
-    assert_eq!(
-        failed(&builder.check()),
-        [("11.4", "Closed/acme/systems/fast.pdf")]
-    );
+    assert_eq!(failed(&builder.check()), [("11.4", "Closed/acme/systems/fast.pdf")]);
 }
 
 #[test]
@@ -282,11 +242,7 @@ fn an_open_result_may_have_any_multiple_of_the_ranks_of_a_model() {
         larger.put(&path.replace("8b", "70b"), text.replace("8b", "70b"));
     }
     let report = larger.check();
-    assert!(
-        failed(&report).iter().any(|(id, _)| *id == "4.6.4"),
-        "{:?}",
-        failed(&report)
-    );
+    assert!(failed(&report).iter().any(|(id, _)| *id == "4.6.4"), "{:?}", failed(&report));
 }
 
 #[test]
@@ -318,9 +274,7 @@ fn of_v2(folder: &str) -> Builder {
     let mut builder = Builder::default();
     for (path, text) in &package().files {
         if let Some(rest) = path.strip_prefix(&format!("{SYSTEM}/")) {
-            let text = text
-                .replace("b200", "h100")
-                .replace("override_parameters", "params_dict");
+            let text = text.replace("b200", "h100").replace("override_parameters", "params_dict");
             let is_v3 = rest.ends_with("fs_separation.json") || rest.contains("datasize");
             if !is_v3 {
                 builder.put(&join(folder, rest), text);
@@ -334,24 +288,14 @@ fn of_v2(folder: &str) -> Builder {
 fn a_folder_of_v2_and_one_of_dlio_alone_are_checked_without_a_package() {
     let builder = of_v2("");
     let report = builder.check();
-    assert_eq!(
-        (report.edition, report.shape),
-        (Edition::V2, Shape::Results)
-    );
+    assert_eq!((report.edition, report.shape), (Edition::V2, Shape::Results));
     assert_eq!(failed(&report), []);
     let mut alone = Builder::default();
     alone.json("2026-06-01-10-00-00/summary.json", &summary(0));
-    alone.put(
-        "2026-06-01-10-00-00/.hydra/overrides.yaml",
-        "- workload=unet3d_h100\n",
-    );
+    alone.put("2026-06-01-10-00-00/.hydra/overrides.yaml", "- workload=unet3d_h100\n");
     let report = alone.check();
     assert_eq!(report.results, ["training unet3d"]);
-    assert!(
-        failed(&report).contains(&("6.6", "")),
-        "{:?}",
-        failed(&report)
-    );
+    assert!(failed(&report).contains(&("6.6", "")), "{:?}", failed(&report));
 }
 
 proptest::proptest! {

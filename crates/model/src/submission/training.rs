@@ -28,10 +28,7 @@ fn files_of(leaf: &Leaf) -> Option<f64> {
     let summary = leaf.figure("num_files_train");
     let set = || leaf.set("dataset.num_files_train")?.parse().ok();
     let parameter = || number(leaf.parameter("dataset", "num_files_train"));
-    summary
-        .filter(|files| *files > 0.0)
-        .or_else(set)
-        .or_else(parameter)
+    summary.filter(|files| *files > 0.0).or_else(set).or_else(parameter)
 }
 
 /// The bytes of a sample: as the leaf tells, else as its workload has it.
@@ -62,31 +59,21 @@ pub(super) fn sized(_: &Submission, group: &Group) -> Vec<Outcome> {
             ),
         }];
     }
-    let named = group
-        .runs
-        .iter()
-        .all(|leaf| !leaf.parameter("dataset", "num_files_train").is_null());
+    let named =
+        group.runs.iter().all(|leaf| !leaf.parameter("dataset", "num_files_train").is_null());
     let why = match named && !group.runs.is_empty() {
         true => "no sizing is there; the runs name the size of their dataset",
         false => "no sizing is there",
     };
     // Where a package must have one, the folder that is missing is told.
-    vec![Outcome::noted(
-        &group.path,
-        why,
-        "add what `mlpstorage … datasize` wrote",
-    )]
+    vec![Outcome::noted(&group.path, why, "add what `mlpstorage … datasize` wrote")]
 }
 
 /// 3.1.2: 500 steps an epoch, and five times the memory of all hosts.
 pub(super) fn large_enough(submission: &Submission, group: &Group) -> Vec<Outcome> {
     let outcomes = group.runs.iter().map(|leaf| {
         size_needed(submission, group, leaf).unwrap_or_else(|why| {
-            Outcome::unknown(
-                &leaf.path,
-                why,
-                "take summary.json and metadata as they were written",
-            )
+            Outcome::unknown(&leaf.path, why, "take summary.json and metadata as they were written")
         })
     });
     outcomes.collect()
@@ -123,23 +110,14 @@ fn size_needed(submission: &Submission, group: &Group, leaf: &Leaf) -> Result<Ou
         size.files_for_steps
     );
     let remedy = format!("generate and use at least {} files", size.files);
-    Ok(Outcome::of(
-        files >= size.files as f64,
-        &leaf.path,
-        evidence,
-        &remedy,
-    ))
+    Ok(Outcome::of(files >= size.files as f64, &leaf.path, evidence, &remedy))
 }
 
 /// 3.2.1: the generation wrote at least what the sizing asked for.
 pub(super) fn generated(_: &Submission, group: &Group) -> Vec<Outcome> {
     let Some(generation) = group.datagen.first() else {
         let remedy = "add what `mlpstorage … datagen` wrote";
-        return vec![Outcome::noted(
-            &group.path,
-            "no generation is there",
-            remedy,
-        )];
+        return vec![Outcome::noted(&group.path, "no generation is there", remedy)];
     };
     let Some(made) = files_of(generation) else {
         return vec![Outcome::unknown(
@@ -155,18 +133,12 @@ pub(super) fn generated(_: &Submission, group: &Group) -> Vec<Outcome> {
         Some(asked) => Outcome::of(
             made >= asked,
             path,
-            format!(
-                "{} files generated, {} asked for",
-                shown(made),
-                shown(asked)
-            ),
+            format!("{} files generated, {} asked for", shown(made), shown(asked)),
             "generate the rest, and run again",
         ),
-        None => Outcome::unknown(
-            path,
-            "neither sizing nor run names a number of files",
-            AS_WRITTEN,
-        ),
+        None => {
+            Outcome::unknown(path, "neither sizing nor run names a number of files", AS_WRITTEN)
+        }
     }]
 }
 
@@ -177,21 +149,13 @@ pub(super) fn used(_: &Submission, group: &Group) -> Vec<Outcome> {
     let mut faults = Vec::new();
     for leaf in &group.runs {
         let Some(files) = files_of(leaf) else {
-            faults.push(Outcome::unknown(
-                &leaf.path,
-                "it names no number of files",
-                AS_WRITTEN,
-            ));
+            faults.push(Outcome::unknown(&leaf.path, "it names no number of files", AS_WRITTEN));
             continue;
         };
         if let Some(sized) = sized.filter(|sized| files < *sized) {
             faults.push(Outcome::failed(
                 &leaf.path,
-                format!(
-                    "{} files used, {} by the sizing",
-                    shown(files),
-                    shown(sized)
-                ),
+                format!("{} files used, {} by the sizing", shown(files), shown(sized)),
                 "run on as many files as the sizing says",
             ));
         }
@@ -210,9 +174,7 @@ pub(super) fn used(_: &Submission, group: &Group) -> Vec<Outcome> {
             "add what `mlpstorage … datasize` and `datagen` wrote",
         ));
     }
-    or_passed(faults, &group.path, || {
-        "sizing ≤ run ≤ generation".to_string()
-    })
+    or_passed(faults, &group.path, || "sizing ≤ run ≤ generation".to_string())
 }
 
 /// 3.3.2: AU reaches its threshold in each scored run. It is computed again from the files of the
@@ -253,12 +215,7 @@ pub(super) fn utilisation(_: &Submission, group: &Group) -> Vec<Outcome> {
             )
             .officially(Official::Silent);
         }
-        Outcome::of(
-            met,
-            path,
-            evidence,
-            "lower the number of accelerators, and run all six again",
-        )
+        Outcome::of(met, path, evidence, "lower the number of accelerators, and run all six again")
     });
     outcomes.collect()
 }
@@ -267,26 +224,18 @@ pub(super) fn utilisation(_: &Submission, group: &Group) -> Vec<Outcome> {
 pub(super) fn single_host_load(_: &Submission, group: &Group) -> Vec<Outcome> {
     let few = group.runs.iter().find(|leaf| {
         leaf.figure("num_hosts") == Some(1.0)
-            && leaf
-                .figure("num_accelerators")
-                .is_some_and(|count| count < 4.0)
+            && leaf.figure("num_accelerators").is_some_and(|count| count < 4.0)
     });
     match few {
         Some(leaf) => vec![Outcome::noted(
             &leaf.path,
             format!(
                 "{} on one host: whether more would have passed cannot be told from here",
-                counted(
-                    leaf.figure("num_accelerators").unwrap_or(0.0) as u64,
-                    "accelerator"
-                )
+                counted(leaf.figure("num_accelerators").unwrap_or(0.0) as u64, "accelerator")
             ),
             "the result is to be the most accelerators that keep AU above its threshold",
         )],
-        None => vec![Outcome::passed(
-            &group.path,
-            "four accelerators or more, or several hosts",
-        )],
+        None => vec![Outcome::passed(&group.path, "four accelerators or more, or several hosts")],
     }
 }
 
@@ -318,20 +267,11 @@ pub(super) fn even(_: &Submission, group: &Group) -> Vec<Outcome> {
         let (count, hosts) = (leaf.figure("num_accelerators")?, leaf.figure("num_hosts")?);
         let evidence = format!("{} accelerators on {} hosts", shown(count), shown(hosts));
         let remedy = "take a multiple of the number of hosts";
-        Some(Outcome::of(
-            hosts > 0.0 && count % hosts == 0.0,
-            &leaf.path,
-            evidence,
-            remedy,
-        ))
+        Some(Outcome::of(hosts > 0.0 && count % hosts == 0.0, &leaf.path, evidence, remedy))
     });
     let outcomes: Vec<Outcome> = outcomes.collect();
     match outcomes.is_empty() {
-        true => vec![Outcome::unknown(
-            &group.path,
-            "no summary names hosts",
-            AS_WRITTEN,
-        )],
+        true => vec![Outcome::unknown(&group.path, "no summary names hosts", AS_WRITTEN)],
         false => outcomes,
     }
 }
@@ -359,9 +299,7 @@ pub(super) fn alike(_: &Submission, group: &Group) -> Vec<Outcome> {
             ));
         }
     }
-    or_passed(faults, &group.path, || {
-        "hosts are alike, or there is one".to_string()
-    })
+    or_passed(faults, &group.path, || "hosts are alike, or there is one".to_string())
 }
 
 /// 3.6.2 and 3.6.3: what may be set.
@@ -371,13 +309,7 @@ pub(super) fn parameters(submission: &Submission, group: &Group) -> Vec<Outcome>
         let before = outcomes.len();
         let claims_closed = group.division_of(leaf) == Some(Division::Closed);
         for (key, value) in &leaf.overrides {
-            outcomes.extend(parameter(
-                submission,
-                group,
-                leaf,
-                (key, value),
-                claims_closed,
-            ));
+            outcomes.extend(parameter(submission, group, leaf, (key, value), claims_closed));
         }
         if leaf.kind == LeafKind::Run {
             outcomes.extend(as_it_ran(submission, group, leaf, claims_closed));
@@ -387,15 +319,13 @@ pub(super) fn parameters(submission: &Submission, group: &Group) -> Vec<Outcome>
                 "{} set, all of them free; the rest is the workload's",
                 counted(leaf.overrides.len() as u64, "key")
             );
-            outcomes.push(
-                match leaf.overrides_file.is_found() || leaf.metadata.is_found() {
-                    true => Outcome::passed(&leaf.path, evidence),
-                    false => {
-                        let why = "neither overrides nor metadata is there";
-                        Outcome::unknown(&leaf.path, why, AS_WRITTEN)
-                    }
-                },
-            );
+            outcomes.push(match leaf.overrides_file.is_found() || leaf.metadata.is_found() {
+                true => Outcome::passed(&leaf.path, evidence),
+                false => {
+                    let why = "neither overrides nor metadata is there";
+                    Outcome::unknown(&leaf.path, why, AS_WRITTEN)
+                }
+            });
         }
     }
     outcomes
@@ -410,9 +340,8 @@ fn as_it_ran(
 ) -> Vec<Outcome> {
     let found = effective::parameters(leaf).into_iter();
     let changed = found.filter(|found| {
-        let is_told = leaf
-            .set(&found.key)
-            .is_some_and(|value| effective::alike(value, &found.value));
+        let is_told =
+            leaf.set(&found.key).is_some_and(|value| effective::alike(value, &found.value));
         // What the workload cannot have, or what changes nothing, has no part in it.
         !is_told
             && with(group, leaf, &found.key, &found.value)
@@ -494,13 +423,7 @@ pub(super) fn checkpoint_in_run(_: &Submission, group: &Group) -> Vec<Outcome> {
             }
     });
     let faults = off.map(|leaf| {
-        Outcome::failed(
-            &leaf.path,
-            "workflow.checkpoint is False",
-            "leave it True, and run again",
-        )
+        Outcome::failed(&leaf.path, "workflow.checkpoint is False", "leave it True, and run again")
     });
-    or_passed(faults.collect(), &group.path, || {
-        "it is as the workload has it".to_string()
-    })
+    or_passed(faults.collect(), &group.path, || "it is as the workload has it".to_string())
 }

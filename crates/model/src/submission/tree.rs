@@ -135,9 +135,7 @@ pub(super) fn rank_of(name: &str, end: &str) -> Option<u64> {
 pub(super) fn is_in_image(path: &str) -> bool {
     let folders = parent(path).split('/');
     // Systems may bear any name, and their folders lie below results/.
-    let mut above = folders
-        .enumerate()
-        .take_while(|(_, name)| *name != "results");
+    let mut above = folders.enumerate().take_while(|(_, name)| *name != "results");
     above.any(|(depth, name)| match name.strip_prefix("code-") {
         Some("images") => depth == 0,
         Some(hash) => hash.len() == 8 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()),
@@ -177,9 +175,7 @@ impl Tree {
 
     /// Paths and entries, sorted.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Entry)> {
-        self.entries
-            .iter()
-            .map(|(path, entry)| (path.as_str(), entry))
+        self.entries.iter().map(|(path, entry)| (path.as_str(), entry))
     }
 
     /// What lies at `path`.
@@ -230,29 +226,20 @@ impl Tree {
         match self.get(path)? {
             Entry::Folder => Some("it is a folder"),
             Entry::Other => Some("it is a link or no regular file"),
-            Entry::File {
-                content: Content::Unreadable(why),
-                ..
-            } => Some(why),
+            Entry::File { content: Content::Unreadable(why), .. } => Some(why),
             Entry::File { .. } => None,
         }
     }
 
     /// The file at `path`.
     pub fn part(&self, path: &str, form: Form) -> Part {
-        let broken = |why: &str| Part::Broken {
-            path: path.to_string(),
-            why: why.to_string(),
-        };
+        let broken = |why: &str| Part::Broken { path: path.to_string(), why: why.to_string() };
         if let Some(why) = self.fault(path) {
             return broken(why);
         }
         let text = match self.get(path) {
             None => return Part::Absent,
-            Some(Entry::File {
-                content: Content::Text(text),
-                ..
-            }) => text,
+            Some(Entry::File { content: Content::Text(text), .. }) => text,
             Some(_) => return broken("it was not read"),
         };
         let value = match form {
@@ -260,10 +247,7 @@ impl Tree {
             Form::Yaml => serde_yaml::from_str(text).map_err(|error| error.to_string()),
         };
         match value {
-            Ok(value) => Part::Found {
-                path: path.to_string(),
-                value,
-            },
+            Ok(value) => Part::Found { path: path.to_string(), value },
             Err(why) => broken(&why),
         }
     }
@@ -339,13 +323,7 @@ mod tests {
         for path in ["a", "a/b", "a/b/c", "a-b", "a/.hidden", "ab"] {
             tree.add(path, Entry::Folder);
         }
-        tree.add(
-            "a/file",
-            Entry::File {
-                bytes: 0,
-                content: Content::NotRead,
-            },
-        );
+        tree.add("a/file", Entry::File { bytes: 0, content: Content::NotRead });
         assert_eq!(tree.names(""), ["a", "a-b", "ab"]);
         assert_eq!(tree.folders("a"), ["b"]);
         assert_eq!(tree.files("a"), ["file"]);

@@ -116,15 +116,15 @@ pub fn find(name: &str, accelerator: Option<&str>) -> Result<&'static Entry, Cat
         };
     }
     match wanted {
-        Some(accelerator) => by_model
-            .iter()
-            .find(|entry| entry.accelerator == accelerator)
-            .copied()
-            .ok_or_else(|| CatalogError::NoAccelerator {
-                available: accelerators(&name).join(", "),
-                name,
-                accelerator,
-            }),
+        Some(accelerator) => {
+            by_model.iter().find(|entry| entry.accelerator == accelerator).copied().ok_or_else(
+                || CatalogError::NoAccelerator {
+                    available: accelerators(&name).join(", "),
+                    name,
+                    accelerator,
+                },
+            )
+        }
         None => PREFERRED
             .iter()
             .find_map(|wanted| by_model.iter().find(|entry| entry.accelerator == *wanted))
@@ -141,11 +141,7 @@ fn no_workload(name: String) -> CatalogError {
 
 /// The accelerators that model `name` is built in for.
 pub fn accelerators(name: &str) -> Vec<&'static str> {
-    CATALOG
-        .iter()
-        .filter(|entry| entry.name == name)
-        .map(|entry| entry.accelerator)
-        .collect()
+    CATALOG.iter().filter(|entry| entry.name == name).map(|entry| entry.accelerator).collect()
 }
 
 #[cfg(test)]
@@ -160,10 +156,7 @@ mod tests {
             let workload = entry.workload(&[]).unwrap();
             assert_eq!(workload.name, entry.name);
             assert_eq!(workload.accelerator, entry.accelerator);
-            assert_eq!(
-                Some(workload.edition),
-                Profile::of_accelerator(entry.accelerator)
-            );
+            assert_eq!(Some(workload.edition), Profile::of_accelerator(entry.accelerator));
             assert!(workload.train.computation_time.mean_seconds() > 0.0);
             assert!(workload.workflow.train);
         }
@@ -189,17 +182,11 @@ mod tests {
             ("flux", "b200", 77.0),
             ("flux", "mi355", 77.0),
         ] {
-            let w = find(name, Some(accelerator))
-                .unwrap()
-                .workload(&[])
-                .unwrap();
+            let w = find(name, Some(accelerator)).unwrap().workload(&[]).unwrap();
             let demand = f64::from(w.reader.batch_size) * w.dataset.record_length_bytes
                 / w.train.computation_time.mean_seconds()
                 / 1e6;
-            assert!(
-                (demand - mb_per_second).abs() < 0.051,
-                "{name} {accelerator}: {demand}"
-            );
+            assert!((demand - mb_per_second).abs() < 0.051, "{name} {accelerator}: {demand}");
         }
     }
 
@@ -209,10 +196,7 @@ mod tests {
         assert_eq!(find("retinanet", None).unwrap().accelerator, "b200");
         assert_eq!(find("bert", None).unwrap().accelerator, "v100");
         assert_eq!(find("unet3d_a100", None).unwrap().accelerator, "a100");
-        assert_eq!(
-            find("unet3d_a100", Some("b200")).unwrap().accelerator,
-            "b200"
-        );
+        assert_eq!(find("unet3d_a100", Some("b200")).unwrap().accelerator, "b200");
         insta::assert_snapshot!(find("unet", None).unwrap_err(), @"there is no workload `unet`; did you mean `unet3d`?");
         insta::assert_snapshot!(find("gpt4", None).unwrap_err(), @"there is no workload `gpt4`");
         insta::assert_snapshot!(find("bert", Some("h100")).unwrap_err(), @"workload bert has no accelerator `h100`: it has v100; for another one say how long it computes with --compute-time or --accelerator-profile");
@@ -227,13 +211,7 @@ mod tests {
         assert_eq!(columns.iter().map(|c| c.row_bytes()).sum::<u64>(), 761);
         assert_eq!(read.iter().map(|c| c.row_bytes()).sum::<u64>(), 160);
         let flux = find("flux", None).unwrap().workload(&[]).unwrap();
-        let row: u64 = flux
-            .dataset
-            .parquet
-            .columns
-            .iter()
-            .map(|c| c.row_bytes())
-            .sum();
+        let row: u64 = flux.dataset.parquet.columns.iter().map(|c| c.row_bytes()).sum();
         assert_eq!(row, 2_164_832);
     }
 }

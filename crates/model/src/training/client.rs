@@ -57,12 +57,8 @@ pub struct ClientCost {
 impl ClientCost {
     /// DLIO's as it was on one machine (Python 3.11, PyTorch's loader, npz, a Xeon at 2.1 GHz), for
     /// one CPU.
-    pub const DLIO: Self = Self {
-        step_seconds: 0.001_25,
-        cpu_seconds_per_gib: 0.9,
-        cpus: 1,
-        estimated: true,
-    };
+    pub const DLIO: Self =
+        Self { step_seconds: 0.001_25, cpu_seconds_per_gib: 0.9, cpus: 1, estimated: true };
 
     /// The same on a host with so many CPUs.
     pub fn on(self, cpus: u32) -> Self {

@@ -90,9 +90,9 @@ impl SizeError {
     /// The same without the options that would set it, for numbers that were read.
     pub fn of_files(&self) -> String {
         match self {
-            Self::Invalid {
-                what, value, bound, ..
-            } => format!("{what} is {value}: it must be {bound}"),
+            Self::Invalid { what, value, bound, .. } => {
+                format!("{what} is {value}: it must be {bound}")
+            }
             Self::TooLarge => "the dataset would have more than 2^63 bytes".to_string(),
         }
     }
@@ -145,14 +145,10 @@ pub fn datasize(request: &SizeRequest) -> Result<DataSize, SizeError> {
     let step_samples =
         u128::from(MIN_STEPS) * u128::from(request.accelerators) * u128::from(request.batch_size);
     let (for_memory, for_steps) = match request.profile {
-        Profile::V1 => (
-            memory_hundredths / record_hundredths / per_file,
-            step_samples / per_file,
-        ),
-        Profile::V2 => (
-            memory_hundredths / (record_hundredths * per_file),
-            step_samples / per_file,
-        ),
+        Profile::V1 => (memory_hundredths / record_hundredths / per_file, step_samples / per_file),
+        Profile::V2 => {
+            (memory_hundredths / (record_hundredths * per_file), step_samples / per_file)
+        }
         Profile::V3 | Profile::Native => (
             memory_hundredths.div_ceil(record_hundredths * per_file),
             step_samples.div_ceil(per_file),
@@ -171,22 +167,14 @@ pub fn datasize(request: &SizeRequest) -> Result<DataSize, SizeError> {
     Ok(DataSize {
         files,
         bytes: bytes as u64,
-        subfolders: if files > FILES_PER_SUBFOLDER {
-            files / FILES_PER_SUBFOLDER
-        } else {
-            0
-        },
+        subfolders: if files > FILES_PER_SUBFOLDER { files / FILES_PER_SUBFOLDER } else { 0 },
         steps_per_epoch: steps_per_epoch(
             files,
             request.samples_per_file,
             request.batch_size,
             request.accelerators,
         ),
-        binding: if for_memory > for_steps {
-            Binding::Memory
-        } else {
-            Binding::Steps
-        },
+        binding: if for_memory > for_steps { Binding::Memory } else { Binding::Steps },
         files_for_memory: for_memory as u64,
         files_for_steps: for_steps as u64,
     })
@@ -202,18 +190,10 @@ pub fn steps_per_epoch(files: u64, samples_per_file: u64, batch: u64, accelerato
 
 fn check(request: &SizeRequest) -> Result<(), SizeError> {
     let counts = [
-        (
-            "the number of accelerators",
-            request.accelerators,
-            "--accelerators",
-        ),
+        ("the number of accelerators", request.accelerators, "--accelerators"),
         ("the number of hosts", request.hosts, "--hosts"),
         ("the batch size", request.batch_size, "--batch-size"),
-        (
-            "the number of samples in a file",
-            request.samples_per_file,
-            "--samples-per-file",
-        ),
+        ("the number of samples in a file", request.samples_per_file, "--samples-per-file"),
     ];
     for (what, value, flag) in counts {
         if value == 0 || value > u64::from(u32::MAX) {
@@ -262,70 +242,17 @@ mod tests {
         use Binding::{Memory, Steps};
         for (name, acc, gib, hosts, n, files, bytes, binding) in [
             ("unet3d", "h100", 64, 1, 8, 28_000, 4_104_817_584_000, Steps),
-            (
-                "unet3d",
-                "a100",
-                128,
-                2,
-                16,
-                56_000,
-                8_209_635_168_000,
-                Steps,
-            ),
-            (
-                "unet3d",
-                "h100",
-                1006,
-                1,
-                8,
-                36_841,
-                5_400_913_736_148,
-                Memory,
-            ),
+            ("unet3d", "a100", 128, 2, 16, 56_000, 8_209_635_168_000, Steps),
+            ("unet3d", "h100", 1006, 1, 8, 36_841, 5_400_913_736_148, Memory),
             ("resnet50", "h100", 64, 1, 8, 2395, 343_538_195_430, Memory),
             ("resnet50", "h100", 64, 1, 16, 2557, 366_775_434_536, Steps),
-            (
-                "resnet50",
-                "h100",
-                384,
-                1,
-                67,
-                14_372,
-                2_061_516_052_076,
-                Memory,
-            ),
-            (
-                "cosmoflow",
-                "h100",
-                64,
-                1,
-                8,
-                121_477,
-                343_595_993_822,
-                Memory,
-            ),
-            (
-                "cosmoflow",
-                "h100",
-                64,
-                1,
-                16,
-                121_477,
-                343_595_993_822,
-                Memory,
-            ),
+            ("resnet50", "h100", 384, 1, 67, 14_372, 2_061_516_052_076, Memory),
+            ("cosmoflow", "h100", 64, 1, 8, 121_477, 343_595_993_822, Memory),
+            ("cosmoflow", "h100", 64, 1, 16, 121_477, 343_595_993_822, Memory),
         ] {
             let got = size(name, acc, Profile::V2, gib, hosts, n);
-            assert_eq!(
-                (got.files, got.binding),
-                (files, binding),
-                "{name} {gib} GiB {n}"
-            );
-            assert!(
-                got.bytes.abs_diff(bytes) <= 1,
-                "{name}: {} {bytes}",
-                got.bytes
-            );
+            assert_eq!((got.files, got.binding), (files, binding), "{name} {gib} GiB {n}");
+            assert!(got.bytes.abs_diff(bytes) <= 1, "{name}: {} {bytes}", got.bytes);
         }
     }
 
@@ -361,18 +288,12 @@ mod tests {
     fn rounding_down_costs_resnet50_a_step() {
         let v2 = size("resnet50", "h100", Profile::V2, 64, 1, 16);
         assert_eq!(v2.steps_per_epoch, 499);
-        assert_eq!(
-            size("resnet50", "h100", Profile::V3, 64, 1, 16).steps_per_epoch,
-            500
-        );
+        assert_eq!(size("resnet50", "h100", Profile::V3, 64, 1, 16).steps_per_epoch, 500);
     }
 
     #[test]
     fn nonsense_names_the_flag() {
-        let unet3d = catalog::find("unet3d", None)
-            .unwrap()
-            .workload(&[])
-            .unwrap();
+        let unet3d = catalog::find("unet3d", None).unwrap().workload(&[]).unwrap();
         let request = SizeRequest::of(&unet3d, Profile::V2, 0);
         insta::assert_snapshot!(datasize(&request).unwrap_err(), @"the number of accelerators is 0: it must be 1 to 4294967295; set it with --accelerators");
         let request = SizeRequest {

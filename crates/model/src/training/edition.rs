@@ -40,11 +40,8 @@ const ONLY_V3: [&str; 10] = [
 ];
 
 /// Names that sizes had up to v1.0.
-const OLD_SIZES: [&str; 3] = [
-    "dataset.record_length",
-    "dataset.record_length_stdev",
-    "dataset.record_length_resize",
-];
+const OLD_SIZES: [&str; 3] =
+    ["dataset.record_length", "dataset.record_length_stdev", "dataset.record_length_resize"];
 
 /// The edition of a file whose keys, as it has them, are `written` (`model` for a model that is a
 /// name alone), on `accelerator`, with files of `format`.
@@ -75,29 +72,16 @@ mod tests {
     #[test]
     fn words_and_accelerators_tell_the_edition() {
         let edition = |accelerator, keys: &[&'static str]| {
-            of_file(
-                accelerator,
-                &keys.iter().copied().collect(),
-                DataFormat::Npz,
-            )
+            of_file(accelerator, &keys.iter().copied().collect(), DataFormat::Npz)
         };
         let old = ["model", "dataset.record_length"];
         let new = ["model.name", "dataset.record_length_bytes"];
         // v1.0 had A100 and H100 too.
         assert_eq!(edition("h100", &old), (Profile::V1, EditionFrom::Keys));
         assert_eq!(edition("custom", &old), (Profile::V1, EditionFrom::Keys));
-        assert_eq!(
-            edition("h100", &new),
-            (Profile::V2, EditionFrom::Accelerator)
-        );
-        assert_eq!(
-            edition("v100", &new),
-            (Profile::V1, EditionFrom::Accelerator)
-        );
-        assert_eq!(
-            edition("custom", &new),
-            (Profile::Native, EditionFrom::Nothing)
-        );
+        assert_eq!(edition("h100", &new), (Profile::V2, EditionFrom::Accelerator));
+        assert_eq!(edition("v100", &new), (Profile::V1, EditionFrom::Accelerator));
+        assert_eq!(edition("custom", &new), (Profile::Native, EditionFrom::Nothing));
         // A draft of v3.0's flux: parquet under the old name of the size.
         let flux = BTreeSet::from(["model.name", "dataset.record_length"]);
         let of_flux = of_file("custom", &flux, DataFormat::Parquet);
@@ -107,9 +91,6 @@ mod tests {
             (Profile::V3, EditionFrom::Accelerator)
         );
         let library = ["model", "dataset.record_length", "reader.storage_library"];
-        assert_eq!(
-            edition("custom", &library),
-            (Profile::V3, EditionFrom::Keys)
-        );
+        assert_eq!(edition("custom", &library), (Profile::V3, EditionFrom::Keys));
     }
 }

@@ -57,9 +57,7 @@ impl Field for Distribution {
     }
 
     fn parts(&self) -> &'static [&'static str] {
-        &[
-            "type", "mean", "stdev", "min", "max", "shape", "scale", "lam",
-        ]
+        &["type", "mean", "stdev", "min", "max", "shape", "scale", "lam"]
     }
 
     /// Over the time that is there, unless they are of another distribution.
@@ -103,9 +101,7 @@ impl Distribution {
 
 fn from_map(map: &Mapping) -> Result<Distribution, String> {
     let kind = match map.get("type") {
-        Some(value) => text(value)
-            .ok_or("`type` is not a word")?
-            .to_ascii_lowercase(),
+        Some(value) => text(value).ok_or("`type` is not a word")?.to_ascii_lowercase(),
         // Without a type DLIO takes a mean, and a stdev beside it makes it a Gaussian.
         None if map.contains_key("stdev") => "normal".to_string(),
         None => "constant".to_string(),

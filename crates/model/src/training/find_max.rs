@@ -153,10 +153,8 @@ impl FindMax {
         self.largest_accelerators = bracket.passing;
         // To the search a count that rests on what was read ahead is one that did not pass.
         let missed = self.tried.iter().filter(|tried| !tried.meets);
-        self.least_missing = missed
-            .map(|tried| tried.accelerators)
-            .filter(|count| *count > bracket.passing)
-            .min();
+        self.least_missing =
+            missed.map(|tried| tried.accelerators).filter(|count| *count > bracket.passing).min();
         self.inconsistent = search.inconsistent();
         self.peak = self.peak_of(RunKind::Full);
         self.peak = self.peak.or_else(|| self.peak_of(RunKind::Probe));
@@ -192,11 +190,7 @@ impl FindMax {
     /// What a single accelerator reached last, as words to add: `: AU 41.2 %`; empty where it was
     /// not tried.
     pub fn au_of_one(&self) -> String {
-        let one = self
-            .tried
-            .iter()
-            .rev()
-            .find(|tried| tried.accelerators == 1);
+        let one = self.tried.iter().rev().find(|tried| tried.accelerators == 1);
         one.map_or(String::new(), |one| format!(": AU {:.1} %", one.au_percent))
     }
 
@@ -340,10 +334,7 @@ mod tests {
             tried(32, 60.0, Bound::Storage),
         ];
         let find = found(&mut search, runs);
-        assert_eq!(
-            (find.largest_accelerators, find.least_missing),
-            (7, Some(32))
-        );
+        assert_eq!((find.largest_accelerators, find.least_missing), (7, Some(32)));
         assert_eq!(find.limited_by, Some(Limit::Dataset));
         assert!(find.is_lower_bound);
         assert_eq!(find.least_on_read_ahead(), Some(8));
@@ -355,10 +346,7 @@ mod tests {
 
     #[test]
     fn the_peak_is_of_full_runs_where_there_are_any() {
-        let probe = Tried {
-            kind: RunKind::Probe,
-            ..tried(8, 99.0, Bound::Compute)
-        };
+        let probe = Tried { kind: RunKind::Probe, ..tried(8, 99.0, Bound::Compute) };
         let full = tried(8, 92.0, Bound::Compute);
         let mut search = Search::new(8, 100, 1);
         let peak = found(&mut search, vec![probe.clone()]).peak;

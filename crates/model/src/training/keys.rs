@@ -22,10 +22,8 @@ const HDF5: &str = "HDF5 files are read and made without chunks; others are refu
 const AUTO: &str = "stormlp always lists the folder";
 
 /// The keys; DLIO before 1.0 called the reader `data_reader`, and Hydra puts all below `workload`.
-pub(super) static KEYS: Table<Workload> = Table {
-    keys: ALL,
-    section_aliases: &[("data_reader", "reader"), ("workload", "")],
-};
+pub(super) static KEYS: Table<Workload> =
+    Table { keys: ALL, section_aliases: &[("data_reader", "reader"), ("workload", "")] };
 
 const ALL: &[Key<Workload>] = &[
     Used("stormlp.accelerator", |w| &mut w.accelerator),
@@ -35,12 +33,8 @@ const ALL: &[Key<Workload>] = &[
     Alias("model", "model.name"),
     Used("model.name", |w| &mut w.name),
     Ignored("model.type", CHECKPOINT),
-    Used("model.model_size_bytes", |w| {
-        &mut w.checkpoint.model_size_bytes
-    }),
-    Used("model.model_size", |w| {
-        &mut w.checkpoint.ignored_model_size_bytes
-    }),
+    Used("model.model_size_bytes", |w| &mut w.checkpoint.model_size_bytes),
+    Used("model.model_size", |w| &mut w.checkpoint.ignored_model_size_bytes),
     Ignored("model.model_datatype", CHECKPOINT),
     Ignored("model.optimizer_datatype", CHECKPOINT),
     Ignored("model.optimization_groups", CHECKPOINT),
@@ -72,37 +66,17 @@ const ALL: &[Key<Workload>] = &[
     Used("dataset.data_folder", |w| &mut w.dataset.data_folder),
     Used("dataset.format", |w| &mut w.dataset.format),
     Used("dataset.file_prefix", |w| &mut w.dataset.file_prefix),
-    Used("dataset.num_files_train", |w| {
-        &mut w.dataset.num_files_train
-    }),
+    Used("dataset.num_files_train", |w| &mut w.dataset.num_files_train),
     Used("dataset.num_files_eval", |w| &mut w.dataset.num_files_eval),
-    Used("dataset.num_subfolders_train", |w| {
-        &mut w.dataset.num_subfolders_train
-    }),
-    Used("dataset.num_subfolders_eval", |w| {
-        &mut w.dataset.num_subfolders_eval
-    }),
-    UpTo("dataset.num_samples_per_file", u32::MAX as u64, |w| {
-        &mut w.dataset.num_samples_per_file
-    }),
-    Used("dataset.record_length_bytes", |w| {
-        &mut w.dataset.record_length_bytes
-    }),
-    Used("dataset.record_length_bytes_stdev", |w| {
-        &mut w.dataset.record_length_bytes_stdev
-    }),
-    Used("dataset.record_length_bytes_resize", |w| {
-        &mut w.dataset.record_length_bytes_resize
-    }),
+    Used("dataset.num_subfolders_train", |w| &mut w.dataset.num_subfolders_train),
+    Used("dataset.num_subfolders_eval", |w| &mut w.dataset.num_subfolders_eval),
+    UpTo("dataset.num_samples_per_file", u32::MAX as u64, |w| &mut w.dataset.num_samples_per_file),
+    Used("dataset.record_length_bytes", |w| &mut w.dataset.record_length_bytes),
+    Used("dataset.record_length_bytes_stdev", |w| &mut w.dataset.record_length_bytes_stdev),
+    Used("dataset.record_length_bytes_resize", |w| &mut w.dataset.record_length_bytes_resize),
     Alias("dataset.record_length", "dataset.record_length_bytes"),
-    Alias(
-        "dataset.record_length_stdev",
-        "dataset.record_length_bytes_stdev",
-    ),
-    Alias(
-        "dataset.record_length_resize",
-        "dataset.record_length_bytes_resize",
-    ),
+    Alias("dataset.record_length_stdev", "dataset.record_length_bytes_stdev"),
+    Alias("dataset.record_length_resize", "dataset.record_length_bytes_resize"),
     // DLIO 1.0.0 had them here; later they moved to `reader`.
     Alias("dataset.batch_size", "reader.batch_size"),
     Alias("dataset.batch_size_eval", "reader.batch_size_eval"),
@@ -110,9 +84,7 @@ const ALL: &[Key<Workload>] = &[
     Ignored("dataset.record-length", UNREAD),
     Used("dataset.record_dims", |w| &mut w.dataset.record_dims),
     SetBy("dataset.record_element_type", element_type),
-    Used("dataset.record_element_bytes", |w| {
-        &mut w.dataset.record_element_bytes
-    }),
+    Used("dataset.record_element_bytes", |w| &mut w.dataset.record_element_bytes),
     Ignored("dataset.generation_buffer_size", GENERATE),
     Ignored(
         "dataset.compression",
@@ -128,34 +100,19 @@ const ALL: &[Key<Workload>] = &[
     Ignored("dataset.num_files_generated", AUTO),
     Ignored("dataset.total_disk_bytes", AUTO),
     Ignored("dataset.data_gen_method", GENERATE),
-    Used("dataset.parquet.columns", |w| {
-        &mut w.dataset.parquet.columns
-    }),
-    Used("dataset.parquet.row_group_size", |w| {
-        &mut w.dataset.parquet.row_group_size
-    }),
-    Used("dataset.parquet.generation_batch_size", |w| {
-        &mut w.dataset.parquet.generation_batch_size
-    }),
+    Used("dataset.parquet.columns", |w| &mut w.dataset.parquet.columns),
+    Used("dataset.parquet.row_group_size", |w| &mut w.dataset.parquet.row_group_size),
+    Used("dataset.parquet.generation_batch_size", |w| &mut w.dataset.parquet.generation_batch_size),
     Ignored("dataset.parquet.partition_by", GENERATE),
     Ignored("dataset.parquet.use_s3dlio_gen", GENERATE),
     Ignored("dataset.parquet.read_mode", "DLIO ignores it too"),
-    Ignored(
-        "dataset.parquet.compression",
-        "row groups are stored uncompressed",
-    ),
+    Ignored("dataset.parquet.compression", "row groups are stored uncompressed"),
     Used("reader.data_loader", |w| &mut w.reader.data_loader),
     Used("reader.batch_size", |w| &mut w.reader.batch_size),
     Used("reader.batch_size_eval", |w| &mut w.reader.batch_size_eval),
-    UpTo("reader.read_threads", MAX_READ_THREADS as u64, |w| {
-        &mut w.reader.read_threads
-    }),
-    Used("reader.computation_threads", |w| {
-        &mut w.reader.computation_threads
-    }),
-    UpTo("reader.prefetch_size", MAX_PREFETCH as u64, |w| {
-        &mut w.reader.prefetch_size
-    }),
+    UpTo("reader.read_threads", MAX_READ_THREADS as u64, |w| &mut w.reader.read_threads),
+    Used("reader.computation_threads", |w| &mut w.reader.computation_threads),
+    UpTo("reader.prefetch_size", MAX_PREFETCH as u64, |w| &mut w.reader.prefetch_size),
     Used("reader.file_shuffle", |w| &mut w.reader.file_shuffle),
     Used("reader.sample_shuffle", |w| &mut w.reader.sample_shuffle),
     Used("reader.shuffle_size", |w| &mut w.reader.shuffle_size),
@@ -165,11 +122,7 @@ const ALL: &[Key<Workload>] = &[
         add_stdev(&mut w.reader.preprocess_time, value)
     }),
     Used("reader.odirect", |w| &mut w.reader.odirect),
-    OnlyAs(
-        "reader.read_type",
-        "on_demand",
-        "samples are always read on demand; leave it out",
-    ),
+    OnlyAs("reader.read_type", "on_demand", "samples are always read on demand; leave it out"),
     Ignored("reader.file_access", "DLIO ignores it too"),
     Ignored("reader.data_loader_classname", PYTHON),
     Ignored("reader.data_loader_sampler", PYTHON),
@@ -193,34 +146,20 @@ const ALL: &[Key<Workload>] = &[
     Ignored("reader.load_balance_strategy", OBJECT),
     Ignored("reader.use_mpi_endpoint_distribution", OBJECT),
     UpTo("train.epochs", MAX_EPOCHS as u64, |w| &mut w.train.epochs),
-    OrMinusOne("train.total_training_steps", |w| {
-        &mut w.train.total_training_steps
-    }),
+    OrMinusOne("train.total_training_steps", |w| &mut w.train.total_training_steps),
     Used("train.computation_time", |w| &mut w.train.computation_time),
     SetBy("train.computation_time_stdev", |w, value| {
         add_stdev(&mut w.train.computation_time, value)
     }),
     Used("train.seed", |w| &mut w.train.seed),
-    Used("train.seed_change_epoch", |w| {
-        &mut w.train.seed_change_epoch
-    }),
+    Used("train.seed_change_epoch", |w| &mut w.train.seed_change_epoch),
     Used("evaluation.eval_time", |w| &mut w.evaluation.eval_time),
-    SetBy("evaluation.eval_time_stdev", |w, value| {
-        add_stdev(&mut w.evaluation.eval_time, value)
-    }),
-    Used("evaluation.eval_after_epoch", |w| {
-        &mut w.evaluation.eval_after_epoch
-    }),
-    Used("evaluation.epochs_between_evals", |w| {
-        &mut w.evaluation.epochs_between_evals
-    }),
+    SetBy("evaluation.eval_time_stdev", |w, value| add_stdev(&mut w.evaluation.eval_time, value)),
+    Used("evaluation.eval_after_epoch", |w| &mut w.evaluation.eval_after_epoch),
+    Used("evaluation.epochs_between_evals", |w| &mut w.evaluation.epochs_between_evals),
     Ignored("evaluation.steps_between_evals", UNREAD),
-    Used("checkpoint.checkpoint_folder", |w| {
-        &mut w.checkpoint.checkpoint_folder
-    }),
-    OrMinusOne("checkpoint.checkpoint_after_epoch", |w| {
-        &mut w.checkpoint.checkpoint_after_epoch
-    }),
+    Used("checkpoint.checkpoint_folder", |w| &mut w.checkpoint.checkpoint_folder),
+    OrMinusOne("checkpoint.checkpoint_after_epoch", |w| &mut w.checkpoint.checkpoint_after_epoch),
     OrMinusOne("checkpoint.epochs_between_checkpoints", |w| {
         &mut w.checkpoint.epochs_between_checkpoints
     }),
@@ -245,20 +184,10 @@ const ALL: &[Key<Workload>] = &[
     Ignored("checkpoint.optimizer_datatype", CHECKPOINT),
     Ignored("checkpoint.checkpoint_mechanism_classname", PYTHON),
     Used("metric.au", |w| &mut w.metric.au),
-    Used("metric.exclude_start_steps", |w| {
-        &mut w.metric.exclude_start_steps
-    }),
-    Used("metric.exclude_end_steps", |w| {
-        &mut w.metric.exclude_end_steps
-    }),
-    Alias(
-        "output.metric.exclude_start_steps",
-        "metric.exclude_start_steps",
-    ),
-    Alias(
-        "output.metric.exclude_end_steps",
-        "metric.exclude_end_steps",
-    ),
+    Used("metric.exclude_start_steps", |w| &mut w.metric.exclude_start_steps),
+    Used("metric.exclude_end_steps", |w| &mut w.metric.exclude_end_steps),
+    Alias("output.metric.exclude_start_steps", "metric.exclude_start_steps"),
+    Alias("output.metric.exclude_end_steps", "metric.exclude_end_steps"),
     Ignored("output.folder", OUTPUT),
     Ignored("output.log_file", OUTPUT),
     Ignored("profiling.profiler", PROFILER),

@@ -25,22 +25,15 @@ const STEP_TIME_BYTES: u64 = 8;
 pub(super) fn estimate(plan: &TrainPlan) -> u64 {
     let accelerators = u64::from(plan.accelerators);
     let tasks = match plan.loader {
-        LoaderPlan::Workers {
-            read_threads,
-            batches_outstanding,
-            ..
-        } => u64::from(read_threads) + u64::from(batches_outstanding),
-        LoaderPlan::Interleave {
-            read_threads,
-            prefetch_batches,
-            ..
-        } => u64::from(read_threads) + u64::from(prefetch_batches),
+        LoaderPlan::Workers { read_threads, batches_outstanding, .. } => {
+            u64::from(read_threads) + u64::from(batches_outstanding)
+        }
+        LoaderPlan::Interleave { read_threads, prefetch_batches, .. } => {
+            u64::from(read_threads) + u64::from(prefetch_batches)
+        }
     };
-    let step_times = if plan.keep_step_times {
-        plan.steps_per_epoch.saturating_mul(STEP_TIME_BYTES)
-    } else {
-        0
-    };
+    let step_times =
+        if plan.keep_step_times { plan.steps_per_epoch.saturating_mul(STEP_TIME_BYTES) } else { 0 };
     let each_epoch = accelerators
         .saturating_mul(step_times.saturating_add(ACCELERATOR_EPOCH_BYTES))
         .saturating_add(EPOCH_BYTES);
@@ -51,10 +44,7 @@ pub(super) fn estimate(plan: &TrainPlan) -> u64 {
         epochs.saturating_mul(each_epoch),
     ]
     .into_iter()
-    .fold(
-        BASE_BYTES + plan.transport.buffer_bytes(),
-        u64::saturating_add,
-    )
+    .fold(BASE_BYTES + plan.transport.buffer_bytes(), u64::saturating_add)
 }
 
 /// Finds a problem when that is more than may be used.
@@ -64,9 +54,7 @@ pub(super) fn check(
     host: &HostFacts,
     problems: &mut Problems,
 ) {
-    let limit = request
-        .memory_limit_bytes
-        .unwrap_or_else(|| host.usable_memory_bytes());
+    let limit = request.memory_limit_bytes.unwrap_or_else(|| host.usable_memory_bytes());
     if plan.memory_bytes > limit {
         problems.machine(
             format!(

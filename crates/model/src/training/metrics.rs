@@ -79,10 +79,7 @@ pub fn block_throughput(rule: &Rule, block: &BlockSums) -> f64 {
 /// An epoch: `accelerators[rank]` are the blocks of that accelerator. Bytes read and waiting are
 /// not known here and stay zero.
 pub fn epoch_measures(rule: &Rule, accelerators: &[&[BlockSums]]) -> Measures {
-    let native = Rule {
-        profile: Profile::Native,
-        ..*rule
-    };
+    let native = Rule { profile: Profile::Native, ..*rule };
     let mut sum = Measures::default();
     for blocks in accelerators {
         let steps: u64 = blocks.iter().map(|block| block.steps).sum();

@@ -7,12 +7,7 @@ use crate::names::VariantArray;
 use crate::training::catalog;
 
 fn rule(profile: Profile) -> Rule {
-    Rule {
-        profile,
-        batch_size: 7,
-        nominal_seconds: 0.323,
-        sample_bytes: 146_600_628.0,
-    }
+    Rule { profile, batch_size: 7, nominal_seconds: 0.323, sample_bytes: 146_600_628.0 }
 }
 
 /// A block of `steps` that start after `p0` and take `step` seconds each, the last barrier
@@ -41,10 +36,7 @@ fn check_row(
     mib_per_second: f64,
     p0: std::ops::Range<f64>,
 ) {
-    let w = catalog::find(name, Some("h100"))
-        .unwrap()
-        .workload(&[])
-        .unwrap();
+    let w = catalog::find(name, Some("h100")).unwrap().workload(&[]).unwrap();
     let rule = Rule {
         profile: Profile::V1,
         batch_size: w.reader.batch_size,
@@ -88,10 +80,7 @@ fn v2_counts_one_step_less_than_its_window() {
     let v2 = block_throughput(&rule(Profile::V2), &block);
     let v3 = block_throughput(&rule(Profile::V3), &block);
     assert!((v2 / v3 - 498.0 / 499.0).abs() < 1e-12);
-    assert_eq!(
-        block_throughput(&rule(Profile::V2), &BlockSums::default()),
-        0.0
-    );
+    assert_eq!(block_throughput(&rule(Profile::V2), &BlockSums::default()), 0.0);
 }
 
 #[test]
@@ -118,10 +107,7 @@ fn spread_is_of_the_population() {
     let epochs: Vec<Measures> = [90.0, 94.0]
         .iter()
         .map(|au| Measures {
-            au_percent: AuPercent {
-                profile: *au,
-                ..AuPercent::default()
-            },
+            au_percent: AuPercent { profile: *au, ..AuPercent::default() },
             ..Measures::default()
         })
         .collect();

@@ -70,10 +70,7 @@ fn names_of(source_name: &str) -> (String, Option<String>) {
     let base = source_name.rsplit('/').next().unwrap_or(source_name);
     let stem = base.rsplit_once('.').map_or(base, |(stem, _)| stem);
     let parts: Vec<&str> = stem.split('_').collect();
-    match parts
-        .iter()
-        .rposition(|part| Profile::of_accelerator(part).is_some())
-    {
+    match parts.iter().rposition(|part| Profile::of_accelerator(part).is_some()) {
         Some(at) if at > 0 => (parts[..at].join("_"), Some(parts[at].to_string())),
         _ => (stem.to_string(), None),
     }

@@ -50,31 +50,18 @@ fn files_of_the_first_editions_are_read() {
     assert_eq!(workload.edition, Profile::V1);
     assert_eq!(workload.dataset.record_length_bytes, 146_600_628.0);
     assert_eq!(workload.reader.batch_size, 4);
-    let normal = Distribution::Normal {
-        mean: 1.3604,
-        stdev: 0.1,
-    };
+    let normal = Distribution::Normal { mean: 1.3604, stdev: 0.1 };
     assert_eq!(workload.train.computation_time, normal);
-    assert_eq!(
-        workload.checkpoint.ignored_model_size_bytes,
-        Some(499_153_191)
-    );
+    assert_eq!(workload.checkpoint.ignored_model_size_bytes, Some(499_153_191));
     assert_eq!(workload.checkpoint.model_size_bytes, DEFAULT_MODEL_BYTES);
-    let keys: Vec<_> = workload
-        .without_effect
-        .iter()
-        .map(|note| note.key.as_str())
-        .collect();
+    let keys: Vec<_> = workload.without_effect.iter().map(|note| note.key.as_str()).collect();
     assert_eq!(keys, ["framework", "workflow.generate_data", "hydra"]);
 }
 
 #[test]
 fn an_empty_file_has_dlios_defaults() {
     let workload = parse("").unwrap();
-    assert_eq!(
-        (workload.name.as_str(), workload.accelerator.as_str()),
-        ("my", "custom")
-    );
+    assert_eq!((workload.name.as_str(), workload.accelerator.as_str()), ("my", "custom"));
     assert_eq!(workload.edition, Profile::Native);
     assert_eq!(workload.dataset.record_length_bytes, 65_536.0);
     assert_eq!(workload.train.seed, 123);
@@ -115,18 +102,10 @@ fn distributions_are_dlios() {
         parse(&format!("train:\n  computation_time: {text}\n")).map(|w| w.train.computation_time)
     };
     assert_eq!(time("0.5").unwrap(), Distribution::constant(0.5));
-    assert_eq!(
-        time("{type: gamma, shape: 2, scale: 0.1}")
-            .unwrap()
-            .mean_seconds(),
-        0.2
-    );
+    assert_eq!(time("{type: gamma, shape: 2, scale: 0.1}").unwrap().mean_seconds(), 0.2);
     assert_eq!(
         time("{mean: 0.3, stdev: 0.01}").unwrap(),
-        Distribution::Normal {
-            mean: 0.3,
-            stdev: 0.01
-        }
+        Distribution::Normal { mean: 0.3, stdev: 0.01 }
     );
     insta::assert_snapshot!(time("{type: uniform, min: 2, max: 1}").unwrap_err(), @"my.yaml:2:21: `train.computation_time`: min 2 lies above max 1");
     insta::assert_snapshot!(time("{type: cauchy}").unwrap_err(), @"my.yaml:2:21: `train.computation_time`: cauchy: unknown variant `cauchy`, expected one of `constant`, `normal`, `uniform`, `gamma`, `exponential`, `poisson`");
@@ -145,9 +124,7 @@ fn parameters_win_over_the_file() {
     assert_eq!(workload.reader.read_threads, 16);
     assert_eq!(workload.reader.prefetch_size, 4);
     let bad = ["reader.batch_siz=7".to_string(), "train.epochs".to_string()];
-    let error = Workload::parse(OLD, "my.yaml", &bad)
-        .unwrap_err()
-        .to_string();
+    let error = Workload::parse(OLD, "my.yaml", &bad).unwrap_err().to_string();
     insta::assert_snapshot!(error, @r"
     --params: unknown key `reader.batch_siz`; did you mean `reader.batch_size`?
     --params: `train.epochs` is not key=value
@@ -157,37 +134,23 @@ fn parameters_win_over_the_file() {
 #[test]
 fn times_may_be_set_by_their_parts() {
     let time = |file: &str, params: &[&str]| {
-        let params: Vec<String> = params
-            .iter()
-            .map(|part| format!("train.computation_time{part}"))
-            .collect();
+        let params: Vec<String> =
+            params.iter().map(|part| format!("train.computation_time{part}")).collect();
         let text = format!("train:\n  computation_time: {file}\n");
         Workload::parse(&text, "my.yaml", &params).map(|w| w.train.computation_time)
     };
     let normal = |mean, stdev| Distribution::Normal { mean, stdev };
-    assert_eq!(
-        time("0.3", &[".mean=0.1"]).unwrap(),
-        Distribution::constant(0.1)
-    );
+    assert_eq!(time("0.3", &[".mean=0.1"]).unwrap(), Distribution::constant(0.1));
     assert_eq!(time("0.3", &[".stdev=0.02"]).unwrap(), normal(0.3, 0.02));
-    assert_eq!(
-        time("0.3", &[".stdev=0.02", ".mean=0.1"]).unwrap(),
-        normal(0.1, 0.02)
-    );
+    assert_eq!(time("0.3", &[".stdev=0.02", ".mean=0.1"]).unwrap(), normal(0.1, 0.02));
     let drawn = "{type: normal, mean: 0.3, stdev: 0.02}";
     assert_eq!(time(drawn, &[".mean=0.1"]).unwrap(), normal(0.1, 0.02));
     // Parts of another distribution replace all of it, in any order.
     assert_eq!(
         time(drawn, &[".scale=0.1", ".shape=2", ".type=gamma"]).unwrap(),
-        Distribution::Gamma {
-            shape: 2.0,
-            scale: 0.1
-        }
+        Distribution::Gamma { shape: 2.0, scale: 0.1 }
     );
-    assert_eq!(
-        time(drawn, &[".mean=0.1", "=0.7"]).unwrap(),
-        Distribution::constant(0.7)
-    );
+    assert_eq!(time(drawn, &[".mean=0.1", "=0.7"]).unwrap(), Distribution::constant(0.7));
     insta::assert_snapshot!(time("0.3", &[".type=gamma", ".shape=2"]).unwrap_err(), @"--params: `train.computation_time`: gamma: missing field `scale`");
     insta::assert_snapshot!(time("0.3", &[".mean=-1"]).unwrap_err(), @"--params: `train.computation_time`: value is -1, it must be 0 or more");
     insta::assert_snapshot!(time("0.3", &[".median=1"]).unwrap_err(), @"--params: unknown key `train.computation_time.median`: neither MLPerf Storage nor DLIO has one like it");
@@ -214,10 +177,7 @@ fn columns_are_read_unless_they_say_otherwise() {
                 - {name: a, dtype: float32, read: False}\n      - {name: b, dtype: int8, size: 4}\n";
     let columns = parse(text).unwrap().dataset.parquet.columns;
     assert_eq!(
-        columns
-            .iter()
-            .map(|c| (c.row_bytes(), c.read))
-            .collect::<Vec<_>>(),
+        columns.iter().map(|c| (c.row_bytes(), c.read)).collect::<Vec<_>>(),
         [(4, false), (4, true)]
     );
 }
@@ -228,10 +188,7 @@ fn names_that_would_lead_out_of_a_folder_are_refused() {
         let said = error(&format!("model:\n  name: {name}\n"));
         assert!(said.contains("without `/`"), "{name}: {said}");
     }
-    assert_eq!(
-        parse("model:\n  name: unet3d.v2\n").unwrap().name,
-        "unet3d.v2"
-    );
+    assert_eq!(parse("model:\n  name: unet3d.v2\n").unwrap().name, "unet3d.v2");
 }
 
 #[test]

@@ -152,10 +152,7 @@ impl TrainPlan {
     /// Batches that the loader of an accelerator holds or reads ahead of it at most.
     pub fn batches_ahead(&self) -> u64 {
         match self.loader {
-            LoaderPlan::Workers {
-                batches_outstanding,
-                ..
-            } => u64::from(batches_outstanding),
+            LoaderPlan::Workers { batches_outstanding, .. } => u64::from(batches_outstanding),
             LoaderPlan::Interleave {
                 shuffle_records,
                 prefetch_batches,
@@ -295,11 +292,9 @@ impl LoaderPlan {
     /// Reads that one such loader has in flight at most.
     pub fn concurrent_reads(&self) -> usize {
         match *self {
-            Self::Workers {
-                read_threads,
-                row_groups_in_flight,
-                ..
-            } => read_threads.max(1) as usize * row_groups_in_flight.max(1) as usize,
+            Self::Workers { read_threads, row_groups_in_flight, .. } => {
+                read_threads.max(1) as usize * row_groups_in_flight.max(1) as usize
+            }
             // A thread for each file.
             Self::Interleave { .. } => self.streams(),
         }
@@ -318,9 +313,7 @@ impl LoaderPlan {
     pub fn prefetch_size(&self) -> u32 {
         match *self {
             Self::Workers { prefetch_size, .. } => prefetch_size,
-            Self::Interleave {
-                prefetch_batches, ..
-            } => prefetch_batches,
+            Self::Interleave { prefetch_batches, .. } => prefetch_batches,
         }
     }
 }
@@ -361,10 +354,7 @@ impl ReadPattern {
     /// Whether one read takes all of a sample, however large it is.
     pub fn is_one_read(&self) -> bool {
         use ReadPattern::{H5py, IndexedSample, NumpyArray, RowGroups, WholeFile};
-        matches!(
-            self,
-            WholeFile | NumpyArray | IndexedSample | H5py | RowGroups
-        )
+        matches!(self, WholeFile | NumpyArray | IndexedSample | H5py | RowGroups)
     }
 }
 

@@ -104,11 +104,8 @@ impl Pace {
 
     /// The probability of what was seen if the truth lay on the other side of the limit.
     fn doubt(&self) -> f64 {
-        let limit = UncertainMean {
-            value: self.limit,
-            variance: 0.0,
-            degrees_of_freedom: f64::INFINITY,
-        };
+        let limit =
+            UncertainMean { value: self.limit, variance: 0.0, degrees_of_freedom: f64::INFINITY };
         welch(self.seen, limit, 0.0) / 2.0
     }
 }
@@ -208,9 +205,8 @@ impl Judge {
             return false;
         }
         let reading = self.marks.iter().skip(self.left_out as usize);
-        let reading: Vec<&StepMark> = reading
-            .take_while(|mark| (mark.samples as f64) < all)
-            .collect();
+        let reading: Vec<&StepMark> =
+            reading.take_while(|mark| (mark.samples as f64) < all).collect();
         let Some(last) = reading.last().filter(|_| reading.len() >= LEAST_STEPS) else {
             return true;
         };

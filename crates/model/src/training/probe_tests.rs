@@ -48,10 +48,7 @@ fn marks(steps: u64, share: f64, ahead: f64, noise: f64, memory: f64, seed: u32)
         }
     }
     let samples = |end: f64| 32 * landed.iter().take_while(|at| **at <= end).count() as u64;
-    let mark = |end: &f64| StepMark {
-        nanos: (end * 1e9) as u64,
-        samples: samples(*end),
-    };
+    let mark = |end: &f64| StepMark { nanos: (end * 1e9) as u64, samples: samples(*end) };
     ends.iter().map(mark).collect()
 }
 
@@ -78,10 +75,7 @@ fn clear_cases_are_certain_within_some_seconds() {
         assert_eq!((forecast.passes, forecast.certain), (passes, true));
         assert!(forecast.steps < 80, "{forecast:?}");
         let truth = true_au(&marks);
-        assert!(
-            (forecast.au_percent - truth).abs() < 3.0,
-            "{truth} {forecast:?}"
-        );
+        assert!((forecast.au_percent - truth).abs() < 3.0, "{truth} {forecast:?}");
     }
 }
 
@@ -91,14 +85,8 @@ fn what_was_read_ahead_hides_no_slow_storage() {
     // All that was computed on until now had been read before.
     assert!(true_au(&marks[..40]) > 97.0);
     let forecast = judged(judge(1000, 1000), &marks);
-    assert!(
-        forecast.steps < 300 && forecast.certain && !forecast.passes,
-        "{forecast:?}"
-    );
-    assert!(
-        (forecast.au_percent - true_au(&marks)).abs() < 4.0,
-        "{forecast:?}"
-    );
+    assert!(forecast.steps < 300 && forecast.certain && !forecast.passes, "{forecast:?}");
+    assert!((forecast.au_percent - true_au(&marks)).abs() < 4.0, "{forecast:?}");
     // An epoch that is over before it shows does pass.
     let short = marks[..40].to_vec();
     let forecast = judged(judge(40, 40), &short);

@@ -35,11 +35,7 @@ const DIRECT_ALIGN_BYTES: u64 = 4096;
 const ROW_GROUPS_IN_FLIGHT: u32 = 64;
 /// Bytes of one read of a record file on `path` where nothing says how many.
 pub(super) fn default_transfer_bytes(path: PathKind) -> u64 {
-    if path.wants_direct() {
-        DIRECT_TRANSFER_BYTES
-    } else {
-        DEFAULT_TRANSFER_BYTES
-    }
+    if path.wants_direct() { DIRECT_TRANSFER_BYTES } else { DEFAULT_TRANSFER_BYTES }
 }
 
 /// The paths a training run can take.
@@ -101,10 +97,7 @@ pub fn imagined(
     host: &HostFacts,
     path: PathKind,
 ) -> Result<TrainPlan, Problems> {
-    let request = TrainRequest {
-        storage: StorageKind::Null,
-        ..request.clone()
-    };
+    let request = TrainRequest { storage: StorageKind::Null, ..request.clone() };
     let mut resolver = Resolver {
         workload,
         request: &request,
@@ -171,15 +164,10 @@ impl Resolver<'_> {
             self.positive("--threads", threads);
         }
         let data = self.data(storage, &of_files);
-        let split = Split {
-            files: data.files,
-            ..of_files
-        };
+        let split = Split { files: data.files, ..of_files };
         let steps_per_epoch = self.steps(&split);
-        let compute = self.time(
-            "--compute-time",
-            request.compute.unwrap_or(workload.train.computation_time),
-        );
+        let compute =
+            self.time("--compute-time", request.compute.unwrap_or(workload.train.computation_time));
         let loader = self.loader(profile, data.format, read_threads, accelerators, data.files);
         let reads = self.reads(profile, data.format, self.reads_as.unwrap_or(path));
         let (hosts, own) = self.hosts(accelerators);
@@ -312,8 +300,7 @@ impl Resolver<'_> {
     /// `value`, or a problem when it is 0.
     fn positive(&mut self, flag: &str, value: u32) -> u32 {
         if value == 0 {
-            self.problems
-                .plan(format!("{flag} is 0"), "it must be 1 or more");
+            self.problems.plan(format!("{flag} is 0"), "it must be 1 or more");
         }
         value.max(1)
     }
@@ -331,10 +318,7 @@ impl Resolver<'_> {
     fn threshold(&mut self) -> f64 {
         let au = self.workload.metric.au;
         if !(0.0..=1.0).contains(&au) {
-            self.problems.plan(
-                format!("metric.au is {au}"),
-                "it is a share: write 0.90 for 90 %",
-            );
+            self.problems.plan(format!("metric.au is {au}"), "it is a share: write 0.90 for 90 %");
         }
         au * 100.0
     }
@@ -344,11 +328,7 @@ impl Resolver<'_> {
         if self.request.storage == StorageKind::Null || asked == Some(PathKind::Null) {
             return (StorageKind::Null, PathKind::Null);
         }
-        let default = if self.workload.reader.odirect {
-            PathKind::Cpu
-        } else {
-            PathKind::Buffered
-        };
+        let default = if self.workload.reader.odirect { PathKind::Cpu } else { PathKind::Buffered };
         let path = asked.unwrap_or(default);
         if !PATHS.contains(&path) {
             let names: Vec<&str> = PATHS.iter().map(|path| path.name()).collect();
@@ -398,11 +378,7 @@ impl Resolver<'_> {
                 },
                 prefetch_batches: prefetch,
                 computation_threads: reader.computation_threads.max(1),
-                keep_every: if files >= u64::from(accelerators) {
-                    1
-                } else {
-                    accelerators
-                },
+                keep_every: if files >= u64::from(accelerators) { 1 } else { accelerators },
             };
         }
         LoaderPlan::Workers {
@@ -429,10 +405,7 @@ impl Resolver<'_> {
             DataFormat::IndexedBinary => ReadPattern::IndexedSample,
             DataFormat::Parquet => ReadPattern::RowGroups,
             DataFormat::Tfrecord => {
-                let asked = self
-                    .request
-                    .transfer_size
-                    .or(self.workload.reader.transfer_size);
+                let asked = self.request.transfer_size.or(self.workload.reader.transfer_size);
                 if asked == Some(0) {
                     self.problems.plan(
                         "--transfer-size is 0",
@@ -442,9 +415,7 @@ impl Resolver<'_> {
                 let bytes = asked.unwrap_or_else(|| default_transfer_bytes(path)).max(1);
                 ReadPattern::Records {
                     transfer_size: if path.wants_direct() {
-                        bytes
-                            .checked_next_multiple_of(DIRECT_ALIGN_BYTES)
-                            .unwrap_or(bytes)
+                        bytes.checked_next_multiple_of(DIRECT_ALIGN_BYTES).unwrap_or(bytes)
                     } else {
                         bytes
                     },
@@ -462,10 +433,8 @@ impl Resolver<'_> {
         if !self.workload.workflow.evaluation {
             return None;
         }
-        let batch_size = self.positive(
-            "reader.batch_size_eval",
-            self.workload.reader.batch_size_eval,
-        );
+        let batch_size =
+            self.positive("reader.batch_size_eval", self.workload.reader.batch_size_eval);
         let found = self.inventory.valid.len() as u64;
         if storage == StorageKind::Real && found < eval_files {
             self.problems.plan(
@@ -476,11 +445,7 @@ impl Resolver<'_> {
                 format!("set --params dataset.num_files_eval={found}"),
             );
         }
-        let count = steps(&Split {
-            files: eval_files,
-            batch_size,
-            ..*split
-        });
+        let count = steps(&Split { files: eval_files, batch_size, ..*split });
         if count == 0 {
             self.problems.plan(
                 format!("{eval_files} evaluation files are less than one step of all accelerators"),
@@ -517,9 +482,7 @@ impl Resolver<'_> {
                 .clone()
                 .unwrap_or_else(|| Location::from(&spec.checkpoint_folder)),
             bytes,
-            after_epoch: steps_between
-                .is_none()
-                .then_some(spec.checkpoint_after_epoch.max(1)),
+            after_epoch: steps_between.is_none().then_some(spec.checkpoint_after_epoch.max(1)),
             epochs_between: spec.epochs_between_checkpoints.max(1),
             steps_between,
         })

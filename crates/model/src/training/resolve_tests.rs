@@ -13,30 +13,21 @@ use crate::training::request::RequestedHosts;
 use crate::units::GIB;
 
 fn host(memory_bytes: u64) -> HostFacts {
-    HostFacts {
-        memory_bytes,
-        ..HostFacts::fixture()
-    }
+    HostFacts { memory_bytes, ..HostFacts::fixture() }
 }
 
 fn folder(files: u64, bytes: u64) -> Inventory {
     Inventory {
         folder: "/data/set".into(),
         train: (0..files)
-            .map(|index| FoundFile {
-                name: format!("train/img_{index}_of_{files}.npz"),
-                bytes,
-            })
+            .map(|index| FoundFile { name: format!("train/img_{index}_of_{files}.npz"), bytes })
             .collect(),
         ..Inventory::default()
     }
 }
 
 fn workload(name: &str, accelerator: &str) -> Workload {
-    catalog::find(name, Some(accelerator))
-        .unwrap()
-        .workload(&[])
-        .unwrap()
+    catalog::find(name, Some(accelerator)).unwrap().workload(&[]).unwrap()
 }
 
 fn resolve(
@@ -57,10 +48,7 @@ fn unet3d_on_h100_is_v2s_run() {
     let unet3d = workload("unet3d", "h100");
     let got = resolve(&unet3d, &TrainRequest::default(), &folder(168, 146_600_628)).unwrap();
     let plan = &got.plan;
-    assert_eq!(
-        (plan.steps_per_epoch, plan.epochs, plan.batch_size),
-        (24, 5, 7)
-    );
+    assert_eq!((plan.steps_per_epoch, plan.epochs, plan.batch_size), (24, 5, 7));
     assert_eq!(plan.profile, Profile::V2);
     assert_eq!(plan.transport.path, PathKind::Buffered);
     assert_eq!(plan.reads, ReadPattern::NumpyLoad);
@@ -86,9 +74,7 @@ fn unet3d_on_h100_is_v2s_run() {
 fn each_edition_decides_what_it_decided() {
     let unet3d = workload("unet3d", "b200");
     let data = folder(7200, 146_600_628);
-    let plan = resolve(&unet3d, &TrainRequest::default(), &data)
-        .unwrap()
-        .plan;
+    let plan = resolve(&unet3d, &TrainRequest::default(), &data).unwrap().plan;
     assert_eq!(plan.reads, ReadPattern::WholeFile);
     assert!(plan.prewarm && plan.checkpoint.is_none());
     let request = TrainRequest {
@@ -98,10 +84,7 @@ fn each_edition_decides_what_it_decided() {
     };
     let h100 = workload("unet3d", "h100");
     let plan = resolve(&h100, &request, &data).unwrap().plan;
-    assert_eq!(
-        (plan.transport.path, &plan.reads),
-        (PathKind::Cpu, &ReadPattern::WholeFile)
-    );
+    assert_eq!((plan.transport.path, &plan.reads), (PathKind::Cpu, &ReadPattern::WholeFile));
     assert_eq!(plan.checkpoint.unwrap().bytes, 499_153_191);
 }
 
@@ -110,12 +93,7 @@ fn files_are_read_as_each_editions_libraries_read_them() {
     use crate::training::workload::DataFormat::{Jpeg, Npy, Npz, Png};
     let of = |profile, path| [Npz, Npy, Jpeg, Png].map(|format| file_reads(profile, format, path));
     let (numpy, array) = (ReadPattern::NumpyLoad, ReadPattern::NumpyArray);
-    let decoded = [
-        numpy,
-        array,
-        ReadPattern::PillowJpeg,
-        ReadPattern::PillowPng,
-    ];
+    let decoded = [numpy, array, ReadPattern::PillowJpeg, ReadPattern::PillowPng];
     assert_eq!(of(Profile::V1, PathKind::Buffered), decoded);
     assert_eq!(of(Profile::V2, PathKind::PageCache), decoded);
     let whole = [(); 4].map(|()| ReadPattern::WholeFile);
@@ -131,21 +109,12 @@ fn hdf5_and_tables_are_read_as_each_editions_libraries_read_them() {
     let of = |profile, path| [Hdf5, Csv].map(|format| file_reads(profile, format, path));
     let (sample, whole) = (ReadPattern::IndexedSample, ReadPattern::WholeFile);
     let (h5py, pandas) = (ReadPattern::H5py, ReadPattern::PandasCsv);
-    assert_eq!(
-        of(Profile::V1, PathKind::Buffered),
-        [h5py.clone(), pandas.clone()]
-    );
+    assert_eq!(of(Profile::V1, PathKind::Buffered), [h5py.clone(), pandas.clone()]);
     assert_eq!(of(Profile::V2, PathKind::PageCache), [h5py, pandas.clone()]);
     assert_eq!(of(Profile::V3, PathKind::Buffered), [whole.clone(), pandas]);
-    assert_eq!(
-        of(Profile::V3, PathKind::Cpu),
-        [whole.clone(), whole.clone()]
-    );
+    assert_eq!(of(Profile::V3, PathKind::Cpu), [whole.clone(), whole.clone()]);
     assert_eq!(of(Profile::V2, PathKind::Cpu), [sample.clone(), whole]);
-    assert_eq!(
-        of(Profile::Native, PathKind::Buffered),
-        [sample, ReadPattern::Pieces]
-    );
+    assert_eq!(of(Profile::Native, PathKind::Buffered), [sample, ReadPattern::Pieces]);
 }
 
 #[test]
@@ -168,34 +137,16 @@ fn more_files_than_the_workload_names_are_left_out() {
 #[test]
 fn resnet50_goes_through_the_interleave() {
     let resnet50 = workload("resnet50", "h100");
-    let request = TrainRequest {
-        accelerators: Some(4),
-        files: Some(24),
-        ..TrainRequest::default()
-    };
-    let plan = resolve(&resnet50, &request, &folder(24, 143_439_747))
-        .unwrap()
-        .plan;
+    let request =
+        TrainRequest { accelerators: Some(4), files: Some(24), ..TrainRequest::default() };
+    let plan = resolve(&resnet50, &request, &folder(24, 143_439_747)).unwrap().plan;
     assert_eq!(plan.steps_per_epoch, 24 * 1251 / 400 / 4);
-    assert_eq!(
-        plan.reads,
-        ReadPattern::Records {
-            transfer_size: 262_144
-        }
-    );
-    let direct = TrainRequest {
-        path: Some(PathKind::Cpu),
-        ..request.clone()
-    };
+    assert_eq!(plan.reads, ReadPattern::Records { transfer_size: 262_144 });
+    let direct = TrainRequest { path: Some(PathKind::Cpu), ..request.clone() };
     let direct = resolve(&resnet50, &direct, &folder(24, 143_439_747)).unwrap();
     let transfer_size = 1 << 20;
     assert_eq!(direct.plan.reads, ReadPattern::Records { transfer_size });
-    let LoaderPlan::Interleave {
-        keep_every,
-        shuffle_records,
-        ..
-    } = plan.loader
-    else {
+    let LoaderPlan::Interleave { keep_every, shuffle_records, .. } = plan.loader else {
         panic!("{:?}", plan.loader);
     };
     assert_eq!((keep_every, shuffle_records), (1, 0));
@@ -213,20 +164,14 @@ fn null_storage_needs_no_files() {
         let workload = entry.workload(&[]).unwrap();
         let got = resolve(&workload, &request, &Inventory::default()).unwrap();
         assert_eq!(got.plan.steps_per_epoch, 100, "{}", entry.full_name());
-        assert_eq!(
-            (got.plan.transport.path, got.plan.data.folder.clone()),
-            (PathKind::Null, None)
-        );
+        assert_eq!((got.plan.transport.path, got.plan.data.folder.clone()), (PathKind::Null, None));
     }
 }
 
 #[test]
 fn a_random_shuffle_has_a_seed_of_its_own_in_the_plan() {
     let mut unet3d = workload("unet3d", "b200");
-    let request = TrainRequest {
-        drawn_seed: 77,
-        ..TrainRequest::default()
-    };
+    let request = TrainRequest { drawn_seed: 77, ..TrainRequest::default() };
     let data = folder(7200, 146_600_628);
     let mut seeds = |shuffle| {
         unet3d.reader.file_shuffle = shuffle;
@@ -243,15 +188,9 @@ fn a_file_system_without_direct_reads_is_found_before_the_run() {
     let unet3d = workload("unet3d", "h100");
     let mut data = folder(168, 146_600_628);
     data.direct = Availability::unavailable("open with O_DIRECT: EINVAL", "");
-    let request = |path| TrainRequest {
-        path: Some(path),
-        ..TrainRequest::default()
-    };
+    let request = |path| TrainRequest { path: Some(path), ..TrainRequest::default() };
     let told = only(resolve(&unet3d, &request(PathKind::Cpu), &data));
-    assert!(
-        told.contains("/data/set refuses O_DIRECT, which path cpu reads with"),
-        "{told}"
-    );
+    assert!(told.contains("/data/set refuses O_DIRECT, which path cpu reads with"), "{told}");
     assert!(resolve(&unet3d, &request(PathKind::Buffered), &data).is_ok());
 }
 
@@ -322,19 +261,13 @@ fn too_many_accelerators_and_too_few_steps_are_told_with_their_numbers() {
 fn an_edition_that_nothing_tells_is_warned_of() {
     let text = "model: {name: mine}\ndataset: {format: npz, num_files_train: 5000}\n";
     let mine = Workload::parse(text, "my.yaml", &[]).unwrap();
-    let null = TrainRequest {
-        storage: StorageKind::Null,
-        ..TrainRequest::default()
-    };
+    let null = TrainRequest { storage: StorageKind::Null, ..TrainRequest::default() };
     let got = resolve(&mine, &null, &Inventory::default()).unwrap();
     insta::assert_snapshot!(warning_lines(&got), @r"
     no edition is named: native is taken, stormlp's corrected definitions; choose one with --profile, or name it in the file (stormlp.profile)
     npz files are read as PyTorch's workers read them, not as TensorFlow's generators
     ");
-    let named = TrainRequest {
-        profile: Some(Profile::V2),
-        ..null
-    };
+    let named = TrainRequest { profile: Some(Profile::V2), ..null };
     let got = resolve(&mine, &named, &Inventory::default()).unwrap();
     assert!(!warning_lines(&got).contains("edition"));
 }
@@ -348,10 +281,7 @@ fn too_few_steps_name_what_decided_them() {
         few.unwrap().advice.clone()
     };
     let steps = Some(10);
-    let null = TrainRequest {
-        storage: StorageKind::Null,
-        ..TrainRequest::default()
-    };
+    let null = TrainRequest { storage: StorageKind::Null, ..TrainRequest::default() };
     assert_eq!(few(TrainRequest::default()), "use more files");
     assert_eq!(few(null.clone()), "set --steps");
     assert_eq!(few(TrainRequest { steps, ..null }), "set more --steps");
@@ -368,22 +298,10 @@ fn memory_grows_with_what_is_kept() {
     };
     let base = bytes(TrainRequest::default());
     for more in [
-        TrainRequest {
-            read_threads: Some(1024),
-            ..TrainRequest::default()
-        },
-        TrainRequest {
-            prefetch: Some(65_536),
-            ..TrainRequest::default()
-        },
-        TrainRequest {
-            epochs: Some(1_000_000),
-            ..TrainRequest::default()
-        },
-        TrainRequest {
-            keep_step_times: true,
-            ..TrainRequest::default()
-        },
+        TrainRequest { read_threads: Some(1024), ..TrainRequest::default() },
+        TrainRequest { prefetch: Some(65_536), ..TrainRequest::default() },
+        TrainRequest { epochs: Some(1_000_000), ..TrainRequest::default() },
+        TrainRequest { keep_step_times: true, ..TrainRequest::default() },
     ] {
         assert!(bytes(more.clone()) > base, "{more:?}");
     }
@@ -394,20 +312,14 @@ fn checkpoints_may_not_cut_an_epoch_into_blocks_without_au() {
     let mut unet3d = workload("unet3d", "h100");
     let mut planned = |between, steps| {
         unet3d.checkpoint.steps_between_checkpoints = Some(between);
-        let request = TrainRequest {
-            steps: Some(steps),
-            ..TrainRequest::default()
-        };
+        let request = TrainRequest { steps: Some(steps), ..TrainRequest::default() };
         resolve(&unet3d, &request, &folder(168, 146_600_628))
     };
     let refused = planned(2, 12).unwrap_err().to_string();
     assert!(refused.contains("needs 3"), "{refused}");
     assert!(!warning_lines(&planned(4, 12).unwrap()).contains("after its last checkpoint"));
     let short = warning_lines(&planned(5, 12).unwrap());
-    assert!(
-        short.contains("after its last checkpoint, has 2 steps"),
-        "{short}"
-    );
+    assert!(short.contains("after its last checkpoint, has 2 steps"), "{short}");
 }
 
 #[test]
@@ -435,10 +347,7 @@ fn processes_of_one_host_share_its_cpus() {
 fn the_barrier_of_steps_is_left_out_where_that_means_something() {
     let mut unet3d = workload("unet3d", "h100");
     let planned = |unet3d: &Workload, barrier| {
-        let request = TrainRequest {
-            barrier,
-            ..TrainRequest::default()
-        };
+        let request = TrainRequest { barrier, ..TrainRequest::default() };
         resolve(unet3d, &request, &folder(168, 146_600_628))
     };
     let faithful = planned(&unet3d, StepBarrier::EveryStep).unwrap();
@@ -449,9 +358,7 @@ fn the_barrier_of_steps_is_left_out_where_that_means_something() {
     let alone = planned(&unet3d, StepBarrier::None).unwrap_err().to_string();
     assert!(alone.contains("for several hosts"), "{alone}");
     unet3d.checkpoint.steps_between_checkpoints = Some(12);
-    let cut = planned(&unet3d, StepBarrier::Epoch)
-        .unwrap_err()
-        .to_string();
+    let cut = planned(&unet3d, StepBarrier::Epoch).unwrap_err().to_string();
     assert!(cut.contains("steps_between_checkpoints"), "{cut}");
 }
 
@@ -466,11 +373,7 @@ fn null_storage_imagines_enough_files_for_every_kind_of_loader() {
                 steps: Some(steps),
                 ..TrainRequest::default()
             };
-            let got = resolve(
-                &workload(name, accelerator),
-                &request,
-                &Inventory::default(),
-            );
+            let got = resolve(&workload(name, accelerator), &request, &Inventory::default());
             assert_eq!(got.unwrap().plan.steps_per_epoch, steps, "{name}");
         }
     }
@@ -490,12 +393,7 @@ fn the_null_path_needs_no_files_for_evaluation_either() {
     let mut unet3d = workload("unet3d", "h100");
     unet3d.workflow.evaluation = true;
     unet3d.dataset.num_files_eval = 20;
-    let request = TrainRequest {
-        path: Some(PathKind::Null),
-        ..TrainRequest::default()
-    };
-    let plan = resolve(&unet3d, &request, &Inventory::default())
-        .unwrap()
-        .plan;
+    let request = TrainRequest { path: Some(PathKind::Null), ..TrainRequest::default() };
+    let plan = resolve(&unet3d, &request, &Inventory::default()).unwrap().plan;
     assert!(plan.evaluation.is_some());
 }

@@ -38,12 +38,8 @@ const ALLOWED: [&str; 12] = [
     "storage.storage_options",
 ];
 /// Parameters that an open run may set besides.
-const ALLOWED_IN_OPEN: [&str; 4] = [
-    "framework",
-    "dataset.format",
-    "dataset.num_samples_per_file",
-    "reader.data_loader",
-];
+const ALLOWED_IN_OPEN: [&str; 4] =
+    ["framework", "dataset.format", "dataset.num_samples_per_file", "reader.data_loader"];
 /// What launchers and DLIO's own files set beside a workload, without a part in it.
 const NOT_OF_THE_WORKLOAD: [&str; 10] = [
     "defaults",
@@ -91,11 +87,7 @@ const V2: Edition = Edition {
 
 const V3: Edition = Edition {
     name: "v3.0",
-    workloads: &[
-        ("unet3d", "b200"),
-        ("retinanet", "b200"),
-        ("retinanet", "mi355"),
-    ],
+    workloads: &[("unet3d", "b200"), ("retinanet", "b200"), ("retinanet", "mi355")],
     of_workloads: "3.6.2",
     of_parameters: "3.6.2",
     of_data: "3.1.2",
@@ -257,10 +249,7 @@ fn transfers(
     let path = plan.transport.path;
     let direct = path == PathKind::Cpu && (plan.workload == "unet3d" || edition.name == V3.name);
     let rules = [
-        (
-            plan.storage == StorageKind::Null,
-            "--storage null reads no dataset".to_string(),
-        ),
+        (plan.storage == StorageKind::Null, "--storage null reads no dataset".to_string()),
         (
             plan.storage == StorageKind::Real && path != PathKind::Buffered && !direct,
             format!(
@@ -275,15 +264,10 @@ fn transfers(
             !plan.barrier.is_at_every_step(),
             format!("--barrier {}; a barrier ends each step", plan.barrier),
         ),
-        (
-            request.engine != EngineChoice::Auto,
-            "--engine is not to be chosen".to_string(),
-        ),
+        (request.engine != EngineChoice::Auto, "--engine is not to be chosen".to_string()),
     ];
     let broken = rules.into_iter().filter(|(broken, _)| *broken);
-    broken
-        .map(|(_, what)| (edition.of_parameters, what))
-        .collect()
+    broken.map(|(_, what)| (edition.of_parameters, what)).collect()
 }
 
 /// Results that share the file system of the dataset.

@@ -12,11 +12,7 @@ fn folder(files: u64) -> Inventory {
         name: format!("train/img_{index}_of_{files}.npz"),
         bytes: 146_600_628,
     });
-    Inventory {
-        folder: "/data/set".into(),
-        train: train.collect(),
-        ..Inventory::default()
-    }
+    Inventory { folder: "/data/set".into(), train: train.collect(), ..Inventory::default() }
 }
 
 /// What is wrong with a closed run of unet3d on an H100 with `params`, changed by `change`.
@@ -25,15 +21,9 @@ fn broken(params: &[&str], files: u64, change: impl Fn(&mut TrainRequest)) -> Ve
     let entry = catalog::find("unet3d", Some("h100")).unwrap();
     let mut workload = entry.workload(&params).unwrap();
     workload.dataset.num_files_train = files;
-    let mut request = TrainRequest {
-        closed: true,
-        ..TrainRequest::default()
-    };
+    let mut request = TrainRequest { closed: true, ..TrainRequest::default() };
     change(&mut request);
-    let host = HostFacts {
-        memory_bytes: GIB,
-        ..HostFacts::fixture()
-    };
+    let host = HostFacts { memory_bytes: GIB, ..HostFacts::fixture() };
     match TrainPlan::resolve(&workload, &request, &host, &folder(files)) {
         Ok(_) => Vec::new(),
         Err(problems) => problems.iter().map(|p| p.message.clone()).collect(),
@@ -107,10 +97,7 @@ fn since_v3_results_are_on_another_file_system_than_data() {
 #[test]
 fn only_the_editions_own_workloads_are_closed() {
     let found = broken(&[], 3500, |request| request.profile = Some(Profile::V3));
-    assert!(
-        found[0].starts_with("rule 3.6.2 of v3.0: unet3d on h100 is none"),
-        "{found:?}"
-    );
+    assert!(found[0].starts_with("rule 3.6.2 of v3.0: unet3d on h100 is none"), "{found:?}");
     let native = |request: &mut TrainRequest| request.profile = Some(Profile::Native);
     assert!(broken(&[], 3500, native)[0].contains("not by profile native"));
 }

@@ -74,12 +74,7 @@ impl Search {
     /// A search from 1 to `most` that begins at `first`, and runs the answer and the count above it
     /// `confirm` times in full.
     pub fn new(first: u32, most: u32, confirm: u32) -> Self {
-        Self {
-            first: first.clamp(1, most.max(1)),
-            most: most.max(1),
-            confirm,
-            trials: Vec::new(),
-        }
+        Self { first: first.clamp(1, most.max(1)), most: most.max(1), confirm, trials: Vec::new() }
     }
 
     /// Counts above `most` cannot be tried.
@@ -111,19 +106,14 @@ impl Search {
         };
         let missing = counts(false).min();
         let below = |count: &u32| missing.is_none_or(|missing| *count < missing);
-        Bracket {
-            passing: counts(true).filter(below).max().unwrap_or(0),
-            missing,
-        }
+        Bracket { passing: counts(true).filter(below).max().unwrap_or(0), missing }
     }
 
     /// Counts that passed and missed, rising.
     pub fn inconsistent(&self) -> Vec<u32> {
         let certain = |count: u32, passed: bool| {
             let of_count = self.of(count);
-            of_count
-                .into_iter()
-                .any(|t| t.certain && t.passed == passed)
+            of_count.into_iter().any(|t| t.certain && t.passed == passed)
         };
         let mut counts: Vec<u32> = self.trials.iter().map(|trial| trial.count).collect();
         counts.sort_unstable();
@@ -156,9 +146,7 @@ impl Search {
             _ => {
                 let ends = [Some(passing), missing].into_iter().flatten();
                 let mut unconfirmed = ends.filter(|count| self.full_runs(*count) < self.confirm);
-                unconfirmed
-                    .find(|count| *count > 0)
-                    .map_or(Next::Done, Next::Full)
+                unconfirmed.find(|count| *count > 0).map_or(Next::Done, Next::Full)
             }
         }
     }
@@ -174,17 +162,12 @@ impl Search {
             Some(missing) => ceil_log2(missing - passing).min(2),
         };
         let ends = [(passing, true), (missing.unwrap_or(0), missing.is_some())];
-        let full = ends
-            .into_iter()
-            .filter(|(_, known)| *known)
-            .map(|(count, _)| match (count, passing) {
+        let full =
+            ends.into_iter().filter(|(_, known)| *known).map(|(count, _)| match (count, passing) {
                 (0, 0) => 0,
                 _ => self.confirm.saturating_sub(self.full_runs(count)),
             });
-        Left {
-            probes,
-            full: full.sum(),
-        }
+        Left { probes, full: full.sum() }
     }
 
     fn of(&self, count: u32) -> impl IntoIterator<Item = &Trial> {
@@ -192,20 +175,14 @@ impl Search {
     }
 
     fn full_runs(&self, count: u32) -> u32 {
-        let full = self
-            .of(count)
-            .into_iter()
-            .filter(|t| t.kind == TrialKind::Full);
+        let full = self.of(count).into_iter().filter(|t| t.kind == TrialKind::Full);
         full.count() as u32
     }
 
     /// Whether a count that was tried always passed. A guess counts where nothing certain is known.
     fn passes(&self, count: u32) -> bool {
         let is_certain = self.of(count).into_iter().any(|trial| trial.certain);
-        let mut counting = self
-            .of(count)
-            .into_iter()
-            .filter(|t| t.certain || !is_certain);
+        let mut counting = self.of(count).into_iter().filter(|t| t.certain || !is_certain);
         counting.all(|trial| trial.passed)
     }
 
@@ -224,9 +201,7 @@ impl Search {
             _ => twice,
         };
         // At twice the count it was never anywhere near; what says more is a guess gone wrong.
-        count
-            .clamp(passing + 1, twice.max(passing + 1))
-            .min(self.most)
+        count.clamp(passing + 1, twice.max(passing + 1)).min(self.most)
     }
 
     /// The next count between two that are not neighbours.

@@ -58,13 +58,7 @@ fn a_good_estimate_needs_two_probes() {
 fn a_count_that_passes_and_misses_is_none_that_always_passed() {
     let mut search = Search::new(23, 100, 1);
     let tell = |search: &mut Search, count, kind, passed, certain| {
-        search.tell(Trial {
-            count,
-            kind,
-            passed,
-            certain,
-            suggests: None,
-        });
+        search.tell(Trial { count, kind, passed, certain, suggests: None });
     };
     use TrialKind::{Full, Probe};
     tell(&mut search, 23, Probe, true, true);
@@ -72,24 +66,12 @@ fn a_count_that_passes_and_misses_is_none_that_always_passed() {
     assert_eq!(search.next(), Next::Full(23));
     tell(&mut search, 23, Full, false, true);
     assert_eq!(search.inconsistent(), [23]);
-    assert_eq!(
-        search.bracket(),
-        Bracket {
-            passing: 0,
-            missing: Some(23)
-        }
-    );
+    assert_eq!(search.bracket(), Bracket { passing: 0, missing: Some(23) });
     tell(&mut search, 22, Probe, true, true);
     assert_eq!(search.next(), Next::Full(22));
     tell(&mut search, 22, Full, true, true);
     assert_eq!(search.next(), Next::Done, "23 has had its full run");
-    assert_eq!(
-        search.bracket(),
-        Bracket {
-            passing: 22,
-            missing: Some(23)
-        }
-    );
+    assert_eq!(search.bracket(), Bracket { passing: 22, missing: Some(23) });
 }
 
 #[test]
@@ -105,24 +87,10 @@ fn a_guess_is_overruled_by_a_full_run() {
     search.tell(guess(8, true));
     search.tell(guess(9, false));
     assert_eq!(search.next(), Next::Full(8));
-    search.tell(Trial {
-        kind: TrialKind::Full,
-        certain: true,
-        ..guess(8, true)
-    });
+    search.tell(Trial { kind: TrialKind::Full, certain: true, ..guess(8, true) });
     assert_eq!(search.next(), Next::Full(9));
-    search.tell(Trial {
-        kind: TrialKind::Full,
-        certain: true,
-        ..guess(9, true)
-    });
-    assert_eq!(
-        search.bracket(),
-        Bracket {
-            passing: 9,
-            missing: None
-        }
-    );
+    search.tell(Trial { kind: TrialKind::Full, certain: true, ..guess(9, true) });
+    assert_eq!(search.bracket(), Bracket { passing: 9, missing: None });
     assert_eq!(search.inconsistent(), [0; 0]);
     assert!(matches!(search.next(), Next::Probe(count) if count > 9));
 }
@@ -130,13 +98,7 @@ fn a_guess_is_overruled_by_a_full_run() {
 #[test]
 fn not_even_one_is_confirmed_too() {
     let search = run(Search::new(5, 100, 1), &|_| 40.0);
-    assert_eq!(
-        search.bracket(),
-        Bracket {
-            passing: 0,
-            missing: Some(1)
-        }
-    );
+    assert_eq!(search.bracket(), Bracket { passing: 0, missing: Some(1) });
     let last = search.trials().last().unwrap();
     assert_eq!((last.count, last.kind), (1, TrialKind::Full));
 }
@@ -147,13 +109,7 @@ fn what_passes_at_the_limit_is_a_lower_bound() {
     search.limit(48);
     let search = run(search, &|_| 99.9);
     assert!(search.is_lower_bound());
-    assert_eq!(
-        search.bracket(),
-        Bracket {
-            passing: 48,
-            missing: None
-        }
-    );
+    assert_eq!(search.bracket(), Bracket { passing: 48, missing: None });
 }
 
 #[test]
@@ -167,13 +123,7 @@ fn the_published_cliff_is_found() {
     };
     for first in 1..100 {
         let search = run(Search::new(first, 1000, 1), &curve);
-        assert_eq!(
-            search.bracket(),
-            Bracket {
-                passing: 24,
-                missing: Some(25)
-            }
-        );
+        assert_eq!(search.bracket(), Bracket { passing: 24, missing: Some(25) });
     }
 }
 

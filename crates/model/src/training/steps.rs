@@ -100,10 +100,7 @@ mod tests {
         let flux = split(Profile::V3, DataFormat::Parquet, 16, 288, 2, 48);
         assert_eq!(steps(&flux), 48);
         // 8 files for 4 workers: 2 x 100 rows make 4 batches of 48, not 200/48 summed.
-        assert_eq!(
-            steps(&split(Profile::V3, DataFormat::Parquet, 8, 100, 1, 48)),
-            16
-        );
+        assert_eq!(steps(&split(Profile::V3, DataFormat::Parquet, 8, 100, 1, 48)), 16);
     }
 
     proptest! {

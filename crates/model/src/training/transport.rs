@@ -90,23 +90,12 @@ pub(super) fn decide(
     let cpus = bare.placement.cpu_count(host);
     let threads = request.threads.map(|threads| threads.max(1) as usize);
     let chunk_bytes = reader.chunk_bytes(path);
-    let sizes = Sizes::of(
-        path,
-        bare.engine,
-        chunk_bytes,
-        reader.reads(),
-        threads,
-        cpus,
-    );
+    let sizes = Sizes::of(path, bare.engine, chunk_bytes, reader.reads(), threads, cpus);
     // A thread attaches its streams beside the files it reads whole.
     let open_files = usize::try_from(host.open_files_limit).unwrap_or(usize::MAX);
     let room = (open_files / 2 / sizes.threads).saturating_sub(sizes.queue_depth + OTHER_FILES);
     let streams = reader.loader.streams() * reader.accelerators as usize;
-    sizes.within(Transport {
-        streams: streams.clamp(1, room.max(1)),
-        pages: request.pages,
-        ..bare
-    })
+    sizes.within(Transport { streams: streams.clamp(1, room.max(1)), pages: request.pages, ..bare })
 }
 
 impl TrainPlan {
@@ -159,11 +148,7 @@ impl Sizes {
             };
         }
         let threads = threads.unwrap_or(reads.min(cpus));
-        let window = if path.wants_direct() {
-            DIRECT_WINDOW
-        } else {
-            1
-        };
+        let window = if path.wants_direct() { DIRECT_WINDOW } else { 1 };
         let slot_bytes = chunk_bytes * buffers_of_slot(path) as u64;
         let most = ((POOL_BYTES / slot_bytes) as usize / threads).max(2);
         Self {
@@ -206,12 +191,7 @@ mod tests {
     }
 
     fn reader<'a>(loader: &'a LoaderPlan, pattern: &'a ReadPattern) -> Reader<'a> {
-        Reader {
-            loader,
-            accelerators: 128,
-            pattern,
-            read_bytes: 146_600_628.0,
-        }
+        Reader { loader, accelerators: 128, pattern, read_bytes: 146_600_628.0 }
     }
 
     fn decided(request: &TrainRequest, path: PathKind, host: &HostFacts) -> (Transport, Problems) {
@@ -226,11 +206,7 @@ mod tests {
     fn one_read_takes_all_of_a_file_as_far_as_memory_goes() {
         let loader = loader(8);
         let of = |accelerators, read_bytes, pattern: &ReadPattern, path| {
-            let reader = Reader {
-                accelerators,
-                read_bytes,
-                ..reader(&loader, pattern)
-            };
+            let reader = Reader { accelerators, read_bytes, ..reader(&loader, pattern) };
             reader.chunk_bytes(path)
         };
         let (small, large) = (322_957.0, 146_600_628.0);
@@ -239,15 +215,9 @@ mod tests {
         assert_eq!(of(1, large, whole, PathKind::Buffered), ONE_READ_BYTES);
         assert_eq!(of(1, large, whole, PathKind::Cpu), DIRECT_CHUNK_BYTES);
         assert_eq!(of(1, large, whole, PathKind::Null), NULL_CHUNK_BYTES);
-        assert_eq!(
-            of(1, large, &ReadPattern::Pieces, PathKind::Buffered),
-            CACHED_CHUNK_BYTES
-        );
+        assert_eq!(of(1, large, &ReadPattern::Pieces, PathKind::Buffered), CACHED_CHUNK_BYTES);
         // 100 accelerators with 8 workers each, and two buffers for each of their reads.
-        assert_eq!(
-            of(100, large, whole, PathKind::PageCache),
-            CACHED_CHUNK_BYTES
-        );
+        assert_eq!(of(100, large, whole, PathKind::PageCache), CACHED_CHUNK_BYTES);
     }
 
     #[test]
@@ -272,10 +242,7 @@ mod tests {
         let got = decide(
             &request,
             PathKind::Buffered,
-            &Reader {
-                accelerators: 1,
-                ..reader(&loader(4), &ReadPattern::NumpyLoad)
-            },
+            &Reader { accelerators: 1, ..reader(&loader(4), &ReadPattern::NumpyLoad) },
             &host,
             &mut problems,
         );
@@ -297,16 +264,10 @@ mod tests {
         };
         let mut problems = Problems::default();
         let request = TrainRequest::default();
-        let reader = Reader {
-            accelerators: 8,
-            ..reader(&loader, &ReadPattern::NumpyLoad)
-        };
+        let reader = Reader { accelerators: 8, ..reader(&loader, &ReadPattern::NumpyLoad) };
         let got = decide(&request, PathKind::Buffered, &reader, &host, &mut problems);
         assert!(got.streams > 100, "{got:?}");
-        assert!(
-            got.threads * (got.streams + got.queue_depth) < 1024,
-            "{got:?}"
-        );
+        assert!(got.threads * (got.streams + got.queue_depth) < 1024, "{got:?}");
     }
 
     #[test]

@@ -31,11 +31,7 @@ pub(super) fn of(
     let waits = plan.transport.waits_for_gpu();
     warnings.extend(transport::wait_warning(&request.threading, waits));
     let cufile = plan.transport.path.needs_cufile();
-    warnings.extend(transport::statistics_warning(
-        request.cufile_stats,
-        cufile,
-        host,
-    ));
+    warnings.extend(transport::statistics_warning(request.cufile_stats, cufile, host));
     let (placement, device) = (&plan.transport.placement, plan.transport.device);
     warnings.extend(placement::warnings(placement, device, host));
     warnings.extend(edition(workload, request.profile));
@@ -53,11 +49,7 @@ fn memory(plan: &TrainPlan, host: &HostFacts) -> Option<Warning> {
     let data = ByteSize(plan.data.bytes);
     let advice = "`--full` makes a comparable dataset, `stormlp datasize` says how large it is";
     if plan.data.bytes <= memory {
-        let cold = if plan.cold {
-            "; --cold keeps the page cache out"
-        } else {
-            ""
-        };
+        let cold = if plan.cold { "; --cold keeps the page cache out" } else { "" };
         return Some(Warning::new(
             WarningKind::FitsInMemory,
             format!(
@@ -201,10 +193,6 @@ fn no_effect(workload: &Workload) -> Option<Warning> {
         })
         .collect();
     (!keys.is_empty()).then(|| {
-        Warning::new(
-            WarningKind::NoEffect,
-            format!("keys without effect: {}", keys.join(", ")),
-            "",
-        )
+        Warning::new(WarningKind::NoEffect, format!("keys without effect: {}", keys.join(", ")), "")
     })
 }

@@ -353,8 +353,7 @@ pub struct MetricSpec {
 impl MetricSpec {
     /// Steps of each block that AU leaves out.
     pub fn excluded_steps(&self) -> u64 {
-        self.exclude_start_steps
-            .saturating_add(self.exclude_end_steps)
+        self.exclude_start_steps.saturating_add(self.exclude_end_steps)
     }
 }
 
@@ -366,11 +365,7 @@ impl Default for Workload {
             accelerator: "custom".to_string(),
             edition: Profile::Native,
             edition_from: EditionFrom::Nothing,
-            workflow: Workflow {
-                train: true,
-                evaluation: false,
-                checkpoint: false,
-            },
+            workflow: Workflow { train: true, evaluation: false, checkpoint: false },
             describes_dataset: false,
             dataset: DatasetSpec::default(),
             reader: ReaderSpec::default(),
@@ -394,11 +389,7 @@ impl Default for Workload {
                 model_size_bytes: DEFAULT_MODEL_BYTES,
                 ignored_model_size_bytes: None,
             },
-            metric: MetricSpec {
-                au: 0.90,
-                exclude_start_steps: 1,
-                exclude_end_steps: 0,
-            },
+            metric: MetricSpec { au: 0.90, exclude_start_steps: 1, exclude_end_steps: 0 },
             without_effect: Vec::new(),
         }
     }

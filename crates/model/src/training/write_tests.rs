@@ -34,19 +34,13 @@ fn essence(workload: &Workload) -> Workload {
 }
 
 fn host() -> HostFacts {
-    HostFacts {
-        memory_bytes: 1024 * GIB,
-        ..HostFacts::fixture()
-    }
+    HostFacts { memory_bytes: 1024 * GIB, ..HostFacts::fixture() }
 }
 
 /// A folder that has what `workload` asks for, or `files` training files.
 fn folder(workload: &Workload, files: Option<u64>) -> Inventory {
     let some = |part: &str, count: u64| {
-        let one = |index| FoundFile {
-            name: format!("{part}/img_{index}_of_{count}"),
-            bytes: 1000,
-        };
+        let one = |index| FoundFile { name: format!("{part}/img_{index}_of_{count}"), bytes: 1000 };
         (0..count).map(one).collect()
     };
     let dataset = &workload.dataset;
@@ -82,10 +76,7 @@ fn the_file_of_a_run_makes_the_same_plan() {
         prefetch: Some(7),
         epochs: Some(4),
         steps: Some(6),
-        compute: Some(Distribution::Gamma {
-            shape: 2.0,
-            scale: 0.25,
-        }),
+        compute: Some(Distribution::Gamma { shape: 2.0, scale: 0.25 }),
         accelerator: Some("mine".to_string()),
         seed: Some(42),
         profile: Some(Profile::Native),
@@ -99,21 +90,12 @@ fn the_file_of_a_run_makes_the_same_plan() {
         workload.workflow.checkpoint = true;
         for (storage, files) in [(StorageKind::Null, None), (StorageKind::Real, Some(600))] {
             for request in [&changed, &TrainRequest::default()] {
-                let first = TrainRequest {
-                    accelerators: Some(2),
-                    storage,
-                    files,
-                    ..request.clone()
-                };
+                let first =
+                    TrainRequest { accelerators: Some(2), storage, files, ..request.clone() };
                 let inventory = folder(&workload, files);
-                let plan = TrainPlan::resolve(&workload, &first, &host(), &inventory)
-                    .unwrap()
-                    .plan;
-                let second = TrainRequest {
-                    accelerators: Some(2),
-                    storage,
-                    ..TrainRequest::default()
-                };
+                let plan = TrainPlan::resolve(&workload, &first, &host(), &inventory).unwrap().plan;
+                let second =
+                    TrainRequest { accelerators: Some(2), storage, ..TrainRequest::default() };
                 let written = again(&workload.as_planned(&plan));
                 let planned_again = TrainPlan::resolve(&written, &second, &host(), &inventory);
                 assert_eq!(planned_again.unwrap().plan, plan, "{}", workload.name);
@@ -127,11 +109,7 @@ fn direct_reads_are_kept_and_steps_only_where_they_were_asked_for() {
     let workload = &built_in()[2];
     let inventory = folder(workload, Some(70));
     let plan = |path| {
-        let request = TrainRequest {
-            files: Some(70),
-            path,
-            ..TrainRequest::default()
-        };
+        let request = TrainRequest { files: Some(70), path, ..TrainRequest::default() };
         let resolved = TrainPlan::resolve(workload, &request, &host(), &inventory);
         workload.as_planned(&resolved.unwrap().plan)
     };
@@ -149,10 +127,7 @@ fn only_what_differs_is_listed() {
     let mut other = workload.clone();
     other.edition = Profile::V3;
     other.reader.batch_size = 8;
-    other.train.computation_time = Distribution::Normal {
-        mean: 0.5,
-        stdev: 0.125,
-    };
+    other.train.computation_time = Distribution::Normal { mean: 0.5, stdev: 0.125 };
     other.dataset.data_folder = Some("/data/a set".to_string());
     other.train.total_training_steps = Some(9);
     let lines: Vec<String> = other
@@ -176,10 +151,8 @@ fn times() -> impl Strategy<Value = Distribution> {
     prop_oneof![
         seconds().prop_map(Distribution::constant),
         (seconds(), seconds()).prop_map(|(mean, stdev)| Distribution::Normal { mean, stdev }),
-        (seconds(), seconds()).prop_map(|(min, more)| Distribution::Uniform {
-            min,
-            max: min + more
-        }),
+        (seconds(), seconds())
+            .prop_map(|(min, more)| Distribution::Uniform { min, max: min + more }),
         (seconds(), seconds()).prop_map(|(shape, scale)| Distribution::Gamma { shape, scale }),
         seconds().prop_map(|scale| Distribution::Exponential { scale }),
         seconds().prop_map(|lam| Distribution::Poisson { lam }),
@@ -187,11 +160,7 @@ fn times() -> impl Strategy<Value = Distribution> {
 }
 
 fn shuffles() -> impl Strategy<Value = Shuffle> {
-    prop_oneof![
-        Just(Shuffle::Off),
-        Just(Shuffle::Seed),
-        Just(Shuffle::Random)
-    ]
+    prop_oneof![Just(Shuffle::Off), Just(Shuffle::Seed), Just(Shuffle::Random)]
 }
 
 proptest! {

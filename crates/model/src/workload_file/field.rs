@@ -103,9 +103,7 @@ impl Field for String {
 
 impl Field for Vec<u64> {
     fn read(&mut self, value: &Value) -> Result<(), String> {
-        let found = value
-            .as_sequence()
-            .and_then(|list| list.iter().map(count).collect());
+        let found = value.as_sequence().and_then(|list| list.iter().map(count).collect());
         set(self, value, found, "write a list of whole numbers")
     }
 

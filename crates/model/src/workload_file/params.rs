@@ -48,9 +48,8 @@ impl<W: Default> Table<W> {
         parts: &mut Parts<W>,
         param: &str,
     ) -> Result<(), String> {
-        let (path, text) = param
-            .split_once('=')
-            .ok_or_else(|| format!("`{param}` is not key=value"))?;
+        let (path, text) =
+            param.split_once('=').ok_or_else(|| format!("`{param}` is not key=value"))?;
         let path = path.trim();
         let value: Value =
             serde_yaml::from_str(text).map_err(|error| format!("`{param}`: {error}"))?;
@@ -59,9 +58,7 @@ impl<W: Default> Table<W> {
             return self.take(contents, key, &value);
         }
         let (key, part) = self.part(path).ok_or_else(|| self.unknown(path))?;
-        let (_, found) = parts
-            .entry(key.path())
-            .or_insert_with(|| (key, Mapping::new()));
+        let (_, found) = parts.entry(key.path()).or_insert_with(|| (key, Mapping::new()));
         found.insert(part.into(), value);
         Ok(())
     }

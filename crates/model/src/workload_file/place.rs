@@ -21,10 +21,7 @@ pub(crate) struct Place {
 
 /// Line and column of `place` in `text`, from 1.
 pub(crate) fn find(text: &str, place: &Place) -> Option<(usize, usize)> {
-    let steps = Steps {
-        entries: &place.entries,
-        at_key: place.at_key,
-    };
+    let steps = Steps { entries: &place.entries, at_key: place.at_key };
     let stopped = steps.deserialize(serde_yaml::Deserializer::from_str(text));
     stopped.err().and_then(|error| line_and_column(&error))
 }
@@ -82,10 +79,7 @@ impl<'de> Visitor<'de> for Steps<'_> {
                 map.next_entry::<IgnoredAny, IgnoredAny>()?;
             }
             let at_key = self.at_key && rest.is_empty();
-            let steps = Steps {
-                entries: rest,
-                at_key: self.at_key,
-            };
+            let steps = Steps { entries: rest, at_key: self.at_key };
             if at_key {
                 map.next_key_seed(steps)?;
             } else {
@@ -101,10 +95,7 @@ impl<'de> Visitor<'de> for Steps<'_> {
             for _ in 0..*entry {
                 list.next_element::<IgnoredAny>()?;
             }
-            list.next_element_seed(Steps {
-                entries: rest,
-                at_key: self.at_key,
-            })?;
+            list.next_element_seed(Steps { entries: rest, at_key: self.at_key })?;
         }
         Err(A::Error::custom("here"))
     }

@@ -62,27 +62,17 @@ impl<W: Default> Table<W> {
     }
 
     fn read_file(&self, text: &str, source_name: &str) -> Result<Contents, WorkloadError> {
-        let error = |faults| WorkloadError {
-            source_name: source_name.to_string(),
-            faults,
-        };
+        let error = |faults| WorkloadError { source_name: source_name.to_string(), faults };
         let file: Value =
             serde_yaml::from_str(text).map_err(|fault| error(vec![of_error(&fault)]))?;
-        let mut walk = Walk {
-            table: self,
-            contents: Contents::default(),
-            at: Vec::new(),
-            faults: Vec::new(),
-        };
+        let mut walk =
+            Walk { table: self, contents: Contents::default(), at: Vec::new(), faults: Vec::new() };
         walk.section("", &file);
         if walk.faults.is_empty() {
             return Ok(walk.contents);
         }
         let found = walk.faults.into_iter().take(MAX_FAULTS);
-        let faults = found.map(|(place, message)| Fault {
-            place: find(text, &place),
-            message,
-        });
+        let faults = found.map(|(place, message)| Fault { place: find(text, &place), message });
         Err(error(faults.collect()))
     }
 
@@ -158,10 +148,7 @@ impl<W: Default> Walk<'_, W> {
     }
 
     fn fault(&mut self, at_key: bool, message: String) {
-        let place = Place {
-            entries: self.at.clone(),
-            at_key,
-        };
+        let place = Place { entries: self.at.clone(), at_key };
         self.faults.push((place, message));
     }
 }

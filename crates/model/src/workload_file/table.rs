@@ -91,8 +91,7 @@ impl<W> Key<W> {
         if let Self::ForOthers(_, _, value) = *self {
             return value(workload);
         }
-        self.place(workload)
-            .map_or(Value::Null, |place| place.write())
+        self.place(workload).map_or(Value::Null, |place| place.write())
     }
 
     /// Why it changes nothing.
@@ -125,11 +124,7 @@ impl<W> Table<W> {
             .filter_map(|key| {
                 Some(KeyNote {
                     key: key.path().to_string(),
-                    value: contents
-                        .values
-                        .get(key.path())
-                        .map(line)
-                        .unwrap_or_default(),
+                    value: contents.values.get(key.path()).map(line).unwrap_or_default(),
                     reason: key.no_effect()?.to_string(),
                 })
             })
@@ -200,10 +195,7 @@ impl<W> Table<W> {
             let (first, _) = key.path().split_once('.').filter(|_| section.is_empty())?;
             Some((distance(name, first)?, first))
         });
-        sections
-            .chain(keys)
-            .min_by_key(|(cost, _)| *cost)
-            .map(|(_, path)| path)
+        sections.chain(keys).min_by_key(|(cost, _)| *cost).map(|(_, path)| path)
     }
 
     /// Keys that lead nowhere or stand twice.
@@ -223,10 +215,7 @@ impl<W> Table<W> {
     }
 
     fn section_alias(&self, name: &str) -> Option<&'static str> {
-        let found = self
-            .section_aliases
-            .iter()
-            .find(|(alias, _)| *alias == name);
+        let found = self.section_aliases.iter().find(|(alias, _)| *alias == name);
         found.map(|(_, section)| *section)
     }
 }
@@ -238,9 +227,5 @@ fn split(path: &str) -> (&str, &str) {
 
 /// The path of `name` in `section`.
 fn join(section: &str, name: &str) -> String {
-    if section.is_empty() {
-        name.to_string()
-    } else {
-        format!("{section}.{name}")
-    }
+    if section.is_empty() { name.to_string() } else { format!("{section}.{name}") }
 }

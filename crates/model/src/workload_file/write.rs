@@ -21,9 +21,7 @@ pub(crate) fn sections(values: Vec<(&'static str, Value)>) -> Mapping {
         let mut names = path.split('.');
         let last = names.next_back().unwrap_or(path);
         let section = names.fold(&mut file, |section, name| {
-            let inner = section
-                .entry(name.into())
-                .or_insert_with(|| Mapping::new().into());
+            let inner = section.entry(name.into()).or_insert_with(|| Mapping::new().into());
             // A table has no key and section of one name among what it writes.
             inner.as_mapping_mut().expect("a section")
         });

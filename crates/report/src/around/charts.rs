@@ -36,10 +36,7 @@ const PICTURES: [Picture; 9] = [
     Picture {
         title: "Block devices over time",
         unit: "MiB/s",
-        measures: &[
-            (Measure::DeviceReadBytes, "read"),
-            (Measure::DeviceWrittenBytes, "written"),
-        ],
+        measures: &[(Measure::DeviceReadBytes, "read"), (Measure::DeviceWrittenBytes, "written")],
     },
     Picture {
         title: "Requests in flight at block devices over time",
@@ -72,26 +69,16 @@ const PICTURES: [Picture; 9] = [
             (Measure::NetworkSentBytes, "sent"),
         ],
     },
-    Picture {
-        title: "GPUs over time",
-        unit: "% busy",
-        measures: &[(Measure::GpuBusyShare, "")],
-    },
+    Picture { title: "GPUs over time", unit: "% busy", measures: &[(Measure::GpuBusyShare, "")] },
     Picture {
         title: "PCIe of GPUs over time",
         unit: "MiB/s",
-        measures: &[
-            (Measure::PcieReceivedBytes, "received"),
-            (Measure::PcieSentBytes, "sent"),
-        ],
+        measures: &[(Measure::PcieReceivedBytes, "received"), (Measure::PcieSentBytes, "sent")],
     },
     Picture {
         title: "NVLink of GPUs over time",
         unit: "MiB/s",
-        measures: &[
-            (Measure::NvlinkReceivedBytes, "received"),
-            (Measure::NvlinkSentBytes, "sent"),
-        ],
+        measures: &[(Measure::NvlinkReceivedBytes, "received"), (Measure::NvlinkSentBytes, "sent")],
     },
 ];
 
@@ -104,33 +91,17 @@ pub(crate) fn over_time(
     let mut drawn = Group::new(title);
     if series.tracks.is_empty() {
         let why = "nobody looked at them (`--telemetry`)";
-        drawn
-            .absent
-            .push(format!("Devices, host and network over time: {why}."));
+        drawn.absent.push(format!("Devices, host and network over time: {why}."));
         return drawn;
     }
     for picture in &PICTURES {
-        add(
-            &mut drawn,
-            picture.title,
-            picture.unit,
-            lines(series, picture),
-            marks,
-        );
+        add(&mut drawn, picture.title, picture.unit, lines(series, picture), marks);
     }
     let title = "Mean size of a request of block devices over time";
     add(&mut drawn, title, "KiB", request_sizes(series), marks);
-    add(
-        &mut drawn,
-        "CPU over time",
-        "CPUs",
-        processors(series),
-        marks,
-    );
+    add(&mut drawn, "CPU over time", "CPUs", processors(series), marks);
     if drawn.charts.is_empty() {
-        drawn
-            .absent
-            .push(format!("Devices, host and network over time: {NO_COURSE}."));
+        drawn.absent.push(format!("Devices, host and network over time: {NO_COURSE}."));
     }
     drawn
 }
@@ -141,10 +112,7 @@ fn add(drawn: &mut Group, title: &str, unit: &str, lines: Vec<Line>, marks: &[(f
     let mut lines: Vec<Line> = lines.into_iter().filter(moves).collect();
     let left_out = lines.len().saturating_sub(MOST_LINES);
     lines.truncate(MOST_LINES);
-    let (x, y) = (
-        Axis::new("seconds", Scale::Linear),
-        Axis::new(unit, Scale::Linear),
-    );
+    let (x, y) = (Axis::new("seconds", Scale::Linear), Axis::new(unit, Scale::Linear));
     let chart = Chart::lines(title, x, y, lines).map(|chart| chart.marks(marks.to_vec()));
     drawn.charts.extend(chart.map(|chart| match left_out {
         0 => chart,
@@ -161,10 +129,7 @@ fn points(series: &Series, values: &[f64], amount: Amount) -> impl Iterator<Item
 
 fn lines(series: &Series, picture: &Picture) -> Vec<Line> {
     let of = |(measure, word): &(Measure, &str)| {
-        let tracks = series
-            .tracks
-            .iter()
-            .filter(|track| track.measure == *measure);
+        let tracks = series.tracks.iter().filter(|track| track.measure == *measure);
         let line = |track: &Track| {
             let (_, _, amount) = shown(*measure);
             let name = format!("{} {word}", track.of);
@@ -200,13 +165,9 @@ fn processors(series: &Series) -> Vec<Line> {
 /// The run's own transfers in flight: counted over the time of each interval, or looked at once at
 /// its end.
 pub(crate) fn in_flight(series: &Series) -> Option<Chart> {
-    let (x, y) = (
-        Axis::new("seconds", Scale::Linear),
-        Axis::new("in flight", Scale::Linear),
-    );
-    let most: Vec<f64> = (series.interval_in_flight_max.iter())
-        .map(|most| f64::from(*most))
-        .collect();
+    let (x, y) = (Axis::new("seconds", Scale::Linear), Axis::new("in flight", Scale::Linear));
+    let most: Vec<f64> =
+        (series.interval_in_flight_max.iter()).map(|most| f64::from(*most)).collect();
     if most.is_empty() {
         let sampled = sampled(series);
         let sampled = series.timed(&sampled);
@@ -217,10 +178,7 @@ pub(crate) fn in_flight(series: &Series) -> Option<Chart> {
     }
     let level = |values| points(series, values, Amount::Level(1.0));
     let lines = vec![
-        Line::new(
-            "mean over each interval",
-            level(&series.interval_in_flight_mean),
-        ),
+        Line::new("mean over each interval", level(&series.interval_in_flight_mean)),
         Line::new("most at once", level(&most)),
     ];
     Chart::lines("Transfers in flight over time", x, y, lines)
@@ -228,29 +186,19 @@ pub(crate) fn in_flight(series: &Series) -> Option<Chart> {
 
 /// How deep the queue was whenever a transfer was submitted, in percent of the transfers.
 pub(crate) fn depths(load: &Load) -> Option<Chart> {
-    let counts = load
-        .depths
-        .iter()
-        .map(|one| (u64::from(one.depth), one.transfers));
+    let counts = load.depths.iter().map(|one| (u64::from(one.depth), one.transfers));
     let name = |most: u64| match most {
         0..3 => most.to_string(),
         most => format!("{} to {most}", most / 2 + 1),
     };
-    let chart = Chart::bars(
-        "How deep the queue was",
-        "% of the transfers",
-        shares(counts, name),
-    );
+    let chart = Chart::bars("How deep the queue was", "% of the transfers", shares(counts, name));
     let note = "Transfers in flight of all threads as each was submitted, itself included.";
     chart.map(|chart| chart.note(note))
 }
 
 /// The sizes of transfers, in percent of them.
 pub(crate) fn sizes(load: &Load) -> Option<Chart> {
-    let counts = load
-        .sizes
-        .iter()
-        .map(|one| (one.up_to_bytes, one.transfers));
+    let counts = load.sizes.iter().map(|one| (one.up_to_bytes, one.transfers));
     let name = |most: u64| format!("up to {}", ByteSize(most));
     let title = "Sizes of the transfers";
     Chart::bars(title, "% of the transfers", shares(counts, name))
@@ -284,11 +232,7 @@ mod tests {
     #[test]
     fn what_was_looked_at_is_drawn_and_what_stayed_0_is_not() {
         let group = over_time("Around the run", &series().series, &[]);
-        let titles: Vec<&str> = group
-            .charts
-            .iter()
-            .map(|chart| chart.title.as_str())
-            .collect();
+        let titles: Vec<&str> = group.charts.iter().map(|chart| chart.title.as_str()).collect();
         let expected = [
             "Block devices over time",
             "Block devices with something in flight, over time",
@@ -329,10 +273,8 @@ mod tests {
 
     #[test]
     fn a_page_has_room_for_so_many_intervals() {
-        let of = |intervals: usize| Series {
-            interval_bytes: vec![0; intervals],
-            ..Series::default()
-        };
+        let of =
+            |intervals: usize| Series { interval_bytes: vec![0; intervals], ..Series::default() };
         let room = |series: &[Series]| room_for(series.iter(), 8);
         assert_eq!(room(&vec![of(10); 20]), 8);
         assert_eq!(room(&vec![of(1000); 20]), 2);
@@ -345,9 +287,8 @@ mod tests {
         let Plot::Bars(bars) = depths(&load).unwrap().plot else {
             panic!("lines");
         };
-        let rows: Vec<_> = (bars.rows.iter())
-            .map(|row| (row.name.as_str(), row.values[0]))
-            .collect();
+        let rows: Vec<_> =
+            (bars.rows.iter()).map(|row| (row.name.as_str(), row.values[0])).collect();
         assert_eq!(rows, [("1", 10.0), ("2", 60.0), ("3 to 4", 30.0)]);
         let Plot::Bars(bars) = sizes(&load).unwrap().plot else {
             panic!("lines");

@@ -70,10 +70,7 @@ fn add<'s>(
     }
     let cost: f64 = series.filter_map(|one| one.telemetry_cpu_seconds).sum();
     if cost > 0.0 {
-        section.facts.add(
-            "cost of looking",
-            format!("{:.1} ms of CPU time", cost * 1e3),
-        );
+        section.facts.add("cost of looking", format!("{:.1} ms of CPU time", cost * 1e3));
     }
 }
 
@@ -232,11 +229,7 @@ fn table(followed: &[Followed]) -> Option<Table> {
         let min = values.clone().fold(f64::INFINITY, f64::min);
         let max = values.fold(f64::NEG_INFINITY, f64::max);
         let weight: f64 = one.values.iter().map(|(weight, _)| weight).sum();
-        let sum: f64 = one
-            .values
-            .iter()
-            .map(|(weight, value)| weight * value)
-            .sum();
+        let sum: f64 = one.values.iter().map(|(weight, value)| weight * value).sum();
         let mean = sum / weight;
         let mut row = vec![one.name.clone().into(), one.unit.into()];
         let numbers = [min, mean, max].map(|value| Quantity::neutral(value, one.unit));
@@ -248,11 +241,7 @@ fn table(followed: &[Followed]) -> Option<Table> {
 
 /// The queue depth at which transfers were submitted, in words.
 fn depths(loads: &[&Load]) -> Option<String> {
-    let mut counts: Vec<DepthCount> = loads
-        .iter()
-        .flat_map(|load| &load.depths)
-        .copied()
-        .collect();
+    let mut counts: Vec<DepthCount> = loads.iter().flat_map(|load| &load.depths).copied().collect();
     counts.sort_by_key(|one| one.depth);
     let transfers: u64 = counts.iter().map(|one| one.transfers).sum();
     let deepest = counts.last()?.depth;
@@ -264,9 +253,7 @@ fn depths(loads: &[&Load]) -> Option<String> {
             seen >= wanted
         })
     };
-    let sum: f64 = (counts.iter())
-        .map(|one| f64::from(one.depth) * one.transfers as f64)
-        .sum();
+    let sum: f64 = (counts.iter()).map(|one| f64::from(one.depth) * one.transfers as f64).sum();
     Some(format!(
         "median {}, mean {:.1}, 90 % up to {}, at most {deepest} as a transfer was submitted \
          (all threads together, {transfers} transfers)",
@@ -280,10 +267,7 @@ fn depths(loads: &[&Load]) -> Option<String> {
 fn sizes(loads: &[&Load]) -> Option<String> {
     let mut counts: Vec<(u64, u64)> = Vec::new();
     for one in loads.iter().flat_map(|load| &load.sizes) {
-        match counts
-            .iter_mut()
-            .find(|(up_to, _)| *up_to == one.up_to_bytes)
-        {
+        match counts.iter_mut().find(|(up_to, _)| *up_to == one.up_to_bytes) {
             Some((_, transfers)) => *transfers += one.transfers,
             None => counts.push((one.up_to_bytes, one.transfers)),
         }
@@ -312,10 +296,7 @@ mod tests {
             values: values.to_vec(),
         };
         let depth = |depth, transfers| DepthCount { depth, transfers };
-        let size = |up_to_bytes, transfers| SizeCount {
-            up_to_bytes,
-            transfers,
-        };
+        let size = |up_to_bytes, transfers| SizeCount { up_to_bytes, transfers };
         NamedSeries {
             name: "run 1".to_string(),
             series: Series {
@@ -347,36 +328,21 @@ mod tests {
         let section = &document.sections[0];
         let rows = &section.table.as_ref().unwrap().rows;
         let keys: Vec<&str> = rows.iter().map(|row| row.key.as_str()).collect();
-        let expected = [
-            "in flight",
-            "nvme0n1 read",
-            "nvme0n1 reads",
-            "nvme0n1 mean read",
-            "nvme0n1 busy",
-        ];
+        let expected =
+            ["in flight", "nvme0n1 read", "nvme0n1 reads", "nvme0n1 mean read", "nvme0n1 busy"];
         assert_eq!(keys, expected, "what stayed 0 is left out");
         let shown = crate::text::render(&document, Some(100));
         // Each interval by its own length.
         for line in ["2.00  3.20  4.00", "128  192  256", "1.00  1.60  2.00"] {
             let line: Vec<&str> = line.split_ascii_whitespace().collect();
-            let words = shown
-                .lines()
-                .map(|row| row.split_ascii_whitespace().collect::<Vec<_>>());
+            let words = shown.lines().map(|row| row.split_ascii_whitespace().collect::<Vec<_>>());
             assert!(
-                words
-                    .clone()
-                    .any(|row| row.windows(line.len()).any(|part| part == line)),
+                words.clone().any(|row| row.windows(line.len()).any(|part| part == line)),
                 "{shown}"
             );
         }
-        assert!(
-            shown.contains("median 2, mean 2.5, 90 % up to 4, at most 4"),
-            "{shown}"
-        );
-        assert!(
-            shown.contains("80.0 % up to 256 KiB, 20.0 % up to 4 KiB"),
-            "{shown}"
-        );
+        assert!(shown.contains("median 2, mean 2.5, 90 % up to 4, at most 4"), "{shown}");
+        assert!(shown.contains("80.0 % up to 256 KiB, 20.0 % up to 4 KiB"), "{shown}");
         assert!(shown.contains("24.0 ms of CPU time"), "{shown}");
     }
 
@@ -389,10 +355,7 @@ mod tests {
         let mut one = series().series;
         let mut document = Document::default();
         brief_section(&mut document, TITLE, [&one].into_iter());
-        assert_eq!(
-            keys(&document),
-            ["in flight", "nvme0n1 read", "nvme0n1 busy"]
-        );
+        assert_eq!(keys(&document), ["in flight", "nvme0n1 read", "nvme0n1 busy"]);
         for of in ["nvme1n1", "nvme2n1"] {
             one.tracks.push(Track {
                 measure: Measure::DeviceBusyShare,
@@ -402,10 +365,7 @@ mod tests {
         }
         let mut document = Document::default();
         brief_section(&mut document, TITLE, [&one].into_iter());
-        assert_eq!(
-            keys(&document),
-            ["in flight", "nvme0n1 read", "nvme0n1 busy"]
-        );
+        assert_eq!(keys(&document), ["in flight", "nvme0n1 read", "nvme0n1 busy"]);
         let shown = crate::text::render(&document, Some(100));
         assert!(shown.contains("the first of 3"), "{shown}");
     }

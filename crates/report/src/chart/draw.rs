@@ -57,10 +57,7 @@ pub fn svg(chart: &Chart, alone: bool) -> Result<String, String> {
         Plot::Lines(_) => LINES_HEIGHT,
         Plot::Bars(bars) => bars_above(bars) + bars.rows.len() as i32 * row_height(bars) + BELOW,
     };
-    let size = (
-        WIDTH as u32,
-        (top + plot + rows * LEGEND_ROW_HEIGHT + 8) as u32,
-    );
+    let size = (WIDTH as u32, (top + plot + rows * LEGEND_ROW_HEIGHT + 8) as u32);
     let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
     let drawn = || -> Drawn {
         if alone {
@@ -79,9 +76,7 @@ pub fn svg(chart: &Chart, alone: bool) -> Result<String, String> {
     drawn().map_err(|error| error.to_string())?;
     drop(area);
     // What all texts and lines have in common is said once, in a style sheet.
-    let mut text = text
-        .replace(" opacity=\"1\"", "")
-        .replace(" font-family=\"sans-serif\"", "");
+    let mut text = text.replace(" opacity=\"1\"", "").replace(" font-family=\"sans-serif\"", "");
     if alone && let Some(end) = text.find('>') {
         text.insert_str(end + 1, &format!("\n<style>{}</style>", page_rules()));
     }
@@ -103,9 +98,7 @@ fn ink(anchor: HPos) -> TextStyle<'static> {
 
 fn written(colour: &'static Colour, anchor: HPos) -> TextStyle<'static> {
     let style = TextStyle::from(("sans-serif", TEXT).into_font());
-    style
-        .color(&colour.light)
-        .pos(Pos::new(anchor, VPos::Center))
+    style.color(&colour.light).pos(Pos::new(anchor, VPos::Center))
 }
 
 /// The axes with their grid; `names` says whether the upright one has names.
@@ -151,11 +144,7 @@ fn draw_lines(area: &Area<'_>, plot: &Area<'_>, lines: &Lines, stretch: &Extent)
     let context = axes(plot, (&x, &y), (left, right, ABOVE), &lines.x.name)?;
     let top = plot.get_base_pixel().1;
     // The names on an axis of times have their units with them.
-    let name = if lines.y.name == "µs" {
-        "latency"
-    } else {
-        &lines.y.name
-    };
+    let name = if lines.y.name == "µs" { "latency" } else { &lines.y.name };
     let name_place = (12, top + 18);
     area.draw(&Text::new(name.to_string(), name_place, ink(HPos::Left)))?;
     let width = |text: &str| text.chars().count() as i32 * LETTER_WIDTH;
@@ -175,9 +164,8 @@ fn draw_lines(area: &Area<'_>, plot: &Area<'_>, lines: &Lines, stretch: &Extent)
         let pixel =
             |(at, value): &(f64, f64)| context.backend_coord(&(x.place(*at), y.place(*value)));
         let pieces = line.pieces.iter();
-        let pieces: Vec<Vec<Pixel>> = pieces
-            .map(|piece| piece.iter().map(pixel).collect())
-            .collect();
+        let pieces: Vec<Vec<Pixel>> =
+            pieces.map(|piece| piece.iter().map(pixel).collect()).collect();
         draw_line(area, index, &pieces, lines.lines.len())?;
     }
     Ok(())
@@ -203,9 +191,7 @@ fn draw_line(area: &Area<'_>, index: usize, pieces: &[Vec<Pixel>], among: usize)
         }
     }
     let marked = pieces.iter().flatten().skip(first).step_by(every);
-    marked
-        .copied()
-        .try_for_each(|pixel| draw_marker(area, index, pixel))
+    marked.copied().try_for_each(|pixel| draw_marker(area, index, pixel))
 }
 
 /// An axis of so many pixels with the names that have room on it.
@@ -216,17 +202,11 @@ fn with_room(axis: Ruler, pixels: i32) -> Ruler {
 
 /// Names that are too long to stand beside their bars stand above them.
 fn names_above(bars: &Bars) -> bool {
-    bars.rows
-        .iter()
-        .any(|row| row.name.chars().count() > NAME_LETTERS)
+    bars.rows.iter().any(|row| row.name.chars().count() > NAME_LETTERS)
 }
 
 fn row_height(bars: &Bars) -> i32 {
-    if names_above(bars) {
-        2 * ROW_HEIGHT - 8
-    } else {
-        ROW_HEIGHT
-    }
+    if names_above(bars) { 2 * ROW_HEIGHT - 8 } else { ROW_HEIGHT }
 }
 
 /// Where a limit has a name, there is a line for it.
@@ -257,29 +237,16 @@ fn draw_bars(area: &Area<'_>, plot: &Area<'_>, bars: &Bars, stretch: &[f64]) -> 
         let (height, name) = match above {
             true => (
                 zero.1 + 20,
-                Text::new(
-                    shown(&row.name, 56),
-                    (zero.0 + 4, zero.1 - 22),
-                    ink(HPos::Left),
-                ),
+                Text::new(shown(&row.name, 56), (zero.0 + 4, zero.1 - 22), ink(HPos::Left)),
             ),
             false => (
                 zero.1,
-                Text::new(
-                    shown(&row.name, NAME_LETTERS),
-                    (zero.0 - 12, zero.1),
-                    ink(HPos::Right),
-                ),
+                Text::new(shown(&row.name, NAME_LETTERS), (zero.0 - 12, zero.1), ink(HPos::Right)),
             ),
         };
         area.draw(&name)?;
         let mut from = 0.0;
-        for (index, value) in row
-            .values
-            .iter()
-            .enumerate()
-            .filter(|(_, value)| **value > 0.0)
-        {
+        for (index, value) in row.values.iter().enumerate().filter(|(_, value)| **value > 0.0) {
             let (start, end) = (pixel(from).0, pixel(from + value).0);
             from += value;
             draw_part(area, index, (start, end.max(start + 1), height), stacked)?;
@@ -311,11 +278,7 @@ fn draw_part(
     area.draw(&Rectangle::new(corners, colour_of(index).light.filled()))?;
     if stacked && end - start > 2 * LETTER_WIDTH {
         let place = ((start + end) / 2, height);
-        area.draw(&Text::new(
-            letter(index),
-            place,
-            written(&PAPER, HPos::Center),
-        ))?;
+        area.draw(&Text::new(letter(index), place, written(&PAPER, HPos::Center)))?;
     }
     Ok(())
 }
@@ -337,10 +300,7 @@ fn legend_of(chart: &Chart) -> Vec<(bool, String)> {
     };
     match names.as_slice() {
         [only] if only.is_empty() => Vec::new(),
-        names => names
-            .iter()
-            .map(|name| (letters, shown(name, 56)))
-            .collect(),
+        names => names.iter().map(|name| (letters, shown(name, 56))).collect(),
     }
 }
 
@@ -380,10 +340,7 @@ fn draw_shape(area: &Area<'_>, index: usize, (x, y): Pixel, size: i32, colour: C
     let (more, less) = (size + 3, size - 1);
     match index % super::MOST_LINES {
         0 => area.draw(&Circle::new((x, y), size, style)),
-        1 => area.draw(&Rectangle::new(
-            [(x - less, y - less), (x + less, y + less)],
-            style,
-        )),
+        1 => area.draw(&Rectangle::new([(x - less, y - less), (x + less, y + less)], style)),
         2 => {
             let corners = vec![(x, y - more), (x + more, y + size), (x - more, y + size)];
             area.draw(&Polygon::new(corners, style))

@@ -125,10 +125,7 @@ pub struct Bar {
 impl Group {
     /// A group that has nothing yet.
     pub fn new(title: impl Into<String>) -> Self {
-        Self {
-            title: title.into(),
-            ..Self::default()
-        }
+        Self { title: title.into(), ..Self::default() }
     }
 
     /// How the times of `histograms` spread, drawn as a chart that is called `what`.
@@ -153,10 +150,7 @@ impl Group {
 impl Axis {
     /// An axis of `name`.
     pub(crate) fn new(name: impl Into<String>, scale: Scale) -> Self {
-        Self {
-            name: name.into(),
-            scale,
-        }
+        Self { name: name.into(), scale }
     }
 }
 
@@ -170,10 +164,7 @@ impl Line {
         let mut pieces = vec![Vec::new()];
         for (x, y) in points.into_iter().filter(|(x, _)| is_amount(*x)) {
             match is_amount(y) {
-                true => pieces
-                    .last_mut()
-                    .into_iter()
-                    .for_each(|piece| piece.push((x, y))),
+                true => pieces.last_mut().into_iter().for_each(|piece| piece.push((x, y))),
                 false => pieces.push(Vec::new()),
             }
         }
@@ -204,10 +195,7 @@ impl Line {
             let most = share(&piece);
             thinned(piece, if all > MOST_POINTS { most } else { MOST_POINTS })
         };
-        Self {
-            name: name.into(),
-            pieces: pieces.into_iter().map(thin).collect(),
-        }
+        Self { name: name.into(), pieces: pieces.into_iter().map(thin).collect() }
     }
 
     /// Its points from left to right.
@@ -219,10 +207,7 @@ impl Line {
 impl Bar {
     /// A bar of one part.
     pub(crate) fn one(name: impl Into<String>, value: f64) -> Self {
-        Self {
-            name: name.into(),
-            values: vec![value],
-        }
+        Self { name: name.into(), values: vec![value] }
     }
 
     fn total(&self) -> f64 {
@@ -246,17 +231,8 @@ impl Chart {
             line
         });
         let lines: Vec<Line> = drawn.filter(|line| line.points().count() > 1).collect();
-        (!lines.is_empty()).then(|| {
-            Self::of(
-                title,
-                Plot::Lines(Lines {
-                    x,
-                    y,
-                    lines,
-                    marks: Vec::new(),
-                }),
-            )
-        })
+        (!lines.is_empty())
+            .then(|| Self::of(title, Plot::Lines(Lines { x, y, lines, marks: Vec::new() })))
     }
 
     /// A chart of bars of one part; `None` without a bar.
@@ -293,12 +269,7 @@ impl Chart {
     }
 
     fn of(title: impl Into<String>, plot: Plot) -> Self {
-        Self {
-            title: title.into(),
-            notes: Vec::new(),
-            plot,
-            stretch: Extent::default(),
-        }
+        Self { title: title.into(), notes: Vec::new(), plot, stretch: Extent::default() }
     }
 
     /// With something to know of it.
@@ -385,18 +356,13 @@ fn few(rows: Vec<Bar>) -> Vec<Bar> {
         return rows;
     }
     let by_length = |a: &usize, b: &usize| rows[*a].total().total_cmp(&rows[*b].total());
-    let ends = [
-        (0..rows.len()).min_by(by_length),
-        (0..rows.len()).max_by(by_length),
-    ];
+    let ends = [(0..rows.len()).min_by(by_length), (0..rows.len()).max_by(by_length)];
     let even = (0..MOST_ROWS - 2).map(|nth| nth * rows.len() / (MOST_ROWS - 2));
     let mut kept: Vec<usize> = even.chain(ends.into_iter().flatten()).collect();
     kept.sort_unstable();
     kept.dedup();
     let mut rows: Vec<Option<Bar>> = rows.into_iter().map(Some).collect();
-    kept.into_iter()
-        .filter_map(|row| rows[row].take())
-        .collect()
+    kept.into_iter().filter_map(|row| rows[row].take()).collect()
 }
 
 /// At most so many of `points`: the lowest and the highest of each stretch.
@@ -407,9 +373,7 @@ fn thinned(points: Vec<(f64, f64)>, most: usize) -> Vec<(f64, f64)> {
     let stretch = points.len().div_ceil(most / 2);
     let ends = points.chunks(stretch).flat_map(|part| {
         let indices = 0..part.len();
-        let low = indices
-            .clone()
-            .min_by(|a, b| part[*a].1.total_cmp(&part[*b].1));
+        let low = indices.clone().min_by(|a, b| part[*a].1.total_cmp(&part[*b].1));
         let high = indices.max_by(|a, b| part[*a].1.total_cmp(&part[*b].1));
         let mut ends: Vec<usize> = low.into_iter().chain(high).collect();
         ends.sort_unstable();

@@ -11,10 +11,7 @@ pub(super) struct Colour {
 }
 
 const fn colour(light: (u8, u8, u8), dark: (u8, u8, u8)) -> Colour {
-    Colour {
-        light: RGBColor(light.0, light.1, light.2),
-        dark: RGBColor(dark.0, dark.1, dark.2),
-    }
+    Colour { light: RGBColor(light.0, light.1, light.2), dark: RGBColor(dark.0, dark.1, dark.2) }
 }
 
 /// Of what is drawn: lines, bars, their parts.

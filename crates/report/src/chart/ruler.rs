@@ -49,10 +49,8 @@ impl Ruler {
         let mut values: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
         values.sort_by(f64::total_cmp);
         values.dedup();
-        let (least, most) = (
-            values.first().copied().unwrap_or(0.0),
-            values.last().copied().unwrap_or(1.0),
-        );
+        let (least, most) =
+            (values.first().copied().unwrap_or(0.0), values.last().copied().unwrap_or(1.0));
         let (range, ticks) = match axis.scale {
             Scale::Linear => linear(least.min(0.0), most.max(0.0)),
             Scale::Log => log(least, most),
@@ -69,10 +67,7 @@ impl Ruler {
             values,
             range,
             ticks: match axis.name.as_str() {
-                "µs" => ticks
-                    .into_iter()
-                    .map(|(at, _)| (at, duration(at, axis.scale)))
-                    .collect(),
+                "µs" => ticks.into_iter().map(|(at, _)| (at, duration(at, axis.scale))).collect(),
                 _ => ticks,
             },
         }
@@ -97,12 +92,7 @@ impl Ruler {
 
     /// From zero to `most`, without names.
     pub(super) fn plain(most: f64) -> Self {
-        Self {
-            scale: Scale::Linear,
-            values: Vec::new(),
-            range: (0.0, most),
-            ticks: Vec::new(),
-        }
+        Self { scale: Scale::Linear, values: Vec::new(), range: (0.0, most), ticks: Vec::new() }
     }
 
     /// Where a value lies.
@@ -172,19 +162,12 @@ fn short_count(value: f64) -> String {
 /// From zero, in steps of 1, 2 or 5 times a power of ten.
 fn linear(least: f64, most: f64) -> ((f64, f64), Vec<(f64, String)>) {
     // Where all is zero, or as good as that, there is no step that would say anything.
-    let most = if most - least < 1e-8 {
-        least + 1.0
-    } else {
-        most
-    };
+    let most = if most - least < 1e-8 { least + 1.0 } else { most };
     let span = (most - least).max(most.abs() * 1e-9);
     let rough = span / TICKS;
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
-    let step = step
-        .into_iter()
-        .find(|step| *step >= rough * 0.999)
-        .unwrap_or(rough);
+    let step = step.into_iter().find(|step| *step >= rough * 0.999).unwrap_or(rough);
     let (first, last) = ((least / step).floor() as i64, (most / step).ceil() as i64);
     let last = last.max(first + 1);
     let decimals = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
@@ -199,23 +182,13 @@ fn linear(least: f64, most: f64) -> ((f64, f64), Vec<(f64, String)>) {
 
 /// Whole powers of ten; where that is only one, with steps between.
 fn log(least: f64, most: f64) -> ((f64, f64), Vec<(f64, String)>) {
-    let (from, to) = (
-        least.max(1e-9).log10().floor(),
-        most.max(1e-9).log10().ceil(),
-    );
+    let (from, to) = (least.max(1e-9).log10().floor(), most.max(1e-9).log10().ceil());
     let to = to.max(from + 1.0);
-    let steps: &[f64] = if to - from < 2.5 {
-        &[1.0, 2.0, 5.0]
-    } else {
-        &[1.0]
-    };
+    let steps: &[f64] = if to - from < 2.5 { &[1.0, 2.0, 5.0] } else { &[1.0] };
     let every = ((to - from) / 6.0).ceil() as usize;
     let powers = (from as i64..=to as i64).step_by(every);
-    let values = powers.flat_map(|power| {
-        steps
-            .iter()
-            .map(move |step| step * 10f64.powi(power as i32))
-    });
+    let values =
+        powers.flat_map(|power| steps.iter().map(move |step| step * 10f64.powi(power as i32)));
     let ticks = values.map(|value| (value.log10(), short_count(value)));
     let within = ticks.filter(|(at, _)| *at <= to + 1e-9);
     ((from, to), within.collect())
@@ -226,10 +199,7 @@ fn quantiles(most: f64) -> ((f64, f64), Vec<(f64, String)>) {
     let to = nines(most).max(1.0);
     let names = ["p0", "p90", "p99", "p99.9", "p99.99", "p99.999"];
     let ticks = (names.iter().enumerate()).map(|(nines, name)| (nines as f64, name.to_string()));
-    (
-        (0.0, to),
-        ticks.filter(|(at, _)| *at <= to + 1e-9).collect(),
-    )
+    ((0.0, to), ticks.filter(|(at, _)| *at <= to + 1e-9).collect())
 }
 
 fn nines(quantile: f64) -> f64 {
@@ -238,11 +208,7 @@ fn nines(quantile: f64) -> f64 {
 
 /// Microseconds at a place of an axis, in the unit that suits them.
 fn duration(at: f64, scale: Scale) -> String {
-    let us = if scale == Scale::Log {
-        10f64.powf(at)
-    } else {
-        at
-    };
+    let us = if scale == Scale::Log { 10f64.powf(at) } else { at };
     // What a power of ten lost to rounding is given back.
     let rounded = |value: f64| short_count((value * 1e6).round() / 1e6);
     match us {

@@ -39,9 +39,7 @@ fn of_lines(lines: &Lines) -> Table {
         table.row(place, cells.collect());
     }
     for (x, name) in &lines.marks {
-        table
-            .footnotes
-            .push(format!("{name} at {}", words(lines.x.scale, *x)));
+        table.footnotes.push(format!("{name} at {}", words(lines.x.scale, *x)));
     }
     table
 }

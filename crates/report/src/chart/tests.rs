@@ -10,21 +10,13 @@ fn linear(name: &str) -> Axis {
 }
 
 fn lines(points: Vec<(f64, f64)>) -> Option<Chart> {
-    Chart::lines(
-        "",
-        linear("seconds"),
-        linear("GiB/s"),
-        vec![Line::new("", points)],
-    )
+    Chart::lines("", linear("seconds"), linear("GiB/s"), vec![Line::new("", points)])
 }
 
 /// The numbers of a chart, row by row.
 fn rows(chart: &Chart) -> Vec<Vec<String>> {
     let table = chart.table();
-    let cells = table
-        .rows
-        .iter()
-        .map(|row| row.cells.iter().map(|cell| cell.text()).collect());
+    let cells = table.rows.iter().map(|row| row.cells.iter().map(|cell| cell.text()).collect());
     cells.collect()
 }
 
@@ -43,19 +35,10 @@ fn axes_have_round_names_and_hold_all_values() {
         assert_eq!(names, "0.0 0.2 0.4 0.6 0.8 1.0");
     }
     let tiny = Axis::new("µs", Scale::Log);
-    assert_eq!(
-        names(tiny, &[0.001, 0.1]),
-        "1 ns 2 ns 5 ns 10 ns 20 ns 50 ns 100 ns"
-    );
+    assert_eq!(names(tiny, &[0.001, 0.1]), "1 ns 2 ns 5 ns 10 ns 20 ns 50 ns 100 ns");
     let log = |name| Axis::new(name, Scale::Log);
-    assert_eq!(
-        names(log("µs"), &[80.0, 2e6]),
-        "10 µs 100 µs 1 ms 10 ms 100 ms 1 s 10 s"
-    );
-    assert_eq!(
-        names(log("µs"), &[120.0, 900.0]),
-        "100 µs 200 µs 500 µs 1 ms"
-    );
+    assert_eq!(names(log("µs"), &[80.0, 2e6]), "10 µs 100 µs 1 ms 10 ms 100 ms 1 s 10 s");
+    assert_eq!(names(log("µs"), &[120.0, 900.0]), "100 µs 200 µs 500 µs 1 ms");
     let sizes = Axis::new("I/O size", Scale::Sizes);
     assert_eq!(names(sizes, &[1_048_576.0, 4096.0, 4096.0]), "4K 1M");
     let quantiles = Axis::new("percentile", Scale::Quantiles);
@@ -65,17 +48,11 @@ fn axes_have_round_names_and_hold_all_values() {
 #[test]
 fn what_cannot_be_drawn_is_no_chart() {
     assert_eq!(lines(vec![(0.0, 1.0)]), None);
-    assert_eq!(
-        lines(vec![(0.0, f64::NAN), (1.0, f64::INFINITY), (2.0, 3.0)]),
-        None
-    );
+    assert_eq!(lines(vec![(0.0, f64::NAN), (1.0, f64::INFINITY), (2.0, 3.0)]), None);
     assert_eq!(Chart::bars("", "s", vec![Bar::one("a", f64::NAN)]), None);
     let zeros = vec![Line::new("", [(0.0, 0.0), (0.5, 0.0)])];
     let log = Axis::new("µs", Scale::Log);
-    assert_eq!(
-        Chart::lines("", Axis::new("percentile", Scale::Quantiles), log, zeros),
-        None
-    );
+    assert_eq!(Chart::lines("", Axis::new("percentile", Scale::Quantiles), log, zeros), None);
 }
 
 #[test]
@@ -87,23 +64,13 @@ fn the_table_has_every_number_that_is_drawn() {
     ];
     let axis = Axis::new("I/O size", Scale::Sizes);
     let chart = Chart::lines("", axis, linear("GiB/s"), both).unwrap();
-    assert_eq!(
-        rows(&chart),
-        [
-            ["4K", "1.00", "-"],
-            ["8K", "2.00", "3.00"],
-            ["1M", "-", "4.00"]
-        ]
-    );
+    assert_eq!(rows(&chart), [["4K", "1.00", "-"], ["8K", "2.00", "3.00"], ["1M", "-", "4.00"]]);
     let svg = svg(&chart, false).unwrap();
     for colour in ["#0B62A4", "#C2410C"] {
         let line = format!("<polyline fill=\"none\" stroke=\"{colour}\"");
         assert_eq!(svg.matches(&line).count(), 1, "{colour}: {svg}");
     }
-    assert!(
-        svg.contains(">\ngds\n<") && svg.contains(">\n1M\n<"),
-        "{svg}"
-    );
+    assert!(svg.contains(">\ngds\n<") && svg.contains(">\n1M\n<"), "{svg}");
 }
 
 #[test]
@@ -129,21 +96,13 @@ fn a_line_ends_where_nothing_is_known_and_steps_have_no_slopes() {
     assert_eq!(gap.pieces, [vec![(0.0, 1.0)], vec![(2.0, 3.0), (3.0, 4.0)]]);
     let chart = Chart::lines("", linear("seconds"), linear("KiB"), vec![gap]).unwrap();
     let drawn = svg(&chart, false).unwrap();
-    assert_eq!(
-        drawn
-            .matches("<polyline fill=\"none\" stroke=\"#0B62A4\"")
-            .count(),
-        1
-    );
+    assert_eq!(drawn.matches("<polyline fill=\"none\" stroke=\"#0B62A4\"").count(), 1);
     assert_eq!(rows(&chart).len(), 3);
     let steps = |count: u32| {
         let steps = (0..count).map(f64::from);
         Line::steps("", steps.map(|n| ((n, n + 0.5), n)))
     };
-    assert_eq!(
-        steps(2).pieces,
-        [[(0.0, 0.0), (0.5, 0.0)], [(1.0, 1.0), (1.5, 1.0)]]
-    );
+    assert_eq!(steps(2).pieces, [[(0.0, 0.0), (0.5, 0.0)], [(1.0, 1.0), (1.5, 1.0)]]);
     // So many are a line.
     assert_eq!(steps(100_000).pieces.len(), 1);
     assert!(steps(100_000).points().count() <= MOST_POINTS);
@@ -152,11 +111,7 @@ fn a_line_ends_where_nothing_is_known_and_steps_have_no_slopes() {
 #[test]
 fn names_that_have_no_room_are_left_out() {
     let seconds = Ruler::new(&linear("s"), [0.0, 9.3]).with_room_for(3);
-    let names: Vec<&str> = seconds
-        .ticks
-        .iter()
-        .map(|(_, name)| name.as_str())
-        .collect();
+    let names: Vec<&str> = seconds.ticks.iter().map(|(_, name)| name.as_str()).collect();
     assert_eq!(names, ["0", "4", "8"]);
 }
 
@@ -164,19 +119,14 @@ fn names_that_have_no_room_are_left_out() {
 fn charts_of_one_name_get_one_scale() {
     let group = |most: f64| {
         let mut group = Group::new("g");
-        group
-            .charts
-            .extend(lines(vec![(0.0, 0.0), (most / 10.0, most)]));
+        group.charts.extend(lines(vec![(0.0, 0.0), (most / 10.0, most)]));
         vec![group]
     };
     let (mut small, mut large) = (group(1.0), group(100.0));
     align(&mut [&mut small, &mut large]);
     for groups in [small, large] {
         let svg = svg(&groups[0].charts[0], false).unwrap();
-        assert!(
-            svg.contains(">\n100\n<") && svg.contains(">\n10\n<"),
-            "{svg}"
-        );
+        assert!(svg.contains(">\n100\n<") && svg.contains(">\n10\n<"), "{svg}");
     }
 }
 
@@ -186,10 +136,7 @@ fn names_in_a_chart_are_no_tags() {
     for alone in [false, true] {
         let svg = svg(&chart, alone).unwrap();
         assert_eq!(svg.matches("</svg>").count(), 1, "{svg}");
-        assert!(
-            !svg.contains("<script") && !svg.contains('\u{202e}'),
-            "{svg}"
-        );
+        assert!(!svg.contains("<script") && !svg.contains('\u{202e}'), "{svg}");
     }
 }
 

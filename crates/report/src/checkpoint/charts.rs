@@ -12,14 +12,7 @@ use crate::series::over_time;
 const MOST_AROUND: usize = 8;
 
 /// What the time of a rank goes into.
-const PARTS: [&str; 6] = [
-    "open",
-    "transfer",
-    "fsync",
-    "rename",
-    "close",
-    "wait for a thread",
-];
+const PARTS: [&str; 6] = ["open", "transfer", "fsync", "rename", "close", "wait for a thread"];
 
 /// What can be drawn of a checkpoint run.
 pub(crate) fn charts(report: &CheckpointReport) -> Vec<Group> {
@@ -52,9 +45,7 @@ pub(crate) fn charts(report: &CheckpointReport) -> Vec<Group> {
 fn whole(report: &CheckpointReport, drawn: &mut Group, name: &str, results: &[CheckpointResult]) {
     let why = "the report holds no number of it";
     let bar = |number: fn(&CheckpointResult) -> f64| {
-        let rows = results
-            .iter()
-            .map(|one| Bar::one(format!("{name} {}", one.step), number(one)));
+        let rows = results.iter().map(|one| Bar::one(format!("{name} {}", one.step), number(one)));
         rows.collect::<Vec<Bar>>()
     };
     let what = format!("Bandwidth of each {name}");
@@ -74,12 +65,7 @@ fn whole(report: &CheckpointReport, drawn: &mut Group, name: &str, results: &[Ch
         .series
         .iter()
         .filter(|one| one.name.starts_with(name))
-        .map(|one| {
-            Line::new(
-                &one.name,
-                over_time(&one.series, &one.series.interval_bytes, GIB),
-            )
-        })
+        .map(|one| Line::new(&one.name, over_time(&one.series, &one.series.interval_bytes, GIB)))
         .filter(|line| line.points().count() > 1)
         .collect();
     if series.is_empty() {
@@ -92,16 +78,8 @@ fn whole(report: &CheckpointReport, drawn: &mut Group, name: &str, results: &[Ch
             [first, .., last] => format!("{} to {}", first.name, last.name),
             [] => continue,
         };
-        let (x, y) = (
-            Axis::new("seconds", Scale::Linear),
-            Axis::new("GiB/s", Scale::Linear),
-        );
-        let chart = Chart::lines(
-            format!("Bandwidth over time, {names}"),
-            x,
-            y,
-            lines.to_vec(),
-        );
+        let (x, y) = (Axis::new("seconds", Scale::Linear), Axis::new("GiB/s", Scale::Linear));
+        let chart = Chart::lines(format!("Bandwidth over time, {names}"), x, y, lines.to_vec());
         drawn.charts.extend(chart);
     }
 }
@@ -161,13 +139,8 @@ fn around(one: &NamedSeries) -> Group {
 }
 
 fn bar(rank: &RankResult) -> Bar {
-    let Parts {
-        open_seconds,
-        transfer_seconds,
-        fsync_seconds,
-        rename_seconds,
-        close_seconds,
-    } = rank.parts;
+    let Parts { open_seconds, transfer_seconds, fsync_seconds, rename_seconds, close_seconds } =
+        rank.parts;
     let waited = (rank.duration_seconds - rank.parts.total_seconds()).max(0.0);
     Bar {
         name: format!("rank {}", rank.rank),

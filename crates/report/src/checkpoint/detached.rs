@@ -78,11 +78,8 @@ pub(super) fn narrow(section: &mut Section, results: &[CheckpointResult]) {
     if results.iter().all(|result| result.hosts.is_empty()) {
         return;
     }
-    let keep: Vec<bool> = table
-        .columns
-        .iter()
-        .map(|column| !column.name.starts_with(RANK_0))
-        .collect();
+    let keep: Vec<bool> =
+        table.columns.iter().map(|column| !column.name.starts_with(RANK_0)).collect();
     let mut kept = keep.iter();
     table.columns.retain(|_| kept.next() == Some(&true));
     table.columns.push(Column::numbers("at once %", 1));

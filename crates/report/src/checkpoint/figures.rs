@@ -29,10 +29,7 @@ fn of_phase(
     let own = report.arithmetic();
     let mean = figure(summary, own);
     let (rate, seconds) = (mean.gib_per_second.mean, mean.duration_seconds.mean);
-    let series = report
-        .series
-        .iter()
-        .filter(|one| one.name.starts_with(phase));
+    let series = report.series.iter().filter(|one| one.name.starts_with(phase));
     let mut figures = vec![
         Figure::new(phase, "throughput", Quantity::higher(rate, "GiB/s"))
             .parts(results.iter().map(|result| rate_of(result, own)))
@@ -47,10 +44,7 @@ fn of_phase(
     }
     let cpu = Figure::cpu(phase, summary.cpu_seconds_per_gib);
     figures.push(cpu.parts(results.iter().map(cpu_of)));
-    let timed = report
-        .histograms
-        .iter()
-        .filter(|one| one.name.starts_with(phase));
+    let timed = report.histograms.iter().filter(|one| one.name.starts_with(phase));
     let timed = timed.filter_map(|one| one.summary_us.p99);
     figures.extend(timed.map(|us| Figure::percentile(phase, "p99 transfer", us)));
     figures

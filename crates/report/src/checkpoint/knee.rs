@@ -17,20 +17,14 @@ pub(super) fn headline(report: &CheckpointReport, find: &FindStreams) -> String 
             true => ", and more than was tried may bring more",
             false => "",
         };
-        Some(format!(
-            "{streams} a rank for {what}, {rate:.3} GiB/s{bound}"
-        ))
+        Some(format!("{streams} a rank for {what}, {rate:.3} GiB/s{bound}"))
     });
     let known: Vec<String> = known.collect();
     let answer = match known.is_empty() {
         true => "nothing was measured".to_string(),
         false => format!("enough are {}", known.join("; ")),
     };
-    format!(
-        "checkpoint {}: {answer}{}",
-        report.plan.model,
-        ended(&report.ending)
-    )
+    format!("checkpoint {}: {answer}{}", report.plan.model, ended(&report.ending))
 }
 
 /// The knees and every run.
@@ -43,9 +37,7 @@ pub(super) fn sections(find: &FindStreams, document: &mut Document) {
     }
     let seconds: f64 = find.tried.iter().map(|run| run.seconds).sum();
     let runs = counted(find.tried.len() as u64, "run");
-    document
-        .facts
-        .add("search", format!("{runs} in {}", format_duration(seconds)));
+    document.facts.add("search", format!("{runs} in {}", format_duration(seconds)));
     if !find.tried.is_empty() {
         document.section("Every number of streams tried", Some(table(find)));
     }
@@ -68,10 +60,7 @@ fn in_words(find: &FindStreams, knee: &StreamKnee) -> String {
     }
     if !knee.alike.is_empty() {
         let alike: Vec<String> = knee.alike.iter().map(u32::to_string).collect();
-        words.push_str(&format!(
-            ", so that {} cannot be told from it",
-            alike.join(", ")
-        ));
+        words.push_str(&format!(", so that {} cannot be told from it", alike.join(", ")));
     }
     if knee.is_lower_bound {
         let most = find.tried.iter().map(|run| run.streams).max();
@@ -92,11 +81,8 @@ fn table(find: &FindStreams) -> Table {
         Column::numbers("took", 2),
     ]);
     for streams in &find.streams {
-        let runs: Vec<&TriedStreams> = find
-            .tried
-            .iter()
-            .filter(|run| run.streams == *streams)
-            .collect();
+        let runs: Vec<&TriedStreams> =
+            find.tried.iter().filter(|run| run.streams == *streams).collect();
         if runs.is_empty() {
             continue;
         }
@@ -105,9 +91,7 @@ fn table(find: &FindStreams) -> Table {
             let spread = (rates.len() > 1).then(|| sample_deviation(&rates));
             match rates.is_empty() {
                 true => "".into(),
-                false => Quantity::higher(mean(&rates), "GiB/s")
-                    .spread(spread)
-                    .into(),
+                false => Quantity::higher(mean(&rates), "GiB/s").spread(spread).into(),
             }
         };
         let is = |knee: &Option<StreamKnee>, what: &str| {

@@ -38,10 +38,8 @@ pub fn files_below(
     };
     let folder = free_folder(&parent, started, taken);
     let (config, overrides) = (config(plan), overrides(plan));
-    let file = |name: &str, content: String| OutputFile {
-        path: format!("{folder}/{name}"),
-        content,
-    };
+    let file =
+        |name: &str, content: String| OutputFile { path: format!("{folder}/{name}"), content };
     let metadata = Metadata {
         benchmark: "checkpointing",
         folder: &folder,
@@ -56,14 +54,8 @@ pub fn files_below(
     let mut files = vec![file("summary.json", pretty(&summary(report)))];
     for rank in 0..plan.scaling.ranks {
         let stats = per_epoch_stats(report, rank);
-        files.push(file(
-            &format!("{rank}_per_epoch_stats.json"),
-            pretty(&stats),
-        ));
-        files.push(file(
-            &format!("{rank}_output.json"),
-            pretty(&output(report, rank)),
-        ));
+        files.push(file(&format!("{rank}_per_epoch_stats.json"), pretty(&stats)));
+        files.push(file(&format!("{rank}_output.json"), pretty(&output(report, rank))));
     }
     files.extend([
         // JSON is YAML that quotes every word.
@@ -154,10 +146,8 @@ fn mark(report: &CheckpointReport) -> Value {
 /// `summary.json`. Values of phases that did not run are left out.
 pub(super) fn summary(report: &CheckpointReport) -> Value {
     let mut metric = Map::new();
-    let phases = [
-        ("save", &report.results.summary.save),
-        ("load", &report.results.summary.restore),
-    ];
+    let phases =
+        [("save", &report.results.summary.save), ("load", &report.results.summary.restore)];
     for (name, phase) in phases {
         if let Some(phase) = phase {
             metric.extend(phase_metrics(report, name, phase));
@@ -201,10 +191,7 @@ fn phase_metrics(
     let entry = |key: &str, value: f64| (format!("{name}_checkpoint_{key}"), json!(value));
     Map::from_iter([
         entry("io_mean_GB_per_second", values.gib_per_second.mean * factor),
-        entry(
-            "io_stdev_GB_per_second",
-            values.gib_per_second.deviation * factor,
-        ),
+        entry("io_stdev_GB_per_second", values.gib_per_second.deviation * factor),
         entry("duration_mean_seconds", values.duration_seconds.mean),
         entry("duration_stdev_seconds", values.duration_seconds.deviation),
     ])
@@ -225,10 +212,7 @@ fn counted_share(plan: &CheckpointPlan) -> f64 {
 pub(super) fn per_epoch_stats(report: &CheckpointReport, rank: u64) -> Value {
     let started = &report.head.started_at;
     let mut epoch = json!({ "start": iso_after(started, 0.0) });
-    let phases = [
-        ("save", &report.results.saves),
-        ("load", &report.results.restores),
-    ];
+    let phases = [("save", &report.results.saves), ("load", &report.results.restores)];
     for (name, results) in phases {
         for (number, result) in (1..).zip(results) {
             let own = result.ranks.iter().find(|own| own.rank == rank);

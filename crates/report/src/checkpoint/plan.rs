@@ -76,10 +76,7 @@ pub(super) fn setup(plan: &CheckpointPlan, facts: &mut Facts) {
         false => format!("{} to {}", gib(least), gib(most)),
     };
     let (total, exact) = (gib(plan.total_bytes), plan.total_bytes);
-    facts.add(
-        "checkpoint",
-        format!("{total} ({exact} bytes) in {files} files, {per_rank} a rank"),
-    );
+    facts.add("checkpoint", format!("{total} ({exact} bytes) in {files} files, {per_rank} a rank"));
     facts.add(
         "order",
         format!(
@@ -169,10 +166,7 @@ fn ranks(document: &mut Document, group: &[RankPlan]) {
     };
     let each = if group.len() > 1 { " each" } else { "" };
     let (bytes, size) = (first.bytes, gib(first.bytes));
-    let title = format!(
-        "{name}: {bytes} bytes ({size}){each}, {} files",
-        first.files.len()
-    );
+    let title = format!("{name}: {bytes} bytes ({size}){each}, {} files", first.files.len());
     let section = document.section(&title, None);
     for file in &first.files {
         section.facts.add(format!("{:>16}", file.bytes), &file.name);

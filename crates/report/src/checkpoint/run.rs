@@ -79,16 +79,8 @@ pub fn document(report: &CheckpointReport) -> Document {
         knee::sections(find, &mut document);
     }
     storage::describe(&report.head.host, &mut document.facts);
-    ran(
-        "saves ran",
-        report.evidence_of("saves"),
-        &mut document.facts,
-    );
-    ran(
-        "restores ran",
-        report.evidence_of("restores"),
-        &mut document.facts,
-    );
+    ran("saves ran", report.evidence_of("saves"), &mut document.facts);
+    ran("restores ran", report.evidence_of("restores"), &mut document.facts);
     for (title, results, part) in [
         ("Saves", &report.results.saves, "save"),
         ("Restores", &report.results.restores, "restore"),
@@ -134,16 +126,8 @@ fn units(report: &CheckpointReport) -> impl Iterator<Item = Value> {
 fn headline(report: &CheckpointReport) -> String {
     let own = report.arithmetic();
     let phases = [
-        (
-            "saved",
-            &report.results.summary.save,
-            saved_to_memory(report),
-        ),
-        (
-            "restored",
-            &report.results.summary.restore,
-            restored_from_memory(report),
-        ),
+        ("saved", &report.results.summary.save, saved_to_memory(report)),
+        ("restored", &report.results.summary.restore, restored_from_memory(report)),
     ];
     let rates = phases.into_iter().filter_map(|(done, summary, of_memory)| {
         let pair = figure(summary.as_ref()?, own);
@@ -153,9 +137,7 @@ fn headline(report: &CheckpointReport) -> String {
             (true, "saved") => ", mostly written to memory",
             (true, _) => ", mostly read from memory",
         };
-        Some(format!(
-            "{done} at {rate:.3} GiB/s ({seconds:.3} s each{memory})"
-        ))
+        Some(format!("{done} at {rate:.3} GiB/s ({seconds:.3} s each{memory})"))
     });
     let rates: Vec<String> = rates.collect();
     let answer = match rates.is_empty() {
@@ -193,18 +175,14 @@ fn saved_to_memory(report: &CheckpointReport) -> bool {
 
 /// What the block devices moved in all of `results`; `None` where that is not known of each.
 fn device_bytes(results: &[CheckpointResult], moved: fn(&DeviceBytes) -> u64) -> Option<f64> {
-    let each = results
-        .iter()
-        .map(|result| result.device.as_ref().map(moved));
+    let each = results.iter().map(|result| result.device.as_ref().map(moved));
     each.sum::<Option<u64>>().map(|bytes| bytes as f64)
 }
 
 /// What moved the bytes, with its proof.
 fn ran(name: &str, evidence: Option<&Evidence>, facts: &mut Facts) {
     if let Some(evidence) = evidence {
-        let path = evidence
-            .effective_path
-            .map_or("unknown", |path| path.name());
+        let path = evidence.effective_path.map_or("unknown", |path| path.name());
         let engine = evidence.engine.as_ref();
         let engine = engine.map_or(String::new(), |facts| format!(", engine {}", facts.engine));
         facts.add(name, format!("path {path}{engine}: {}", evidence.summary));
@@ -231,12 +209,7 @@ fn phase<'d>(
         (if saving { "write s" } else { "read s" }, 4),
     ];
     let parts = match saving {
-        true => &[
-            ("fsync s", 4),
-            ("rename s", 7),
-            ("close s", 8),
-            ("device GiB", 6),
-        ][..],
+        true => &[("fsync s", 4), ("rename s", 7), ("close s", 8), ("device GiB", 6)][..],
         false => &[("close s", 8), ("cached %", 2), ("device GiB", 6)][..],
     };
     let columns = columns.iter().chain(parts);
@@ -313,17 +286,9 @@ fn row(result: &CheckpointResult, saving: bool) -> Vec<Cell> {
 }
 
 const ARITHMETICS: [(Arithmetic, &str, &str); 3] = [
-    (
-        Arithmetic::MlperfRules,
-        "MLPerf's rules",
-        "the slowest rank's time, the lowest rank's rate",
-    ),
+    (Arithmetic::MlperfRules, "MLPerf's rules", "the slowest rank's time, the lowest rank's rate"),
     (Arithmetic::Dlio, "DLIO", "rank 0's time, all bytes over it"),
-    (
-        Arithmetic::AllRanks,
-        "all ranks",
-        "the slowest rank's time, all bytes over it",
-    ),
+    (Arithmetic::AllRanks, "all ranks", "the slowest rank's time, all bytes over it"),
 ];
 
 pub(super) fn figure(summary: &PhaseSummary, arithmetic: Arithmetic) -> DurationAndRate {
@@ -337,11 +302,7 @@ pub(super) fn figure(summary: &PhaseSummary, arithmetic: Arithmetic) -> Duration
 /// The arithmetics side by side, the profile's own marked; then what the run cost the host.
 fn averages(document: &mut Document, report: &CheckpointReport) {
     let own = report.arithmetic();
-    let told = || {
-        ARITHMETICS
-            .iter()
-            .filter(|(one, ..)| detached::has(report, *one))
-    };
+    let told = || ARITHMETICS.iter().filter(|(one, ..)| detached::has(report, *one));
     let mut table = Table::new([
         Column::words("", 0),
         Column::words("arithmetic", 0),
@@ -349,10 +310,8 @@ fn averages(document: &mut Document, report: &CheckpointReport) {
         Column::numbers("GiB/s", 0),
         Column::words("profile", 1),
     ]);
-    let phases = [
-        ("save", &report.results.summary.save),
-        ("restore", &report.results.summary.restore),
-    ];
+    let phases =
+        [("save", &report.results.summary.save), ("restore", &report.results.summary.restore)];
     for (name, summary) in phases {
         let Some(summary) = summary else { continue };
         for &(arithmetic, label, _) in told() {
@@ -367,12 +326,8 @@ fn averages(document: &mut Document, report: &CheckpointReport) {
                 vec![
                     name.into(),
                     label.into(),
-                    Quantity::lower(seconds.mean, "s")
-                        .spread(Some(seconds.deviation))
-                        .into(),
-                    Quantity::higher(rate.mean, "GiB/s")
-                        .spread(Some(rate.deviation))
-                        .into(),
+                    Quantity::lower(seconds.mean, "s").spread(Some(seconds.deviation)).into(),
+                    Quantity::higher(rate.mean, "GiB/s").spread(Some(rate.deviation)).into(),
                     mark.into(),
                 ],
             );
@@ -419,8 +374,6 @@ fn costs(section: &mut Section, report: &CheckpointReport) {
     );
     if report.plan.verify {
         let verified = gib(report.results.verified_bytes);
-        section
-            .facts
-            .add("verified", format!("{verified} of restored content"));
+        section.facts.add("verified", format!("{verified} of restored content"));
     }
 }

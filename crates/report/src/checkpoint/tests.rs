@@ -31,11 +31,7 @@ model:
 ";
 
 fn host() -> HostFacts {
-    HostFacts {
-        hostname: "client".to_string(),
-        memory_bytes: 24 * GIB,
-        ..HostFacts::fixture()
-    }
+    HostFacts { hostname: "client".to_string(), memory_bytes: 24 * GIB, ..HostFacts::fixture() }
 }
 
 fn plan(scale: f64) -> CheckpointPlan {
@@ -54,20 +50,14 @@ fn result(step: u32, slow: f64) -> CheckpointResult {
         duration_seconds,
         bytes: GIB,
         gib_per_second: gib_per_second(GIB, duration_seconds),
-        parts: Parts {
-            transfer_seconds: duration_seconds / 2.0,
-            ..Parts::default()
-        },
+        parts: Parts { transfer_seconds: duration_seconds / 2.0, ..Parts::default() },
     };
     let ranks = vec![rank(0, 1.0), rank(1, slow)];
     let mean_parts = ranks[0].parts;
     CheckpointResult {
         started_at_seconds: 10.0,
         mean_parts,
-        device: Some(DeviceBytes {
-            read_bytes: 0,
-            written_bytes: 2 * GIB,
-        }),
+        device: Some(DeviceBytes { read_bytes: 0, written_bytes: 2 * GIB }),
         cpu_user_seconds: 0.5,
         cpu_system_seconds: 0.5,
         ..CheckpointResult::of_ranks(step, ranks)
@@ -83,10 +73,7 @@ pub(crate) fn report(scale: f64) -> CheckpointReport {
         host(),
     );
     let results = CheckpointResults {
-        summary: Summary {
-            save: summarise(&saves),
-            restore: None,
-        },
+        summary: Summary { save: summarise(&saves), restore: None },
         saves,
         restores: Vec::new(),
         elapsed_seconds: 20.0,
@@ -128,15 +115,9 @@ fn every_arithmetic_is_there_by_name() {
         let found = lines.find(|line| line.starts_with(start));
         found.unwrap_or_else(|| panic!("{start}:\n{text}"))
     };
-    assert_eq!(
-        line("save MLPerf's rules"),
-        "save MLPerf's rules 3.00 ± 1.00 0.375 ± 0.125"
-    );
+    assert_eq!(line("save MLPerf's rules"), "save MLPerf's rules 3.00 ± 1.00 0.375 ± 0.125");
     assert_eq!(line("save DLIO"), "save DLIO 1.00 ± 0.00 2.00 ± 0.00 v2");
-    assert_eq!(
-        line("save all ranks"),
-        "save all ranks 3.00 ± 1.00 0.750 ± 0.250"
-    );
+    assert_eq!(line("save all ranks"), "save all ranks 3.00 ± 1.00 0.750 ± 0.250");
     assert!(text.contains("total over total 0.667 GiB/s"), "{text}");
     assert!(!text.contains("SCALED"));
 }
@@ -144,19 +125,10 @@ fn every_arithmetic_is_there_by_name() {
 #[test]
 fn every_line_of_a_scaled_report_says_so() {
     let text = shown(&document(&report(0.4)));
-    assert!(
-        text.lines().all(|line| line.starts_with("SCALED 0.")),
-        "{text}"
-    );
+    assert!(text.lines().all(|line| line.starts_with("SCALED 0.")), "{text}");
     let plan = plan(0.4);
-    let dry = shown(&dry_run(&DryRun {
-        plan: &plan,
-        problems: &[],
-    }));
-    assert!(
-        dry.lines().all(|line| line.starts_with("SCALED 0.")),
-        "{dry}"
-    );
+    let dry = shown(&dry_run(&DryRun { plan: &plan, problems: &[] }));
+    assert!(dry.lines().all(|line| line.starts_with("SCALED 0.")), "{dry}");
 }
 
 #[test]
@@ -165,11 +137,7 @@ fn mlperfs_summary_is_rank_0s_stopwatch() {
     let metric = &summary["metric"];
     assert_eq!(metric["save_checkpoint_duration_mean_seconds"], 1.0);
     assert_eq!(metric["save_checkpoint_io_mean_GB_per_second"], 2.0);
-    assert!(
-        metric
-            .get("load_checkpoint_io_mean_GB_per_second")
-            .is_none()
-    );
+    assert!(metric.get("load_checkpoint_io_mean_GB_per_second").is_none());
     assert_eq!(summary["start"], "2026-01-31T23:59:55.000000");
     assert_eq!(summary["end"], "2026-02-01T00:00:15.000000");
     let stats = mlperf::per_epoch_stats(&report(1.0), 0);
@@ -216,10 +184,7 @@ fn detached_hosts_are_not_taken_for_one_checkpoint() {
         "{headline}"
     );
     assert!(!headline.contains("profile"), "{headline}");
-    assert!(
-        text.contains("and as many on each of the 2 hosts"),
-        "{text}"
-    );
+    assert!(text.contains("and as many on each of the 2 hosts"), "{text}");
     assert!(text.contains("at once %"), "{text}");
     // Rank 0 is one of the first host.
     assert!(
@@ -246,13 +211,7 @@ pub(crate) fn samples() -> Vec<(&'static str, Document)> {
         ("checkpoint", document(&report(1.0))),
         ("checkpoint_scaled", document(&report(0.4))),
         ("checkpoint_detached", document(&detached())),
-        (
-            "checkpoint_plan",
-            dry_run(&DryRun {
-                plan: &plan,
-                problems,
-            }),
-        ),
+        ("checkpoint_plan", dry_run(&DryRun { plan: &plan, problems })),
     ]
 }
 
@@ -269,15 +228,9 @@ fn mlperfs_files_tell_which_host_a_rank_was_on() {
     let summary = json("/summary.json");
     assert_eq!(summary["num_hosts"], 2);
     assert_eq!(summary["potential_caching"], serde_json::json!([0, 0]));
-    assert_eq!(
-        json("_metadata.json")["args"]["hosts"],
-        serde_json::json!(["h1", "h2"])
-    );
+    assert_eq!(json("_metadata.json")["args"]["hosts"], serde_json::json!(["h1", "h2"]));
     for (rank, host) in ["h1", "h1", "h2", "h2"].into_iter().enumerate() {
         let output = json(&format!("/{rank}_output.json"));
-        assert_eq!(
-            (&output["hostname"], &output["num_hosts"]),
-            (&host.into(), &2.into())
-        );
+        assert_eq!((&output["hostname"], &output["num_hosts"]), (&host.into(), &2.into()));
     }
 }

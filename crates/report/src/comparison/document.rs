@@ -46,9 +46,8 @@ impl Comparison {
     pub fn document(&self) -> Document {
         let mut document = Document::new(&self.sentence);
         document.mark.clone_from(&self.mark);
-        document.caveat = self
-            .difference_words()
-            .map(|words| format!("{words}; compared all the same"));
+        document.caveat =
+            self.difference_words().map(|words| format!("{words}; compared all the same"));
         document.facts.add("baseline", side(&self.baseline));
         document.facts.add("now", side(&self.value));
         self.add_test(&mut document.facts);
@@ -96,10 +95,8 @@ impl Comparison {
     }
 
     fn told_of_figures(&self) -> String {
-        let command = |side: &[Source]| {
-            side.first()
-                .map_or(String::new(), |one| one.command.clone())
-        };
+        let command =
+            |side: &[Source]| side.first().map_or(String::new(), |one| one.command.clone());
         if self.figures.is_empty() {
             return format!(
                 "nothing to compare: no figure of the baseline ({}) is one of the other ({})",
@@ -111,13 +108,8 @@ impl Comparison {
             return "identical: both sides are the same report".to_string();
         }
         let with = |verdict| {
-            let figures = self
-                .figures
-                .iter()
-                .filter(move |one| one.verdict == verdict);
-            let largest = figures
-                .clone()
-                .max_by(|a, b| a.change().total_cmp(&b.change()));
+            let figures = self.figures.iter().filter(move |one| one.verdict == verdict);
+            let largest = figures.clone().max_by(|a, b| a.change().total_cmp(&b.change()));
             (figures.count(), largest)
         };
         let tested = self.figures.iter().filter(|one| one.p_value.is_some());
@@ -185,9 +177,7 @@ impl Comparison {
         }
         if let Some(last) = sections.last_mut() {
             let shown = self.unmatched.iter().take(MOST_UNMATCHED);
-            last.lines = shown
-                .map(|subject| format!("not compared: {subject}"))
-                .collect();
+            last.lines = shown.map(|subject| format!("not compared: {subject}")).collect();
             let left = self.unmatched.len().saturating_sub(MOST_UNMATCHED);
             if left > 0 {
                 last.lines.push(format!("not compared: {left} more"));
@@ -226,10 +216,7 @@ impl Comparison {
         Some(Section {
             title: title_of([title, "what differs"]),
             table: Some(table),
-            lines: (left > 0)
-                .then(|| format!("and {left} more"))
-                .into_iter()
-                .collect(),
+            lines: (left > 0).then(|| format!("and {left} more")).into_iter().collect(),
             ..Section::default()
         })
     }
@@ -318,19 +305,12 @@ fn side(sources: &[Source]) -> String {
     match (names.as_slice(), sources.first()) {
         ([name], Some(only)) => format!("{name}, {} on {machines}", only.started_at),
         (names, _) if names.len() <= MOST_NAMES => {
-            format!(
-                "{} reports on {machines}: {}",
-                names.len(),
-                names.join(", ")
-            )
+            format!("{} reports on {machines}: {}", names.len(), names.join(", "))
         }
         (names, _) => {
             let (shown, left) = names.split_at(MOST_NAMES);
             let (shown, left) = (shown.join(", "), left.len());
-            format!(
-                "{} reports on {machines}: {shown} and {left} more",
-                names.len()
-            )
+            format!("{} reports on {machines}: {shown} and {left} more", names.len())
         }
     }
 }

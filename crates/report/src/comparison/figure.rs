@@ -72,11 +72,7 @@ impl Figure {
     pub(crate) fn cpu(subject: &str, seconds_per_gib: f64) -> Self {
         Self {
             run_to_run: RUN_TO_RUN_OF_COSTS,
-            ..Self::new(
-                subject,
-                "CPU time",
-                Quantity::lower(seconds_per_gib, "s/GiB"),
-            )
+            ..Self::new(subject, "CPU time", Quantity::lower(seconds_per_gib, "s/GiB"))
         }
     }
 
@@ -104,10 +100,7 @@ impl Figure {
 
     /// What the run says of it.
     pub(crate) fn run(&self) -> Run {
-        Run {
-            value: self.quantity.estimate.value,
-            within: self.within.clone(),
-        }
+        Run { value: self.quantity.estimate.value, within: self.within.clone() }
     }
 
     /// Whether more of it is better.

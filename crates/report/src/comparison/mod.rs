@@ -128,11 +128,8 @@ impl Comparison {
         let figures = |side: &[Named<'_>]| -> Vec<Vec<Figure>> {
             side.iter().map(|named| figure::of(named.report)).collect()
         };
-        let (figures, unmatched) = matched(
-            &figures(&baseline),
-            &figures(&now),
-            force && of_matrices(&now),
-        );
+        let (figures, unmatched) =
+            matched(&figures(&baseline), &figures(&now), force && of_matrices(&now));
         let verdict = match identical {
             true => Verdict::WithinNoise,
             false => Verdict::of_all(figures.iter().map(|figure| figure.verdict)),
@@ -179,11 +176,7 @@ impl Compared {
 
     fn new(then: &Figure, pair: &Pair, outcome: &Outcome) -> Self {
         let (subject, figure) = (then.subject.clone(), then.name);
-        let Level {
-            value,
-            deviation,
-            samples,
-        } = outcome.now;
+        let Level { value, deviation, samples } = outcome.now;
         Self {
             name: full_name(&subject, figure),
             subject,
@@ -258,9 +251,7 @@ fn doubts(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
         let status = crate::status(named.report);
         if status != "complete" {
             let name = &named.name;
-            doubts.push(format!(
-                "{name} is {status}: it has what was measured until then"
-            ));
+            doubts.push(format!("{name} is {status}: it has what was measured until then"));
         }
         let contradictions = crate::contradictions(named.report).into_iter();
         doubts.extend(contradictions.map(|told| format!("{}: {told}", named.name)));

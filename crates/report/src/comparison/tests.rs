@@ -52,10 +52,7 @@ fn sets_of_runs_are_told_apart_by_how_they_vary() {
     assert_eq!(slower.verdict, Verdict::Regressed);
     let throughput = &slower.figures[0];
     assert_eq!(throughput.verdict, Verdict::Regressed);
-    assert_eq!(
-        throughput.name,
-        "cpu, read of 1 MiB, 8 threads, depth 1: throughput"
-    );
+    assert_eq!(throughput.name, "cpu, read of 1 MiB, 8 threads, depth 1: throughput");
     assert!((throughput.change_percent.unwrap() + 10.0).abs() < 0.1);
     assert_eq!(slower.regressions(5.0).len(), 2, "{slower:?}");
     assert_eq!(slower.regressions(50.0), Vec::<&Compared>::new());
@@ -94,10 +91,7 @@ fn what_broke_now_is_told_although_no_figure_can() {
         let comparison = compare(&then, &[report.into(), run_of(20.1).into()]);
         let expected = "failed now: cpu, read of 1 MiB, 8 threads, depth 1: ";
         let broken = comparison.broken.join("; ");
-        assert!(
-            broken.starts_with(expected) && broken.contains(told),
-            "{broken}"
-        );
+        assert!(broken.starts_with(expected) && broken.contains(told), "{broken}");
         assert!(shown(&comparison).contains(expected));
     }
     // What never worked did not break.
@@ -107,10 +101,7 @@ fn what_broke_now_is_told_although_no_figure_can() {
     unfinished.ending = Ending::Unfinished;
     let told = compare(&then, &[unfinished.into()]);
     assert_eq!(told.broken, ["a1 is unfinished, and the baseline complete"]);
-    assert!(
-        told.sentence
-            .ends_with("1 part of the baseline broke or did not end")
-    );
+    assert!(told.sentence.ends_with("1 part of the baseline broke or did not end"));
 }
 
 #[test]
@@ -139,11 +130,9 @@ fn the_keys_that_scripts_rely_on_are_there() {
 
 #[test]
 fn every_command_has_figures_and_the_same_report_twice_is_identical() {
-    for report in [
-        run_of(20.0).into(),
-        fixtures::report().into(),
-        checkpoint::tests::report(1.0).into(),
-    ] {
+    for report in
+        [run_of(20.0).into(), fixtures::report().into(), checkpoint::tests::report(1.0).into()]
+    {
         let side = [report];
         let same = compare(&side, &side);
         assert!(same.identical && same.sentence.starts_with("identical"));
@@ -168,10 +157,7 @@ fn what_is_not_the_same_work_is_named_with_both_values() {
     );
     // One combination a side is held against the other all the same.
     let subject = &comparison.figures[0].subject;
-    assert!(
-        subject.contains("4 MiB") && subject.contains("against"),
-        "{subject}"
-    );
+    assert!(subject.contains("4 MiB") && subject.contains("against"), "{subject}");
     let text = shown(&comparison);
     assert!(text.contains("compared all the same"), "{text}");
 }
@@ -187,10 +173,7 @@ fn what_differs_comes_first_where_there_are_many_combinations() {
     };
     let text = shown(&compare(&[of(20.0).into()], &[of(18.0).into()]));
     let (first, _) = text.split_once("8 threads, depth 1\n").unwrap();
-    assert!(
-        first.contains("what differs") && first.contains("16 threads"),
-        "{text}"
-    );
+    assert!(first.contains("what differs") && first.contains("16 threads"), "{text}");
     let alone = shown(&compare(&[course(20.0).into()], &[course(18.0).into()]));
     assert!(!alone.contains("what differs"), "{alone}");
 }
@@ -203,21 +186,13 @@ fn what_makes_a_verdict_doubtful_is_told() {
     let twice = [now.clone().into(), now.into()];
     let comparison = compare(&runs(&[20.0, 20.1]), &twice);
     let told = comparison.warnings.join("\n");
-    for words in [
-        "the same report, which counts once",
-        "a1 is stopped",
-        "under Linux 6.1.0",
-    ] {
+    for words in ["the same report, which counts once", "a1 is stopped", "under Linux 6.1.0"] {
         assert!(told.contains(words), "{told}");
     }
     assert_eq!(comparison.value.len(), 1);
     let shared = runs(&[20.0, 21.0, 22.0]);
     let overlapping = compare(&shared, &shared[1..]);
-    assert!(
-        overlapping
-            .warnings
-            .contains(&"a1 is on both sides".to_string())
-    );
+    assert!(overlapping.warnings.contains(&"a1 is on both sides".to_string()));
 }
 
 #[test]
@@ -231,10 +206,7 @@ fn figures_of_nothing_have_no_change_and_break_nothing() {
     let named = |one: &Compared| one.figure == "throughput";
     assert!(!comparison.figures.iter().any(named), "{comparison:?}");
     let left_out = comparison.unmatched.join("\n");
-    assert!(
-        left_out.contains("throughput (in the baseline it is 0)"),
-        "{left_out}"
-    );
+    assert!(left_out.contains("throughput (in the baseline it is 0)"), "{left_out}");
     assert!(shown(&comparison).contains("in the baseline it is 0"));
     let comparison = compare(&[course(20.0).into()], &[nothing.clone().into()]);
     assert_eq!(comparison.figures[0].verdict, Verdict::Regressed);
@@ -242,10 +214,7 @@ fn figures_of_nothing_have_no_change_and_break_nothing() {
     let mut other = nothing.clone();
     numbers_of(&mut other).throughput_bytes_per_second = 1.0;
     let comparison = compare(&[nothing.into()], &[other.into()]);
-    let has_cpu = comparison
-        .figures
-        .iter()
-        .any(|one| one.figure == "CPU time");
+    let has_cpu = comparison.figures.iter().any(|one| one.figure == "CPU time");
     assert!(!has_cpu, "what was nothing and stayed nothing is left out");
 }
 
@@ -276,10 +245,7 @@ fn a_report_that_contradicts_itself_is_flagged_wherever_it_is_shown() {
     );
     let document = crate::document(&changed.into(), crate::matrix::Columns::Standard);
     let told = document.warnings.join("; ");
-    assert!(
-        told.contains("cells.0.throughput_bytes_per_second"),
-        "{told}"
-    );
+    assert!(told.contains("cells.0.throughput_bytes_per_second"), "{told}");
 }
 
 /// Every number of a report, as a path of its own.

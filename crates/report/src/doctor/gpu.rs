@@ -15,14 +15,9 @@ pub(super) fn section(machine: &Machine, document: &mut Document) {
         let memory = device
             .memory_bytes
             .map_or_else(|| "memory unknown".to_string(), |b| ByteSize(b).to_string());
-        let address = device
-            .pci_address
-            .as_deref()
-            .unwrap_or("PCI address unknown");
-        facts.add(
-            format!("cuda:{}", device.index),
-            format!("{}, {memory}, {address}", device.name),
-        );
+        let address = device.pci_address.as_deref().unwrap_or("PCI address unknown");
+        facts
+            .add(format!("cuda:{}", device.index), format!("{}, {memory}, {address}", device.name));
     }
     match &gpu.devices {
         Fact::Known(devices) if devices.is_empty() => facts.add("PCI", "no NVIDIA GPU on the bus"),
@@ -53,16 +48,10 @@ pub(super) fn section(machine: &Machine, document: &mut Document) {
 }
 
 fn pci(device: &PciGpu, facts: &mut Facts) {
-    let node = device
-        .numa_node
-        .map_or_else(|| "unknown".to_string(), |node| node.to_string());
+    let node = device.numa_node.map_or_else(|| "unknown".to_string(), |node| node.to_string());
     facts.add(
         &device.pci_address,
-        format!(
-            "{}, NUMA node {node}, BAR1 {}",
-            shown(&device.name),
-            size(&device.bar1_bytes)
-        ),
+        format!("{}, NUMA node {node}, BAR1 {}", shown(&device.name), size(&device.bar1_bytes)),
     );
     facts.add(
         "",
@@ -81,10 +70,7 @@ fn drivers(gpu: &GpuFacts, facts: &mut Facts) {
         Fact::Known(false) => ", proprietary kernel module",
         Fact::Unknown(_) => "",
     };
-    facts.add(
-        "NVIDIA driver",
-        format!("{}{flavour}", shown(&gpu.driver_version)),
-    );
+    facts.add("NVIDIA driver", format!("{}{flavour}", shown(&gpu.driver_version)));
     if let Fact::Known(words) = &gpu.driver_registry
         && !words.is_empty()
     {
@@ -94,11 +80,7 @@ fn drivers(gpu: &GpuFacts, facts: &mut Facts) {
         "nvidia-fs",
         match &gpu.nvidia_fs {
             Fact::Known(module) => {
-                format!(
-                    "{}, devices: {}",
-                    module.version,
-                    shown(&module.device_count)
-                )
+                format!("{}, devices: {}", module.version, shown(&module.device_count))
             }
             Fact::Unknown(reason) => format!("not loaded ({reason})"),
         },

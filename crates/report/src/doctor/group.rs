@@ -30,14 +30,11 @@ pub fn section(group: &GroupView, document: &mut Document) {
     let title = format!("Group of {}", group.facts.size);
     let section = document.section(&title, Some(table));
     let facts = &group.facts;
-    section
-        .facts
-        .add("found by", format!("{}, {}", facts.backend, facts.library));
+    section.facts.add("found by", format!("{}, {}", facts.backend, facts.library));
     match facts.empty_barrier_us {
-        Some(barrier) => section.facts.add(
-            "empty barrier",
-            format!("p50 {:.1} µs, p99 {:.1} µs", barrier.p50, barrier.p99),
-        ),
+        Some(barrier) => section
+            .facts
+            .add("empty barrier", format!("p50 {:.1} µs, p99 {:.1} µs", barrier.p50, barrier.p99)),
         None => section.facts.add("empty barrier", "not measured"),
     }
     section.facts.add("folder", folder(&group.folder));
@@ -90,10 +87,7 @@ pub fn launch(hosts: &[String]) -> Document {
         "Open MPI, PRRTE",
         format!("mpirun -n {count} --map-by ppr:1:node --bind-to none --host {list} {command}"),
     );
-    facts.add(
-        "MPICH, Intel MPI",
-        format!("mpiexec -n {count} -ppn 1 -hosts {list} {command}"),
-    );
+    facts.add("MPICH, Intel MPI", format!("mpiexec -n {count} -ppn 1 -hosts {list} {command}"));
     facts.add(
         "Slurm",
         format!("srun -N {count} --ntasks-per-node=1 -w {list} --mpi=pmix {command}"),
@@ -115,20 +109,14 @@ mod tests {
                 backend: "pmix".to_string(),
                 library: "libpmix.so.2".to_string(),
                 size: 2,
-                empty_barrier_us: Some(BarrierUs {
-                    p50: 58.0,
-                    p99: 120.0,
-                }),
+                empty_barrier_us: Some(BarrierUs { p50: 58.0, p99: 120.0 }),
                 own_barrier_us: None,
                 ideal_au_percent: None,
                 machines: Vec::new(),
                 clocks: Vec::new(),
             },
             members: vec![Member::fixture(0, "h1"), Member::fixture(1, "h2")],
-            folder: SharedFolder::NotShared {
-                path: "/shared".into(),
-                blind: "h2".to_string(),
-            },
+            folder: SharedFolder::NotShared { path: "/shared".into(), blind: "h2".to_string() },
         };
         let mut document = Document::new("doctor");
         section(&view, &mut document);
@@ -150,12 +138,7 @@ mod tests {
     fn every_launcher_is_told_the_hosts() {
         let hosts = ["h1", "h2"].map(str::to_string);
         let text = text::render(&launch(&hosts), None);
-        for word in [
-            "--bind-to none --host h1,h2",
-            "-hosts h1,h2",
-            "-w h1,h2",
-            "ppr:1:node",
-        ] {
+        for word in ["--bind-to none --host h1,h2", "-hosts h1,h2", "-w h1,h2", "ppr:1:node"] {
             assert!(text.contains(word), "{word}:\n{text}");
         }
     }

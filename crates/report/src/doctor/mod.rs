@@ -23,20 +23,14 @@ pub fn document(machine: &Machine) -> Document {
         "stormlp {} on {}, Linux {}",
         host.stormlp_version, host.hostname, host.kernel
     ));
-    let profile = if host.release_build {
-        "release"
-    } else {
-        "debug"
-    };
+    let profile = if host.release_build { "release" } else { "debug" };
     let linking = if machine.build.statically_linked {
         "static: opens no libraries"
     } else {
         "opens GPU libraries at run time"
     };
     let target = &machine.build.target;
-    document
-        .facts
-        .add("build", format!("{profile}, for {target}, {linking}"));
+    document.facts.add("build", format!("{profile}, for {target}, {linking}"));
     paths(machine, document.section("Transfer paths", None));
     gpu::section(machine, &mut document);
     storage::section(machine, &mut document);
@@ -62,9 +56,8 @@ fn paths(machine: &Machine, section: &mut Section) {
             None => availability(name, &support.availability, &mut section.facts),
         }
     }
-    let standing_in = supports
-        .iter()
-        .any(|s| s.path.has_bounce_buffer() && s.availability.is_available());
+    let standing_in =
+        supports.iter().any(|s| s.path.has_bounce_buffer() && s.availability.is_available());
     if machine.host.accelerators.is_empty() && standing_in {
         let emulated = "No GPU can be used: accelerator memory is emulated with host memory.";
         section.lines.push(emulated.to_string());
@@ -94,16 +87,10 @@ fn host(machine: &Machine, facts: &mut Facts) {
     let quota = machine
         .processors
         .quota_cpus
-        .map_or_else(String::new, |cpus| {
-            format!(", control group allows {cpus:.1}")
-        });
+        .map_or_else(String::new, |cpus| format!(", control group allows {cpus:.1}"));
     facts.add(
         "CPUs",
-        format!(
-            "{} usable (online: {}){quota}",
-            host.cpus,
-            shown(&machine.processors.online)
-        ),
+        format!("{} usable (online: {}){quota}", host.cpus, shown(&machine.processors.online)),
     );
     match &machine.processors.numa_nodes {
         Fact::Known(nodes) => {
@@ -118,19 +105,13 @@ fn host(machine: &Machine, facts: &mut Facts) {
         Fact::Unknown(reason) => facts.add("NUMA nodes", format!("unknown: {reason}")),
     }
     let available = size(&memory.available_bytes);
-    facts.add(
-        "memory",
-        format!("{}, {available} available", ByteSize(host.memory_bytes)),
-    );
+    facts.add("memory", format!("{}, {available} available", ByteSize(host.memory_bytes)));
     facts.add(
         "control group limit",
         host.memory_limit_bytes
             .map_or_else(|| "none".to_string(), |bytes| ByteSize(bytes).to_string()),
     );
-    facts.add(
-        "transparent huge pages",
-        shown(&memory.transparent_huge_pages),
-    );
+    facts.add("transparent huge pages", shown(&memory.transparent_huge_pages));
     facts.add(
         "reserved huge pages",
         format!(
@@ -140,10 +121,9 @@ fn host(machine: &Machine, facts: &mut Facts) {
             size(&memory.huge_page_bytes)
         ),
     );
-    let locked = host.locked_memory_limit_bytes.map_or_else(
-        || "unlimited".to_string(),
-        |bytes| ByteSize(bytes).to_string(),
-    );
+    let locked = host
+        .locked_memory_limit_bytes
+        .map_or_else(|| "unlimited".to_string(), |bytes| ByteSize(bytes).to_string());
     facts.add("locked memory limit", locked);
     facts.add("open files limit", host.open_files_limit.to_string());
 }
@@ -153,10 +133,7 @@ fn io_uring(machine: &Machine, facts: &mut Facts) {
     if !machine.host.tokio_uring.is_available() {
         availability("tokio-uring", &machine.host.tokio_uring, facts);
     }
-    facts.add(
-        "kernel.io_uring_disabled",
-        shown(&machine.io_uring.disabled_setting),
-    );
+    facts.add("kernel.io_uring_disabled", shown(&machine.io_uring.disabled_setting));
     // Without rings the flags would only repeat the reason.
     let rings = machine.host.io_uring.is_available();
     for flag in machine.io_uring.flags.iter().filter(|_| rings) {

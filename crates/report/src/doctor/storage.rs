@@ -44,10 +44,7 @@ fn examined(storage: &StorageFacts, facts: &mut Facts) {
 fn target(storage: &StorageFacts, facts: &mut Facts) {
     match &storage.target {
         None => {}
-        Some(TargetFacts::File {
-            bytes,
-            allocated_bytes,
-        }) => facts.add(
+        Some(TargetFacts::File { bytes, allocated_bytes }) => facts.add(
             "file",
             format!(
                 "{}, {} of it allocated",
@@ -55,13 +52,9 @@ fn target(storage: &StorageFacts, facts: &mut Facts) {
                 ByteSize((*allocated_bytes).min(*bytes))
             ),
         ),
-        Some(TargetFacts::BlockDevice {
-            mounted_at,
-            carries,
-        }) => {
-            let points: Vec<String> = (mounted_at.iter())
-                .map(|point| point.display().to_string())
-                .collect();
+        Some(TargetFacts::BlockDevice { mounted_at, carries }) => {
+            let points: Vec<String> =
+                (mounted_at.iter()).map(|point| point.display().to_string()).collect();
             let mut words = match points.is_empty() {
                 true => "not mounted".to_string(),
                 false => format!("mounted at {}", points.join(", ")),
@@ -87,18 +80,11 @@ fn describe(filesystem: &Filesystem, facts: &mut Facts) {
     );
     facts.add(
         "mount options",
-        format!(
-            "{} / {}",
-            filesystem.mount_options, filesystem.super_options
-        ),
+        format!("{} / {}", filesystem.mount_options, filesystem.super_options),
     );
     facts.add(
         "space",
-        format!(
-            "{} free of {}",
-            ByteSize(filesystem.free_bytes),
-            ByteSize(filesystem.total_bytes)
-        ),
+        format!("{} free of {}", ByteSize(filesystem.free_bytes), ByteSize(filesystem.total_bytes)),
     );
 }
 
@@ -177,6 +163,5 @@ fn settings(queue: &QueueFacts) -> [String; 3] {
 
 /// A setting in a row of many; the reason why it is unknown is in the JSON.
 fn brief<T: std::fmt::Display>(fact: &Fact<T>) -> String {
-    fact.known()
-        .map_or_else(|| "unknown".to_string(), T::to_string)
+    fact.known().map_or_else(|| "unknown".to_string(), T::to_string)
 }

@@ -26,11 +26,7 @@ fn host() -> HostFacts {
     let cufile = Availability::unavailable("libcufile.so.0 was not found", "install gds-tools");
     let support = |path: PathKind| PathSupport {
         path,
-        availability: if path.needs_cufile() {
-            cufile.clone()
-        } else {
-            Availability::Available
-        },
+        availability: if path.needs_cufile() { cufile.clone() } else { Availability::Available },
     };
     HostFacts {
         hostname: "dgx".into(),
@@ -118,10 +114,7 @@ fn disk(name: &str, depth: u32, kind: BlockKind) -> BlockDevice {
         queue: (kind != BlockKind::Partition).then_some(queue),
         numa_node: Some(1),
         pci_address: Some("0000:5e:00.0".into()),
-        pcie_link: Fact::Known(PcieLink {
-            speed: "16.0 GT/s PCIe".into(),
-            lanes: 4,
-        }),
+        pcie_link: Fact::Known(PcieLink { speed: "16.0 GT/s PCIe".into(), lanes: 4 }),
     }
 }
 
@@ -159,10 +152,7 @@ fn server() -> Machine {
     let mut machine = Machine {
         format_version: 1,
         host: host(),
-        build: BuildFacts {
-            target: "x86_64 gnu".into(),
-            statically_linked: false,
-        },
+        build: BuildFacts { target: "x86_64 gnu".into(), statically_linked: false },
         processors: ProcessorFacts {
             online: known("0-95"),
             quota_cpus: Some(48.0),
@@ -208,10 +198,7 @@ fn why_cuda_shows_no_device_is_told_where_the_bus_shows_none() {
     machine.gpu.devices = Fact::Known(Vec::new());
     machine.host.cuda_problem = Some("802: start nvidia-fabricmanager".to_string());
     let text = text(&machine);
-    assert!(
-        text.contains("shows no device: 802: start nvidia-fabricmanager"),
-        "{text}"
-    );
+    assert!(text.contains("shows no device: 802: start nvidia-fabricmanager"), "{text}");
 }
 
 #[test]
@@ -230,10 +217,7 @@ fn advised(change: impl FnOnce(&mut Machine)) -> Vec<String> {
     let mut machine = server();
     change(&mut machine);
     let after = advice(&machine).into_iter();
-    after
-        .filter(|warning| !before.contains(warning))
-        .map(|warning| warning.to_string())
-        .collect()
+    after.filter(|warning| !before.contains(warning)).map(|warning| warning.to_string()).collect()
 }
 
 #[test]
@@ -249,31 +233,19 @@ fn each_trouble_has_one_piece_of_advice() {
     let found = advised(|machine| {
         machine.host.io_uring = Availability::unavailable("EPERM", "ask the container's owner");
     });
-    assert!(
-        found.len() == 1 && found[0].contains("ask the container's owner"),
-        "{found:?}"
-    );
+    assert!(found.len() == 1 && found[0].contains("ask the container's owner"), "{found:?}");
     let found = advised(|machine| machine.host.locked_memory_limit_bytes = Some(64 << 10));
     assert!(found.len() == 1 && found[0].contains("64 KiB"), "{found:?}");
     let found = advised(|machine| machine.memory.transparent_huge_pages = known("never"));
-    assert!(
-        found.len() == 1 && found[0].contains("huge pages"),
-        "{found:?}"
-    );
+    assert!(found.len() == 1 && found[0].contains("huge pages"), "{found:?}");
     let found = advised(|machine| machine.host.release_build = false);
-    assert!(
-        found.len() == 1 && found[0].contains("--release"),
-        "{found:?}"
-    );
+    assert!(found.len() == 1 && found[0].contains("--release"), "{found:?}");
 }
 
 #[test]
 fn a_file_or_device_is_told_of_itself() {
     let mut machine = server();
-    machine.storage.target = Some(TargetFacts::File {
-        bytes: 3 << 30,
-        allocated_bytes: 1 << 30,
-    });
+    machine.storage.target = Some(TargetFacts::File { bytes: 3 << 30, allocated_bytes: 1 << 30 });
     let told = text(&machine);
     assert!(told.contains("3 GiB, 1 GiB of it allocated"), "{told}");
     machine.storage.target = Some(TargetFacts::BlockDevice {
@@ -291,19 +263,14 @@ fn a_folder_that_cannot_be_written_to_is_advised_on_as_such() {
     let found = advised(|machine| {
         machine.storage.direct_io = Fact::unknown("cannot make a file in data: permission denied");
     });
-    assert!(
-        found.len() == 1 && found[0].contains("may write to"),
-        "{found:?}"
-    );
+    assert!(found.len() == 1 && found[0].contains("may write to"), "{found:?}");
 }
 
 #[test]
 fn what_is_right_gets_no_advice() {
     let mut machine = server();
-    machine.gpu.nvidia_fs = Fact::Known(NvidiaFs {
-        version: "2.24".into(),
-        device_count: known("1"),
-    });
+    machine.gpu.nvidia_fs =
+        Fact::Known(NvidiaFs { version: "2.24".into(), device_count: known("1") });
     machine.gpu.acs_redirecting = Fact::Known(Vec::new());
     if let Fact::Known(filesystem) = &mut machine.storage.filesystem {
         filesystem.super_options = "rw,data=ordered".into();

@@ -57,12 +57,7 @@ impl Sheet {
 
     /// An answer that is no report, with its charts.
     pub(crate) fn of_answer(document: Document, groups: Vec<Group>) -> Self {
-        Self {
-            document,
-            groups,
-            is_answer: true,
-            ..Self::default()
-        }
+        Self { document, groups, is_answer: true, ..Self::default() }
     }
 }
 
@@ -78,10 +73,7 @@ fn charts(report: &AnyReport) -> Vec<Group> {
 impl From<Document> for Sheet {
     /// A document that has no charts.
     fn from(document: Document) -> Self {
-        Self {
-            document,
-            ..Self::default()
-        }
+        Self { document, ..Self::default() }
     }
 }
 
@@ -94,36 +86,21 @@ pub fn lead(report: &AnyReport) -> Result<String, String> {
     match groups.iter().flat_map(|group| &group.charts).next() {
         Some(chart) => chart::svg(chart, true),
         None => {
-            let absent: Vec<&str> = groups
-                .iter()
-                .flat_map(|g| &g.absent)
-                .map(|s| &**s)
-                .collect();
-            Err(format!(
-                "nothing of the report can be drawn: {}",
-                absent.join("; ")
-            ))
+            let absent: Vec<&str> = groups.iter().flat_map(|g| &g.absent).map(|s| &**s).collect();
+            Err(format!("nothing of the report can be drawn: {}", absent.join("; ")))
         }
     }
 }
 
 /// One page with all of `sheets` beside each other.
 pub fn page(mut sheets: Vec<Sheet>) -> String {
-    chart::align(
-        &mut sheets
-            .iter_mut()
-            .map(|sheet| &mut sheet.groups)
-            .collect::<Vec<_>>(),
-    );
+    chart::align(&mut sheets.iter_mut().map(|sheet| &mut sheet.groups).collect::<Vec<_>>());
     let title = match sheets.as_slice() {
         [only] => only.document.headline.clone(),
         several => format!("{} reports of stormlp", several.len()),
     };
     let mut text = Text::default();
-    let colours = format!(
-        "@media screen and (prefers-color-scheme:dark){{{}}}",
-        dark_rules()
-    );
+    let colours = format!("@media screen and (prefers-color-scheme:dark){{{}}}", dark_rules());
     text.push(&format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -142,11 +119,7 @@ pub fn page(mut sheets: Vec<Sheet>) -> String {
         }
     };
     for (nth, sheet) in (1..).zip(&sheets) {
-        let mut page = Page {
-            text: &mut text,
-            level,
-            nth,
-        };
+        let mut page = Page { text: &mut text, level, nth };
         page.sheet(sheet);
     }
     if level == 2 {
@@ -169,10 +142,7 @@ fn machine(head: &Head) -> Facts {
     }
     for gpu in &host.accelerators {
         let address = gpu.pci_address.as_deref().unwrap_or("address unknown");
-        facts.add(
-            "accelerator",
-            format!("{}: {} ({address})", gpu.index, gpu.name),
-        );
+        facts.add("accelerator", format!("{}: {} ({address})", gpu.index, gpu.name));
     }
     for one in &host.storage {
         if let Some(options) = &one.mount_options {
@@ -181,15 +151,8 @@ fn machine(head: &Head) -> Facts {
         }
     }
     storage::queues(host, &mut facts);
-    let build = if host.release_build {
-        "release"
-    } else {
-        "debug"
-    };
-    facts.add(
-        "stormlp",
-        format!("{} ({build} build)", host.stormlp_version),
-    );
+    let build = if host.release_build { "release" } else { "debug" };
+    facts.add("stormlp", format!("{} ({build} build)", host.stormlp_version));
     facts.add("began", &head.started_at);
     facts.add("ended", head.ended_at.as_deref().unwrap_or("not known"));
     if !head.tags.is_empty() {
@@ -217,8 +180,7 @@ impl Page<'_> {
         if let Some(mark) = &document.mark {
             self.text.element("p", "class=\"mark\"", mark);
         }
-        self.text
-            .element(&format!("h{}", self.level), "", &document.headline);
+        self.text.element(&format!("h{}", self.level), "", &document.headline);
         if let Some(caveat) = &document.caveat {
             self.text.element("p", "class=\"caveat\"", caveat);
         }
@@ -266,8 +228,7 @@ impl Page<'_> {
     /// Opens a section with its title.
     fn begin(&mut self, title: &str) {
         self.text.push("<section>\n");
-        self.text
-            .element(&format!("h{}", self.level + 1), "", title);
+        self.text.element(&format!("h{}", self.level + 1), "", title);
     }
 
     fn facts(&mut self, title: &str, facts: &Facts) {
@@ -287,8 +248,7 @@ impl Page<'_> {
             self.text.list("", first);
             if !more.is_empty() {
                 self.text.push("<details>\n");
-                self.text
-                    .element("summary", "", &format!("{} more", more.len()));
+                self.text.element("summary", "", &format!("{} more", more.len()));
                 self.text.list("", more);
                 self.text.push("</details>\n");
             }
@@ -306,8 +266,7 @@ impl Page<'_> {
         if folded {
             let count = counted(group.charts.len() as u64, "chart");
             self.text.push("<details class=\"many\">\n");
-            self.text
-                .element("summary", "", &format!("{count}: {}", group.title));
+            self.text.element("summary", "", &format!("{count}: {}", group.title));
         }
         self.text.push("<div class=\"charts\">\n");
         for (nth, chart) in group.charts.iter().enumerate() {
@@ -337,13 +296,9 @@ impl Page<'_> {
         }
         let table = chart.table();
         self.text.push("<details>\n<summary>Numbers");
-        self.text
-            .element("span", "class=\"unseen\"", &format!(" of {}", chart.title));
+        self.text.element("span", "class=\"unseen\"", &format!(" of {}", chart.title));
         self.text.push("</summary>\n");
-        self.text.table(
-            &format!("{}: {name}, report {}", chart.title, self.nth),
-            &table,
-        );
+        self.text.table(&format!("{}: {name}, report {}", chart.title, self.nth), &table);
         self.text.push("</details>\n</figure>\n");
     }
 }

@@ -72,17 +72,13 @@ fn reports() -> [(&'static str, AnyReport); 3] {
 }
 
 fn sheet(report: &AnyReport) -> Sheet {
-    Sheet::new(
-        report,
-        crate::document(report, crate::matrix::Columns::Standard),
-    )
+    Sheet::new(report, crate::document(report, crate::matrix::Columns::Standard))
 }
 
 /// Whether tags open and close in pairs, the way a browser reads them.
 fn is_balanced(page: &str) {
-    const EMPTY: [&str; 8] = [
-        "!DOCTYPE", "meta", "line", "rect", "circle", "polyline", "polygon", "br",
-    ];
+    const EMPTY: [&str; 8] =
+        ["!DOCTYPE", "meta", "line", "rect", "circle", "polyline", "polygon", "br"];
     let mut open: Vec<&str> = Vec::new();
     for tag in page.split('<').skip(1) {
         let (tag, _) = tag.split_once('>').expect("an end of the tag");
@@ -151,22 +147,11 @@ fn a_report_without_series_says_what_is_not_drawn() {
     let page = page(vec![sheet(&report.into())]);
     for (what, why) in [
         ("Accelerator utilisation by epoch", NO_EPOCH),
-        (
-            "Transfers in flight over time",
-            "the report holds no numbers of them",
-        ),
-        (
-            "Waits and reads over all",
-            "no distribution that can be read",
-        ),
+        ("Transfers in flight over time", "the report holds no numbers of them"),
+        ("Waits and reads over all", "no distribution that can be read"),
     ] {
         let absent = page.lines().filter(|line| line.starts_with("<li>"));
-        assert!(
-            absent
-                .clone()
-                .any(|line| line.contains(what) && line.contains(why)),
-            "{what}"
-        );
+        assert!(absent.clone().any(|line| line.contains(what) && line.contains(why)), "{what}");
     }
     assert!(!page.contains("<svg"));
 }
@@ -204,10 +189,7 @@ fn large_reports_are_pages_that_a_mail_takes() {
 fn the_first_chart_stands_alone() {
     for (name, report) in reports() {
         let svg = lead(&report).unwrap();
-        assert!(
-            svg.starts_with("<svg width=") && svg.contains("<style>"),
-            "{name}"
-        );
+        assert!(svg.starts_with("<svg width=") && svg.contains("<style>"), "{name}");
         assert!(svg.contains("prefers-color-scheme:dark"));
         insta::assert_snapshot!(format!("{name}_lead"), svg);
     }

@@ -46,10 +46,7 @@ pub(crate) fn charts(report: &MatrixReport) -> Vec<Group> {
 fn against_each_other(plan: &MatrixPlan, all: &[Cells<'_>]) -> Group {
     let mut drawn = Group::new("The paths against each other");
     let fair = compare::fair(plan, all);
-    let measured: Vec<&Cells<'_>> = fair
-        .into_iter()
-        .filter(|g| g.throughput().is_some())
-        .collect();
+    let measured: Vec<&Cells<'_>> = fair.into_iter().filter(|g| g.throughput().is_some()).collect();
     let mut operations: Vec<String> = Vec::new();
     for group in &measured {
         let operation = group.key.combination.operation();
@@ -67,19 +64,11 @@ fn against_each_other(plan: &MatrixPlan, all: &[Cells<'_>]) -> Group {
         };
         let (over, several) = match beside.combinations.as_slice() {
             [only] => (only.words(), false),
-            several => (
-                format!("{operation}, mean of {} combinations", several.len()),
-                true,
-            ),
+            several => (format!("{operation}, mean of {} combinations", several.len()), true),
         };
         let charts = [
             ("throughput", "GiB/s", beside.rates, "Geometric"),
-            (
-                "CPU cost",
-                "CPU seconds per GiB",
-                beside.costs,
-                "Arithmetic",
-            ),
+            ("CPU cost", "CPU seconds per GiB", beside.costs, "Arithmetic"),
         ];
         for (what, unit, bars, mean) in charts {
             let chart = Chart::bars(format!("{over}: {what}"), unit, bars).map(|mut chart| {
@@ -96,9 +85,7 @@ fn against_each_other(plan: &MatrixPlan, all: &[Cells<'_>]) -> Group {
         }
     }
     if drawn.charts.is_empty() && drawn.absent.is_empty() {
-        drawn
-            .absent
-            .push("No cell has numbers that can be held against others.".to_string());
+        drawn.absent.push("No cell has numbers that can be held against others.".to_string());
     }
     drawn
 }
@@ -134,26 +121,16 @@ impl Beside {
         let combinations: Vec<Combination> = combinations.collect();
         let (mut rates, mut costs) = (Vec::new(), Vec::new());
         for path in paths {
-            let cells: Vec<_> = combinations
-                .iter()
-                .filter_map(|one| of(path, one))
-                .collect();
+            let cells: Vec<_> = combinations.iter().filter_map(|one| of(path, one)).collect();
             let name = compare::group_words(plan, cells.first()?);
             let count = cells.len() as f64;
             let logarithms: f64 = cells.iter().map(|group| group.rate().ln()).sum();
             rates.push(Bar::one(name.clone(), (logarithms / count).exp()));
             let cells = cells.iter();
             let cost = cells.filter_map(|group| group.estimate(|m| m.cpu_seconds_per_gib));
-            costs.push(Bar::one(
-                name,
-                cost.map(|cost| cost.value).sum::<f64>() / count,
-            ));
+            costs.push(Bar::one(name, cost.map(|cost| cost.value).sum::<f64>() / count));
         }
-        Some(Self {
-            combinations,
-            rates,
-            costs,
-        })
+        Some(Self { combinations, rates, costs })
     }
 }
 
@@ -223,10 +200,7 @@ impl Sweep {
 fn along(operation: &str, groups: &[&Cells<'_>]) -> Group {
     let mut drawn = Group::new(format!("{operation}: throughput and latency"));
     for sweep in Sweep::ALL {
-        let mut values: Vec<u64> = groups
-            .iter()
-            .map(|g| sweep.value(&g.key.combination))
-            .collect();
+        let mut values: Vec<u64> = groups.iter().map(|g| sweep.value(&g.key.combination)).collect();
         values.sort_unstable();
         values.dedup();
         if let [only] = values.as_slice() {
@@ -235,16 +209,11 @@ fn along(operation: &str, groups: &[&Cells<'_>]) -> Group {
                 Sweep::Threads | Sweep::Depths => only.to_string(),
             };
             let name = sweep.name();
-            drawn
-                .absent
-                .push(format!("Over {name}: the matrix has one alone, {only}."));
+            drawn.absent.push(format!("Over {name}: the matrix has one alone, {only}."));
             continue;
         }
         let mut rests: Vec<Combination> = Vec::new();
-        for rest in groups
-            .iter()
-            .filter_map(|group| sweep.rest(group.key.combination))
-        {
+        for rest in groups.iter().filter_map(|group| sweep.rest(group.key.combination)) {
             if !rests.contains(&rest) {
                 rests.push(rest);
             }
@@ -280,22 +249,14 @@ fn over(sweep: Sweep, rest: &Combination, groups: &[&Cells<'_>], drawn: &mut Gro
     };
     let rates = lines(&|group| group.throughput().map(|rate| rate.value));
     let title = format!("Throughput over {name}, {words}");
-    let chart = Chart::lines(
-        title.clone(),
-        axis(),
-        Axis::new("GiB/s", Scale::Linear),
-        rates,
-    );
+    let chart = Chart::lines(title.clone(), axis(), Axis::new("GiB/s", Scale::Linear), rates);
     drawn.add(&title, chart, "fewer than two of them were measured");
     // The same number of all, or they would not compare.
     let measured = || groups.iter().filter(|group| group.throughput().is_some());
     let has_p99 = measured().all(|group| group.known(|m| m.latency_us.p99).is_some());
     let (which, times) = match has_p99 {
         true => ("p99", lines(&|group| group.known(|m| m.latency_us.p99))),
-        false => (
-            "Mean",
-            lines(&|group| group.known(|m| Some(m.latency_us.mean))),
-        ),
+        false => ("Mean", lines(&|group| group.known(|m| Some(m.latency_us.mean)))),
     };
     let title = format!("{which} latency over {name}, {words}");
     let chart = Chart::lines(title.clone(), axis(), Axis::new("µs", Scale::Log), times);
@@ -321,9 +282,7 @@ fn title(combination: &Combination) -> String {
 fn distributions(groups: &[Cells<'_>]) -> Group {
     let mut drawn = Group::new("How latencies spread");
     for combination in combinations(groups) {
-        let same = groups
-            .iter()
-            .filter(|group| group.key.combination == combination);
+        let same = groups.iter().filter(|group| group.key.combination == combination);
         let mut repeated = false;
         let mut measured = Vec::new();
         for group in same {
@@ -341,11 +300,7 @@ fn distributions(groups: &[Cells<'_>]) -> Group {
             true => chart.note("Of the first repetition."),
             false => chart,
         });
-        drawn.add(
-            &title,
-            chart,
-            "no histogram of it with more than one latency can be read",
-        );
+        drawn.add(&title, chart, "no histogram of it with more than one latency can be read");
     }
     drawn
 }
@@ -362,21 +317,13 @@ fn courses(groups: &[Cells<'_>]) -> Group {
         return drawn;
     }
     for combination in combinations {
-        let same = groups
-            .iter()
-            .filter(|group| group.key.combination == combination);
+        let same = groups.iter().filter(|group| group.key.combination == combination);
         let lines = same.filter_map(|group| {
             let series = &group.results().first()?.series;
-            Some(Line::new(
-                group.path_words(),
-                over_time(series, &series.interval_bytes, GIB),
-            ))
+            Some(Line::new(group.path_words(), over_time(series, &series.interval_bytes, GIB)))
         });
         let title = title(&combination);
-        let axes = [
-            Axis::new("seconds", Scale::Linear),
-            Axis::new("GiB/s", Scale::Linear),
-        ];
+        let axes = [Axis::new("seconds", Scale::Linear), Axis::new("GiB/s", Scale::Linear)];
         let [x, y] = axes;
         let chart = Chart::lines(title.clone(), x, y, lines.collect());
         drawn.add(&title, chart, around::charts::NO_COURSE);
@@ -405,9 +352,7 @@ fn surroundings(all: &[Cells<'_>]) -> Vec<Group> {
         drawn.folded = true;
         (!drawn.charts.is_empty()).then_some(drawn)
     };
-    let results = fastest
-        .iter()
-        .flat_map(|group| group.results().into_iter().next());
+    let results = fastest.iter().flat_map(|group| group.results().into_iter().next());
     let room = around::charts::room_for(results.map(|numbers| &numbers.series), MOST_SURROUNDINGS);
     let mut drawn: Vec<Group> = fastest.iter().take(room).filter_map(around).collect();
     let note = match drawn.len() {

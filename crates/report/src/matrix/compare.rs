@@ -54,15 +54,13 @@ pub(super) fn verdict(plan: &MatrixPlan, all: &[Group<'_>]) -> Option<String> {
         let by_speed = |a: &&PathKind, b: &&PathKind| ratio(**a, **b).value.total_cmp(&1.0);
         paths.iter().max_by(by_speed).copied()
     };
-    let (memory, storage): (Vec<PathKind>, Vec<PathKind>) = paths
-        .iter()
-        .partition(|path| is_from_memory(plan, groups, **path));
+    let (memory, storage): (Vec<PathKind>, Vec<PathKind>) =
+        paths.iter().partition(|path| is_from_memory(plan, groups, **path));
     let winner = fastest(&storage).or_else(|| fastest(&memory))?;
     let name = |path| words(plan, groups, path);
     let is_ahead = |path: &PathKind| memory.contains(path) && ratio(*path, winner).value > 1.0;
-    let (ahead, behind): (Vec<PathKind>, Vec<PathKind>) = others(&paths, winner, fastest)
-        .into_iter()
-        .partition(is_ahead);
+    let (ahead, behind): (Vec<PathKind>, Vec<PathKind>) =
+        others(&paths, winner, fastest).into_iter().partition(is_ahead);
     let slower = behind.iter().map(|path| {
         let ratio = ratio(winner, *path).text();
         format!("{ratio} times faster than {}", name(*path))
@@ -77,19 +75,13 @@ pub(super) fn verdict(plan: &MatrixPlan, all: &[Group<'_>]) -> Option<String> {
     };
     for path in ahead {
         let (ratio, than) = (ratio(path, winner).text(), winner);
-        sentence.push_str(&format!(
-            "; {} ran {ratio} times faster than {than}",
-            name(path)
-        ));
+        sentence.push_str(&format!("; {} ran {ratio} times faster than {than}", name(path)));
     }
     let over = match combinations.as_slice() {
         [only] => only.words(),
         several => format!("geometric mean of {} combinations", several.len()),
     };
-    Some(format!(
-        "{sentence} ({over}){}",
-        left_out(plan, all, groups)
-    ))
+    Some(format!("{sentence} ({over}){}", left_out(plan, all, groups)))
 }
 
 /// The paths that can be held against each other, two at least, and what all of them ran.
@@ -105,11 +97,8 @@ fn ran_by_all(groups: &[&Group<'_>]) -> Option<(Vec<PathKind>, Vec<Combination>)
         }
     }
     // Only combinations that all of these paths ran say anything about all of them.
-    combinations.retain(|combination| {
-        paths
-            .iter()
-            .all(|path| find(groups, *path, combination).is_some())
-    });
+    combinations
+        .retain(|combination| paths.iter().all(|path| find(groups, *path, combination).is_some()));
     (paths.len() > 1 && !combinations.is_empty()).then_some((paths, combinations))
 }
 
@@ -185,10 +174,7 @@ fn left_out(plan: &MatrixPlan, all: &[Group<'_>], compared: &[&Group<'_>]) -> St
     }
     match paths.is_empty() {
         true => String::new(),
-        false => format!(
-            "; writes by {} are left out: they stayed in memory",
-            paths.join(", ")
-        ),
+        false => format!("; writes by {} are left out: they stayed in memory", paths.join(", ")),
     }
 }
 
@@ -208,9 +194,7 @@ pub(super) fn reaches<'a>(
 /// took most of its bytes, that too.
 fn words(plan: &MatrixPlan, groups: &[&Group<'_>], path: PathKind) -> String {
     let mut of_path = of_path(groups, path);
-    let name = of_path
-        .next()
-        .map_or_else(|| path.to_string(), Group::path_words);
+    let name = of_path.next().map_or_else(|| path.to_string(), Group::path_words);
     if reads_any_holes(plan, groups, path) {
         let share = percent(plan.hole_share().unwrap_or_default());
         return format!("{name} (reading a file of which {share} is holes)");
@@ -252,9 +236,7 @@ fn is_mostly_memory(
 /// Whether the figures of a path are those of memory, as far as that is known.
 fn is_from_memory(plan: &MatrixPlan, groups: &[&Group<'_>], path: PathKind) -> bool {
     reads_any_holes(plan, groups, path)
-        || [false, true]
-            .into_iter()
-            .any(|writes| is_mostly_memory(plan, groups, path, writes))
+        || [false, true].into_iter().any(|writes| is_mostly_memory(plan, groups, path, writes))
 }
 
 /// The group in the words of [`words`].
@@ -316,10 +298,7 @@ fn geometric_mean(of: &[Estimate]) -> Estimate {
         [only] => *only,
         several => {
             let logarithms: f64 = several.iter().map(|one| one.value.ln()).sum();
-            Estimate {
-                value: (logarithms / several.len() as f64).exp(),
-                spread: None,
-            }
+            Estimate { value: (logarithms / several.len() as f64).exp(), spread: None }
         }
     }
 }

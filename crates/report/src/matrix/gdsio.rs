@@ -31,32 +31,23 @@ pub fn result_lines(report: &MatrixReport, per_job: bool) -> String {
             (report.plan.cells.get(cell.cell)).map_or(numbers.bytes, |c| c.requested_bytes);
         text.push_str(&line(cell, numbers, requested));
         if per_job {
-            numbers
-                .jobs
-                .iter()
-                .for_each(|job| text.push_str(&job_line(job)));
+            numbers.jobs.iter().for_each(|job| text.push_str(&job_line(job)));
         }
     }
     text
 }
 
 fn line(cell: &CellReport, numbers: &Measurement, requested_bytes: u64) -> String {
-    let label = cell
-        .effective_path
-        .unwrap_or(cell.requested_path)
-        .gdsio_label();
+    let label = cell.effective_path.unwrap_or(cell.requested_path).gdsio_label();
     let depth = match cell.requested_path {
         PathKind::GdsBatch | PathKind::GdsBatchStream => format!(" IoDepth: {}", cell.queue_depth),
         _ => String::new(),
     };
     let io_size = match cell.io_size_mix {
         None => kib(cell.io_size_bytes),
-        Some(mix) => format!(
-            "{}-{}-{}",
-            kib(mix.min_bytes),
-            kib(mix.max_bytes),
-            kib(mix.step_bytes)
-        ),
+        Some(mix) => {
+            format!("{}-{}-{}", kib(mix.min_bytes), kib(mix.max_bytes), kib(mix.step_bytes))
+        }
     };
     format!(
         "IoType: {} XferType: {label} Threads: {}{depth} DataSetSize: {}/{}(KiB) \
@@ -86,8 +77,7 @@ fn job_line(job: &JobReport) -> String {
         job.threads,
         kib(job.bytes),
         job.throughput_bytes_per_second / GIB as f64,
-        job.latency_us_mean
-            .map_or("n/a".to_string(), |mean| format!("{mean:.6}")),
+        job.latency_us_mean.map_or("n/a".to_string(), |mean| format!("{mean:.6}")),
         job.operations,
     )
 }

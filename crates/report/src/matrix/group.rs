@@ -73,18 +73,13 @@ impl<'a> Group<'a> {
     pub(super) fn estimate(&self, number: impl Fn(&Measurement) -> f64) -> Option<Estimate> {
         let samples: Vec<f64> = self.results().into_iter().map(number).collect();
         let spread = (samples.len() > 1).then(|| sample_deviation(&samples));
-        (!samples.is_empty()).then(|| Estimate {
-            value: mean(&samples),
-            spread,
-        })
+        (!samples.is_empty()).then(|| Estimate { value: mean(&samples), spread })
     }
 
     /// Mean of a number that every repetition must have.
     pub(super) fn known(&self, number: impl Fn(&Measurement) -> Option<f64>) -> Option<f64> {
         let samples: Option<Vec<f64>> = self.results().into_iter().map(number).collect();
-        samples
-            .filter(|samples| !samples.is_empty())
-            .map(|samples| mean(&samples))
+        samples.filter(|samples| !samples.is_empty()).map(|samples| mean(&samples))
     }
 
     /// Throughput in GiB/s.
@@ -128,10 +123,7 @@ pub(super) fn groups(report: &MatrixReport) -> Vec<Group<'_>> {
         match groups.iter_mut().find(|group| group.key == key) {
             Some(group) if group.cells.iter().any(|one| one.cell == cell.cell) => {}
             Some(group) => group.cells.push(cell),
-            None => groups.push(Group {
-                key,
-                cells: vec![cell],
-            }),
+            None => groups.push(Group { key, cells: vec![cell] }),
         }
     }
     groups
@@ -145,12 +137,8 @@ pub(crate) fn combinations(report: &MatrixReport) -> Vec<(&'static str, String)>
         ("paths", |group| group.path_words()),
         ("operations", |group| group.key.combination.operation()),
         ("I/O sizes", |group| group.key.combination.io_size()),
-        ("threads a cell", |group| {
-            group.key.combination.threads.to_string()
-        }),
-        ("queue depths", |group| {
-            group.key.combination.queue_depth.to_string()
-        }),
+        ("threads a cell", |group| group.key.combination.threads.to_string()),
+        ("queue depths", |group| group.key.combination.queue_depth.to_string()),
     ];
     let groups = groups(report);
     let told = parts.into_iter().map(|(name, words)| {

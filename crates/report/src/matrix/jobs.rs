@@ -41,7 +41,6 @@ fn job_row(job: &JobReport, cell: &CellReport, combination: &Combination) -> Vec
         Quantity::higher(rate, "GiB/s").into(),
         mean.map_or("-".into(), |mean| Quantity::lower(mean, "µs").into()),
         job.operations.to_string().into(),
-        job.duration_seconds
-            .map_or("-".into(), |seconds| format!("{seconds:.3}").into()),
+        job.duration_seconds.map_or("-".into(), |seconds| format!("{seconds:.3}").into()),
     ]
 }

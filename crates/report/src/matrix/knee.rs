@@ -67,19 +67,10 @@ fn io_size(knee: &Knee) -> String {
 /// Whether a cell is one of those whose mean a knee is.
 pub(super) fn is_at(find: &FindKnee, cell: &CellReport) -> bool {
     let of = |knee: &Knee| {
-        let kind = (
-            knee.requested_path,
-            knee.op,
-            knee.io_size_bytes,
-            knee.io_size_mix,
-        );
+        let kind = (knee.requested_path, knee.op, knee.io_size_bytes, knee.io_size_mix);
         let setting = (knee.knee.threads, knee.knee.queue_depth);
-        kind == (
-            cell.requested_path,
-            cell.op,
-            cell.io_size_bytes,
-            cell.io_size_mix,
-        ) && setting == (cell.threads, cell.queue_depth)
+        kind == (cell.requested_path, cell.op, cell.io_size_bytes, cell.io_size_mix)
+            && setting == (cell.threads, cell.queue_depth)
     };
     cell.result().is_some() && find.knees.iter().any(of)
 }
@@ -98,10 +89,7 @@ pub(super) fn sections(report: &MatrixReport, find: &FindKnee, document: &mut Do
     if find.knees.is_empty() {
         return;
     }
-    let title = format!(
-        "The fewest in flight within {} % of the best",
-        find.within_percent
-    );
+    let title = format!("The fewest in flight within {} % of the best", find.within_percent);
     document.section(&title, Some(table(report, find)));
 }
 
@@ -120,10 +108,8 @@ fn table(report: &MatrixReport, find: &FindKnee) -> Table {
         Column::words("limited by", 1),
     ]);
     for knee in &find.knees {
-        let marks: Vec<String> = remarks(knee)
-            .into_iter()
-            .map(|text| table.footnote(text))
-            .collect();
+        let marks: Vec<String> =
+            remarks(knee).into_iter().map(|text| table.footnote(text)).collect();
         let gib = knee.knee.throughput_bytes_per_second / GIB as f64;
         let us = |us: Option<f64>| us.map_or("".into(), |us| Cell::from(Quantity::lower(us, "µs")));
         let op = knee.op.of_mix(report.plan.read_percent);
@@ -140,9 +126,7 @@ fn table(report: &MatrixReport, find: &FindKnee) -> Table {
                 us(knee.latency_us_p50),
                 us(knee.latency_us_p99),
                 Quantity::lower(knee.cpu_seconds_per_gib, "s/GiB").into(),
-                knee.limited_by
-                    .map_or("not told", |limit| limit.name())
-                    .into(),
+                knee.limited_by.map_or("not told", |limit| limit.name()).into(),
             ],
         );
     }

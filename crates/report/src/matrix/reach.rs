@@ -26,9 +26,7 @@ pub(super) fn remarks(plan: &MatrixPlan, group: &Group<'_>) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     if let Some(share) = plan.hole_share().filter(|_| reads_holes(plan, group)) {
         let share = percent(share);
-        notes.push(format!(
-            "{share} of its files lies in holes, for which no device is read"
-        ));
+        notes.push(format!("{share} of its files lies in holes, for which no device is read"));
     }
     for (_, _, reach) in reaches(plan, group) {
         if let Some(note) = remark(plan, reach)

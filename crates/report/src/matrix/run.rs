@@ -48,10 +48,7 @@ pub(crate) const RECORDS: [(&str, &str); 42] = [
     ("repeat", "/repeat"),
     ("memory", "/memory"),
     ("memory_emulated", "/memory_emulated"),
-    (
-        "throughput_bytes_per_second",
-        "/throughput_bytes_per_second",
-    ),
+    ("throughput_bytes_per_second", "/throughput_bytes_per_second"),
     ("iops", "/iops"),
     ("latency_us_mean", "/latency_us/mean"),
     ("latency_us_min", "/latency_us/min"),
@@ -161,10 +158,7 @@ fn facts(report: &MatrixReport, groups: &[Group<'_>], document: &mut Document) {
     let facts = &mut document.facts;
     facts.add(
         plan.name.clone(),
-        format!(
-            "on {} (Linux {}), {}",
-            head.host.hostname, head.host.kernel, head.started_at
-        ),
+        format!("on {} (Linux {}), {}", head.host.hostname, head.host.kernel, head.started_at),
     );
     let of_each = hosts::on_each(report.results.hosts.len());
     facts.add("files", format!("{}{of_each}", files_words(plan)));
@@ -175,10 +169,7 @@ fn facts(report: &MatrixReport, groups: &[Group<'_>], document: &mut Document) {
         Span::Passes(passes) => format!("{passes} passes over the files a cell"),
     };
     let engine = plan.engines_in_words();
-    facts.add(
-        "how",
-        format!("page cache {}, {span}, engine {engine}", plan.cache.name()),
-    );
+    facts.add("how", format!("page cache {}, {span}, engine {engine}", plan.cache.name()));
     if let Some(percent) = plan.read_percent {
         facts.add("mix", mix_words(percent));
     }
@@ -193,20 +184,13 @@ fn facts(report: &MatrixReport, groups: &[Group<'_>], document: &mut Document) {
     for (path, summary) in evidence(groups) {
         facts.add(path, summary);
     }
-    let counting = report
-        .results
-        .cells
-        .iter()
-        .filter(|cell| cell.result().is_some());
+    let counting = report.results.cells.iter().filter(|cell| cell.result().is_some());
     let checked: u64 = counting
         .filter_map(|cell| cell.verification.as_ref())
         .map(|verification| verification.checked_bytes)
         .sum();
     if checked > 0 {
-        facts.add(
-            "verified",
-            format!("{} read and compared, all as written", ByteSize(checked)),
-        );
+        facts.add("verified", format!("{} read and compared, all as written", ByteSize(checked)));
     }
 }
 
@@ -343,10 +327,7 @@ fn standard(report: &MatrixReport, groups: &[Group<'_>]) -> Table {
     let refer = |group: &Group<'_>| !reach::remarks(&report.plan, group).is_empty();
     if groups.iter().any(refer) {
         // Notes say to look there.
-        let device = table
-            .columns
-            .iter_mut()
-            .filter(|column| column.name == "device");
+        let device = table.columns.iter_mut().filter(|column| column.name == "device");
         device.for_each(|column| column.drop = 0);
     }
     table
@@ -370,10 +351,7 @@ fn row(group: &Group<'_>, plan: &MatrixPlan, table: &mut Table) -> Vec<Cell> {
     if (group.cells.iter()).any(|cell| cell.status == CellStatus::Failed) {
         marks.push(missing(group, table));
     }
-    let cut_short = group
-        .results()
-        .into_iter()
-        .filter_map(|numbers| cut_short(numbers, plan.span));
+    let cut_short = group.results().into_iter().filter_map(|numbers| cut_short(numbers, plan.span));
     let notes = cut_short.chain(reach::remarks(plan, group));
     marks.extend(notes.map(|text| table.footnote(text)));
     row.push(Cell::Number(
@@ -409,10 +387,7 @@ pub(super) fn cut_short(numbers: &Measurement, span: Span) -> Option<String> {
 
 /// Where the bytes of a path end.
 fn memory_column(group: &Group<'_>, plan: &MatrixPlan) -> &'static str {
-    let planned = group
-        .cells
-        .first()
-        .and_then(|cell| plan.cells.get(cell.cell));
+    let planned = group.cells.first().and_then(|cell| plan.cells.get(cell.cell));
     let host = planned.and_then(|cell| cell.transport.host_memory());
     match group.results().first() {
         _ if !group.key.path.ends_in_accelerator() => "host",

@@ -12,11 +12,7 @@ use crate::numbers::thousands;
 /// Shape A: a row for each cell, with `IO Depth` when a batch path is among them.
 pub(super) fn by_kind(report: &MatrixReport) -> Table {
     let is_batch = |path: PathKind| matches!(path, PathKind::GdsBatch | PathKind::GdsBatchStream);
-    let batches = report
-        .results
-        .cells
-        .iter()
-        .any(|cell| is_batch(cell.requested_path));
+    let batches = report.results.cells.iter().any(|cell| is_batch(cell.requested_path));
     let depth = batches.then(|| Column::numbers("IO Depth", 2));
     let words = ["I/O Type", "Transfer Type"].map(|name| Column::words(name, 0));
     let numbers = [
@@ -32,11 +28,8 @@ pub(super) fn by_kind(report: &MatrixReport) -> Table {
         .chain(numbers.map(|(name, drop)| Column::numbers(name, drop)));
     let mut table = Table::new(columns);
     for cell in &report.results.cells {
-        let mut row: Vec<String> = vec![
-            io_type(cell.op),
-            ran(cell).gdsio_label().to_string(),
-            cell.threads.to_string(),
-        ];
+        let mut row: Vec<String> =
+            vec![io_type(cell.op), ran(cell).gdsio_label().to_string(), cell.threads.to_string()];
         row.extend(batches.then(|| match is_batch(cell.requested_path) {
             true => cell.queue_depth.to_string(),
             false => "-".to_string(),

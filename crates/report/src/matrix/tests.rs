@@ -176,23 +176,16 @@ fn rows(report: &MatrixReport) -> String {
 fn repetitions_are_a_mean_with_its_deviation() {
     let mut request = plain();
     request.repeat = 3;
-    let text = table(&report(&request, |path, repeat| {
-        Some(both(path, 1)? + f64::from(repeat))
-    }));
+    let text = table(&report(&request, |path, repeat| Some(both(path, 1)? + f64::from(repeat))));
     assert!(text.contains("13.0 ± 0.2"), "{text}");
     insta::assert_snapshot!(text.lines().next().unwrap(), @r"cpu-gpu ran 2.36 ± 0.12 times faster than page-cache (read of 1 MiB, 8 threads)");
 }
 
 #[test]
 fn a_failed_cell_has_no_numbers_and_says_why() {
-    let text = table(&report(&plain(), |path, _| {
-        (path != PathKind::CpuGpu).then_some(20.0)
-    }));
+    let text = table(&report(&plain(), |path, _| (path != PathKind::CpuGpu).then_some(20.0)));
     assert!(text.contains("failed [2]"), "{text}");
-    assert!(
-        text.contains("[2] cpu-gpu: read data/stormlp.3: EIO"),
-        "{text}"
-    );
+    assert!(text.contains("[2] cpu-gpu: read data/stormlp.3: EIO"), "{text}");
     assert!(!text.contains("faster than"), "{text}");
 }
 
@@ -209,18 +202,9 @@ fn a_path_that_ran_as_another_is_shown_with_it() {
 
 #[test]
 fn the_page_caches_share_in_a_victory_is_told() {
-    let mut report = report(&plain(), |path, _| {
-        Some(if path == PathKind::PageCache {
-            200.0
-        } else {
-            10.0
-        })
-    });
-    report.results.cells[2]
-        .measurement
-        .as_mut()
-        .unwrap()
-        .device_read_bytes = Some(GIB);
+    let mut report =
+        report(&plain(), |path, _| Some(if path == PathKind::PageCache { 200.0 } else { 10.0 }));
+    report.results.cells[2].measurement.as_mut().unwrap().device_read_bytes = Some(GIB);
     let text = table(&report);
     insta::assert_snapshot!(text.lines().next().unwrap(), @r"cpu-gpu moved 2.50 GiB/s; page-cache (mostly read from memory) ran 20.0 times faster than cpu-gpu (read of 1 MiB, 8 threads)");
 }
@@ -234,11 +218,7 @@ fn files_that_live_in_memory_are_told_by_the_page_cache_where_there_is_no_device
         numbers.page_cache_share = Some(1.0);
     }
     let text = table(&report);
-    assert_eq!(
-        text.matches("(mostly read from memory)").count(),
-        2,
-        "{text}"
-    );
+    assert_eq!(text.matches("(mostly read from memory)").count(), 2, "{text}");
     // Going around a cache that is warm on purpose is no reading from memory.
     report.plan.cache = stormlp_model::matrix::CacheState::Warm;
     let text = table(&report);
@@ -252,10 +232,7 @@ fn rates_of_checking_the_pattern_are_not_compared() {
     request.verify = true;
     let text = table(&report(&request, both));
     assert!(!text.contains("faster than"), "{text}");
-    assert!(
-        text.contains("throughput includes checking the pattern"),
-        "{text}"
-    );
+    assert!(text.contains("throughput includes checking the pattern"), "{text}");
 }
 
 #[test]
@@ -269,15 +246,10 @@ fn a_cell_cut_short_is_marked_in_every_format() {
     }
     for columns in [Columns::StudyA, Columns::StudyB] {
         let text = text::render(&document(&report, columns), None);
-        assert!(
-            text.contains("cut short by the user: 0.93 of 5 s"),
-            "{text}"
-        );
+        assert!(text.contains("cut short by the user: 0.93 of 5 s"), "{text}");
     }
     let csv = rows(&report);
-    let ends: Vec<&str> = (csv.lines())
-        .map(|line| line.rsplit(',').nth(2).unwrap())
-        .collect();
+    let ends: Vec<&str> = (csv.lines()).map(|line| line.rsplit(',').nth(2).unwrap()).collect();
     assert_eq!(ends, ["interrupted", "", "false", "true"]);
 }
 
@@ -310,10 +282,7 @@ fn gdsios_line_has_the_depth_of_a_batch_and_the_mix_of_sizes() {
     report.results.cells[1].io_size_mix = Some(mix("32K:1024K:1K"));
     let text = gdsio_lines(&report, false);
     let first = text.lines().next().unwrap();
-    assert!(
-        first.contains("XferType: GPU_BATCH Threads: 8 IoDepth: 10 DataSetSize: "),
-        "{first}"
-    );
+    assert!(first.contains("XferType: GPU_BATCH Threads: 8 IoDepth: 10 DataSetSize: "), "{first}");
     assert!(first.contains(" IOSize: 32-1024-1(KiB) "), "{first}");
 }
 
@@ -337,10 +306,7 @@ fn a_job_that_moved_nothing_has_no_latency() {
     assert!(text.contains(" total_time 1.250000 secs"), "{text}");
     let text = table(&report);
     let jobs = text.split_once("Jobs\n").unwrap().1;
-    let row = |name: &str| {
-        jobs.lines()
-            .find(|line| line.trim_start().starts_with(name))
-    };
+    let row = |name: &str| jobs.lines().find(|line| line.trim_start().starts_with(name));
     assert!(row("a ").unwrap().contains("2.00"), "{text}");
     assert!(row("b ").unwrap().contains("1.250"), "{text}");
 }
@@ -374,21 +340,12 @@ fn a_mix_is_told_in_plan_and_result() {
 #[test]
 fn a_plan_tells_what_all_hosts_write_first() {
     let report = report(&plain(), both);
-    let layout = |used, filled, bytes| Layout {
-        used,
-        made: 0,
-        filled,
-        bytes,
-    };
+    let layout = |used, filled, bytes| Layout { used, made: 0, filled, bytes };
     let told = |layouts: &[Layout]| text::render(&super::plan(&report.plan, layouts), None);
     let alone = told(&[layout(0, 2, 2 << 20)]);
     assert!(alone.contains("2 filled (2 MiB to write first)"), "{alone}");
     // The second one has its files already.
-    let two = told(&[
-        layout(0, 2, 2 << 20),
-        layout(2, 0, 0),
-        layout(1, 1, 1 << 20),
-    ]);
+    let two = told(&[layout(0, 2, 2 << 20), layout(2, 0, 0), layout(1, 1, 1 << 20)]);
     assert!(
         two.contains("3 used as they are, 0 made, 3 filled by the 3 hosts (3 MiB to write first)"),
         "{two}"
@@ -397,18 +354,13 @@ fn a_plan_tells_what_all_hosts_write_first() {
 
 #[test]
 fn a_cell_that_is_over_is_a_row_under_its_head() {
-    let report = report(&plain(), |path, _| {
-        (path == PathKind::CpuGpu).then_some(40.0)
-    });
+    let report = report(&plain(), |path, _| (path == PathKind::CpuGpu).then_some(40.0));
     let row = cell_row("37/288", &report.results.cells[1]);
     assert_eq!(cell_row_head().chars().count(), row.chars().count());
     assert!(row.chars().count() <= 80, "{row}");
     insta::assert_snapshot!(row, @" 37/288 cpu-gpu       read          1M       8     1    10.0    10,240    1,235");
     let failed = cell_row("1/2", &report.results.cells[2]);
-    assert!(
-        failed.ends_with(" failed: read data/stormlp.3: EIO"),
-        "{failed}"
-    );
+    assert!(failed.ends_with(" failed: read data/stormlp.3: EIO"), "{failed}");
 }
 
 fn mix(text: &str) -> stormlp_model::matrix::IoSize {
@@ -422,14 +374,8 @@ fn reading_back_what_was_written_is_announced_as_gdsio_does() {
     request.ops = vec![Operation::Write, Operation::Read];
     request.verify = true;
     let text = gdsio_lines(&report(&request, both), false);
-    let starts: Vec<&str> = text
-        .lines()
-        .map(|line| &line[..line.len().min(14)])
-        .collect();
-    assert_eq!(
-        starts,
-        ["IoType: WRITE ", "Verifying data", "IoType: READ X"]
-    );
+    let starts: Vec<&str> = text.lines().map(|line| &line[..line.len().min(14)]).collect();
+    assert_eq!(starts, ["IoType: WRITE ", "Verifying data", "IoType: READ X"]);
 }
 
 #[test]
@@ -485,14 +431,8 @@ fn warnings_are_printed_once_with_their_advice() {
     }
     let text = table(&report);
     assert_eq!(text.matches("it ran for 0.1 s").count(), 1, "{text}");
-    assert!(
-        text.contains("warning: in 3 of 3 cells (gds read of 1 MiB"),
-        "{text}"
-    );
-    assert!(
-        text.contains("): it ran for 0.1 s; use --duration"),
-        "{text}"
-    );
+    assert!(text.contains("warning: in 3 of 3 cells (gds read of 1 MiB"), "{text}");
+    assert!(text.contains("): it ran for 0.1 s; use --duration"), "{text}");
 }
 
 #[test]
@@ -502,10 +442,7 @@ fn repetitions_unlike_the_others_and_a_near_ceiling_are_told() {
     request.paths = PathChoice::Named(vec![PathKind::Cpu, PathKind::Null]);
     request.repeat = 6;
     let kinds = |report: &MatrixReport| -> Vec<WarningKind> {
-        result_warnings(report)
-            .iter()
-            .map(|warning| warning.kind)
-            .collect()
+        result_warnings(report).iter().map(|warning| warning.kind).collect()
     };
     let steady = report(&request, |path, repeat| {
         let rate = if path == PathKind::Null { 900.0 } else { 50.0 };
@@ -518,36 +455,22 @@ fn repetitions_unlike_the_others_and_a_near_ceiling_are_told() {
         (_, repeat) => Some(50.0 + f64::from(repeat % 3)),
     });
     assert_eq!(kinds(&slow_first), [WarningKind::Outliers]);
-    assert!(
-        result_warnings(&slow_first)[0]
-            .fact
-            .contains("first repetition had 39 %")
-    );
+    assert!(result_warnings(&slow_first)[0].fact.contains("first repetition had 39 %"));
     let one_off = report(&request, |path, repeat| match (path, repeat) {
         (PathKind::Null, _) => Some(900.0),
         (_, 4) => Some(20.0),
         (_, repeat) => Some(50.0 + f64::from(repeat % 3)),
     });
-    assert!(
-        result_warnings(&one_off)[0]
-            .fact
-            .contains("1 of 6 repetitions")
-    );
-    let near = report(&request, |path, _| {
-        Some(if path == PathKind::Null { 90.0 } else { 50.0 })
-    });
+    assert!(result_warnings(&one_off)[0].fact.contains("1 of 6 repetitions"));
+    let near = report(&request, |path, _| Some(if path == PathKind::Null { 90.0 } else { 50.0 }));
     assert_eq!(kinds(&near), [WarningKind::HarnessBound]);
 }
 
 /// As large as the preset `full`, on paths that run without a GPU: 432 cells.
 pub(crate) fn full_report() -> MatrixReport {
     let mut request = plain();
-    request.ops = vec![
-        Operation::Read,
-        Operation::Write,
-        Operation::RandRead,
-        Operation::RandWrite,
-    ];
+    request.ops =
+        vec![Operation::Read, Operation::Write, Operation::RandRead, Operation::RandWrite];
     let sizes = [4, 128, 256, 512, 1024, 4096, 16_384, 65_536, 131_072];
     request.io_sizes = sizes.map(|kib| IoSize::fixed(kib << 10)).to_vec();
     request.threads = vec![1, 4, 16, 32];

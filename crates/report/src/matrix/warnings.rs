@@ -24,10 +24,7 @@ pub fn of_cells(report: &MatrixReport) -> Vec<String> {
             match alike.iter_mut().find(|other| other.shape == shape) {
                 Some(other) if other.found.contains(&(cell, warning)) => {}
                 Some(other) => other.found.push((cell, warning)),
-                None => alike.push(Alike {
-                    shape,
-                    found: vec![(cell, warning)],
-                }),
+                None => alike.push(Alike { shape, found: vec![(cell, warning)] }),
             }
         }
     }
@@ -52,9 +49,8 @@ impl Alike<'_> {
             }
             (..=NAMED, false) => {
                 let each = names().zip(&self.found);
-                let each: Vec<String> = each
-                    .map(|(name, (_, warning))| format!("{name}: {}", warning.fact))
-                    .collect();
+                let each: Vec<String> =
+                    each.map(|(name, (_, warning))| format!("{name}: {}", warning.fact)).collect();
                 let advice = match first.advice.is_empty() {
                     true => String::new(),
                     false => format!("; {}", first.advice),

@@ -50,18 +50,12 @@ pub(crate) struct Work {
 impl Work {
     /// What the run of a report was.
     pub(crate) fn of(report: &AnyReport) -> Self {
-        Self {
-            named: named::of(report),
-            places: places::of(report),
-        }
+        Self { named: named::of(report), places: places::of(report) }
     }
 
     /// What a plan is, by its places alone, but for those that are `apart`.
     pub(crate) fn of_plan(plan: &Value, apart: &[&str]) -> Self {
-        Self {
-            named: Vec::new(),
-            places: places::in_plan(plan, apart),
-        }
+        Self { named: Vec::new(), places: places::in_plan(plan, apart) }
     }
 
     /// With something else that belongs to the work.
@@ -89,9 +83,7 @@ pub(crate) fn differences(baseline: &Work, now: &Work) -> Vec<Difference> {
             let found = work.named.iter().find(|other| other.name == setting.name);
             found.map(|found| found.words.clone())
         };
-        let known = differences
-            .iter()
-            .any(|known| known.setting == setting.name);
+        let known = differences.iter().any(|known| known.setting == setting.name);
         if words(baseline) != words(now) && !known {
             explained.extend(setting.explains);
             differences.push(difference(setting.name, words(baseline), words(now)));
@@ -112,11 +104,7 @@ pub(crate) fn differences(baseline: &Work, now: &Work) -> Vec<Difference> {
 
 fn difference(setting: &str, baseline: Option<String>, value: Option<String>) -> Difference {
     let or_not = |value: Option<String>| value.unwrap_or_else(|| "not set".to_string());
-    Difference {
-        setting: setting.to_string(),
-        baseline: or_not(baseline),
-        value: or_not(value),
-    }
+    Difference { setting: setting.to_string(), baseline: or_not(baseline), value: or_not(value) }
 }
 
 /// The same as a reader is told it; `None` where nothing differs.

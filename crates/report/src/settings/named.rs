@@ -26,11 +26,7 @@ struct Settings(Vec<Setting>);
 impl Settings {
     /// Adds a setting; what `explains` names of the plan follows from it.
     fn add(&mut self, name: &'static str, words: impl ToString, explains: &'static [&'static str]) {
-        self.0.push(Setting {
-            name,
-            words: words.to_string(),
-            explains,
-        });
+        self.0.push(Setting { name, words: words.to_string(), explains });
     }
 
     /// With how the program was built and what was done to the storage.
@@ -70,22 +66,11 @@ fn of_matrix(report: &MatrixReport) -> Vec<Setting> {
     settings.add(
         "memory",
         matrix::memory_words(report),
-        &[
-            "devices",
-            "cells.memory",
-            "cells.emulated",
-            "cells.device",
-            "crews.workers.device",
-        ],
+        &["devices", "cells.memory", "cells.emulated", "cells.device", "crews.workers.device"],
     );
     settings.add("pages", plan.pages().name(), &["cells.pages"]);
     if let Some(words) = plan.threads_in_words() {
-        let explains = &[
-            "placement",
-            "cells.placement",
-            "cells.wait",
-            "crews.workers",
-        ];
+        let explains = &["placement", "cells.placement", "cells.wait", "crews.workers"];
         settings.add("threads", words, explains);
     }
     settings.add("verify", switch(plan.verify), &["verify"]);
@@ -120,21 +105,9 @@ fn of_training(report: &TrainReport) -> Vec<Setting> {
     settings.add("workload", &plan.workload, of_workload);
     settings.add("accelerator", &plan.accelerator, &["compute"]);
     settings.add("accelerators", plan.accelerators, &["steps_per_epoch"]);
-    let of_profile = &[
-        "loader",
-        "reads",
-        "metric",
-        "client",
-        "block_end",
-        "prewarm",
-    ];
+    let of_profile = &["loader", "reads", "metric", "client", "block_end", "prewarm"];
     settings.add("profile", plan.profile, of_profile);
-    let of_path = &[
-        "transport.path",
-        "transport.memory",
-        "transport.emulated",
-        "transport.device",
-    ];
+    let of_path = &["transport.path", "transport.memory", "transport.emulated", "transport.device"];
     settings.add("path", plan.transport.path, of_path);
     settings.add("pages", plan.transport.pages.name(), &["transport.pages"]);
     if let Some(words) = plan.transport.threads_in_words() {
@@ -145,16 +118,8 @@ fn of_training(report: &TrainReport) -> Vec<Setting> {
         StorageKind::Real => "real",
         StorageKind::Null => "null",
     };
-    settings.add(
-        "storage",
-        storage,
-        &["storage", "data.bytes", "data.eval_bytes"],
-    );
-    settings.add(
-        "dataset",
-        training::data(plan),
-        &["data", "steps_per_epoch"],
-    );
+    settings.add("storage", storage, &["storage", "data.bytes", "data.eval_bytes"]);
+    settings.add("dataset", training::data(plan), &["data", "steps_per_epoch"]);
     settings.add("loader", training::loader(plan), &["loader"]);
     settings.add("compute", plan.compute, &["compute"]);
     let client = plan.client.as_ref();
@@ -171,23 +136,13 @@ fn of_checkpoint(report: &CheckpointReport) -> Vec<Setting> {
     let plan = &report.plan;
     let mut settings = Settings::default();
     let of_model = &["layout", "parameters", "total_bytes", "dlio_counted_bytes"];
-    let of_scale = &[
-        "scale",
-        "scaling",
-        "layout",
-        "parameters",
-        "dlio_counted_bytes",
-    ];
+    let of_scale = &["scale", "scaling", "layout", "parameters", "dlio_counted_bytes"];
     settings.add("model", &plan.model, of_model);
     let of_profile = &["save", "restore", "split_restores", "pause_seconds"];
     settings.add("profile", plan.profile, of_profile);
     settings.add("ranks", plan.ranks.len(), of_scale);
     settings.add("scale", plan.scaling.shown(), of_scale);
-    settings.add(
-        "bytes",
-        plan.total_bytes,
-        &["total_bytes", "dlio_counted_bytes"],
-    );
+    settings.add("bytes", plan.total_bytes, &["total_bytes", "dlio_counted_bytes"]);
     settings.add("container", plan.content.container, &["content.container"]);
     let of_path = &[
         "save.path",
@@ -203,20 +158,13 @@ fn of_checkpoint(report: &CheckpointReport) -> Vec<Setting> {
     let pages = plan.save.pages.name();
     settings.add("pages", pages, &["save.pages", "restore.pages"]);
     if let Some(words) = plan.save.threads_in_words() {
-        let explains = &[
-            "save.placement",
-            "save.wait",
-            "restore.placement",
-            "restore.wait",
-        ];
+        let explains = &["save.placement", "save.wait", "restore.placement", "restore.wait"];
         settings.add("threads", words, explains);
     }
     settings.add("fsync", plan.fsync, &["fsync"]);
     settings.add("cold", switch(plan.cold), &["cold"]);
     settings.add("verify", switch(plan.verify), &["verify"]);
-    let beside = plan
-        .overlap
-        .map(|overlap| format!("steps of {} s", overlap.step_seconds));
+    let beside = plan.overlap.map(|overlap| format!("steps of {} s", overlap.step_seconds));
     let beside = beside.unwrap_or_else(|| "none".to_string());
     settings.add("training beside", beside, &["overlap"]);
     settings.of_all(report)

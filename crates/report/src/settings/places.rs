@@ -141,9 +141,7 @@ pub(super) fn in_plan(plan: &impl Serialize, apart: &[&str]) -> BTreeMap<String,
     let mut found: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
     collect(&plan, "", apart, &mut found);
     let places = found.into_iter();
-    places
-        .map(|(place, values)| (format!("{PLAN}{place}"), words(&values)))
-        .collect()
+    places.map(|(place, values)| (format!("{PLAN}{place}"), words(&values))).collect()
 }
 
 /// Counts every value at its place; the entries of a list share theirs.
@@ -200,12 +198,8 @@ mod tests {
 
     /// The three kinds of reports, as JSON.
     fn reports() -> [Value; 3] {
-        [
-            run_of(20.0).into(),
-            fixtures::report().into(),
-            checkpoint::tests::report(1.0).into(),
-        ]
-        .map(|report: AnyReport| serde_json::to_value(report).unwrap())
+        [run_of(20.0).into(), fixtures::report().into(), checkpoint::tests::report(1.0).into()]
+            .map(|report: AnyReport| serde_json::to_value(report).unwrap())
     }
 
     fn read(report: &Value) -> AnyReport {
@@ -215,9 +209,7 @@ mod tests {
     /// What differs between a report and the same with `value` at `place`.
     fn changed(report: &Value, place: &str, value: Value) -> Vec<String> {
         let mut other = report.clone();
-        let found = other
-            .pointer_mut(place)
-            .unwrap_or_else(|| panic!("{place}"));
+        let found = other.pointer_mut(place).unwrap_or_else(|| panic!("{place}"));
         assert_ne!(*found, value, "{place}");
         *found = value;
         let [then, now] = [report, &other].map(|one| settings::Work::of(&read(one)));
@@ -232,62 +224,17 @@ mod tests {
         let longer = gds["plan"]["span"]["seconds"].as_f64().unwrap() + 0.001;
         for (report, place, value, told) in [
             (&gds, "/plan/fill", "every".into(), "plan.fill"),
-            (
-                &gds,
-                "/plan/cells/0/submit_batch",
-                9.into(),
-                "plan.cells.submit_batch",
-            ),
-            (
-                &gds,
-                "/plan/cells/0/register_buffers",
-                false.into(),
-                "plan.cells.register_buffers",
-            ),
+            (&gds, "/plan/cells/0/submit_batch", 9.into(), "plan.cells.submit_batch"),
+            (&gds, "/plan/cells/0/register_buffers", false.into(), "plan.cells.register_buffers"),
             (&gds, "/plan/warmup_seconds", 2.5.into(), "warm-up"),
-            (
-                &gds,
-                "/plan/span/seconds",
-                longer.into(),
-                "plan.span.seconds",
-            ),
-            (
-                &train,
-                "/plan/transport/engine",
-                "psync".into(),
-                "plan.transport.engine",
-            ),
-            (
-                &train,
-                "/plan/transport/threads",
-                77.into(),
-                "plan.transport.threads",
-            ),
-            (
-                &train,
-                "/plan/shuffle/files",
-                "off".into(),
-                "plan.shuffle.files",
-            ),
+            (&gds, "/plan/span/seconds", longer.into(), "plan.span.seconds"),
+            (&train, "/plan/transport/engine", "psync".into(), "plan.transport.engine"),
+            (&train, "/plan/transport/threads", 77.into(), "plan.transport.threads"),
+            (&train, "/plan/shuffle/files", "off".into(), "plan.shuffle.files"),
             (&train, "/plan/runs", 6.into(), "a warm-up run"),
-            (
-                &checkpoint,
-                "/plan/save/engine",
-                "uring".into(),
-                "plan.save.engine",
-            ),
-            (
-                &checkpoint,
-                "/plan/restore/chunk_bytes",
-                4096.into(),
-                "plan.restore.chunk_bytes",
-            ),
-            (
-                &checkpoint,
-                "/plan/save/streams",
-                77.into(),
-                "plan.save.streams",
-            ),
+            (&checkpoint, "/plan/save/engine", "uring".into(), "plan.save.engine"),
+            (&checkpoint, "/plan/restore/chunk_bytes", 4096.into(), "plan.restore.chunk_bytes"),
+            (&checkpoint, "/plan/save/streams", 77.into(), "plan.save.streams"),
             (&checkpoint, "/plan/rank_shift", 1.into(), "plan.rank_shift"),
         ] {
             assert_eq!(changed(report, place, value), [told]);
@@ -329,11 +276,7 @@ mod tests {
             (&checkpoint, "/plan/folders/0", "/elsewhere".into()),
             (&checkpoint, "/plan/writes", 77.into()),
         ] {
-            assert_eq!(
-                changed(report, place, value),
-                Vec::<String>::new(),
-                "{place}"
-            );
+            assert_eq!(changed(report, place, value), Vec::<String>::new(), "{place}");
         }
     }
 

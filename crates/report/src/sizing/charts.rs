@@ -19,10 +19,7 @@ pub(super) fn charts(answer: &SizingAnswer) -> Vec<Group> {
 
     let what = "AU over accelerators";
     let ends = over(|_| 0.0).map(|(count, _)| (count, answer.threshold_percent));
-    let lines = vec![
-        Line::new("AU", over(|at| at.au_percent)),
-        Line::new("to reach", ends),
-    ];
+    let lines = vec![Line::new("AU", over(|at| at.au_percent)), Line::new("to reach", ends)];
     let chart = Chart::lines(what, count("accelerators"), amount("%"), lines);
     drawn.add(what, chart.map(|chart| chart.marks(mark.clone())), few);
 
@@ -36,11 +33,7 @@ pub(super) fn charts(answer: &SizingAnswer) -> Vec<Group> {
     let points = rows.map(|at| (f64::from(at.devices), f64::from(at.largest_accelerators)));
     let lines = vec![Line::new("", points)];
     let chart = Chart::lines(what, count("drives"), amount("accelerators"), lines);
-    drawn.add(
-        what,
-        chart,
-        "fewer than two numbers of drives were simulated",
-    );
+    drawn.add(what, chart, "fewer than two numbers of drives were simulated");
     vec![drawn]
 }
 

@@ -64,15 +64,8 @@ pub fn document(answer: &SizingAnswer) -> Document {
         document.section("Checkpoints", None).facts = of_checkpoint(checkpoint);
     }
     let section = document.section("What this takes for granted", None);
-    section.lines = answer
-        .assumptions
-        .iter()
-        .map(|one| format!("- {one}"))
-        .collect();
-    document
-        .section("How far off it may be", None)
-        .lines
-        .push(answer.model_error.clone());
+    section.lines = answer.assumptions.iter().map(|one| format!("- {one}")).collect();
+    document.section("How far off it may be", None).lines.push(answer.model_error.clone());
     let rows = rows_of_records(answer);
     document.records = Records::new(answer, rows, &RECORDS);
     document
@@ -92,11 +85,7 @@ fn rows_of_records(answer: &SizingAnswer) -> Vec<Value> {
             meets: answer.meets_threshold,
             limited_by: answer.limited_by,
             storage_part: answer.storage_part,
-            ..AtCount::of(
-                answer.accelerators,
-                &answer.foretold,
-                answer.threshold_percent,
-            )
+            ..AtCount::of(answer.accelerators, &answer.foretold, answer.threshold_percent)
         };
         rows.push(of_count(&at));
     }
@@ -117,13 +106,8 @@ pub fn sheet(answer: &SizingAnswer) -> Sheet {
 }
 
 fn headline(answer: &SizingAnswer) -> String {
-    let SizingAnswer {
-        accelerators,
-        accelerator,
-        workload,
-        largest_accelerators: largest,
-        ..
-    } = answer;
+    let SizingAnswer { accelerators, accelerator, workload, largest_accelerators: largest, .. } =
+        answer;
     let au = percent(answer.au_percent);
     let threshold = percent(answer.threshold_percent);
     let most = match largest {
@@ -156,20 +140,14 @@ fn facts(answer: &SizingAnswer) -> Facts {
         ),
         false => String::new(),
     };
-    facts.add(
-        "throughput",
-        format!("{rate} MiB/s{read}, {samples} samples/s"),
-    );
+    facts.add("throughput", format!("{rate} MiB/s{read}, {samples} samples/s"));
     facts.add("limited by", limits(answer));
     facts.add("hosts", hosts(answer));
     // Where more drives were not simulated, nobody knows.
     if answer.asked && !answer.over_devices.is_empty() {
         facts.add("needs", needs(answer));
     }
-    facts.add(
-        "storage",
-        format!("{} ({})", answer.storage, answer.storage_source),
-    );
+    facts.add("storage", format!("{} ({})", answer.storage, answer.storage_source));
     let busy = percent(answer.foretold.storage_busy_percent);
     let cached = match answer.foretold.cached_percent {
         cached if cached > 0.0 => format!("; {} of the bytes from the page cache", percent(cached)),
@@ -179,15 +157,9 @@ fn facts(answer: &SizingAnswer) -> Facts {
         link if link > 0.0 => format!("; the links of the hosts {}", percent(link)),
         _ => String::new(),
     };
-    facts.add(
-        "in use",
-        format!("storage {busy} of the time{link}{cached}"),
-    );
+    facts.add("in use", format!("storage {busy} of the time{link}{cached}"));
     facts.add("dataset", dataset(answer));
-    facts.add(
-        "run",
-        format!("{} (simulated)", format_duration(answer.run_seconds)),
-    );
+    facts.add("run", format!("{} (simulated)", format_duration(answer.run_seconds)));
     facts
 }
 
@@ -240,11 +212,7 @@ fn reads_less(mib_per_second: f64, read_mib_per_second: f64) -> bool {
 
 fn hosts(answer: &SizingAnswer) -> String {
     let each = answer.accelerators.div_ceil(answer.hosts.max(1));
-    format!(
-        "{}, {} each at most",
-        answer.hosts,
-        counted(u64::from(each), "accelerator")
-    )
+    format!("{}, {} each at most", answer.hosts, counted(u64::from(each), "accelerator"))
 }
 
 fn needs(answer: &SizingAnswer) -> String {

@@ -30,14 +30,7 @@ fn answer() -> SizingAnswer {
     let at = |accelerators, au_percent| AtCount {
         accelerators,
         meets: au_percent >= 90.0,
-        ..AtCount::of(
-            1,
-            &Foretold {
-                au_percent,
-                ..foretold()
-            },
-            90.0,
-        )
+        ..AtCount::of(1, &Foretold { au_percent, ..foretold() }, 90.0)
     };
     SizingAnswer {
         measured: false,
@@ -128,24 +121,11 @@ fn a_number_that_was_asked_about_is_told_with_what_it_needs() {
         ..answer()
     };
     let page = text::render(&document(&asked), Some(120));
-    assert!(
-        page.contains("AU 28.6 %, which misses 90 %; 5 are the most that reach it"),
-        "{page}"
-    );
-    assert!(
-        page.contains("4 drives like this on 2 hosts for 16 accelerators at 90 %"),
-        "{page}"
-    );
-    let none = SizingAnswer {
-        needed_devices: None,
-        tried_devices: Some(24),
-        ..asked
-    };
+    assert!(page.contains("AU 28.6 %, which misses 90 %; 5 are the most that reach it"), "{page}");
+    assert!(page.contains("4 drives like this on 2 hosts for 16 accelerators at 90 %"), "{page}");
+    let none = SizingAnswer { needed_devices: None, tried_devices: Some(24), ..asked };
     let page = text::render(&document(&none), Some(120));
-    assert!(
-        page.contains("none up to 24 drives brings 16 accelerators to 90 %"),
-        "{page}"
-    );
+    assert!(page.contains("none up to 24 drives brings 16 accelerators to 90 %"), "{page}");
 }
 
 #[test]
@@ -157,10 +137,7 @@ fn a_limit_before_storages_is_called_a_lower_bound() {
         ..answer()
     };
     let page = text::render(&document(&bound), None);
-    assert!(
-        page.contains("so 5 is a lower bound of what storage feeds"),
-        "{page}"
-    );
+    assert!(page.contains("so 5 is a lower bound of what storage feeds"), "{page}");
 }
 
 #[test]
@@ -172,17 +149,11 @@ fn programs_get_a_row_for_each_count_and_pages_get_charts() {
         drives.starts_with("unet3d,h100,read=14.5GB/s,5,,,13849,storage,,1,drives,,"),
         "{rows}"
     );
-    let brief = SizingAnswer {
-        over_accelerators: Vec::new(),
-        over_devices: Vec::new(),
-        ..answer()
-    };
+    let brief =
+        SizingAnswer { over_accelerators: Vec::new(), over_devices: Vec::new(), ..answer() };
     let rows = csv::render(&document(&brief), true).unwrap();
     assert_eq!(rows.lines().count(), 2, "{rows}");
-    assert!(
-        rows.contains(",5,91.5,99.1,13849,storage,true,1,accelerators,,"),
-        "{rows}"
-    );
+    assert!(rows.contains(",5,91.5,99.1,13849,storage,true,1,accelerators,,"), "{rows}");
     assert!(rows.starts_with("workload,accelerator,storage,accelerators,au_percent"));
     let page = html::page(vec![sheet(&answer())]);
     assert!(page.contains("AU over accelerators"));
@@ -194,19 +165,10 @@ fn programs_get_a_row_for_each_count_and_pages_get_charts() {
 #[test]
 fn lists_have_one_bullet_and_times_in_use_a_name() {
     let page = markdown::render(&document(&answer()));
-    assert!(
-        page.contains("\n- everything here is simulated\n"),
-        "{page}"
-    );
-    assert!(
-        page.contains("- in use: storage 99.8 % of the time"),
-        "{page}"
-    );
+    assert!(page.contains("\n- everything here is simulated\n"), "{page}");
+    assert!(page.contains("- in use: storage 99.8 % of the time"), "{page}");
     let page = html::page(vec![sheet(&answer())]);
-    assert!(
-        page.contains("<li>everything here is simulated</li>"),
-        "{page}"
-    );
+    assert!(page.contains("<li>everything here is simulated</li>"), "{page}");
 }
 
 #[test]
@@ -220,10 +182,7 @@ fn an_interval_that_leaves_no_time_to_train_is_none() {
             2e9,
             Some(mtbf_seconds),
         );
-        let answer = SizingAnswer {
-            checkpoint: Some(times),
-            ..answer()
-        };
+        let answer = SizingAnswer { checkpoint: Some(times), ..answer() };
         text::render(&document(&answer), Some(160))
     };
     assert!(of(0.4).contains("fails before a checkpoint is saved"));
@@ -239,28 +198,18 @@ fn an_interval_that_leaves_no_time_to_train_is_none() {
 fn the_part_of_storage_that_limits_is_named() {
     let by_link = SizingAnswer {
         storage_part: Some(StoragePart::Link),
-        foretold: Foretold {
-            storage_busy_percent: 24.9,
-            link_busy_percent: 99.6,
-            ..foretold()
-        },
+        foretold: Foretold { storage_busy_percent: 24.9, link_busy_percent: 99.6, ..foretold() },
         ..answer()
     };
     let page = text::render(&document(&by_link), Some(160));
-    assert!(
-        page.contains("storage (link), at one accelerator more"),
-        "{page}"
-    );
+    assert!(page.contains("storage (link), at one accelerator more"), "{page}");
     assert!(page.contains("more drives change nothing"), "{page}");
     assert!(page.contains("the links of the hosts 99.6 %"), "{page}");
 }
 
 #[test]
 fn what_is_read_stands_beside_what_records_have() {
-    let columns = SizingAnswer {
-        read_mib_per_second: 2_900.0,
-        ..answer()
-    };
+    let columns = SizingAnswer { read_mib_per_second: 2_900.0, ..answer() };
     let page = text::render(&document(&columns), Some(160));
     assert!(page.contains("MiB/s by the record length, 2,900"), "{page}");
 }

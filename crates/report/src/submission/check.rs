@@ -14,13 +14,7 @@ pub fn check(report: &CheckReport, tree: &str, all: bool) -> Document {
         document.mark = Some("REHEARSAL".to_string());
     }
     let facts = &mut document.facts;
-    facts.add(
-        "rules",
-        format!(
-            "MLPerf Storage v{} ({})",
-            report.edition, report.edition_from
-        ),
-    );
+    facts.add("rules", format!("MLPerf Storage v{} ({})", report.edition, report.edition_from));
     facts.add(
         "tree",
         match report.shape {
@@ -47,11 +41,8 @@ pub fn check(report: &CheckReport, tree: &str, all: bool) -> Document {
         (RuleResult::NotCheckable, "Cannot be checked"),
         (RuleResult::Passed, "Passed"),
     ] {
-        let rules: Vec<&Finding> = report
-            .rules
-            .iter()
-            .filter(|rule| rule.result == result)
-            .collect();
+        let rules: Vec<&Finding> =
+            report.rules.iter().filter(|rule| rule.result == result).collect();
         if rules.is_empty() || result == RuleResult::Passed && !all {
             continue;
         }
@@ -66,18 +57,13 @@ pub fn check(report: &CheckReport, tree: &str, all: bool) -> Document {
 }
 
 fn headline(report: &CheckReport, tree: &str) -> String {
-    let failed = report
-        .rules
-        .iter()
-        .filter(|rule| rule.result == RuleResult::Failed);
+    let failed = report.rules.iter().filter(|rule| rule.result == RuleResult::Failed);
     let mut ids: Vec<&str> = failed.map(|rule| rule.id.as_str()).collect();
     ids.dedup();
     match report.verdict {
-        Verdict::Invalid => format!(
-            "{tree}: INVALID by the rules of v{}: {}",
-            report.edition,
-            ids.join(", ")
-        ),
+        Verdict::Invalid => {
+            format!("{tree}: INVALID by the rules of v{}: {}", report.edition, ids.join(", "))
+        }
         Verdict::Incomplete => format!(
             "{tree}: INCOMPLETE: it does not tell whether it keeps {} of v{}",
             report.held_up_by.join(", "),

@@ -58,17 +58,10 @@ const VDB: [&str; 11] = [
     "Read B/W (GiB/s)",
 ];
 const KV_CACHE: [&str; 3] = ["# Client Nodes", "Code", "Logs"];
-const KV_OPTIONS: [&str; 3] = [
-    "llama3.1-8b Storage Only",
-    "llama3.1-8b Storage + Mem",
-    "llama3.1-70b Storage Only",
-];
-const KV_FIGURES: [&str; 4] = [
-    "Throughput (tok/s)",
-    "Read B/W (GiB/s)",
-    "Write B/W (GiB/s)",
-    "P95 Read Latency (ms)",
-];
+const KV_OPTIONS: [&str; 3] =
+    ["llama3.1-8b Storage Only", "llama3.1-8b Storage + Mem", "llama3.1-70b Storage Only"];
+const KV_FIGURES: [&str; 4] =
+    ["Throughput (tok/s)", "Read B/W (GiB/s)", "Write B/W (GiB/s)", "P95 Read Latency (ms)"];
 
 /// What stands in a row under some of the columns; the others are empty.
 pub(super) struct Row(BTreeMap<String, String>);
@@ -76,15 +69,11 @@ pub(super) struct Row(BTreeMap<String, String>);
 /// The columns in their order.
 pub fn columns() -> Vec<String> {
     let of = |name: &'static str, columns: &'static [&'static str]| {
-        columns
-            .iter()
-            .map(move |column| format!("{name} - {column}"))
+        columns.iter().map(move |column| format!("{name} - {column}"))
     };
     let general = GENERAL.iter().map(ToString::to_string);
     let kv = KV_OPTIONS.iter().flat_map(|option| {
-        KV_FIGURES
-            .iter()
-            .map(move |figure| format!("KVCache {option} - {figure}"))
+        KV_FIGURES.iter().map(move |figure| format!("KVCache {option} - {figure}"))
     });
     general
         .chain(of("Training", &TRAINING))
@@ -98,17 +87,12 @@ pub fn columns() -> Vec<String> {
 /// Header and row.
 pub(super) fn csv(row: &Row) -> String {
     let columns = columns();
-    let cells = columns
-        .iter()
-        .map(|column| row.0.get(column).map_or("", String::as_str));
+    let cells = columns.iter().map(|column| row.0.get(column).map_or("", String::as_str));
     let mut writer = csv::Writer::from_writer(Vec::new());
     // Both have a field for each column, and memory takes all that is written.
     let header = writer.write_record(&columns);
     let written = header.and_then(|()| writer.write_record(cells));
-    let bytes = written
-        .ok()
-        .and_then(|()| writer.into_inner().ok())
-        .unwrap_or_default();
+    let bytes = written.ok().and_then(|()| writer.into_inner().ok()).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
@@ -150,15 +134,9 @@ impl Row {
         };
         let mut row = Self::general("training", model, system, version);
         let rate = mib_per_second.filter(|rates| !rates.is_empty());
-        row.put(
-            "Training - Accelerator Type",
-            Some(plan.accelerator.clone()),
-        );
+        row.put("Training - Accelerator Type", Some(plan.accelerator.clone()));
         row.put("Training - # Client Nodes", Some("1".to_string()));
-        row.put(
-            "Training - # Simulated Accelerators",
-            Some(plan.accelerators.to_string()),
-        );
+        row.put("Training - # Simulated Accelerators", Some(plan.accelerators.to_string()));
         let rate = rate.map(|rates| format!("{:.2}", mean(rates) / 1024.0));
         row.put("Training - Read B/W (GiB/s)", rate);
         row
@@ -187,26 +165,11 @@ impl Row {
         for (column, value) in [
             ("Checkpoint Mode", Some(mode.to_string())),
             ("# Client Nodes", Some("1".to_string())),
-            (
-                "DP Instances",
-                Some(plan.layout.parallelism.data.to_string()),
-            ),
-            (
-                "Write B/W (GiB/s)",
-                figure("save_checkpoint_io_mean_GB_per_second"),
-            ),
-            (
-                "Write Duration (secs)",
-                figure("save_checkpoint_duration_mean_seconds"),
-            ),
-            (
-                "Read B/W (GiB/s)",
-                figure("load_checkpoint_io_mean_GB_per_second"),
-            ),
-            (
-                "Read Duration (secs)",
-                figure("load_checkpoint_duration_mean_seconds"),
-            ),
+            ("DP Instances", Some(plan.layout.parallelism.data.to_string())),
+            ("Write B/W (GiB/s)", figure("save_checkpoint_io_mean_GB_per_second")),
+            ("Write Duration (secs)", figure("save_checkpoint_duration_mean_seconds")),
+            ("Read B/W (GiB/s)", figure("load_checkpoint_io_mean_GB_per_second")),
+            ("Read Duration (secs)", figure("load_checkpoint_duration_mean_seconds")),
         ] {
             row.put(&format!("Checkpointing - {column}"), value);
         }

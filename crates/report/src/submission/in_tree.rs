@@ -42,12 +42,7 @@ impl RunInTree {
         let told = &self.provenance["rehearsed"];
         let then = Work::of_plan(&told["plan"], APART)
             .with("host", told["host"].as_str().unwrap_or_default())
-            .with(
-                "stormlp",
-                self.provenance["tool"]["version"]
-                    .as_str()
-                    .unwrap_or_default(),
-            );
+            .with("stormlp", self.provenance["tool"]["version"].as_str().unwrap_or_default());
         // As it would be read again, to the last digit.
         let plan = serde_json::to_string(plan).unwrap_or_default();
         let plan = serde_json::from_str(&plan).unwrap_or_default();

@@ -45,11 +45,7 @@ impl Rehearsal {
 
     /// The folder of a checkpoint model.
     pub fn checkpointing_folder(&self, model: &str) -> String {
-        format!(
-            "{}/checkpointing/{}",
-            self.results(),
-            file_name(model, "model")
-        )
+        format!("{}/checkpointing/{}", self.results(), file_name(model, "model"))
     }
 
     /// The description of the system, unless it is there.
@@ -107,9 +103,8 @@ pub fn training_reports(
     runs: &[RunInTree],
 ) -> Vec<OutputFile> {
     let scored = runs.iter().skip(usize::from(plan.runs > 1));
-    let rates: Option<Vec<f64>> = scored
-        .map(|run| run.summary["metric"]["train_io_mean_MB_per_second"].as_f64())
-        .collect();
+    let rates: Option<Vec<f64>> =
+        scored.map(|run| run.summary["metric"]["train_io_mean_MB_per_second"].as_f64()).collect();
     let row = Row::training(plan, &rehearsal.system, version, rates.as_deref());
     let folder = format!("{}/run", rehearsal.training_folder(&plan.workload));
     reported(&folder, "training", &plan.workload, runs, &row)
@@ -148,9 +143,7 @@ pub fn checkpointing(
     let mut files = checkpoint::mlperf_files_below(&rehearsal.results(), report, taken);
     let runs = leaf.complete(&mut files);
     let folder = rehearsal.checkpointing_folder(&plan.model);
-    let metric = runs
-        .first()
-        .map_or(Value::Null, |run| run.summary["metric"].clone());
+    let metric = runs.first().map_or(Value::Null, |run| run.summary["metric"].clone());
     let row = Row::checkpointing(plan, &rehearsal.system, leaf.version, &metric);
     files.extend(reported(&folder, "checkpointing", &plan.model, &runs, &row));
     files.extend(rehearsal.system_file(taken));
@@ -194,19 +187,14 @@ impl Leaf<'_> {
     /// The provenance comes last: a folder that has one is whole.
     fn beside(&self, folder: &str) -> Vec<OutputFile> {
         // Nobody may take them for logs of the official tool or of DLIO.
-        let log = format!(
-            "REHEARSAL by stormlp {}: no output of DLIO. {NOTICE}\n",
-            self.version
-        );
+        let log = format!("REHEARSAL by stormlp {}: no output of DLIO. {NOTICE}\n", self.version);
         let names = [
             format!("{}.stdout.log", self.stem),
             format!("{}.stderr.log", self.stem),
             "dlio.log".to_string(),
         ];
-        let mut files: Vec<OutputFile> = names
-            .iter()
-            .map(|name| file(format!("{folder}/{name}"), log.clone()))
-            .collect();
+        let mut files: Vec<OutputFile> =
+            names.iter().map(|name| file(format!("{folder}/{name}"), log.clone())).collect();
         if let Some(separate) = self.separate {
             let content = pretty(&json!({
                 "generator": "stormlp",
@@ -245,11 +233,7 @@ fn preparation(
     of_run: &Leaf<'_>,
     runs: &[OutputFile],
 ) -> Vec<OutputFile> {
-    let leaf = Leaf {
-        stem: "training_datagen",
-        separate: None,
-        ..of_run.clone()
-    };
+    let leaf = Leaf { stem: "training_datagen", separate: None, ..of_run.clone() };
     let (plan, host) = (&report.plan, &report.head.host);
     let moment = run_moment(stamp::unix_seconds(&report.head.started_at));
     let needed = datasize(&SizeRequest::of_plan(plan, host));
@@ -283,10 +267,7 @@ fn preparation(
             }),
         ));
     }
-    files.push(metadata(
-        "datagen",
-        json!({ "num_files_train": plan.data.files }),
-    ));
+    files.push(metadata("datagen", json!({ "num_files_train": plan.data.files })));
     let datagen = format!("{folder}/datagen/{moment}");
     files.extend(leaf.beside(&datagen));
     // As the first run has it: the workload is the same.

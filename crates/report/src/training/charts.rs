@@ -16,10 +16,7 @@ const NO_EPOCH: &str = "the report holds no epoch";
 /// What can be drawn of a training run.
 pub(crate) fn charts(report: &TrainReport) -> Vec<Group> {
     let search = report.results.find_max.as_ref();
-    let mut drawn: Vec<Group> = search
-        .map(|find| counts_tried(report, find))
-        .into_iter()
-        .collect();
+    let mut drawn: Vec<Group> = search.map(|find| counts_tried(report, find)).into_iter().collect();
     drawn.extend([
         how_it_went(report),
         waiting(report),
@@ -46,10 +43,7 @@ fn counts_tried(report: &TrainReport, find: &FindMax) -> Group {
         (!runs.is_empty()).then(|| (f64::from(count), mean(&runs)))
     };
     let over = |kind: RunKind, of: fn(&Tried) -> f64| {
-        counts
-            .iter()
-            .filter_map(|count| of_count(*count, kind, of))
-            .collect::<Vec<_>>()
+        counts.iter().filter_map(|count| of_count(*count, kind, of)).collect::<Vec<_>>()
     };
     let mark = match find.largest_accelerators {
         0 => Vec::new(),
@@ -102,23 +96,14 @@ fn amount(name: &str) -> Axis {
 /// Where epochs begin.
 fn marks(report: &TrainReport) -> Vec<(f64, String)> {
     let epochs = report.results.epochs.iter();
-    epochs
-        .map(|one| (one.started_seconds, format!("epoch {}", one.epoch)))
-        .collect()
+    epochs.map(|one| (one.started_seconds, format!("epoch {}", one.epoch))).collect()
 }
 
 /// A bar for each epoch that has the number.
 fn of_epochs(report: &TrainReport, number: impl Fn(&EpochReport) -> Option<f64>) -> Vec<Bar> {
     let bar = |epoch: &EpochReport| {
-        let cut = if epoch.came_to_its_end(&report.plan) {
-            ""
-        } else {
-            " cut short"
-        };
-        Some(Bar::one(
-            format!("epoch {}{cut}", epoch.epoch),
-            number(epoch)?,
-        ))
+        let cut = if epoch.came_to_its_end(&report.plan) { "" } else { " cut short" };
+        Some(Bar::one(format!("epoch {}{cut}", epoch.epoch), number(epoch)?))
     };
     report.results.epochs.iter().filter_map(bar).collect()
 }
@@ -147,24 +132,13 @@ fn how_it_went(report: &TrainReport) -> Group {
     let lines = vec![Line::steps("", rates)];
     let what = "Samples per second, by epoch";
     let chart = Chart::lines(what, seconds(), amount("samples/s"), lines);
-    drawn.add(
-        what,
-        chart.map(|chart| chart.marks(marks(report))),
-        NO_EPOCH,
-    );
+    drawn.add(what, chart.map(|chart| chart.marks(marks(report))), NO_EPOCH);
 
     let what = "Throughput of reads over time";
     let read = series(report).map(|one| over_time(one, &one.interval_bytes, MIB));
-    let lines = read
-        .map(|points| Line::new("", points))
-        .into_iter()
-        .collect();
+    let lines = read.map(|points| Line::new("", points)).into_iter().collect();
     let chart = Chart::lines(what, seconds(), amount("MiB/s"), lines);
-    drawn.add(
-        what,
-        chart.map(|chart| chart.marks(marks(report))),
-        around::charts::NO_COURSE,
-    );
+    drawn.add(what, chart.map(|chart| chart.marks(marks(report))), around::charts::NO_COURSE);
     drawn
 }
 
@@ -174,21 +148,12 @@ fn waiting(report: &TrainReport) -> Group {
         let waiting = &epoch.measures.waiting_seconds;
         Bar {
             name: format!("epoch {}", epoch.epoch),
-            values: vec![
-                waiting.storage,
-                waiting.cpu,
-                waiting.barrier,
-                waiting.startup,
-            ],
+            values: vec![waiting.storage, waiting.cpu, waiting.barrier, waiting.startup],
         }
     });
     let what = "Waiting by cause, summed over accelerators";
     let parts = ["storage", "CPU", "barrier", "start-up"];
-    drawn.add(
-        what,
-        Chart::stacked(what, "seconds", &parts, rows.collect()),
-        NO_EPOCH,
-    );
+    drawn.add(what, Chart::stacked(what, "seconds", &parts, rows.collect()), NO_EPOCH);
     drawn
 }
 
@@ -213,11 +178,7 @@ fn storage(report: &TrainReport) -> Group {
 
     let what = "Transfers in flight over time";
     let chart = series.and_then(around::charts::in_flight);
-    drawn.add(
-        what,
-        chart.map(marked),
-        "the report holds no numbers of them",
-    );
+    drawn.add(what, chart.map(marked), "the report holds no numbers of them");
 
     let load = series.and_then(|one| one.load.as_ref());
     let why = "the report holds no counts of its transfers";
@@ -237,18 +198,10 @@ fn storage(report: &TrainReport) -> Group {
     // What was not read has no size.
     let size = |epoch: &EpochReport| Some(epoch.device?.request_bytes / 1024.0);
     let sizes = of_epochs(report, |epoch| size(epoch).filter(|size| *size > 0.0));
-    drawn.add(
-        what,
-        Chart::bars(what, "KiB", sizes),
-        "no block device is known behind the data",
-    );
+    drawn.add(what, Chart::bars(what, "KiB", sizes), "no block device is known behind the data");
     let what = "Data in the page cache when an epoch began";
     let shares = of_epochs(report, |epoch| Some(epoch.cached_share? * 100.0));
-    drawn.add(
-        what,
-        Chart::bars(what, "%", shares),
-        "the kernel was not asked, or did not tell",
-    );
+    drawn.add(what, Chart::bars(what, "%", shares), "the kernel was not asked, or did not tell");
     drawn
 }
 

@@ -60,9 +60,7 @@ fn headline(report: &TrainReport, find: &FindMax) -> String {
             find.limited_by.unwrap_or(Limit::Nothing).name()
         ),
         Ending::Complete => {
-            let next = find
-                .least_missing
-                .map_or(String::new(), |next| format!(", {next} do not"));
+            let next = find.least_missing.map_or(String::new(), |next| format!(", {next} do not"));
             format!("{count} {meet} {what}{next}")
         }
     }
@@ -105,10 +103,7 @@ fn facts(report: &TrainReport, find: &FindMax, facts: &mut Facts) {
     }
     if !find.inconsistent.is_empty() {
         let counts: Vec<String> = find.inconsistent.iter().map(u32::to_string).collect();
-        facts.add(
-            "both ways",
-            format!("{} met the threshold and missed it", counts.join(", ")),
-        );
+        facts.add("both ways", format!("{} met the threshold and missed it", counts.join(", ")));
     }
     let probes = of_kind(find, RunKind::Probe).count() as u64;
     let full = of_kind(find, RunKind::Full).count() as u64;

@@ -17,18 +17,11 @@ const BYTES: u64 = 24_628_905_504;
 const SECONDS: f64 = 6.5;
 
 pub(super) fn host() -> HostFacts {
-    HostFacts {
-        kernel: "6.18".to_string(),
-        cpu_model: "Xeon".to_string(),
-        ..HostFacts::fixture()
-    }
+    HostFacts { kernel: "6.18".to_string(), cpu_model: "Xeon".to_string(), ..HostFacts::fixture() }
 }
 
 pub(super) fn workload() -> Workload {
-    catalog::find("unet3d", None)
-        .unwrap()
-        .workload(&[])
-        .unwrap()
+    catalog::find("unet3d", None).unwrap().workload(&[]).unwrap()
 }
 
 pub(super) fn plan() -> TrainPlan {
@@ -42,14 +35,9 @@ pub(super) fn plan() -> TrainPlan {
             .collect(),
         ..Inventory::default()
     };
-    let request = TrainRequest {
-        accelerators: Some(2),
-        epochs: Some(2),
-        ..TrainRequest::default()
-    };
-    TrainPlan::resolve(&workload(), &request, &host(), &inventory)
-        .unwrap()
-        .plan
+    let request =
+        TrainRequest { accelerators: Some(2), epochs: Some(2), ..TrainRequest::default() };
+    TrainPlan::resolve(&workload(), &request, &host(), &inventory).unwrap().plan
 }
 
 pub(super) fn block(started: f64, step: f64) -> BlockSums {
@@ -79,19 +67,12 @@ pub(super) fn epoch(plan: &TrainPlan, number: u32, step: f64) -> EpochReport {
     let mut measures = metrics::epoch_measures(&rule, &[&blocks, &blocks]);
     measures.read_mib_per_second = BYTES as f64 / f64::from(1u32 << 20) / SECONDS;
     measures.preread_share = Some(0.34);
-    measures.waiting_seconds = WaitingSeconds {
-        storage: 1.25,
-        cpu: 0.25,
-        barrier: 0.2,
-        startup: 3.35,
-    };
+    measures.waiting_seconds =
+        WaitingSeconds { storage: 1.25, cpu: 0.25, barrier: 0.2, startup: 3.35 };
     EpochReport {
         epoch: number,
         measures,
-        cost: Cost {
-            bytes_read: BYTES,
-            ..Cost::default()
-        },
+        cost: Cost { bytes_read: BYTES, ..Cost::default() },
         started_seconds: started,
         duration_seconds: SECONDS,
         cached_share: Some(0.25),
@@ -102,16 +83,10 @@ pub(super) fn epoch(plan: &TrainPlan, number: u32, step: f64) -> EpochReport {
             request_bytes: 262_144.0,
             bytes_per_second: 2e9,
         }),
-        slowest: Some(Slowest {
-            accelerator: 1,
-            kept_others_seconds: 0.2,
-        }),
+        slowest: Some(Slowest { accelerator: 1, kept_others_seconds: 0.2 }),
         latency: StepLatency::default(),
         accelerators: (0..2)
-            .map(|accelerator| AcceleratorEpoch {
-                accelerator,
-                blocks: blocks.to_vec(),
-            })
+            .map(|accelerator| AcceleratorEpoch { accelerator, blocks: blocks.to_vec() })
             .collect(),
         evaluation: None,
     }

@@ -81,10 +81,9 @@ fn between_epochs(plan: &TrainPlan, facts: &mut Facts) {
     if let Some(checkpoint) = &plan.checkpoint {
         let when = match (checkpoint.steps_between, checkpoint.after_epoch) {
             (Some(steps), _) => format!("every {steps} steps"),
-            (None, Some(epoch)) => format!(
-                "after epoch {epoch} and every {} epochs",
-                checkpoint.epochs_between
-            ),
+            (None, Some(epoch)) => {
+                format!("after epoch {epoch} and every {} epochs", checkpoint.epochs_between)
+            }
             (None, None) => "never".to_string(),
         };
         let bytes = ByteSize(checkpoint.bytes);
@@ -107,11 +106,7 @@ pub(crate) fn data(plan: &TrainPlan) -> String {
 
 pub(crate) fn loader(plan: &TrainPlan) -> String {
     match &plan.loader {
-        LoaderPlan::Workers {
-            read_threads,
-            batches_outstanding,
-            ..
-        } => format!(
+        LoaderPlan::Workers { read_threads, batches_outstanding, .. } => format!(
             "PyTorch's: {read_threads} workers, {batches_outstanding} batches outstanding for \
              each accelerator"
         ),
@@ -130,20 +125,14 @@ pub(crate) fn loader(plan: &TrainPlan) -> String {
 
 /// What one read of the application's is, where no buffer may be large enough for it.
 fn one_read(what: &str, plan: &TrainPlan) -> String {
-    format!(
-        "{what}, up to {} a read",
-        ByteSize(plan.transport.chunk_bytes)
-    )
+    format!("{what}, up to {} a read", ByteSize(plan.transport.chunk_bytes))
 }
 
 fn reads(plan: &TrainPlan) -> String {
     match &plan.reads {
         ReadPattern::WholeFile => one_read("whole files", plan),
         ReadPattern::Pieces => {
-            format!(
-                "whole files, {} a read",
-                ByteSize(plan.transport.chunk_bytes)
-            )
+            format!("whole files, {} a read", ByteSize(plan.transport.chunk_bytes))
         }
         ReadPattern::NumpyLoad => "as np.load reads a zip: 252 KiB and 4 KiB in turn".to_string(),
         ReadPattern::NumpyArray => {
@@ -162,18 +151,10 @@ fn reads(plan: &TrainPlan) -> String {
         }
         ReadPattern::IndexedSample => one_read("one sample at its offset", plan),
         ReadPattern::Records { transfer_size } => {
-            format!(
-                "record files start to end, {} a read",
-                ByteSize(*transfer_size)
-            )
+            format!("record files start to end, {} a read", ByteSize(*transfer_size))
         }
         ReadPattern::RowGroups => {
-            let read = plan
-                .data
-                .columns
-                .iter()
-                .filter(|column| column.read)
-                .count();
+            let read = plan.data.columns.iter().filter(|column| column.read).count();
             format!(
                 "row groups of {} rows, {read} of {} columns",
                 plan.data.row_group_rows,
@@ -211,16 +192,9 @@ fn order(plan: &TrainPlan) -> String {
 }
 
 fn path(plan: &TrainPlan) -> String {
-    let cold = if plan.cold {
-        "; files are dropped from the page cache before each epoch"
-    } else {
-        ""
-    };
-    format!(
-        "{} ({}){cold}",
-        plan.transport.path,
-        plan.transport.path.route()
-    )
+    let cold =
+        if plan.cold { "; files are dropped from the page cache before each epoch" } else { "" };
+    format!("{} ({}){cold}", plan.transport.path, plan.transport.path.route())
 }
 
 fn metric(plan: &TrainPlan) -> String {

@@ -41,10 +41,7 @@ pub(crate) const RECORDS: [(&str, &str); 32] = [
     ("au_percent", "/au_percent/profile"),
     ("au_percent_nominal", "/au_percent/nominal"),
     ("au_percent_measured", "/au_percent/measured"),
-    (
-        "au_percent_including_startup",
-        "/au_percent/including_startup",
-    ),
+    ("au_percent_including_startup", "/au_percent/including_startup"),
     ("samples_per_second", "/samples_per_second"),
     ("mib_per_second", "/mib_per_second"),
     ("read_mib_per_second", "/read_mib_per_second"),
@@ -156,11 +153,7 @@ fn units(report: &TrainReport) -> impl Iterator<Item = Value> {
 
 /// Whether AU was reached.
 fn headline(report: &TrainReport) -> String {
-    let verb = if report.results.meets_threshold {
-        "meets"
-    } else {
-        "misses"
-    };
+    let verb = if report.results.meets_threshold { "meets" } else { "misses" };
     match &report.ending {
         Ending::Complete => format!(
             "AU {:.2} %{}{}: {verb} the {:.1} % of {}",
@@ -169,11 +162,7 @@ fn headline(report: &TrainReport) -> String {
                 Some(remark) => format!(" ({remark})"),
                 None => String::new(),
             },
-            if is_from_memory(report) {
-                " (mostly read from memory)"
-            } else {
-                ""
-            },
+            if is_from_memory(report) { " (mostly read from memory)" } else { "" },
             report.results.threshold_percent,
             report.results.workload
         ),
@@ -242,10 +231,7 @@ fn setup(report: &TrainReport, facts: &mut Facts) {
     let path = report
         .evidence_of("reads")
         .map(|evidence| format!("{}{}", evidence.summary, scope(report, "last run")));
-    facts.add(
-        "path",
-        path.unwrap_or_else(|| plan.transport.path.to_string()),
-    );
+    facts.add("path", path.unwrap_or_else(|| plan.transport.path.to_string()));
     if let Some(remark) = plan.transport.pages.remark() {
         facts.add("buffers", remark);
     }
@@ -270,11 +256,7 @@ pub(super) fn setting(plan: &TrainPlan) -> String {
         },
         plan.profile,
         plan.profile.describe(),
-        if plan.closed {
-            ", held to its closed rules"
-        } else {
-            ""
-        }
+        if plan.closed { ", held to its closed rules" } else { "" }
     )
 }
 
@@ -304,11 +286,7 @@ fn epochs(report: &TrainReport) -> Table {
         table.row(epoch.epoch.to_string(), row(name, &epoch.measures, cached));
     }
     if report.results.scored_epochs().len() > 1 {
-        let of = if report.results.runs.is_empty() {
-            "mean"
-        } else {
-            "mean of runs"
-        };
+        let of = if report.results.runs.is_empty() { "mean" } else { "mean of runs" };
         table.row("mean", row(of.to_string(), &report.results.mean, None));
     }
     table
@@ -348,22 +326,14 @@ fn runs(report: &TrainReport) -> Table {
     for run in &report.results.runs {
         let kind = if run.warm_up { "warm-up" } else { "scored" };
         let number = run.run.to_string();
-        table.row(
-            number.clone(),
-            row(kind, number, &run.mean, run.duration_seconds),
-        );
+        table.row(number.clone(), row(kind, number, &run.mean, run.duration_seconds));
     }
     let scored = report.results.runs.iter().filter(|run| !run.warm_up);
     if scored.count() > 1 {
         let results = &report.results;
         table.row(
             "mean of runs",
-            row(
-                "scored",
-                "mean".to_string(),
-                &results.mean,
-                results.duration_seconds,
-            ),
+            row("scored", "mean".to_string(), &results.mean, results.duration_seconds),
         );
     }
     table
@@ -385,10 +355,7 @@ fn throughput(report: &TrainReport, facts: &mut Facts) {
         ),
     );
     let read = match report.plan.data.folder {
-        Some(_) => format!(
-            "{:.2} MiB/s were read",
-            report.results.mean.read_mib_per_second
-        ),
+        Some(_) => format!("{:.2} MiB/s were read", report.results.mean.read_mib_per_second),
         None => "nothing was read".to_string(),
     };
     facts.add(
@@ -443,24 +410,15 @@ fn between_epochs(report: &TrainReport, facts: &mut Facts) {
             );
         }
     }
-    if let (Some(first), count) = (
-        report.results.checkpoints.first(),
-        report.results.checkpoints.len(),
-    ) {
-        let seconds: f64 = report
-            .results
-            .checkpoints
-            .iter()
-            .map(|c| c.duration_seconds)
-            .sum();
+    if let (Some(first), count) =
+        (report.results.checkpoints.first(), report.results.checkpoints.len())
+    {
+        let seconds: f64 = report.results.checkpoints.iter().map(|c| c.duration_seconds).sum();
         let each = format_duration(seconds / count as f64);
         let bytes = ByteSize(first.bytes);
         facts.add(
             "checkpoints",
-            format!(
-                "{count} of {bytes}, {each} each at the mean{}",
-                scope(report, "last run")
-            ),
+            format!("{count} of {bytes}, {each} each at the mean{}", scope(report, "last run")),
         );
     }
 }

@@ -59,10 +59,7 @@ fn an_epoch_in_which_one_has_fewer_files_was_not_cut_short() {
     report.results.epochs[1].accelerators[1].blocks[0].steps = 5;
     let text = shown(&document(&report));
     assert!(!text.contains("cut short"), "{text}");
-    assert!(
-        text.contains("5 to 12 steps, as files are dealt out"),
-        "{text}"
-    );
+    assert!(text.contains("5 to 12 steps, as files are dealt out"), "{text}");
 }
 
 #[test]
@@ -140,9 +137,7 @@ pub(crate) fn sample_report() -> TrainReport {
 }
 
 pub(crate) fn samples() -> Vec<(&'static str, Document)> {
-    let whole = catalog::CATALOG
-        .iter()
-        .map(|entry| entry.workload(&[]).unwrap());
+    let whole = catalog::CATALOG.iter().map(|entry| entry.workload(&[]).unwrap());
     vec![
         ("train", document(&report())),
         ("train_plan", super::plan(&plan())),

@@ -35,10 +35,7 @@ pub fn workloads(workloads: &[Workload]) -> Document {
 fn row(workload: &Workload) -> Vec<Cell> {
     let dataset = &workload.dataset;
     let columns = dataset.parquet.columns.iter();
-    let read: u64 = columns
-        .filter(|column| column.read)
-        .map(|column| column.row_bytes())
-        .sum();
+    let read: u64 = columns.filter(|column| column.read).map(|column| column.row_bytes()).sum();
     let sample = match read > 0 {
         true => read as f64,
         false => dataset.record_length_bytes,

@@ -57,11 +57,7 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     for folder in folders {
         let cleaned = clean(&folder, args.dry_run)?;
         let (files, bytes) = (cleaned.files, cleaned.bytes);
-        let verb = if args.dry_run {
-            "would remove"
-        } else {
-            "removed"
-        };
+        let verb = if args.dry_run { "would remove" } else { "removed" };
         let line = format!(
             "{verb} {}, {}, from {}",
             counted(files, "file"),
@@ -130,9 +126,7 @@ fn clean(folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
         match listed.left(folder, &path).map_err(Failure::machine)? {
             Left::Nothing => continue,
             Left::Other(what) => {
-                cleaned
-                    .left
-                    .push(format!("{}: it is {what}", path.display()));
+                cleaned.left.push(format!("{}: it is {what}", path.display()));
                 continue;
             }
             Left::Same(found) => {
@@ -143,11 +137,7 @@ fn clean(folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
                 cleaned.bytes += found.bytes;
             }
         }
-        parents.extend(
-            path.parent()
-                .filter(|parent| *parent != folder)
-                .map(Path::to_path_buf),
-        );
+        parents.extend(path.parent().filter(|parent| *parent != folder).map(Path::to_path_buf));
     }
     if !dry_run {
         // Datasets have both, whether anything lies there or not.
@@ -174,9 +164,7 @@ fn clean(folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
 /// Keeps runs out of a folder while it is cleaned, and out of the one above, where a run over
 /// several checkpoints has its lock.
 fn locks(folder: &Path) -> Result<Vec<FolderLock>, Failure> {
-    let above = folder
-        .parent()
-        .filter(|above| is_file(&above.join(LOCK_NAME)));
+    let above = folder.parent().filter(|above| is_file(&above.join(LOCK_NAME)));
     (std::iter::once(folder).chain(above))
         .map(FolderLock::take)
         .collect::<Result<_, _>>()
@@ -256,9 +244,8 @@ fn listed(folder: &Path) -> Result<BTreeMap<PathBuf, Listed>, Failure> {
 /// A file of a dataset and what lies beside it.
 fn of_dataset(file: ManifestFile) -> Vec<(String, Listed)> {
     let beside = file.side_files.iter();
-    let mut all: Vec<_> = beside
-        .map(|side| (side.name.clone(), Listed::Bytes(side.bytes, None)))
-        .collect();
+    let mut all: Vec<_> =
+        beside.map(|side| (side.name.clone(), Listed::Bytes(side.bytes, None))).collect();
     all.push((file.name.clone(), Listed::OfDataset(file)));
     all
 }

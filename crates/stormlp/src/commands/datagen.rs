@@ -88,11 +88,7 @@ pub(crate) struct Args {
     threads: Option<u16>,
 
     /// How writes reach the kernel.
-    #[arg(
-        long,
-        value_name = "auto|uring|tokio-uring|psync",
-        default_value = "auto"
-    )]
+    #[arg(long, value_name = "auto|uring|tokio-uring|psync", default_value = "auto")]
     engine: EngineChoice,
 
     /// A key of the workload to set, as mlpstorage takes them: dataset.num_files_eval=10.
@@ -197,10 +193,7 @@ fn together(
         .check_shared(&nearest, session)
         .map_err(|failure| failure.with_help("use a --data-dir on shared storage"))?;
     let (group, stop) = (&session.group, &session.stop);
-    let share = Share {
-        rank: group.rank(),
-        of: group.size(),
-    };
+    let share = Share { rank: group.rank(), of: group.size() };
     let begin = || Generation::begin(plan, share).map_err(|error| failure(error, session));
     let nothing = |_: &_| Vec::new();
     // The first one looks at the folder and says what is there; the others go by that.
@@ -255,9 +248,7 @@ fn plan(args: &Args, session: &Session) -> Result<GeneratePlan, Failure> {
         .unwrap_or_else(|| Path::new("stormlp-data").join(&workload.name));
     let existing = match &args.mode {
         Mode { resume: true, .. } => Existing::Resume,
-        Mode {
-            overwrite: true, ..
-        } => Existing::Overwrite,
+        Mode { overwrite: true, .. } => Existing::Overwrite,
         _ => Existing::Refuse,
     };
     let recipe = spec::recipe(&workload.dataset, making);
@@ -303,10 +294,7 @@ fn command_line(session: &Session) -> String {
 
 fn bad_files(bad: usize, by_checksum: bool, session: &Session, plan: &GeneratePlan) -> Failure {
     let files = plan.dataset.files();
-    let error = anyhow::anyhow!(
-        "{bad} of {files} files are bad in {}",
-        plan.folder.display()
-    );
+    let error = anyhow::anyhow!("{bad} of {files} files are bad in {}", plan.folder.display());
     let command = command_line(session);
     Failure::storage(error).with_help(if by_checksum {
         // A disk that lost bytes by itself left no trace that --resume would look at.

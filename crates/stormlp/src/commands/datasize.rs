@@ -85,24 +85,18 @@ fn answer(args: &Args, session: &Session) -> Result<SizeAnswer, Failure> {
     let workload = workloads::load(&args.workload, args.accelerator.as_deref(), &args.params)?;
     workloads::tell_edition(&workload, args.profile, session);
     let profile = args.profile.unwrap_or(workload.edition);
-    let host_memory_bytes = args.host_memory.map_or_else(
-        || probe::host_facts().usable_memory_bytes(),
-        ByteSize::bytes,
-    );
+    let host_memory_bytes =
+        args.host_memory.map_or_else(|| probe::host_facts().usable_memory_bytes(), ByteSize::bytes);
     let mut request = SizeRequest {
         hosts: u64::from(args.hosts),
         host_memory_bytes,
         ..SizeRequest::of(&workload, profile, u64::from(args.accelerators))
     };
     request.batch_size = args.batch_size.map_or(request.batch_size, u64::from);
-    request.samples_per_file = args
-        .samples_per_file
-        .map_or(request.samples_per_file, u64::from);
+    request.samples_per_file = args.samples_per_file.map_or(request.samples_per_file, u64::from);
     let size = datasize(&request).map_err(Failure::no_plan)?;
-    let folder = args
-        .data_dir
-        .clone()
-        .unwrap_or_else(|| Path::new("stormlp-data").join(&workload.name));
+    let folder =
+        args.data_dir.clone().unwrap_or_else(|| Path::new("stormlp-data").join(&workload.name));
     let free_bytes = free_bytes(&folder);
     let steps = size.steps_per_epoch as f64 * f64::from(workload.train.epochs);
     Ok(SizeAnswer {

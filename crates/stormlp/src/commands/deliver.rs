@@ -112,11 +112,7 @@ impl OutputArgs {
     pub(crate) fn open(self, kind: ReportKind, columns: Columns) -> Result<Delivery, Failure> {
         let tags = tag::collect(&self.tag).map_err(Failure::usage)?;
         let delivery = self.show.open(kind, columns)?;
-        Ok(Delivery {
-            results_dir: self.results_dir,
-            tags,
-            ..delivery
-        })
+        Ok(Delivery { results_dir: self.results_dir, tags, ..delivery })
     }
 
     /// Of the folders that results would go to, `other` among them, those on the file system of one
@@ -213,9 +209,7 @@ impl ShowArgs {
         let compared = (formats.clone()).any(|format| format.is_drawn() || format == Format::Json);
         let drawn = formats.any(Format::is_drawn);
         if columns != Columns::Standard && kind != ReportKind::Gds {
-            return Err(Failure::usage(
-                "--columns goes with a report of `stormlp gds`",
-            ));
+            return Err(Failure::usage("--columns goes with a report of `stormlp gds`"));
         }
         if columns != Columns::Standard && !drawn {
             return Err(Failure::usage(
@@ -448,9 +442,7 @@ fn parse_columns(text: &str) -> Result<Columns, String> {
         "standard" => Ok(Columns::Standard),
         "study-a" => Ok(Columns::StudyA),
         "study-b" => Ok(Columns::StudyB),
-        _ => Err(format!(
-            "`{text}` is not a set of columns: use standard, study-a or study-b"
-        )),
+        _ => Err(format!("`{text}` is not a set of columns: use standard, study-a or study-b")),
     }
 }
 

@@ -19,12 +19,7 @@ use crate::session::Session;
 pub(crate) struct DetachedArgs {
     /// Without a launcher: begin at this time (UTC), given on every host: 14:30, 14:30:05,
     /// 2026-11-22T14:30:05Z or seconds since 1970
-    #[arg(
-        long,
-        value_name = "TIME",
-        requires = "run_id",
-        conflicts_with = "find_knee"
-    )]
+    #[arg(long, value_name = "TIME", requires = "run_id", conflicts_with = "find_knee")]
     start_at: Option<StartAt>,
 
     /// What `stormlp report merge` knows the reports of these hosts by
@@ -46,9 +41,8 @@ impl FromStr for StartAt {
         };
         let of_day = || {
             let formats = ["%H:%M:%S", "%H:%M"];
-            let time = formats
-                .iter()
-                .find_map(|format| NaiveTime::parse_from_str(text, format).ok())?;
+            let time =
+                formats.iter().find_map(|format| NaiveTime::parse_from_str(text, format).ok())?;
             Some(Utc::now().date_naive().and_time(time).and_utc())
         };
         let whole = DateTime::parse_from_rfc3339(text).ok();
@@ -85,10 +79,8 @@ impl DetachedArgs {
         }
         if time <= Utc::now() {
             let (time, now) = (words(time), words(Utc::now()));
-            return Err(
-                Failure::usage(format!("--start-at {time} has passed: it is {now} here"))
-                    .with_help("give every host a time that leaves it enough to prepare"),
-            );
+            return Err(Failure::usage(format!("--start-at {time} has passed: it is {now} here"))
+                .with_help("give every host a time that leaves it enough to prepare"));
         }
         Ok(())
     }

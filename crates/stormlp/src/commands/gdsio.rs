@@ -23,11 +23,7 @@ use crate::session::Session;
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
     /// gdsio's arguments; `stormlp gdsio -h` explains them
-    #[arg(
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "GDSIO ARGUMENTS"
-    )]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "GDSIO ARGUMENTS")]
     words: Vec<String>,
 
     /// Let host memory stand in for the GPUs of the line; stormlp's own, anywhere in the line
@@ -136,10 +132,7 @@ impl OwnOptions {
     /// Takes them out of the words.
     fn taken_from(args: &mut Args) -> Result<Self, Failure> {
         const SIGNATURE: &str = "--overwrite-signature";
-        let mut own = Self {
-            emulate: args.emulate,
-            ..Self::default()
-        };
+        let mut own = Self { emulate: args.emulate, ..Self::default() };
         let mut others = Vec::new();
         let mut words = std::mem::take(&mut args.words).into_iter();
         while let Some(word) = words.next() {
@@ -193,9 +186,7 @@ fn offer_emulation(failure: Failure) -> Failure {
     const OFFER: &str =
         "--emulate (or STORMLP_EMULATE=1) runs the line on host memory, and says so";
     let help = failure.help.as_deref().unwrap_or_default();
-    let own = help
-        .split("; ")
-        .filter(|part| !part.contains("host measures"));
+    let own = help.split("; ").filter(|part| !part.contains("host measures"));
     let parts: Vec<&str> = own.filter(|part| !part.is_empty()).chain([OFFER]).collect();
     let help = parts.join("; ");
     failure.with_help(help)

@@ -28,11 +28,7 @@ pub(crate) struct Party {
 #[derive(Serialize, Deserialize)]
 enum Ready {
     Yes(Vec<Promise>),
-    No {
-        code: u8,
-        message: String,
-        help: Option<String>,
-    },
+    No { code: u8, message: String, help: Option<String> },
 }
 
 impl Party {
@@ -51,15 +47,9 @@ impl Party {
             agree_on_local_data(local_data, &members, session)?;
         }
         if local_data && members.is_empty() {
-            return Err(Failure::usage(
-                "--local-data has no effect on one host: leave it out",
-            ));
+            return Err(Failure::usage("--local-data has no effect on one host: leave it out"));
         }
-        Ok(Self {
-            members,
-            own: group.rank() as usize,
-            local_data,
-        })
+        Ok(Self { members, own: group.rank() as usize, local_data })
     }
 
     /// All of them, by rank; nobody where this process is the only one.
@@ -150,25 +140,17 @@ impl Party {
     /// The failure of the first process that has one, with its host unless all say the same.
     fn failed(&self, all: &[Ready]) -> Option<Failure> {
         let failures = || {
-            all.iter()
-                .zip(&self.members)
-                .filter_map(|(one, member)| match one {
-                    Ready::No {
-                        code,
-                        message,
-                        help,
-                    } => Some((*code, message, help, member)),
-                    Ready::Yes(_) => None,
-                })
+            all.iter().zip(&self.members).filter_map(|(one, member)| match one {
+                Ready::No { code, message, help } => Some((*code, message, help, member)),
+                Ready::Yes(_) => None,
+            })
         };
         // One that was told to end since another one failed is not the cause.
         let is_cause =
             |failure: &(u8, &String, &Option<String>, &Member)| failure.0 != Code::Stopped as u8;
         let cause = failures().find(is_cause).or_else(|| failures().next());
         let (code, message, help, member) = cause?;
-        let alike = failures()
-            .filter(|(_, other, ..)| *other == message)
-            .count();
+        let alike = failures().filter(|(_, other, ..)| *other == message).count();
         let text = match alike == all.len() {
             true => message.clone(),
             false => format!("{}: {message}", member.name(&self.members)),
@@ -180,24 +162,16 @@ impl Party {
 
     /// The first thing in which two processes differ.
     fn difference(&self, all: &[Ready]) -> Option<String> {
-        let mut promises = all
-            .iter()
-            .zip(&self.members)
-            .filter_map(|(one, member)| match one {
-                Ready::Yes(promises) => Some((promises, member)),
-                Ready::No { .. } => None,
-            });
+        let mut promises = all.iter().zip(&self.members).filter_map(|(one, member)| match one {
+            Ready::Yes(promises) => Some((promises, member)),
+            Ready::No { .. } => None,
+        });
         let (first, one) = promises.next()?;
         promises.find_map(|(theirs, other)| {
             let pairs = first.iter().zip(theirs);
             let mut differing = pairs.filter(|(ours, theirs)| ours != theirs);
             let ((what, of_one), (_, of_other)) = differing.next()?;
-            Some(differ(
-                what,
-                (one, of_one),
-                (other, of_other),
-                &self.members,
-            ))
+            Some(differ(what, (one, of_one), (other, of_other), &self.members))
         })
     }
 
@@ -297,9 +271,7 @@ pub(crate) fn same_option<T: AsRef<str> + PartialEq>(
         (&members[other], has[other].as_ref()),
         members,
     );
-    Err(Failure::no_plan(anyhow::anyhow!("{line}"))
-        .with_help(help)
-        .of_all())
+    Err(Failure::no_plan(anyhow::anyhow!("{line}")).with_help(help).of_all())
 }
 
 /// A run on several `hosts` that SIGTERM ended, ended because its launcher did: since somebody told it

@@ -30,9 +30,7 @@ fn fields<T: Serialize>(
         known.map_or_else(|| usual_name(key), |(_, name)| name.to_string())
     };
     let fields = fields_but(value, apart).into_iter();
-    fields
-        .map(|(key, value)| (named(&key), text(&value)))
-        .collect()
+    fields.map(|(key, value)| (named(&key), text(&value))).collect()
 }
 
 /// The options for the threads, which a request holds as one value.
@@ -69,13 +67,6 @@ mod tests {
         let request = serde_json::json!({"chunk_bytes": 1, "fsync": "none", "rank_shift": null});
         let asked = asked(&request, &[], &[("chunk_bytes", "option --chunk-size")]);
         let names: Vec<&str> = asked.iter().map(|(name, _)| &**name).collect();
-        assert_eq!(
-            names,
-            [
-                "option --chunk-size",
-                "option --fsync",
-                "option --rank-shift"
-            ]
-        );
+        assert_eq!(names, ["option --chunk-size", "option --fsync", "option --rank-shift"]);
     }
 }

@@ -40,9 +40,7 @@ pub(crate) fn files(place: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = fs::read_dir(&file)
         .with_context(|| format!("cannot list {}", file.display()))
         .map_err(Failure::machine)?;
-    let inside = entries
-        .flatten()
-        .map(|entry| entry.path().join("report.json"));
+    let inside = entries.flatten().map(|entry| entry.path().join("report.json"));
     let mut files: Vec<PathBuf> = inside.filter(|path| path.is_file()).collect();
     files.sort();
     match files.is_empty() {
@@ -85,10 +83,7 @@ pub(crate) fn dlio(place: &Path) -> Result<Option<DlioRun>, Failure> {
     if !summary.is_file() || summary.file_name() != Some("summary.json".as_ref()) {
         return Ok(None);
     }
-    let mut run = DlioRun {
-        summary: python_json(summary)?,
-        ..DlioRun::default()
-    };
+    let mut run = DlioRun { summary: python_json(summary)?, ..DlioRun::default() };
     if !dlio::is_summary(&run.summary) {
         let error = anyhow::anyhow!("{} is no summary of DLIO's", summary.display());
         return Err(Failure::no_plan(error).with_help(LISTING));

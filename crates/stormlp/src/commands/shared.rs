@@ -30,8 +30,7 @@ pub(super) fn look(
     let name = format!(".stormlp-seen-by-all-{}", std::process::id());
     let written = group.leads() && {
         let path = folder.join(&name);
-        Disk.write(&path, name.as_bytes(), Durability::Whole)
-            .is_ok()
+        Disk.write(&path, name.as_bytes(), Durability::Whole).is_ok()
     };
     let path = folder.to_path_buf();
     // Who writes says under which name; nobody else's counts.
@@ -46,10 +45,7 @@ pub(super) fn look(
     }
     Ok(match seen.iter().position(|seen| !seen) {
         None => SharedFolder::Shared { path },
-        Some(blind) => SharedFolder::NotShared {
-            path,
-            blind: members[blind].name(members),
-        },
+        Some(blind) => SharedFolder::NotShared { path, blind: members[blind].name(members) },
     })
 }
 

@@ -159,9 +159,7 @@ pub(crate) fn load(
     params: &[String],
 ) -> Result<Workload, Failure> {
     let path = Path::new(name);
-    let ends_in_yaml = path
-        .extension()
-        .is_some_and(|end| end == "yaml" || end == "yml");
+    let ends_in_yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
     if !ends_in_yaml && !name.contains('/') {
         let entry = built_in(name, accelerator)?;
         return Ok(entry.workload(params)?);

@@ -56,14 +56,8 @@ pub(super) struct Cell {
 impl Cell {
     /// The cell that `event` tells the beginning of.
     pub(super) fn begin(event: &Event, now: Instant) -> Option<Self> {
-        let Event::CellStarted {
-            label,
-            number,
-            of,
-            about,
-            estimated_seconds,
-            after_seconds,
-        } = event
+        let Event::CellStarted { label, number, of, about, estimated_seconds, after_seconds } =
+            event
         else {
             return None;
         };
@@ -146,9 +140,7 @@ impl Cell {
             let iops = thousands(operations.round() as u64);
             format!(", {} GiB/s, {iops} IOPS", short(bytes / GIB as f64))
         });
-        let Self {
-            label, number, of, ..
-        } = self;
+        let Self { label, number, of, .. } = self;
         let so_many = if self.about { "about " } else { "" };
         format!("cell {number} of {so_many}{of}, about {left} left{rate}: {label}")
     }
@@ -190,15 +182,8 @@ mod tests {
     #[test]
     fn what_is_left_follows_how_long_cells_really_take() {
         let start = Instant::now();
-        let slow = Pace {
-            cells: 2,
-            estimated_seconds: 10.0,
-            took_seconds: 20.0,
-        };
+        let slow = Pace { cells: 2, estimated_seconds: 10.0, took_seconds: 20.0 };
         let line = cell(start).line(start, &slow);
-        assert!(
-            line.starts_with("cell 37 of 288, about 3 m 30 s left: cpu"),
-            "{line}"
-        );
+        assert!(line.starts_with("cell 37 of 288, about 3 m 30 s left: cpu"), "{line}");
     }
 }

@@ -38,11 +38,7 @@ struct State {
 impl Progress {
     /// Draws on stderr, or not at all when `quiet`.
     pub(crate) fn new(quiet: bool) -> Self {
-        Self {
-            quiet,
-            terminal: std::io::stderr().is_terminal(),
-            state: Mutex::default(),
-        }
+        Self { quiet, terminal: std::io::stderr().is_terminal(), state: Mutex::default() }
     }
 }
 

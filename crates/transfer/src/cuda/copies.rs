@@ -57,14 +57,12 @@ impl CudaCopies {
         // is waited for, see `enqueue`) until the stream has come past it.
         let (call, status) = unsafe {
             match copy.direction {
-                Direction::Read => (
-                    "cuMemcpyHtoDAsync",
-                    sys::cuMemcpyHtoDAsync_v2(device, host, copy.len, stream),
-                ),
-                Direction::Write => (
-                    "cuMemcpyDtoHAsync",
-                    sys::cuMemcpyDtoHAsync_v2(host, device, copy.len, stream),
-                ),
+                Direction::Read => {
+                    ("cuMemcpyHtoDAsync", sys::cuMemcpyHtoDAsync_v2(device, host, copy.len, stream))
+                }
+                Direction::Write => {
+                    ("cuMemcpyDtoHAsync", sys::cuMemcpyDtoHAsync_v2(host, device, copy.len, stream))
+                }
             }
         };
         status.result().map_err(failed(call))?;

@@ -49,9 +49,7 @@ impl CudaDevice {
             return Err(absent());
         }
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = open
-            .iter_mut()
-            .find(|device| device.context.ordinal() == index as usize);
+        let known = open.iter_mut().find(|device| device.context.ordinal() == index as usize);
         if let Some(device) = known {
             if device.wait != wait {
                 set_wait(index, wait).map_err(failed("cuDevicePrimaryCtxSetFlags"))?;
@@ -112,11 +110,9 @@ impl Accelerator for CudaDevice {
     ) -> Result<Box<dyn AcceleratorBuffer>, TransferError> {
         Ok(match kind {
             MemoryKind::Device => Box::new(DeviceMemory::new(&self.context, bytes)?),
-            MemoryKind::Vmm => Box::new(VirtualMemory::new(
-                &self.context,
-                bytes,
-                self.direct_capable,
-            )?),
+            MemoryKind::Vmm => {
+                Box::new(VirtualMemory::new(&self.context, bytes, self.direct_capable)?)
+            }
             MemoryKind::Pinned => Box::new(PinnedMemory::new(&self.context, bytes)?),
             MemoryKind::Host | MemoryKind::Mmap => {
                 return HostStandIn.allocate(bytes, kind, region);
@@ -129,11 +125,7 @@ impl Accelerator for CudaDevice {
     }
 
     fn copy_queue(&self, capacity: usize) -> Result<Box<dyn CopyQueue>, TransferError> {
-        Ok(Box::new(CudaCopies::new(
-            &self.context,
-            capacity,
-            self.wait,
-        )?))
+        Ok(Box::new(CudaCopies::new(&self.context, capacity, self.wait)?))
     }
 
     fn wait_mode(&self) -> WaitMode {

@@ -45,9 +45,8 @@ fn facts(ordinal: i32) -> Result<AcceleratorFacts, TransferError> {
     // SAFETY: `device` comes from `get`.
     let memory_bytes = unsafe { result::device::total_mem(device) }.ok();
     let pci_address = pci_address(device);
-    let folder = pci_address
-        .as_ref()
-        .map(|address| Path::new("/sys/bus/pci/devices").join(address));
+    let folder =
+        pci_address.as_ref().map(|address| Path::new("/sys/bus/pci/devices").join(address));
     Ok(AcceleratorFacts {
         index: ordinal.unsigned_abs(),
         name,
@@ -92,10 +91,7 @@ fn bar1_bytes(folder: &Path) -> Option<u64> {
         let mut address = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
         Some((address()?, address()?))
     };
-    let mut regions = text
-        .lines()
-        .filter_map(region)
-        .filter(|(first, last)| last > first);
+    let mut regions = text.lines().filter_map(region).filter(|(first, last)| last > first);
     let (first, last) = regions.nth(1)?;
     (last - first).checked_add(1)
 }

@@ -178,10 +178,7 @@ macro_rules! device_buffer {
             }
 
             fn copy_from_host(&mut self, source: &[u8]) -> Result<(), TransferError> {
-                assert!(
-                    source.len() <= self.len,
-                    "a copy beyond the end of a buffer"
-                );
+                assert!(source.len() <= self.len, "a copy beyond the end of a buffer");
                 bind(&self.context)?;
                 // SAFETY: the memory belongs to `self`, is long enough, and `&mut` keeps others
                 // away; its context is current.
@@ -189,10 +186,7 @@ macro_rules! device_buffer {
             }
 
             fn copy_to_host(&self, target: &mut [u8]) -> Result<(), TransferError> {
-                assert!(
-                    target.len() <= self.len,
-                    "a copy beyond the end of a buffer"
-                );
+                assert!(target.len() <= self.len, "a copy beyond the end of a buffer");
                 bind(&self.context)?;
                 // SAFETY: the memory belongs to `self` and is long enough, and `&self` keeps
                 // writers away; its context is current.
@@ -225,11 +219,7 @@ impl PinnedMemory {
         let start = std::ptr::NonNull::new(start.cast::<u8>()).ok_or_else(super::absent)?;
         // SAFETY: just allocated with that length, and nobody has seen it.
         unsafe { start.write_bytes(0, len) };
-        Ok(Self {
-            start,
-            len,
-            context: Arc::clone(context),
-        })
+        Ok(Self { start, len, context: Arc::clone(context) })
     }
 }
 

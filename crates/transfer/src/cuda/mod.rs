@@ -69,9 +69,7 @@ thread_local! {
 fn bind(context: &CudaContext) -> Result<(), TransferError> {
     let wanted = context.cu_ctx().addr();
     if CURRENT.get() != wanted {
-        context
-            .bind_to_thread()
-            .map_err(failed("cuCtxSetCurrent"))?;
+        context.bind_to_thread().map_err(failed("cuCtxSetCurrent"))?;
         CURRENT.set(wanted);
     }
     Ok(())
@@ -86,10 +84,7 @@ fn forget_current() {
 fn failed(call: &'static str) -> impl FnOnce(DriverError) -> TransferError {
     move |error| {
         let words = |text: Result<&std::ffi::CStr, DriverError>| {
-            text.map_or_else(
-                |_| String::new(),
-                |text| text.to_string_lossy().into_owned(),
-            )
+            text.map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned())
         };
         let explanation = format!(
             "{} ({}){}",

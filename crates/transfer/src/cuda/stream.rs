@@ -72,10 +72,7 @@ impl Stream {
         bind(context)?;
         let raw = result::stream::create(result::stream::StreamKind::NonBlocking)
             .map_err(failed("cuStreamCreate"))?;
-        Ok(Self {
-            raw,
-            context: Arc::clone(context),
-        })
+        Ok(Self { raw, context: Arc::clone(context) })
     }
 
     /// The stream as CUDA and cuFile know it.
@@ -136,13 +133,8 @@ impl Event {
         let flags = blocking | sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
         let mut raw = std::ptr::null_mut();
         // SAFETY: `raw` is a place for the handle; the context is current.
-        unsafe { sys::cuEventCreate(&mut raw, flags) }
-            .result()
-            .map_err(failed("cuEventCreate"))?;
-        Ok(Self {
-            raw,
-            context: Arc::clone(context),
-        })
+        unsafe { sys::cuEventCreate(&mut raw, flags) }.result().map_err(failed("cuEventCreate"))?;
+        Ok(Self { raw, context: Arc::clone(context) })
     }
 
     /// Puts the mark behind everything handed in on `stream` so far.

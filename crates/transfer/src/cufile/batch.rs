@@ -55,14 +55,8 @@ impl Batch {
         let mut raw = std::ptr::null_mut();
         let entries = u32::try_from(capacity).unwrap_or(u32::MAX);
         // SAFETY: `raw` is a place for the handle; the driver is open.
-        check("cuFileBatchIOSetUp", unsafe {
-            (api.batch_set_up)(&mut raw, entries)
-        })?;
-        let event = sys::CUfileIOEvents_t {
-            cookie: std::ptr::null_mut(),
-            status: 0,
-            ret: 0,
-        };
+        check("cuFileBatchIOSetUp", unsafe { (api.batch_set_up)(&mut raw, entries) })?;
+        let event = sys::CUfileIOEvents_t { cookie: std::ptr::null_mut(), status: 0, ret: 0 };
         Ok(Self {
             raw,
             parameters: Vec::with_capacity(capacity),
@@ -92,20 +86,19 @@ impl Batch {
         entries: impl Iterator<Item = (BatchEntry, &'a FileHandle)>,
     ) -> Result<(), CuFileError> {
         self.parameters.clear();
-        self.parameters
-            .extend(entries.map(|(entry, file)| sys::CUfileIOParams_t {
-                mode: sys::BATCH_MODE,
-                base: entry.base,
-                file_offset: signed(entry.file_offset),
-                base_offset: 0,
-                size: entry.len,
-                file: file.raw(),
-                opcode: match entry.direction {
-                    Direction::Read => sys::OPCODE_READ,
-                    Direction::Write => sys::OPCODE_WRITE,
-                },
-                cookie: std::ptr::without_provenance_mut(entry.mark),
-            }));
+        self.parameters.extend(entries.map(|(entry, file)| sys::CUfileIOParams_t {
+            mode: sys::BATCH_MODE,
+            base: entry.base,
+            file_offset: signed(entry.file_offset),
+            base_offset: 0,
+            size: entry.len,
+            file: file.raw(),
+            opcode: match entry.direction {
+                Direction::Read => sys::OPCODE_READ,
+                Direction::Write => sys::OPCODE_WRITE,
+            },
+            cookie: std::ptr::without_provenance_mut(entry.mark),
+        }));
         let count = self.parameters.len();
         let entries = self.parameters.as_mut_ptr();
         // SAFETY: the handle is set up, the array holds `count` entries and the library copies
@@ -134,10 +127,7 @@ impl Batch {
             if count == 0 {
                 return Ok(());
             }
-            let mut at_once = libc::timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            };
+            let mut at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
             // Who spins asks for none, and again.
             let asked = match self.wait {
                 WaitMode::Spin => 0,
@@ -192,13 +182,7 @@ const TIMEOUT: i32 = 0x20;
 
 /// The outcome that an event tells.
 fn outcome(event: &sys::CUfileIOEvents_t) -> BatchOutcome {
-    let failed = |code| {
-        Err(CuFileError::Call {
-            call: "a batch entry",
-            code,
-            cuda_code: 0,
-        })
-    };
+    let failed = |code| Err(CuFileError::Call { call: "a batch entry", code, cuda_code: 0 });
     let result = match event.status {
         COMPLETE if event.ret >= 0 => Ok(event.ret as usize),
         INVALID if event.ret >= 0 => failed(5022),
@@ -216,11 +200,7 @@ mod tests {
 
     fn told(status: i32, ret: isize) -> Result<usize, i32> {
         let cookie = std::ptr::without_provenance_mut(7);
-        let (mark, result) = outcome(&sys::CUfileIOEvents_t {
-            cookie,
-            status,
-            ret,
-        });
+        let (mark, result) = outcome(&sys::CUfileIOEvents_t { cookie, status, ret });
         assert_eq!(mark, 7);
         result.map_err(|error| match error {
             CuFileError::Call { code, .. } => code,

@@ -42,25 +42,15 @@ struct State {
 impl Switch {
     /// Sets the level; the driver is about to be opened.
     pub(super) fn before_opening(api: &'static Api, statistics: Statistics) -> Self {
-        let stats = api
-            .stats
-            .filter(|_| statistics != Statistics::Throughout(0));
+        let stats = api.stats.filter(|_| statistics != Statistics::Throughout(0));
         let level = match statistics {
             Statistics::WhileAsked => ROUTES,
             Statistics::Throughout(level) => level,
         };
         // SAFETY: a call with a plain value; the driver is closed.
         let on = stats.is_some_and(|stats| unsafe { (stats.set_level)(level.into()) }.err == 0);
-        let state = State {
-            on,
-            ..State::default()
-        };
-        Self {
-            stats,
-            statistics,
-            api,
-            state: Mutex::new(state),
-        }
+        let state = State { on, ..State::default() };
+        Self { stats, statistics, api, state: Mutex::new(state) }
     }
 
     /// The driver is open now.
@@ -125,8 +115,7 @@ impl Switch {
 
     fn start(&self) -> bool {
         // SAFETY: no arguments; the driver is open.
-        self.stats
-            .is_some_and(|stats| unsafe { (stats.start)() }.err == 0)
+        self.stats.is_some_and(|stats| unsafe { (stats.start)() }.err == 0)
     }
 
     fn turn_off(&self) {

@@ -115,9 +115,7 @@ impl Parameters {
 fn ask_properties(api: &Api) -> Result<Properties, CuFileError> {
     let mut raw = sys::CUfileDrvProps_t::default();
     // SAFETY: `raw` is a place for the structure.
-    check("cuFileDriverGetProperties", unsafe {
-        (api.get_properties)(&mut raw)
-    })?;
+    check("cuFileDriverGetProperties", unsafe { (api.get_properties)(&mut raw) })?;
     Ok(Properties { raw })
 }
 
@@ -143,10 +141,7 @@ struct Registry {
     open: bool,
 }
 
-static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
-    driver: Weak::new(),
-    open: false,
-});
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry { driver: Weak::new(), open: false });
 static CLOSED: Condvar = Condvar::new();
 
 fn registry() -> MutexGuard<'static, Registry> {
@@ -170,18 +165,12 @@ impl Driver {
                 // The lock goes first: should this be the last share, closing takes it again.
                 drop(registry);
                 let same = driver.settings == *settings;
-                return if same {
-                    Ok(driver)
-                } else {
-                    Err(CuFileError::OpenOtherwise)
-                };
+                return if same { Ok(driver) } else { Err(CuFileError::OpenOtherwise) };
             }
             if !registry.open {
                 break;
             }
-            registry = CLOSED
-                .wait(registry)
-                .unwrap_or_else(PoisonError::into_inner);
+            registry = CLOSED.wait(registry).unwrap_or_else(PoisonError::into_inner);
         }
         let driver = Arc::new(Self::open_now(api, settings)?);
         registry.driver = Arc::downgrade(&driver);
@@ -387,28 +376,15 @@ const TARGETS: [(i32, &str); 13] = [
     (14, "panfs"),
 ];
 /// Bits of the feature flags.
-const FEATURES: [(i32, &str); 5] = [
-    (0, "dynamic routing"),
-    (1, "batch"),
-    (2, "streams"),
-    (3, "parallel io"),
-    (4, "p2pdma"),
-];
+const FEATURES: [(i32, &str); 5] =
+    [(0, "dynamic routing"), (1, "batch"), (2, "streams"), (3, "parallel io"), (4, "p2pdma")];
 /// Bits of the routes to a target.
-const ROUTES: [(i32, &str); 5] = [
-    (0, "p2pdma"),
-    (1, "nvfs"),
-    (2, "dmabuf"),
-    (3, "c2c"),
-    (4, "nvidia-peermem"),
-];
+const ROUTES: [(i32, &str); 5] =
+    [(0, "p2pdma"), (1, "nvfs"), (2, "dmabuf"), (3, "c2c"), (4, "nvidia-peermem")];
 
 /// Names of the bits that are set.
 fn named_bits<'a>(flags: u32, names: &'a [(i32, &'a str)]) -> impl Iterator<Item = &'a str> {
-    names
-        .iter()
-        .filter(move |(bit, _)| flags >> bit & 1 == 1)
-        .map(|(_, name)| *name)
+    names.iter().filter(move |(bit, _)| flags >> bit & 1 == 1).map(|(_, name)| *name)
 }
 
 #[cfg(test)]
@@ -438,9 +414,7 @@ mod tests {
                 "max_direct_io_size 16384 KiB"
             ]
         );
-        let none = Properties {
-            raw: sys::CUfileDrvProps_t::default(),
-        };
+        let none = Properties { raw: sys::CUfileDrvProps_t::default() };
         assert!(!none.has_targets_past_nvidia_fs());
         assert_eq!(none.describe()[0], "nvidia-fs not loaded");
         assert_eq!(none.describe()[1], "direct targets: none");

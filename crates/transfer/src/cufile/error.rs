@@ -108,10 +108,9 @@ impl CuFileError {
             }
             Self::OpenOtherwise => "run one configuration a process".to_string(),
             Self::WrongData { .. } => "do not use cuFile here; see cufile.log".to_string(),
-            Self::Call {
-                cuda_code: SYSTEM_NOT_READY,
-                ..
-            } => NO_FABRIC.trim_start_matches("; ").to_string(),
+            Self::Call { cuda_code: SYSTEM_NOT_READY, .. } => {
+                NO_FABRIC.trim_start_matches("; ").to_string()
+            }
             Self::Call { call, code, .. } => remedy(call, *code).to_string(),
         }
     }
@@ -121,18 +120,9 @@ impl From<CuFileError> for TransferError {
     fn from(error: CuFileError) -> Self {
         let remedy = error.remedy();
         match error {
-            CuFileError::Call {
-                call,
-                code,
-                cuda_code,
-            } if !is_set_up(call) => {
+            CuFileError::Call { call, code, cuda_code } if !is_set_up(call) => {
                 let text = describe(code, cuda_code);
-                Self::CuFile {
-                    call,
-                    code,
-                    cuda_code,
-                    explanation: format!("{text}; {remedy}"),
-                }
+                Self::CuFile { call, code, cuda_code, explanation: format!("{text}; {remedy}") }
             }
             CuFileError::NoProgress { call, .. } => Self::CuFile {
                 call,
@@ -140,11 +130,9 @@ impl From<CuFileError> for TransferError {
                 cuda_code: 0,
                 explanation: format!("{error}; {remedy}"),
             },
-            other => Self::Unavailable {
-                what: "cuFile".to_string(),
-                reason: other.to_string(),
-                remedy,
-            },
+            other => {
+                Self::Unavailable { what: "cuFile".to_string(), reason: other.to_string(), remedy }
+            }
         }
     }
 }
@@ -161,11 +149,7 @@ pub(crate) fn check(call: &'static str, status: CUfileError_t) -> Result<(), CuF
     if status.err == 0 {
         Ok(())
     } else {
-        Err(CuFileError::Call {
-            call,
-            code: status.err,
-            cuda_code: status.cu_err,
-        })
+        Err(CuFileError::Call { call, code: status.err, cuda_code: status.cu_err })
     }
 }
 
@@ -188,11 +172,7 @@ pub(crate) fn check_transfer(
 pub(crate) fn negated(call: &'static str, returned: isize) -> CuFileError {
     let value = i32::try_from(returned).unwrap_or(i32::MIN + 1);
     let code = if value <= -BASE { -value } else { value };
-    CuFileError::Call {
-        call,
-        code,
-        cuda_code: 0,
-    }
+    CuFileError::Call { call, code, cuda_code: 0 }
 }
 
 /// cuFile's own codes lie above this one.
@@ -203,11 +183,7 @@ pub fn describe(code: i32, cuda_code: i32) -> String {
     let mut text = match name_and_text(code) {
         Some((name, text)) => format!("{code} {name}: {text}"),
         None if (-4095..0).contains(&code) => {
-            format!(
-                "errno {}: {}",
-                -code,
-                std::io::Error::from_raw_os_error(-code)
-            )
+            format!("errno {}: {}", -code, std::io::Error::from_raw_os_error(-code))
         }
         None => format!("{code}, a code this version of stormlp does not know"),
     };
@@ -342,11 +318,7 @@ mod tests {
     #[test]
     fn a_malformed_configuration_is_named() {
         for code in [-22, 5002] {
-            let error = CuFileError::Call {
-                call: "cuFileDriverOpen",
-                code,
-                cuda_code: 0,
-            };
+            let error = CuFileError::Call { call: "cuFileDriverOpen", code, cuda_code: 0 };
             assert!(error.remedy().contains("cufile.json"), "{error}");
         }
     }

@@ -33,9 +33,7 @@ impl FileHandle {
         let mut description = sys::CUfileDescr_t {
             kind: sys::HANDLE_TYPE_OPAQUE_FD,
             // All eight bytes are written: the descriptor, then zeroes.
-            handle: sys::CUfileDescrHandle {
-                handle: std::ptr::null_mut(),
-            },
+            handle: sys::CUfileDescrHandle { handle: std::ptr::null_mut() },
             fs_ops: std::ptr::null(),
         };
         description.handle.fd = file.as_raw_fd();
@@ -76,20 +74,16 @@ impl FileHandle {
         // SAFETY: the handle is registered; the caller vouches for the memory.
         let (call, returned) = unsafe {
             match direction {
-                Direction::Read => (
-                    "cuFileRead",
-                    (api.read)(self.raw, base, len, file_at, base_at),
-                ),
-                Direction::Write => (
-                    "cuFileWrite",
-                    (api.write)(self.raw, base, len, file_at, base_at),
-                ),
+                Direction::Read => {
+                    ("cuFileRead", (api.read)(self.raw, base, len, file_at, base_at))
+                }
+                Direction::Write => {
+                    ("cuFileWrite", (api.write)(self.raw, base, len, file_at, base_at))
+                }
             }
         };
         check_transfer(call, returned, || {
-            std::io::Error::last_os_error()
-                .raw_os_error()
-                .unwrap_or(libc::EIO)
+            std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
         })
     }
 }

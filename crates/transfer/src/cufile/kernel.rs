@@ -80,10 +80,7 @@ impl NvidiaFs {
 
 /// The `n=` and `readMiB=` of the lines `Reads` and `Writes`; `None` where counting is off.
 fn counts(text: &str) -> Option<NvfsCounts> {
-    if text
-        .lines()
-        .any(|line| line.starts_with("IO stats: Disabled"))
-    {
+    if text.lines().any(|line| line.starts_with("IO stats: Disabled")) {
         return None;
     }
     let values = |name: &str| {
@@ -159,10 +156,7 @@ mod tests {
 
     #[test]
     fn the_drivers_counts_are_read_where_it_counts() {
-        let counted = NvidiaFs::Counting(NvfsCounts {
-            operations: 16,
-            mebibytes: Some(8),
-        });
+        let counted = NvidiaFs::Counting(NvfsCounts { operations: 16, mebibytes: Some(8) });
         assert_eq!(driver(&[(STATISTICS, TEXT), (SWITCH, "1\n")]), counted);
         assert_eq!(driver(&[(STATISTICS, TEXT)]), counted);
         let off = driver(&[(STATISTICS, TEXT), (SWITCH, "0\n")]);
@@ -178,12 +172,7 @@ mod tests {
 
     #[test]
     fn only_what_was_counted_from_the_start_is_all_of_it() {
-        let counting = |operations| {
-            NvidiaFs::Counting(NvfsCounts {
-                operations,
-                mebibytes: None,
-            })
-        };
+        let counting = |operations| NvidiaFs::Counting(NvfsCounts { operations, mebibytes: None });
         assert_eq!(counting(9).since(counting(4)).operations(), Some(5));
         assert_eq!(counting(9).since(NvidiaFs::NotCounting).operations(), None);
         assert_eq!(NvidiaFs::Absent.since(NvidiaFs::Absent), NvidiaFs::Absent);

@@ -167,27 +167,20 @@ impl Symbols {
     /// `T` must be the function type that `cufile.h` declares for `name`.
     unsafe fn optional<T: Copy>(&self, name: &str) -> Option<T> {
         // SAFETY: the caller vouches for the type.
-        unsafe { self.library.get::<T>(name) }
-            .ok()
-            .map(|symbol| *symbol)
+        unsafe { self.library.get::<T>(name) }.ok().map(|symbol| *symbol)
     }
 
     /// # Safety
     /// As for [`Symbols::optional`].
     unsafe fn required<T: Copy>(&self, symbol: &'static str) -> Result<T, CuFileError> {
         // SAFETY: the caller vouches for the type.
-        unsafe { self.optional(symbol) }.ok_or_else(|| CuFileError::NotCuFile {
-            path: self.path.clone(),
-            symbol,
-        })
+        unsafe { self.optional(symbol) }
+            .ok_or_else(|| CuFileError::NotCuFile { path: self.path.clone(), symbol })
     }
 
     /// The version; a library that cannot tell is too old.
     fn version(&self) -> Result<LibraryVersion, CuFileError> {
-        let too_old = |found| CuFileError::TooOld {
-            path: self.path.clone(),
-            found,
-        };
+        let too_old = |found| CuFileError::TooOld { path: self.path.clone(), found };
         // SAFETY: the type is the one of `cufile.h`.
         let get: sys::FnGetVersion =
             unsafe { self.optional("cuFileGetVersion") }.ok_or_else(|| too_old(None))?;
@@ -247,20 +240,13 @@ fn toolkit_libraries(root: &Path) -> Vec<PathBuf> {
             let name = entry.file_name().into_string().ok()?;
             let version = match name.strip_prefix("cuda")? {
                 "" => vec![u32::MAX],
-                rest => rest
-                    .strip_prefix('-')?
-                    .split('.')
-                    .map_while(|n| n.parse().ok())
-                    .collect(),
+                rest => rest.strip_prefix('-')?.split('.').map_while(|n| n.parse().ok()).collect(),
             };
             Some((version, entry.path()))
         })
         .collect();
     toolkits.sort_by(|left, right| right.cmp(left));
-    let target = format!(
-        "targets/{}-linux/lib/libcufile.so.0",
-        toolkit_architecture()
-    );
+    let target = format!("targets/{}-linux/lib/libcufile.so.0", toolkit_architecture());
     toolkits
         .into_iter()
         .flat_map(|(_, toolkit)| [toolkit.join(&target), toolkit.join("lib64/libcufile.so.0")])
@@ -270,11 +256,7 @@ fn toolkit_libraries(root: &Path) -> Vec<PathBuf> {
 
 /// The architecture as NVIDIA names it in folders.
 fn toolkit_architecture() -> &'static str {
-    if cfg!(target_arch = "aarch64") {
-        "sbsa"
-    } else {
-        "x86_64"
-    }
+    if cfg!(target_arch = "aarch64") { "sbsa" } else { "x86_64" }
 }
 
 /// Where the loader found a library, as it tells of one of its functions.
@@ -292,11 +274,7 @@ pub(super) fn located(library: &Library, function: &str) -> Option<PathBuf> {
         return None;
     }
     // SAFETY: the loader's own string, which lives as long as the library, here borrowed.
-    Some(PathBuf::from(
-        unsafe { CStr::from_ptr(file) }
-            .to_string_lossy()
-            .into_owned(),
-    ))
+    Some(PathBuf::from(unsafe { CStr::from_ptr(file) }.to_string_lossy().into_owned()))
 }
 
 /// The loader's words, which libloading keeps in the source of its error.
@@ -311,10 +289,7 @@ mod tests {
 
     #[test]
     fn a_chosen_library_stands_alone() {
-        assert_eq!(
-            candidates(Some("/x/lib.so".into())),
-            [PathBuf::from("/x/lib.so")]
-        );
+        assert_eq!(candidates(Some("/x/lib.so".into())), [PathBuf::from("/x/lib.so")]);
         assert_eq!(candidates(None)[0], PathBuf::from("libcufile.so.0"));
     }
 
@@ -328,18 +303,10 @@ mod tests {
         }
         let found: Vec<String> = toolkit_libraries(root.path())
             .iter()
-            .map(|path| {
-                path.strip_prefix(root.path())
-                    .unwrap()
-                    .display()
-                    .to_string()
-            })
+            .map(|path| path.strip_prefix(root.path()).unwrap().display().to_string())
             .collect();
         let expected = ["cuda-13.0", "cuda-12.10", "cuda-12.9"];
-        assert_eq!(
-            found,
-            expected.map(|name| format!("{name}/lib64/libcufile.so.0"))
-        );
+        assert_eq!(found, expected.map(|name| format!("{name}/lib64/libcufile.so.0")));
     }
 
     #[test]

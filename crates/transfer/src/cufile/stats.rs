@@ -97,11 +97,7 @@ impl Counters {
                 .map(|read| words[read].saturating_add(words[read + gpu::WRITES_AFTER_READS]))
                 .fold(0, u64::saturating_add)
         };
-        let batch_posix = [
-            level_1::BATCH_POSIX_ENQUEUED,
-            level_1::BATCH_AIO,
-            level_1::BATCH_URING,
-        ];
+        let batch_posix = [level_1::BATCH_POSIX_ENQUEUED, level_1::BATCH_AIO, level_1::BATCH_URING];
         Some(Self {
             reads: words[level_1::READS],
             writes: words[level_1::WRITES],
@@ -112,10 +108,7 @@ impl Counters {
             batch_entries: words[level_1::BATCH_TOTAL],
             batch_p2p: words[level_1::BATCH_P2P],
             batch_nvfs: words[level_1::BATCH_NVFS],
-            batch_posix: batch_posix
-                .iter()
-                .map(|word| words[*word])
-                .fold(0, u64::saturating_add),
+            batch_posix: batch_posix.iter().map(|word| words[*word]).fold(0, u64::saturating_add),
         })
     }
 

@@ -53,20 +53,10 @@ impl FileStream {
     ) -> Result<Self, CuFileError> {
         let flags = FIXED_ARGUMENTS | if aligned { ALIGNED_ARGUMENTS } else { 0 };
         // SAFETY: the caller vouches for the stream.
-        check("cuFileStreamRegister", unsafe {
-            (driver.api().stream_register)(raw, flags)
-        })?;
-        let arguments = Arguments {
-            len: 0,
-            file_offset: 0,
-            base_offset: 0,
-            moved: AtomicIsize::new(0),
-        };
-        Ok(Self {
-            raw,
-            arguments: Box::into_raw(Box::new(arguments)),
-            driver,
-        })
+        check("cuFileStreamRegister", unsafe { (driver.api().stream_register)(raw, flags) })?;
+        let arguments =
+            Arguments { len: 0, file_offset: 0, base_offset: 0, moved: AtomicIsize::new(0) };
+        Ok(Self { raw, arguments: Box::into_raw(Box::new(arguments)), driver })
     }
 
     /// Hands in a transfer; [`FileStream::outcome`] tells how it ended once the stream has been

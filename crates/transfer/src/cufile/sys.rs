@@ -5,10 +5,7 @@
 //! does not list (a negative errno, a code newer than this file), and decoding such a value into
 //! a Rust enum would be undefined behaviour.
 
-#![allow(
-    non_camel_case_types,
-    reason = "names of the C interface, so that they can be looked up"
-)]
+#![allow(non_camel_case_types, reason = "names of the C interface, so that they can be looked up")]
 
 use std::ffi::{c_int, c_uint, c_void};
 

@@ -65,11 +65,7 @@ struct Counts {
 
 impl Counts {
     fn read(&self) -> Sums {
-        Sums {
-            begun: self.begun.read(),
-            moved: self.moved.read(),
-            unbound: self.unbound.read(),
-        }
+        Sums { begun: self.begun.read(), moved: self.moved.read(), unbound: self.unbound.read() }
     }
 }
 
@@ -134,11 +130,7 @@ impl Tally {
         books.before = Some(before);
         books.paths.push(Arc::clone(&counts));
         drop(books);
-        Self {
-            counts,
-            driver,
-            before,
-        }
+        Self { counts, driver, before }
     }
 
     /// Counts a transfer of `bytes` that is handed in.
@@ -198,8 +190,6 @@ impl Drop for Tally {
     fn drop(&mut self) {
         let mut books = self.driver.tallies().lock();
         books.gone += self.counts.read();
-        books
-            .paths
-            .retain(|counts| !Arc::ptr_eq(counts, &self.counts));
+        books.paths.retain(|counts| !Arc::ptr_eq(counts, &self.counts));
     }
 }

@@ -59,9 +59,7 @@ impl FromStr for LibraryVersion {
     /// Reads what `Display` writes, `1.16`.
     fn from_str(text: &str) -> Result<Self, ParseIntError> {
         let (major, minor) = text.split_once('.').unwrap_or((text, "0"));
-        Ok(Self(
-            1000 * major.parse::<i32>()? + 10 * minor.parse::<i32>()?,
-        ))
+        Ok(Self(1000 * major.parse::<i32>()? + 10 * minor.parse::<i32>()?))
     }
 }
 

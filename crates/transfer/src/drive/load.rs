@@ -23,10 +23,7 @@ struct Load {
 
 impl Default for Load {
     fn default() -> Self {
-        Self {
-            depths: vec![0; DEEPEST + 1].into_boxed_slice(),
-            sizes: [0; 64],
-        }
+        Self { depths: vec![0; DEEPEST + 1].into_boxed_slice(), sizes: [0; 64] }
     }
 }
 
@@ -38,9 +35,7 @@ impl Load {
 
     fn merge(&mut self, other: &Self) {
         let add = |into: &mut [u64], from: &[u64]| {
-            into.iter_mut()
-                .zip(from)
-                .for_each(|(sum, more)| *sum += more);
+            into.iter_mut().zip(from).for_each(|(sum, more)| *sum += more);
         };
         add(&mut self.depths, &other.depths);
         add(&mut self.sizes, &other.sizes);
@@ -66,11 +61,7 @@ impl Flight {
     }
 
     fn change(&mut self, now: Stamp, in_flight: u64) {
-        *self = Self {
-            nanos: self.until(now),
-            since: Some(now),
-            in_flight,
-        };
+        *self = Self { nanos: self.until(now), since: Some(now), in_flight };
     }
 }
 
@@ -114,10 +105,7 @@ impl Together {
         // Those in flight now are in flight in what comes next, too.
         let now_in_flight = self.in_flight.load(Ordering::Relaxed);
         self.most.fetch_max(now_in_flight, Ordering::Relaxed);
-        Flown {
-            transfer_seconds: nanos as f64 / 1e9,
-            most: most.max(now_in_flight) as u32,
-        }
+        Flown { transfer_seconds: nanos as f64 / 1e9, most: most.max(now_in_flight) as u32 }
     }
 
     /// How deep the queue was and how large the transfers were, of the drivers that are over.
@@ -125,24 +113,16 @@ impl Together {
         let load = lock(&self.load);
         let counted = |counts: &[u64]| {
             let counts = counts.iter().copied().enumerate();
-            counts
-                .filter(|(_, transfers)| *transfers > 0)
-                .collect::<Vec<_>>()
+            counts.filter(|(_, transfers)| *transfers > 0).collect::<Vec<_>>()
         };
         let depths = counted(&load.depths).into_iter();
         let sizes = counted(&load.sizes).into_iter();
         model::Load {
             depths: depths
-                .map(|(depth, transfers)| DepthCount {
-                    depth: depth as u32,
-                    transfers,
-                })
+                .map(|(depth, transfers)| DepthCount { depth: depth as u32, transfers })
                 .collect(),
             sizes: sizes
-                .map(|(power, transfers)| SizeCount {
-                    up_to_bytes: 1 << power,
-                    transfers,
-                })
+                .map(|(power, transfers)| SizeCount { up_to_bytes: 1 << power, transfers })
                 .collect(),
         }
     }

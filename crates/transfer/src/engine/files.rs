@@ -18,10 +18,7 @@ impl FileTable {
     /// An empty table for at most `max_files` at one time.
     pub(crate) fn new(max_files: usize) -> Self {
         let max_files = u32::try_from(max_files).unwrap_or(u32::MAX);
-        Self {
-            files: (0..max_files).map(|_| None).collect(),
-            free: (0..max_files).rev().collect(),
-        }
+        Self { files: (0..max_files).map(|_| None).collect(), free: (0..max_files).rev().collect() }
     }
 
     /// Adds a file.
@@ -55,8 +52,6 @@ impl FileTable {
     /// # Panics
     /// As [`Self::fd`].
     pub(crate) fn get(&self, id: FileId) -> &File {
-        self.files[id.0 as usize]
-            .as_ref()
-            .expect("an attached file")
+        self.files[id.0 as usize].as_ref().expect("an attached file")
     }
 }

@@ -101,11 +101,7 @@ pub(crate) fn build(
         EngineKind::TokioUring => {
             let what = format!("engine {kind}");
             let [reason, remedy] = LEFT_OUT.map(str::to_string);
-            return Err(TransferError::Unavailable {
-                what,
-                reason,
-                remedy,
-            });
+            return Err(TransferError::Unavailable { what, reason, remedy });
         }
         EngineKind::Psync => Box::new(psync::PsyncEngine::new(slots, max_files)),
     })
@@ -127,10 +123,7 @@ pub(crate) fn has_tokio_uring() -> Availability {
 
 /// A transfer that is over, with the kernel's answer to its read or write.
 fn completion(slot: Slot, result: io::Result<usize>) -> Completion {
-    Completion {
-        slot,
-        result: result.map_err(TransferError::io("the read or write")),
-    }
+    Completion { slot, result: result.map_err(TransferError::io("the read or write")) }
 }
 
 #[cfg(test)]
@@ -169,12 +162,7 @@ mod tests {
         (file, offset): (FileId, u64),
         slot: Slot,
     ) {
-        let place = Place {
-            direction,
-            file,
-            offset,
-            len: 4096,
-        };
+        let place = Place { direction, file, offset, len: 4096 };
         assert!(engine.submit(Transfer { place, slot }).is_ok());
     }
 
@@ -252,9 +240,7 @@ mod tests {
                 return;
             }
             let (reader, _writer) = std::io::pipe().unwrap();
-            let id = engine
-                .attach(File::from(std::os::fd::OwnedFd::from(reader)))
-                .unwrap();
+            let id = engine.attach(File::from(std::os::fd::OwnedFd::from(reader))).unwrap();
             let slot = engine.take_slots().pop().unwrap();
             // A read of an empty pipe would keep the wait going for ever.
             submit(engine, Direction::Read, (id, 0), slot);
@@ -279,9 +265,7 @@ mod tests {
                 return;
             }
             let (reader, mut writer) = std::io::pipe().unwrap();
-            let id = engine
-                .attach(File::from(std::os::fd::OwnedFd::from(reader)))
-                .unwrap();
+            let id = engine.attach(File::from(std::os::fd::OwnedFd::from(reader))).unwrap();
             let slot = engine.take_slots().pop().unwrap();
             // The pipe is empty on submission where the engine reads in the background.
             if engine.facts().engine == EngineKind::Psync {

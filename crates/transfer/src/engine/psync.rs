@@ -25,11 +25,7 @@ pub(crate) struct PsyncEngine {
 impl PsyncEngine {
     /// An engine with these slots for up to `max_files` files.
     pub(crate) fn new(slots: Vec<Slot>, max_files: usize) -> Self {
-        Self {
-            files: FileTable::new(max_files),
-            line: VecDeque::with_capacity(slots.len()),
-            slots,
-        }
+        Self { files: FileTable::new(max_files), line: VecDeque::with_capacity(slots.len()), slots }
     }
 
     /// Does one operation here and now.

@@ -73,13 +73,10 @@ impl TokioUringEngine {
     pub(crate) fn new(slots: Vec<Slot>, submit_batch: usize) -> Result<Self, TransferError> {
         let depth = slots.len().max(1) as u32;
         let mut builder = tokio_uring::uring_builder();
-        builder
-            .setup_cqsize((depth * 2).next_power_of_two().max(16))
-            .setup_coop_taskrun();
+        builder.setup_cqsize((depth * 2).next_power_of_two().max(16)).setup_coop_taskrun();
         let mut config = tokio_uring::builder();
-        let entries = (submit_batch.max(1) as u32)
-            .next_power_of_two()
-            .min(depth.next_power_of_two());
+        let entries =
+            (submit_batch.max(1) as u32).next_power_of_two().min(depth.next_power_of_two());
         config.entries(entries).uring_builder(&builder);
         // `Runtime::new` answers a refusal with an error; `start` would panic.
         let runtime =
@@ -119,9 +116,7 @@ async fn perform(
     over: Rc<Over>,
 ) {
     let Transfer { place, slot } = transfer;
-    let alias = registry
-        .check_out(slot.index())
-        .expect("one operation for each slot");
+    let alias = registry.check_out(slot.index()).expect("one operation for each slot");
     let slice = alias.slice(..place.len);
     let (result, slice) = match place.direction {
         Direction::Read => file.read_fixed_at(slice, place.offset).await,
@@ -135,17 +130,11 @@ async fn perform(
 
 impl Engine for TokioUringEngine {
     fn attach(&mut self, file: File) -> Result<FileId, TransferError> {
-        let file = self
-            .runtime
-            .block_on(async { tokio_uring::fs::File::from_std(file) });
-        let index = self
-            .files
-            .iter()
-            .position(Option::is_none)
-            .unwrap_or_else(|| {
-                self.files.push(None);
-                self.files.len() - 1
-            });
+        let file = self.runtime.block_on(async { tokio_uring::fs::File::from_std(file) });
+        let index = self.files.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.files.push(None);
+            self.files.len() - 1
+        });
         self.files[index] = Some(Rc::new(file));
         Ok(FileId(index as u32))
     }

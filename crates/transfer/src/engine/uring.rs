@@ -113,10 +113,7 @@ impl UringEngine {
         };
         let vectors: Vec<libc::iovec> = slots
             .iter()
-            .map(|slot| libc::iovec {
-                iov_base: slot.start(),
-                iov_len: slot.len(),
-            })
+            .map(|slot| libc::iovec { iov_base: slot.start(), iov_len: slot.len() })
             .collect();
         // SAFETY: each vector is a live buffer of this engine; the kernel pins its pages, so the
         // mapping outlives the registration whatever happens to the buffers.
@@ -129,9 +126,7 @@ impl UringEngine {
         let max_files = max_files.max(1);
         if let Err(error) = ring.submitter().register_files_sparse(max_files as u32) {
             facts.registered_files = false;
-            facts
-                .fallbacks
-                .push(format!("files are not registered: {error}"));
+            facts.fallbacks.push(format!("files are not registered: {error}"));
         }
         Ok(Self {
             in_flight: slots.iter().map(|_| None).collect(),
@@ -158,17 +153,17 @@ impl UringEngine {
                     (Direction::Read, true) => opcode::ReadFixed::new($target, address, len, index)
                         .offset(place.offset)
                         .build(),
-                    (Direction::Read, false) => opcode::Read::new($target, address, len)
-                        .offset(place.offset)
-                        .build(),
+                    (Direction::Read, false) => {
+                        opcode::Read::new($target, address, len).offset(place.offset).build()
+                    }
                     (Direction::Write, true) => {
                         opcode::WriteFixed::new($target, address, len, index)
                             .offset(place.offset)
                             .build()
                     }
-                    (Direction::Write, false) => opcode::Write::new($target, address, len)
-                        .offset(place.offset)
-                        .build(),
+                    (Direction::Write, false) => {
+                        opcode::Write::new($target, address, len).offset(place.offset).build()
+                    }
                 }
             };
         }
@@ -193,9 +188,7 @@ impl UringEngine {
         // `in_flight` holds; no signal mask is passed.
         let result = unsafe {
             let queued = self.queued as u32;
-            self.ring
-                .submitter()
-                .enter::<libc::sigset_t>(queued, 0, GETEVENTS, None)
+            self.ring.submitter().enter::<libc::sigset_t>(queued, 0, GETEVENTS, None)
         };
         self.entered(result)
     }
@@ -247,9 +240,8 @@ impl UringEngine {
 
     /// Queues a poll on the waking eventfd.
     fn arm_wake(&mut self, fd: RawFd) -> Result<(), TransferError> {
-        let entry = opcode::PollAdd::new(types::Fd(fd), libc::POLLIN as u32)
-            .build()
-            .user_data(WAKE);
+        let entry =
+            opcode::PollAdd::new(types::Fd(fd), libc::POLLIN as u32).build().user_data(WAKE);
         self.push(&entry)
     }
 
@@ -386,9 +378,8 @@ impl Engine for UringEngine {
     }
 
     fn wake_on(&mut self, eventfd: BorrowedFd<'_>) -> Result<bool, TransferError> {
-        let wake = eventfd
-            .try_clone_to_owned()
-            .map_err(TransferError::io("keep the waking eventfd"))?;
+        let wake =
+            eventfd.try_clone_to_owned().map_err(TransferError::io("keep the waking eventfd"))?;
         self.arm_wake(wake.as_raw_fd())?;
         self.wake = Some(wake);
         Ok(true)

@@ -55,12 +55,7 @@ impl BouncePath {
         spec.accelerator.bind_thread()?;
         let pins = spec.accelerator.pin(&spec.host)?;
         let mut engine = engine::build(spec.engine, spec.host, spec.submit_batch, spec.max_files)?;
-        let pair = |bounce| Pair {
-            place: None,
-            memory: None,
-            bounce: Some(bounce),
-            moved: 0,
-        };
+        let pair = |bounce| Pair { place: None, memory: None, bounce: Some(bounce), moved: 0 };
         let capacity = spec.accelerator_buffers.len();
         let memory = spec.accelerator_buffers.into_iter();
         Ok(Self {

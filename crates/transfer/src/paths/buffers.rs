@@ -30,10 +30,8 @@ impl PathBuffers {
         region: &mut Region,
     ) -> Result<Self, TransferError> {
         let (hosts, accelerators) = buffers_needed(kind, depth);
-        let full = || TransferError::Memory {
-            bytes,
-            source: std::io::ErrorKind::OutOfMemory.into(),
-        };
+        let full =
+            || TransferError::Memory { bytes, source: std::io::ErrorKind::OutOfMemory.into() };
         Ok(Self {
             host: (0..hosts)
                 .map(|_| region.carve(bytes, ALIGN_BYTES).ok_or_else(full))

@@ -62,10 +62,7 @@ impl GdsStreamPath {
             // the run vouches for, and `submit` refuses others.
             let file_stream =
                 unsafe { FileStream::register(driver, stream.raw().cast(), page_aligned) }?;
-            lanes.push(Lane {
-                file_stream,
-                stream,
-            });
+            lanes.push(Lane { file_stream, stream });
         }
         Ok(Self {
             lanes,
@@ -194,10 +191,7 @@ impl TransferPath for GdsStreamPath {
 
 impl Drop for GdsStreamPath {
     fn drop(&mut self) {
-        let idle = self
-            .lanes
-            .iter()
-            .all(|lane| lane.stream.synchronize().is_ok());
+        let idle = self.lanes.iter().all(|lane| lane.stream.synchronize().is_ok());
         if !idle {
             // Something may still write to these slots and arguments, so they are never freed.
             self.flying.leak();

@@ -51,10 +51,7 @@ impl GdsCommon {
             Some(driver) => driver,
             None => Driver::open(&Settings::default())?,
         };
-        let on_host = spec
-            .accelerator_buffers
-            .iter()
-            .any(|buffer| buffer.host().is_some());
+        let on_host = spec.accelerator_buffers.iter().any(|buffer| buffer.host().is_some());
         let buffers = spec.accelerator_buffers.len();
         let mut memory = Vec::with_capacity(buffers);
         for (index, buffer) in spec.accelerator_buffers.into_iter().enumerate() {
@@ -120,8 +117,7 @@ impl GdsCommon {
 
     /// The file of a transfer in flight.
     pub(super) fn attached(&self, place: &Place) -> &FileHandle {
-        self.file(place.file)
-            .expect("`accept` has seen the file, and it has this in flight")
+        self.file(place.file).expect("`accept` has seen the file, and it has this in flight")
     }
 
     /// Hands out the slots, once.
@@ -183,10 +179,7 @@ impl GdsCommon {
         if self.count.is_some() && self.tally.operations() >= COUNTED_AT_FIRST {
             self.count = None;
         }
-        Completion {
-            slot: transfer.slot,
-            result: result.map_err(TransferError::from),
-        }
+        Completion { slot: transfer.slot, result: result.map_err(TransferError::from) }
     }
 
     /// Moves the rest of a transfer of which `moved` bytes are over, by blocking calls.
@@ -308,10 +301,7 @@ fn longest_bound(kind: PathKind, driver: &Driver) -> usize {
 /// A transfer that cannot be done, for `reason`.
 pub(super) fn rejected(transfer: Transfer, reason: &'static str) -> Rejected {
     let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, reason);
-    Rejected {
-        slot: transfer.slot,
-        error: TransferError::io("a cuFile transfer")(source),
-    }
+    Rejected { slot: transfer.slot, error: TransferError::io("a cuFile transfer")(source) }
 }
 
 /// A transfer that came to a stop where there is more to move.
@@ -330,18 +320,16 @@ fn no_progress(place: &Place, moved: usize) -> CuFileError {
 /// The failure to register buffer `index` of so many, which undoes the registrations before it.
 fn in_part(error: TransferError, index: usize, buffers: usize) -> TransferError {
     match error {
-        TransferError::Unavailable {
-            what,
-            reason,
-            remedy,
-        } if index > 0 => TransferError::Unavailable {
-            what,
-            reason: format!(
-                "{reason} for buffer {} of {buffers}; those before it were deregistered again",
-                index + 1
-            ),
-            remedy,
-        },
+        TransferError::Unavailable { what, reason, remedy } if index > 0 => {
+            TransferError::Unavailable {
+                what,
+                reason: format!(
+                    "{reason} for buffer {} of {buffers}; those before it were deregistered again",
+                    index + 1
+                ),
+                remedy,
+            }
+        }
         other => other,
     }
 }
@@ -406,11 +394,7 @@ impl RegisteredMemory {
         // SAFETY: the memory belongs to the value made here, whose drop ends the registration
         // first, with the device's context current.
         let registration = unsafe { Registration::new(Arc::clone(driver), base, memory.len()) }?;
-        Ok(Self {
-            registration: Some(registration),
-            accelerator: Arc::clone(accelerator),
-            memory,
-        })
+        Ok(Self { registration: Some(registration), accelerator: Arc::clone(accelerator), memory })
     }
 }
 

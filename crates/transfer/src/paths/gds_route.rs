@@ -113,12 +113,7 @@ impl Verdict {
             Route::NotAllDirect => "in part at least cuFile's POSIX compatibility mode",
             Route::Unknown => "the route is not proven",
         };
-        Self {
-            route,
-            proof,
-            summary: format!("{route_in_words}: {why}"),
-            to_prove: None,
-        }
+        Self { route, proof, summary: format!("{route_in_words}: {why}"), to_prove: None }
     }
 }
 

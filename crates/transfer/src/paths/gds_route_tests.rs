@@ -3,10 +3,7 @@
 use super::*;
 
 /// As many transfers of a MiB.
-const HUNDRED: Moved = Moved {
-    operations: 100,
-    bytes: 100 << 20,
-};
+const HUNDRED: Moved = Moved { operations: 100, bytes: 100 << 20 };
 
 /// A GPU's transfers of which nothing is known.
 fn nothing() -> Seen<'static> {
@@ -35,10 +32,7 @@ fn counted(p2p: u64, nvfs: u64, posix: u64) -> Seen<'static> {
 }
 
 fn kernel(operations: u64, mebibytes: Option<u64>) -> NvidiaFs {
-    NvidiaFs::Counting(NvfsCounts {
-        operations,
-        mebibytes,
-    })
+    NvidiaFs::Counting(NvfsCounts { operations, mebibytes })
 }
 
 fn found(seen: Seen<'_>) -> (Route, RouteProof) {
@@ -60,16 +54,10 @@ fn a_fallback_is_never_called_by_the_name_of_the_wish() {
 fn a_direct_path_without_counts_is_not_proven_and_no_fallback() {
     for seen in [nothing(), counted(0, 0, 0)] {
         let verdict = judge(&seen);
-        assert_eq!(
-            (verdict.route, verdict.proof),
-            (Route::Unknown, RouteProof::None)
-        );
+        assert_eq!((verdict.route, verdict.proof), (Route::Unknown, RouteProof::None));
         assert!(verdict.to_prove.unwrap().contains("--require-gds"));
     }
-    let told_not_to = Seen {
-        can_count: true,
-        ..nothing()
-    };
+    let told_not_to = Seen { can_count: true, ..nothing() };
     let to_prove = judge(&told_not_to).to_prove.unwrap();
     assert!(to_prove.contains("--cufile-stats"), "{to_prove}");
     let off = Seen {
@@ -98,31 +86,16 @@ fn nvidia_fs_proves_what_it_counted_all_of_and_nothing_else() {
     assert_eq!(of(kernel(0, Some(0))), unproven);
     // Another program moved bytes meanwhile, which may be all that was counted.
     assert_eq!(of(kernel(150, Some(150))), unproven);
-    let others = judge(&Seen {
-        nvfs: kernel(150, Some(150)),
-        ..nothing()
-    });
-    assert!(
-        others.summary.contains("others' or split ones among them"),
-        "{}",
-        others.summary
-    );
+    let others = judge(&Seen { nvfs: kernel(150, Some(150)), ..nothing() });
+    assert!(others.summary.contains("others' or split ones among them"), "{}", others.summary);
     assert!(others.to_prove.unwrap().starts_with("stop what else"));
 }
 
 #[test]
 fn small_transfers_of_others_are_not_taken_for_these() {
-    let small = Moved {
-        operations: 8,
-        bytes: 8 << 12,
-    };
+    let small = Moved { operations: 8, bytes: 8 << 12 };
     let of = |operations| {
-        found(Seen {
-            moved: small,
-            begun: small,
-            nvfs: kernel(operations, Some(0)),
-            ..nothing()
-        })
+        found(Seen { moved: small, begun: small, nvfs: kernel(operations, Some(0)), ..nothing() })
     };
     assert_eq!(of(8), (Route::Direct, RouteProof::NvidiaFs));
     assert_eq!(of(100), (Route::Unknown, RouteProof::None));
@@ -130,16 +103,9 @@ fn small_transfers_of_others_are_not_taken_for_these() {
 
 #[test]
 fn what_is_in_flight_may_be_counted_or_not() {
-    let begun = Moved {
-        operations: 104,
-        bytes: 104 << 20,
-    };
+    let begun = Moved { operations: 104, bytes: 104 << 20 };
     for counted in [100, 102, 104] {
-        let seen = Seen {
-            begun,
-            nvfs: kernel(counted, Some(counted)),
-            ..nothing()
-        };
+        let seen = Seen { begun, nvfs: kernel(counted, Some(counted)), ..nothing() };
         assert_eq!(found(seen).0, Route::Direct, "{counted}");
     }
 }
@@ -153,14 +119,8 @@ fn what_moved_nothing_took_no_route() {
         has_direct_targets: false,
         ..nothing()
     };
-    let on_host = Seen {
-        on_host: true,
-        ..failed
-    };
-    let counting = Seen {
-        nvfs: kernel(0, Some(0)),
-        ..failed
-    };
+    let on_host = Seen { on_host: true, ..failed };
+    let counting = Seen { nvfs: kernel(0, Some(0)), ..failed };
     for seen in [failed, on_host, counting] {
         let verdict = judge(&seen);
         assert_eq!(verdict.route, Route::Unknown);
@@ -172,20 +132,12 @@ fn what_moved_nothing_took_no_route() {
 #[test]
 fn nvidia_fs_refutes_where_there_is_no_other_route() {
     let of = |nvfs, compat_mode_allowed| {
-        found(Seen {
-            nvfs,
-            compat_mode_allowed,
-            no_p2pdma: Some("there is none"),
-            ..nothing()
-        })
+        found(Seen { nvfs, compat_mode_allowed, no_p2pdma: Some("there is none"), ..nothing() })
     };
     let allowed = Some(true);
     let by_nvfs = |route| (route, RouteProof::NvidiaFs);
     assert_eq!(of(kernel(0, Some(0)), allowed), by_nvfs(Route::Posix));
-    assert_eq!(
-        of(kernel(40, Some(40)), allowed),
-        by_nvfs(Route::NotAllDirect)
-    );
+    assert_eq!(of(kernel(40, Some(40)), allowed), by_nvfs(Route::NotAllDirect));
     // More than these, of others in any case: nothing is refuted.
     let unproven = (Route::Unknown, RouteProof::None);
     assert_eq!(of(kernel(150, Some(150)), allowed), unproven);
@@ -208,61 +160,27 @@ fn compatibility_mode_is_concluded_where_nothing_else_is_left() {
         ..nothing()
     };
     let verdict = judge(&left);
-    assert_eq!(
-        (verdict.route, verdict.proof),
-        (Route::Posix, RouteProof::Elimination)
-    );
-    assert!(
-        verdict
-            .summary
-            .contains("by elimination, since nvidia-fs is not loaded")
-    );
-    let other_target = Seen {
-        has_direct_targets: true,
-        ..left
-    };
+    assert_eq!((verdict.route, verdict.proof), (Route::Posix, RouteProof::Elimination));
+    assert!(verdict.summary.contains("by elimination, since nvidia-fs is not loaded"));
+    let other_target = Seen { has_direct_targets: true, ..left };
     assert_eq!(judge(&other_target).route, Route::Unknown);
-    let forbidden = Seen {
-        compat_mode_allowed: Some(false),
-        ..left
-    };
-    assert_eq!(
-        found(forbidden),
-        (Route::Direct, RouteProof::CompatForbidden)
-    );
-    let on_host = Seen {
-        on_host: true,
-        ..nothing()
-    };
+    let forbidden = Seen { compat_mode_allowed: Some(false), ..left };
+    assert_eq!(found(forbidden), (Route::Direct, RouteProof::CompatForbidden));
+    let on_host = Seen { on_host: true, ..nothing() };
     assert_eq!(found(on_host), (Route::Posix, RouteProof::Elimination));
 }
 
 #[test]
 fn the_summary_says_when_it_was_counted() {
-    let beforehand = Seen {
-        counted: Counted::Beforehand,
-        ..counted(8, 0, 0)
-    };
-    assert!(
-        judge(&beforehand)
-            .summary
-            .contains("before the measured part")
-    );
-    let at_first = Seen {
-        counted: Counted::AtFirst,
-        ..counted(8, 0, 0)
-    };
+    let beforehand = Seen { counted: Counted::Beforehand, ..counted(8, 0, 0) };
+    assert!(judge(&beforehand).summary.contains("before the measured part"));
+    let at_first = Seen { counted: Counted::AtFirst, ..counted(8, 0, 0) };
     assert!(judge(&at_first).summary.ends_with("in its first transfers"));
 }
 
 #[test]
 fn batches_are_judged_by_their_own_counters() {
-    let counters = Counters {
-        reads: 9,
-        posix: 9,
-        batch_p2p: 4,
-        ..Counters::default()
-    };
+    let counters = Counters { reads: 9, posix: 9, batch_p2p: 4, ..Counters::default() };
     for kind in [PathKind::GdsBatch, PathKind::GdsBatchStream] {
         let batch = Operations::of(kind, false, &counters);
         assert_eq!((batch.p2p, batch.posix), (4, 0));
@@ -273,34 +191,21 @@ fn batches_are_judged_by_their_own_counters() {
 
 #[test]
 fn host_memory_counts_as_posix() {
-    let counters = Counters {
-        reads: 5,
-        writes: 2,
-        ..Counters::default()
-    };
+    let counters = Counters { reads: 5, writes: 2, ..Counters::default() };
     assert_eq!(Operations::of(PathKind::Gds, true, &counters).posix, 7);
 }
 
 #[test]
 fn forbidding_proves_only_what_no_setting_sends_by_posix_calls() {
-    let forbidden = Seen {
-        compat_mode_allowed: Some(false),
-        ..nothing()
-    };
+    let forbidden = Seen { compat_mode_allowed: Some(false), ..nothing() };
     let direct = (Route::Direct, RouteProof::CompatForbidden);
     assert_eq!(found(forbidden), direct);
     let counting = |nvfs| Seen { nvfs, ..forbidden };
     assert_eq!(found(counting(NvidiaFs::NotCounting)), direct);
     // Others' are among them, which says nothing against these.
     assert_eq!(found(counting(kernel(150, Some(150)))), direct);
-    let unbound = Seen {
-        unbound: 1,
-        ..forbidden
-    };
-    let network = Seen {
-        has_targets_of_their_own: true,
-        ..forbidden
-    };
+    let unbound = Seen { unbound: 1, ..forbidden };
+    let network = Seen { has_targets_of_their_own: true, ..forbidden };
     for (seen, why) in [
         (counting(kernel(0, Some(0))), "nvidia-fs did not see all"),
         (unbound, "1 transfer that is not aligned"),
@@ -312,10 +217,7 @@ fn forbidding_proves_only_what_no_setting_sends_by_posix_calls() {
         assert!(verdict.summary.contains(why), "{}", verdict.summary);
         assert!(!verdict.summary.contains("was allowed"), "{why}");
         // It has been tried, and what would not prove it is not advised where it is allowed.
-        let allowed = Seen {
-            compat_mode_allowed: Some(true),
-            ..seen
-        };
+        let allowed = Seen { compat_mode_allowed: Some(true), ..seen };
         for seen in [seen, allowed] {
             let to_prove = judge(&seen).to_prove.unwrap();
             assert!(!to_prove.contains("--require-gds"), "{to_prove}");

@@ -159,9 +159,7 @@ pub fn build_path(spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError
         PathKind::CpuGpu | PathKind::PageCache => Box::new(bounce::BouncePath::new(spec, None)?),
         PathKind::CpuAsyncGpu => {
             spec.accelerator.bind_thread()?;
-            let queue = spec
-                .accelerator
-                .copy_queue(spec.accelerator_buffers.len())?;
+            let queue = spec.accelerator.copy_queue(spec.accelerator_buffers.len())?;
             Box::new(bounce::BouncePath::new(spec, Some(queue))?)
         }
         PathKind::Gds => Box::new(gds::GdsPath::new(spec)?),

@@ -21,11 +21,7 @@ impl NullPath {
     /// A null path with a slot for each buffer.
     pub(crate) fn new(host: Vec<HostBuffer>) -> Self {
         let slots = Slot::all(host.into_iter().map(SlotMemory::Host));
-        Self {
-            done: Vec::with_capacity(slots.len()),
-            slots,
-            files: 0,
-        }
+        Self { done: Vec::with_capacity(slots.len()), slots, files: 0 }
     }
 }
 
@@ -45,10 +41,7 @@ impl TransferPath for NullPath {
 
     #[inline]
     fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected> {
-        self.done.push(Completion {
-            slot: transfer.slot,
-            result: Ok(transfer.place.len),
-        });
+        self.done.push(Completion { slot: transfer.slot, result: Ok(transfer.place.len) });
         Ok(())
     }
 

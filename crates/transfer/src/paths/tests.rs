@@ -28,15 +28,9 @@ fn path_in_batches(
 ) -> Option<Box<dyn TransferPath>> {
     let mut region = Region::new(1 << 20).unwrap();
     let (hosts, devices) = buffers_needed(kind, depth);
-    let host = (0..hosts)
-        .map(|_| region.carve(BLOCK, BLOCK).unwrap())
-        .collect();
+    let host = (0..hosts).map(|_| region.carve(BLOCK, BLOCK).unwrap()).collect();
     let accelerator_buffers = (0..devices)
-        .map(|_| {
-            HostStandIn
-                .allocate(BLOCK, MemoryKind::Host, &mut region)
-                .unwrap()
-        })
+        .map(|_| HostStandIn.allocate(BLOCK, MemoryKind::Host, &mut region).unwrap())
         .collect();
     let spec = PathSpec {
         kind,
@@ -49,24 +43,13 @@ fn path_in_batches(
         register_buffers: true,
         page_aligned: false,
     };
-    build_path(spec)
-        .inspect_err(|error| eprintln!("skipped {kind} on {engine}: {error}"))
-        .ok()
+    build_path(spec).inspect_err(|error| eprintln!("skipped {kind} on {engine}: {error}")).ok()
 }
 
 fn open(kind: PathKind, file: &std::path::Path) -> File {
-    let flags = if kind.wants_direct() {
-        libc::O_DIRECT
-    } else {
-        0
-    };
+    let flags = if kind.wants_direct() { libc::O_DIRECT } else { 0 };
     let mut options = File::options();
-    options
-        .read(true)
-        .write(true)
-        .custom_flags(flags)
-        .open(file)
-        .unwrap()
+    options.read(true).write(true).custom_flags(flags).open(file).unwrap()
 }
 
 /// Each of them waits for the device or for a copy, and is submitted by the call that waits.
@@ -91,12 +74,7 @@ fn a_transfer_at_depth_one_enters_the_kernel_once() {
         for direction in [Direction::Write, Direction::Read] {
             let before = crate::engine::uring_entered();
             for block in 0..TRANSFERS {
-                let place = Place {
-                    direction,
-                    file,
-                    offset: block * BLOCK as u64,
-                    len: BLOCK,
-                };
+                let place = Place { direction, file, offset: block * BLOCK as u64, len: BLOCK };
                 let slot = slots.pop().unwrap();
                 assert!(path.submit(Transfer { place, slot }).is_ok());
                 path.wait(1, &mut done).unwrap();
@@ -126,20 +104,11 @@ fn what_one_path_writes_every_path_reads() {
                 let mut finished = 0;
                 for block in 0u64..8 {
                     let mut slot = free.pop().unwrap();
-                    let fill = if direction == Direction::Write {
-                        block as u8 + 1
-                    } else {
-                        0xee
-                    };
+                    let fill = if direction == Direction::Write { block as u8 + 1 } else { 0xee };
                     slot.copy_in(&[fill; BLOCK]).unwrap();
                     let offset = block * BLOCK as u64;
                     in_slot[slot.index()] = block;
-                    let place = Place {
-                        direction,
-                        file,
-                        offset,
-                        len: BLOCK,
-                    };
+                    let place = Place { direction, file, offset, len: BLOCK };
                     assert!(path.submit(Transfer { place, slot }).is_ok());
                     while free.is_empty() || (block == 7 && finished < 8) {
                         path.wait(1, &mut done).unwrap();
@@ -183,12 +152,7 @@ fn reading_at_the_end_moves_nothing_on_any_path() {
         let mut path = path(kind, EngineKind::Psync, 1).unwrap();
         let id = path.attach(open(kind, file.path())).unwrap();
         let slot = path.take_slots().pop().unwrap();
-        let place = Place {
-            direction: Direction::Read,
-            file: id,
-            offset: 0,
-            len: BLOCK,
-        };
+        let place = Place { direction: Direction::Read, file: id, offset: 0, len: BLOCK };
         assert!(path.submit(Transfer { place, slot }).is_ok());
         let mut done = Vec::new();
         path.wait(1, &mut done).unwrap();
@@ -206,17 +170,10 @@ fn a_copy_is_seen_when_it_is_over_and_not_when_the_next_read_is() {
     let (reader, writer) = std::io::pipe().unwrap();
     let file = path.attach(file).unwrap();
     // A read of an empty pipe takes as long as its writer lives.
-    let pipe = path
-        .attach(File::from(std::os::fd::OwnedFd::from(reader)))
-        .unwrap();
+    let pipe = path.attach(File::from(std::os::fd::OwnedFd::from(reader))).unwrap();
     let mut slots = path.take_slots();
     for id in [pipe, file] {
-        let place = Place {
-            direction: Direction::Read,
-            file: id,
-            offset: 0,
-            len: BLOCK,
-        };
+        let place = Place { direction: Direction::Read, file: id, offset: 0, len: BLOCK };
         let slot = slots.pop().unwrap();
         assert!(path.submit(Transfer { place, slot }).is_ok());
     }

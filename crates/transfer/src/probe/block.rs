@@ -104,9 +104,7 @@ pub(crate) fn members(root: &Root, folder: &Path) -> Vec<PathBuf> {
 
 /// The kernel's name of the device in a folder, with slashes as in `/dev`.
 pub(crate) fn name_of(folder: &Path) -> String {
-    folder
-        .file_name()
-        .map_or_else(String::new, |name| name.to_string_lossy().replace('!', "/"))
+    folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().replace('!', "/"))
 }
 
 fn kind(root: &Root, folder: &Path) -> BlockKind {
@@ -154,9 +152,7 @@ pub(crate) fn device(root: &Root, folder: &Path, depth: u32, members: &[PathBuf]
             },
         },
         // The kernel counts in sectors of 512 bytes, whatever the device's blocks are.
-        size_bytes: root
-            .number::<u64>(folder.join("size"))
-            .map(|sectors| sectors * 512),
+        size_bytes: root.number::<u64>(folder.join("size")).map(|sectors| sectors * 512),
         queue: (kind != BlockKind::Partition).then(|| queue(root, &folder.join("queue"))),
         numa_node: numa_node(root, folder, pci_address.as_deref()),
         pcie_link: pcie_link(root, folder, kind, pci_address.as_deref()),
@@ -202,14 +198,9 @@ pub(crate) fn is_pci_address(text: &str) -> bool {
     let parts: Vec<&str> = text.split([':', '.']).collect();
     parts.len() == 4
         && parts.iter().all(|part| hex(part))
-        && [
-            parts[0].len() >= 4,
-            parts[1].len() == 2,
-            parts[2].len() == 2,
-            parts[3].len() == 1,
-        ]
-        .iter()
-        .all(|&fits| fits)
+        && [parts[0].len() >= 4, parts[1].len() == 2, parts[2].len() == 2, parts[3].len() == 1]
+            .iter()
+            .all(|&fits| fits)
 }
 
 /// The NUMA node: the device's own, or its PCI function's; -1 is the kernel's "not known".
@@ -269,26 +260,14 @@ mod tests {
             .file(&format!("{NVME}/nvme0n1p1/partition"), "1\n")
             .file(&format!("{other}/dev"), "259:2\n")
             .file("sys/bus/pci/devices/0000:3b:00.0/numa_node", "1\n")
-            .file(
-                "sys/bus/pci/devices/0000:3b:00.0/current_link_speed",
-                "16.0 GT/s PCIe\n",
-            )
+            .file("sys/bus/pci/devices/0000:3b:00.0/current_link_speed", "16.0 GT/s PCIe\n")
             .file("sys/bus/pci/devices/0000:3b:00.0/current_link_width", "4\n")
             .file("sys/bus/pci/devices/0000:5e:00.0/numa_node", "-1\n")
             .file("sys/devices/virtual/block/md0/md/level", "raid0\n")
-            .link(
-                "sys/devices/virtual/block/md0/slaves/nvme0n1p1",
-                &format!("/{NVME}/nvme0n1p1"),
-            )
-            .link(
-                "sys/devices/virtual/block/md0/slaves/nvme1n1",
-                &format!("/{other}"),
-            )
+            .link("sys/devices/virtual/block/md0/slaves/nvme0n1p1", &format!("/{NVME}/nvme0n1p1"))
+            .link("sys/devices/virtual/block/md0/slaves/nvme1n1", &format!("/{other}"))
             .file("sys/devices/virtual/block/dm-0/dm/uuid", "LVM-abc\n")
-            .link(
-                "sys/devices/virtual/block/dm-0/slaves/md0",
-                "/sys/devices/virtual/block/md0",
-            )
+            .link("sys/devices/virtual/block/dm-0/slaves/md0", "/sys/devices/virtual/block/md0")
             .link("sys/dev/block/259:0", &format!("/{NVME}"))
             .link("sys/dev/block/253:0", "/sys/devices/virtual/block/dm-0")
             .link("sys/class/block/nvme1n1", &format!("/{other}"))
@@ -339,11 +318,7 @@ mod tests {
         let other = devices.iter().find(|d| d.name == "nvme1n1").unwrap();
         assert!(other.pcie_link.known().is_none() && other.firmware.known().is_none());
         assert_eq!(other.numa_node, None);
-        assert!(
-            devices
-                .iter()
-                .any(|d| d.kind == BlockKind::Partition && d.queue.is_none())
-        );
+        assert!(devices.iter().any(|d| d.kind == BlockKind::Partition && d.queue.is_none()));
     }
 
     #[test]

@@ -119,10 +119,7 @@ mod tests {
     #[test]
     fn a_parents_limit_holds_in_version_2() {
         let tree = Tree::new()
-            .file(
-                "proc/self/mountinfo",
-                "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw",
-            )
+            .file("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw")
             .file("proc/self/cgroup", "0::/slurm/job7")
             .file("sys/fs/cgroup/slurm/memory.max", "1073741824")
             .file("sys/fs/cgroup/slurm/job7/memory.max", "max")
@@ -138,10 +135,7 @@ mod tests {
                 "proc/self/mountinfo",
                 "35 31 0:32 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory",
             )
-            .file(
-                "proc/self/cgroup",
-                "4:memory:/docker/abc\n1:cpu:/docker/abc",
-            )
+            .file("proc/self/cgroup", "4:memory:/docker/abc\n1:cpu:/docker/abc")
             .file("sys/fs/cgroup/memory/memory.limit_in_bytes", "536870912");
         assert_eq!(memory_limit_bytes(&tree.root()), Some(512 << 20));
         assert_eq!(cpu_quota(&tree.root()), None);
@@ -155,10 +149,7 @@ mod tests {
                 "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory",
             )
             .file("proc/self/cgroup", "4:memory:/")
-            .file(
-                "sys/fs/cgroup/memory/memory.limit_in_bytes",
-                "9223372036854771712",
-            );
+            .file("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712");
         assert_eq!(memory_limit_bytes(&tree.root()), None);
         assert_eq!(memory_limit_bytes(&Tree::new().root()), None);
     }

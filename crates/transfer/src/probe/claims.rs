@@ -52,10 +52,7 @@ pub(crate) fn claims(root: &Root, path: &Path) -> DeviceClaims {
 }
 
 fn unexamined(reason: String) -> DeviceClaims {
-    DeviceClaims {
-        unexamined: Some(reason),
-        ..DeviceClaims::default()
-    }
+    DeviceClaims { unexamined: Some(reason), ..DeviceClaims::default() }
 }
 
 /// Whether the kernel refuses every write to the device of this number, whatever it is opened for.
@@ -91,10 +88,7 @@ pub(crate) fn of_file(root: &Root, path: &Path) -> DeviceClaims {
     if areas.any(is_area) {
         users.push("it is swap space".to_string());
     }
-    DeviceClaims {
-        users,
-        ..DeviceClaims::default()
-    }
+    DeviceClaims { users, ..DeviceClaims::default() }
 }
 
 /// Whether two paths lead to one file, through whatever links and mounts.
@@ -116,10 +110,7 @@ fn is_held(path: &Path) -> bool {
 fn of_number(root: &Root, number: &str) -> DeviceClaims {
     let found = mounts::mounts(root).and_then(|mounts| users(root, number, &mounts, &[]));
     match found {
-        Fact::Known(users) => DeviceClaims {
-            users,
-            ..DeviceClaims::default()
-        },
+        Fact::Known(users) => DeviceClaims { users, ..DeviceClaims::default() },
         Fact::Unknown(reason) => unexamined(reason),
     }
 }
@@ -168,10 +159,8 @@ fn family(root: &Root, number: &str) -> Fact<Vec<Relative>> {
     for name in root.names(&folder).unwrap_or(Vec::new()) {
         let inner = folder.join(name);
         if root.exists(inner.join("partition")) {
-            let part = bytes(&inner, "start")
-                .known()
-                .copied()
-                .zip(bytes(&inner, "size").known().copied());
+            let part =
+                bytes(&inner, "start").known().copied().zip(bytes(&inner, "size").known().copied());
             let Some(part) = part else {
                 return Fact::unknown(format!("{} does not say where it lies", inner.display()));
             };
@@ -179,11 +168,7 @@ fn family(root: &Root, number: &str) -> Fact<Vec<Relative>> {
         }
     }
     if root.exists(folder.join("partition")) {
-        family.extend(
-            members(root, &folder)
-                .into_iter()
-                .map(|disk| relative(disk, None)),
-        );
+        family.extend(members(root, &folder).into_iter().map(|disk| relative(disk, None)));
     }
     family.insert(0, relative(folder, Some((0, size))));
     Fact::Known(family)
@@ -197,39 +182,23 @@ fn mounted(root: &Root, one: &Relative, mounts: &[Mount]) -> Vec<String> {
             || (mount.source.starts_with("/dev/") && is(root, one, &mount.source))
     };
     let words = |mount: &Mount| {
-        format!(
-            "{} is mounted at {} ({})",
-            one.name,
-            mount.point.display(),
-            mount.kind
-        )
+        format!("{} is mounted at {} ({})", one.name, mount.point.display(), mount.kind)
     };
     // Bind mounts name the same file system again and again.
-    mounts
-        .iter()
-        .find(is_source)
-        .map(words)
-        .into_iter()
-        .collect()
+    mounts.iter().find(is_source).map(words).into_iter().collect()
 }
 
 /// Whether a path of the machine stands for the device: by its number where the node is there,
 /// else by its name.
 fn is(root: &Root, one: &Relative, path: &str) -> bool {
     let node = root.canonical(path);
-    let name = node
-        .as_deref()
-        .unwrap_or(Path::new(path))
-        .strip_prefix("/dev");
+    let name = node.as_deref().unwrap_or(Path::new(path)).strip_prefix("/dev");
     name.is_ok_and(|name| name.to_string_lossy().replace('!', "/") == one.name)
 }
 
 fn swapped(root: &Root, one: &Relative) -> Option<String> {
     let areas = root.text("/proc/swaps").unwrap_or(String::new());
-    let mut paths = areas
-        .lines()
-        .skip(1)
-        .filter_map(|line| line.split_whitespace().next());
+    let mut paths = areas.lines().skip(1).filter_map(|line| line.split_whitespace().next());
     paths
         .any(|path| is(root, one, &mounts::unescape(path)))
         .then(|| format!("{} is swap space", one.name))
@@ -246,11 +215,7 @@ fn held(root: &Root, one: &Relative) -> Vec<String> {
             None => format!("{} is part of {name}", one.name),
         }
     };
-    root.names(&holders)
-        .unwrap_or(Vec::new())
-        .iter()
-        .map(words)
-        .collect()
+    root.names(&holders).unwrap_or(Vec::new()).iter().map(words).collect()
 }
 
 /// Loop devices that show it under another name, which claims nothing.
@@ -298,9 +263,7 @@ fn loops(root: &Root) -> Vec<(String, String)> {
         let backing = file.known()?.clone();
         Some((name, backing))
     };
-    (names.filter(|name| name.starts_with("loop")))
-        .filter_map(backed)
-        .collect()
+    (names.filter(|name| name.starts_with("loop"))).filter_map(backed).collect()
 }
 
 /// What lies on the device and on its partitions.
@@ -311,10 +274,11 @@ fn marks(root: &Root, number: &str, file: &File) -> io::Result<Vec<Signature>> {
             continue;
         };
         let names = signatures(file, start, size)?;
-        found.extend(names.into_iter().map(|name| Signature {
-            name: name.to_string(),
-            device: one.name.clone(),
-        }));
+        found.extend(
+            names
+                .into_iter()
+                .map(|name| Signature { name: name.to_string(), device: one.name.clone() }),
+        );
     }
     Ok(found)
 }
@@ -338,10 +302,7 @@ mod tests {
                 .file(&format!("{folder}/start"), (2048 * number).to_string())
                 .file(&format!("{folder}/size"), "2048")
                 .folder(&format!("{folder}/holders"))
-                .link(
-                    &format!("sys/dev/block/8:{}", 16 + number),
-                    &format!("/{folder}"),
-                )
+                .link(&format!("sys/dev/block/8:{}", 16 + number), &format!("/{folder}"))
         };
         let disk = Tree::new()
             .file(&format!("{DISK}/dev"), "8:16")
@@ -349,10 +310,7 @@ mod tests {
             .folder(&format!("{DISK}/holders"))
             .link("sys/dev/block/8:16", &format!("/{DISK}"))
             .file("proc/self/mountinfo", mounts)
-            .file(
-                "proc/swaps",
-                format!("Filename Type Size Used Priority\n{swaps}"),
-            );
+            .file("proc/swaps", format!("Filename Type Size Used Priority\n{swaps}"));
         part(part(disk, 1), 2)
     }
 
@@ -388,43 +346,28 @@ mod tests {
     fn swap_arrays_volumes_and_loops_are_users() {
         let tree = machine("", "/dev/sdb1 partition 1 0 -2\n")
             .file("sys/devices/virtual/block/dm-3/dm/uuid", "LVM-abc\n")
-            .link(
-                &format!("{DISK}/sdb2/holders/dm-3"),
-                "/sys/devices/virtual/block/dm-3",
-            )
-            .file(
-                "sys/devices/virtual/block/loop4/loop/backing_file",
-                "/dev/sdb\n",
-            )
+            .link(&format!("{DISK}/sdb2/holders/dm-3"), "/sys/devices/virtual/block/dm-3")
+            .file("sys/devices/virtual/block/loop4/loop/backing_file", "/dev/sdb\n")
             .link("sys/class/block/loop4", "/sys/devices/virtual/block/loop4");
         assert_eq!(
             users(&tree, "8:16"),
-            [
-                "sdb is behind loop4",
-                "sdb1 is swap space",
-                "sdb2 is part of dm-3 (LVM)"
-            ]
+            ["sdb is behind loop4", "sdb1 is swap space", "sdb2 is part of dm-3 (LVM)"]
         );
     }
 
     #[test]
     fn a_file_behind_a_loop_device_or_in_swap_is_in_use_by_whatever_name() {
         let image = "/images/disk.img";
-        let tree = machine(
-            "36 1 7:4 / /data rw - ext4 /dev/loop4 rw",
-            "/images/swap file 1 0 -2\n",
-        )
-        .file("images/disk.img", "x")
-        .file("images/swap", "x")
-        .file("images/other", "x")
-        .file(
-            "sys/devices/virtual/block/loop4/loop/backing_file",
-            format!("{image}\n"),
-        )
-        .file("sys/devices/virtual/block/loop4/dev", "7:4")
-        .file("sys/devices/virtual/block/loop4/size", "8")
-        .link("sys/dev/block/7:4", "/sys/devices/virtual/block/loop4")
-        .link("sys/class/block/loop4", "/sys/devices/virtual/block/loop4");
+        let tree =
+            machine("36 1 7:4 / /data rw - ext4 /dev/loop4 rw", "/images/swap file 1 0 -2\n")
+                .file("images/disk.img", "x")
+                .file("images/swap", "x")
+                .file("images/other", "x")
+                .file("sys/devices/virtual/block/loop4/loop/backing_file", format!("{image}\n"))
+                .file("sys/devices/virtual/block/loop4/dev", "7:4")
+                .file("sys/devices/virtual/block/loop4/size", "8")
+                .link("sys/dev/block/7:4", "/sys/devices/virtual/block/loop4")
+                .link("sys/class/block/loop4", "/sys/devices/virtual/block/loop4");
         let root = tree.root();
         fs::hard_link(root.path(image), root.path("/images/linked")).unwrap();
         let users = |path: &str| of_file(&root, &root.path(path)).users;
@@ -443,40 +386,22 @@ mod tests {
             .file(&format!("{folder}/dev"), format!("7:{index}"))
             .file(&format!("{folder}/size"), "8")
             .link(&format!("sys/dev/block/7:{index}"), &format!("/{folder}"))
-            .link(
-                &format!("sys/class/block/loop{index}"),
-                &format!("/{folder}"),
-            )
+            .link(&format!("sys/class/block/loop{index}"), &format!("/{folder}"))
     }
 
     #[test]
     fn a_second_loop_device_over_a_file_is_a_user_of_it() {
         let mut tree = machine("", "").file("images/disk.img", "x");
         let removed = "/images/gone (deleted)";
-        let backings = [
-            "/images/disk.img",
-            "/images/linked",
-            removed,
-            removed,
-            "/images/other",
-        ];
+        let backings = ["/images/disk.img", "/images/linked", removed, removed, "/images/other"];
         for (index, backing) in (1..).zip(backings) {
             tree = with_loop(tree, index, backing);
         }
         let root = tree.root();
         fs::hard_link(root.path("/images/disk.img"), root.path("/images/linked")).unwrap();
-        assert_eq!(
-            users(&tree, "7:1"),
-            ["loop2 shows the same file, /images/disk.img"]
-        );
-        assert_eq!(
-            users(&tree, "7:2"),
-            ["loop1 shows the same file, /images/linked"]
-        );
-        assert_eq!(
-            users(&tree, "7:3"),
-            ["loop4 shows the same file, /images/gone (deleted)"]
-        );
+        assert_eq!(users(&tree, "7:1"), ["loop2 shows the same file, /images/disk.img"]);
+        assert_eq!(users(&tree, "7:2"), ["loop1 shows the same file, /images/linked"]);
+        assert_eq!(users(&tree, "7:3"), ["loop4 shows the same file, /images/gone (deleted)"]);
         assert!(users(&tree, "7:5").is_empty());
     }
 
@@ -489,11 +414,7 @@ mod tests {
         let tree = with_loop(with_loop(tree, 3, "/dev/sdb2"), 4, "/dev/loop1");
         assert_eq!(
             users(&tree, "7:2"),
-            [
-                "loop1 is behind loop4",
-                "sdb1 is mounted at /data (xfs)",
-                "sdb2 is behind loop3"
-            ]
+            ["loop1 is behind loop4", "sdb1 is mounted at /data (xfs)", "sdb2 is behind loop3"]
         );
     }
 
@@ -525,9 +446,7 @@ mod tests {
         file.write_all_at(b"XFSB", 1 << 20).unwrap();
         let of = |number: &str, file: &File| -> Vec<String> {
             let found = marks(&tree.root(), number, file).unwrap();
-            let words = found
-                .into_iter()
-                .map(|mark| format!("{} on {}", mark.name, mark.device));
+            let words = found.into_iter().map(|mark| format!("{} on {}", mark.name, mark.device));
             words.collect()
         };
         assert_eq!(of("8:16", &file), ["gpt on sdb", "xfs on sdb1"]);

@@ -48,10 +48,7 @@ fn nodes_within(root: &Root, allowed: Option<&CpuList>) -> Vec<HostNode> {
     let usable = |node: NumaNode| {
         let cpus = CpuList::try_from(node.cpus).ok()?;
         let cpus = allowed.map_or(cpus.clone(), |allowed| cpus.within(allowed));
-        Some(HostNode {
-            node: node.node,
-            cpus,
-        })
+        Some(HostNode { node: node.node, cpus })
     };
     nodes.into_iter().filter_map(usable).collect()
 }
@@ -93,9 +90,7 @@ fn numa_node(root: &Root, folder: &str, node: u32) -> NumaNode {
     });
     NumaNode {
         node,
-        cpus: root
-            .text(format!("{folder}/cpulist"))
-            .unwrap_or(String::new()),
+        cpus: root.text(format!("{folder}/cpulist")).unwrap_or(String::new()),
         memory_bytes: total,
     }
 }
@@ -114,10 +109,7 @@ mod tests {
                     &format!("sys/devices/system/node/node{node}/meminfo"),
                     format!("Node {node} MemTotal:       1024 kB\nNode {node} MemFree: 1 kB"),
                 )
-                .file(
-                    &format!("sys/devices/system/node/node{node}/cpulist"),
-                    "0-3\n",
-                );
+                .file(&format!("sys/devices/system/node/node{node}/cpulist"), "0-3\n");
         }
         let nodes = numa_nodes(&tree.root()).unwrap_or(Vec::new());
         let seen: Vec<_> = nodes.iter().map(|n| (n.node, n.cpus.as_str())).collect();

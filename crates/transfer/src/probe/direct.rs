@@ -75,20 +75,16 @@ fn try_transfer(file: &OwnedFd, writing: bool) -> DirectSupport {
     let mut memory = vec![0u8; 2 * BLOCK];
     let start = memory.as_ptr().align_offset(BLOCK).min(BLOCK);
     let block = &mut memory[start..start + BLOCK];
-    let (verb, outcome) = if writing {
-        ("write", pwrite(file, block, 0))
-    } else {
-        ("read", pread(file, block, 0))
-    };
+    let (verb, outcome) =
+        if writing { ("write", pwrite(file, block, 0)) } else { ("read", pread(file, block, 0)) };
     let (memory_align_bytes, offset_align_bytes) = alignment(file);
     DirectSupport {
         honoured: outcome.is_ok(),
         tried: match outcome {
             Ok(moved) => format!("{verb} of {BLOCK} bytes with O_DIRECT: {moved} bytes"),
-            Err(error) => format!(
-                "{verb} of {BLOCK} bytes with O_DIRECT: {}",
-                plain(&error.into())
-            ),
+            Err(error) => {
+                format!("{verb} of {BLOCK} bytes with O_DIRECT: {}", plain(&error.into()))
+            }
         },
         memory_align_bytes,
         offset_align_bytes,
@@ -99,10 +95,9 @@ fn try_transfer(file: &OwnedFd, writing: bool) -> DirectSupport {
 fn alignment(file: &OwnedFd) -> (Fact<u32>, Fact<u32>) {
     let unknown = |reason: String| (Fact::unknown(&reason), Fact::unknown(&reason));
     match statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) {
-        Ok(stat) if stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 => (
-            Fact::Known(stat.stx_dio_mem_align),
-            Fact::Known(stat.stx_dio_offset_align),
-        ),
+        Ok(stat) if stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 => {
+            (Fact::Known(stat.stx_dio_mem_align), Fact::Known(stat.stx_dio_offset_align))
+        }
         Ok(_) => unknown("statx gives no alignment here".to_string()),
         Err(error) => unknown(format!("statx: {}", plain(&error.into()))),
     }

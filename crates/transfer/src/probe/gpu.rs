@@ -78,10 +78,7 @@ fn bar_bytes(resource: &Fact<String>, bar: usize) -> Fact<u64> {
             let mut words = line.split_whitespace();
             Some((hex(words.next()?)?, hex(words.next()?)?))
         };
-        let mut regions = text
-            .lines()
-            .filter_map(range)
-            .filter(|(first, last)| last > first);
+        let mut regions = text.lines().filter_map(range).filter(|(first, last)| last > first);
         match regions.nth(bar) {
             Some((first, last)) if last < u64::MAX => Fact::Known(last - first + 1),
             _ => Fact::unknown(format!("`resource` shows no BAR{bar}")),
@@ -107,18 +104,14 @@ pub(crate) fn driver_version(root: &Root) -> Fact<String> {
 
 /// Whether the open kernel module is loaded.
 pub(crate) fn driver_open(root: &Root) -> Fact<bool> {
-    root.text("/proc/driver/nvidia/version")
-        .map(|text| text.contains("Open Kernel Module"))
+    root.text("/proc/driver/nvidia/version").map(|text| text.contains("Open Kernel Module"))
 }
 
 /// The driver's `RegistryDwords`, empty when none were given.
 pub(crate) fn driver_registry(root: &Root) -> Fact<String> {
     let path = "/proc/driver/nvidia/params";
     root.text(path).and_then(|text| {
-        match text
-            .lines()
-            .find_map(|line| line.strip_prefix("RegistryDwords:"))
-        {
+        match text.lines().find_map(|line| line.strip_prefix("RegistryDwords:")) {
             Some(words) => Fact::Known(words.trim().trim_matches('"').to_string()),
             None => Fact::unknown(format!("{path}: no `RegistryDwords:`")),
         }
@@ -130,11 +123,7 @@ pub(crate) fn nvidia_fs(root: &Root) -> Fact<NvidiaFs> {
     let text = |name: &str| root.text(format!("/proc/driver/nvidia-fs/{name}"));
     text("version").map(|version| NvidiaFs {
         // `version: 2.17.5` or the number alone.
-        version: version
-            .split_whitespace()
-            .last()
-            .unwrap_or_default()
-            .to_string(),
+        version: version.split_whitespace().last().unwrap_or_default().to_string(),
         device_count: text("devcount"),
     })
 }
@@ -203,12 +192,7 @@ mod tests {
         let root = root.root();
         assert_eq!(driver_version(&root), Fact::Known("570.124.06".to_string()));
         assert_eq!(driver_open(&root), Fact::Known(true));
-        assert!(
-            driver_registry(&root)
-                .known()
-                .unwrap()
-                .starts_with("RMForceStaticBar1")
-        );
+        assert!(driver_registry(&root).known().unwrap().starts_with("RMForceStaticBar1"));
         assert_eq!(nvidia_fs(&root).known().unwrap().version, "2.17.5");
     }
 

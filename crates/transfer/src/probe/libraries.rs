@@ -40,12 +40,7 @@ impl Libraries {
         }
         // A folder that is yet to be made is judged by the nearest one above it.
         let directory = directory.and_then(|path| super::storage::nearest(path).known().cloned());
-        Self::Asked(Box::new(probe::run(
-            executable,
-            directory.as_deref(),
-            TIME_LIMIT,
-            goes_on,
-        )))
+        Self::Asked(Box::new(probe::run(executable, directory.as_deref(), TIME_LIMIT, goes_on)))
     }
 
     /// Whether cuFile works with ordinary host memory.
@@ -115,10 +110,7 @@ impl Libraries {
             }
             Self::Asked(probe) => {
                 let cuda = &probe.cuda;
-                let reason = cuda
-                    .problem
-                    .clone()
-                    .unwrap_or("it does not say".to_string());
+                let reason = cuda.problem.clone().unwrap_or("it does not say".to_string());
                 (cuda.version.clone(), cuda.library_path.clone(), reason)
             }
         };
@@ -216,14 +208,7 @@ mod tests {
     #[test]
     fn without_libraries_the_cpu_still_drives_its_paths() {
         let paths = paths(&Libraries::NotAsked, &[]);
-        let expected = [
-            "cpu",
-            "buffered",
-            "cpu-gpu",
-            "cpu-async-gpu",
-            "page-cache",
-            "null",
-        ];
+        let expected = ["cpu", "buffered", "cpu-gpu", "cpu-async-gpu", "page-cache", "null"];
         assert_eq!(runs(&paths), expected);
     }
 
@@ -240,13 +225,7 @@ mod tests {
         let library = working().cufile_library();
         assert_eq!(library.version, Fact::Known("1.20".to_string()));
         assert_eq!(working().cufile_says(), ["compat", "x = 1"]);
-        assert!(
-            Libraries::NotAsked
-                .cufile_library()
-                .version
-                .known()
-                .is_none()
-        );
+        assert!(Libraries::NotAsked.cufile_library().version.known().is_none());
     }
 
     fn on_bus() -> Fact<Vec<PciGpu>> {
@@ -272,9 +251,7 @@ mod tests {
         assert_eq!(working().hidden_gpus(&Fact::Known(Vec::new())), None);
         assert_eq!(Libraries::NotAsked.hidden_gpus(&on_bus()), None);
         let hung = "listing CUDA's devices did not return within 60 s";
-        let Libraries::Asked(mut probe) = working() else {
-            unreachable!("it has been asked")
-        };
+        let Libraries::Asked(mut probe) = working() else { unreachable!("it has been asked") };
         probe.driver = Availability::unavailable(hung, "");
         let asked = Libraries::Asked(probe);
         assert_eq!(asked.hidden_gpus(&on_bus()).unwrap().reason, hung);

@@ -8,12 +8,10 @@ use super::root::Root;
 /// Physical memory in bytes.
 pub(crate) fn total_bytes(root: &Root) -> u64 {
     // The kernel always has a total; only a test's tree has no /proc/meminfo.
-    meminfo(root, "MemTotal")
-        .map(|kib| kib * 1024)
-        .unwrap_or_else(|| {
-            let info = rustix::system::sysinfo();
-            info.totalram * u64::from(info.mem_unit)
-        })
+    meminfo(root, "MemTotal").map(|kib| kib * 1024).unwrap_or_else(|| {
+        let info = rustix::system::sysinfo();
+        info.totalram * u64::from(info.mem_unit)
+    })
 }
 
 /// The number in a line of `/proc/meminfo`, as it stands there; the kernel's `kB` are KiB.
@@ -21,19 +19,15 @@ fn meminfo(root: &Root, key: &str) -> Option<u64> {
     let text = root.text("/proc/meminfo");
     text.known()?.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
-        (name == key)
-            .then(|| value.split_whitespace().next()?.parse().ok())
-            .flatten()
+        (name == key).then(|| value.split_whitespace().next()?.parse().ok()).flatten()
     })
 }
 
 /// Huge pages and what is free.
 pub(crate) fn facts(root: &Root) -> MemoryFacts {
     let line = |key: &str| {
-        meminfo(root, key).map_or_else(
-            || Fact::unknown(format!("/proc/meminfo has no `{key}`")),
-            Fact::Known,
-        )
+        meminfo(root, key)
+            .map_or_else(|| Fact::unknown(format!("/proc/meminfo has no `{key}`")), Fact::Known)
     };
     MemoryFacts {
         available_bytes: line("MemAvailable").map(|kib| kib * 1024),
@@ -68,10 +62,7 @@ mod tests {
 
     #[test]
     fn kernel_kilobytes_are_kibibytes() {
-        let tree = Tree::new().file(
-            "proc/meminfo",
-            "MemTotal:       2048 kB\nHugePages_Total:  3",
-        );
+        let tree = Tree::new().file("proc/meminfo", "MemTotal:       2048 kB\nHugePages_Total:  3");
         assert_eq!(total_bytes(&tree.root()), 2 << 20);
         assert_eq!(meminfo(&tree.root(), "HugePages_Total"), Some(3));
         assert_eq!(meminfo(&tree.root(), "MemTot"), None);

@@ -97,10 +97,7 @@ pub fn usable_memory_bytes() -> u64 {
 pub fn machine(executable: &Path, directory: &Path, goes_on: &dyn Fn(Duration) -> bool) -> Machine {
     let root = Root::system();
     let libraries = Libraries::ask(executable, Some(directory), goes_on);
-    let host = HostFacts {
-        storage: storage_of_run([directory]),
-        ..gather(&root, &libraries)
-    };
+    let host = HostFacts { storage: storage_of_run([directory]), ..gather(&root, &libraries) };
     let mut machine = Machine {
         format_version: FORMAT_VERSION,
         host,
@@ -118,11 +115,7 @@ pub fn machine(executable: &Path, directory: &Path, goes_on: &dyn Fn(Duration) -
 
 /// How this program was built. A static build has no dynamic loader, so it can open no library.
 pub fn build() -> BuildFacts {
-    let library = if cfg!(target_env = "musl") {
-        "musl"
-    } else {
-        "gnu"
-    };
+    let library = if cfg!(target_env = "musl") { "musl" } else { "gnu" };
     BuildFacts {
         target: format!("{} {library}", std::env::consts::ARCH),
         statically_linked: cfg!(target_feature = "crt-static"),
@@ -195,12 +188,7 @@ pub fn storage_of_run<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Vec<Stor
         let one = storage::of_run(&Root::system(), path);
         let alike = found.iter_mut().find(|known| {
             let of = |one: &StorageOfRun| {
-                let StorageOfRun {
-                    file_system,
-                    mount_options,
-                    devices,
-                    ..
-                } = one.clone();
+                let StorageOfRun { file_system, mount_options, devices, .. } = one.clone();
                 (file_system, mount_options, devices)
             };
             of(known) == of(&one)

@@ -27,8 +27,7 @@ pub(crate) struct Mount {
 
 /// All mounts, in the kernel's order: later ones hide earlier ones at the same place.
 pub(crate) fn mounts(root: &Root) -> Fact<Vec<Mount>> {
-    root.text("/proc/self/mountinfo")
-        .map(|text| text.lines().filter_map(parse).collect())
+    root.text("/proc/self/mountinfo").map(|text| text.lines().filter_map(parse).collect())
 }
 
 /// The mount that holds `path`, an absolute path without links: the deepest, and the last of these.

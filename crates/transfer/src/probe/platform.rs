@@ -24,10 +24,7 @@ pub(crate) fn kernel_p2pdma(root: &Root) -> Fact<bool> {
         Ok(file) => file,
         Err(error) => return Fact::unknown(format!("{path}: {}", plain(&error))),
     };
-    let mut lines = BufReader::new(file)
-        .lines()
-        .map_while(Result::ok)
-        .peekable();
+    let mut lines = BufReader::new(file).lines().map_while(Result::ok).peekable();
     if lines.peek().is_none() {
         return Fact::unknown(format!("{path} is empty"));
     }
@@ -45,10 +42,7 @@ pub(crate) fn iommu_arguments(root: &Root) -> Fact<String> {
     root.text("/proc/cmdline").map(|text| {
         let words: Vec<&str> = text
             .split_whitespace()
-            .filter(|word| {
-                word.split_once('=')
-                    .is_some_and(|(key, _)| key.contains("iommu"))
-            })
+            .filter(|word| word.split_once('=').is_some_and(|(key, _)| key.contains("iommu")))
             .collect();
         words.join(" ")
     })
@@ -70,10 +64,7 @@ pub(crate) fn acs_redirecting(root: &Root) -> Fact<Vec<AcsBridge>> {
                 return Fact::unknown("reading the PCI configuration of bridges needs root");
             }
             if let Some(bits) = acs_control(&config).and_then(redirect_bits) {
-                redirecting.push(AcsBridge {
-                    pci_address: address.clone(),
-                    bits,
-                });
+                redirecting.push(AcsBridge { pci_address: address.clone(), bits });
             }
         }
         Fact::Known(redirecting)
@@ -158,10 +149,7 @@ mod tests {
 
     #[test]
     fn only_words_about_the_iommu_are_kept() {
-        let tree = Tree::new().file(
-            "proc/cmdline",
-            "quiet intel_iommu=on iommu=pt root=/dev/vda",
-        );
+        let tree = Tree::new().file("proc/cmdline", "quiet intel_iommu=on iommu=pt root=/dev/vda");
         assert_eq!(
             iommu_arguments(&tree.root()),
             Fact::Known("intel_iommu=on iommu=pt".to_string())

@@ -42,11 +42,9 @@ impl Root {
         let path = path.as_ref();
         self.text(path).and_then(|text| match text.parse() {
             Ok(number) => Fact::Known(number),
-            Err(_) => Fact::unknown(format!(
-                "{}: `{}` is not a number",
-                path.display(),
-                start_of(&text)
-            )),
+            Err(_) => {
+                Fact::unknown(format!("{}: `{}` is not a number", path.display(), start_of(&text)))
+            }
         })
     }
 

@@ -28,11 +28,7 @@ struct Magic {
 
 /// Shorthand for a row.
 const fn magic(name: &'static str, offset: u64, bytes: &'static [u8]) -> Magic {
-    Magic {
-        name,
-        offset,
-        bytes,
-    }
+    Magic { name, offset, bytes }
 }
 
 /// Those long enough to be no accident.
@@ -113,12 +109,7 @@ pub(crate) fn signatures(device: &File, start: u64, size: u64) -> io::Result<Vec
     let head = read(device, start, size.min(HEAD_BYTES))?;
     let tail_start = size - size.min(TAIL_BYTES);
     let tail = read(device, start + tail_start, size - tail_start)?;
-    let ends = Ends {
-        size,
-        head,
-        tail,
-        tail_start,
-    };
+    let ends = Ends { size, head, tail, tail_start };
     Ok(ends.signatures())
 }
 
@@ -142,18 +133,9 @@ impl Ends {
     fn signatures(&self) -> Vec<&'static str> {
         let mut found: Vec<&'static str> = Vec::new();
         let plain = MAGICS.iter().filter(|m| self.has(m.offset, m.bytes));
-        let at_end = (MAGICS_AT_END.iter()).filter(|m| {
-            self.size
-                .checked_sub(m.offset)
-                .is_some_and(|at| self.has(at, m.bytes))
-        });
-        let looked_into = [
-            self.ext(),
-            self.swap(),
-            self.raid(),
-            self.zfs(),
-            self.bcachefs(),
-        ];
+        let at_end = (MAGICS_AT_END.iter())
+            .filter(|m| self.size.checked_sub(m.offset).is_some_and(|at| self.has(at, m.bytes)));
+        let looked_into = [self.ext(), self.swap(), self.raid(), self.zfs(), self.bcachefs()];
         for name in
             (plain.chain(at_end).map(|magic| magic.name)).chain(looked_into.into_iter().flatten())
         {
@@ -233,29 +215,20 @@ impl Ends {
     fn zfs(&self) -> Option<&'static str> {
         const LABEL: u64 = 256 << 10;
         let whole = self.size / LABEL * LABEL;
-        let labels = [
-            Some(0),
-            Some(LABEL),
-            whole.checked_sub(2 * LABEL),
-            whole.checked_sub(LABEL),
-        ];
+        let labels = [Some(0), Some(LABEL), whole.checked_sub(2 * LABEL), whole.checked_sub(LABEL)];
         let uberblocks = (labels.into_iter().flatten())
             .flat_map(|label| (0..128).map(move |index| label + (128 << 10) + index * 1024));
         let magic = 0x00ba_b10c_u64;
         let ours = [magic.to_le_bytes(), magic.to_be_bytes()];
         let mut uberblocks = uberblocks.filter_map(|offset| self.at(offset, 8));
-        uberblocks
-            .any(|bytes| ours.iter().any(|magic| magic == bytes))
-            .then_some("zfs_member")
+        uberblocks.any(|bytes| ours.iter().any(|magic| magic == bytes)).then_some("zfs_member")
     }
 
     /// bcachefs has a superblock on sector 8, copies behind it and at the end, as far away as their
     /// size says, and a list of them on sector 7: any of these is a mark.
     fn bcachefs(&self) -> Option<&'static str> {
         const SECTOR: u64 = 512;
-        let listed = [BCACHEFS, BCACHE]
-            .iter()
-            .any(|mark| self.has(7 * SECTOR, mark));
+        let listed = [BCACHEFS, BCACHE].iter().any(|mark| self.has(7 * SECTOR, mark));
         // The first is bcache's own where it has bcache's mark.
         let copies = |from: u64, bytes: &[u8]| (from..from + bytes.len() as u64).step_by(512);
         let mut sectors = copies(0, &self.head).chain(copies(self.tail_start, &self.tail));

@@ -45,19 +45,15 @@ pub(crate) fn metadata(path: &Path) -> io::Result<fs::Metadata> {
 /// The file system behind `directory`.
 pub(crate) fn filesystem(root: &Root, directory: &Path) -> Fact<Filesystem> {
     let (root, directory) = (root.clone(), directory.to_path_buf());
-    within(PATIENCE, move || {
-        nearest(&directory).and_then(|path| filesystem_of(&root, &path))
-    })
-    .unwrap_or_else(Fact::unknown)
+    within(PATIENCE, move || nearest(&directory).and_then(|path| filesystem_of(&root, &path)))
+        .unwrap_or_else(Fact::unknown)
 }
 
 /// The block devices behind `directory`, or below it when it is a block device itself.
 pub(crate) fn devices(root: &Root, directory: &Path) -> Fact<Vec<BlockDevice>> {
     let (root, directory) = (root.clone(), directory.to_path_buf());
-    within(PATIENCE, move || {
-        nearest(&directory).and_then(|path| devices_of(&root, &path))
-    })
-    .unwrap_or_else(Fact::unknown)
+    within(PATIENCE, move || nearest(&directory).and_then(|path| devices_of(&root, &path)))
+        .unwrap_or_else(Fact::unknown)
 }
 
 /// Who uses the block device at `path`, and what lies on it.
@@ -123,8 +119,7 @@ fn queue_of_storage(queue: QueueFacts) -> QueueOfStorage {
 /// Whether a path is a block device itself, so that the file system its node lies in is no matter.
 fn is_block_device(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt as _;
-    path.metadata()
-        .is_ok_and(|found| found.file_type().is_block_device())
+    path.metadata().is_ok_and(|found| found.file_type().is_block_device())
 }
 
 fn gather(root: &Root, directory: &Path) -> StorageFacts {
@@ -164,10 +159,7 @@ fn target(root: &Root, path: &Path) -> Option<TargetFacts> {
             let mut mounted_at: Vec<PathBuf> = of_device.map(|mount| mount.point).collect();
             mounted_at.sort();
             mounted_at.dedup();
-            Some(TargetFacts::BlockDevice {
-                mounted_at,
-                carries: block::carried(root, &number),
-            })
+            Some(TargetFacts::BlockDevice { mounted_at, carries: block::carried(root, &number) })
         }
         _ => None,
     }
@@ -186,12 +178,9 @@ fn within<T: Send + 'static>(
             let _ = sender.send(work());
         })
         .map_err(|error| format!("no thread to probe with: {error}"))?;
-    receiver.recv_timeout(limit).map_err(|_| {
-        format!(
-            "the file system gave no answer within {} s",
-            limit.as_secs()
-        )
-    })
+    receiver
+        .recv_timeout(limit)
+        .map_err(|_| format!("the file system gave no answer within {} s", limit.as_secs()))
 }
 
 /// The folder itself, or the nearest one above that exists, without links.
@@ -216,11 +205,7 @@ fn filesystem_of(root: &Root, path: &Path) -> Fact<Filesystem> {
     let stat = match rustix::fs::statfs(path) {
         Ok(stat) => stat,
         Err(error) => {
-            return Fact::unknown(format!(
-                "statfs {}: {}",
-                path.display(),
-                plain(&error.into())
-            ));
+            return Fact::unknown(format!("statfs {}: {}", path.display(), plain(&error.into())));
         }
     };
     mounts::mounts(root).and_then(|table| match mounts::holding(&table, path) {
@@ -284,9 +269,7 @@ mod tests {
         let path = folder.path().join("file");
         std::fs::write(&path, [7; 5000]).unwrap();
         let found = facts(&Root::system(), &path);
-        let Some(TargetFacts::File { bytes, .. }) = found.target else {
-            panic!("{found:?}")
-        };
+        let Some(TargetFacts::File { bytes, .. }) = found.target else { panic!("{found:?}") };
         assert_eq!(bytes, 5000);
         assert!(found.filesystem.known().is_some());
         assert_eq!(facts(&Root::system(), folder.path()).target, None);
@@ -299,10 +282,7 @@ mod tests {
         let missing = folder.path().join("not/there/yet");
         let found = facts(&root, &missing);
         assert_eq!(found.directory, missing);
-        assert_eq!(
-            found.examined,
-            Fact::Known(folder.path().canonicalize().unwrap())
-        );
+        assert_eq!(found.examined, Fact::Known(folder.path().canonicalize().unwrap()));
         let filesystem = found.filesystem.known().unwrap();
         assert!(!filesystem.kind.is_empty());
         assert!(filesystem.free_bytes <= filesystem.total_bytes);

@@ -95,20 +95,13 @@ fn links(root: &Root) -> Vec<Link> {
         };
         let is_up = known(root.text(format!("{folder}/operstate"))).as_deref() == Some("up");
         let mbit = root.number::<i64>(format!("{folder}/speed")).unwrap_or(-1);
-        let gbit = u32::try_from(mbit / 1000)
-            .ok()
-            .filter(|gbit| is_up && *gbit > 0);
+        let gbit = u32::try_from(mbit / 1000).ok().filter(|gbit| is_up && *gbit > 0);
         let alike = links
             .iter_mut()
             .find(|link| (link.kind, link.is_up, link.gbit_per_second) == (kind, is_up, gbit));
         match alike {
             Some(link) => link.count += 1,
-            None => links.push(Link {
-                kind,
-                is_up,
-                gbit_per_second: gbit,
-                count: 1,
-            }),
+            None => links.push(Link { kind, is_up, gbit_per_second: gbit, count: 1 }),
         }
     }
     links
@@ -134,19 +127,11 @@ fn drives(root: &Root) -> Vec<Drive> {
             vendor: vendor.filter(|vendor| vendor != "ATA" && !vendor.starts_with("0x")),
             model: known(root.text(format!("{folder}/device/model"))),
             interface,
-            rotational: root
-                .number::<u8>(format!("{folder}/queue/rotational"))
-                .unwrap_or(0)
-                == 1,
+            rotational: root.number::<u8>(format!("{folder}/queue/rotational")).unwrap_or(0) == 1,
             capacity_gb: sectors.saturating_mul(512) / 1_000_000_000,
             count: 1,
         };
-        let alike = drives.iter_mut().find(|other| {
-            Drive {
-                count: 1,
-                ..(*other).clone()
-            } == drive
-        });
+        let alike = drives.iter_mut().find(|other| Drive { count: 1, ..(*other).clone() } == drive);
         match alike {
             Some(other) => other.count += 1,
             None => drives.push(drive),
@@ -207,10 +192,7 @@ mod tests {
         assert_eq!((facts.drives.len(), facts.drives[0].count), (1, 2));
         assert_eq!(facts.drives[0].capacity_gb, 7681);
         assert_eq!(facts.model, None);
-        let setting = (
-            "net.ipv4.tcp_rmem".to_string(),
-            "4096 131072 6291456".to_string(),
-        );
+        let setting = ("net.ipv4.tcp_rmem".to_string(), "4096 131072 6291456".to_string());
         assert_eq!(facts.sysctl, [setting]);
     }
 }

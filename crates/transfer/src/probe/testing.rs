@@ -35,10 +35,7 @@ impl Tree {
     pub(crate) fn link(self, path: &str, target: &str) -> Self {
         let path = self.0.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let target = self
-            .0
-            .path()
-            .join(Path::new(target).strip_prefix("/").unwrap());
+        let target = self.0.path().join(Path::new(target).strip_prefix("/").unwrap());
         symlink(target, path).unwrap();
         self
     }

@@ -30,9 +30,7 @@ type SetUp = fn(&mut Builder) -> &mut Builder;
 const FLAGS: [(&str, &str, SetUp); 3] = [
     ("COOP_TASKRUN", "Linux 5.19", |b| b.setup_coop_taskrun()),
     ("SINGLE_ISSUER", "Linux 6.0", |b| b.setup_single_issuer()),
-    ("DEFER_TASKRUN", "Linux 6.1", |b| {
-        b.setup_single_issuer().setup_defer_taskrun()
-    }),
+    ("DEFER_TASKRUN", "Linux 6.1", |b| b.setup_single_issuer().setup_defer_taskrun()),
 ];
 
 /// io_uring in detail: each flag is tried on a ring of its own.

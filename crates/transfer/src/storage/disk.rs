@@ -66,11 +66,7 @@ impl Storage for Disk {
             Access::Read => OFlags::RDONLY,
             Access::ReadWrite | Access::Create => OFlags::RDWR,
         };
-        let kept = if direct {
-            OFlags::DIRECT
-        } else {
-            OFlags::empty()
-        };
+        let kept = if direct { OFlags::DIRECT } else { OFlags::empty() };
         // To open a pipe would be to wait for whoever is at its other end.
         let flags = mode | kept | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = match access {
@@ -130,8 +126,7 @@ impl Storage for Disk {
     }
 
     fn sync(&self, file: &File, path: &Path) -> Result<(), TransferError> {
-        file.sync_all()
-            .map_err(|source| TransferError::file("sync", path, source))
+        file.sync_all().map_err(|source| TransferError::file("sync", path, source))
     }
 
     fn make_folder(&self, folder: &Path) -> Result<(), TransferError> {
@@ -207,16 +202,14 @@ impl Disk {
     pub(super) fn claim(path: &Path) -> Result<File, TransferError> {
         let mut options = File::options();
         options.read(true).write(true).custom_flags(libc::O_EXCL);
-        options
-            .open(path)
-            .map_err(|source| match source.raw_os_error() {
-                Some(libc::EBUSY) => TransferError::Unavailable {
-                    what: format!("{} for writing", path.display()),
-                    reason: "another program or the kernel has claimed it".to_string(),
-                    remedy: "stop what uses it first, or name another device".to_string(),
-                },
-                _ => TransferError::file("claim", path, source),
-            })
+        options.open(path).map_err(|source| match source.raw_os_error() {
+            Some(libc::EBUSY) => TransferError::Unavailable {
+                what: format!("{} for writing", path.display()),
+                reason: "another program or the kernel has claimed it".to_string(),
+                remedy: "stop what uses it first, or name another device".to_string(),
+            },
+            _ => TransferError::file("claim", path, source),
+        })
     }
 }
 
@@ -226,10 +219,7 @@ const NOWHERE: Facts = Facts {
     bytes: 0,
     allocated_bytes: 0,
     changed_ns: 0,
-    identity: Identity {
-        inode: 0,
-        born_ns: None,
-    },
+    identity: Identity { inode: 0, born_ns: None },
     link: true,
     file_system_id: 0,
 };
@@ -247,10 +237,7 @@ fn facts(folder: BorrowedFd<'_>, name: &Path, follow: bool) -> Result<Facts, Err
         return Ok(NOWHERE);
     };
     let of = FileType::from_raw_mode(stat.stx_mode.into());
-    Ok(Facts {
-        link: true,
-        ..known(folder, name, of, &stat)
-    })
+    Ok(Facts { link: true, ..known(folder, name, of, &stat) })
 }
 
 fn known(folder: BorrowedFd<'_>, name: &Path, of: FileType, stat: &Statx) -> Facts {
@@ -316,17 +303,11 @@ fn create(path: &Path, flags: OFlags) -> Result<(OwnedFd, bool), Errno> {
             opened => return Ok((opened?, spot.is_held())),
         }
         match facts(spot.folder(), &spot.name, false) {
-            Ok(Facts {
-                kind: Kind::File, ..
-            }) => {
+            Ok(Facts { kind: Kind::File, .. }) => {
                 rustix::fs::unlinkat(spot.folder(), &spot.name, AtFlags::empty())?;
             }
-            Ok(Facts {
-                kind: Kind::Link, ..
-            }) => return Err(Errno::LOOP),
-            Ok(Facts {
-                kind: Kind::Folder, ..
-            }) => return Err(Errno::ISDIR),
+            Ok(Facts { kind: Kind::Link, .. }) => return Err(Errno::LOOP),
+            Ok(Facts { kind: Kind::Folder, .. }) => return Err(Errno::ISDIR),
             Ok(_) => return Err(Errno::NXIO),
             // Gone again.
             Err(Errno::NOENT) => {}
@@ -395,27 +376,16 @@ mod tests {
     #[test]
     fn preallocated_files_have_their_size_and_too_large_ones_fail() {
         let file = tempfile::NamedTempFile::new_in(".").unwrap();
-        Disk.preallocate(file.as_file(), file.path(), 1 << 20)
-            .unwrap();
+        Disk.preallocate(file.as_file(), file.path(), 1 << 20).unwrap();
         assert_eq!(file.as_file().metadata().unwrap().len(), 1 << 20);
-        let error = Disk
-            .preallocate(file.as_file(), file.path(), 1 << 60)
-            .unwrap_err();
-        assert!(
-            matches!(error.errno(), Some(libc::ENOSPC | libc::EFBIG)),
-            "{error}"
-        );
+        let error = Disk.preallocate(file.as_file(), file.path(), 1 << 60).unwrap_err();
+        assert!(matches!(error.errno(), Some(libc::ENOSPC | libc::EFBIG)), "{error}");
     }
 
     #[test]
     fn errors_name_the_file() {
-        let error = Disk
-            .open(Path::new("/no/such/file"), Access::Read, false)
-            .unwrap_err();
-        assert!(
-            error.to_string().starts_with("open /no/such/file: "),
-            "{error}"
-        );
+        let error = Disk.open(Path::new("/no/such/file"), Access::Read, false).unwrap_err();
+        assert!(error.to_string().starts_with("open /no/such/file: "), "{error}");
         assert!(error.is_not_found());
     }
 
@@ -430,14 +400,7 @@ mod tests {
             .iter()
             .map(|e| (e.text().unwrap(), e.is_file(), e.facts.bytes, e.facts.link))
             .collect();
-        assert_eq!(
-            seen,
-            [
-                ("a", true, 4, false),
-                ("b", true, 4, true),
-                ("c", false, 0, true)
-            ]
-        );
+        assert_eq!(seen, [("a", true, 4, false), ("b", true, 4, true), ("c", false, 0, true)]);
         assert_eq!(Disk.look(&folder.path().join("c")).unwrap(), None);
         assert_eq!(Disk.look(&folder.path().join("d")).unwrap(), None);
         assert!(!Disk.remove_folder(folder.path()).unwrap());
@@ -456,10 +419,7 @@ mod tests {
         for access in [Access::Read, Access::ReadWrite, Access::Create] {
             for name in ["a", "train/precious", "train/new"] {
                 let error = Disk.open(&path(name), access, false).unwrap_err();
-                assert!(
-                    error.to_string().contains("a link is on the way"),
-                    "{error}"
-                );
+                assert!(error.to_string().contains("a link is on the way"), "{error}");
             }
         }
         let error = Disk.write(&path("b"), b"x", Durability::Certain);
@@ -506,10 +466,7 @@ mod tests {
                 let error = Disk.open(path, access, false).unwrap_err().to_string();
                 let directory = said == "folder" && error.contains("directory");
                 let device = access == Access::Create && error.contains("no file");
-                assert!(
-                    error.contains(said) || directory || device,
-                    "{access:?}: {error}"
-                );
+                assert!(error.contains(said) || directory || device, "{access:?}: {error}");
             }
         }
         let file = folder.path().join("file");

@@ -22,9 +22,7 @@ pub struct Failing {
 impl Failing {
     /// A gate that lets everything through but `faults`.
     pub fn new(faults: &[Fault]) -> Self {
-        Self {
-            faults: faults.iter().map(|f| (*f, AtomicU64::new(0))).collect(),
-        }
+        Self { faults: faults.iter().map(|f| (*f, AtomicU64::new(0))).collect() }
     }
 }
 
@@ -44,18 +42,12 @@ impl Gate for Failing {
                 half => half,
             },
         };
-        Ok(Grant {
-            bytes,
-            not_before: now,
-        })
+        Ok(Grant { bytes, not_before: now })
     }
 
     fn warnings(&self) -> Vec<Warning> {
         let faults: Vec<String> = self.faults.iter().map(|(f, _)| f.to_string()).collect();
-        vec![warning(
-            "--inject-fault",
-            &format!("asked that {}", faults.join(", ")),
-        )]
+        vec![warning("--inject-fault", &format!("asked that {}", faults.join(", ")))]
     }
 }
 
@@ -74,9 +66,7 @@ mod tests {
         let storage = Gated::new(Arc::new(Disk), Failing::new(&faults));
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        let error = storage
-            .write(&path, b"text", Durability::Certain)
-            .unwrap_err();
+        let error = storage.write(&path, b"text", Durability::Certain).unwrap_err();
         assert_eq!(error.errno(), Some(libc::EIO));
         assert!(storage.list(folder.path()).unwrap().is_empty());
         storage.write(&path, b"text", Durability::Certain).unwrap();
@@ -87,9 +77,6 @@ mod tests {
         let refused = storage.open(&path, Access::Read, false).unwrap_err();
         assert!(refused.is_permission_denied());
         let told = &storage.warnings()[0].fact;
-        assert!(
-            told.contains("asked that open 2 fails with EACCES, read 1"),
-            "{told}"
-        );
+        assert!(told.contains("asked that open 2 fails with EACCES, read 1"), "{told}");
     }
 }

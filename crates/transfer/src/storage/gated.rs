@@ -95,10 +95,8 @@ impl Clock for Monotonic {
             tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: left.subsec_nanos().into(),
         };
-        let woken = match poll(
-            &mut [PollFd::from_borrowed_fd(wake, PollFlags::IN)],
-            Some(&timeout),
-        ) {
+        let woken = match poll(&mut [PollFd::from_borrowed_fd(wake, PollFlags::IN)], Some(&timeout))
+        {
             // A signal; whoever waits asks again.
             Err(rustix::io::Errno::INTR) => false,
             ready => ready? > 0,
@@ -126,11 +124,7 @@ impl<G: Gate> Gated<G> {
 
     /// The same by another clock.
     pub fn timed(inner: Arc<dyn Storage>, gate: G, clock: Arc<dyn Clock>) -> Self {
-        Self {
-            inner,
-            gate: Arc::new(gate),
-            clock,
-        }
+        Self { inner, gate: Arc::new(gate), clock }
     }
 
     /// The gate.
@@ -145,11 +139,7 @@ impl<G: Gate> Gated<G> {
         path: &Path,
         bytes: usize,
     ) -> Result<usize, TransferError> {
-        let request = Request {
-            operation,
-            path: Some(path),
-            bytes: bytes as u64,
-        };
+        let request = Request { operation, path: Some(path), bytes: bytes as u64 };
         let pass = || {
             let now = self.clock.now();
             let grant = self.gate.admit(&request, now)?;
@@ -218,8 +208,7 @@ impl<G: Gate + 'static> Storage for Gated<G> {
         bytes: &[u8],
     ) -> Result<(), TransferError> {
         // What a short write leaves is written at once, as ever.
-        self.pass(StorageOperation::Write, path, bytes.len())
-            .map_err(|error| error.at(offset))?;
+        self.pass(StorageOperation::Write, path, bytes.len()).map_err(|error| error.at(offset))?;
         self.inner.write_at(file, path, offset, bytes)
     }
 
@@ -276,10 +265,7 @@ impl<G: Gate + 'static> Storage for Gated<G> {
     fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
         self.pass(StorageOperation::Build, Path::new("storage"), 0)?;
         // A gate may cut transfers short anywhere.
-        let spec = PathSpec {
-            page_aligned: false,
-            ..spec
-        };
+        let spec = PathSpec { page_aligned: false, ..spec };
         let inner = self.gate.build(&*self.inner, spec)?;
         let (gate, clock) = (Arc::clone(&self.gate), Arc::clone(&self.clock));
         Ok(Box::new(GatedPath::new(inner, gate, clock)))

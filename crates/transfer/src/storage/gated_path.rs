@@ -100,11 +100,7 @@ impl TransferPath for GatedPath {
             Direction::Read => (StorageOperation::Read, "the read"),
             Direction::Write => (StorageOperation::Write, "the write"),
         };
-        let request = Request {
-            operation,
-            path: None,
-            bytes: place.len as u64,
-        };
+        let request = Request { operation, path: None, bytes: place.len as u64 };
         let now = self.clock.now();
         let grant = match self.gate.admit(&request, now) {
             Ok(grant) => grant,
@@ -115,10 +111,7 @@ impl TransferPath for GatedPath {
             }
         };
         self.not_before[slot.index()] = grant.not_before;
-        let place = Place {
-            len: place.len.min(grant.bytes as usize),
-            ..place
-        };
+        let place = Place { len: place.len.min(grant.bytes as usize), ..place };
         self.inner.submit(Transfer { place, slot })?;
         self.flying += 1;
         Ok(())

@@ -44,9 +44,7 @@ impl FolderLock {
             .map_err(|source| TransferError::file("make the lock", &path, source))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { _file: file }),
-            Err(Errno::WOULDBLOCK) => Err(LockError::Held {
-                folder: folder.to_path_buf(),
-            }),
+            Err(Errno::WOULDBLOCK) => Err(LockError::Held { folder: folder.to_path_buf() }),
             Err(errno) => Err(TransferError::file("lock", &path, errno.into()).into()),
         }
     }
@@ -91,12 +89,7 @@ mod tests {
         let pipe = folder.path().join(LOCK_NAME);
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
         let refused = FolderLock::take(folder.path()).unwrap_err();
-        assert!(
-            refused
-                .to_string()
-                .ends_with("it is no regular file; move it away"),
-            "{refused}"
-        );
+        assert!(refused.to_string().ends_with("it is no regular file; move it away"), "{refused}");
     }
 
     #[test]
@@ -105,10 +98,7 @@ mod tests {
         let away = other.path().join("away");
         std::os::unix::fs::symlink(&away, folder.path().join(LOCK_NAME)).unwrap();
         let refused = FolderLock::take(folder.path()).unwrap_err();
-        assert!(
-            refused.to_string().contains("a link is on the way"),
-            "{refused}"
-        );
+        assert!(refused.to_string().contains("a link is on the way"), "{refused}");
         assert!(!away.exists());
     }
 }

@@ -430,11 +430,7 @@ pub trait Storage: Send + Sync {
         }
         content.truncate(filled);
         let text = String::from_utf8(content).map_err(|error| {
-            TransferError::file(
-                "read",
-                path,
-                io::Error::new(io::ErrorKind::InvalidData, error),
-            )
+            TransferError::file("read", path, io::Error::new(io::ErrorKind::InvalidData, error))
         });
         text.map(Some)
     }
@@ -501,9 +497,7 @@ pub trait Storage: Send + Sync {
 
 /// The folder that a file lies in.
 pub fn parent(path: &Path) -> &Path {
-    path.parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."))
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The name under which `path` is written until it is whole.

@@ -111,20 +111,14 @@ impl Spot {
     /// The spot of `path`; its last part is not looked up.
     pub(super) fn of(path: &Path) -> Result<Self, Errno> {
         let Some((held, rest)) = beneath(path)? else {
-            return Ok(Self {
-                folder: Start::Anywhere,
-                name: path.to_path_buf(),
-            });
+            return Ok(Self { folder: Start::Anywhere, name: path.to_path_buf() });
         };
         let name = rest.file_name().ok_or(Errno::XDEV)?;
         let folder = match parent(rest) {
             above if above == Path::new(".") => Arc::clone(&held.folder),
             above => held.beneath(above)?,
         };
-        Ok(Self {
-            folder: Start::Held(folder),
-            name: name.into(),
-        })
+        Ok(Self { folder: Start::Held(folder), name: name.into() })
     }
 
     /// What the name is looked up from.
@@ -148,10 +142,7 @@ impl Spot {
 pub(super) fn open(path: &Path, flags: OFlags) -> Result<(OwnedFd, bool), Errno> {
     let flags = flags | OFlags::CLOEXEC;
     match beneath(path)? {
-        Some((held, rest)) => Ok((
-            open_beneath(&held.folder, rest, flags, Mode::empty())?,
-            true,
-        )),
+        Some((held, rest)) => Ok((open_beneath(&held.folder, rest, flags, Mode::empty())?, true)),
         None => Ok((rustix::fs::open(path, flags, Mode::empty())?, false)),
     }
 }
@@ -166,9 +157,7 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     let top = {
         let held = HELD.read().unwrap_or_else(PoisonError::into_inner);
         let of = |held: &Held| held.rest(folder).map(|rest| (held.as_named.clone(), rest));
-        held.iter()
-            .filter_map(of)
-            .min_by_key(|(_, rest)| rest.as_os_str().len())
+        held.iter().filter_map(of).min_by_key(|(_, rest)| rest.as_os_str().len())
     };
     let Some((top, rest)) = top.filter(|(_, rest)| *rest != Path::new("")) else {
         return make_top(folder);
@@ -255,10 +244,7 @@ fn innermost<'a>(held: impl Iterator<Item = &'a Held>, path: &Path) -> Option<&'
 
 impl Opened {
     fn at(folder: &Path) -> Result<Arc<Self>, Errno> {
-        Ok(Arc::new(Self {
-            folder: Arc::new(open_folder(folder)?),
-            kept: Mutex::default(),
-        }))
+        Ok(Arc::new(Self { folder: Arc::new(open_folder(folder)?), kept: Mutex::default() }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<(PathBuf, Arc<OwnedFd>)>> {
@@ -270,12 +256,7 @@ impl Opened {
         if let Some((_, folder)) = self.lock().iter().find(|(at, _)| at == above) {
             return Ok(Arc::clone(folder));
         }
-        let folder = Arc::new(open_beneath(
-            &self.folder,
-            above,
-            ON_THE_WAY,
-            Mode::empty(),
-        )?);
+        let folder = Arc::new(open_beneath(&self.folder, above, ON_THE_WAY, Mode::empty())?);
         let mut kept = self.lock();
         if kept.len() == KEPT_FOLDERS {
             kept.remove(0);
@@ -308,14 +289,7 @@ fn open_beneath(
 fn has_openat2() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| {
-        rustix::fs::openat2(
-            CWD,
-            ".",
-            ON_THE_WAY,
-            Mode::empty(),
-            ResolveFlags::NO_SYMLINKS,
-        )
-        .is_ok()
+        rustix::fs::openat2(CWD, ".", ON_THE_WAY, Mode::empty(), ResolveFlags::NO_SYMLINKS).is_ok()
     })
 }
 
@@ -411,19 +385,13 @@ mod tests {
         let tree = tree();
         let top = tree.path().join("new");
         hold(&top);
-        assert_eq!(
-            open(&top.join("a"), OFlags::RDONLY).map(drop),
-            Err(Errno::NOENT)
-        );
+        assert_eq!(open(&top.join("a"), OFlags::RDONLY).map(drop), Err(Errno::NOENT));
         make_folder(&top.join("a/b")).unwrap();
         let (_, held) = open(&top.join("a/b"), ON_THE_WAY).unwrap();
         assert!(held);
         symlink("/etc", top.join("a/out")).unwrap();
         let error = make_folder(&top.join("a/out/c")).unwrap_err();
-        assert!(
-            error.to_string().contains("a link is on the way"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("a link is on the way"), "{error}");
 
         let linked = tree.path().join("linked");
         hold(&linked);

@@ -28,10 +28,7 @@ struct Lines {
 impl Throttled {
     /// A gate that lets through what `throttle` says.
     pub fn new(throttle: Throttle) -> Self {
-        Self {
-            throttle,
-            lines: Mutex::default(),
-        }
+        Self { throttle, lines: Mutex::default() }
     }
 }
 
@@ -57,17 +54,9 @@ impl Gate for Throttled {
                 return Ok(Grant { bytes, not_before });
             }
         };
-        let begun = stand(
-            &mut lines.requests,
-            now,
-            1,
-            self.throttle.requests_per_second,
-        );
+        let begun = stand(&mut lines.requests, now, 1, self.throttle.requests_per_second);
         let moved = stand(line, begun, bytes, rate);
-        Ok(Grant {
-            bytes,
-            not_before: moved + self.throttle.latency.unwrap_or_default(),
-        })
+        Ok(Grant { bytes, not_before: moved + self.throttle.latency.unwrap_or_default() })
     }
 
     fn warnings(&self) -> Vec<Warning> {
@@ -115,11 +104,7 @@ mod tests {
     }
 
     fn admitted(gate: &Throttled, operation: StorageOperation, bytes: u64, now: u64) -> u128 {
-        let request = Request {
-            operation,
-            path: Some(Path::new("x")),
-            bytes,
-        };
+        let request = Request { operation, path: Some(Path::new("x")), bytes };
         let now = Duration::from_millis(now);
         gate.admit(&request, now).unwrap().not_before.as_millis()
     }
@@ -148,9 +133,7 @@ mod tests {
             .path(PathSpec {
                 kind: PathKind::Buffered,
                 engine: EngineKind::Psync,
-                host: (0..2)
-                    .filter_map(|_| region.carve(4 << 10, 4 << 10))
-                    .collect(),
+                host: (0..2).filter_map(|_| region.carve(4 << 10, 4 << 10)).collect(),
                 accelerator_buffers: Vec::new(),
                 accelerator: Arc::new(HostStandIn),
                 submit_batch: 1,
@@ -162,12 +145,7 @@ mod tests {
         let opened = storage.open(file.path(), Access::Read, false).unwrap();
         let id = path.attach(opened).unwrap();
         for slot in path.take_slots() {
-            let place = Place {
-                direction: Direction::Read,
-                file: id,
-                offset: 0,
-                len: 4 << 10,
-            };
+            let place = Place { direction: Direction::Read, file: id, offset: 0, len: 4 << 10 };
             let submitted = path.submit(Transfer { place, slot });
             submitted.map_err(|rejected| rejected.error).unwrap();
         }
@@ -193,9 +171,6 @@ mod tests {
         storage.write(&file, &[1; 500], certain).unwrap();
         assert_eq!(clock.now().as_millis(), 500);
         let told = &storage.warnings()[0].fact;
-        assert!(
-            told.contains("--throttle allowed writes 1000 B/s"),
-            "{told}"
-        );
+        assert!(told.contains("--throttle allowed writes 1000 B/s"), "{told}");
     }
 }

@@ -26,10 +26,7 @@ impl CachedData {
         let open = |path: &&Path| Some((File::open(path).ok()?, path.to_path_buf()));
         let files = paths.iter().step_by(step).map(open);
         let files: Vec<(File, PathBuf)> = files.collect::<Option<_>>()?;
-        let data = Self {
-            files,
-            read_at: Mutex::new(None),
-        };
+        let data = Self { files, read_at: Mutex::new(None) };
         data.share().map(|_| data)
     }
 
@@ -48,9 +45,7 @@ impl CachedData {
         let files = self.files.iter();
         let told = files.map(|(file, path)| page_cache::residency_at_once(file, path));
         let told: Vec<Residency> = told.collect::<Option<_>>()?;
-        told.into_iter()
-            .reduce(Residency::plus)
-            .map(Residency::share)
+        told.into_iter().reduce(Residency::plus).map(Residency::share)
     }
 }
 
@@ -62,12 +57,8 @@ mod tests {
     #[test]
     fn a_share_is_of_all_files_and_is_not_asked_for_all_the_time() {
         let folder = tempfile::tempdir_in(".").unwrap();
-        let paths: Vec<PathBuf> = (0..200)
-            .map(|n| folder.path().join(n.to_string()))
-            .collect();
-        paths
-            .iter()
-            .for_each(|path| std::fs::write(path, [1; 9000]).unwrap());
+        let paths: Vec<PathBuf> = (0..200).map(|n| folder.path().join(n.to_string())).collect();
+        paths.iter().for_each(|path| std::fs::write(path, [1; 9000]).unwrap());
         let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
         let Some(data) = CachedData::of(&paths) else {
             println!("skipped: the kernel has no cachestat");

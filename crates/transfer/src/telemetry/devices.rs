@@ -41,24 +41,10 @@ impl DeviceCounters {
 
     /// Reads the one line of a `stat` file in sysfs.
     fn parse(line: &str) -> Option<Self> {
-        let fields: Vec<u64> = line
-            .split_ascii_whitespace()
-            .map_while(|field| field.parse().ok())
-            .collect();
-        let [
-            reads,
-            _,
-            read_sectors,
-            _,
-            writes,
-            _,
-            written_sectors,
-            _,
-            _,
-            busy_ms,
-            queued_ms,
-            ..,
-        ] = fields.as_slice()
+        let fields: Vec<u64> =
+            line.split_ascii_whitespace().map_while(|field| field.parse().ok()).collect();
+        let [reads, _, read_sectors, _, writes, _, written_sectors, _, _, busy_ms, queued_ms, ..] =
+            fields.as_slice()
         else {
             return None;
         };
@@ -87,11 +73,7 @@ impl BlockDevice {
         let metadata = fs::metadata(path).ok()?;
         // A block device node stands for itself.
         let is_device = metadata.mode() & libc::S_IFMT == libc::S_IFBLK;
-        let device = if is_device {
-            metadata.rdev()
-        } else {
-            metadata.dev()
-        };
+        let device = if is_device { metadata.rdev() } else { metadata.dev() };
         Self::of_number(device)
     }
 
@@ -102,11 +84,7 @@ impl BlockDevice {
         // The queue belongs to the whole disk; a partition's own counters hold no queue time on
         // every kernel, so the disk's are read.
         let is_partition = folder.join("partition").exists();
-        Self::in_folder(if is_partition {
-            folder.parent()?
-        } else {
-            &folder
-        })
+        Self::in_folder(if is_partition { folder.parent()? } else { &folder })
     }
 
     /// The device that the kernel calls `name`.

@@ -77,11 +77,7 @@ impl Gpus {
             return None;
         }
         // From here on it is shut down when dropped.
-        let mut opened = Self {
-            library,
-            devices: Vec::new(),
-            read_at: Mutex::new(None),
-        };
+        let mut opened = Self { library, devices: Vec::new(), read_at: Mutex::new(None) };
         for (name, address) in gpus {
             let handle = opened.handle(address)?;
             let name = name.clone();
@@ -96,8 +92,7 @@ impl Gpus {
         let mut handle = std::ptr::null_mut();
         // SAFETY: the string ends with a zero and outlives the call; the handle is written to.
         let returned = unsafe {
-            self.library
-                .nvmlDeviceGetHandleByPciBusId_v2(address.as_ptr(), &raw mut handle)
+            self.library.nvmlDeviceGetHandleByPciBusId_v2(address.as_ptr(), &raw mut handle)
         };
         succeeded(returned).then_some(handle)
     }
@@ -117,18 +112,15 @@ impl Gpus {
             due
         });
         let gpus = self.devices.iter();
-        gpus.map(|gpu| if is_due { self.numbers(gpu) } else { unread })
-            .collect()
+        gpus.map(|gpu| if is_due { self.numbers(gpu) } else { unread }).collect()
     }
 
     fn numbers(&self, gpu: &Gpu) -> [f64; VALUES] {
         let mut numbers = [f64::NAN; VALUES];
         let mut rates = nvml::nvmlUtilization_t { gpu: 0, memory: 0 };
         // SAFETY: the handle came from this library, which writes the two numbers.
-        let returned = unsafe {
-            self.library
-                .nvmlDeviceGetUtilizationRates(gpu.handle, &raw mut rates)
-        };
+        let returned =
+            unsafe { self.library.nvmlDeviceGetUtilizationRates(gpu.handle, &raw mut rates) };
         if succeeded(returned) {
             numbers[0] = f64::from(rates.gpu) / 100.0;
         }
@@ -183,22 +175,12 @@ struct Count {
 impl Count {
     /// Fields of PCIe have no scope. Generation 6 carries 128 GB/s over 16 lanes.
     const fn of_pcie(id: u32) -> Self {
-        Self {
-            id,
-            scope: 0,
-            unit_bytes: 1.0,
-            never_per_second: 0.2e12,
-        }
+        Self { id, scope: 0, unit_bytes: 1.0, never_per_second: 0.2e12 }
     }
 
     /// All links of a GPU together, counted in KiB. Generation 5 carries 0.9 TB/s each way.
     const fn of_nvlink(id: u32) -> Self {
-        Self {
-            id,
-            scope: ALL_LINKS,
-            unit_bytes: 1024.0,
-            never_per_second: 2e12,
-        }
+        Self { id, scope: ALL_LINKS, unit_bytes: 1024.0, never_per_second: 2e12 }
     }
 }
 
@@ -230,11 +212,7 @@ impl Sum {
         let bytes = match *self {
             Self::Lost => None,
             Self::Unread => Some(count as f64 * of.unit_bytes),
-            Self::Known {
-                at,
-                count: before,
-                bytes,
-            } => {
+            Self::Known { at, count: before, bytes } => {
                 let could_be = (now - at).as_secs_f64().max(1e-3) * of.never_per_second;
                 let more = match count >= before {
                     true => count - before,
@@ -246,11 +224,7 @@ impl Sum {
                 is_certain.then_some(bytes + more)
             }
         };
-        *self = bytes.map_or(Self::Lost, |bytes| Self::Known {
-            at: now,
-            count,
-            bytes,
-        });
+        *self = bytes.map_or(Self::Lost, |bytes| Self::Known { at: now, count, bytes });
         bytes.unwrap_or(f64::NAN)
     }
 }
@@ -317,18 +291,13 @@ mod tests {
         let library = folder.path().join(LIBRARY);
         std::fs::write(&source, DOUBLE).unwrap();
         let mut compiler = Command::new("cc");
-        compiler
-            .args(["-shared", "-fPIC", "-o"])
-            .args([&library, &source]);
+        compiler.args(["-shared", "-fPIC", "-o"]).args([&library, &source]);
         if !compiler.status().is_ok_and(|status| status.success()) {
             println!("skipped: there is no C compiler");
             return;
         }
         let gpu = |address: &str| [("cuda:0".to_string(), address.to_string())];
-        assert!(
-            Gpus::through(&library, &gpu("0000:af:00.0")).is_none(),
-            "no such GPU"
-        );
+        assert!(Gpus::through(&library, &gpu("0000:af:00.0")).is_none(), "no such GPU");
         let gpus = Gpus::through(&library, &gpu("0000:3b:00.0")).unwrap();
         assert_eq!(gpus.names().collect::<Vec<_>>(), ["cuda:0"]);
         let [share, received, sent, nvlink_received, nvlink_sent] = gpus.read(false)[0];
@@ -346,10 +315,7 @@ mod tests {
             let mut sum = Sum::default();
             let second = Duration::from_secs(1);
             let sums = (0..).zip(read).map(|(nth, count)| {
-                let read = Read {
-                    count: *count,
-                    most,
-                };
+                let read = Read { count: *count, most };
                 sum.go_on(of, read, begun + second * nth)
             });
             sums.collect()
@@ -360,15 +326,9 @@ mod tests {
         assert_eq!(began_again[1] - began_again[0], 5.0 * kib);
         assert_eq!(course(pcie, u64::MAX, &[7, 1007]), [7.0, 1007.0]);
         // 32 bits of bytes are gone round in a moment; 64 bits are not, so that was a reset.
-        for (of, most, read) in [
-            (pcie, narrow, [7, 1007, 2007]),
-            (pcie, u64::MAX, [1000, 7, 8]),
-        ] {
+        for (of, most, read) in [(pcie, narrow, [7, 1007, 2007]), (pcie, u64::MAX, [1000, 7, 8])] {
             let lost = course(of, most, &read);
-            assert!(
-                lost[0] > 0.0 && lost[1].is_nan() && lost[2].is_nan(),
-                "{lost:?}"
-            );
+            assert!(lost[0] > 0.0 && lost[1].is_nan() && lost[2].is_nan(), "{lost:?}");
         }
     }
 

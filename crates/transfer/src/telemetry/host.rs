@@ -52,10 +52,8 @@ impl Host {
 /// all CPUs (`proc_stat(5)`); guests are in user already.
 fn busy_ticks(stat: &str) -> Option<u64> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
-    let fields: Vec<u64> = line
-        .split_ascii_whitespace()
-        .map_while(|field| field.parse().ok())
-        .collect();
+    let fields: Vec<u64> =
+        line.split_ascii_whitespace().map_while(|field| field.parse().ok()).collect();
     let [user, nice, system, _idle, _waiting, irq, softirq, steal, ..] = fields.as_slice() else {
         return None;
     };
@@ -64,10 +62,7 @@ fn busy_ticks(stat: &str) -> Option<u64> {
 
 /// The CPUs that have a line of their own.
 fn cpus(stat: &str) -> usize {
-    let own = |line: &&str| {
-        line.strip_prefix("cpu")
-            .is_some_and(|rest| !rest.starts_with(' '))
-    };
+    let own = |line: &&str| line.strip_prefix("cpu").is_some_and(|rest| !rest.starts_with(' '));
     stat.lines().filter(own).count()
 }
 

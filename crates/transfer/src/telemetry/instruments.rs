@@ -21,11 +21,8 @@ const OF_DEVICE: [Measure; 6] = [
     Measure::DeviceBusyShare,
     Measure::DeviceInFlight,
 ];
-const OF_HOST: [Measure; 3] = [
-    Measure::HostCpuSeconds,
-    Measure::MemoryAvailableBytes,
-    Measure::PageCacheBytes,
-];
+const OF_HOST: [Measure; 3] =
+    [Measure::HostCpuSeconds, Measure::MemoryAvailableBytes, Measure::PageCacheBytes];
 const OF_GPU: [Measure; gpu::VALUES] = [
     Measure::GpuBusyShare,
     Measure::PcieReceivedBytes,
@@ -97,26 +94,16 @@ impl Instruments {
         for name in gpus.iter().flat_map(Gpus::names) {
             follow(&OF_GPU, name);
         }
-        Self {
-            devices,
-            host,
-            ports,
-            gpus,
-            data: None,
-            tracks,
-        }
+        Self { devices, host, ports, gpus, data: None, tracks }
     }
 
     /// With the share of `data` in the page cache, where anything is looked at and the kernel tells
     /// it cheaply.
     #[must_use]
     pub fn and_cached(mut self, data: &[&Path]) -> Self {
-        self.data = (!self.tracks.is_empty())
-            .then(|| CachedData::of(data))
-            .flatten();
+        self.data = (!self.tracks.is_empty()).then(|| CachedData::of(data)).flatten();
         if self.data.is_some() {
-            self.tracks
-                .push((Measure::DataCachedShare, "data".to_string()));
+            self.tracks.push((Measure::DataCachedShare, "data".to_string()));
         }
         self
     }

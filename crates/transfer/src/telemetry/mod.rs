@@ -27,10 +27,7 @@ impl CpuTimes {
     pub fn of_process() -> Self {
         let usage = usage();
         let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
-        Self {
-            user_seconds: seconds(usage.ru_utime),
-            system_seconds: seconds(usage.ru_stime),
-        }
+        Self { user_seconds: seconds(usage.ru_utime), system_seconds: seconds(usage.ru_stime) }
     }
 
     /// What was spent since `earlier`.

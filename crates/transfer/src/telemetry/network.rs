@@ -74,11 +74,7 @@ impl Port {
         let number = |file: &File| {
             let mut text = [0u8; 32];
             let len = file.read_at(&mut text, 0).ok()?;
-            let count: u64 = std::str::from_utf8(&text[..len])
-                .ok()?
-                .trim()
-                .parse()
-                .ok()?;
+            let count: u64 = std::str::from_utf8(&text[..len]).ok()?.trim().parse().ok()?;
             Some(count as f64 * self.unit_bytes)
         };
         Some((number(&self.received)?, number(&self.sent)?))
@@ -104,14 +100,8 @@ mod tests {
         let tree = tree.file(&format!("{counters}/port_rcv_data"), "1000");
         let tree = tree.file(&format!("{counters}/port_xmit_data"), "10");
         let ports = Port::all(&tree.root());
-        let seen: Vec<_> = ports
-            .iter()
-            .map(|port| (port.name.as_str(), port.now()))
-            .collect();
-        let expected = [
-            ("eth0", Some((100.0, 7.0))),
-            ("mlx5_0/1", Some((4000.0, 40.0))),
-        ];
+        let seen: Vec<_> = ports.iter().map(|port| (port.name.as_str(), port.now())).collect();
+        let expected = [("eth0", Some((100.0, 7.0))), ("mlx5_0/1", Some((4000.0, 40.0)))];
         assert_eq!(seen, expected);
     }
 }

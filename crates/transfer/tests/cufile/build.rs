@@ -26,10 +26,7 @@ fn sources() -> PathBuf {
 pub(crate) fn double(version: u32) -> Result<PathBuf, String> {
     static DOUBLES: Mutex<BTreeMap<u32, Result<PathBuf, String>>> = Mutex::new(BTreeMap::new());
     let mut doubles = DOUBLES.lock().unwrap();
-    doubles
-        .entry(version)
-        .or_insert_with(|| build_double(version))
-        .clone()
+    doubles.entry(version).or_insert_with(|| build_double(version)).clone()
 }
 
 fn build_double(version: u32) -> Result<PathBuf, String> {
@@ -70,9 +67,7 @@ fn preloaded(name: &str) -> Result<PathBuf, String> {
 fn compile(options: &[&str], names: &[&str], library: &Path) -> Result<(), String> {
     let fresh = library.with_extension(format!("{}.so", std::process::id()));
     let output = Command::new("cc")
-        .args([
-            "-O1", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o",
-        ])
+        .args(["-O1", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o"])
         .arg(&fresh)
         .args(options)
         .args(names.iter().map(|name| sources().join(name)))
@@ -97,63 +92,29 @@ fn fetch() -> Result<PathBuf, String> {
         return Ok(library);
     }
     let folder = workplace().join(format!("nvidia-cufile.{}", std::process::id()));
-    let pip = [
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-deps",
-    ];
-    let limits = [
-        "--timeout",
-        "10",
-        "--retries",
-        "0",
-        "--only-binary=:all:",
-        "--dest",
-    ];
-    python(
-        Command::new("python3")
-            .args(pip)
-            .args(limits)
-            .arg(&folder)
-            .arg("nvidia-cufile>=1.16"),
-    )?;
+    let pip = ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"];
+    let limits = ["--timeout", "10", "--retries", "0", "--only-binary=:all:", "--dest"];
+    python(Command::new("python3").args(pip).args(limits).arg(&folder).arg("nvidia-cufile>=1.16"))?;
     let wheel = std::fs::read_dir(&folder)
         .map_err(|error| error.to_string())?
         .flatten()
         .map(|entry| entry.path())
         .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
         .ok_or("pip fetched no wheel")?;
-    python(
-        Command::new("python3")
-            .args(["-m", "zipfile", "-e"])
-            .arg(wheel)
-            .arg(&folder),
-    )?;
+    python(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(wheel).arg(&folder))?;
     // Another run may have been quicker; then its copy serves.
     if std::fs::rename(&folder, workplace().join("nvidia-cufile")).is_err() {
         let _ = std::fs::remove_dir_all(&folder);
     }
-    if library.exists() {
-        Ok(library)
-    } else {
-        Err("the package holds no libcufile".to_string())
-    }
+    if library.exists() { Ok(library) } else { Err("the package holds no libcufile".to_string()) }
 }
 
 fn python(command: &mut Command) -> Result<(), String> {
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("python3: {error}"))?;
+    let output =
+        command.stdin(Stdio::null()).output().map_err(|error| format!("python3: {error}"))?;
     if output.status.success() {
         return Ok(());
     }
     let words = String::from_utf8_lossy(&output.stderr);
-    Err(format!(
-        "nvidia-cufile cannot be had: {}",
-        words.lines().last().unwrap_or("pip failed")
-    ))
+    Err(format!("nvidia-cufile cannot be had: {}", words.lines().last().unwrap_or("pip failed")))
 }

@@ -24,10 +24,7 @@ pub(crate) fn all() -> Vec<Scenario> {
     vec![
         scene("calls_of_transfers_move_data_and_wait", only_data_and_waits),
         scene("calls_count_before_the_measured_part", counting_is_over),
-        scene(
-            "calls_count_beforehand_at_any_depth",
-            deeper_than_is_counted,
-        ),
+        scene("calls_count_beforehand_at_any_depth", deeper_than_is_counted),
         scene("calls_take_up_whole_batches", whole_batches),
         scene("calls_promise_streams_what_holds", streams_are_promised),
     ]
@@ -111,36 +108,11 @@ fn path_of(kind: PathKind) -> (Box<dyn TransferPath>, FileId, Vec<Slot>) {
 /// For each path the call that moves data, how often it comes, and what waits for it.
 const EXPECTED: [(PathKind, &str, u64, &[&str]); 7] = [
     (PathKind::Gds, "cuFileRead", 64, &[]),
-    (
-        PathKind::GdsAsync,
-        "cuFileReadAsync",
-        64,
-        &["cuStreamQuery"],
-    ),
-    (
-        PathKind::GdsBatch,
-        "cuFileBatchIOSubmit",
-        16,
-        &["cuFileBatchIOGetStatus"],
-    ),
-    (
-        PathKind::GdsBatchStream,
-        "cuFileBatchIOSubmit",
-        0,
-        &["cuFileBatchIOGetStatus"],
-    ),
-    (
-        PathKind::CpuGpu,
-        "cuMemcpyHtoDAsync_v2",
-        64,
-        &["cuStreamSynchronize"],
-    ),
-    (
-        PathKind::PageCache,
-        "cuMemcpyHtoDAsync_v2",
-        64,
-        &["cuStreamSynchronize"],
-    ),
+    (PathKind::GdsAsync, "cuFileReadAsync", 64, &["cuStreamQuery"]),
+    (PathKind::GdsBatch, "cuFileBatchIOSubmit", 16, &["cuFileBatchIOGetStatus"]),
+    (PathKind::GdsBatchStream, "cuFileBatchIOSubmit", 0, &["cuFileBatchIOGetStatus"]),
+    (PathKind::CpuGpu, "cuMemcpyHtoDAsync_v2", 64, &["cuStreamSynchronize"]),
+    (PathKind::PageCache, "cuMemcpyHtoDAsync_v2", 64, &["cuStreamSynchronize"]),
     (
         PathKind::CpuAsyncGpu,
         "cuMemcpyHtoDAsync_v2",
@@ -158,10 +130,7 @@ fn only_data_and_waits() {
         read_all(path.as_mut(), file, &mut slots);
         let calls = since(&before);
         let data = calls.get(moves).copied().unwrap_or(0);
-        assert!(
-            data == times || (times == 0 && data > 0),
-            "{kind}: {calls:?}"
-        );
+        assert!(data == times || (times == 0 && data > 0), "{kind}: {calls:?}");
         for (name, count) in &calls {
             let known = name == moves || waits.contains(&name.as_str());
             assert!(known && *count <= BLOCKS + 8, "{kind}: {name} in {calls:?}");
@@ -189,9 +158,7 @@ fn deeper_than_is_counted() {
     };
     std::fs::write("data", vec![1; 100 * BLOCK]).unwrap();
     let mut path = setup.build().unwrap();
-    let file = path
-        .attach(open(PathKind::GdsBatch, "data".as_ref()))
-        .unwrap();
+    let file = path.attach(open(PathKind::GdsBatch, "data".as_ref())).unwrap();
     for (number, slot) in (0..).zip(path.take_slots()) {
         let place = block(Direction::Read, file, number);
         assert!(path.submit(Transfer { place, slot }).is_ok());

@@ -13,72 +13,24 @@ use crate::transfers::{BLOCK, Setup, block, one, open, words, write_and_verify};
 /// Name, what the double does wrong, and the scenario.
 const SCENARIOS: [(&str, &str, fn()); 19] = [
     ("double_round_trips_leave_nothing_behind", "", round_trips),
-    (
-        "double_short_transfers_are_gone_on_with",
-        "short",
-        short_transfers,
-    ),
-    (
-        "double_a_transfer_without_progress_is_an_error",
-        "stuck",
-        no_progress,
-    ),
-    (
-        "double_codes_in_errno_are_named",
-        "code-in-errno",
-        codes_in_errno,
-    ),
-    (
-        "double_half_registered_memory_is_deregistered",
-        "third-buffer",
-        half_registered,
-    ),
+    ("double_short_transfers_are_gone_on_with", "short", short_transfers),
+    ("double_a_transfer_without_progress_is_an_error", "stuck", no_progress),
+    ("double_codes_in_errno_are_named", "code-in-errno", codes_in_errno),
+    ("double_half_registered_memory_is_deregistered", "third-buffer", half_registered),
     ("double_errno_comes_through", "errno", errno_comes_through),
     ("double_codes_come_through", "code", codes_come_through),
-    (
-        "double_unknown_codes_are_no_accident",
-        "unknown-code",
-        unknown_codes,
-    ),
-    (
-        "double_a_batch_that_is_full_fails_its_entries",
-        "batch-full",
-        batch_full,
-    ),
+    ("double_unknown_codes_are_no_accident", "unknown-code", unknown_codes),
+    ("double_a_batch_that_is_full_fails_its_entries", "batch-full", batch_full),
     ("double_one_bad_entry_fails_alone", "entry", bad_entry),
-    (
-        "double_a_batch_without_status_frees_nothing_in_flight",
-        "status",
-        no_status,
-    ),
+    ("double_a_batch_without_status_frees_nothing_in_flight", "status", no_status),
     ("double_a_file_that_is_refused", "handle", refused_file),
     ("double_memory_that_is_refused", "buffer", refused_memory),
-    (
-        "double_minus_22_names_the_configuration",
-        "open-minus-22",
-        minus_22,
-    ),
-    (
-        "double_an_unknown_code_on_opening",
-        "open-unknown",
-        unknown_on_opening,
-    ),
-    (
-        "double_a_driver_that_hangs_is_given_up",
-        "open-hangs",
-        hanging_driver,
-    ),
-    (
-        "double_a_driver_that_crashes_is_survived",
-        "open-crashes",
-        crashing_driver,
-    ),
+    ("double_minus_22_names_the_configuration", "open-minus-22", minus_22),
+    ("double_an_unknown_code_on_opening", "open-unknown", unknown_on_opening),
+    ("double_a_driver_that_hangs_is_given_up", "open-hangs", hanging_driver),
+    ("double_a_driver_that_crashes_is_survived", "open-crashes", crashing_driver),
     ("double_a_library_that_is_too_old", "old", too_old),
-    (
-        "double_other_settings_are_refused_while_open",
-        "",
-        other_settings,
-    ),
+    ("double_other_settings_are_refused_while_open", "", other_settings),
 ];
 
 pub(crate) fn all() -> Vec<Scenario> {
@@ -101,10 +53,7 @@ const BOTH: [PathKind; 2] = [PathKind::Gds, PathKind::GdsBatch];
 fn round_trips() {
     for kind in BOTH {
         for register in [true, false] {
-            let setup = Setup {
-                register,
-                ..Setup::on_host(kind, 4)
-            };
+            let setup = Setup { register, ..Setup::on_host(kind, 4) };
             let mut path = setup.build().unwrap();
             let file = path.attach(open(kind, "data".as_ref())).unwrap();
             write_and_verify(path.as_mut(), file, 16);
@@ -169,11 +118,7 @@ fn errno_comes_through() {
 fn codes_come_through() {
     failure_of_each(|kind, result| {
         let text = result.unwrap_err().to_string();
-        let expected = if kind == PathKind::Gds {
-            "5044 IO_ERROR"
-        } else {
-            "errno 5"
-        };
+        let expected = if kind == PathKind::Gds { "5044 IO_ERROR" } else { "errno 5" };
         assert!(text.contains(expected), "{kind} {text}");
     });
 }
@@ -182,44 +127,32 @@ fn unknown_codes() {
     failure_of_each(|kind, result| {
         let text = result.unwrap_err().to_string();
         if kind == PathKind::Gds {
-            assert!(
-                text.contains("7777, a code this version of stormlp does not know"),
-                "{text}"
-            );
+            assert!(text.contains("7777, a code this version of stormlp does not know"), "{text}");
         }
     });
 }
 
 fn batch_full() {
     let mut path = Setup::on_host(PathKind::GdsBatch, 1).build().unwrap();
-    let file = path
-        .attach(open(PathKind::GdsBatch, "data".as_ref()))
-        .unwrap();
+    let file = path.attach(open(PathKind::GdsBatch, "data".as_ref())).unwrap();
     let slot = path.take_slots().pop().unwrap();
     let completion = one(path.as_mut(), Direction::Read, file, 0, slot);
     let text = completion.result.unwrap_err().to_string();
-    assert!(
-        text.contains("5037 BATCH_FULL") && text.contains("--queue-depth"),
-        "{text}"
-    );
+    assert!(text.contains("5037 BATCH_FULL") && text.contains("--queue-depth"), "{text}");
 }
 
 fn bad_entry() {
     std::fs::write("data", vec![1; 4 * BLOCK]).unwrap();
     let mut path = Setup::on_host(PathKind::GdsBatch, 4).build().unwrap();
-    let file = path
-        .attach(open(PathKind::GdsBatch, "data".as_ref()))
-        .unwrap();
+    let file = path.attach(open(PathKind::GdsBatch, "data".as_ref())).unwrap();
     for slot in path.take_slots() {
         let place = block(Direction::Read, file, slot.index() as u64);
         assert!(path.submit(Transfer { place, slot }).is_ok());
     }
     let mut done = Vec::new();
     path.wait(4, &mut done).unwrap();
-    let mut failed: Vec<_> = done
-        .iter()
-        .map(|over| (over.slot.index(), over.result.is_err()))
-        .collect();
+    let mut failed: Vec<_> =
+        done.iter().map(|over| (over.slot.index(), over.result.is_err())).collect();
     failed.sort_unstable();
     assert_eq!(failed, [(0, true), (1, false), (2, false), (3, false)]);
 }
@@ -227,9 +160,7 @@ fn bad_entry() {
 fn no_status() {
     std::fs::write("data", vec![1; BLOCK]).unwrap();
     let mut path = Setup::on_host(PathKind::GdsBatch, 1).build().unwrap();
-    let file = path
-        .attach(open(PathKind::GdsBatch, "data".as_ref()))
-        .unwrap();
+    let file = path.attach(open(PathKind::GdsBatch, "data".as_ref())).unwrap();
     let slot = path.take_slots().pop().unwrap();
     let place = block(Direction::Read, file, 0);
     assert!(path.submit(Transfer { place, slot }).is_ok());
@@ -255,15 +186,9 @@ fn refused_memory() {
 
 fn minus_22() {
     let text = words(&Setup::on_host(PathKind::Gds, 1).build().err().unwrap());
-    assert!(
-        text.contains("errno 22") && text.contains("cufile.json"),
-        "{text}"
-    );
+    assert!(text.contains("errno 22") && text.contains("cufile.json"), "{text}");
     let probe = format!("{:?}", probe_here().driver);
-    assert!(
-        probe.contains("libcufile said: parsing error, invalid json config"),
-        "{probe}"
-    );
+    assert!(probe.contains("libcufile said: parsing error, invalid json config"), "{probe}");
 }
 
 fn unknown_on_opening() {
@@ -272,49 +197,32 @@ fn unknown_on_opening() {
 }
 
 fn probe_here() -> probe::CuFileProbe {
-    probe::run(
-        &std::env::current_exe().unwrap(),
-        None,
-        Duration::from_millis(700),
-        &|_| true,
-    )
+    probe::run(&std::env::current_exe().unwrap(), None, Duration::from_millis(700), &|_| true)
 }
 
 fn hanging_driver() {
     let probe = format!("{:?}", probe_here().driver);
-    assert!(
-        probe.contains("cuFileDriverOpen did not return within 0.7 s"),
-        "{probe}"
-    );
+    assert!(probe.contains("cuFileDriverOpen did not return within 0.7 s"), "{probe}");
     // Nobody opens it in this process; the ledger needs a loaded library all the same.
     stormlp_transfer::cufile::Api::get().unwrap();
 }
 
 fn crashing_driver() {
     let probe = format!("{:?}", probe_here().driver);
-    assert!(
-        probe.contains("died in cuFileDriverOpen") && probe.contains("signal: 6"),
-        "{probe}"
-    );
+    assert!(probe.contains("died in cuFileDriverOpen") && probe.contains("signal: 6"), "{probe}");
     stormlp_transfer::cufile::Api::get().unwrap();
 }
 
 fn too_old() {
     let error = Driver::open(&Settings::default()).unwrap_err();
     let text = error.to_string();
-    assert!(
-        text.contains("too old: version 1.6, and 1.8 or later is needed"),
-        "{text}"
-    );
+    assert!(text.contains("too old: version 1.6, and 1.8 or later is needed"), "{text}");
     assert!(error.remedy().contains("newer"), "{}", error.remedy());
 }
 
 fn other_settings() {
     let open = Driver::open(&Settings::default()).unwrap();
-    let strict = Settings {
-        allow_compat_mode: Some(false),
-        ..Settings::default()
-    };
+    let strict = Settings { allow_compat_mode: Some(false), ..Settings::default() };
     let error = Driver::open(&strict).unwrap_err();
     assert!(error.to_string().contains("other settings"), "{error}");
     drop(open);

@@ -23,79 +23,32 @@ pub(crate) fn all() -> Vec<Scenario> {
         left_over: &["contexts"],
     };
     vec![
-        double(
-            "double_gpu_every_path_agrees_with_page_cache",
-            "",
-            every_path_agrees,
-        ),
+        double("double_gpu_every_path_agrees_with_page_cache", "", every_path_agrees),
         double("double_gpu_every_kind_of_memory", "", every_kind_of_memory),
-        double(
-            "double_gpu_direct_transfers_are_called_direct",
-            "direct",
-            direct_transfers,
-        ),
-        double(
-            "double_gpu_slots_may_end_on_another_thread",
-            "",
-            slots_end_elsewhere,
-        ),
+        double("double_gpu_direct_transfers_are_called_direct", "direct", direct_transfers),
+        double("double_gpu_slots_may_end_on_another_thread", "", slots_end_elsewhere),
         double("double_gpu_facts", "", facts),
         double("double_gpu_waits_as_it_is_told", "", waits_as_told),
         double("double_gpu_none", "no-device", no_device),
         double("double_gpu_out_of_memory", "out-of-memory", out_of_memory),
-        double(
-            "double_gpu_virtual_memory_refused",
-            "vmm-access",
-            virtual_memory_refused,
-        ),
+        double("double_gpu_virtual_memory_refused", "vmm-access", virtual_memory_refused),
         double("double_gpu_copies_fail", "copy", copies_fail),
         double("double_gpu_stream_refused", "stream", stream_refused),
-        double(
-            "double_gpu_stream_transfer_refused",
-            "async",
-            stream_transfer_refused,
-        ),
-        double(
-            "double_gpu_stream_transfer_short",
-            "short",
-            stream_transfer_short,
-        ),
-        double(
-            "double_gpu_stream_transfer_fails",
-            "errno",
-            stream_transfer_fails,
-        ),
+        double("double_gpu_stream_transfer_refused", "async", stream_transfer_refused),
+        double("double_gpu_stream_transfer_short", "short", stream_transfer_short),
+        double("double_gpu_stream_transfer_fails", "errno", stream_transfer_fails),
         double("double_gpu_a_path_dropped_in_flight", "", dropped_in_flight),
-        double(
-            "double_gpu_transfers_are_taken_as_they_end",
-            "last-first",
-            taken_as_they_end,
-        ),
-        double(
-            "double_gpu_numbers_follow_the_bus",
-            "",
-            numbers_follow_the_bus,
-        ),
+        double("double_gpu_transfers_are_taken_as_they_end", "last-first", taken_as_they_end),
+        double("double_gpu_numbers_follow_the_bus", "", numbers_follow_the_bus),
         double("double_gpu_without_its_fabric", "no-fabric", no_fabric),
-        double(
-            "double_gpu_half_pinned_buffers_are_unpinned",
-            "page-pinned",
-            half_pinned,
-        ),
+        double("double_gpu_half_pinned_buffers_are_unpinned", "page-pinned", half_pinned),
     ]
 }
 
 fn on_gpu(kind: PathKind, memory: MemoryKind, depth: usize) -> Setup {
     let accelerator = Arc::new(CudaDevice::open(0).unwrap());
     let register = kind.needs_cufile();
-    Setup {
-        kind,
-        depth,
-        register,
-        accelerator,
-        memory,
-        page_aligned: true,
-    }
+    Setup { kind, depth, register, accelerator, memory, page_aligned: true }
 }
 
 /// Writes with `setup`'s path and reads back with the same.
@@ -107,31 +60,20 @@ fn round_trip(setup: &Setup) -> Option<PathKind> {
 }
 
 fn every_path_agrees() {
-    let paths = PathKind::ALL
-        .into_iter()
-        .filter(|kind| kind.ends_in_accelerator());
+    let paths = PathKind::ALL.into_iter().filter(|kind| kind.ends_in_accelerator());
     for kind in paths {
         for depth in [1, 4] {
             round_trip(&on_gpu(kind, MemoryKind::Device, depth));
             // What that path wrote, the page cache holds.
-            let mut path = on_gpu(PathKind::PageCache, MemoryKind::Device, 1)
-                .build()
-                .unwrap();
-            let file = path
-                .attach(open(PathKind::PageCache, "data".as_ref()))
-                .unwrap();
+            let mut path = on_gpu(PathKind::PageCache, MemoryKind::Device, 1).build().unwrap();
+            let file = path.attach(open(PathKind::PageCache, "data".as_ref())).unwrap();
             crate::transfers::verify(path.as_mut(), file, 13);
         }
     }
 }
 
 fn every_kind_of_memory() {
-    for kind in [
-        PathKind::Gds,
-        PathKind::GdsAsync,
-        PathKind::GdsBatch,
-        PathKind::GdsBatchStream,
-    ] {
+    for kind in [PathKind::Gds, PathKind::GdsAsync, PathKind::GdsBatch, PathKind::GdsBatchStream] {
         for &memory in MemoryKind::VARIANTS {
             let effective = round_trip(&on_gpu(kind, memory, 2));
             assert_eq!(effective, Some(PathKind::GdsCompat), "{kind} {memory:?}");
@@ -140,16 +82,11 @@ fn every_kind_of_memory() {
 }
 
 fn direct_transfers() {
-    assert_eq!(
-        round_trip(&on_gpu(PathKind::Gds, MemoryKind::Device, 1)),
-        Some(PathKind::Gds)
-    );
+    assert_eq!(round_trip(&on_gpu(PathKind::Gds, MemoryKind::Device, 1)), Some(PathKind::Gds));
 }
 
 fn slots_end_elsewhere() {
-    let mut path = on_gpu(PathKind::Gds, MemoryKind::Device, 3)
-        .build()
-        .unwrap();
+    let mut path = on_gpu(PathKind::Gds, MemoryKind::Device, 3).build().unwrap();
     let slots = path.take_slots();
     drop(path);
     std::thread::spawn(move || drop(slots)).join().unwrap();
@@ -201,34 +138,20 @@ fn facts() {
 
 fn no_device() {
     let error = cuda::devices().unwrap_err().to_string();
-    assert!(
-        error.contains("cuInit") && error.contains("nvidia-smi"),
-        "{error}"
-    );
+    assert!(error.contains("cuInit") && error.contains("nvidia-smi"), "{error}");
     let error = CudaDevice::open(0).unwrap_err();
-    assert!(
-        matches!(error, TransferError::Unavailable { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, TransferError::Unavailable { .. }), "{error}");
 }
 
 fn out_of_memory() {
     for memory in [MemoryKind::Device, MemoryKind::Pinned] {
-        let error = on_gpu(PathKind::Gds, memory, 1)
-            .build()
-            .err()
-            .unwrap()
-            .to_string();
+        let error = on_gpu(PathKind::Gds, memory, 1).build().err().unwrap().to_string();
         assert!(error.contains("use smaller --io-size"), "{error}");
     }
 }
 
 fn virtual_memory_refused() {
-    let error = on_gpu(PathKind::Gds, MemoryKind::Vmm, 1)
-        .build()
-        .err()
-        .unwrap()
-        .to_string();
+    let error = on_gpu(PathKind::Gds, MemoryKind::Vmm, 1).build().err().unwrap().to_string();
     assert!(error.contains("cuMemSetAccess"), "{error}");
 }
 
@@ -242,25 +165,14 @@ fn copies_fail() {
         let error = over.result.unwrap_err().to_string();
         assert!(error.contains("cuMemcpyHtoDAsync"), "{kind} {error}");
         let over = one(path.as_mut(), Direction::Write, file, 0, over.slot);
-        assert!(
-            over.result
-                .unwrap_err()
-                .to_string()
-                .contains("cuMemcpyDtoHAsync")
-        );
+        assert!(over.result.unwrap_err().to_string().contains("cuMemcpyDtoHAsync"));
     }
 }
 
 fn stream_refused() {
-    let error = on_gpu(PathKind::GdsAsync, MemoryKind::Device, 2)
-        .build()
-        .err()
-        .unwrap();
+    let error = on_gpu(PathKind::GdsAsync, MemoryKind::Device, 2).build().err().unwrap();
     let error = words(&error);
-    assert!(
-        error.contains("5038 ASYNC_NOT_SUPPORTED") && error.contains("--path gds"),
-        "{error}"
-    );
+    assert!(error.contains("5038 ASYNC_NOT_SUPPORTED") && error.contains("--path gds"), "{error}");
 }
 
 fn stream_transfer_refused() {
@@ -293,12 +205,7 @@ fn stream_transfer_fails() {
 
 fn dropped_in_flight() {
     std::fs::write("data", vec![1; 4 * BLOCK]).unwrap();
-    for kind in [
-        PathKind::GdsAsync,
-        PathKind::GdsBatch,
-        PathKind::GdsBatchStream,
-        PathKind::Gds,
-    ] {
+    for kind in [PathKind::GdsAsync, PathKind::GdsBatch, PathKind::GdsBatchStream, PathKind::Gds] {
         let mut path = on_gpu(kind, MemoryKind::Device, 4).build().unwrap();
         let file = path.attach(open(kind, "data".as_ref())).unwrap();
         for slot in path.take_slots() {

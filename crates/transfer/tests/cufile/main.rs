@@ -34,9 +34,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Some(CHILD) => {
-            let scenario = scenarios()
-                .into_iter()
-                .find(|scenario| scenario.name == words[1]);
+            let scenario = scenarios().into_iter().find(|scenario| scenario.name == words[1]);
             // A failure is a panic, which the parent sees.
             (scenario.expect("a scenario of this name").play)();
             return ExitCode::SUCCESS;
@@ -56,11 +54,7 @@ fn main() -> ExitCode {
             }
         }
     }
-    if failures == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn scenarios() -> Vec<Scenario> {

@@ -12,68 +12,27 @@ use crate::scene::{Library, Scenario};
 use crate::transfers::{Setup, open, words, write_and_verify};
 
 pub(crate) fn all() -> Vec<Scenario> {
-    let scene = |name, library, play| Scenario {
-        name,
-        library,
-        play,
-        left_over: &["contexts"],
-    };
+    let scene = |name, library, play| Scenario { name, library, play, left_over: &["contexts"] };
     let older = Library::Older;
     vec![
-        scene(
-            "proof_direct_by_counters",
-            Library::Double("direct"),
-            direct_by_counters,
-        ),
-        scene(
-            "proof_posix_by_counters",
-            Library::Double(""),
-            posix_by_counters,
-        ),
-        scene(
-            "proof_1_11_is_not_proven",
-            older(1110, "direct"),
-            not_proven,
-        ),
+        scene("proof_direct_by_counters", Library::Double("direct"), direct_by_counters),
+        scene("proof_posix_by_counters", Library::Double(""), posix_by_counters),
+        scene("proof_1_11_is_not_proven", older(1110, "direct"), not_proven),
         scene("proof_1_11_by_elimination", older(1110, ""), by_elimination),
-        scene(
-            "proof_1_11_forbidden",
-            older(1110, "direct"),
-            forbidden_by_environment,
-        ),
+        scene("proof_1_11_forbidden", older(1110, "direct"), forbidden_by_environment),
         scene("proof_1_11_fallback_fails", older(1110, ""), fallback_fails),
-        scene(
-            "proof_1_11_cannot_forbid",
-            older(1110, "deaf"),
-            cannot_forbid,
-        ),
-        scene(
-            "proof_1_14_is_not_proven",
-            older(1140, "direct"),
-            not_proven,
-        ),
+        scene("proof_1_11_cannot_forbid", older(1110, "deaf"), cannot_forbid),
+        scene("proof_1_14_is_not_proven", older(1140, "direct"), not_proven),
         scene("proof_1_14_by_elimination", older(1140, ""), by_elimination),
         scene("proof_1_14_forbidden", older(1140, "direct"), forbidden),
-        scene(
-            "proof_is_one_for_all_paths",
-            Library::Double("direct"),
-            one_for_all_paths,
-        ),
+        scene("proof_is_one_for_all_paths", Library::Double("direct"), one_for_all_paths),
         scene("proof_nothing_moved", older(1110, ""), nothing_moved),
-        scene(
-            "proof_without_counting",
-            Library::Double("direct"),
-            without_counting,
-        ),
+        scene("proof_without_counting", Library::Double("direct"), without_counting),
     ]
 }
 
-const KINDS: [PathKind; 4] = [
-    PathKind::Gds,
-    PathKind::GdsAsync,
-    PathKind::GdsBatch,
-    PathKind::GdsBatchStream,
-];
+const KINDS: [PathKind; 4] =
+    [PathKind::Gds, PathKind::GdsAsync, PathKind::GdsBatch, PathKind::GdsBatchStream];
 
 /// What a path to the double's GPU says after some transfers, which are counted before the others.
 fn evidence(kind: PathKind) -> Evidence {
@@ -87,10 +46,7 @@ fn evidence(kind: PathKind) -> Evidence {
     write_and_verify(path.as_mut(), file, 5);
     path.stop_counting();
     let counted = path.evidence().cufile.unwrap();
-    assert!(
-        counted.posix_operations.is_none_or(|count| count <= 10),
-        "{counted:?}"
-    );
+    assert!(counted.posix_operations.is_none_or(|count| count <= 10), "{counted:?}");
     path.evidence()
 }
 
@@ -121,11 +77,7 @@ fn not_proven() {
     for kind in KINDS {
         let evidence = evidence(kind);
         assert_eq!(proof(&evidence), (None, RouteProof::None));
-        assert!(
-            evidence.summary.contains("not proven"),
-            "{}",
-            evidence.summary
-        );
+        assert!(evidence.summary.contains("not proven"), "{}", evidence.summary);
         let cufile = evidence.cufile.unwrap();
         assert_eq!(cufile.counted, Counted::Never);
         assert!(cufile.to_prove.unwrap().contains("--require-gds"));
@@ -136,18 +88,11 @@ fn by_elimination() {
     let evidence = evidence(PathKind::Gds);
     let expected = (Some(PathKind::GdsCompat), RouteProof::Elimination);
     assert_eq!(proof(&evidence), expected);
-    assert!(
-        evidence.summary.contains("by elimination"),
-        "{}",
-        evidence.summary
-    );
+    assert!(evidence.summary.contains("by elimination"), "{}", evidence.summary);
 }
 
 fn strict() -> Settings {
-    Settings {
-        allow_compat_mode: Some(false),
-        ..Settings::default()
-    }
+    Settings { allow_compat_mode: Some(false), ..Settings::default() }
 }
 
 fn forbidden() {
@@ -219,38 +164,25 @@ fn nothing_moved() {
     assert!(over.result.is_err());
     let evidence = path.evidence();
     assert_eq!(proof(&evidence), (None, RouteProof::None));
-    assert!(
-        evidence.summary.ends_with("no transfer went well"),
-        "{}",
-        evidence.summary
-    );
+    assert!(evidence.summary.ends_with("no transfer went well"), "{}", evidence.summary);
 }
 
 fn cannot_forbid() {
     forbid_compat_mode();
     let error = Driver::open(&strict()).unwrap_err();
     let text = words(&error.into());
-    assert!(
-        text.contains("did not take") && text.contains("CUFILE_ALLOW_COMPAT_MODE"),
-        "{text}"
-    );
+    assert!(text.contains("did not take") && text.contains("CUFILE_ALLOW_COMPAT_MODE"), "{text}");
     assert!(Driver::current().is_none());
     // It can be opened again without the demand.
     Driver::open(&Settings::default()).unwrap();
 }
 
 fn without_counting() {
-    let settings = Settings {
-        statistics: Statistics::Throughout(0),
-        ..Settings::default()
-    };
+    let settings = Settings { statistics: Statistics::Throughout(0), ..Settings::default() };
     let held = Driver::open(&settings).unwrap();
     assert_eq!(proof(&evidence(PathKind::Gds)), (None, RouteProof::None));
     drop(held);
-    let settings = Settings {
-        statistics: Statistics::Throughout(3),
-        ..Settings::default()
-    };
+    let settings = Settings { statistics: Statistics::Throughout(3), ..Settings::default() };
     let _held = Driver::open(&settings).unwrap();
     let evidence = evidence(PathKind::Gds);
     assert_eq!(evidence.cufile.unwrap().counted, Counted::Throughout);

@@ -14,46 +14,24 @@ use crate::scene::{Library, Scenario, memory_folder, shim_of_this_child};
 use crate::transfers::{BLOCK, Setup, one, open, words, write_and_verify};
 
 pub(crate) fn all() -> Vec<Scenario> {
-    let real = |name, play| Scenario {
-        name,
-        library: Library::Real,
-        play,
-        left_over: &[],
-    };
+    let real = |name, play| Scenario { name, library: Library::Real, play, left_over: &[] };
     vec![
         real("real_probe_tells_what_is_there", probe_tells_what_is_there),
-        real(
-            "real_probe_survives_a_driver_that_never_opens",
-            probe_survives,
-        ),
+        real("real_probe_survives_a_driver_that_never_opens", probe_survives),
         real("real_gds_writes_and_reads", gds_writes_and_reads),
-        real(
-            "real_gds_batch_writes_and_reads",
-            gds_batch_writes_and_reads,
-        ),
+        real("real_gds_batch_writes_and_reads", gds_batch_writes_and_reads),
         real("real_buffered_files_are_taken_too", buffered_files),
         real("real_gds_without_registration", gds_without_registration),
         real("real_reads_end_at_the_end_of_the_file", end_of_file),
         real("real_gds_async_needs_a_gpu", gds_async_needs_a_gpu),
-        real(
-            "real_malformed_configuration_is_named",
-            malformed_configuration,
-        ),
+        real("real_malformed_configuration_is_named", malformed_configuration),
         real("real_a_forbidden_fallback_is_an_error", forbidden_fallback),
-        real(
-            "real_the_log_goes_where_it_was_sent",
-            log_goes_where_it_was_sent,
-        ),
+        real("real_the_log_goes_where_it_was_sent", log_goes_where_it_was_sent),
     ]
 }
 
 fn probe_here(folder: Option<&Path>) -> probe::CuFileProbe {
-    probe::run(
-        &std::env::current_exe().unwrap(),
-        folder,
-        Duration::from_secs(3),
-        &|_| true,
-    )
+    probe::run(&std::env::current_exe().unwrap(), folder, Duration::from_secs(3), &|_| true)
 }
 
 fn probe_tells_what_is_there() {
@@ -63,11 +41,7 @@ fn probe_tells_what_is_there() {
     assert!(probe.library_version.unwrap().starts_with("1."));
     assert!(probe.library_path.unwrap().is_absolute());
     assert_eq!(probe.compat_mode_allowed, Some(true));
-    assert!(
-        probe
-            .properties
-            .contains(&"nvidia-fs not loaded".to_string())
-    );
+    assert!(probe.properties.contains(&"nvidia-fs not loaded".to_string()));
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
     assert!(left.is_empty(), "the probe left {left:?}");
 }
@@ -81,10 +55,7 @@ fn probe_survives() {
         assert!(probe.driver.is_available(), "{probe:?}");
     } else {
         let text = format!("{:?}", probe.driver);
-        assert!(
-            text.contains("cuFileDriverOpen did not return within 3 s"),
-            "{text}"
-        );
+        assert!(text.contains("cuFileDriverOpen did not return within 3 s"), "{text}");
         assert!(text.contains("/proc/modules is missing"), "{text}");
     }
 }
@@ -93,40 +64,19 @@ fn probe_survives() {
 fn round_trip(setup: &Setup, blocks: u64, direct: bool) -> Box<dyn TransferPath> {
     let folder = memory_folder();
     let mut path = setup.build().unwrap();
-    let kind = if direct {
-        setup.kind
-    } else {
-        PathKind::Buffered
-    };
-    let file = path
-        .attach(open(kind, &folder.path().join("data")))
-        .unwrap();
+    let kind = if direct { setup.kind } else { PathKind::Buffered };
+    let file = path.attach(open(kind, &folder.path().join("data"))).unwrap();
     write_and_verify(path.as_mut(), file, blocks);
     path.detach(file).unwrap();
     let evidence = path.evidence();
-    assert_eq!(
-        evidence.effective_path,
-        Some(PathKind::GdsCompat),
-        "{evidence:?}"
-    );
+    assert_eq!(evidence.effective_path, Some(PathKind::GdsCompat), "{evidence:?}");
     let cufile = evidence.cufile.unwrap();
     // Only a path's first transfers are counted.
-    assert_eq!(
-        cufile.posix_operations,
-        Some((2 * blocks).min(64)),
-        "{cufile:?}"
-    );
-    assert_eq!(
-        (cufile.p2p_operations, cufile.nvfs_operations),
-        (Some(0), Some(0))
-    );
+    assert_eq!(cufile.posix_operations, Some((2 * blocks).min(64)), "{cufile:?}");
+    assert_eq!((cufile.p2p_operations, cufile.nvfs_operations), (Some(0), Some(0)));
     assert_eq!(cufile.compat_mode_allowed, Some(true));
     assert_eq!(cufile.nvfs_driver_operations, None);
-    assert!(
-        evidence.summary.contains("POSIX compatibility mode"),
-        "{}",
-        evidence.summary
-    );
+    assert!(evidence.summary.contains("POSIX compatibility mode"), "{}", evidence.summary);
     if !direct {
         assert_eq!(evidence.direct_io, DirectIo::Refused);
     }
@@ -156,10 +106,7 @@ fn buffered_files() {
 }
 
 fn gds_without_registration() {
-    let setup = Setup {
-        register: false,
-        ..Setup::on_host(PathKind::Gds, 2)
-    };
+    let setup = Setup { register: false, ..Setup::on_host(PathKind::Gds, 2) };
     round_trip(&setup, 4, true);
 }
 
@@ -173,13 +120,7 @@ fn end_of_file() {
         let slot = path.take_slots().pop().unwrap();
         let short = one(path.as_mut(), Direction::Read, file, BLOCK as u64, slot);
         assert_eq!(short.result.unwrap(), 4096, "{kind}");
-        let none = one(
-            path.as_mut(),
-            Direction::Read,
-            file,
-            4 * BLOCK as u64,
-            short.slot,
-        );
+        let none = one(path.as_mut(), Direction::Read, file, 4 * BLOCK as u64, short.slot);
         assert_eq!(none.result.unwrap(), 0, "{kind}");
     }
 }
@@ -202,15 +143,9 @@ fn malformed_configuration() {
 }
 
 fn forbidden_fallback() {
-    let settings = Settings {
-        allow_compat_mode: Some(false),
-        ..Settings::default()
-    };
+    let settings = Settings { allow_compat_mode: Some(false), ..Settings::default() };
     let error = Driver::open(&settings).unwrap_err();
-    assert!(
-        error.to_string().contains("5001 DRIVER_NOT_INITIALIZED"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("5001 DRIVER_NOT_INITIALIZED"), "{error}");
     assert!(error.remedy().contains("nvidia-fs"));
     assert!(Driver::current().is_none());
 }
@@ -219,23 +154,13 @@ fn log_goes_where_it_was_sent() {
     // The scene chose a place in the environment, which stands.
     let chosen = std::env::current_dir().unwrap().join("chosen.log");
     let answer = stormlp_transfer::cufile::send_log_to(Path::new("ours.log"));
-    assert_eq!(
-        answer,
-        stormlp_transfer::cufile::LogDestination::Chosen(chosen.clone())
-    );
+    assert_eq!(answer, stormlp_transfer::cufile::LogDestination::Chosen(chosen.clone()));
     // SAFETY: this child has a single thread, and nobody else reads the environment.
     unsafe { std::env::remove_var("CUFILE_LOGFILE_PATH") };
     let ours = std::env::current_dir().unwrap().join("ours.log");
     let answer = stormlp_transfer::cufile::send_log_to(&ours);
-    assert_eq!(
-        answer,
-        stormlp_transfer::cufile::LogDestination::File(ours.clone())
-    );
+    assert_eq!(answer, stormlp_transfer::cufile::LogDestination::File(ours.clone()));
     round_trip(&Setup::on_host(PathKind::Gds, 1), 2, true);
-    assert!(
-        std::fs::read_to_string(ours)
-            .unwrap()
-            .contains("compatible mode")
-    );
+    assert!(std::fs::read_to_string(ours).unwrap().contains("compatible mode"));
     assert!(!chosen.exists() && !Path::new("cufile.log").exists());
 }

@@ -51,11 +51,7 @@ impl Scenario {
         let ledger = folder.path().join("ledger");
         if let Err(why) = self.set_the_scene(&mut command, folder.path(), &ledger) {
             let forced = std::env::var_os("STORMLP_REQUIRE_CUFILE").is_some_and(|v| v == "1");
-            return if forced {
-                Verdict::Failed(why)
-            } else {
-                Verdict::Skipped(why)
-            };
+            return if forced { Verdict::Failed(why) } else { Verdict::Skipped(why) };
         }
         let (ended, words) = attend(command);
         match ended {
@@ -89,9 +85,7 @@ impl Scenario {
                 })?;
                 command.env("STORMLP_LIBCUFILE", folder.join("libcufile.so.0"));
                 command.env("LD_LIBRARY_PATH", folder);
-                command
-                    .env("DOUBLE_FAULT", fault)
-                    .env("DOUBLE_LEDGER", ledger);
+                command.env("DOUBLE_FAULT", fault).env("DOUBLE_LEDGER", ledger);
             }
         }
         Ok(())
@@ -120,12 +114,8 @@ impl Scenario {
 
 /// Waits for a child: whether it succeeded (`None`: it had to be killed), and what it said.
 fn attend(mut command: Command) -> (Option<bool>, String) {
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();
     let mut stderr = child.stderr.take().unwrap();
     let collect = std::thread::spawn(move || {

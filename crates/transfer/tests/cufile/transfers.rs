@@ -45,9 +45,7 @@ impl Setup {
     pub(crate) fn build(&self) -> Result<Box<dyn TransferPath>, TransferError> {
         let (hosts, devices) = buffers_needed(self.kind, self.depth);
         let mut region = Region::new((hosts + devices) * BLOCK)?;
-        let host = (0..hosts)
-            .map(|_| region.carve(BLOCK, 4096).unwrap())
-            .collect();
+        let host = (0..hosts).map(|_| region.carve(BLOCK, 4096).unwrap()).collect();
         let allocate = |_| self.accelerator.allocate(BLOCK, self.memory, &mut region);
         build_path(PathSpec {
             kind: self.kind,
@@ -134,12 +132,7 @@ fn start(
 
 /// Where a block of a file is.
 pub(crate) fn block(direction: Direction, file: FileId, number: u64) -> Place {
-    Place {
-        direction,
-        file,
-        offset: number * BLOCK as u64,
-        len: BLOCK,
-    }
+    Place { direction, file, offset: number * BLOCK as u64, len: BLOCK }
 }
 
 fn check(direction: Direction, block: u64, completion: Completion) -> Slot {
@@ -148,9 +141,7 @@ fn check(direction: Direction, block: u64, completion: Completion) -> Slot {
         let offset = block * BLOCK as u64;
         let mut bytes = vec![0; BLOCK];
         completion.slot.copy_out(&mut bytes).unwrap();
-        let wrong = (offset..)
-            .zip(bytes)
-            .find(|(offset, found)| byte(*offset) != *found);
+        let wrong = (offset..).zip(bytes).find(|(offset, found)| byte(*offset) != *found);
         assert_eq!(wrong, None, "block {block}");
     }
     completion.slot
@@ -165,10 +156,7 @@ pub(crate) fn one(
     slot: Slot,
 ) -> Completion {
     let index = slot.index();
-    let place = Place {
-        offset,
-        ..block(direction, file, 0)
-    };
+    let place = Place { offset, ..block(direction, file, 0) };
     assert!(path.submit(Transfer { place, slot }).is_ok());
     let mut done = Vec::new();
     path.wait(1, &mut done).unwrap();

@@ -43,10 +43,7 @@ impl Run<'_> {
         };
         let (share, files) = (residency.share(), files().count() as u64);
         if plan.cold && plan.path().uses_page_cache() && share > COLD_SHARE {
-            return Err(CheckpointError::StillCached {
-                step,
-                share: share * 100.0,
-            });
+            return Err(CheckpointError::StillCached { step, share: share * 100.0 });
         }
         Ok(Some(CacheBefore {
             share,

@@ -113,9 +113,7 @@ impl<'a> Runner<'a> {
     /// Tells the other hosts that this one works until all meet again: caches are dropped and reports
     /// saved meanwhile.
     pub(super) fn works(&self) -> Result<(), Cut> {
-        let works = self
-            .hosts
-            .map_or(Ok(()), |hosts| hosts.works(self.surroundings.stop));
+        let works = self.hosts.map_or(Ok(()), |hosts| hosts.works(self.surroundings.stop));
         Ok(works.map_err(TrainError::from)?)
     }
 

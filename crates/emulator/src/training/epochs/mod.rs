@@ -82,10 +82,7 @@ impl RunMeasured {
     /// Nothing yet.
     fn begun(backing: Backing, devices: Vec<String>) -> Self {
         Self {
-            report: RunReport {
-                started_unix_seconds: unix_seconds(),
-                ..RunReport::default()
-            },
+            report: RunReport { started_unix_seconds: unix_seconds(), ..RunReport::default() },
             ending: Ending::Unfinished,
             steps: Vec::new(),
             series: Series::default(),
@@ -330,11 +327,7 @@ impl<'a> Runner<'a> {
 
     /// Reads one batch for each accelerator and throws it away.
     fn prewarm(&mut self, order: EpochOrder) -> Result<(), Cut> {
-        let phase = PhaseSpec {
-            steps: 1,
-            shares: order.shares,
-            ..PhaseSpec::nothing()
-        };
+        let phase = PhaseSpec { steps: 1, shares: order.shares, ..PhaseSpec::nothing() };
         if !self.crew.shared.begin(order.source, phase) {
             return Err(Cut::Failed);
         }
@@ -384,9 +377,7 @@ impl<'a> Runner<'a> {
             cached,
             accelerators: measure::accelerators(&machine.blocks(), self.own.start),
             first_accelerator: self.own.start,
-            waits_us: machine
-                .joint()
-                .map_or(Vec::new(), |joint| joint.waits_us().to_vec()),
+            waits_us: machine.joint().map_or(Vec::new(), |joint| joint.waits_us().to_vec()),
             device_read_bytes: None,
             checkpoints: Vec::new(),
             blamed_ns: machine.blamed_ns(),
@@ -427,8 +418,7 @@ impl<'a> Runner<'a> {
             let now = self.reading();
             waiting += self.divide(&last, &now);
             let drivers = &self.crew.shared.drivers;
-            self.sampler
-                .tick(now.now, halt.is_some(), || counters(&now, drivers));
+            self.sampler.tick(now.now, halt.is_some(), || counters(&now, drivers));
             last = now;
             match halt {
                 Some(Halt::PhaseOver) => {
@@ -474,10 +464,7 @@ impl<'a> Runner<'a> {
                 let report = measure::epoch(plan, epoch, phase);
                 self.surroundings.note(measure::epoch_line(plan, &report));
                 measured.report.epochs.push(report);
-                measured
-                    .report
-                    .checkpoints
-                    .extend(phase.checkpoints.iter().cloned());
+                measured.report.checkpoints.extend(phase.checkpoints.iter().cloned());
                 self.distributions.steps.merge(&phase.histograms);
                 if plan.keep_step_times {
                     measured.steps.push(StepLists {

@@ -73,10 +73,7 @@ impl Accelerator {
     }
 
     pub(super) fn begin_block(&mut self, now: Nanos) {
-        self.block = BlockTally {
-            start_ns: now,
-            ..BlockTally::default()
-        };
+        self.block = BlockTally { start_ns: now, ..BlockTally::default() };
     }
 
     pub(super) fn begin_fetch(&mut self, now: Nanos) {

@@ -20,11 +20,7 @@ pub struct ClientWork {
 impl ClientWork {
     /// Work of `step_ns` in each step and of `sample_ns` on each sample, by so many CPUs.
     pub fn new(step_ns: Nanos, sample_ns: f64, cpus: usize) -> Self {
-        Self {
-            step_ns,
-            sample_ns,
-            cpus: vec![Reverse(0); cpus.max(1)].into(),
-        }
+        Self { step_ns, sample_ns, cpus: vec![Reverse(0); cpus.max(1)].into() }
     }
 
     /// Whether samples take any time.
@@ -56,10 +52,6 @@ mod tests {
         let ready: Vec<_> = (0..5).map(|_| work.sample_ready(1, 1000)).collect();
         assert_eq!(ready, [1100, 1100, 1200, 1200, 1300]);
         assert_eq!(work.sample_ready(3, 5000), 5300);
-        assert_eq!(
-            ClientWork::default().sample_ready(7, 10),
-            10,
-            "no work takes no time"
-        );
+        assert_eq!(ClientWork::default().sample_ready(7, 10), 10, "no work takes no time");
     }
 }

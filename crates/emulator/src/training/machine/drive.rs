@@ -53,11 +53,7 @@ pub struct ModelledDevice<R> {
 impl<R: FnMut(&ReadRequest) -> (u64, Landed)> ModelledDevice<R> {
     /// An idle device; `reads` says how many bytes a read has and what it brings.
     pub fn new(model: DeviceModel, reads: R) -> Self {
-        Self {
-            model,
-            reads,
-            free_at: 0,
-        }
+        Self { model, reads, free_at: 0 }
     }
 }
 
@@ -240,19 +236,14 @@ fn step(
     flights: &mut Flights,
 ) -> Result<(), DriveError> {
     let landing = flights.0.next_at().unwrap_or(Nanos::MAX);
-    let deadline = machine
-        .next_deadline()
-        .filter(|deadline| *deadline < landing);
+    let deadline = machine.next_deadline().filter(|deadline| *deadline < landing);
     if let Some(deadline) = deadline {
         let now = deadline.max(clock.now);
         clock.now = now;
         clock.events += machine.on_deadline(now, || now);
         return Ok(());
     }
-    let flight = flights
-        .0
-        .pop()
-        .ok_or(DriveError::Stalled { at_ns: clock.now })?;
+    let flight = flights.0.pop().ok_or(DriveError::Stalled { at_ns: clock.now })?;
     land(machine, device, flight, clock, flights);
     Ok(())
 }

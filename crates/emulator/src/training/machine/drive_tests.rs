@@ -14,10 +14,7 @@ use crate::training::draw::pace;
 pub(super) const MS: Nanos = 1_000_000;
 
 pub(super) fn one_sample(_: &ReadRequest) -> Landed {
-    Landed {
-        samples: 1,
-        ..Landed::default()
-    }
+    Landed { samples: 1, ..Landed::default() }
 }
 
 /// Drives the machine through one phase, from wherever the clock stands.
@@ -48,13 +45,7 @@ pub(super) fn phase(accelerators: usize, steps: u64, compute: Nanos) -> PhaseSpe
         compute: Pace::Constant(compute),
         preprocess: Pace::Constant(0),
         client: ClientWork::default(),
-        shares: vec![
-            Share {
-                batches: steps,
-                ..Share::default()
-            };
-            accelerators
-        ],
+        shares: vec![Share { batches: steps, ..Share::default() }; accelerators],
     }
 }
 
@@ -76,11 +67,7 @@ fn storage_that_keeps_up_gives_full_utilisation() {
     run(&mut machine, &mut constant(64, 40 * MS), spec, &mut clock);
     let block = machine.blocks()[0][0];
     assert_eq!(block.steps, 20);
-    assert_eq!(
-        block.first_fetch_ns,
-        280 * MS,
-        "seven reads, one after the other"
-    );
+    assert_eq!(block.first_fetch_ns, 280 * MS, "seven reads, one after the other");
     assert_eq!(au(&block), 100.0);
 }
 
@@ -102,10 +89,7 @@ fn a_single_worker_gives_compute_over_read_time() {
 fn the_clients_own_time_is_in_every_step() {
     let mut machine = Machine::new(vec![workers(4, 2, 2)], false);
     let mut clock = VirtualClock::default();
-    let spec = PhaseSpec {
-        client: ClientWork::new(MS, 0.0, 1),
-        ..phase(1, 20, 10 * MS)
-    };
+    let spec = PhaseSpec { client: ClientWork::new(MS, 0.0, 1), ..phase(1, 20, 10 * MS) };
     run(&mut machine, &mut constant(64, MS), spec, &mut clock);
     assert!((au(&machine.blocks()[0][0]) - 100.0 * 10.0 / 11.0).abs() < 1e-9);
     assert_eq!(machine.waits(0).client_ns, 20 * MS);
@@ -142,10 +126,7 @@ fn the_barrier_books_who_kept_whom_waiting() {
 fn a_checkpoint_splits_the_block_and_excludes_a_step_of_each() {
     let mut machine = Machine::new(vec![workers(2, 2, 1), workers(2, 2, 1)], false);
     let mut clock = VirtualClock::default();
-    let spec = PhaseSpec {
-        checkpoint_steps: Some(4),
-        ..phase(2, 10, 10 * MS)
-    };
+    let spec = PhaseSpec { checkpoint_steps: Some(4), ..phase(2, 10, 10 * MS) };
     run(&mut machine, &mut constant(8, MS), spec, &mut clock);
     assert_eq!(clock.checkpoints, 2);
     let blocks = &machine.blocks()[0];
@@ -157,10 +138,7 @@ fn a_checkpoint_splits_the_block_and_excludes_a_step_of_each() {
 fn a_checkpoint_holds_up_who_writes_it_and_the_others_at_their_next_barrier() {
     let mut machine = Machine::new(vec![workers(2, 2, 1), workers(2, 2, 1)], false);
     let mut clock = VirtualClock::default();
-    let spec = PhaseSpec {
-        checkpoint_steps: Some(4),
-        ..phase(2, 8, 10 * MS)
-    };
+    let spec = PhaseSpec { checkpoint_steps: Some(4), ..phase(2, 8, 10 * MS) };
     let model = DeviceModel {
         bytes_per_second: 1e12,
         latency: Pace::Constant(MS),
@@ -180,11 +158,8 @@ fn a_checkpoint_holds_up_who_writes_it_and_the_others_at_their_next_barrier() {
 fn where_another_host_writes_checkpoints_nobody_here_halts() {
     let mut machine = Machine::new(vec![workers(2, 2, 1), workers(2, 2, 1)], false);
     let mut clock = VirtualClock::default();
-    let spec = PhaseSpec {
-        checkpoint_steps: Some(4),
-        writes_checkpoints: false,
-        ..phase(2, 8, 10 * MS)
-    };
+    let spec =
+        PhaseSpec { checkpoint_steps: Some(4), writes_checkpoints: false, ..phase(2, 8, 10 * MS) };
     run(&mut machine, &mut constant(8, MS), spec, &mut clock);
     assert_eq!(clock.checkpoints, 0);
     let steps: Vec<_> = machine.blocks()[1].iter().map(|b| b.steps).collect();
@@ -228,10 +203,7 @@ fn an_aborted_run_keeps_what_was_measured() {
     machine.abort(3 * MS);
     machine.on_read_complete(second, one_sample(&second), 4 * MS);
     assert_eq!(machine.halt(), Some(Halt::PhaseOver));
-    assert_eq!(
-        (machine.reads_waiting(), machine.next_deadline()),
-        (0, None)
-    );
+    assert_eq!((machine.reads_waiting(), machine.next_deadline()), (0, None));
     let blocks = machine.blocks();
     assert_eq!((blocks[0][0].steps, blocks[0][0].complete), (1, false));
     assert!(!machine.begin(phase(2, 10, MS), 5 * MS), "nothing follows");
@@ -291,12 +263,7 @@ fn row_groups_are_cut_into_batches_within_the_window() {
     let mut device = constant(64, MS);
     let mut spec = phase(1, 7, MS);
     // Worker 0 has 4 whole batches, worker 1 has 3.
-    spec.shares[0].groups = [11, 9]
-        .map(|files| RowGroups {
-            of_file: [10].into(),
-            files,
-        })
-        .into();
+    spec.shares[0].groups = [11, 9].map(|files| RowGroups { of_file: [10].into(), files }).into();
     run(&mut machine, &mut device, spec, &mut clock);
     assert_eq!(machine.blocks()[0][0].steps, 7);
     assert!(device.most_on_lane <= 4);
@@ -310,10 +277,7 @@ pub(super) fn records(read: &ReadRequest) -> Landed {
     let record = (from.record + 2).min(5);
     Landed {
         samples: record - from.record,
-        cursor: Cursor {
-            record,
-            read_to_bytes: record * 100,
-        },
+        cursor: Cursor { record, read_to_bytes: record * 100 },
         ended: record == 5,
     }
 }
@@ -333,10 +297,7 @@ pub(super) const RECORDS: InterleaveConfig = InterleaveConfig {
 
 fn record_phase(steps: u64, files: u64) -> PhaseSpec {
     let mut spec = phase(1, steps, MS);
-    spec.shares[0] = Share {
-        files,
-        ..Share::default()
-    };
+    spec.shares[0] = Share { files, ..Share::default() };
     spec
 }
 
@@ -364,10 +325,7 @@ fn an_interleave_reads_every_file_in_cycle_order_and_repeats() {
 
 #[test]
 fn without_repeat_an_interleave_is_exhausted() {
-    let once = InterleaveConfig {
-        repeat: false,
-        ..RECORDS
-    };
+    let once = InterleaveConfig { repeat: false, ..RECORDS };
     let mut machine = Machine::new(vec![interleave(once)], false);
     let mut clock = VirtualClock::default();
     let mut device = Scripted::of_records(64, |_| MS);
@@ -378,12 +336,7 @@ fn without_repeat_an_interleave_is_exhausted() {
 
 #[test]
 fn sharding_by_record_keeps_every_nth() {
-    let sharded = InterleaveConfig {
-        repeat: false,
-        keep_every: 2,
-        shuffle_size: 1,
-        ..RECORDS
-    };
+    let sharded = InterleaveConfig { repeat: false, keep_every: 2, shuffle_size: 1, ..RECORDS };
     let mut machine = Machine::new(vec![interleave(sharded)], false);
     let mut clock = VirtualClock::default();
     let mut device = Scripted::of_records(64, |_| MS);
@@ -393,29 +346,16 @@ fn sharding_by_record_keeps_every_nth() {
 
 #[test]
 fn a_repeating_loader_without_a_whole_batch_ends() {
-    let huge = InterleaveConfig {
-        batch_size: 1000,
-        ..RECORDS
-    };
+    let huge = InterleaveConfig { batch_size: 1000, ..RECORDS };
     let mut machine = Machine::new(vec![interleave(huge)], false);
     let mut device = Scripted::of_records(64, |_| MS);
-    run(
-        &mut machine,
-        &mut device,
-        record_phase(5, 8),
-        &mut VirtualClock::default(),
-    );
+    run(&mut machine, &mut device, record_phase(5, 8), &mut VirtualClock::default());
     assert!(machine.blocks()[0].is_empty());
 }
 
 /// A device of 1 GB/s at which every read is a sample of a million bytes: a millisecond each.
 fn modelled(queue_depth: usize, latency: Pace) -> impl Device {
-    let model = DeviceModel {
-        bytes_per_second: 1e9,
-        latency,
-        queue_depth,
-        checkpoint: 0,
-    };
+    let model = DeviceModel { bytes_per_second: 1e9, latency, queue_depth, checkpoint: 0 };
     ModelledDevice::new(model, |read| (1_000_000, one_sample(read)))
 }
 
@@ -423,12 +363,7 @@ fn modelled(queue_depth: usize, latency: Pace) -> impl Device {
 fn finish(queue_depth: usize, latency: Pace) -> VirtualClock {
     let mut machine = Machine::new(vec![workers(8, 2, 8); 4], false);
     let mut clock = VirtualClock::default();
-    run(
-        &mut machine,
-        &mut modelled(queue_depth, latency),
-        phase(4, 50, MS),
-        &mut clock,
-    );
+    run(&mut machine, &mut modelled(queue_depth, latency), phase(4, 50, MS), &mut clock);
     clock
 }
 
@@ -436,20 +371,10 @@ fn finish(queue_depth: usize, latency: Pace) -> VirtualClock {
 fn bandwidth_bounds_a_deep_queue_and_latency_a_shallow_one() {
     let reads = 4 * 50 * 8;
     let deep = finish(64, Pace::Constant(3 * MS));
-    assert!(
-        (reads * MS..reads * MS + 10 * MS).contains(&deep.now),
-        "{deep:?}"
-    );
+    assert!((reads * MS..reads * MS + 10 * MS).contains(&deep.now), "{deep:?}");
     let shallow = finish(1, Pace::Constant(3 * MS));
-    assert!(
-        (4 * reads * MS..4 * reads * MS + 10 * MS).contains(&shallow.now),
-        "{shallow:?}"
-    );
-    assert_eq!(
-        deep.events,
-        reads + 4 * 50,
-        "a read is an event, and so is the end of a step"
-    );
+    assert!((4 * reads * MS..4 * reads * MS + 10 * MS).contains(&shallow.now), "{shallow:?}");
+    assert_eq!(deep.events, reads + 4 * 50, "a read is an event, and so is the end of a step");
 }
 
 #[test]

@@ -238,10 +238,7 @@ impl Interleave {
         let Came { landed, fresh, at } = came;
         let in_cycle = self.cycle.iter_mut().flatten();
         // A stream that is not found belongs to an iterator that is gone.
-        if let Some(stream) = in_cycle
-            .chain(&mut self.ahead)
-            .find(|stream| stream.lane == lane)
-        {
+        if let Some(stream) = in_cycle.chain(&mut self.ahead).find(|stream| stream.lane == lane) {
             stream.reading = false;
             stream.buffered += landed.samples;
             stream.landed = at;
@@ -255,11 +252,7 @@ impl Interleave {
     /// See [`super::loader::Loader::fetch`].
     pub fn fetch(&mut self, out: &mut Vec<LaneRead>) -> Fetch {
         let Some(ready) = self.batches.pop_front() else {
-            return if self.finished {
-                Fetch::Exhausted
-            } else {
-                Fetch::NotReady
-            };
+            return if self.finished { Fetch::Exhausted } else { Fetch::NotReady };
         };
         self.advance(out);
         Fetch::Taken { ready }
@@ -290,10 +283,7 @@ impl Stream {
         self.reading = true;
         out.push(LaneRead {
             lane: self.lane,
-            unit: Unit::Records {
-                file: self.file,
-                from: self.cursor,
-            },
+            unit: Unit::Records { file: self.file, from: self.cursor },
         });
     }
 }

@@ -46,8 +46,7 @@ impl Joint {
             return None;
         };
         self.state = State::Apart;
-        self.waits_us
-            .push(u32::try_from(waited / 1000).unwrap_or(u32::MAX));
+        self.waits_us.push(u32::try_from(waited / 1000).unwrap_or(u32::MAX));
         Some((for_the_last, at))
     }
 
@@ -133,19 +132,13 @@ mod tests {
         let spec = PhaseSpec {
             steps: 2,
             barrier: true,
-            shares: vec![Share {
-                batches: 2,
-                ..Share::default()
-            }],
+            shares: vec![Share { batches: 2, ..Share::default() }],
             ..PhaseSpec::nothing()
         };
         assert!(machine.begin(spec, 0));
         for (came, waited) in [(10_000, 80_000), (200_000, 5_000_000)] {
             let read = machine.next_read(came).unwrap();
-            let landed = Landed {
-                samples: 1,
-                ..Landed::default()
-            };
+            let landed = Landed { samples: 1, ..Landed::default() };
             machine.on_read_complete(read, landed, came);
             assert!(machine.take_wish().is_some());
             assert_eq!(machine.take_wish(), None, "it is told once");
@@ -165,19 +158,13 @@ mod tests {
             steps: 2,
             barrier: true,
             compute: Pace::Constant(10 * MS),
-            shares: vec![Share {
-                batches: 2,
-                ..Share::default()
-            }],
+            shares: vec![Share { batches: 2, ..Share::default() }],
             ..PhaseSpec::nothing()
         };
         assert!(machine.begin(spec, 0));
         let read = |machine: &mut Machine, now| {
             let read = machine.next_read(now).unwrap();
-            let landed = Landed {
-                samples: 1,
-                ..Landed::default()
-            };
+            let landed = Landed { samples: 1, ..Landed::default() };
             machine.on_read_complete(read, landed, now);
         };
         read(&mut machine, 0);

@@ -50,10 +50,7 @@ fn data_that_came_after_the_deadline_was_waited_for() {
 #[test]
 fn a_wait_is_booked_once_where_a_deadline_lies_before_a_read_that_was_seen_late() {
     let mut machine = Machine::new(vec![workers(2, 4, 2)], false);
-    let spec = PhaseSpec {
-        preprocess: Pace::Constant(MS),
-        ..phase(1, 2, 10 * MS)
-    };
+    let spec = PhaseSpec { preprocess: Pace::Constant(MS), ..phase(1, 2, 10 * MS) };
     assert!(machine.begin(spec, 0));
     read(&mut machine, MS);
     // The other worker's read is seen at 20 ms, and only then what was due at 2 ms.
@@ -85,24 +82,13 @@ fn an_interleave_tells_when_its_batches_were_there() {
         ..RECORDS
     });
     let mut reads = Vec::new();
-    let share = Share {
-        files: 1,
-        ..Share::default()
-    };
+    let share = Share { files: 1, ..Share::default() };
     loader.begin(&share, &mut reads);
     assert_eq!(loader.fetch(&mut reads), Fetch::NotReady);
     for at in [5, 9] {
         let read = reads.remove(0);
-        let request = ReadRequest {
-            accelerator: 0,
-            phase: 1,
-            read,
-        };
-        let came = Came {
-            landed: records(&request),
-            fresh: true,
-            at,
-        };
+        let request = ReadRequest { accelerator: 0, phase: 1, read };
+        let came = Came { landed: records(&request), fresh: true, at };
         assert_eq!(loader.landed(read.lane, came, &mut reads), 2);
     }
     assert_eq!(loader.fetch(&mut reads), Fetch::Taken { ready: 5 });

@@ -125,10 +125,8 @@ impl Machine {
     /// A machine with one loader for each accelerator, halted. `keep_times` keeps the times of
     /// every step, 8 bytes each.
     pub fn new(loaders: Vec<Loader>, keep_times: bool) -> Self {
-        let accelerators: Vec<_> = loaders
-            .into_iter()
-            .map(|loader| Accelerator::new(loader, keep_times))
-            .collect();
+        let accelerators: Vec<_> =
+            loaders.into_iter().map(|loader| Accelerator::new(loader, keep_times)).collect();
         let count = accelerators.len();
         Self {
             accelerators,
@@ -272,11 +270,7 @@ impl Machine {
         }
         if self.halt == Some(Halt::PhaseOver) && self.phase == request.phase {
             // Landed after the phase's end: the loader only learns that the lane is free.
-            let came = Came {
-                landed,
-                fresh: false,
-                at: now,
-            };
+            let came = Came { landed, fresh: false, at: now };
             let loader = &mut accelerator.loader;
             loader.landed(request.read, came, &mut self.scratch);
             return self.queue_reads(request.accelerator);
@@ -352,12 +346,11 @@ impl Machine {
 
     fn queue_reads(&mut self, accelerator: u32) {
         let phase = self.phase;
-        self.ready
-            .extend(self.scratch.drain(..).map(|read| ReadRequest {
-                accelerator,
-                phase,
-                read,
-            }));
+        self.ready.extend(self.scratch.drain(..).map(|read| ReadRequest {
+            accelerator,
+            phase,
+            read,
+        }));
     }
 
     /// Lets every accelerator on the work list try its fetch, as of `at`, and computations without
@@ -467,10 +460,7 @@ impl Machine {
         }
         if let Some(marks) = &mut self.marks {
             let landed = self.accelerators.iter().map(|one| one.landed);
-            marks.push(StepMark {
-                nanos: now,
-                samples: landed.sum(),
-            });
+            marks.push(StepMark { nanos: now, samples: landed.sum() });
         }
         let checkpoint = step == self.next_checkpoint;
         for index in 0..self.accelerators.len() {
@@ -534,11 +524,7 @@ impl Machine {
                 kept.push_back(request);
             } else {
                 // Never started: the lane is free again, and nothing follows.
-                let came = Came {
-                    landed: Landed::default(),
-                    fresh: false,
-                    at: 0,
-                };
+                let came = Came { landed: Landed::default(), fresh: false, at: 0 };
                 loader.landed(request.read, came, &mut self.scratch);
             }
         }

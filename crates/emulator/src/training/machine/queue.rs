@@ -28,11 +28,7 @@ struct Due<T> {
 
 impl<T> Queue<T> {
     pub(super) fn with_capacity(capacity: usize) -> Self {
-        Self {
-            row: VecDeque::with_capacity(capacity),
-            others: BinaryHeap::new(),
-            foreseen: 0,
-        }
+        Self { row: VecDeque::with_capacity(capacity), others: BinaryHeap::new(), foreseen: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -46,11 +42,7 @@ impl<T> Queue<T> {
 
     pub(super) fn push(&mut self, at: Nanos, what: T) {
         self.foreseen += 1;
-        let due = Due {
-            at,
-            serial: self.foreseen,
-            what,
-        };
+        let due = Due { at, serial: self.foreseen, what };
         if self.row.back().is_none_or(|last| last.at <= at) {
             self.row.push_back(due);
         } else {

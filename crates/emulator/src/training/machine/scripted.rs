@@ -37,10 +37,7 @@ impl Scripted {
         depth: usize,
         service: impl FnMut(&ReadRequest) -> Nanos + 'static,
     ) -> Self {
-        Self {
-            lands: records,
-            ..Self::new(depth, service)
-        }
+        Self { lands: records, ..Self::new(depth, service) }
     }
 }
 
@@ -55,9 +52,7 @@ impl Device for Scripted {
         units.or_default().push(request.read.unit);
         let own = self.in_flight.iter();
         let own = own.filter(|read| read.accelerator == request.accelerator);
-        let lane = own
-            .clone()
-            .filter(|read| read.read.lane == request.read.lane);
+        let lane = own.clone().filter(|read| read.read.lane == request.read.lane);
         self.most_on_lane = self.most_on_lane.max(lane.count());
         let most = self.most_in_flight.entry(request.accelerator).or_default();
         *most = (*most).max(own.count());

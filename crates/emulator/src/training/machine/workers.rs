@@ -178,12 +178,7 @@ impl Workers {
             let rows = shares.get(lane).cloned().unwrap_or_default();
             let batches_left = rows.total_rows() / self.config.batch_size;
             total += batches_left;
-            *groups = Groups {
-                rows,
-                batches_left,
-                orphans: groups.orphans,
-                ..Groups::default()
-            };
+            *groups = Groups { rows, batches_left, orphans: groups.orphans, ..Groups::default() };
         }
         total
     }
@@ -232,10 +227,7 @@ impl Workers {
                 worker.reading = true;
                 let sample = worker.batch * batch_size + u64::from(worker.started);
                 worker.started += 1;
-                out.push(LaneRead {
-                    lane: lane as u64,
-                    unit: Unit::Sample(sample),
-                });
+                out.push(LaneRead { lane: lane as u64, unit: Unit::Sample(sample) });
             }
             return;
         }
@@ -275,10 +267,7 @@ impl Workers {
         {
             out.push(LaneRead {
                 lane: lane as u64,
-                unit: Unit::Group {
-                    worker: lane as u32,
-                    nth: groups.next as u64,
-                },
+                unit: Unit::Group { worker: lane as u32, nth: groups.next as u64 },
             });
             groups.window.push_back(UNDER_WAY);
             groups.next += 1;
@@ -392,11 +381,7 @@ impl Groups {
     }
 
     fn end(&mut self) {
-        self.orphans += self
-            .window
-            .iter()
-            .filter(|landed| **landed == UNDER_WAY)
-            .count();
+        self.orphans += self.window.iter().filter(|landed| **landed == UNDER_WAY).count();
         self.window.clear();
         self.rows = RowGroups::default();
         (self.next, self.used_rows, self.batches_left) = (0, 0, 0);

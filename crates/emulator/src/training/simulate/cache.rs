@@ -30,11 +30,7 @@ impl Cache {
     pub(super) fn at(plan: &TrainPlan, scenario: &Scenario, direct: bool, epoch: u32) -> Self {
         let bytes = scenario.storage.cache_bytes.filter(|_| !direct);
         let Some(bytes) = bytes else {
-            return Self {
-                exists: false,
-                share: 0.0,
-                salt: 0,
-            };
+            return Self { exists: false, share: 0.0, salt: 0 };
         };
         let all = plan.data.bytes.max(1) as f64;
         let own = own_share(plan, scenario);
@@ -51,11 +47,7 @@ impl Cache {
         Self {
             exists: true,
             share: share.min(1.0),
-            salt: if deals_anew(plan) {
-                u64::from(epoch)
-            } else {
-                0
-            },
+            salt: if deals_anew(plan) { u64::from(epoch) } else { 0 },
         }
     }
 

@@ -89,15 +89,9 @@ fn simulate_over(
 ) -> Result<Foretold, SimulateError> {
     let (steps, accelerators) = (plan.steps_per_epoch, plan.accelerators);
     if steps == 0 || accelerators == 0 || plan.data.files == 0 {
-        return Err(SimulateError::NothingToDo {
-            steps,
-            accelerators,
-        });
+        return Err(SimulateError::NothingToDo { steps, accelerators });
     }
-    let plan = TrainPlan {
-        storage: StorageKind::Real,
-        ..plan.clone()
-    };
+    let plan = TrainPlan { storage: StorageKind::Real, ..plan.clone() };
     let mut simulation = Simulation::new(&plan, scenario, sizes);
     let epochs = simulation.epochs(stop)?;
     Ok(simulation.foretold(&epochs))
@@ -125,14 +119,7 @@ impl<'a> Simulation<'a> {
     fn new(plan: &'a TrainPlan, scenario: &'a Scenario, sizes: Sizes) -> Self {
         let calls = Calls::of(plan, scenario);
         let sizes = Arc::new(sizes);
-        let phase = phase_of(
-            plan,
-            scenario,
-            (calls, &sizes),
-            plan.data.files,
-            plan.batch_size,
-            1,
-        );
+        let phase = phase_of(plan, scenario, (calls, &sizes), plan.data.files, plan.batch_size, 1);
         let reads = plan.reads_of_epoch() * f64::from(plan.epochs);
         let grain = Grain {
             parts: (scenario.events as f64 / reads.max(1.0)) as u64,
@@ -187,11 +174,7 @@ impl<'a> Simulation<'a> {
         let Phase { reads, shares } = self.phase(plan.data.files, plan.batch_size, epoch);
         self.storage.turn_to(reads);
         if plan.prewarm {
-            let spec = PhaseSpec {
-                steps: 1,
-                shares: shares.clone(),
-                ..PhaseSpec::nothing()
-            };
+            let spec = PhaseSpec { steps: 1, shares: shares.clone(), ..PhaseSpec::nothing() };
             self.run(spec, stop)?;
             self.drain()?;
         }
@@ -252,13 +235,8 @@ impl<'a> Simulation<'a> {
     }
 
     fn drain(&mut self) -> Result<(), SimulateError> {
-        drive::drain(
-            &mut self.machine,
-            &mut self.storage,
-            &mut self.clock,
-            &mut self.flights,
-        )
-        .map_err(SimulateError::from)
+        drive::drain(&mut self.machine, &mut self.storage, &mut self.clock, &mut self.flights)
+            .map_err(SimulateError::from)
     }
 
     fn reading(&mut self) -> Reading {
@@ -318,10 +296,7 @@ fn phase_of(
     let (index, shares) = prepare::index(plan, files, u64::from(batch_size), epoch);
     let reads = Reads::new(plan, calls, sizes, index);
     let cache = Cache::at(plan, scenario, calls.direct, epoch);
-    Phase {
-        reads: (reads, cache),
-        shares,
-    }
+    Phase { reads: (reads, cache), shares }
 }
 
 /// How long a checkpoint of training is written.

@@ -231,12 +231,7 @@ impl Reads {
         sizes: &Arc<Sizes>,
         index: Arc<dyn EpochIndex>,
     ) -> Self {
-        Self {
-            what: What::of(plan, &calls, sizes),
-            calls,
-            sizes: Arc::clone(sizes),
-            index,
-        }
+        Self { what: What::of(plan, &calls, sizes), calls, sizes: Arc::clone(sizes), index }
     }
 
     /// Bytes of a request of a read like most.
@@ -244,10 +239,7 @@ impl Reads {
         let asked = match &self.what {
             What::Files(..) | What::Samples { .. } => self.sample(0, 0),
             What::Records { transfer_bytes, .. } => {
-                let span = Span {
-                    offset: 0,
-                    bytes: *transfer_bytes,
-                };
+                let span = Span { offset: 0, bytes: *transfer_bytes };
                 self.of_span(0, span, transfer_bytes.div_ceil(self.calls.most_bytes))
             }
             What::Groups { .. } => self.group(0, 0, 0),
@@ -290,10 +282,7 @@ impl Reads {
     /// What a request brings.
     pub(super) fn landed(&self, request: &ReadRequest) -> Landed {
         match request.read.unit {
-            Unit::Sample(_) => Landed {
-                samples: 1,
-                ..Landed::default()
-            },
+            Unit::Sample(_) => Landed { samples: 1, ..Landed::default() },
             Unit::Group { .. } => Landed::default(),
             Unit::Records { file, .. } => {
                 let file = self.index.file(request.accelerator, file);
@@ -315,11 +304,7 @@ impl Reads {
     fn sample(&self, file: u64, position: u64) -> Asked {
         let most = self.calls.most_bytes;
         match self.what {
-            What::Samples {
-                bytes,
-                of_file,
-                as_h5py,
-            } => {
+            What::Samples { bytes, of_file, as_h5py } => {
                 let offset = HDF5_ARRAY_OFFSET + position * bytes;
                 let span = Span { offset, bytes };
                 if !as_h5py {
@@ -342,35 +327,22 @@ impl Reads {
                 }
             }
             // No loader asks for samples of these.
-            What::Records { .. } | What::Groups { .. } => self.of_span(
-                file,
-                Span {
-                    offset: 0,
-                    bytes: 0,
-                },
-                1,
-            ),
+            What::Records { .. } | What::Groups { .. } => {
+                self.of_span(file, Span { offset: 0, bytes: 0 }, 1)
+            }
         }
     }
 
     fn group(&self, rank: u32, worker: u64, nth: u64) -> Asked {
-        let What::Groups {
-            row_bytes,
-            ref rows,
-            stretches,
-            workers,
-        } = self.what
-        else {
+        let What::Groups { row_bytes, ref rows, stretches, workers } = self.what else {
             return self.sample(0, 0);
         };
         let groups = rows.len() as u64;
         let file = self.index.file(rank, worker + nth / groups * workers);
         let of_rows = |rows: u64| (rows as f64 * row_bytes) as u64;
         let group = (nth % groups) as usize;
-        let span = Span {
-            offset: of_rows(rows[..group].iter().sum()),
-            bytes: of_rows(rows[group]),
-        };
+        let span =
+            Span { offset: of_rows(rows[..group].iter().sum()), bytes: of_rows(rows[group]) };
         let of_stretch = span.bytes.div_ceil(stretches);
         let made = stretches * of_stretch.div_ceil(self.calls.most_bytes);
         self.of_span(file, span, made)
@@ -381,24 +353,14 @@ impl Reads {
         let Unit::Records { from, .. } = request.read.unit else {
             return (None, Landed::default());
         };
-        let What::Records {
-            record_bytes,
-            transfer_bytes,
-        } = self.what
-        else {
-            let whole = Landed {
-                samples: 1,
-                cursor: from,
-                ended: true,
-            };
+        let What::Records { record_bytes, transfer_bytes } = self.what else {
+            let whole = Landed { samples: 1, cursor: from, ended: true };
             return (None, whole);
         };
         let file_bytes = self.sizes.bytes(file);
         let plan = null_records(0, file_bytes, record_bytes, transfer_bytes, from);
         match plan.reads {
-            Known::Known {
-                extents, landed, ..
-            } => (extents.nth(0), landed),
+            Known::Known { extents, landed, .. } => (extents.nth(0), landed),
             Known::Records { .. } => (None, Landed::default()),
         }
     }
@@ -407,9 +369,6 @@ impl Reads {
 /// Whether the sizes of files of `plan` differ from each other with those of samples.
 pub(super) fn sizes_matter(plan: &TrainPlan) -> bool {
     use ReadPattern::{H5py, IndexedSample, Records, RowGroups};
-    let in_part = matches!(
-        plan.reads,
-        Records { .. } | RowGroups | IndexedSample | H5py
-    );
+    let in_part = matches!(plan.reads, Records { .. } | RowGroups | IndexedSample | H5py);
     !in_part && plan.data.format != DataFormat::Csv
 }

@@ -253,10 +253,8 @@ impl SimulatedStorage {
         let (requests, bytes) = work;
         // Files lie one behind the other: one begins on any device.
         let first = file.wrapping_mul(0x9e37_79b9) + offset / self.stripe_bytes;
-        let (rounds, rest) = (
-            bytes / (self.stripe_bytes * count),
-            bytes % (self.stripe_bytes * count),
-        );
+        let (rounds, rest) =
+            (bytes / (self.stripe_bytes * count), bytes % (self.stripe_bytes * count));
         let touched = match rounds {
             0 => rest.div_ceil(self.stripe_bytes).max(1),
             _ => count,
@@ -277,21 +275,14 @@ impl SimulatedStorage {
 
     /// Lets one device do so many requests; when it is through with them, but for latency.
     fn device(&mut self, device: usize, requests: f64, bytes: f64, at: f64) -> f64 {
-        let Figures {
-            operation,
-            byte,
-            latency,
-            share_of_queue,
-        } = self.figures;
+        let Figures { operation, byte, latency, share_of_queue } = self.figures;
         let last = byte * bytes / requests.max(1.0);
         // Where only so many are served at a time, each takes its share of the time of all.
         let operation = operation.max((latency + operation + last) * share_of_queue);
         let lines = &mut self.devices[device];
         let begun = lines.operations.max(at);
         lines.operations = begun + operation * requests;
-        let moved = lines
-            .bytes
-            .max(begun + operation.min(lines.operations - begun));
+        let moved = lines.bytes.max(begun + operation.min(lines.operations - begun));
         lines.bytes = (moved + byte * bytes).max(lines.operations + last);
         self.served.device_ns += (operation * requests).max(byte * bytes);
         lines.bytes
@@ -343,9 +334,7 @@ impl Figures {
             operation: device.reads_per_second.map_or(0.0, |rate| 1e9 / rate) / in_group,
             byte: 1e9 / device.read_bytes_per_second / in_group,
             latency: 1e9 * device.latency_seconds,
-            share_of_queue: device
-                .queue_depth
-                .map_or(0.0, |queue| 1.0 / f64::from(queue))
+            share_of_queue: device.queue_depth.map_or(0.0, |queue| 1.0 / f64::from(queue))
                 / in_group,
         }
     }

@@ -120,12 +120,7 @@ fn a_larger_dataset_is_served_from_the_cache_in_part() {
     let without = foretold(&plan, &scenario);
     scenario.storage.cache_bytes = Some((plan.data.bytes as f64 * share) as u64);
     let told = foretold(&plan, &scenario);
-    assert_near(
-        told.cached_percent,
-        100.0 * share * 4.0 / 5.0,
-        4.0,
-        "cached",
-    );
+    assert_near(told.cached_percent, 100.0 * share * 4.0 / 5.0, 4.0, "cached");
     let last = told.epoch_au_percent[4] / without.epoch_au_percent[4];
     assert_near(last, 1.0 / (1.0 - share), 0.15, "speed-up");
 }
@@ -195,17 +190,10 @@ fn operations_queue_and_latency_bound_what_bandwidth_would_allow() {
     let plan = unet3d(4, 80);
     let demand = plan.demand_bytes_per_second();
     let request = 131_072.0;
-    let figures = |device: DeviceFigures| {
-        on(StorageModel {
-            device,
-            ..StorageModel::of_bandwidth(1e12)
-        })
-    };
+    let figures =
+        |device: DeviceFigures| on(StorageModel { device, ..StorageModel::of_bandwidth(1e12) });
     let ample = StorageModel::of_bandwidth(1e12).device;
-    let by_operations = DeviceFigures {
-        reads_per_second: Some(0.5 * demand / request),
-        ..ample
-    };
+    let by_operations = DeviceFigures { reads_per_second: Some(0.5 * demand / request), ..ample };
     let latency = 0.0002;
     let by_queue = DeviceFigures {
         latency_seconds: latency,
@@ -213,15 +201,10 @@ fn operations_queue_and_latency_bound_what_bandwidth_would_allow() {
         ..ample
     };
     // Sixteen workers with two requests each.
-    let by_latency = DeviceFigures {
-        latency_seconds: 32.0 * request / (0.5 * demand),
-        ..ample
-    };
-    for (what, device) in [
-        ("operations", by_operations),
-        ("queue", by_queue),
-        ("latency", by_latency),
-    ] {
+    let by_latency = DeviceFigures { latency_seconds: 32.0 * request / (0.5 * demand), ..ample };
+    for (what, device) in
+        [("operations", by_operations), ("queue", by_queue), ("latency", by_latency)]
+    {
         let told = foretold(&plan, &figures(device));
         assert_near(told.au_percent, 50.0, 6.0, what);
         assert_eq!(told.limited_by, LimitedBy::Storage, "{what}");
@@ -254,10 +237,7 @@ fn barrier_and_client_take_their_time_in_each_step() {
     assert_near(told.au_percent, 100.0 * 0.323 / 0.340, 0.2, "barrier");
     assert_eq!(told.limited_by, LimitedBy::Barrier);
     scenario.barrier_seconds = 0.0;
-    plan.client = Some(ClientCost {
-        step_seconds: 0.017,
-        ..ClientCost::DLIO.on(64)
-    });
+    plan.client = Some(ClientCost { step_seconds: 0.017, ..ClientCost::DLIO.on(64) });
     let told = foretold(&plan, &scenario);
     assert_near(told.au_percent, 100.0 * 0.323 / 0.340, 0.2, "client");
     assert_eq!(told.limited_by, LimitedBy::Client);
@@ -272,20 +252,14 @@ fn barrier_and_client_take_their_time_in_each_step() {
 
 #[test]
 fn what_trains_nothing_and_what_is_stopped_say_so() {
-    let nothing = TrainPlan {
-        steps_per_epoch: 0,
-        ..unet3d(2, 5)
-    };
+    let nothing = TrainPlan { steps_per_epoch: 0, ..unet3d(2, 5) };
     let scenario = bandwidth(1e9);
     let error = simulate(&nothing, &scenario, &StopToken::new()).unwrap_err();
     assert!(error.to_string().contains("0 steps for 2"), "{error}");
     let stop = StopToken::new();
     stop.stop();
     let plan = unet3d(8, 500);
-    assert_eq!(
-        simulate(&plan, &scenario, &stop),
-        Err(SimulateError::Stopped)
-    );
+    assert_eq!(simulate(&plan, &scenario, &stop), Err(SimulateError::Stopped));
 }
 
 #[test]
@@ -302,10 +276,7 @@ fn every_builtin_workload_can_be_foretold() {
         let plan = imagined(&workload, &request, &host, PathKind::Buffered).unwrap();
         let told = foretold(&plan, &bandwidth(5e9));
         let name = (entry.name, entry.accelerator);
-        assert!(
-            told.au_percent > 0.0 && told.events > 10,
-            "{name:?}: {told:?}"
-        );
+        assert!(told.au_percent > 0.0 && told.events > 10, "{name:?}: {told:?}");
     }
 }
 

@@ -54,9 +54,7 @@ pub fn parse_args(args: &[String]) -> Result<GdsioArgs, GdsioError> {
             )));
         }
         [_, second, ..] => {
-            return Err(GdsioError::Contradiction(format!(
-                "`{second}`: a run takes one job file"
-            )));
+            return Err(GdsioError::Contradiction(format!("`{second}`: a run takes one job file")));
         }
     }
     // With a single target there is no doubt whose the options of a job are, wherever they stand.
@@ -191,10 +189,7 @@ fn set_value(run: &mut GdsioRun, flag: &str, value: &str) -> Result<(), GdsioErr
 }
 
 fn refused(name: &str, reason: &str) -> GdsioError {
-    GdsioError::Refused {
-        name: name.to_string(),
-        reason: reason.to_string(),
-    }
+    GdsioError::Refused { name: name.to_string(), reason: reason.to_string() }
 }
 
 /// The job that a job option belongs to: the last one named.
@@ -209,12 +204,9 @@ fn last_job<'a>(run: &'a mut GdsioRun, flag: &str) -> Result<&'a mut GdsioJob, G
 /// Reads one of gdsio's kinds of I/O.
 pub(super) fn operation(name: &str, value: &str) -> Result<Operation, GdsioError> {
     let index: usize = number(name, value)?;
-    Operation::VARIANTS
-        .get(index)
-        .copied()
-        .ok_or_else(|| GdsioError::Value {
-            name: name.to_string(),
-            value: value.to_string(),
-            fault: "gdsio has 0 (read), 1 (write), 2 (randread) and 3 (randwrite)".to_string(),
-        })
+    Operation::VARIANTS.get(index).copied().ok_or_else(|| GdsioError::Value {
+        name: name.to_string(),
+        value: value.to_string(),
+        fault: "gdsio has 0 (read), 1 (write), 2 (randread) and 3 (randwrite)".to_string(),
+    })
 }

@@ -87,9 +87,7 @@ pub fn parse_job_file(
 /// What is wrong with a key that its section has before, with another value.
 fn repeated(key: &str, value: &str, before: Option<&str>) -> Option<String> {
     let before = before.filter(|before| *before != value)?;
-    Some(format!(
-        "`{key}={value}` after `{key}={before}` in the same section"
-    ))
+    Some(format!("`{key}={value}` after `{key}={before}` in the same section"))
 }
 
 /// What is wrong with a key in a job's section that has its place in `[global]` alone.
@@ -111,11 +109,7 @@ fn not_of_a_job(key: &str, job: &str) -> Option<String> {
         "mem_type",
         "batch_size",
     ];
-    let or = if key == "bs" {
-        ", or use io_size here"
-    } else {
-        ""
-    };
+    let or = if key == "bs" { ", or use io_size here" } else { "" };
     KEYS.contains(&key).then(|| {
         format!(
             "`{key}` holds for all jobs, so it belongs in [global] and not in [{job}]; run a job \
@@ -180,10 +174,7 @@ fn set_job(draft: &mut Draft, key: &str, value: &str) -> Result<(), GdsioError> 
             });
         }
         _ => {
-            return Err(GdsioError::UnknownFlag(format!(
-                "{key} (in [{}])",
-                job.name
-            )));
+            return Err(GdsioError::UnknownFlag(format!("{key} (in [{}])", job.name)));
         }
     }
     Ok(())

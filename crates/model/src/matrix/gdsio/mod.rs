@@ -200,14 +200,9 @@ impl GdsioRun {
 
     /// The kind of memory.
     fn memory_kind(&self, path: PathKind) -> Result<MemoryKind, GdsioError> {
-        let kind = *MemoryKind::VARIANTS
-            .get(usize::from(self.memory))
-            .ok_or_else(|| {
-                GdsioError::Contradiction(format!(
-                    "`-m {}`: gdsio has the kinds 0 to 4",
-                    self.memory
-                ))
-            })?;
+        let kind = *MemoryKind::VARIANTS.get(usize::from(self.memory)).ok_or_else(|| {
+            GdsioError::Contradiction(format!("`-m {}`: gdsio has the kinds 0 to 4", self.memory))
+        })?;
         if self.memory >= 2 && path.ends_in_accelerator() && !path.needs_cufile() {
             return Err(GdsioError::Contradiction(format!(
                 "`-m {}` goes with -x 0, 5, 6 and 7 only",
@@ -271,10 +266,7 @@ impl GdsioRun {
                 target: job.target.clone(),
                 threads: Some(if batch { 1 } else { job.workers }),
                 // A path that ends in host memory has no use for a GPU.
-                device: job
-                    .gpu
-                    .filter(|_| path.ends_in_accelerator())
-                    .map(DeviceId::Cuda),
+                device: job.gpu.filter(|_| path.ends_in_accelerator()).map(DeviceId::Cuda),
                 numa_node: job.numa_node,
                 offset_bytes: job.offset_bytes,
                 io_size: job.io_size,
@@ -284,11 +276,7 @@ impl GdsioRun {
     }
 
     fn check_jobs(&self) -> Result<(), GdsioError> {
-        let folders = self
-            .jobs
-            .iter()
-            .filter(|j| matches!(j.target, Target::Folder(_)))
-            .count();
+        let folders = self.jobs.iter().filter(|j| matches!(j.target, Target::Folder(_))).count();
         if self.jobs.is_empty() {
             return Err(GdsioError::Contradiction(
                 "name a folder with -D, a file with -f, or a job file".to_string(),
@@ -305,15 +293,8 @@ impl GdsioRun {
 
 /// Reads a size as gdsio does: `K`, `M` and `G` are powers of 1024, with or without a `B`.
 fn size(name: &str, value: &str) -> Result<u64, GdsioError> {
-    let binary = value
-        .trim()
-        .trim_end_matches(['b', 'B'])
-        .trim_end_matches(['i', 'I']);
-    number_fault(
-        name,
-        value,
-        binary.parse::<crate::units::ByteSize>().map(|size| size.0),
-    )
+    let binary = value.trim().trim_end_matches(['b', 'B']).trim_end_matches(['i', 'I']);
+    number_fault(name, value, binary.parse::<crate::units::ByteSize>().map(|size| size.0))
 }
 
 /// Reads a size or `min:max:step`.

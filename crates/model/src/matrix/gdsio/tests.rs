@@ -46,11 +46,7 @@ fn the_guides_example_is_one_cell() {
 #[test]
 fn job_options_belong_to_the_file_before_them() {
     let request = request("-x 2 -I 0 -T 10 -i 1M -f /a -d 0 -w 8 -f /b -d 3 -n 1 -w 2");
-    let jobs: Vec<_> = request
-        .jobs
-        .iter()
-        .map(|j| (j.device, j.numa_node, j.threads))
-        .collect();
+    let jobs: Vec<_> = request.jobs.iter().map(|j| (j.device, j.numa_node, j.threads)).collect();
     let (a, b) = (Some(DeviceId::Cuda(0)), Some(DeviceId::Cuda(3)));
     assert_eq!(jobs, [(a, None, Some(8)), (b, Some(1), Some(2))]);
     assert_eq!(request.span, Span::Seconds(10.0));
@@ -134,10 +130,7 @@ fn emulation_takes_cufile_where_it_is_and_says_what_it_takes_otherwise() {
 #[test]
 fn workers_of_the_batch_types_are_entries_of_a_batch() {
     let request = request("-D /d -w 32 -x 6 -i 4K");
-    assert_eq!(
-        (request.queue_depths, request.jobs[0].threads),
-        (vec![32], Some(1))
-    );
+    assert_eq!((request.queue_depths, request.jobs[0].threads), (vec![32], Some(1)));
     let request = self::request("-D /d -w 32 -B 8 -x 7 -i 4K");
     assert_eq!(request.queue_depths, [8]);
 }
@@ -154,22 +147,13 @@ fn all_sizes_are_powers_of_1024() {
     assert_eq!(run("-D /d -s 3.5g -i 1MB").size_bytes, Some(7 * GIB / 2));
     assert_eq!(run("-D /d -i 1MB").io_size, IoSize::fixed(MIB));
     let mix = run("-D /d -i 32K:1024K:1K").io_size;
-    assert_eq!(
-        (mix.min_bytes, mix.max_bytes, mix.step_bytes),
-        (32 * KIB, MIB, KIB)
-    );
+    assert_eq!((mix.min_bytes, mix.max_bytes, mix.step_bytes), (32 * KIB, MIB, KIB));
 }
 
 #[test]
 fn verified_writes_are_read_back() {
-    assert_eq!(
-        request("-D /d -I 1 -V").ops,
-        [Operation::Write, Operation::Read]
-    );
-    assert_eq!(
-        request("-D /d -I 3 -V").ops,
-        [Operation::RandWrite, Operation::RandRead]
-    );
+    assert_eq!(request("-D /d -I 1 -V").ops, [Operation::Write, Operation::Read]);
+    assert_eq!(request("-D /d -I 3 -V").ops, [Operation::RandWrite, Operation::RandRead]);
     assert_eq!(request("-D /d -I 0 -V").ops, [Operation::Read]);
 }
 
@@ -266,10 +250,7 @@ fn a_job_file_is_read_with_its_variables() {
     assert_eq!((name.as_str(), run.transfer_type), ("gds-test", 2));
     assert_eq!((run.op, run.seconds), (Operation::RandRead, Some(30.0)));
     assert_eq!(run.io_size.count(), 4);
-    assert_eq!(
-        run.jobs[0].target,
-        Target::Folder(PathBuf::from("/mnt/one"))
-    );
+    assert_eq!(run.jobs[0].target, Target::Folder(PathBuf::from("/mnt/one")));
     assert_eq!(run.jobs[1].offset_bytes, Some(MIB));
     assert_eq!((run.jobs[1].workers, run.jobs[1].gpu), (2, Some(4)));
 }
@@ -290,14 +271,8 @@ fn faults_of_a_job_file_are_named_with_their_place() {
             "line 2: `size` holds for all jobs, so it belongs in [global] and not in [job2]",
         ),
         ("[job2]\nbs=1M\n", "or use io_size here"),
-        (
-            "[global]\nsize=1G\nsize=2G\n",
-            "line 3: `size=2G` after `size=1G`",
-        ),
-        (
-            "[j]\nnum_threads=1\nnum_threads=2\n",
-            "line 3: `num_threads=2` after",
-        ),
+        ("[global]\nsize=1G\nsize=2G\n", "line 3: `size=2G` after `size=1G`"),
+        ("[j]\nnum_threads=1\nnum_threads=2\n", "line 3: `num_threads=2` after"),
     ] {
         let message = parse_job_file(text, &environment).unwrap_err().to_string();
         assert!(message.contains(named), "{text}: {message}");

@@ -2,10 +2,7 @@
 
 /// What is said in another way, longest first where one holds another.
 const PHRASES: [(&str, &str); 16] = [
-    (
-        "use --passes 1, or a larger",
-        "leave -T out, or use a larger",
-    ),
+    ("use --passes 1, or a larger", "leave -T out, or use a larger"),
     ("use more --passes or a larger", "use a larger"),
     ("measure with --fill once", "measure without -F"),
     ("--op write --verify --passes 1", "-I 1 -V without -T"),
@@ -44,24 +41,18 @@ const LETTERS: [(&str, &str); 16] = [
 ];
 
 /// Options that `stormlp gdsio` takes by the same name.
-const SHARED: [&str; 3] = [
-    "--emulate",
-    "--destroy-data-on-block-devices",
-    "--overwrite-signature",
-];
+const SHARED: [&str; 3] = ["--emulate", "--destroy-data-on-block-devices", "--overwrite-signature"];
 
 /// A message or a piece of advice for somebody who typed a line of gdsio's. Whole commands in it stay
 /// as they are, and an option that gdsio has no letter for is said to be one of `stormlp gds`.
 pub fn in_gdsios_words(text: &str) -> String {
     let pieces = text.split('`').enumerate();
     let pieces: Vec<String> = pieces
-        .map(
-            |(index, piece)| match (index % 2 == 1, piece.starts_with("--")) {
-                (true, false) => piece.to_string(),
-                (true, true) => reworded(piece, "stormlp gds "),
-                (false, _) => reworded(piece, "`stormlp gds` with "),
-            },
-        )
+        .map(|(index, piece)| match (index % 2 == 1, piece.starts_with("--")) {
+            (true, false) => piece.to_string(),
+            (true, true) => reworded(piece, "stormlp gds "),
+            (false, _) => reworded(piece, "`stormlp gds` with "),
+        })
         .collect();
     pieces.join("`")
 }
@@ -102,10 +93,7 @@ mod tests {
     #[test]
     fn options_become_letters_and_commands_stay() {
         for (ours, theirs) in [
-            (
-                "use --passes 1, or a larger --file-size",
-                "leave -T out, or use a larger -s",
-            ),
+            ("use --passes 1, or a larger --file-size", "leave -T out, or use a larger -s"),
             (
                 "use a smaller --file-size or --offset, or a larger file",
                 "use a smaller -s or -o, or a larger file",
@@ -118,14 +106,8 @@ mod tests {
                 "`stormlp gds --fsync end` has the time of storage",
                 "`stormlp gds --fsync end` has the time of storage",
             ),
-            (
-                "use a longer --warmup; a",
-                "use a longer `stormlp gds` with --warmup; a",
-            ),
-            (
-                "use `--engine psync`, or",
-                "use `stormlp gds --engine psync`, or",
-            ),
+            ("use a longer --warmup; a", "use a longer `stormlp gds` with --warmup; a"),
+            ("use `--engine psync`, or", "use `stormlp gds --engine psync`, or"),
             ("use `--file` there", "use `-f` there"),
             ("a -- b", "a -- b"),
         ] {

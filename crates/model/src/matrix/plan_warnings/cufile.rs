@@ -97,10 +97,7 @@ mod tests {
     fn streams_beyond_the_queues_are_told() {
         let mut facts = HostFacts::fixture();
         let told = said(PathKind::GdsAsync, None, &facts);
-        assert!(
-            told[0].contains("32 transfers") && told[0].contains("8 queues"),
-            "{told:?}"
-        );
+        assert!(told[0].contains("32 transfers") && told[0].contains("8 queues"), "{told:?}");
         facts.cuda_connections = 32;
         assert!(said(PathKind::GdsAsync, None, &facts).is_empty());
         assert!(said(PathKind::Gds, None, &HostFacts::fixture()).is_empty());
@@ -123,10 +120,7 @@ mod tests {
         let mut facts = HostFacts::fixture();
         for (level, word) in [
             (0, "prove none"),
-            (
-                1,
-                "level 1 all the time, which may cost it time and tell no routes",
-            ),
+            (1, "level 1 all the time, which may cost it time and tell no routes"),
             (3, "costs it time"),
         ] {
             let told = said(PathKind::Gds, Some(level), &facts);

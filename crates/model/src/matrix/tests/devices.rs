@@ -37,17 +37,11 @@ fn a_device_in_use_is_refused_whatever_is_named() {
     assert!(found[0].help.starts_with("no option overrides"), "{found}");
     let mut reads = on_file();
     reads.ops = vec![Operation::Read];
-    assert!(
-        resolve(&reads, &laptop(), &inventory).is_ok(),
-        "reading harms nobody"
-    );
+    assert!(resolve(&reads, &laptop(), &inventory).is_ok(), "reading harms nobody");
     reads.paths = PathChoice::Named(vec![PathKind::GdsBatch]);
     reads.read_percent = Some(90);
     let found = resolve(&reads, &gpu_server(), &inventory).unwrap_err();
-    assert!(
-        found.to_string().contains("in use"),
-        "a mix writes: {found}"
-    );
+    assert!(found.to_string().contains("in use"), "a mix writes: {found}");
 }
 
 #[test]
@@ -55,21 +49,10 @@ fn what_lies_unused_on_a_device_yields_only_to_its_name() {
     let inventory = device(&[], &[("gpt", "sdb"), ("ext4", "sdb1")]);
     let found = problems(&write_over(&[]), &inventory);
     assert_eq!(found.kind(), ProblemKind::Plan);
-    assert!(
-        found[0]
-            .message
-            .contains("carries gpt on sdb, ext4 on sdb1"),
-        "{found}"
-    );
-    assert!(
-        found[0].help.contains("--overwrite-signature gpt,ext4"),
-        "{found}"
-    );
+    assert!(found[0].message.contains("carries gpt on sdb, ext4 on sdb1"), "{found}");
+    assert!(found[0].help.contains("--overwrite-signature gpt,ext4"), "{found}");
     let found = problems(&write_over(&["gpt"]), &inventory);
-    assert!(
-        found[0].help.contains("--overwrite-signature gpt,ext4"),
-        "{found}"
-    );
+    assert!(found[0].help.contains("--overwrite-signature gpt,ext4"), "{found}");
     assert!(resolve(&write_over(&["ext4", "gpt"]), &laptop(), &inventory).is_ok());
     let mut unflagged = write_over(&[]);
     unflagged.overwrite_block_devices = false;
@@ -84,21 +67,13 @@ fn what_lies_unused_on_a_device_yields_only_to_its_name() {
 fn a_name_that_no_device_carries_means_another_device() {
     let found = problems(&write_over(&["xfs"]), &device(&[], &[]));
     assert_eq!(found.kind(), ProblemKind::Plan);
-    assert!(
-        found[0].message.contains("--overwrite-signature xfs"),
-        "{found}"
-    );
+    assert!(found[0].message.contains("--overwrite-signature xfs"), "{found}");
     let mut resumed = write_over(&["xfs"]);
     resumed.resumes = true;
     let gone = resolve(&resumed, &laptop(), &device(&[], &[]));
     assert!(gone.is_ok(), "its own cells wrote over it");
     let found = problems(&write_over(&["xfs"]), &device(&[], &[("ext4", "sdb")]));
-    assert!(
-        found
-            .iter()
-            .any(|p| p.help.contains("given carries ext4 on sdb")),
-        "{found}"
-    );
+    assert!(found.iter().any(|p| p.help.contains("given carries ext4 on sdb")), "{found}");
 }
 
 #[test]
@@ -109,8 +84,5 @@ fn a_device_that_cannot_be_examined_is_not_written_over() {
     assert_eq!(found.kind(), ProblemKind::Machine);
     assert!(found[0].message.contains("no /sys"), "{found}");
     inventory.files[0].claims = None;
-    assert_eq!(
-        problems(&write_over(&[]), &inventory).kind(),
-        ProblemKind::Machine
-    );
+    assert_eq!(problems(&write_over(&[]), &inventory).kind(), ProblemKind::Machine);
 }

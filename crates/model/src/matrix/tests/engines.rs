@@ -43,11 +43,7 @@ fn io_uring_that_is_refused_is_named_and_an_engine_asked_for_is_an_error() {
     facts.io_uring = Availability::unavailable("seccomp", "allow io_uring_setup");
     let plan = resolve(&plain(), &facts, &folder(100 * GIB)).unwrap();
     assert_eq!(plan.host_engine(), EngineKind::Psync);
-    assert!(
-        plan.warnings
-            .iter()
-            .any(|w| w.kind == WarningKind::EngineFellBack)
-    );
+    assert!(plan.warnings.iter().any(|w| w.kind == WarningKind::EngineFellBack));
     let mut request = plain();
     request.engine = EngineChoice::Uring;
     let found = resolve(&request, &facts, &folder(100 * GIB)).unwrap_err();

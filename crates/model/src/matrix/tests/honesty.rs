@@ -8,27 +8,17 @@ fn checking_and_generating_content_is_said_to_be_within_the_throughput() {
     let facts_of = |request: &MatrixRequest| -> Vec<String> {
         let plan = solve(request, &folder(100 * GIB));
         let of_content = |w: &&Warning| w.fact.starts_with("throughput includes");
-        plan.warnings
-            .iter()
-            .filter(of_content)
-            .map(|w| w.fact.clone())
-            .collect()
+        plan.warnings.iter().filter(of_content).map(|w| w.fact.clone()).collect()
     };
     assert!(facts_of(&plain()).is_empty());
     let mut verify = plain();
     verify.verify = true;
-    assert_eq!(
-        facts_of(&verify),
-        ["throughput includes checking the pattern"]
-    );
+    assert_eq!(facts_of(&verify), ["throughput includes checking the pattern"]);
     let mut fill = plain();
     fill.fill = Fill::Every;
     assert!(facts_of(&fill).is_empty(), "nothing is written");
     fill.ops = vec![Operation::Write];
-    assert_eq!(
-        facts_of(&fill),
-        ["throughput includes generating the content"]
-    );
+    assert_eq!(facts_of(&fill), ["throughput includes generating the content"]);
 }
 
 #[test]
@@ -36,14 +26,10 @@ fn files_in_memory_are_named_and_no_advice_about_a_cold_cache_is_given() {
     let mut inventory = folder(100 * GIB);
     inventory.folders[0].file_system = Some("tmpfs".to_string());
     let plan = solve(&plain(), &inventory);
-    let found: Vec<_> = (plan.warnings.iter())
-        .filter(|w| w.kind == WarningKind::FitsInMemory)
-        .collect();
+    let found: Vec<_> =
+        (plan.warnings.iter()).filter(|w| w.kind == WarningKind::FitsInMemory).collect();
     assert_eq!(found.len(), 1, "{found:?}");
-    assert!(
-        found[0].fact.contains("these files live in memory (tmpfs"),
-        "{found:?}"
-    );
+    assert!(found[0].fact.contains("these files live in memory (tmpfs"), "{found:?}");
     assert!(!found[0].advice.contains("--passes"), "{found:?}");
 }
 
@@ -91,22 +77,15 @@ fn gdsio_on(content: ContentState) -> (MatrixRequest, TargetInventory) {
 
 #[test]
 fn gdsio_never_replaces_what_it_is_to_read_and_verify() {
-    for content in [
-        ContentState::Other,
-        ContentState::Pattern { seed: 9 },
-        ContentState::Unwritten,
-    ] {
+    for content in [ContentState::Other, ContentState::Pattern { seed: 9 }, ContentState::Unwritten]
+    {
         let (mut request, mut inventory) = gdsio_on(content);
         let found = problems(&request, &inventory);
         assert_eq!(found.kind(), ProblemKind::Machine);
         assert!(found.to_string().contains("nothing to compare"), "{found}");
         request.ops = vec![Operation::Write, Operation::Read];
         let plan = solve(&request, &inventory);
-        assert_eq!(
-            plan.files[0].action,
-            FileAction::Fill,
-            "it is written anyway"
-        );
+        assert_eq!(plan.files[0].action, FileAction::Fill, "it is written anyway");
         // Replaced by something of another size since the manifest was written.
         request.ops = vec![Operation::Read];
         inventory.folders[0].files[0].bytes = 2 * GIB;
@@ -115,11 +94,7 @@ fn gdsio_never_replaces_what_it_is_to_read_and_verify() {
         assert_eq!(plan.files[0].action, FileAction::Use);
         assert!(!plan.files[0].made_here);
         inventory.folders[0].files[0].bytes = MIB;
-        assert!(
-            problems(&request, &inventory)
-                .to_string()
-                .contains("too small")
-        );
+        assert!(problems(&request, &inventory).to_string().contains("too small"));
     }
     let (request, inventory) = gdsio_on(ContentState::Pattern { seed: 0 });
     assert_eq!(solve(&request, &inventory).files[0].action, FileAction::Use);
@@ -152,10 +127,7 @@ fn every_file_or_folder_gets_a_thread_or_the_plan_is_refused() {
     let found = problems(&request, &inventory);
     assert_eq!(found.kind(), ProblemKind::Plan);
     let text = found.to_string();
-    assert!(
-        text.contains("2 files or folders need at least 2 threads"),
-        "{text}"
-    );
+    assert!(text.contains("2 files or folders need at least 2 threads"), "{text}");
     request.threads = vec![2];
     assert_eq!(solve(&request, &inventory).crews[0].workers.len(), 2);
 }
@@ -181,12 +153,7 @@ fn warnings_about_space_never_name_a_size_of_zero_and_count_what_is_replaced() {
     let mut inventory = laid_out(8, GIB / 2, ContentState::Other);
     inventory.folders[0].free_bytes = GIB;
     let found = problems(&request, &inventory);
-    assert!(
-        found
-            .to_string()
-            .contains("4 GiB in files that would be replaced"),
-        "{found}"
-    );
+    assert!(found.to_string().contains("4 GiB in files that would be replaced"), "{found}");
     assert_eq!(found[0].help, "--file-size 576M would fit");
     inventory.folders[0].free_bytes = 4 * GIB;
     assert!(resolve(&request, &laptop(), &inventory).is_ok());
@@ -213,10 +180,7 @@ fn writes_through_the_page_cache_end_with_a_sync_unless_it_is_declined() {
     let mut inventory = folder(100 * GIB);
     inventory.folders[0].direct = Availability::unavailable("EINVAL", "use xfs");
     let cell = &solve(&refused, &inventory).cells[0];
-    assert!(
-        cell.fsync && !cell.direct,
-        "without O_DIRECT it is the page cache as well"
-    );
+    assert!(cell.fsync && !cell.direct, "without O_DIRECT it is the page cache as well");
 }
 
 #[test]
@@ -224,25 +188,16 @@ fn how_often_a_cell_goes_over_its_files_counts_shared_bytes_once() {
     let mut request = on_file();
     request.threads = vec![4];
     let inventory = given(FileKind::Regular, GIB);
-    for (shared, offset) in [
-        (SharedFile::Split, 0),
-        (SharedFile::Whole, 0),
-        (SharedFile::Whole, MIB),
-    ] {
+    for (shared, offset) in
+        [(SharedFile::Split, 0), (SharedFile::Whole, 0), (SharedFile::Whole, MIB)]
+    {
         request.shared_file = shared;
         request.offset_bytes = offset;
         let plan = solve(&request, &inventory);
-        assert_eq!(
-            plan.covered_bytes(&plan.cells[0]),
-            GIB - offset,
-            "{shared:?}"
-        );
+        assert_eq!(plan.covered_bytes(&plan.cells[0]), GIB - offset, "{shared:?}");
     }
-    let numbers = Measurement {
-        bytes: 4 * GIB,
-        device_read_bytes: Some(GIB),
-        ..Measurement::fixture()
-    };
+    let numbers =
+        Measurement { bytes: 4 * GIB, device_read_bytes: Some(GIB), ..Measurement::fixture() };
     request.offset_bytes = 0;
     let plan = solve(&request, &inventory);
     let reach = plan.reach(&plan.cells[0], &numbers, 1).unwrap();

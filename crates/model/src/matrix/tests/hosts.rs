@@ -15,18 +15,8 @@ fn hosts_that_measured_other_work_are_told_of_by_one_setting() {
             |plan| plan.cells[1].transport.pages = crate::transport::Pages::Small,
             "setting `pages` of the cells",
         ),
-        (
-            |plan| plan.cells[1].transport.threads += 1,
-            "cell 1: h1 has ",
-        ),
-        (
-            |plan| {
-                plan.crews.push(Crew {
-                    workers: Vec::new(),
-                })
-            },
-            "threads of the cells at `",
-        ),
+        (|plan| plan.cells[1].transport.threads += 1, "cell 1: h1 has "),
+        (|plan| plan.crews.push(Crew { workers: Vec::new() }), "threads of the cells at `"),
     ];
     for (change, told) in cases {
         let mut other = plan.clone();

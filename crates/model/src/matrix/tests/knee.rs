@@ -28,8 +28,5 @@ fn a_search_for_knees_plans_what_it_may_need() {
     assert_eq!(settings(&both, &laptop()).len(), 6 * KNEE_DEPTHS.len() + 1);
     // A quarter of 16 GiB is the most in flight.
     let large = settings(&search(&[PathKind::Cpu], 64 * MIB), &laptop());
-    assert!(
-        large.iter().all(|(threads, depth)| threads * depth <= 64),
-        "{large:?}"
-    );
+    assert!(large.iter().all(|(threads, depth)| threads * depth <= 64), "{large:?}");
 }

@@ -7,17 +7,10 @@ use crate::transport::{Threading, WaitMode};
 /// A server with a GPU on each of two nodes.
 fn two_nodes() -> HostFacts {
     let mut facts = gpu_server();
-    let other = AcceleratorFacts {
-        index: 1,
-        numa_node: Some(1),
-        ..facts.accelerators[0].clone()
-    };
+    let other = AcceleratorFacts { index: 1, numa_node: Some(1), ..facts.accelerators[0].clone() };
     facts.accelerators.push(other);
     facts.numa_nodes = [(0, 0..4), (1, 4..8)]
-        .map(|(node, cpus)| HostNode {
-            node,
-            cpus: CpuList::new(cpus),
-        })
+        .map(|(node, cpus)| HostNode { node, cpus: CpuList::new(cpus) })
         .to_vec();
     facts
 }
@@ -44,11 +37,7 @@ fn threads_are_on_the_node_of_the_gpu_whatever_the_path() {
     let cpus = plan.crews[0].workers[0].cpus.as_ref().unwrap();
     assert_eq!(cpus.to_string(), "4-7");
     assert_eq!(plan.placement.node, Some(1));
-    assert!(
-        plan.cells
-            .iter()
-            .all(|cell| cell.transport.placement == plan.placement)
-    );
+    assert!(plan.cells.iter().all(|cell| cell.transport.placement == plan.placement));
     assert_eq!(plan.regions(), [(Some(1), plan.region_bytes)]);
 }
 
@@ -57,11 +46,7 @@ fn each_thread_is_near_its_own_gpu_with_buffers_of_that_node() {
     let plan = resolve(&copies(&[0, 1]), &two_nodes(), &folder(GIB)).unwrap();
     assert_eq!(nodes(&plan), [Some(0), Some(1)]);
     assert_eq!(plan.placement.node, None);
-    assert!(
-        plan.placement.summary.starts_with("each thread"),
-        "{:?}",
-        plan.placement
-    );
+    assert!(plan.placement.summary.starts_with("each thread"), "{:?}", plan.placement);
     let half = plan.region_bytes / 2;
     assert_eq!(plan.regions(), [(Some(0), half), (Some(1), half)]);
 }
@@ -81,23 +66,12 @@ fn a_node_that_is_not_there_is_refused_and_none_is_bound_when_that_was_typed() {
 #[test]
 fn how_to_wait_is_in_every_transport_and_has_no_effect_without_a_gpu() {
     let mut request = copies(&[0]);
-    request.threading = Threading {
-        wait: Some(WaitMode::Spin),
-        ..Threading::default()
-    };
+    request.threading = Threading { wait: Some(WaitMode::Spin), ..Threading::default() };
     let plan = resolve(&request, &gpu_server(), &folder(GIB)).unwrap();
-    assert!(
-        plan.cells
-            .iter()
-            .all(|cell| cell.transport.wait == WaitMode::Spin)
-    );
+    assert!(plan.cells.iter().all(|cell| cell.transport.wait == WaitMode::Spin));
     request.devices = vec![DeviceId::Host];
     let plan = resolve(&request, &laptop(), &folder(GIB)).unwrap();
-    let told = plan
-        .warnings
-        .iter()
-        .find(|w| w.kind == WarningKind::NoEffect)
-        .unwrap();
+    let told = plan.warnings.iter().find(|w| w.kind == WarningKind::NoEffect).unwrap();
     assert!(told.fact.contains("--wait spin has no effect"), "{told}");
 }
 
@@ -117,11 +91,7 @@ fn a_refused_o_direct_is_a_warning_and_with_require_direct_an_error() {
     let mut inventory = folder(100 * GIB);
     inventory.folders[0].direct = Availability::unavailable("EINVAL", "use xfs");
     let plan = solve(&plain(), &inventory);
-    assert!(
-        plan.warnings
-            .iter()
-            .any(|w| w.kind == WarningKind::NotDirect)
-    );
+    assert!(plan.warnings.iter().any(|w| w.kind == WarningKind::NotDirect));
     assert!(!plan.cells[1].direct);
     let mut request = plain();
     request.require_direct = true;
@@ -134,11 +104,9 @@ fn a_refused_o_direct_is_a_warning_and_with_require_direct_an_error() {
 fn host_memory_that_cufile_is_given_is_counted_where_a_gpu_is_there_too() {
     let mut request = copies(&[0]);
     request.paths = PathChoice::Named(vec![PathKind::Gds]);
-    for (memory, bytes) in [
-        (MemoryKind::Host, 2 * MIB),
-        (MemoryKind::Mmap, 2 * MIB),
-        (MemoryKind::Device, 0),
-    ] {
+    for (memory, bytes) in
+        [(MemoryKind::Host, 2 * MIB), (MemoryKind::Mmap, 2 * MIB), (MemoryKind::Device, 0)]
+    {
         request.memory = memory;
         let plan = resolve(&request, &gpu_server(), &folder(GIB)).unwrap();
         assert_eq!(plan.region_bytes, bytes, "{memory:?}");

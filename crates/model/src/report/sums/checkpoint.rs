@@ -12,12 +12,7 @@ impl Found {
         let results = &report.results;
         let phases = [
             ("save", "saves", &results.saves, results.summary.save),
-            (
-                "restore",
-                "restores",
-                &results.restores,
-                results.summary.restore,
-            ),
+            ("restore", "restores", &results.restores, results.summary.restore),
         ];
         for (part, key, phase, summary) in phases {
             for (index, result) in phase.iter().enumerate() {
@@ -44,18 +39,15 @@ impl Found {
     /// That the knees are those of the runs of the search.
     fn streams(&mut self, find: &FindStreams) {
         let [save, restore] = find.of_tried();
-        for (phase, told, comes_to) in [
-            ("save", &find.save, save),
-            ("restore", &find.restore, restore),
-        ] {
+        for (phase, told, comes_to) in
+            [("save", &find.save, save), ("restore", &find.restore, restore)]
+        {
             let place = format!("find_knee.{phase}");
             let (told, comes_to) = match (told, comes_to) {
                 (Some(told), Some(comes_to)) => (told, comes_to),
                 (None, None) => continue,
                 _ => {
-                    self.0.push(format!(
-                        "{place} is not what the runs that were tried come to"
-                    ));
+                    self.0.push(format!("{place} is not what the runs that were tried come to"));
                     continue;
                 }
             };
@@ -91,10 +83,7 @@ impl Found {
             self.hold(&place, "gib_per_second", rank.gib_per_second, comes_to, of);
         }
         self.of_ranks(place, result);
-        let parts = [
-            ("mean_parts", result.mean_parts),
-            ("slowest_parts", result.slowest_parts),
-        ];
+        let parts = [("mean_parts", result.mean_parts), ("slowest_parts", result.slowest_parts)];
         for (what, parts) in parts {
             let (told, longest) = (parts.total_seconds(), result.duration_seconds.max);
             self.hold_part(place, what, told, longest, "duration_seconds.max");
@@ -117,11 +106,7 @@ impl Found {
             ("duration_seconds.min", told.min, seconds.min),
             ("duration_seconds.rank0", told.rank0, seconds.rank0),
             ("gib_per_second.min_rank", told_rate.min_rank, rate.min_rank),
-            (
-                "gib_per_second.mean_rank",
-                told_rate.mean_rank,
-                rate.mean_rank,
-            ),
+            ("gib_per_second.mean_rank", told_rate.mean_rank, rate.mean_rank),
             ("gib_per_second.max_rank", told_rate.max_rank, rate.max_rank),
             ("gib_per_second.total", told_rate.total, rate.total),
             ("gib_per_second.rank0", told_rate.rank0, rate.rank0),
@@ -135,10 +120,7 @@ impl Found {
         let all = || results.saves.iter().chain(&results.restores);
         let ends = all().map(|one| one.started_at_seconds + one.duration_seconds.max);
         let last = ends.fold(0.0, f64::max);
-        let (what, elapsed) = (
-            "the end of the last save or restore",
-            results.elapsed_seconds,
-        );
+        let (what, elapsed) = ("the end of the last save or restore", results.elapsed_seconds);
         self.hold_part("", what, last, elapsed, "elapsed_seconds");
         let user = all().map(|one| one.cpu_user_seconds).sum();
         let system = all().map(|one| one.cpu_system_seconds).sum();
@@ -169,16 +151,8 @@ impl Found {
         self.hold_count(place, "checkpoints", counts.0, counts.1, from);
         for ((what, told), (_, comes_to)) in summed(&told).into_iter().zip(summed(&comes_to)) {
             for (key, told, comes_to) in [
-                (
-                    "gib_per_second",
-                    told.gib_per_second,
-                    comes_to.gib_per_second,
-                ),
-                (
-                    "duration_seconds",
-                    told.duration_seconds,
-                    comes_to.duration_seconds,
-                ),
+                ("gib_per_second", told.gib_per_second, comes_to.gib_per_second),
+                ("duration_seconds", told.duration_seconds, comes_to.duration_seconds),
             ] {
                 for (of, pair) in [
                     ("mean", [told.mean, comes_to.mean]),
@@ -198,11 +172,7 @@ impl Found {
                 told.total_over_total_gib_per_second,
                 comes_to.total_over_total_gib_per_second,
             ),
-            (
-                "cpu_seconds_per_gib",
-                told.cpu_seconds_per_gib,
-                comes_to.cpu_seconds_per_gib,
-            ),
+            ("cpu_seconds_per_gib", told.cpu_seconds_per_gib, comes_to.cpu_seconds_per_gib),
         ] {
             self.hold(place, what, told, comes_to, from);
         }
@@ -211,9 +181,5 @@ impl Found {
 
 /// Means over checkpoints by each arithmetic.
 fn summed(phase: &PhaseSummary) -> [(&'static str, DurationAndRate); 3] {
-    [
-        ("mlperf_rules", phase.mlperf_rules),
-        ("dlio", phase.dlio),
-        ("all_ranks", phase.all_ranks),
-    ]
+    [("mlperf_rules", phase.mlperf_rules), ("dlio", phase.dlio), ("all_ranks", phase.all_ranks)]
 }

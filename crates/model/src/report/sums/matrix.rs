@@ -46,8 +46,7 @@ impl Found {
         };
         let told = report.results.find_knee.clone().map(settings);
         if told.is_some() && told != find_knees(report).map(settings) {
-            self.0
-                .push("find_knee.knees are not those of the cells".to_string());
+            self.0.push("find_knee.knees are not those of the cells".to_string());
         }
     }
 
@@ -67,9 +66,7 @@ impl Found {
         }
         let Some(planned) = report.plan.cells.get(number) else {
             let planned = report.plan.cells.len();
-            self.0.push(format!(
-                "{place}.cell is {number}, but {planned} were planned"
-            ));
+            self.0.push(format!("{place}.cell is {number}, but {planned} were planned"));
             return;
         };
         let (repeat, of) = (u64::from(cell.repeat), u64::from(planned.repeat));
@@ -86,15 +83,11 @@ impl Found {
     fn path(&mut self, place: &str, cell: &CellReport) {
         let name =
             |path: Option<PathKind>| path.map_or("no path".to_string(), |path| path.to_string());
-        let shown = cell
-            .evidence
-            .as_ref()
-            .and_then(|evidence| evidence.effective_path);
+        let shown = cell.evidence.as_ref().and_then(|evidence| evidence.effective_path);
         if cell.effective_path != shown {
             let (told, shown) = (name(cell.effective_path), name(shown));
-            self.0.push(format!(
-                "{place}.effective_path is {told}, but its evidence shows {shown}"
-            ));
+            self.0
+                .push(format!("{place}.effective_path is {told}, but its evidence shows {shown}"));
         }
     }
 
@@ -122,12 +115,7 @@ impl Found {
         }
         let hosts = || cell.hosts.iter();
         self.hosts(place, "bytes", bytes, hosts().map(|host| host.bytes));
-        self.hosts(
-            place,
-            "operations",
-            operations,
-            hosts().map(|host| host.operations),
-        );
+        self.hosts(place, "operations", operations, hosts().map(|host| host.operations));
         self.costs(place, numbers);
         let untimed = report.plan.warmup_seconds > 0.0;
         self.ends(place, numbers, untimed);
@@ -146,36 +134,17 @@ impl Found {
     fn ends(&mut self, place: &str, numbers: &Measurement, warmed_up: bool) {
         let (seconds, last) = (numbers.duration_seconds, numbers.last_done_seconds);
         let first = numbers.first_done_seconds;
-        self.hold_part(
-            place,
-            "first_done_seconds",
-            first,
-            last,
-            "last_done_seconds",
-        );
+        self.hold_part(place, "first_done_seconds", first, last, "last_done_seconds");
         match warmed_up {
-            true => self.hold_part(
-                place,
-                "duration_seconds",
-                seconds,
-                last,
-                "last_done_seconds",
-            ),
-            false => self.hold(
-                place,
-                "duration_seconds",
-                seconds,
-                last,
-                "last_done_seconds",
-            ),
+            true => self.hold_part(place, "duration_seconds", seconds, last, "last_done_seconds"),
+            false => self.hold(place, "duration_seconds", seconds, last, "last_done_seconds"),
         }
     }
 
     fn costs(&mut self, place: &str, numbers: &Measurement) {
         if numbers.operations == 0 || numbers.bytes == 0 {
             let what = "operations and bytes";
-            self.0
-                .push(format!("{place} has latencies and a rate, but no {what}"));
+            self.0.push(format!("{place} has latencies and a rate, but no {what}"));
             return;
         }
         let cpu = numbers.cpu_user_seconds + numbers.cpu_system_seconds;

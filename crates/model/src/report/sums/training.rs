@@ -89,10 +89,7 @@ impl Found {
                 ("au_percent.profile", m.au_percent.profile),
                 ("au_percent.nominal", m.au_percent.nominal),
                 ("au_percent.measured", m.au_percent.measured),
-                (
-                    "au_percent.including_startup",
-                    m.au_percent.including_startup,
-                ),
+                ("au_percent.including_startup", m.au_percent.including_startup),
                 ("samples_per_second", m.samples_per_second),
                 ("mib_per_second", m.mib_per_second),
                 ("window_samples_per_second", m.window_samples_per_second),
@@ -114,10 +111,8 @@ impl Found {
             self.measures(&place, &epoch.measures, &comes_to, from);
             if epoch.duration_seconds > 0.0 {
                 let mib = epoch.cost.bytes_read as f64 / MIB as f64;
-                let (rate, comes_to) = (
-                    epoch.measures.read_mib_per_second,
-                    mib / epoch.duration_seconds,
-                );
+                let (rate, comes_to) =
+                    (epoch.measures.read_mib_per_second, mib / epoch.duration_seconds);
                 let of = "bytes_read and duration_seconds";
                 self.hold(&place, "read_mib_per_second", rate, comes_to, of);
             }

@@ -10,11 +10,7 @@ pub(super) fn rules(system: &Value, walk: &mut Walk<'_>) {
     capabilities(system, walk);
     for (path, node) in nodes(system) {
         ports(&format!("{path}.networking"), &node["networking"], walk);
-        power(
-            &format!("{path}.chassis.power"),
-            &node["chassis"]["power"],
-            walk,
-        );
+        power(&format!("{path}.chassis.power"), &node["chassis"]["power"], walk);
     }
     for (index, switch) in entries(&system["product_switches"]).enumerate() {
         let path = format!("product_switches[{index}]");
@@ -64,12 +60,7 @@ impl Walk<'_> {
             };
         }
         self.at = steps;
-        self.fault(
-            &format!("system_under_test.{path}"),
-            true,
-            message.into(),
-            false,
-        );
+        self.fault(&format!("system_under_test.{path}"), true, message.into(), false);
         self.at.clear();
     }
 }
@@ -79,10 +70,7 @@ fn architecture(system: &Value, walk: &mut Walk<'_>) {
     let none = |key: &str| architecture[key].as_str() == Some("n/a");
     if none("client_footprint") != none("client_installation") {
         let path = "solution.architecture.client_installation";
-        walk.say(
-            path,
-            "client_footprint and client_installation are both n/a or neither",
-        );
+        walk.say(path, "client_footprint and client_installation are both n/a or neither");
     }
 }
 
@@ -94,10 +82,9 @@ fn capabilities(system: &Value, walk: &mut Walk<'_>) {
     let path = "solution.capabilities.remap_time_in_seconds";
     match (both, none) {
         (true, false) => walk.say(path, "it is 0 where reads and writes may be simultaneous"),
-        (false, true) => walk.say(
-            path,
-            "it is above 0 unless reads and writes may be simultaneous",
-        ),
+        (false, true) => {
+            walk.say(path, "it is above 0 unless reads and writes may be simultaneous")
+        }
         _ => {}
     }
 }
@@ -167,9 +154,7 @@ fn rack_units(system: &Value, walk: &mut Walk<'_>) {
         return;
     };
     let times = |units: &Value, count: &Value| {
-        whole(units)
-            .unwrap_or(0)
-            .saturating_mul(whole(count).unwrap_or(0))
+        whole(units).unwrap_or(0).saturating_mul(whole(count).unwrap_or(0))
     };
     let nodes = entries(&system["product_nodes"])
         .map(|node| times(&node["chassis"]["rack_units"], &node["quantity"]));

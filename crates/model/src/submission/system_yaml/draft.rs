@@ -94,10 +94,7 @@ impl Lines {
 /// The description, with a comment at what is to be filled in.
 pub fn draft(facts: &SystemFacts, notice: &str) -> String {
     let mut lines = Lines(String::new());
-    lines.line(
-        0,
-        "# A draft of a system description for MLPerf Storage v3.0, made by stormlp.",
-    );
+    lines.line(0, "# A draft of a system description for MLPerf Storage v3.0, made by stormlp.");
     lines.line(0, &format!("# {notice}"));
     lines.line(
         0,
@@ -109,17 +106,9 @@ pub fn draft(facts: &SystemFacts, notice: &str) -> String {
     lines.line(0, "system_under_test:");
     solution(&mut lines);
     lines.pair(1, "deployment", BLANK, "onprem, cloud");
-    lines.line(
-        1,
-        "# Storage that is sold as the solution; for local storage the clients hold it.",
-    );
+    lines.line(1, "# Storage that is sold as the solution; for local storage the clients hold it.");
     lines.line(1, "product_nodes: []");
-    lines.pair(
-        1,
-        "total_rack_units",
-        "0",
-        "of product nodes and switches; leave out in a cloud",
-    );
+    lines.pair(1, "total_rack_units", "0", "of product nodes and switches; leave out in a cloud");
     lines.line(1, "clients:");
     client(&mut lines, facts);
     lines.0
@@ -127,12 +116,7 @@ pub fn draft(facts: &SystemFacts, notice: &str) -> String {
 
 fn solution(lines: &mut Lines) {
     lines.line(1, "solution:");
-    lines.pair(
-        2,
-        "submission_name",
-        BLANK,
-        "the name of the system's folder and files",
-    );
+    lines.pair(2, "submission_name", BLANK, "the name of the system's folder and files");
     lines.pair(2, "friendly_description", BLANK, "");
     lines.line(2, "architecture:");
     for (key, note) in [
@@ -140,10 +124,7 @@ fn solution(lines: &mut Lines) {
         ("benchmark_API", "file, object"),
         ("product_API", "file, object, block"),
         ("client_footprint", "open_source, closed_source, n/a"),
-        (
-            "client_installation",
-            "in_box, installable, n/a (both n/a or neither)",
-        ),
+        ("client_installation", "in_box, installable, n/a (both n/a or neither)"),
     ] {
         lines.pair(3, key, BLANK, note);
     }
@@ -160,23 +141,13 @@ fn solution(lines: &mut Lines) {
 
 fn client(lines: &mut Lines, facts: &SystemFacts) {
     lines.pair(2, "- friendly_description", BLANK, "");
-    lines.pair(
-        3,
-        "quantity",
-        "1",
-        "this machine; say how many alike there are",
-    );
+    lines.pair(3, "quantity", "1", "this machine; say how many alike there are");
     lines.line(3, "chassis:");
     lines.text(4, "model_name", facts.model.as_deref(), "");
     lines.pair(4, "rack_units", BLANK, "leave out in a cloud");
     lines.text(4, "cpu_model", facts.cpu_model.as_deref(), "");
     lines.count(4, "cpu_qty", facts.sockets.map(u64::from), "");
-    lines.count(
-        4,
-        "cpu_cores",
-        facts.cores.map(u64::from),
-        "of all processors",
-    );
+    lines.count(4, "cpu_cores", facts.cores.map(u64::from), "of all processors");
     lines.count(4, "memory_capacity", facts.memory_gib, "GiB");
     lines.line(4, "power:  # leave out in a cloud");
     lines.pair(5, "min_psus_active", BLANK, "");
@@ -210,12 +181,7 @@ fn networking(lines: &mut Lines, links: &[Link]) {
         lines.pair(5, "state", if link.is_up { "up" } else { "down" }, "");
         if link.is_up {
             lines.count(5, "speed", link.gbit_per_second.map(u64::from), "Gbit/s");
-            lines.pair(
-                5,
-                "traffic",
-                &format!("[{BLANK}]"),
-                "management, data, metadata, backend",
-            );
+            lines.pair(5, "traffic", &format!("[{BLANK}]"), "management, data, metadata, backend");
         }
     }
 }
@@ -234,12 +200,7 @@ fn drives(lines: &mut Lines, drives: &[Drive]) {
         let turns = drive.rotational && drive.interface != "other";
         let media = if turns { "HDD" } else { BLANK };
         lines.pair(5, "media_type", media, "HDD, TLC, QLC, other");
-        lines.count(
-            5,
-            "capacity_in_GB",
-            Some(drive.capacity_gb.max(1)),
-            "GB of 10^9 bytes",
-        );
+        lines.count(5, "capacity_in_GB", Some(drive.capacity_gb.max(1)), "GB of 10^9 bytes");
     }
 }
 

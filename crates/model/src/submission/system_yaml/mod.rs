@@ -60,12 +60,7 @@ pub fn faults(text: &str) -> Vec<YamlFault> {
             }];
         }
     };
-    let mut walk = Walk {
-        text,
-        file: &file,
-        at: Vec::new(),
-        faults: Vec::new(),
-    };
+    let mut walk = Walk { text, file: &file, at: Vec::new(), faults: Vec::new() };
     walk.section("", &file, ROOT);
     if walk.faults.is_empty() {
         cross::rules(&file["system_under_test"], &mut walk);
@@ -87,10 +82,7 @@ impl Walk<'_> {
         if self.faults.len() >= MOST_FAULTS {
             return;
         }
-        let place = Place {
-            entries: self.at.clone(),
-            at_key,
-        };
+        let place = Place { entries: self.at.clone(), at_key };
         self.faults.push(YamlFault {
             field: field.to_string(),
             line: find(self.text, &place).map(|(line, _)| line),
@@ -124,10 +116,7 @@ impl Walk<'_> {
 
     fn missing(&mut self, path: &str, entries: &Mapping, fields: &[Field]) {
         let is_there = |field: &Field| entries.contains_key(field.name);
-        for field in fields
-            .iter()
-            .filter(|field| field.required && !is_there(field))
-        {
+        for field in fields.iter().filter(|field| field.required && !is_there(field)) {
             let place = below(path, field.name);
             self.fault(&place, true, "it is required".to_string(), true);
         }
@@ -169,9 +158,7 @@ impl Walk<'_> {
             return self.section(path, value, fields);
         };
         for (index, (name, value)) in entries.iter().enumerate() {
-            let known = fields
-                .iter()
-                .find(|field| name.as_str() == Some(field.name));
+            let known = fields.iter().find(|field| name.as_str() == Some(field.name));
             let Some(field) = known.filter(|field| field.required || !value.is_null()) else {
                 continue;
             };
@@ -189,12 +176,7 @@ impl Walk<'_> {
         };
         if entries.len() < least {
             let entries = if least == 1 { "entry" } else { "entries" };
-            self.fault(
-                path,
-                false,
-                format!("it takes {least} {entries} or more"),
-                true,
-            );
+            self.fault(path, false, format!("it takes {least} {entries} or more"), true);
         }
         for (index, entry) in entries.iter().enumerate() {
             self.at.push(index);

@@ -34,19 +34,11 @@ pub(super) enum Kind {
 }
 
 const fn must(name: &'static str, kind: Kind) -> Field {
-    Field {
-        name,
-        required: true,
-        kind,
-    }
+    Field { name, required: true, kind }
 }
 
 const fn may(name: &'static str, kind: Kind) -> Field {
-    Field {
-        name,
-        required: false,
-        kind,
-    }
+    Field { name, required: false, kind }
 }
 
 const COUNT: Kind = Kind::Count { least: 1 };
@@ -59,28 +51,13 @@ const SYSTEM: &[Field] = &[
     must("solution", Kind::Section(SOLUTION)),
     must("deployment", Kind::Choice(&["onprem", "cloud"])),
     may("product_nodes", NODES),
-    may(
-        "product_switches",
-        Kind::List {
-            least: 0,
-            of: &Kind::Section(SWITCH),
-        },
-    ),
+    may("product_switches", Kind::List { least: 0, of: &Kind::Section(SWITCH) }),
     may("total_rack_units", AMOUNT),
-    may(
-        "rack_power_supplies",
-        Kind::List {
-            least: 0,
-            of: &Kind::Section(POWER),
-        },
-    ),
+    may("rack_power_supplies", Kind::List { least: 0, of: &Kind::Section(POWER) }),
     must("clients", NODES),
 ];
 
-const NODES: Kind = Kind::List {
-    least: 0,
-    of: &Kind::Section(NODE),
-};
+const NODES: Kind = Kind::List { least: 0, of: &Kind::Section(NODE) };
 
 const SOLUTION: &[Field] = &[
     must("submission_name", Kind::Text),
@@ -93,20 +70,11 @@ const SOLUTION: &[Field] = &[
 ];
 
 const ARCHITECTURE: &[Field] = &[
-    must(
-        "storage_location",
-        Kind::Choice(&["remote", "local", "remote_and_local"]),
-    ),
+    must("storage_location", Kind::Choice(&["remote", "local", "remote_and_local"])),
     must("benchmark_API", Kind::Choice(&["file", "object"])),
     must("product_API", Kind::Choice(&["file", "object", "block"])),
-    must(
-        "client_footprint",
-        Kind::Choice(&["open_source", "closed_source", "n/a"]),
-    ),
-    must(
-        "client_installation",
-        Kind::Choice(&["in_box", "installable", "n/a"]),
-    ),
+    must("client_footprint", Kind::Choice(&["open_source", "closed_source", "n/a"])),
+    must("client_installation", Kind::Choice(&["in_box", "installable", "n/a"])),
 ];
 
 const CAPABILITIES: &[Field] = &[
@@ -120,20 +88,8 @@ const NODE: &[Field] = &[
     must("friendly_description", Kind::Text),
     must("quantity", COUNT),
     must("chassis", Kind::Section(CHASSIS)),
-    may(
-        "networking",
-        Kind::List {
-            least: 0,
-            of: &Kind::Section(PORT),
-        },
-    ),
-    may(
-        "drives",
-        Kind::List {
-            least: 0,
-            of: &Kind::Loose(DRIVE),
-        },
-    ),
+    may("networking", Kind::List { least: 0, of: &Kind::Section(PORT) }),
+    may("drives", Kind::List { least: 0, of: &Kind::Loose(DRIVE) }),
     must(
         "operating_system",
         Kind::Section(&[must("name", Kind::Text), must("version", Kind::Text)]),
@@ -159,13 +115,7 @@ const CHASSIS: &[Field] = &[
 
 const POWER: &[Field] = &[
     must("min_psus_active", COUNT),
-    must(
-        "psus_configured",
-        Kind::List {
-            least: 1,
-            of: &Kind::Section(SUPPLY),
-        },
-    ),
+    must("psus_configured", Kind::List { least: 1, of: &Kind::Section(SUPPLY) }),
 ];
 
 const SUPPLY: &[Field] = &[
@@ -187,10 +137,7 @@ const PORT: &[Field] = &[
     may("speed", COUNT),
     may(
         "traffic",
-        Kind::List {
-            least: 0,
-            of: &Kind::Choice(&["management", "data", "metadata", "backend"]),
-        },
+        Kind::List { least: 0, of: &Kind::Choice(&["management", "data", "metadata", "backend"]) },
     ),
 ];
 
@@ -222,13 +169,7 @@ const SWITCH: &[Field] = &[
     must("unit_count", COUNT),
     must("vendor_name", Kind::Text),
     must("model_name", Kind::Text),
-    must(
-        "ports",
-        Kind::List {
-            least: 1,
-            of: &Kind::Section(PORT),
-        },
-    ),
+    must("ports", Kind::List { least: 1, of: &Kind::Section(PORT) }),
     may("configuration", PAIRS),
     must("rack_units", COUNT),
     may("power", Kind::Section(POWER)),

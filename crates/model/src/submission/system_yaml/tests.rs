@@ -115,66 +115,16 @@ fn nothing_is_wrong_with_a_right_one() {
 
 /// What to write for what, the field, and the line it is told at.
 const BROKEN: &[(&str, &str, &str, usize)] = &[
-    (
-        "submission_name: fast",
-        "submission_name: ''",
-        "solution.submission_name",
-        3,
-    ),
-    (
-        "submission_name: fast",
-        "submission_name: 5",
-        "solution.submission_name",
-        3,
-    ),
-    (
-        "friendly_description: a box",
-        "friendly: a box",
-        "solution.friendly",
-        4,
-    ),
-    (
-        "location: remote",
-        "location: near",
-        "solution.architecture.storage_location",
-        6,
-    ),
-    (
-        "benchmark_API: file",
-        "benchmark_API: block",
-        "solution.architecture.benchmark_API",
-        7,
-    ),
-    (
-        "product_API: file",
-        "product_API: tape",
-        "solution.architecture.product_API",
-        8,
-    ),
-    (
-        "footprint: open_source",
-        "footprint: free",
-        "solution.architecture.client_footprint",
-        9,
-    ),
-    (
-        "footprint: open_source",
-        "footprint: n/a",
-        "solution.architecture.client_installation",
-        10,
-    ),
-    (
-        "installation: in_box",
-        "installation: none",
-        "solution.architecture.client_installation",
-        10,
-    ),
-    (
-        "multi_host: true",
-        "multi_host: maybe",
-        "solution.capabilities.multi_host",
-        12,
-    ),
+    ("submission_name: fast", "submission_name: ''", "solution.submission_name", 3),
+    ("submission_name: fast", "submission_name: 5", "solution.submission_name", 3),
+    ("friendly_description: a box", "friendly: a box", "solution.friendly", 4),
+    ("location: remote", "location: near", "solution.architecture.storage_location", 6),
+    ("benchmark_API: file", "benchmark_API: block", "solution.architecture.benchmark_API", 7),
+    ("product_API: file", "product_API: tape", "solution.architecture.product_API", 8),
+    ("footprint: open_source", "footprint: free", "solution.architecture.client_footprint", 9),
+    ("footprint: open_source", "footprint: n/a", "solution.architecture.client_installation", 10),
+    ("installation: in_box", "installation: none", "solution.architecture.client_installation", 10),
+    ("multi_host: true", "multi_host: maybe", "solution.capabilities.multi_host", 12),
     (
         "simultaneous_write: true",
         "simultaneous_write: false",
@@ -194,37 +144,12 @@ const BROKEN: &[(&str, &str, &str, usize)] = &[
         15,
     ),
     ("deployment: onprem", "deployment: moon", "deployment", 16),
-    (
-        "deployment: onprem",
-        "deployment: cloud",
-        "product_nodes[0].chassis.rack_units",
-        22,
-    ),
-    (
-        "quantity: 2",
-        "quantity: 0",
-        "product_nodes[0].quantity",
-        19,
-    ),
+    ("deployment: onprem", "deployment: cloud", "product_nodes[0].chassis.rack_units", 22),
+    ("quantity: 2", "quantity: 0", "product_nodes[0].quantity", 19),
     ("quantity: 2", "quantity: 3", "total_rack_units", 73),
-    (
-        "cpu_qty: 2",
-        "cpu_qty: two",
-        "product_nodes[0].chassis.cpu_qty",
-        24,
-    ),
-    (
-        "cpu_cores: 64",
-        "cpu_cores: 6.5",
-        "product_nodes[0].chassis.cpu_cores",
-        25,
-    ),
-    (
-        "memory_capacity: 512",
-        "memory_capacity: 0",
-        "product_nodes[0].chassis.memory_capacity",
-        26,
-    ),
+    ("cpu_qty: 2", "cpu_qty: two", "product_nodes[0].chassis.cpu_qty", 24),
+    ("cpu_cores: 64", "cpu_cores: 6.5", "product_nodes[0].chassis.cpu_cores", 25),
+    ("memory_capacity: 512", "memory_capacity: 0", "product_nodes[0].chassis.memory_capacity", 26),
     (
         "min_psus_active: 1\n        psus_configured:\n        - unit_count: 2",
         "min_psus_active: 3\n        psus_configured:\n        - unit_count: 2",
@@ -256,42 +181,12 @@ const BROKEN: &[(&str, &str, &str, usize)] = &[
         36,
     ),
     ("speed: 100", "#", "product_nodes[0].networking[0]", 35),
-    (
-        "traffic: [data]",
-        "traffic: []",
-        "product_nodes[0].networking[0]",
-        35,
-    ),
-    (
-        "traffic: [data]",
-        "traffic: [gossip]",
-        "product_nodes[0].networking[0].traffic[0]",
-        39,
-    ),
-    (
-        "interface: nvme",
-        "interface: ide",
-        "product_nodes[0].drives[0].interface",
-        44,
-    ),
-    (
-        "media_type: TLC",
-        "media_type: SLC",
-        "product_nodes[0].drives[0].media_type",
-        45,
-    ),
-    (
-        "capacity_in_GB: 7680",
-        "#",
-        "product_nodes[0].drives[0].capacity_in_GB",
-        41,
-    ),
-    (
-        "seq_read_MBps: 7000",
-        "#",
-        "product_nodes[0].drives[0].performance.seq_read_MBps",
-        48,
-    ),
+    ("traffic: [data]", "traffic: []", "product_nodes[0].networking[0]", 35),
+    ("traffic: [data]", "traffic: [gossip]", "product_nodes[0].networking[0].traffic[0]", 39),
+    ("interface: nvme", "interface: ide", "product_nodes[0].drives[0].interface", 44),
+    ("media_type: TLC", "media_type: SLC", "product_nodes[0].drives[0].media_type", 45),
+    ("capacity_in_GB: 7680", "#", "product_nodes[0].drives[0].capacity_in_GB", 41),
+    ("seq_read_MBps: 7000", "#", "product_nodes[0].drives[0].performance.seq_read_MBps", 48),
     (
         "form_factor: U.2",
         "form_factor: U.9",
@@ -304,25 +199,10 @@ const BROKEN: &[(&str, &str, &str, usize)] = &[
         "product_nodes[0].operating_system.version",
         54,
     ),
-    (
-        "storage_location: remote",
-        "storage_location: local",
-        "product_switches",
-        57,
-    ),
-    (
-        "    rack_units: 1\n    power",
-        "    #\n    power",
-        "product_switches[0].rack_units",
-        58,
-    ),
+    ("storage_location: remote", "storage_location: local", "product_switches", 57),
+    ("    rack_units: 1\n    power", "    #\n    power", "product_switches[0].rack_units", 58),
     ("total_rack_units: 5", "#", "total_rack_units", 1),
-    (
-        "- name: vm.dirty_ratio",
-        "- name: ''",
-        "clients[0].sysctl[0].name",
-        101,
-    ),
+    ("- name: vm.dirty_ratio", "- name: ''", "clients[0].sysctl[0].name", 101),
     ("  clients:", "  others:", "others", 74),
 ];
 
@@ -336,11 +216,7 @@ fn every_rule_broken_once_is_told_with_field_and_line() {
         let mut of_field = found.iter().filter(|fault| fault.field == field);
         let told = of_field.next();
         assert!(told.is_some(), "{wrong}: {field}: {found:?}");
-        assert_eq!(
-            told.and_then(|fault| fault.line),
-            Some(line),
-            "{wrong}: {told:?}"
-        );
+        assert_eq!(told.and_then(|fault| fault.line), Some(line), "{wrong}: {told:?}");
     }
 }
 
@@ -372,18 +248,8 @@ fn a_draft_lacks_nothing_but_what_only_people_know() {
         os_name: Some("Linux".to_string()),
         os_version: None,
         links: vec![
-            Link {
-                kind: "ethernet",
-                is_up: true,
-                gbit_per_second: None,
-                count: 2,
-            },
-            Link {
-                kind: "infiniband",
-                is_up: false,
-                gbit_per_second: None,
-                count: 1,
-            },
+            Link { kind: "ethernet", is_up: true, gbit_per_second: None, count: 2 },
+            Link { kind: "infiniband", is_up: false, gbit_per_second: None, count: 1 },
         ],
         drives: vec![Drive {
             vendor: None,
@@ -398,18 +264,9 @@ fn a_draft_lacks_nothing_but_what_only_people_know() {
     };
     let text = draft(&facts, "No result.");
     let found = faults(&text);
-    assert!(
-        found
-            .iter()
-            .all(|fault| fault.is_blank && fault.line.is_some()),
-        "{found:?}"
-    );
+    assert!(found.iter().all(|fault| fault.is_blank && fault.line.is_some()), "{found:?}");
     let fields: Vec<&str> = found.iter().map(|fault| fault.field.as_str()).collect();
     assert!(fields.contains(&"system_under_test.clients[0].operating_system.version"));
-    assert!(
-        !fields
-            .iter()
-            .any(|field| field.ends_with("model_name") || field.contains("sysctl"))
-    );
+    assert!(!fields.iter().any(|field| field.ends_with("model_name") || field.contains("sysctl")));
     insta::assert_snapshot!(text);
 }

@@ -44,10 +44,7 @@ fn manifest(b: &mut Builder, change: impl Fn(&mut Vec<Value>)) {
 
 pub(super) const TRAINING: &[Case] = &[
     ("2.1.1", |b| {
-        b.put(
-            "closed/a b/results/x/training/unet3d/run/results.json",
-            "[]",
-        );
+        b.put("closed/a b/results/x/training/unet3d/run/results.json", "[]");
     }),
     ("2.1.2", |b| {
         b.put("Closed/x", "");
@@ -65,9 +62,7 @@ pub(super) const TRAINING: &[Case] = &[
         b.remove("code-images/code-01234567/.code-hash.json");
     }),
     ("2.1.6", |b| {
-        b.edit("code-images/code-01234567/.code-hash.json", |hash| {
-            hash["hash"] = json!("ff")
-        });
+        b.edit("code-images/code-01234567/.code-hash.json", |hash| hash["hash"] = json!("ff"));
     }),
     ("2.1.6", |b| {
         let other = "0123456700000000".repeat(2);
@@ -89,18 +84,13 @@ pub(super) const TRAINING: &[Case] = &[
         b.put("closed/acme/systems/fast.yaml", "system_under_test: {}\n");
     }),
     ("2.1.9", |b| {
-        b.edit(&join(&run_name(3), "summary.json"), |s| {
-            s["host_memory_GB"] = json!([32.0])
-        });
+        b.edit(&join(&run_name(3), "summary.json"), |s| s["host_memory_GB"] = json!([32.0]));
     }),
     ("2.1.10", |b| {
         b.put("closed/acme/results/fast/Training/x", "");
     }),
     ("2.1.11", |b| {
-        b.put(
-            "closed/acme/results/fast/training/resnet50/run/20260601_100000/summary.json",
-            "{}",
-        );
+        b.put("closed/acme/results/fast/training/resnet50/run/20260601_100000/summary.json", "{}");
     }),
     ("2.1.12", |b| {
         b.remove(&format!("{SYSTEM}/training/unet3d/datasize"));
@@ -109,9 +99,7 @@ pub(super) const TRAINING: &[Case] = &[
         b.remove(&format!("{SYSTEM}/training/unet3d/datagen"));
     }),
     ("2.1.14", |b| {
-        b.remove(&format!(
-            "{SYSTEM}/training/unet3d/datagen/20260601_090000/dlio.log"
-        ));
+        b.remove(&format!("{SYSTEM}/training/unet3d/datagen/20260601_090000/dlio.log"));
     }),
     ("2.1.15", |b| {
         b.remove(&format!(
@@ -131,9 +119,7 @@ pub(super) const TRAINING: &[Case] = &[
         });
     }),
     ("2.1.18", |b| {
-        b.edit(&join(&run_name(4), "summary.json"), |s| {
-            s["end"] = json!("2026-06-01T10:00:00")
-        });
+        b.edit(&join(&run_name(4), "summary.json"), |s| s["end"] = json!("2026-06-01T10:00:00"));
     }),
     ("2.1.19", |b| {
         b.remove(&join(&run_name(2), "training_run.stdout.log"));
@@ -142,9 +128,7 @@ pub(super) const TRAINING: &[Case] = &[
         b.put(&join(&run_name(2), "dlio_config/other.yaml"), "");
     }),
     ("3.1.2", |b| {
-        b.edit(&join(&run_name(1), "summary.json"), |s| {
-            s["host_memory_GB"] = json!([1006.0])
-        });
+        b.edit(&join(&run_name(1), "summary.json"), |s| s["host_memory_GB"] = json!([1006.0]));
     }),
     ("3.2.1", |b| {
         let leaf = format!("{SYSTEM}/training/unet3d/datagen/20260601_090000");
@@ -154,9 +138,7 @@ pub(super) const TRAINING: &[Case] = &[
         );
     }),
     ("3.3.1", |b| {
-        b.edit(&join(&run_name(1), "summary.json"), |s| {
-            s["num_files_train"] = json!(27_000)
-        });
+        b.edit(&join(&run_name(1), "summary.json"), |s| s["num_files_train"] = json!(27_000));
     }),
     ("3.3.2", |b| {
         b.edit(&join(&run_name(1), "summary.json"), |s| {
@@ -169,9 +151,7 @@ pub(super) const TRAINING: &[Case] = &[
         });
     }),
     ("3.3.6", |b| {
-        b.edit(&join(&run_name(1), "summary.json"), |s| {
-            s["num_hosts"] = json!(3)
-        });
+        b.edit(&join(&run_name(1), "summary.json"), |s| s["num_hosts"] = json!(3));
     }),
     ("3.4.1", |b| {
         b.edit(&join(&run_name(1), "training_x_metadata.json"), |m| {
@@ -179,9 +159,7 @@ pub(super) const TRAINING: &[Case] = &[
         });
     }),
     ("3.4.2", |b| {
-        b.edit(&join(&run_name(1), "fs_separation.json"), |s| {
-            s["same_filesystem"] = json!(true)
-        });
+        b.edit(&join(&run_name(1), "fs_separation.json"), |s| s["same_filesystem"] = json!(true));
     }),
     ("3.6.2", |b| {
         let lines = "- workload=unet3d_b200\n- ++workload.train.computation_time=0.5\n";
@@ -218,9 +196,7 @@ pub(super) const TRAINING: &[Case] = &[
         });
     }),
     ("stormlp.sums", |b| {
-        b.edit(&join(&run_name(1), "0_output.json"), |o| {
-            o["1"]["au"]["block1"] = json!(20.0)
-        });
+        b.edit(&join(&run_name(1), "0_output.json"), |o| o["1"]["au"]["block1"] = json!(20.0));
     }),
     ("stormlp.sums", |b| {
         b.edit(&join(&run_name(1), "summary.json"), |s| {
@@ -305,9 +281,7 @@ pub(super) const TRAINING: &[Case] = &[
         });
     }),
     ("stormlp.agreement", |b| {
-        b.edit(&join(&run_name(1), "summary.json"), |s| {
-            s["hostname"] = json!("other")
-        });
+        b.edit(&join(&run_name(1), "summary.json"), |s| s["hostname"] = json!("other"));
     }),
     ("stormlp.agreement", |b| {
         let metadata = b.files[&join(&run_name(1), "training_x_metadata.json")].clone();
@@ -367,10 +341,7 @@ pub(super) const TRAINING: &[Case] = &[
     ("stormlp.report", |b| report(b, "{}")),
     ("stormlp.report", |b| report(b, "[]")),
     ("stormlp.report", |b| {
-        report(
-            b,
-            r#"[{"run_id": "run_20250101_000000", "metrics": {"a": 1}}]"#,
-        );
+        report(b, r#"[{"run_id": "run_20250101_000000", "metrics": {"a": 1}}]"#);
     }),
     ("stormlp.report", |b| {
         b.edit(&results(), |list| {
@@ -388,18 +359,12 @@ pub(super) const TRAINING: &[Case] = &[
     }),
     ("stormlp.report", |b| {
         let entry = json!([{"run_id": began(1).0, "metrics": {"train_au_mean_percentage": 99.0}}]);
-        b.json(
-            &format!("{SYSTEM}/training/unet3d/run/results.json"),
-            &entry,
-        );
+        b.json(&format!("{SYSTEM}/training/unet3d/run/results.json"), &entry);
     }),
 ];
 
 fn checkpoint_metadata(b: &mut Builder, change: impl FnOnce(&mut Value)) {
-    b.edit(
-        &join(&checkpoint_leaf(0), "checkpointing_x_metadata.json"),
-        change,
-    );
+    b.edit(&join(&checkpoint_leaf(0), "checkpointing_x_metadata.json"), change);
 }
 
 fn checkpoint_summary(b: &mut Builder, change: impl FnOnce(&mut Value)) {
@@ -444,10 +409,7 @@ pub(super) const CHECKPOINTING: &[Case] = &[
     }),
     ("4.6.3", |b| {
         let config = "workload: {checkpoint: {time_between_checkpoints: 60}}\n";
-        b.put(
-            &join(&checkpoint_leaf(0), "dlio_config/config.yaml"),
-            config,
-        );
+        b.put(&join(&checkpoint_leaf(0), "dlio_config/config.yaml"), config);
     }),
     ("4.6.3", |b| {
         checkpoint_metadata(b, |m| m["parameters"]["model"] = json!({"num_layers": 4}));
@@ -461,13 +423,10 @@ pub(super) const CHECKPOINTING: &[Case] = &[
         b.remove(&format!("{SYSTEM}/checkpointing/llama3-8b/results.json"));
     }),
     ("2.1.24", |b| {
-        b.edit(
-            &join(&checkpoint_leaf(1), "checkpointing_x_metadata.json"),
-            |m| {
-                m["invocation_start_time"] = json!("2026-06-01T10:40:00Z");
-                m["invocation_end_time"] = json!("2026-06-01T10:51:00Z");
-            },
-        );
+        b.edit(&join(&checkpoint_leaf(1), "checkpointing_x_metadata.json"), |m| {
+            m["invocation_start_time"] = json!("2026-06-01T10:40:00Z");
+            m["invocation_end_time"] = json!("2026-06-01T10:51:00Z");
+        });
     }),
     ("2.1.25", |b| {
         b.remove(&join(&checkpoint_leaf(1), "dlio.log"));
@@ -476,12 +435,9 @@ pub(super) const CHECKPOINTING: &[Case] = &[
         b.remove(&join(&checkpoint_leaf(1), "dlio_config/config.yaml"));
     }),
     ("4.3.2", |b| {
-        b.edit(
-            &join(&checkpoint_leaf(0), "checkpointing_x_metadata.json"),
-            |m| {
-                m["parameters"]["checkpoint"]["fsync"] = json!(false);
-            },
-        );
+        b.edit(&join(&checkpoint_leaf(0), "checkpointing_x_metadata.json"), |m| {
+            m["parameters"]["checkpoint"]["fsync"] = json!(false);
+        });
     }),
     ("4.3.4", |b| {
         b.edit(&join(&checkpoint_leaf(0), "summary.json"), |s| {
@@ -489,49 +445,31 @@ pub(super) const CHECKPOINTING: &[Case] = &[
         });
     }),
     ("4.3.5", |b| {
-        b.edit(
-            &join(&checkpoint_leaf(0), "checkpointing_x_metadata.json"),
-            |m| {
-                m["override_parameters"]["checkpoint.mode"] = json!("subset");
-                m["args"]["num_processes"] = json!(4);
-            },
-        );
-        b.edit(&join(&checkpoint_leaf(0), "summary.json"), |s| {
-            s["num_accelerators"] = json!(4)
+        b.edit(&join(&checkpoint_leaf(0), "checkpointing_x_metadata.json"), |m| {
+            m["override_parameters"]["checkpoint.mode"] = json!("subset");
+            m["args"]["num_processes"] = json!(4);
         });
+        b.edit(&join(&checkpoint_leaf(0), "summary.json"), |s| s["num_accelerators"] = json!(4));
     }),
     ("4.6.1", |b| {
-        b.edit(&join(&checkpoint_leaf(0), "summary.json"), |s| {
-            s["num_accelerators"] = json!(16)
-        });
+        b.edit(&join(&checkpoint_leaf(0), "summary.json"), |s| s["num_accelerators"] = json!(16));
     }),
     ("4.6.2", |b| {
-        b.edit(&join(&checkpoint_leaf(0), "summary.json"), |s| {
-            s["num_hosts"] = json!(2)
-        });
+        b.edit(&join(&checkpoint_leaf(0), "summary.json"), |s| s["num_hosts"] = json!(2));
     }),
     ("4.6.3", |b| {
-        b.edit(
-            &join(&checkpoint_leaf(0), "checkpointing_x_metadata.json"),
-            |m| {
-                m["override_parameters"]["model.num_layers"] = json!(3);
-            },
-        );
+        b.edit(&join(&checkpoint_leaf(0), "checkpointing_x_metadata.json"), |m| {
+            m["override_parameters"]["model.num_layers"] = json!(3);
+        });
     }),
     ("4.7.1", |b| {
-        b.edit(
-            &join(&checkpoint_leaf(1), "checkpointing_x_metadata.json"),
-            |m| {
-                m["invocation_start_time"] = json!("2026-06-01T10:10:50Z");
-            },
-        );
+        b.edit(&join(&checkpoint_leaf(1), "checkpointing_x_metadata.json"), |m| {
+            m["invocation_start_time"] = json!("2026-06-01T10:10:50Z");
+        });
     }),
     ("4.7.1", |b| {
-        b.edit(
-            &join(&checkpoint_leaf(1), "checkpointing_x_metadata.json"),
-            |m| {
-                m["args"]["num_checkpoints_read"] = json!(5);
-            },
-        );
+        b.edit(&join(&checkpoint_leaf(1), "checkpointing_x_metadata.json"), |m| {
+            m["args"]["num_checkpoints_read"] = json!(5);
+        });
     }),
 ];

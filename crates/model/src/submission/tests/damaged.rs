@@ -116,9 +116,7 @@ pub(super) const TRAINING: &[Case] = &[
             });
         }
     }),
-    ("stormlp.sums", |b| {
-        output(b, 3, |o| o["1"]["au"] = json!({}))
-    }),
+    ("stormlp.sums", |b| output(b, 3, |o| o["1"]["au"] = json!({}))),
     // One rank above all it can be makes up for one below.
     ("stormlp.sums", |b| {
         output(b, 3, |o| o["1"]["au"]["block1"] = json!(105.0));

@@ -26,10 +26,7 @@ pub(super) const SYSTEM: &str = "closed/acme/results/fast";
 impl Builder {
     /// One without files, and with the images of `other`.
     pub(super) fn of(other: &Self) -> Self {
-        Self {
-            digests: other.digests.clone(),
-            ..Self::default()
-        }
+        Self { digests: other.digests.clone(), ..Self::default() }
     }
 
     pub(super) fn put(&mut self, path: &str, text: impl Into<String>) -> &mut Self {
@@ -57,8 +54,7 @@ impl Builder {
 
     pub(super) fn remove(&mut self, path: &str) -> &mut Self {
         let below = format!("{path}/");
-        self.files
-            .retain(|name, _| name != path && !name.starts_with(&below));
+        self.files.retain(|name, _| name != path && !name.starts_with(&below));
         self
     }
 
@@ -71,13 +67,7 @@ impl Builder {
                 folder = crate::submission::tree::parent(folder);
             }
             let content = Content::of(path, text.clone());
-            tree.add(
-                path.clone(),
-                Entry::File {
-                    bytes: text.len() as u64,
-                    content,
-                },
-            );
+            tree.add(path.clone(), Entry::File { bytes: text.len() as u64, content });
         }
         for (path, entry) in &self.others {
             tree.add(path.clone(), entry.clone());
@@ -107,11 +97,7 @@ fn clock(minute: usize) -> String {
 pub(super) fn began(number: usize) -> (String, String, String) {
     let (start, end) = (clock(number * 11), clock(number * 11 + 10));
     let name = format!("20260601_{}", start.replace(':', ""));
-    (
-        name,
-        format!("2026-06-01T{start}"),
-        format!("2026-06-01T{end}"),
-    )
+    (name, format!("2026-06-01T{start}"), format!("2026-06-01T{end}"))
 }
 
 pub(super) fn run_name(number: usize) -> String {
@@ -119,11 +105,8 @@ pub(super) fn run_name(number: usize) -> String {
 }
 
 fn leaf_files(builder: &mut Builder, leaf: &str, stem: &str) {
-    for name in [
-        format!("{stem}.stdout.log"),
-        format!("{stem}.stderr.log"),
-        "dlio.log".to_string(),
-    ] {
+    for name in [format!("{stem}.stdout.log"), format!("{stem}.stderr.log"), "dlio.log".to_string()]
+    {
         builder.put(&join(leaf, &name), "");
     }
     builder.put(&join(leaf, "dlio_config/config.yaml"), "workload: {}\n");
@@ -186,20 +169,14 @@ pub(super) fn package() -> Builder {
         leaf_files(&mut builder, &leaf, "training_run");
         builder.put(&join(&leaf, "dlio_config/overrides.yaml"), overrides);
         builder.json(&join(&leaf, "summary.json"), &summary(number));
-        builder.json(
-            &join(&leaf, "training_x_metadata.json"),
-            &training_metadata("run"),
-        );
+        builder.json(&join(&leaf, "training_x_metadata.json"), &training_metadata("run"));
         for rank in 0..8 {
             let block = |value: f64| json!({ "block1": value });
             let epoch = |au: f64| json!({"au": block(au), "throughput": block(RATE / 8.0)});
             let output = json!({"1": epoch(95.0), "2": epoch(97.0)});
             builder.json(&join(&leaf, &format!("{rank}_output.json")), &output);
             let stats = epochs_of(number);
-            builder.json(
-                &join(&leaf, &format!("{rank}_per_epoch_stats.json")),
-                &stats,
-            );
+            builder.json(&join(&leaf, &format!("{rank}_per_epoch_stats.json")), &stats);
         }
         let separation = json!({"version": 1, "same_filesystem": false});
         builder.json(&join(&leaf, "fs_separation.json"), &separation);
@@ -214,10 +191,7 @@ pub(super) fn package() -> Builder {
             leaf_files(&mut builder, &leaf, "training_datagen");
             builder.put(&join(&leaf, "dlio_config/overrides.yaml"), overrides);
         }
-        builder.json(
-            &join(&leaf, "training_x_metadata.json"),
-            &training_metadata(phase),
-        );
+        builder.json(&join(&leaf, "training_x_metadata.json"), &training_metadata(phase));
     }
     builder.put("closed/acme/systems/fast.yaml", system_yaml::tests::VALID);
     builder.put("closed/acme/systems/fast.pdf", "%PDF");
@@ -252,16 +226,10 @@ pub(super) fn checkpoints() -> Builder {
         }
         for rank in 0..8 {
             builder.put(&join(&leaf, &format!("{rank}_output.json")), "{}");
-            builder.json(
-                &join(&leaf, &format!("{rank}_per_epoch_stats.json")),
-                &stats,
-            );
+            builder.json(&join(&leaf, &format!("{rank}_per_epoch_stats.json")), &stats);
         }
         let mut metric = json!({"checkpoint_size_GB": 104.7});
-        for (what, value) in [
-            ("io_mean_GB_per_second", 5.0),
-            ("duration_mean_seconds", 20.94),
-        ] {
+        for (what, value) in [("io_mean_GB_per_second", 5.0), ("duration_mean_seconds", 20.94)] {
             metric[format!("{phase}_checkpoint_{what}")] = json!(value);
         }
         listed.push(entry(number, &metric));
@@ -282,10 +250,7 @@ pub(super) fn checkpoints() -> Builder {
                 "invocation_end_time": if writes > 0 { "2026-06-01T10:10:05Z" } else { "2026-06-01T10:21:20Z" },
             }),
         );
-        builder.json(
-            &join(&leaf, "fs_separation.json"),
-            &json!({"same_filesystem": false}),
-        );
+        builder.json(&join(&leaf, "fs_separation.json"), &json!({"same_filesystem": false}));
     }
     let place = format!("{SYSTEM}/checkpointing/llama3-8b/results.json");
     builder.json(&place, &listed.into());

@@ -10,13 +10,10 @@ use crate::units::counted;
 
 impl Resolver<'_> {
     pub(super) fn samples_per_file(&mut self) -> u64 {
-        let samples = self
-            .request
-            .samples_per_file
-            .unwrap_or(self.workload.dataset.num_samples_per_file);
+        let samples =
+            self.request.samples_per_file.unwrap_or(self.workload.dataset.num_samples_per_file);
         if samples == 0 {
-            self.problems
-                .plan("--samples-per-file is 0", "it must be 1 or more");
+            self.problems.plan("--samples-per-file is 0", "it must be 1 or more");
         }
         samples.max(1)
     }
@@ -27,10 +24,7 @@ impl Resolver<'_> {
         let samples_per_file = split.samples_per_file;
         if !(spec.record_length_bytes >= 0.01 && spec.record_length_bytes <= 1e15) {
             self.problems.plan(
-                format!(
-                    "dataset.record_length_bytes is {}",
-                    spec.record_length_bytes
-                ),
+                format!("dataset.record_length_bytes is {}", spec.record_length_bytes),
                 "it must be 1 to 1e15 bytes",
             );
         }
@@ -40,17 +34,9 @@ impl Resolver<'_> {
         };
         let sample_bytes = spec.record_length_bytes;
         let nominal = |files: u64| (files as f64 * samples_per_file as f64 * sample_bytes) as u64;
-        let eval_files = if self.workload.workflow.evaluation {
-            spec.num_files_eval
-        } else {
-            0
-        };
+        let eval_files = if self.workload.workflow.evaluation { spec.num_files_eval } else { 0 };
         let columns = &spec.parquet.columns;
-        let read: u64 = columns
-            .iter()
-            .filter(|c| c.read)
-            .map(|c| c.row_bytes())
-            .sum();
+        let read: u64 = columns.iter().filter(|c| c.read).map(|c| c.row_bytes()).sum();
         let parquet = spec.format == DataFormat::Parquet;
         let mut data = DataPlan {
             folder: (storage == StorageKind::Real).then(|| self.inventory.folder.clone()),
@@ -59,19 +45,11 @@ impl Resolver<'_> {
             eval_files,
             samples_per_file,
             sample_bytes,
-            read_sample_bytes: if parquet && read > 0 {
-                read as f64
-            } else {
-                sample_bytes
-            },
+            read_sample_bytes: if parquet && read > 0 { read as f64 } else { sample_bytes },
             bytes: nominal(files),
             eval_bytes: nominal(eval_files),
             columns: columns.clone(),
-            row_group_rows: if parquet {
-                spec.parquet.row_group_size.max(1)
-            } else {
-                0
-            },
+            row_group_rows: if parquet { spec.parquet.row_group_size.max(1) } else { 0 },
         };
         data.take_sizes(self.inventory);
         if spec.format == DataFormat::Csv {
@@ -90,9 +68,7 @@ impl Resolver<'_> {
         let step = accelerators * u64::from(split.batch_size);
         let samples = self.request.steps.unwrap_or(1).saturating_mul(step);
         // Every accelerator gets whole files where files are dealt.
-        let dealt = samples
-            .div_ceil(split.samples_per_file)
-            .div_ceil(accelerators);
+        let dealt = samples.div_ceil(split.samples_per_file).div_ceil(accelerators);
         let mut files = dealt.saturating_mul(accelerators);
         if self.request.steps.is_none() {
             files = files.max(self.workload.dataset.num_files_train);
@@ -123,11 +99,7 @@ impl Resolver<'_> {
                 ),
             );
             // The count that would be right, so that nothing else seems wrong.
-            return self
-                .request
-                .files
-                .unwrap_or(self.workload.dataset.num_files_train)
-                .max(1);
+            return self.request.files.unwrap_or(self.workload.dataset.num_files_train).max(1);
         }
         if inventory.unfinished {
             self.problems.machine(
@@ -149,11 +121,8 @@ impl Resolver<'_> {
                 format!("set --samples-per-file {in_file}"),
             );
         }
-        let wanted = self
-            .request
-            .files
-            .or(inventory.files)
-            .unwrap_or(self.workload.dataset.num_files_train);
+        let wanted =
+            self.request.files.or(inventory.files).unwrap_or(self.workload.dataset.num_files_train);
         if wanted == 0 {
             self.problems.plan("--files is 0", "it must be 1 or more");
         }

@@ -50,11 +50,7 @@ fn what_went_on_around_is_told_and_drawn_for_the_fastest_cell_of_each_path() {
         }];
     }
     let text = table(&report);
-    for part in [
-        "Around the run (2 cells)",
-        "nvme0n1 busy",
-        "in flight, sampled",
-    ] {
+    for part in ["Around the run (2 cells)", "nvme0n1 busy", "in flight, sampled"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let groups = charts::charts(&report);
@@ -68,10 +64,5 @@ fn what_went_on_around_is_told_and_drawn_for_the_fastest_cell_of_each_path() {
     assert!(around.iter().all(|group| group.charts.len() == 2));
     // The table of the study is that alone.
     let study = document(&report, Columns::StudyA);
-    assert!(
-        study
-            .sections
-            .iter()
-            .all(|section| !section.title.starts_with("Around"))
-    );
+    assert!(study.sections.iter().all(|section| !section.title.starts_with("Around")));
 }

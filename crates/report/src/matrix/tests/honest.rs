@@ -10,13 +10,8 @@ fn writes(fsync: Fsync) -> MatrixReport {
     request.paths = PathChoice::Named(vec![PathKind::Buffered, PathKind::Cpu]);
     request.ops = vec![Operation::Write];
     request.fsync = fsync;
-    let mut report = report(&request, |path, _| {
-        Some(if path == PathKind::Buffered {
-            20.0
-        } else {
-            10.0
-        })
-    });
+    let mut report =
+        report(&request, |path, _| Some(if path == PathKind::Buffered { 20.0 } else { 10.0 }));
     for (cell, plan) in report.results.cells.iter_mut().zip(&report.plan.cells) {
         let numbers = cell.measurement.as_mut().unwrap();
         numbers.fsync_seconds = plan.fsync.then_some(1.0);
@@ -32,14 +27,8 @@ fn of_cell(report: &mut MatrixReport, index: usize) -> &mut Measurement {
 #[test]
 fn a_write_that_was_not_synced_wins_against_no_direct_one() {
     let synced = table(&writes(Fsync::Auto));
-    assert!(
-        synced.starts_with("buffered ran 2.00 times faster than cpu"),
-        "{synced}"
-    );
-    assert!(
-        synced.contains("writes through the page cache end with one"),
-        "{synced}"
-    );
+    assert!(synced.starts_with("buffered ran 2.00 times faster than cpu"), "{synced}");
+    assert!(synced.contains("writes through the page cache end with one"), "{synced}");
     let unsynced = table(&writes(Fsync::None));
     let headline = unsynced.lines().next().unwrap();
     assert!(!headline.contains("faster"), "{headline}");
@@ -57,14 +46,10 @@ fn a_path_that_is_left_out_of_a_comparison_is_named() {
     request.paths = PathChoice::Named(vec![PathKind::Buffered, PathKind::Cpu, PathKind::CpuGpu]);
     request.ops = vec![Operation::Write];
     request.fsync = Fsync::None;
-    let text = table(&report(&request, |path, _| {
-        Some(if path == PathKind::CpuGpu { 8.0 } else { 16.0 })
-    }));
+    let text =
+        table(&report(&request, |path, _| Some(if path == PathKind::CpuGpu { 8.0 } else { 16.0 })));
     let headline = text.lines().next().unwrap();
-    assert!(
-        headline.starts_with("cpu ran 2.00 times faster than cpu-gpu"),
-        "{headline}"
-    );
+    assert!(headline.starts_with("cpu ran 2.00 times faster than cpu-gpu"), "{headline}");
     assert!(
         headline.ends_with("; writes by buffered are left out: they stayed in memory"),
         "{headline}"
@@ -76,30 +61,19 @@ fn a_write_that_stayed_in_the_page_cache_says_so_in_its_row() {
     let mut report = writes(Fsync::None);
     of_cell(&mut report, 0).device_written_bytes = Some(GIB);
     let text = table(&report);
-    let row = text
-        .lines()
-        .find(|line| line.contains("buffered   host"))
-        .unwrap();
+    let row = text.lines().find(|line| line.contains("buffered   host")).unwrap();
     assert!(row.contains("5.00 [1]") && row.contains(" 5 % "), "{text}");
-    assert!(
-        text.contains("[1] most of it stayed in the page cache"),
-        "{text}"
-    );
+    assert!(text.contains("[1] most of it stayed in the page cache"), "{text}");
     let narrow = text::render(&document(&report, Columns::Standard), Some(60));
-    assert!(
-        narrow.contains("   device"),
-        "what a note refers to stays: {narrow}"
-    );
+    assert!(narrow.contains("   device"), "what a note refers to stays: {narrow}");
     of_cell(&mut report, 0).device_written_bytes = None;
     let text = table(&report);
     assert!(text.contains("no block device tells"), "{text}");
     let lines = reached(&writes(Fsync::None));
     assert_eq!(
         lines,
-        [
-            "buffered write of 1 MiB, 8 threads: of 20 GiB written, 20 GiB had reached nvme0n1 when \
-          the time ended"
-        ]
+        ["buffered write of 1 MiB, 8 threads: of 20 GiB written, 20 GiB had reached nvme0n1 when \
+          the time ended"]
     );
 }
 
@@ -111,10 +85,7 @@ fn reads_that_came_again_have_the_share_of_the_device_in_their_row() {
     let numbers = of_cell(&mut report, 1);
     (numbers.bytes, numbers.device_read_bytes) = (16 * GIB, Some(4 * GIB));
     let again = table(&report);
-    assert!(
-        again.contains("[2] it went over its files more than once"),
-        "{again}"
-    );
+    assert!(again.contains("[2] it went over its files more than once"), "{again}");
     assert!(again.contains(" 25 % "), "{again}");
 }
 
@@ -124,10 +95,7 @@ fn a_percentile_that_rests_on_too_few_transfers_is_blank() {
     let numbers = of_cell(&mut report, 1);
     (numbers.latency_us.p99, numbers.latency_us.p999) = (None, None);
     let (text, csv) = (table(&report), rows(&report));
-    let row = text
-        .lines()
-        .find(|line| line.contains("cpu-gpu      emulated"))
-        .unwrap();
+    let row = text.lines().find(|line| line.contains("cpu-gpu      emulated")).unwrap();
     assert!(!row.contains("1,235") && !row.contains("2,000"), "{text}");
     assert!(csv.contains(",600.5,800,,,3456.7,"), "{csv}");
 }
@@ -168,10 +136,8 @@ fn a_warning_names_its_cell_and_like_ones_are_one() {
     );
     assert_eq!(
         warned(&[(0, "too short"), (1, "too short")]),
-        [
-            "in 2 of 4 cells (cpu read of 4 KiB, 8 threads, repetition 1; cpu read of 4 KiB, \
-          8 threads, repetition 2): too short; wait longer"
-        ]
+        ["in 2 of 4 cells (cpu read of 4 KiB, 8 threads, repetition 1; cpu read of 4 KiB, \
+          8 threads, repetition 2): too short; wait longer"]
     );
     assert_eq!(
         warned(&[(0, "it took 0.5 s"), (2, "it took 12 s")]),

@@ -45,15 +45,11 @@ fn a_search_is_told_by_its_knees() {
     let report = searched(usize::MAX, 3);
     let page = document(&report, Columns::Standard);
     assert!(
-        page.headline
-            .starts_with("cpu read of 1 MiB: 1 thread at depth 12"),
+        page.headline.starts_with("cpu read of 1 MiB: 1 thread at depth 12"),
         "{}",
         page.headline
     );
-    let knees = page
-        .sections
-        .iter()
-        .find(|one| one.title.starts_with("The fewest in flight"));
+    let knees = page.sections.iter().find(|one| one.title.starts_with("The fewest in flight"));
     let mut knees = knees.unwrap().clone();
     knees.title = String::new();
     let mut alone = Document::new("knees");

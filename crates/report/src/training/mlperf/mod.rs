@@ -106,23 +106,18 @@ fn runs<'a>(report: &'a TrainReport, steps: &'a [Vec<StepLists>]) -> Vec<Run<'a>
             checkpoints: &report.results.checkpoints,
         }];
     }
-    let several = report
-        .results
-        .runs
-        .iter()
-        .enumerate()
-        .map(|(index, one)| Run {
-            report,
-            number: one.run,
-            warm_up: one.warm_up,
-            epochs: &one.epochs,
-            complete: one.complete,
-            meets_threshold: one.meets_threshold,
-            started: one.started_unix_seconds,
-            duration: one.duration_seconds,
-            steps: steps_of(index),
-            checkpoints: &one.checkpoints,
-        });
+    let several = report.results.runs.iter().enumerate().map(|(index, one)| Run {
+        report,
+        number: one.run,
+        warm_up: one.warm_up,
+        epochs: &one.epochs,
+        complete: one.complete,
+        meets_threshold: one.meets_threshold,
+        started: one.started_unix_seconds,
+        duration: one.duration_seconds,
+        steps: steps_of(index),
+        checkpoints: &one.checkpoints,
+    });
     several.collect()
 }
 
@@ -162,19 +157,13 @@ fn parent(results: &str, run: &Run) -> String {
 fn run_files(run: &Run, workload: &Workload, folder: &str, files: &mut Vec<OutputFile>) {
     let plan = &run.report.plan;
     let mut push = |name: &str, content: String| {
-        files.push(OutputFile {
-            path: format!("{folder}/{name}"),
-            content,
-        });
+        files.push(OutputFile { path: format!("{folder}/{name}"), content });
     };
     push("summary.json", pretty(&summary::summary(run)));
     for rank in 0..run.report.results.accelerators {
         let name = format!("{rank}_per_epoch_stats.json");
         push(&name, pretty(&steps::per_epoch(run, rank)));
-        push(
-            &format!("{rank}_output.json"),
-            pretty(&steps::output(run, rank)),
-        );
+        push(&format!("{rank}_output.json"), pretty(&steps::output(run, rank)));
     }
     let overrides = config::overrides(plan, workload);
     let planned = workload.as_planned(plan);

@@ -69,9 +69,7 @@ pub(super) fn output(run: &Run, rank: u32) -> Value {
     let mut all = Value::Object(host);
     for epoch in run.epochs {
         let lists = run.steps.iter().find(|lists| lists.epoch == epoch.epoch);
-        let mut steps = lists
-            .and_then(|lists| lists.steps.get(rank as usize))
-            .map(Vec::as_slice);
+        let mut steps = lists.and_then(|lists| lists.steps.get(rank as usize)).map(Vec::as_slice);
         let mut entry = json!({"load": {}, "proc": {}, "compute": {}, "throughput": {}, "au": {}});
         for (index, block) in blocks(&epoch.accelerators, rank).iter().enumerate() {
             let of_block = steps.map(|all| all.split_at((block.steps as usize).min(all.len())));
@@ -79,13 +77,7 @@ pub(super) fn output(run: &Run, rank: u32) -> Value {
             let au = metrics::block_au(&rule, block).profile;
             let throughput = metrics::block_throughput(&rule, block);
             let times = of_block.map(|(own, _)| own);
-            put(
-                &mut entry,
-                &format!("block{}", index + 1),
-                au,
-                throughput,
-                times,
-            );
+            put(&mut entry, &format!("block{}", index + 1), au, throughput, times);
         }
         if let (Some(evaluation), Some(rules)) = (&epoch.evaluation, &report.plan.evaluation) {
             for block in blocks(&evaluation.accelerators, rank) {

@@ -18,8 +18,7 @@ pub(super) fn summary(run: &Run) -> Value {
     // As many of DLIO's ranks as the first host has accelerators lie on each.
     let of_first = machines.first().map_or(plan.accelerators, |first| {
         let own = first.ranks.iter();
-        own.map(|rank| plan.accelerators_of(*rank).len() as u32)
-            .sum()
+        own.map(|rank| plan.accelerators_of(*rank).len() as u32).sum()
     });
     let share = f64::from(of_first) / f64::from(plan.accelerators.max(1));
     let data_gib = share * gib(plan.data.samples() as f64 * plan.data.sample_bytes);
@@ -64,9 +63,8 @@ fn metric(run: &Run) -> Value {
         &mut metric,
     );
     let of_epochs = run.epochs.iter().filter_map(|e| e.evaluation.as_ref());
-    let evaluations: Vec<&EvaluationReport> = of_epochs
-        .filter(|evaluation| evaluation.is_whole(&run.report.plan))
-        .collect();
+    let evaluations: Vec<&EvaluationReport> =
+        of_epochs.filter(|evaluation| evaluation.is_whole(&run.report.plan)).collect();
     if !evaluations.is_empty() {
         let au: Vec<f64> = evaluations.iter().map(|e| e.au_percent).collect();
         let throughput: Vec<f64> = evaluations.iter().map(|e| e.samples_per_second).collect();
@@ -90,18 +88,9 @@ fn phase(run: &Run, name: &str, au: &[f64], throughput: &[f64], meets: bool, met
     put("au_stdev_percentage", deviation(au).into());
     put("throughput_samples_per_second", throughput.into());
     put("throughput_mean_samples_per_second", throughput_mean.into());
-    put(
-        "throughput_stdev_samples_per_second",
-        throughput_stdev.into(),
-    );
-    put(
-        "io_mean_MB_per_second",
-        metrics::mib(&rule, throughput_mean).into(),
-    );
-    put(
-        "io_stdev_MB_per_second",
-        metrics::mib(&rule, throughput_stdev).into(),
-    );
+    put("throughput_stdev_samples_per_second", throughput_stdev.into());
+    put("io_mean_MB_per_second", metrics::mib(&rule, throughput_mean).into());
+    put("io_stdev_MB_per_second", metrics::mib(&rule, throughput_stdev).into());
 }
 
 /// Checkpoints that training wrote, by the means of their rates and times; v1.0's DLIO has no

@@ -57,10 +57,7 @@ fn every_host_is_in_the_files_and_each_accelerator_on_its_own() {
     let files = files(&report, &workload(), &[], &|_| false);
     let json = |end: &str| -> Value { serde_json::from_str(&file(&files, end).content).unwrap() };
     let summary = json("summary.json");
-    assert_eq!(
-        (&summary["num_hosts"], &summary["hostname"]),
-        (&2.into(), &"h1".into())
-    );
+    assert_eq!((&summary["num_hosts"], &summary["hostname"]), (&2.into(), &"h1".into()));
     assert_eq!(summary["host_memory_GB"], serde_json::json!([64.0, 64.0]));
     assert_eq!(summary["host_cpu_count"], serde_json::json!([4, 4]));
     assert_eq!(summary["potential_caching"].as_array().unwrap().len(), 2);
@@ -68,10 +65,7 @@ fn every_host_is_in_the_files_and_each_accelerator_on_its_own() {
     assert_eq!(args["hosts"], serde_json::json!(["h1", "h2"]));
     assert_eq!(args["num_client_hosts"], 2);
     let [first, second] = ["0_output.json", "1_output.json"].map(json);
-    assert_eq!(
-        (&first["hostname"], &second["hostname"]),
-        (&"h1".into(), &"h2".into())
-    );
+    assert_eq!((&first["hostname"], &second["hostname"]), (&"h1".into(), &"h2".into()));
     assert_eq!(second["num_hosts"], 2);
 }
 
@@ -179,10 +173,7 @@ fn each_epoch_has_dlios_keys() {
     assert_eq!(first["load"]["block1"].as_array().unwrap().len(), 12);
     assert_eq!(first["proc"]["block1"][3], 1.75);
     assert!(first["au"]["block1"].as_f64().unwrap() > 80.0);
-    assert!(
-        output["2"]["load"].as_object().unwrap().is_empty(),
-        "no list, no numbers"
-    );
+    assert!(output["2"]["load"].as_object().unwrap().is_empty(), "no list, no numbers");
 }
 
 #[test]
@@ -246,10 +237,7 @@ fn report_with_evaluations() -> TrainReport {
             duration_seconds: seconds,
             bytes_read: 0,
             accelerators: (0..2)
-                .map(|accelerator| AcceleratorEpoch {
-                    accelerator,
-                    blocks: vec![block],
-                })
+                .map(|accelerator| AcceleratorEpoch { accelerator, blocks: vec![block] })
                 .collect(),
         });
     }
@@ -312,10 +300,7 @@ fn an_evaluation_that_was_cut_short_does_not_count() {
     report.results.epochs[1].evaluation.as_mut().unwrap().steps = 3;
     let files = files(&report, &workload(), &[], &|_| false);
     let summary: Value = serde_json::from_str(&file(&files, "summary.json").content).unwrap();
-    assert_eq!(
-        summary["metric"]["eval_au_percentage"],
-        serde_json::json!([75.0])
-    );
+    assert_eq!(summary["metric"]["eval_au_percentage"], serde_json::json!([75.0]));
 }
 
 #[test]
@@ -359,9 +344,7 @@ fn report_of_runs(count: u32, apart_seconds: f64) -> TrainReport {
 
 fn folders(files: &[OutputFile]) -> Vec<&str> {
     let files = files.iter();
-    files
-        .filter_map(|file| file.path.strip_suffix("/summary.json"))
-        .collect()
+    files.filter_map(|file| file.path.strip_suffix("/summary.json")).collect()
 }
 
 #[test]

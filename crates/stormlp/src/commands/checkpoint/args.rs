@@ -121,10 +121,7 @@ impl Args {
         let profile = self.order.profile.unwrap_or(of_edition);
         match edition {
             Some(edition) if profile != of_edition => {
-                return Err(submission::other_edition(
-                    &format!("--profile {profile}"),
-                    edition,
-                ));
+                return Err(submission::other_edition(&format!("--profile {profile}"), edition));
             }
             None if profile == CheckpointProfile::Native => {
                 let what = "a rehearsal goes by the rules of v2.0 or v3.0, not by profile native";
@@ -154,14 +151,10 @@ impl Args {
             ));
         }
         if self.find_knee {
-            return Err(Failure::usage(
-                "--find-knee makes many short runs: that is no rehearsal",
-            ));
+            return Err(Failure::usage("--find-knee makes many short runs: that is no rehearsal"));
         }
         if self.clean {
-            return Err(Failure::usage(
-                "--clean removes checkpoints: that is no rehearsal",
-            ));
+            return Err(Failure::usage("--clean removes checkpoints: that is no rehearsal"));
         }
         self.mlperf_output = Some(tree.folder().to_path_buf());
         self.rehearsal = Some(tree);
@@ -190,11 +183,7 @@ impl Args {
         let idle = [
             ("--cold", order.cold && !restores, "--reads 0"),
             ("--verify", order.verify && !restores, "--reads 0"),
-            (
-                "--rank-shift",
-                order.rank_shift.is_some() && !restores,
-                "--reads 0",
-            ),
+            ("--rank-shift", order.rank_shift.is_some() && !restores, "--reads 0"),
             ("--fsync", transfers.fsync.is_some() && !saves, "--writes 0"),
             ("--overlap", order.overlap.is_some() && !saves, "--writes 0"),
             ("--keep", order.keep.is_some() && !saves, "--writes 0"),
@@ -354,27 +343,17 @@ fn fresh_seed(dry_run: bool) -> u64 {
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    parse_duration(text)
-        .map(|duration| duration.as_secs_f64())
-        .map_err(|error| error.to_string())
+    parse_duration(text).map(|duration| duration.as_secs_f64()).map_err(|error| error.to_string())
 }
 
 fn path(text: &str) -> Result<PathKind, String> {
-    let known = [
-        PathKind::Buffered,
-        PathKind::Cpu,
-        PathKind::PageCache,
-        PathKind::CpuGpu,
-        PathKind::Gds,
-    ];
-    known
-        .into_iter()
-        .find(|path| path.name() == text)
-        .ok_or_else(|| {
-            format!(
-                "`{text}` is no path for checkpoints: use buffered, cpu, page-cache, cpu-gpu or gds"
-            )
-        })
+    let known =
+        [PathKind::Buffered, PathKind::Cpu, PathKind::PageCache, PathKind::CpuGpu, PathKind::Gds];
+    known.into_iter().find(|path| path.name() == text).ok_or_else(|| {
+        format!(
+            "`{text}` is no path for checkpoints: use buffered, cpu, page-cache, cpu-gpu or gds"
+        )
+    })
 }
 
 /// The request that was typed.
@@ -384,11 +363,7 @@ fn path(text: &str) -> Result<PathKind, String> {
 pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
     args.refuse_idle()?;
     let path = args.transfers.path;
-    check_cufile(
-        path,
-        args.transfers.require_gds,
-        args.transfers.cufile_stats,
-    )?;
+    check_cufile(path, args.transfers.require_gds, args.transfers.cufile_stats)?;
     let threading = args.threads.threading(path.ends_in_accelerator())?;
     let workload = workload(&args.model)?;
     let folders = match args.transfers.folders.is_empty() {
@@ -426,10 +401,7 @@ pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
         keep: args.order.keep,
         cold: args.order.cold,
         verify: args.order.verify,
-        seed: args
-            .transfers
-            .seed
-            .unwrap_or_else(|| fresh_seed(args.dry_run)),
+        seed: args.transfers.seed.unwrap_or_else(|| fresh_seed(args.dry_run)),
         container: args.transfers.container,
         profile: args.order.profile.unwrap_or(CheckpointProfile::V2),
     })
@@ -448,12 +420,8 @@ fn workload(model: &str) -> Result<CheckpointWorkload, Failure> {
     let path = Path::new(model);
     if path.extension().is_none() && !path.exists() {
         let names: Vec<&str> = builtin::names().collect();
-        return Err(
-            Failure::usage(format!("`{model}` is no model")).with_help(format!(
-                "use one of {}, or a workload file",
-                names.join(", ")
-            )),
-        );
+        return Err(Failure::usage(format!("`{model}` is no model"))
+            .with_help(format!("use one of {}, or a workload file", names.join(", "))));
     }
     let text = read_text(path, "workload file")?;
     parse(&text, model).map_err(|error| {

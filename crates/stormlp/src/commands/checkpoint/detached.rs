@@ -28,10 +28,8 @@ pub(super) fn check(
     if args.detached.company().is_alone() {
         return Ok(());
     }
-    let of_one_run = [
-        ("--closed", request.closed),
-        ("--mlperf-output", args.mlperf_output.is_some()),
-    ];
+    let of_one_run =
+        [("--closed", request.closed), ("--mlperf-output", args.mlperf_output.is_some())];
     match of_one_run.into_iter().find(|(_, given)| *given) {
         None => Ok(()),
         Some((option, _)) => Err(Failure::usage(format!(

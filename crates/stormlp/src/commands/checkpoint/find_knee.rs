@@ -124,10 +124,7 @@ fn possible(
     first: &CheckpointPlan,
 ) -> Result<Vec<u32>, Failure> {
     let possible = |streams: &u32| {
-        let request = CheckpointRequest {
-            streams: Some(*streams),
-            ..request.clone()
-        };
+        let request = CheckpointRequest { streams: Some(*streams), ..request.clone() };
         planned(&request, host, facts).is_ok_and(|plan| plan.total_bytes == first.total_bytes)
     };
     let find = || -> Vec<u32> { KNEE_STREAMS.into_iter().filter(possible).collect() };
@@ -152,8 +149,7 @@ impl Hunt<'_> {
             if report.ending != Ending::Complete {
                 return Ok(report.ending);
             }
-            self.find
-                .take(streams, &report, begun.elapsed().as_secs_f64());
+            self.find.take(streams, &report, begun.elapsed().as_secs_f64());
             self.reports.retain(|(known, _)| *known != streams);
             self.reports.push((streams, report));
             self.told();
@@ -194,8 +190,7 @@ impl Hunt<'_> {
         let mut plan = hosts::plan(&self.request, &self.host, &facts, how)?;
         if !self.find.tried.is_empty() {
             // They are this search's own.
-            plan.warnings
-                .retain(|warning| warning.kind != WarningKind::EarlierCheckpoints);
+            plan.warnings.retain(|warning| warning.kind != WarningKind::EarlierCheckpoints);
         }
         Ok(plan)
     }
@@ -223,22 +218,16 @@ impl Hunt<'_> {
         let Some(run) = self.find.tried.last().filter(|_| !self.session.quiet) else {
             return;
         };
-        let rates = [
-            ("saved", &run.save_gib_per_second),
-            ("restored", &run.restore_gib_per_second),
-        ];
+        let rates =
+            [("saved", &run.save_gib_per_second), ("restored", &run.restore_gib_per_second)];
         let rates = rates.into_iter().filter(|(_, rates)| !rates.is_empty());
-        let rates: Vec<String> = rates
-            .map(|(done, rates)| format!("{done} at {:.3} GiB/s", mean(rates)))
-            .collect();
+        let rates: Vec<String> =
+            rates.map(|(done, rates)| format!("{done} at {:.3} GiB/s", mean(rates))).collect();
         let left = match self.find.likely_left() {
             0 => String::new(),
             runs => {
                 let each: Vec<f64> = self.find.tried.iter().map(|run| run.seconds).collect();
-                format!(
-                    "; about {} left",
-                    format_duration(runs as f64 * mean(&each))
-                )
+                format!("; about {} left", format_duration(runs as f64 * mean(&each)))
             }
         };
         output::say(format!(
@@ -263,10 +252,7 @@ impl Hunt<'_> {
     /// search.
     fn report(&self, ending: Ending) -> Option<CheckpointReport> {
         let knee = self.find.save.as_ref().or(self.find.restore.as_ref())?;
-        let of_knee = self
-            .reports
-            .iter()
-            .find(|(streams, _)| *streams == knee.streams);
+        let of_knee = self.reports.iter().find(|(streams, _)| *streams == knee.streams);
         let mut report = of_knee.map(|(_, report)| report.clone())?;
         report.results.find_knee = Some(self.find.clone());
         report.ending = ending;
@@ -295,8 +281,7 @@ impl Hunt<'_> {
 /// What suffices, as far as it is known.
 fn known(find: &FindStreams) -> String {
     let of = |what: &str, knee: &Option<StreamKnee>| {
-        knee.as_ref()
-            .map(|knee| format!("{} to {what}", knee.streams))
+        knee.as_ref().map(|knee| format!("{} to {what}", knee.streams))
     };
     let known = [of("save", &find.save), of("restore", &find.restore)];
     let known: Vec<String> = known.into_iter().flatten().collect();

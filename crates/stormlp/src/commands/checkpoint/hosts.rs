@@ -93,9 +93,7 @@ impl Seen {
         for (folder, free) in facts.folders.iter_mut().zip(self.free_bytes) {
             folder.free_bytes = folder.free_bytes.min(free);
         }
-        let known = facts
-            .trial_bytes_per_second
-            .zip(self.trial_bytes_per_second);
+        let known = facts.trial_bytes_per_second.zip(self.trial_bytes_per_second);
         facts.trial_bytes_per_second = known.map(|(one, other)| one.min(other));
     }
 }
@@ -132,10 +130,7 @@ pub(super) fn plan(
     if party.is_alone() {
         return planned(request, host, facts);
     }
-    let own = session
-        .group
-        .leads()
-        .then(|| dealt(planned(request, host, facts)?, request, party));
+    let own = session.group.leads().then(|| dealt(planned(request, host, facts)?, request, party));
     let own = party.agree(own.transpose(), |_| Vec::new(), session)?;
     from_first(&own, session)
 }
@@ -215,9 +210,7 @@ const NAMES: [(&str, &str); 6] = [
 /// What `request` asks for, and the `args` that it is made of, as far as all hosts have to ask the same.
 pub(super) fn asked(request: &CheckpointRequest, args: &Args) -> Vec<Promise> {
     let mut asked = promises::asked(request, &APART, &NAMES);
-    let seed = args
-        .seed()
-        .map_or("none".to_string(), |seed| seed.to_string());
+    let seed = args.seed().map_or("none".to_string(), |seed| seed.to_string());
     asked.push(("option --seed".to_string(), seed));
     asked.push(("option --find-knee".to_string(), args.find_knee.to_string()));
     asked

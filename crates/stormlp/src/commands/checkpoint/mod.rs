@@ -125,19 +125,13 @@ fn planned(
 /// Storage as it looks, taken to be as fast as can be: what is too much then is too much.
 fn looked_at(request: &CheckpointRequest) -> Result<CheckpointFacts, Failure> {
     let facts = scan(&Disk, &request.folders, Look::Only).map_err(Failure::machine)?;
-    Ok(CheckpointFacts {
-        trial_bytes_per_second: Some(f64::INFINITY),
-        ..facts
-    })
+    Ok(CheckpointFacts { trial_bytes_per_second: Some(f64::INFINITY), ..facts })
 }
 
 /// Storage as it proved when it was written to.
 fn tried(request: &CheckpointRequest, session: &Session) -> Result<CheckpointFacts, Failure> {
     let facts = scan(&Disk, &request.folders, Look::AndTry).map_err(Failure::machine)?;
-    Ok(CheckpointFacts {
-        trial_bytes_per_second: trial(request, &facts, session)?,
-        ..facts
-    })
+    Ok(CheckpointFacts { trial_bytes_per_second: trial(request, &facts, session)?, ..facts })
 }
 
 /// Says what is about to go, runs the plan and gives what came out.
@@ -229,17 +223,10 @@ fn dry_run(
         let help = "change its permissions, or use another --dir";
         resolution.problems.machine(error.to_string(), help);
     }
-    let Some(plan) = resolution
-        .plan
-        .as_ref()
-        .filter(|_| !resolution.has_no_valid_plan())
-    else {
+    let Some(plan) = resolution.plan.as_ref().filter(|_| !resolution.has_no_valid_plan()) else {
         return Err(resolution.problems.into());
     };
-    let dry_run = DryRun {
-        plan,
-        problems: &resolution.problems,
-    };
+    let dry_run = DryRun { plan, problems: &resolution.problems };
     output.print_plan(&dry_run, plan.closed, checkpoint::dry_run)?;
     // A plan that is too large for this machine is what a dry run may be for.
     match resolution.problems.kind() {
@@ -259,11 +246,8 @@ fn emulate(
     let begun = CheckpointReport::new(head.clone(), plan.clone(), CheckpointResults::default());
     savers.begin(&begun, |of| copy_of(&begun, of))?;
     let progress = session.progress();
-    let surroundings = Surroundings {
-        storage: &session.storage,
-        observer: &progress,
-        stop: &session.stop,
-    };
+    let surroundings =
+        Surroundings { storage: &session.storage, observer: &progress, stop: &session.stop };
     let mut on_unit = |report: &CheckpointReport| {
         savers.unit(|| report.clone());
     };
@@ -284,11 +268,7 @@ fn ending(report: &CheckpointReport, saved: Option<&Path>) -> Result<(), Failure
                 path.display()
             ))
         ))),
-        Ending::Failed {
-            cause,
-            message,
-            remedy,
-        } => Err(Failure::of_run(*cause, message, remedy)),
+        Ending::Failed { cause, message, remedy } => Err(Failure::of_run(*cause, message, remedy)),
     }
 }
 
@@ -296,15 +276,11 @@ fn ending(report: &CheckpointReport, saved: Option<&Path>) -> Result<(), Failure
 fn clean_folders(request: &CheckpointRequest) -> Result<(), Failure> {
     let mut lines = Vec::new();
     for folder in &request.folders {
-        let Cleaned {
-            checkpoints,
-            files,
-            bytes,
-            left,
-        } = clean(&Disk, folder.folder()).map_err(|error| {
-            let remedy = error.remedy(false);
-            Failure::machine(error).with_help(remedy)
-        })?;
+        let Cleaned { checkpoints, files, bytes, left } =
+            clean(&Disk, folder.folder()).map_err(|error| {
+                let remedy = error.remedy(false);
+                Failure::machine(error).with_help(remedy)
+            })?;
         let mut line = format!(
             "removed {checkpoints} checkpoints, {files} files of {}, from {}",
             ByteSize(bytes),

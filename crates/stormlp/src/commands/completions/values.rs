@@ -72,17 +72,9 @@ fn checkpoint() -> Vec<Offer> {
     vec![
         ("checkpoint", "model", builtin::names().collect()),
         ("checkpoint", "mode", Mode::VARIANTS.to_vec()),
-        (
-            "checkpoint",
-            "profile",
-            CheckpointProfile::VARIANTS.to_vec(),
-        ),
+        ("checkpoint", "profile", CheckpointProfile::VARIANTS.to_vec()),
         ("checkpoint", "fsync", FsyncPolicy::VARIANTS.to_vec()),
-        (
-            "checkpoint",
-            "path",
-            vec!["buffered", "cpu", "page-cache", "cpu-gpu", "gds"],
-        ),
+        ("checkpoint", "path", vec!["buffered", "cpu", "page-cache", "cpu-gpu", "gds"]),
         ("checkpoint", "engine", EngineChoice::VARIANTS.to_vec()),
     ]
 }
@@ -110,10 +102,7 @@ mod tests {
         for (command, argument, values) in gds().into_iter().chain(training()).chain(checkpoint()) {
             let whole = Cli::command();
             let found = whole.find_subcommand(command).unwrap().get_arguments();
-            let argument = found
-                .into_iter()
-                .find(|found| found.get_id() == argument)
-                .unwrap();
+            let argument = found.into_iter().find(|found| found.get_id() == argument).unwrap();
             for value in values {
                 let mut line = vec!["stormlp".to_string(), command.to_string()];
                 match argument.get_long() {

@@ -42,10 +42,7 @@ impl AnswerArgs {
         let exports = (self.export.into_iter())
             .map(|path| of_file(&path).map(|format| (path, format)))
             .collect::<Result<Vec<_>, Failure>>()?;
-        let mut formats = exports
-            .iter()
-            .map(|(_, format)| *format)
-            .chain([self.format]);
+        let mut formats = exports.iter().map(|(_, format)| *format).chain([self.format]);
         let of_reports = [Format::Gdsio, Format::Openmetrics, Format::Svg];
         if formats.any(|format| of_reports.contains(&format)) {
             return Err(Failure::usage(
@@ -59,10 +56,7 @@ impl AnswerArgs {
                 check_header(path, columns)?;
             }
         }
-        Ok(Answer {
-            format: self.format,
-            exports,
-        })
+        Ok(Answer { format: self.format, exports })
     }
 }
 

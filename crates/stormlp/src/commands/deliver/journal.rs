@@ -48,8 +48,7 @@ impl Journal {
     pub(super) fn add(&mut self, cell: &impl Serialize) -> anyhow::Result<()> {
         serde_json::to_writer(&mut self.unwritten, cell).context("a cell is plain data")?;
         self.unwritten.push(b'\n');
-        self.flush()
-            .with_context(|| format!("cannot write {}", self.path.display()))
+        self.flush().with_context(|| format!("cannot write {}", self.path.display()))
     }
 
     /// Writes what is not written; a line that was begun is taken back when it cannot be ended.
@@ -57,12 +56,7 @@ impl Journal {
         let file = match &mut self.file {
             Some(file) => file,
             // Only a file that was not there: a link would lead elsewhere.
-            none => none.insert(
-                File::options()
-                    .append(true)
-                    .create_new(true)
-                    .open(&self.path)?,
-            ),
+            none => none.insert(File::options().append(true).create_new(true).open(&self.path)?),
         };
         if let Err(error) = file.write_all(&self.unwritten) {
             file.set_len(self.whole_bytes)?;
@@ -72,10 +66,7 @@ impl Journal {
         self.unwritten.clear();
         // What is written outlives this process. To outlive the machine it has to be synced, which
         // takes a twentieth of the time at most: the storage under test may be this one.
-        if self
-            .synced
-            .is_none_or(|(since, took)| since.elapsed() >= took * 19)
-        {
+        if self.synced.is_none_or(|(since, took)| since.elapsed() >= took * 19) {
             let begun = Instant::now();
             file.sync_data()?;
             self.synced = Some((Instant::now(), begun.elapsed()));

@@ -68,10 +68,7 @@ impl Delivery {
 impl Savers {
     /// Of a run that has no other process.
     pub(crate) fn alone(whole: Saver) -> Self {
-        Self {
-            whole: Some(whole),
-            part: None,
-        }
+        Self { whole: Some(whole), part: None }
     }
 
     /// Of a run that goes on with the report at `path`, and the part that this process had in it, where

@@ -290,11 +290,7 @@ pub(crate) fn request(
 fn check_knee(request: &mut MatrixRequest) -> Result<(), Failure> {
     if request.threads == KNEE_THREADS {
         // A file or folder needs a thread at least.
-        let least = request
-            .jobs
-            .iter()
-            .filter(|job| job.threads.is_none())
-            .count() as u32;
+        let least = request.jobs.iter().filter(|job| job.threads.is_none()).count() as u32;
         request.threads.retain(|threads| *threads >= least);
     }
     if request.threads.len() == 1 && request.queue_depths.len() == 1 {
@@ -332,15 +328,9 @@ fn take_matrix(args: MatrixArgs, request: &mut MatrixRequest) {
     }
     replace_list(&mut request.threads, args.threads);
     replace_list(&mut request.queue_depths, args.queue_depth);
-    replace(
-        &mut request.span,
-        args.duration.map(|d| Span::Seconds(d.as_secs_f64())),
-    );
+    replace(&mut request.span, args.duration.map(|d| Span::Seconds(d.as_secs_f64())));
     replace(&mut request.span, args.passes.map(Span::Passes));
-    replace(
-        &mut request.warmup_seconds,
-        args.warmup.map(|d| d.as_secs_f64()),
-    );
+    replace(&mut request.warmup_seconds, args.warmup.map(|d| d.as_secs_f64()));
     replace(&mut request.repeat, args.repeat);
     replace(&mut request.cache, args.cache);
     request.read_percent = args.read_percent;
@@ -348,16 +338,8 @@ fn take_matrix(args: MatrixArgs, request: &mut MatrixRequest) {
 
 fn take_files(args: FileArgs, request: &mut MatrixRequest) {
     let mut jobs = args.job;
-    jobs.extend(
-        args.dir
-            .into_iter()
-            .map(|dir| JobRequest::on("", Target::Folder(dir))),
-    );
-    jobs.extend(
-        args.file
-            .into_iter()
-            .map(|file| JobRequest::on("", Target::File(file))),
-    );
+    jobs.extend(args.dir.into_iter().map(|dir| JobRequest::on("", Target::Folder(dir))));
+    jobs.extend(args.file.into_iter().map(|file| JobRequest::on("", Target::File(file))));
     for (index, job) in jobs.iter_mut().enumerate() {
         if job.name.is_empty() {
             job.name = format!("job{index}");

@@ -70,11 +70,8 @@ pub(crate) fn execute(
         savers.prepare_cufile(report.plan.require_gds);
     }
     let progress = session.progress();
-    let surroundings = Surroundings {
-        storage: &session.storage,
-        observer: &progress,
-        stop: &session.stop,
-    };
+    let surroundings =
+        Surroundings { storage: &session.storage, observer: &progress, stop: &session.stop };
     let mut on_cell = |measured: Measured<'_>| {
         savers.cell(measured.own, measured.whole);
         // One that was cut short before is measured anew.
@@ -125,23 +122,13 @@ fn announce(report: &MatrixReport, session: &Session) {
             places(plan)
         ));
     }
-    output::say(format!(
-        "{cells} to measure, about {}",
-        format_duration(seconds)
-    ));
+    output::say(format!("{cells} to measure, about {}", format_duration(seconds)));
 }
 
 fn places(plan: &MatrixPlan) -> String {
     let folders = plan.folders.iter().map(|folder| folder.path.folder());
-    let files = plan
-        .files
-        .iter()
-        .filter(|f| f.folder.is_none())
-        .map(|f| f.path.as_path());
-    let places: Vec<String> = folders
-        .chain(files)
-        .map(|p| p.display().to_string())
-        .collect();
+    let files = plan.files.iter().filter(|f| f.folder.is_none()).map(|f| f.path.as_path());
+    let places: Vec<String> = folders.chain(files).map(|p| p.display().to_string()).collect();
     places.join(", ")
 }
 
@@ -167,10 +154,7 @@ fn explain(report: &MatrixReport) {
             say(format!("note: {}", not_measured(cell)));
         }
     }
-    lines
-        .iter()
-        .map(|line| in_gdsios_words(line))
-        .for_each(output::say);
+    lines.iter().map(|line| in_gdsios_words(line)).for_each(output::say);
 }
 
 fn not_measured(cell: &CellReport) -> String {
@@ -180,12 +164,7 @@ fn not_measured(cell: &CellReport) -> String {
 
 /// The exit code that a finished report asks for.
 fn verdict(report: &MatrixReport, resume_with: Option<&str>) -> Result<(), Failure> {
-    if let Ending::Failed {
-        cause,
-        message,
-        remedy,
-    } = &report.ending
-    {
+    if let Ending::Failed { cause, message, remedy } = &report.ending {
         return Err(Failure::of_run(*cause, message, remedy));
     }
     if report.ending == Ending::Stopped {
@@ -199,24 +178,14 @@ fn verdict(report: &MatrixReport, resume_with: Option<&str>) -> Result<(), Failu
                 true => report.results.cells.len().to_string(),
                 false => format!("{} of {planned}", report.results.cells.len()),
             },
-            if cut_short {
-                ", the last cut short"
-            } else {
-                ""
-            }
+            if cut_short { ", the last cut short" } else { "" }
         ));
         return Err(match resume_with {
             Some(command) => stopped.with_help(command),
             None => stopped,
         });
     }
-    let with = |status| {
-        report
-            .results
-            .cells
-            .iter()
-            .filter(move |cell| cell.status == status)
-    };
+    let with = |status| report.results.cells.iter().filter(move |cell| cell.status == status);
     let failed = with(CellStatus::Failed).count();
     if let Some(first) = with(CellStatus::Failed).next() {
         if let (Some(EAGAIN), Some(remedy)) = (first.errno, &first.remedy) {

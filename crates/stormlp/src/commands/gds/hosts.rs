@@ -40,13 +40,7 @@ pub(super) fn prepare(
 ) -> Result<Prepared, Failure> {
     let looked = request.and_then(|request| look(request, (dry_run, resume), party, session));
     let looked = party.agree(looked, |looked| looked.promises.clone(), session)?;
-    let Looked {
-        request,
-        facts,
-        mut inventory,
-        shared,
-        ..
-    } = looked;
+    let Looked { request, facts, mut inventory, shared, .. } = looked;
     share_room(&mut inventory, party, session)?;
     let plan = resolve(&request, &facts, &inventory).map_err(Failure::from);
     let plan = party.agree(plan, decided, session)?;
@@ -64,21 +58,13 @@ fn look(
 ) -> Result<Looked, Failure> {
     let mut promises = asked(&request, !party.has_local_data());
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-    let report = resume.map_or("none".to_string(), |path| {
-        absolute(path).display().to_string()
-    });
+    let report = resume.map_or("none".to_string(), |path| absolute(path).display().to_string());
     promises.push(("option --resume".to_string(), report));
     promises.push(("option --dry-run".to_string(), dry_run.to_string()));
     let shared = share(&mut request, party, session)?;
     let facts = host_facts(&request, session)?;
     let inventory = scan::inventory(&request, 1 + usize::from(!shared.is_empty()));
-    Ok(Looked {
-        promises,
-        request,
-        facts,
-        inventory,
-        shared,
-    })
+    Ok(Looked { promises, request, facts, inventory, shared })
 }
 
 /// Gives each process a folder of its own in the folders that were named, which all of them may see:

@@ -113,11 +113,8 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         Err(failure) => (None, Err(failure)),
     };
     let telemetry = args.output.telemetry();
-    let request = request.map(|request| MatrixRequest {
-        resumes: resume.is_some(),
-        telemetry,
-        ..request
-    });
+    let request =
+        request.map(|request| MatrixRequest { resumes: resume.is_some(), telemetry, ..request });
     let prepared = hosts::prepare(request, (args.dry_run, resume), &party, session)?;
     if args.dry_run {
         let layouts = exchange(&session.group, &prepared.plan.layout())?;
@@ -147,9 +144,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         run.report.warn(warning);
     }
     run.report.results.group = others.as_ref().map(|hosts| hosts.facts.clone());
-    let company = others
-        .as_ref()
-        .map_or(args.detached.company(), Company::Hosts);
+    let company = others.as_ref().map_or(args.detached.company(), Company::Hosts);
     execute(run, company, &delivery, session)
 }
 
@@ -190,12 +185,7 @@ pub(crate) fn start(
     let head = delivery.head(facts, session);
     let mut report = MatrixReport::new(head, plan, MatrixResults::default());
     report.warnings.clone_from(&report.plan.warnings);
-    Run {
-        report,
-        savers,
-        own: Vec::new(),
-        resume_with: None,
-    }
+    Run { report, savers, own: Vec::new(), resume_with: None }
 }
 
 /// Whether the user named the paths of a plan, so that one that cannot run is an error.

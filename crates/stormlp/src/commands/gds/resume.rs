@@ -48,9 +48,7 @@ impl Saved {
     pub(crate) fn read(path: &Path, party: &Party) -> Result<Self, Failure> {
         let path = saved::file(path);
         let AnyReport::Gds(report) = saved::of_kind(&path, ReportKind::Gds)? else {
-            return Err(Failure::usage(
-                "--resume goes on with a report of `stormlp gds`",
-            ));
+            return Err(Failure::usage("--resume goes on with a report of `stormlp gds`"));
         };
         check_hosts(&path, &report, party)?;
         Ok(Self { path, report })
@@ -102,12 +100,7 @@ impl Saved {
             }
         }
         warnings.extend(changed);
-        Ok(Taken {
-            started_at,
-            tags,
-            warnings,
-            cells: results.cells,
-        })
+        Ok(Taken { started_at, tags, warnings, cells: results.cells })
     }
 }
 
@@ -146,12 +139,7 @@ pub(super) fn go_on(
     for warning in taken.warnings {
         report.warn(warning);
     }
-    Ok(Run {
-        report,
-        savers,
-        own,
-        resume_with: None,
-    })
+    Ok(Run { report, savers, own, resume_with: None })
 }
 
 /// Refuses to go on with a report of other hosts than these.
@@ -162,10 +150,7 @@ fn check_hosts(path: &Path, report: &MatrixReport, party: &Party) -> Result<(), 
     };
     if let Some(part) = &report.head.part {
         return refused(
-            format!(
-                "is the part that {} had in a run of several hosts",
-                part.host
-            ),
+            format!("is the part that {} had in a run of several hosts", part.host),
             match part.rank {
                 Some(_) => "resume the report of the run, two folders above, under the launcher",
                 None => {
@@ -176,10 +161,7 @@ fn check_hosts(path: &Path, report: &MatrixReport, party: &Party) -> Result<(), 
     }
     let results = &report.results;
     let then: Vec<&str> = results.hosts.iter().map(|host| &*host.name).collect();
-    let of = results
-        .group
-        .as_ref()
-        .map_or(then.len(), |group| group.size as usize);
+    let of = results.group.as_ref().map_or(then.len(), |group| group.size as usize);
     let (of, now) = (of.max(1), party.members().len().max(1));
     if of != now {
         let processes = |count: usize| match count {

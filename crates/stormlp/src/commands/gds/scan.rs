@@ -81,12 +81,7 @@ fn folder(path: &Path, makes: usize) -> FolderFacts {
         (None, true, Fact::Known(_)) => Availability::Available,
     };
     let (direct, direct_alignment_bytes) = direct_facts(direct);
-    let Entries {
-        files,
-        hole_bytes,
-        copies,
-        others,
-    } = entries(path, manifest.as_ref());
+    let Entries { files, hole_bytes, copies, others } = entries(path, manifest.as_ref());
     FolderFacts {
         path: path.to_path_buf(),
         exists,
@@ -124,10 +119,7 @@ fn manifest(folder: &Path) -> (Option<DataManifest>, Option<String>) {
             (None, Some(format!("it holds what `stormlp {other}` made")))
         }
         (_, Err(error)) => (None, Some(error.to_string())),
-        (_, Ok(_)) => (
-            None,
-            Some("its manifest does not say who made it".to_string()),
-        ),
+        (_, Ok(_)) => (None, Some("its manifest does not say who made it".to_string())),
     }
 }
 
@@ -192,11 +184,7 @@ fn file(path: &Path) -> FileFacts {
             };
             (direct, usable.clone(), usable)
         }
-        _ => (
-            probe::direct_io(path),
-            opens(path, Access::Read),
-            writable(path, kind),
-        ),
+        _ => (probe::direct_io(path), opens(path, Access::Read), writable(path, kind)),
     };
     let (direct, direct_alignment_bytes) = direct_facts(direct);
     let bytes = found.map_or(0, |found| found.bytes);

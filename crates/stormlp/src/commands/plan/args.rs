@@ -242,17 +242,12 @@ fn of_checkpoint(
     let Some(asked) = &args.checkpoint else {
         // What the file means, where DLIO reads another key than it sets.
         let spec = &workload.checkpoint;
-        let bytes = spec
-            .ignored_model_size_bytes
-            .unwrap_or(spec.model_size_bytes);
+        let bytes = spec.ignored_model_size_bytes.unwrap_or(spec.model_size_bytes);
         let what = || format!("the model of {}", workload.name);
         return Ok(workload.workflow.checkpoint.then(|| (what(), bytes)));
     };
     if let Ok(size) = parse_some_bytes(asked) {
-        return Ok(Some((
-            "a checkpoint of that size".to_string(),
-            size.bytes(),
-        )));
+        return Ok(Some(("a checkpoint of that size".to_string(), size.bytes())));
     }
     match builtin::load(asked) {
         Some(model) => {
@@ -264,10 +259,7 @@ fn of_checkpoint(
             Err(Failure::no_plan(anyhow::anyhow!(
                 "--checkpoint: `{asked}` is neither a size nor a model"
             ))
-            .with_help(format!(
-                "use a size such as 1.2TB, or one of {}",
-                names.join(", ")
-            )))
+            .with_help(format!("use a size such as 1.2TB, or one of {}", names.join(", "))))
         }
     }
 }

@@ -27,10 +27,7 @@ pub(super) fn read(place: &Path) -> Result<ClientCost, Failure> {
     let report = match saved::of_kind(place, ReportKind::Train)? {
         AnyReport::Train(report) => report,
         other => {
-            return Err(no_use(format!(
-                "is of `stormlp {}`",
-                other.head().kind.name()
-            )));
+            return Err(no_use(format!("is of `stormlp {}`", other.head().kind.name())));
         }
     };
     if report.plan.storage != StorageKind::Null {

@@ -74,14 +74,7 @@ pub(crate) struct Args {
 /// # Errors
 /// With exit code 3 when workload, storage or options make no plan, 4 when a file cannot be read.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    let Args {
-        workload,
-        hosts,
-        checkpoint,
-        list_storage,
-        brief,
-        answer,
-    } = args;
+    let Args { workload, hosts, checkpoint, list_storage, brief, answer } = args;
     if list_storage {
         return list();
     }
@@ -104,17 +97,16 @@ fn foretold(
     depth: Depth,
     session: &Session,
 ) -> Result<SizingAnswer, Failure> {
-    told_meanwhile(session, |look| {
-        sizing::answer(request, depth, &session.stop, look)
-    })
-    .map_err(|error| match error {
-        SizingError::Problems(problems) => problems.into(),
-        SizingError::Simulation(SimulateError::Stopped) => {
-            Failure::stopped("stopped by the user; nothing was measured, so nothing is lost")
-        }
-        SizingError::Simulation(error) => Failure::no_plan(error)
-            .with_help("give other --steps, or leave the options out that cut the run short"),
-    })
+    told_meanwhile(session, |look| sizing::answer(request, depth, &session.stop, look)).map_err(
+        |error| match error {
+            SizingError::Problems(problems) => problems.into(),
+            SizingError::Simulation(SimulateError::Stopped) => {
+                Failure::stopped("stopped by the user; nothing was measured, so nothing is lost")
+            }
+            SizingError::Simulation(error) => Failure::no_plan(error)
+                .with_help("give other --steps, or leave the options out that cut the run short"),
+        },
+    )
 }
 
 /// Does `work`, and says what is being simulated once that takes longer than [`QUIET_FOR`].
@@ -159,9 +151,7 @@ fn line(at: Simulating, elapsed: Duration) -> String {
 }
 
 fn list() -> Result<(), Failure> {
-    let found: Vec<Preset> = presets::names()
-        .map(presets::find)
-        .collect::<Result<_, _>>()?;
+    let found: Vec<Preset> = presets::names().map(presets::find).collect::<Result<_, _>>()?;
     output::show(&stormlp_report::sizing::presets(&found))
 }
 
@@ -171,23 +161,14 @@ mod tests {
 
     #[test]
     fn a_line_says_what_is_simulated_and_how_far_that_is() {
-        let at = Simulating {
-            accelerators: 4096,
-            devices: 1,
-            done: 4,
-            stage: Stage::Largest,
-        };
+        let at = Simulating { accelerators: 4096, devices: 1, done: 4, stage: Stage::Largest };
         let elapsed = Duration::from_secs(6);
         assert_eq!(
             line(at, elapsed),
             "looking for the most accelerators: simulating 4096 accelerators on 1 drive; 4 simulations \
              over after 6.0 s"
         );
-        let row = Simulating {
-            stage: Stage::Devices(2, 4),
-            devices: 8,
-            ..at
-        };
+        let row = Simulating { stage: Stage::Devices(2, 4), devices: 8, ..at };
         assert!(line(row, elapsed).starts_with("row 2 of 4 over drives: simulating"));
     }
 }

@@ -46,11 +46,7 @@ pub(super) fn storage(text: &str) -> Result<Given, Failure> {
         true => "as given".to_string(),
         false => presets::find(named)?.source,
     };
-    Ok(Given {
-        storage,
-        source,
-        hosts: None,
-    })
+    Ok(Given { storage, source, hosts: None })
 }
 
 /// The storage of the report in `path`. One whose figures contradict each other may still be of use,
@@ -78,11 +74,7 @@ fn measured(path: &Path, text: &str) -> Result<Given, Failure> {
         Some(hosts) => format!(" by {hosts} hosts together"),
         None => String::new(),
     };
-    Ok(Given {
-        storage,
-        source: format!("measured{together}, {text}{doubt}"),
-        hosts,
-    })
+    Ok(Given { storage, source: format!("measured{together}, {text}{doubt}"), hosts })
 }
 
 /// Whether a count of devices stands before `text`, and no file is called so.

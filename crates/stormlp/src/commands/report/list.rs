@@ -60,10 +60,7 @@ impl Row {
         let head = report.head();
         let document = stormlp_report::document(report, Columns::Standard);
         let outcome = stormlp_report::outcome(report);
-        let mark = document
-            .mark
-            .map(|mark| format!("{mark}  "))
-            .unwrap_or_default();
+        let mark = document.mark.map(|mark| format!("{mark}  ")).unwrap_or_default();
         Self {
             started_at: Some(head.started_at.clone()),
             kind: Some(head.kind.name()),
@@ -100,11 +97,7 @@ impl Row {
             true => self.file.parent().unwrap_or(&self.file),
             false => &self.file,
         };
-        place
-            .strip_prefix(root)
-            .unwrap_or(place)
-            .display()
-            .to_string()
+        place.strip_prefix(root).unwrap_or(place).display().to_string()
     }
 
     /// When the run began, to the second, as people read it.
@@ -141,8 +134,7 @@ impl Row {
             self.headline.clone(),
             text(&self.command),
             self.file.display().to_string(),
-            self.figure
-                .map_or(String::new(), |figure| figure.to_string()),
+            self.figure.map_or(String::new(), |figure| figure.to_string()),
             self.unit.unwrap_or_default().to_string(),
             self.verdict.clone(),
             text(&self.hostname),
@@ -189,12 +181,8 @@ pub(super) fn show(
 /// read have a row too.
 fn rows(files: &[PathBuf], filter: &Filter) -> Result<Vec<Row>, Failure> {
     let row = |file: &PathBuf| match saved::any(file) {
-        Ok(report) => filter
-            .takes(report.head())
-            .then(|| Row::of(file.clone(), &report)),
-        Err(failure) => filter
-            .is_open()
-            .then(|| Row::unreadable(file.clone(), &failure)),
+        Ok(report) => filter.takes(report.head()).then(|| Row::of(file.clone(), &report)),
+        Err(failure) => filter.is_open().then(|| Row::unreadable(file.clone(), &failure)),
     };
     let mut rows: Vec<Row> = files.iter().filter_map(row).collect();
     if rows.is_empty() {
@@ -214,10 +202,7 @@ fn document(places: &[PathBuf], rows: &[Row]) -> Document {
         [only] => only.as_path(),
         _ => Path::new(""),
     };
-    let places: Vec<String> = places
-        .iter()
-        .map(|place| Path::display(place).to_string())
-        .collect();
+    let places: Vec<String> = places.iter().map(|place| Path::display(place).to_string()).collect();
     let count = counted(rows.len() as u64, "report");
     let mut document = Document::new(format!("{count} in {}", places.join(", ")));
     // Which report it is, and what was said of it, is never left out.
@@ -236,9 +221,7 @@ fn document(places: &[PathBuf], rows: &[Row]) -> Document {
         table.row(row.place(root), row.cells(root));
     }
     document.table(table);
-    document.records = Records {
-        columns: COLUMNS.to_vec(),
-        rows: rows.iter().map(Row::record).collect(),
-    };
+    document.records =
+        Records { columns: COLUMNS.to_vec(), rows: rows.iter().map(Row::record).collect() };
     document
 }

@@ -158,10 +158,7 @@ fn same_work<'p, P: 'p>(
 ) -> Result<(), Failure> {
     let known = parts.clone().filter_map(|(head, _)| head.part.as_ref());
     let names = names(&known.collect::<Vec<&PartOf>>());
-    let mut hosts = names
-        .iter()
-        .map(String::as_str)
-        .zip(parts.map(|(_, plan)| plan));
+    let mut hosts = names.iter().map(String::as_str).zip(parts.map(|(_, plan)| plan));
     let Some(first) = hosts.next() else {
         return Ok(());
     };
@@ -191,9 +188,7 @@ fn furthest(reports: Vec<AnyReport>) -> Result<AnyReport, Failure> {
     {
         return Ok(AnyReport::Train(whole));
     }
-    let mut furthest = reports
-        .into_iter()
-        .max_by_key(|one| (is_whole(one), units(one)));
+    let mut furthest = reports.into_iter().max_by_key(|one| (is_whole(one), units(one)));
     match &mut furthest {
         Some(AnyReport::Train(report)) => report.head.part = None,
         Some(AnyReport::Checkpoint(report)) => report.head.part = None,

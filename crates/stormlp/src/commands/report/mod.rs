@@ -22,10 +22,7 @@ use crate::session::Session;
 
 /// Arguments of `stormlp report`.
 #[derive(Debug, clap::Args)]
-#[command(
-    args_conflicts_with_subcommands = true,
-    subcommand_precedence_over_arg = true
-)]
+#[command(args_conflicts_with_subcommands = true, subcommand_precedence_over_arg = true)]
 #[command(after_help = "\
 Examples:
   stormlp report                                        what is saved in ./stormlp-results
@@ -148,9 +145,7 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
         if let Some(run) = saved::dlio(only)? {
             return match filter.is_open() {
                 true => of_dlio(&run, show, columns, &sink),
-                false => Err(Failure::usage(
-                    "--kind and --tag are for stormlp's own reports",
-                )),
+                false => Err(Failure::usage("--kind and --tag are for stormlp's own reports")),
             };
         }
         if !only.is_dir() {
@@ -177,9 +172,7 @@ fn one(report: &AnyReport, show: ShowArgs, columns: Columns, sink: &Sink) -> Res
 /// What DLIO or mlpstorage left of a run.
 fn of_dlio(run: &DlioRun, show: ShowArgs, columns: Columns, sink: &Sink) -> Result<(), Failure> {
     if columns != Columns::Standard {
-        return Err(Failure::usage(
-            "--columns goes with a report of `stormlp gds`",
-        ));
+        return Err(Failure::usage("--columns goes with a report of `stormlp gds`"));
     }
     let document = dlio::document(run);
     let text = match show.of_other("DLIO's files")? {

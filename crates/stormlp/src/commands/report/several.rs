@@ -33,11 +33,7 @@ pub(super) fn show(
     if columns != Columns::Standard {
         only(&reports, ReportKind::Gds, "--columns")?;
     }
-    let documents = || {
-        reports
-            .iter()
-            .map(|report| stormlp_report::document(report, columns))
-    };
+    let documents = || reports.iter().map(|report| stormlp_report::document(report, columns));
     let text = match format {
         Format::Text => {
             let drawn: Vec<String> = documents().map(|document| sink.drawn(&document)).collect();
@@ -49,11 +45,7 @@ pub(super) fn show(
         }
         Format::Json => output::json(&reports)?,
         Format::Csv => {
-            only(
-                &reports,
-                reports[0].head().kind,
-                "CSV, whose columns are those of one command,",
-            )?;
+            only(&reports, reports[0].head().kind, "CSV, whose columns are those of one command,")?;
             rows(documents())?
         }
         Format::Html => {
@@ -90,11 +82,7 @@ pub(super) fn metrics(files: &[PathBuf], filter: &Filter, sink: &Sink) -> Result
 }
 
 fn left_out(file: &Path, failure: &Failure) {
-    output::say(format!(
-        "warning: {} is left out: {}",
-        file.display(),
-        told(&failure.error)
-    ));
+    output::say(format!("warning: {} is left out: {}", file.display(), told(&failure.error)));
 }
 
 fn by_time(reports: &mut [AnyReport]) {
@@ -119,8 +107,6 @@ fn only(reports: &[AnyReport], kind: ReportKind, what: &str) -> Result<(), Failu
 
 /// The rows of all documents below one header.
 fn rows(documents: impl Iterator<Item = Document>) -> Result<String, Failure> {
-    let rows = documents
-        .enumerate()
-        .map(|(nth, document)| deliver::rows(&document, nth == 0));
+    let rows = documents.enumerate().map(|(nth, document)| deliver::rows(&document, nth == 0));
     rows.collect()
 }

@@ -54,11 +54,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if args.json {
         output::print(&output::json(&report)?)?;
     } else {
-        output::show(&submission::check(
-            &report,
-            &root.display().to_string(),
-            args.all,
-        ))?;
+        output::show(&submission::check(&report, &root.display().to_string(), args.all))?;
     }
     match report.verdict {
         Verdict::Invalid => Err(Failure::missed_target(format!(

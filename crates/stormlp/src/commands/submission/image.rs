@@ -48,9 +48,7 @@ fn digest(root: &Path, tree: &Tree, image: &str) -> io::Result<Option<String>> {
     for (path, entry) in tree.iter() {
         let inside = match image {
             "" => Some(path),
-            image => path
-                .strip_prefix(image)
-                .and_then(|rest| rest.strip_prefix('/')),
+            image => path.strip_prefix(image).and_then(|rest| rest.strip_prefix('/')),
         };
         // Links do not count.
         let (Some(inside), Entry::File { bytes, .. }) = (inside, entry) else {
@@ -67,20 +65,14 @@ fn digest(root: &Path, tree: &Tree, image: &str) -> io::Result<Option<String>> {
         io::copy(&mut File::open(folder.join(inside))?, &mut md5)?;
     }
     let digits = md5.finalize();
-    Ok(Some(
-        digits.iter().map(|byte| format!("{byte:02x}")).collect(),
-    ))
+    Ok(Some(digits.iter().map(|byte| format!("{byte:02x}")).collect()))
 }
 
 /// Whether the file at `path`, from its image, counts.
 fn counts(path: &str) -> bool {
     let name = last(path);
-    let is_excluded = EXCLUDED_FOLDERS
-        .iter()
-        .any(|folder| path.starts_with(folder))
-        || parent(path)
-            .split('/')
-            .any(|folder| folder.ends_with(".egg-info"))
+    let is_excluded = EXCLUDED_FOLDERS.iter().any(|folder| path.starts_with(folder))
+        || parent(path).split('/').any(|folder| folder.ends_with(".egg-info"))
         || EXCLUDED_FILES.contains(&name)
         || EXCLUDED_ENDS.iter().any(|end| name.ends_with(end));
     !is_excluded

@@ -43,12 +43,7 @@ pub(crate) struct Args {
     accelerators: u32,
 
     /// The clients
-    #[arg(
-        long,
-        value_name = "NAME,…",
-        value_delimiter = ',',
-        default_value = "127.0.0.1"
-    )]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "127.0.0.1")]
     hosts: Vec<String>,
 
     /// Memory of one client [default: this host's]
@@ -95,16 +90,10 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let hosts: BTreeSet<&String> = args.hosts.iter().collect();
     if hosts.len() != args.hosts.len() || args.hosts.iter().any(String::is_empty) {
-        return Err(Failure::usage(
-            "--hosts names a host twice, or one without a name",
-        ));
+        return Err(Failure::usage("--hosts names a host twice, or one without a name"));
     }
     let usual = usual_accelerator(args.edition);
-    let accelerator = args
-        .accelerator
-        .as_deref()
-        .unwrap_or(usual)
-        .to_ascii_lowercase();
+    let accelerator = args.accelerator.as_deref().unwrap_or(usual).to_ascii_lowercase();
     let planned = args.workloads.iter().map(|name| match builtin::load(name) {
         Some(model) => Ok(Planned::Checkpointing(Box::new(model))),
         None => {

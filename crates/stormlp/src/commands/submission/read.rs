@@ -36,10 +36,7 @@ pub(super) fn tree(folder: &Path) -> Result<Tree, Failure> {
             Err(error) if path.is_empty() => return Err(unreadable(error)),
             Err(error) => {
                 let content = Content::Unreadable(format!("the folder cannot be read: {error}"));
-                tree.add(
-                    join(&path, "summary.json"),
-                    Entry::File { bytes: 0, content },
-                );
+                tree.add(join(&path, "summary.json"), Entry::File { bytes: 0, content });
                 continue;
             }
         };
@@ -83,9 +80,7 @@ fn content(place: &Path, path: &str, bytes: u64) -> Content {
         Wanted::Figures => (MOST_RANK_BYTES, false),
     };
     if bytes > most && !is_part {
-        return Content::Unreadable(format!(
-            "it has {bytes} bytes; none of its kind has so many"
-        ));
+        return Content::Unreadable(format!("it has {bytes} bytes; none of its kind has so many"));
     }
     let mut read = Vec::new();
     let taken = File::open(place).and_then(|file| file.take(most).read_to_end(&mut read));

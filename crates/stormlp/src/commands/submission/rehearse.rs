@@ -70,10 +70,7 @@ enum What {
 /// As the runs do, and with exit code 4 when the tree has a result of the workload already.
 pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let system = args.system.unwrap_or_else(|| probe::host_facts().hostname);
-    let rehearsal = Rehearsal {
-        system,
-        description: draft(&probe::system_facts(), NOTICE),
-    };
+    let rehearsal = Rehearsal { system, description: draft(&probe::system_facts(), NOTICE) };
     let made = args.tree.join("rehearsal");
     let is_dry;
     let outcome = match args.what {
@@ -102,9 +99,7 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if made.is_dir() && !is_dry {
         let made = made.display();
         output::say(format!("REHEARSAL in {made}. {NOTICE} {EQUIVALENCE}"));
-        output::say(format!(
-            "`stormlp submission check {made}` says which rules it would keep"
-        ));
+        output::say(format!("`stormlp submission check {made}` says which rules it would keep"));
     }
     outcome.map_err(|failure| match (failure.code, &failure.help) {
         (Code::Stopped, None) => {

@@ -53,12 +53,7 @@ impl RehearsedTree {
         resume: bool,
     ) -> Result<Self, Failure> {
         let at = folder.join(place);
-        let mut tree = Self {
-            folder,
-            rehearsal,
-            runs: Vec::new(),
-            cut_off: Vec::new(),
-        };
+        let mut tree = Self { folder, rehearsal, runs: Vec::new(), cut_off: Vec::new() };
         match (at.exists(), resume) {
             (false, _) => {}
             (true, true) => tree.take_up(&at, place, runs)?,
@@ -189,10 +184,7 @@ impl RehearsedTree {
     /// Says that nothing is left to be run.
     pub(crate) fn say_whole(&self) {
         let made = self.folder.join("rehearsal");
-        output::say(format!(
-            "nothing is left to run: the result is whole in {}",
-            made.display()
-        ));
+        output::say(format!("nothing is left to run: the result is whole in {}", made.display()));
     }
 
     /// Moves what was cut off out of the tree, before the first run.
@@ -298,6 +290,5 @@ fn free_name(folder: &Path, of: &Path) -> PathBuf {
     let name = of.file_name().unwrap_or_default().to_string_lossy();
     let names = (2u32..).map(|again| folder.join(format!("{name}-{again}")));
     let mut all = std::iter::once(folder.join(&*name)).chain(names);
-    all.find(|path| path.symlink_metadata().is_err())
-        .unwrap_or_else(|| folder.join(&*name))
+    all.find(|path| path.symlink_metadata().is_err()).unwrap_or_else(|| folder.join(&*name))
 }

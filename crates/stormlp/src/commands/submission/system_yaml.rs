@@ -48,13 +48,10 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         return output::print(&text);
     };
     let written = OpenOptions::new().write(true).create_new(true).open(file);
-    written
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(|error| {
-            let error =
-                anyhow::Error::new(error).context(format!("cannot write {}", file.display()));
-            Failure::machine(error).with_help("name a file that is not there yet: --output FILE")
-        })?;
+    written.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| {
+        let error = anyhow::Error::new(error).context(format!("cannot write {}", file.display()));
+        Failure::machine(error).with_help("name a file that is not there yet: --output FILE")
+    })?;
     output::say(format!(
         "{} is written; fill in what says FILL_IN, then check it with --check",
         file.display()
@@ -95,8 +92,5 @@ fn check(file: &Path, json: bool) -> Result<(), Failure> {
         (0, blank) => format!("{} not filled in", are(blank)),
         (wrong, blank) => format!("{} wrong, and {} not filled in", are(wrong), are(blank)),
     };
-    Err(Failure::missed_target(format!(
-        "{}: {words}",
-        file.display()
-    )))
+    Err(Failure::missed_target(format!("{}: {words}", file.display())))
 }

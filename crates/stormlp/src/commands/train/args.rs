@@ -383,10 +383,7 @@ pub(crate) fn request(
         if request.compute.is_none() {
             let compute = Distribution::from_yaml(&file.computation_time);
             request.compute = Some(compute.map_err(|fault| {
-                Failure::no_plan(anyhow::anyhow!(
-                    "{}: computation_time: {fault}",
-                    path.display()
-                ))
+                Failure::no_plan(anyhow::anyhow!("{}: computation_time: {fault}", path.display()))
             })?);
         }
     }
@@ -416,10 +413,7 @@ mod tests {
         assert_eq!(parse_compute("0.162").unwrap(), ms);
         assert_eq!(
             parse_compute("{type: normal, mean: 0.3, stdev: 0.02}").unwrap(),
-            Distribution::Normal {
-                mean: 0.3,
-                stdev: 0.02
-            }
+            Distribution::Normal { mean: 0.3, stdev: 0.02 }
         );
         assert!(parse_compute("{type: normal, mean: -1, stdev: 0}").is_err());
         assert!(parse_compute("fast").is_err());

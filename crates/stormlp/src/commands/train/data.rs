@@ -163,11 +163,7 @@ pub(crate) fn find(
     }
     let inventory = found.for_plan(&Disk, &dataset);
     Ok(Data {
-        inventory: Inventory {
-            files: files.or(inventory.files),
-            direct,
-            ..inventory
-        },
+        inventory: Inventory { files: files.or(inventory.files), direct, ..inventory },
         spec: workload.dataset.clone(),
         warnings,
         to_make: None,
@@ -238,9 +234,7 @@ impl ToMake {
         session: &Session,
     ) -> Result<Inventory, Failure> {
         self.announce("making", session);
-        let GeneratePlan {
-            folder, dataset, ..
-        } = &self.plan;
+        let GeneratePlan { folder, dataset, .. } = &self.plan;
         generate::run(&self.plan, &session.progress(), &session.stop)
             .map_err(|error| generation(error, session))?;
         let made = inventory::scan(&Disk, folder, dataset.recipe().format.name());
@@ -283,11 +277,7 @@ impl ToMake {
 /// The command that makes the dataset which the user named.
 fn datagen_command(name: &str, place: &Place) -> String {
     let folder = place.folder.to_string_lossy();
-    format!(
-        "stormlp datagen {} --data-dir {}",
-        shell_word(name),
-        shell_word(&folder)
-    )
+    format!("stormlp datagen {} --data-dir {}", shell_word(name), shell_word(&folder))
 }
 
 /// The workload without what this run does not read.
@@ -301,16 +291,9 @@ fn as_read(workload: &Workload) -> Workload {
 
 /// The options of `stormlp datagen` that stand for those of this run.
 fn asked_for(request: &TrainRequest) -> String {
-    let asked = [
-        ("--files", request.files),
-        ("--samples-per-file", request.samples_per_file),
-    ];
-    let given = asked
-        .iter()
-        .filter_map(|(option, value)| Some((option, (*value)?)));
-    given
-        .map(|(option, value)| format!(" {option} {value}"))
-        .collect()
+    let asked = [("--files", request.files), ("--samples-per-file", request.samples_per_file)];
+    let given = asked.iter().filter_map(|(option, value)| Some((option, (*value)?)));
+    given.map(|(option, value)| format!(" {option} {value}")).collect()
 }
 
 /// Of a workload file that names a folder in which nothing is; built-in ones name MLPerf's.
@@ -335,22 +318,10 @@ fn made_with(head: &ManifestHead, found: &FoundDataset, workload: &Workload) -> 
     let spec = &workload.dataset;
     let numbers = [
         ("--files ", head.train_files, spec.num_files_train),
-        (
-            "--samples-per-file ",
-            head.samples_per_file,
-            spec.num_samples_per_file,
-        ),
-        (
-            "--subfolders ",
-            found.train.subfolders,
-            spec.num_subfolders_train,
-        ),
+        ("--samples-per-file ", head.samples_per_file, spec.num_samples_per_file),
+        ("--subfolders ", found.train.subfolders, spec.num_subfolders_train),
         ("--seed ", head.seed, DEFAULT_SEED),
-        (
-            "--params dataset.num_files_eval=",
-            head.valid_files,
-            spec.num_files_eval,
-        ),
+        ("--params dataset.num_files_eval=", head.valid_files, spec.num_files_eval),
     ];
     let mut options = String::new();
     for (option, made, usual) in numbers {
@@ -415,23 +386,14 @@ fn direct_support(
 
 fn place(workload: &Workload, request: &TrainRequest) -> Place {
     if let Some(folder) = &request.data_dir {
-        return Place {
-            folder: folder.folder().to_path_buf(),
-            is_default: false,
-        };
+        return Place { folder: folder.folder().to_path_buf(), is_default: false };
     }
     // A workload file that names a folder which is there means it.
     let named = workload.dataset.data_folder.as_ref().map(PathBuf::from);
     if let Some(folder) = named.filter(|folder| folder.join("train").is_dir()) {
-        return Place {
-            folder,
-            is_default: false,
-        };
+        return Place { folder, is_default: false };
     }
-    Place {
-        folder: Path::new("stormlp-data").join(&workload.name),
-        is_default: true,
-    }
+    Place { folder: Path::new("stormlp-data").join(&workload.name), is_default: true }
 }
 
 fn scan(
@@ -593,7 +555,5 @@ fn full_files(
     let accelerators = u64::from(request.accelerators.unwrap_or(1));
     let mut size = SizeRequest::of(workload, profile, accelerators);
     size.host_memory_bytes = facts.usable_memory_bytes();
-    datasize(&size)
-        .map(|size| size.files)
-        .map_err(Failure::no_plan)
+    datasize(&size).map(|size| size.files).map_err(Failure::no_plan)
 }

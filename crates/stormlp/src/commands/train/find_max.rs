@@ -330,11 +330,9 @@ impl Hunt<'_> {
             Failure::machine(error).with_help(help)
         })?;
         match &report.ending {
-            Ending::Failed {
-                cause,
-                message,
-                remedy,
-            } => Err(Failure::of_run(*cause, message, remedy)),
+            Ending::Failed { cause, message, remedy } => {
+                Err(Failure::of_run(*cause, message, remedy))
+            }
             _ => Ok(report),
         }
     }
@@ -342,10 +340,7 @@ impl Hunt<'_> {
     /// A whole run of `plan`, or how it ended instead.
     fn full_run(&mut self, plan: TrainPlan) -> Result<Result<Tried, Ending>, Failure> {
         let accelerators = plan.accelerators;
-        self.say(format_args!(
-            "a full run of {}",
-            counted(u64::from(accelerators), "accelerator")
-        ));
+        self.say(format_args!("a full run of {}", counted(u64::from(accelerators), "accelerator")));
         let course = self.course(plan);
         let progress = self.session.progress();
         let surroundings = Surroundings {
@@ -397,10 +392,7 @@ impl Hunt<'_> {
     }
 
     fn resolve(&self, count: u32) -> Result<Resolved, Problems> {
-        let request = TrainRequest {
-            accelerators: Some(count),
-            ..self.request.clone()
-        };
+        let request = TrainRequest { accelerators: Some(count), ..self.request.clone() };
         TrainPlan::resolve(&self.workload, &request, &self.facts, &self.inventory)
     }
 

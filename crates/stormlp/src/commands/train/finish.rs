@@ -17,19 +17,12 @@ pub(super) fn ended(report: &TrainReport, path: Option<&Path>) -> Result<(), Fai
         None => "what was measured could not be saved".to_string(),
     };
     match &report.ending {
-        Ending::Stopped | Ending::Unfinished => Err(Failure::stopped(format!(
-            "stopped by the user {}; {saved}",
-            reached(report)
-        ))),
-        Ending::Failed {
-            cause,
-            message,
-            remedy,
-        } => Err(Failure::of_run(
-            *cause,
-            format!("{message}; {saved}"),
-            remedy,
-        )),
+        Ending::Stopped | Ending::Unfinished => {
+            Err(Failure::stopped(format!("stopped by the user {}; {saved}", reached(report))))
+        }
+        Ending::Failed { cause, message, remedy } => {
+            Err(Failure::of_run(*cause, format!("{message}; {saved}"), remedy))
+        }
         Ending::Complete if report.results.meets_threshold => Ok(()),
         Ending::Complete => Err(Failure::missed_target(format!(
             "AU {:.2} % is below the {:.1} % that {} asks for",
@@ -47,11 +40,7 @@ fn reached(report: &TrainReport) -> String {
         0 => String::new(),
         number => format!(" of run {number} of {}", plan.runs),
     };
-    let begun = report
-        .results
-        .runs
-        .last()
-        .map_or(&report.results.epochs, |run| &run.epochs);
+    let begun = report.results.runs.last().map_or(&report.results.epochs, |run| &run.epochs);
     match begun.len() {
         0 => format!("before the first epoch{run}"),
         epochs => format!("in epoch {epochs} of {}{run}", plan.epochs),

@@ -81,10 +81,7 @@ pub(super) fn ask(
         drawn_seed: request.drawn_seed,
     };
     let asks = hosts::exchange(group, &asks)?;
-    let total = |one: &Asks| {
-        one.total
-            .map_or("none".to_string(), |total| total.to_string())
-    };
+    let total = |one: &Asks| one.total.map_or("none".to_string(), |total| total.to_string());
     let totals: Vec<String> = asks.iter().map(total).collect();
     let help = "give every host the same options";
     same_option("--accelerators-total", &totals, party.members(), help)?;
@@ -170,10 +167,7 @@ const NAMES: [(&str, &str); 13] = [
     ("preprocess", "parameter reader.preprocess_time"),
     ("runs", "number of runs, those to warm up included"),
     ("telemetry_seconds", "option --telemetry"),
-    (
-        "transport",
-        "way the bytes travel (--path, --engine, --device, --pages)",
-    ),
+    ("transport", "way the bytes travel (--path, --engine, --device, --pages)"),
 ];
 
 /// What each host may be asked for itself: its accelerators, and where its files are.

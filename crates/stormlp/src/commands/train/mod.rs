@@ -153,11 +153,7 @@ fn asked(args: &Args, session: &Session) -> Result<Asked, Failure> {
     check_phases(&workload, &args.workload.workload)?;
     let request = request(args, &workload)?;
     let facts = facts(&request, session)?;
-    Ok(Asked {
-        workload,
-        request,
-        facts,
-    })
+    Ok(Asked { workload, request, facts })
 }
 
 /// Finds the dataset and decides every number of the run.
@@ -167,11 +163,7 @@ fn prepare(
     party: &Party,
     session: &Session,
 ) -> Result<Prepared, Failure> {
-    let Asked {
-        mut workload,
-        mut request,
-        facts,
-    } = asked;
+    let Asked { mut workload, mut request, facts } = asked;
     let name = &args.workload.workload;
     let data = match is_null(&request) {
         true => Data::none(&workload),
@@ -186,20 +178,12 @@ fn prepare(
     }
     request.results_beside_data = results_beside(args, &request, &data);
     workload.dataset = data.spec.clone();
-    let Resolved {
-        plan,
-        warnings: of_plan,
-    } = TrainPlan::resolve(&workload, &request, &facts, &data.inventory)?;
+    let Resolved { plan, warnings: of_plan } =
+        TrainPlan::resolve(&workload, &request, &facts, &data.inventory)?;
     let mut warnings = data.warnings.clone();
     warnings.extend(of_plan);
     warnings.extend(hosts::warnings(party, &plan));
-    Ok(Prepared {
-        workload,
-        facts,
-        data,
-        plan,
-        warnings,
-    })
+    Ok(Prepared { workload, facts, data, plan, warnings })
 }
 
 /// Prints the plan in place of running it.
@@ -222,13 +206,7 @@ fn run_prepared(
     party: &Party,
     session: &Session,
 ) -> Result<(), Failure> {
-    let Prepared {
-        workload,
-        facts,
-        data,
-        plan,
-        mut warnings,
-    } = prepared;
+    let Prepared { workload, facts, data, plan, mut warnings } = prepared;
     // One process writes what comes of the run.
     let mlperf_output = args.mlperf_output.as_deref();
     let mlperf_output = mlperf_output.filter(|_| session.group.leads());
@@ -250,11 +228,7 @@ fn run_prepared(
         inventory: &data.inventory,
         first_run,
     };
-    let mut kept = Kept {
-        savers,
-        rehearsal: args.rehearsal,
-        workload: &workload,
-    };
+    let mut kept = Kept { savers, rehearsal: args.rehearsal, workload: &workload };
     kept.begin(&course)?;
     let made;
     // Only a dataset with which there is a plan is worth its time and space.
@@ -268,9 +242,7 @@ fn run_prepared(
     let for_mlperf = kept.for_mlperf(&report, mlperf_output);
     let ended = |saved: Option<&Path>| finish::ended(&report, saved).and(for_mlperf);
     let own = |of| copy_of(&report, of);
-    let went = kept
-        .savers
-        .finish((&report, own), &delivery, session, ended);
+    let went = kept.savers.finish((&report, own), &delivery, session, ended);
     went.map_err(|failure| hosts::shared_fate(failure, &report, others.as_ref()))
 }
 
@@ -286,11 +258,8 @@ fn run_course(
         false => None,
     };
     let progress = session.progress();
-    let surroundings = Surroundings {
-        storage: &session.storage,
-        observer: &progress,
-        stop: &session.stop,
-    };
+    let surroundings =
+        Surroundings { storage: &session.storage, observer: &progress, stop: &session.stop };
     let report = training::run_on_hosts(course, others, &surroundings, on_unit);
     let mut report = report.map_err(|error| {
         let help = error.remedy(&course.plan);
@@ -334,9 +303,7 @@ impl Args {
     pub(crate) fn rehearse(&mut self, tree: RehearsedTree) -> Result<(), Failure> {
         submission::refuse_output(self.mlperf_output.as_deref())?;
         if self.find.is_wanted() {
-            return Err(Failure::usage(
-                "--find-max makes many short runs: that is no rehearsal",
-            ));
+            return Err(Failure::usage("--find-max makes many short runs: that is no rehearsal"));
         }
         self.workload.score_as_mlperf();
         self.mlperf_output = Some(tree.folder().to_path_buf());
@@ -387,20 +354,13 @@ fn check_phases(workload: &Workload, name: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let (does, command) = if workload.workflow.checkpoint {
-        (
-            "writes checkpoints",
-            "`stormlp checkpoint` runs those".to_string(),
-        )
+        ("writes checkpoints", "`stormlp checkpoint` runs those".to_string())
     } else {
-        (
-            "makes a dataset",
-            format!("`stormlp datagen {name}` does that"),
-        )
+        ("makes a dataset", format!("`stormlp datagen {name}` does that"))
     };
     let error = anyhow::anyhow!("{name} has no training (workflow.train is False): it {does}");
-    Err(Failure::no_plan(error).with_help(format!(
-        "{command}; --params workflow.train=True trains all the same"
-    )))
+    Err(Failure::no_plan(error)
+        .with_help(format!("{command}; --params workflow.train=True trains all the same")))
 }
 
 /// A dataset that is not there, and the closed rules that the run would break with any.

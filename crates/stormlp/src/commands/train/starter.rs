@@ -77,9 +77,7 @@ fn files_within(
     }
     // No more than the workload has, as far as that is enough.
     let of_workload = spec.num_files_train.max(least);
-    let wanted = files_of(steps(workload, request))
-        .min(within)
-        .min(of_workload);
+    let wanted = files_of(steps(workload, request)).min(within).min(of_workload);
     let mut files = in_shares(wanted, accelerators).max(least);
     loop {
         let bytes = drawn_bytes(workload, request, files)?;
@@ -107,11 +105,7 @@ fn steps(workload: &Workload, request: &TrainRequest) -> f64 {
 
 /// At most `files`, as many for each accelerator, so that all have the same number of steps.
 fn in_shares(files: u64, accelerators: u64) -> u64 {
-    if files >= accelerators {
-        files / accelerators * accelerators
-    } else {
-        files
-    }
+    if files >= accelerators { files / accelerators * accelerators } else { files }
 }
 
 /// What a starter set of `files` training files takes: the sizes that are drawn may lie well above
@@ -142,10 +136,7 @@ mod tests {
     use crate::commands::workloads;
 
     fn request(accelerators: u32) -> TrainRequest {
-        TrainRequest {
-            accelerators: Some(accelerators),
-            ..TrainRequest::default()
-        }
+        TrainRequest { accelerators: Some(accelerators), ..TrainRequest::default() }
     }
 
     #[test]
@@ -157,11 +148,7 @@ mod tests {
                 for most_bytes in [MOST_BYTES, 9 << 30, 8 << 30] {
                     let files = files_within(&workload, &request, most_bytes).unwrap();
                     let bytes = drawn_bytes(&workload, &request, files).unwrap();
-                    assert!(
-                        bytes <= most_bytes,
-                        "{name}: {files} files, {}",
-                        ByteSize(bytes)
-                    );
+                    assert!(bytes <= most_bytes, "{name}: {files} files, {}", ByteSize(bytes));
                     assert_eq!(files % u64::from(accelerators), 0);
                 }
             }

@@ -24,10 +24,7 @@ use crate::signals;
 pub fn child_main(folder: Option<&Path>) {
     // What ends the parent ends this process too, and not in the middle of a file; to be blocked
     // before a library starts threads.
-    let _ = signals::mask(
-        libc::SIG_BLOCK,
-        &[libc::SIGINT, libc::SIGTERM, libc::SIGHUP],
-    );
+    let _ = signals::mask(libc::SIG_BLOCK, &[libc::SIGINT, libc::SIGTERM, libc::SIGHUP]);
     end_with_parent(true);
     let mut probe = CuFileProbe::unavailable("nothing was found out", "");
     if let Err(error) = find_out(&mut probe, folder) {
@@ -66,9 +63,8 @@ fn find_out(probe: &mut CuFileProbe, folder: Option<&Path>) -> Result<(), CuFile
     if let Ok(properties) = driver.properties() {
         probe.properties = properties.describe();
         probe.per_buffer_cache_bytes = Some(properties.per_buffer_cache_bytes());
-        probe.nvfs_version = properties
-            .nvfs_version()
-            .map(|(major, minor)| format!("{major}.{minor}"));
+        probe.nvfs_version =
+            properties.nvfs_version().map(|(major, minor)| format!("{major}.{minor}"));
     }
     probe.compat_mode_allowed = driver.compat_mode_allowed();
     probe.routes = driver.routes().to_vec();
@@ -86,10 +82,7 @@ fn find_out(probe: &mut CuFileProbe, folder: Option<&Path>) -> Result<(), CuFile
 
 /// What CUDA says; it makes no context.
 fn ask_cuda() -> CudaProbe {
-    let mut found = CudaProbe {
-        version: cuda::driver_version().ok(),
-        ..CudaProbe::default()
-    };
+    let mut found = CudaProbe { version: cuda::driver_version().ok(), ..CudaProbe::default() };
     match cuda::devices() {
         Ok(devices) => found.devices = devices,
         Err(error) => found.problem = Some(error.to_string()),
@@ -114,10 +107,7 @@ fn use_folder(driver: &Arc<Driver>, folder: &Path) -> Availability {
         Ok(file) => match read_back(driver, file) {
             Ok(()) => Availability::Available,
             Err(error) => Availability::unavailable(
-                format!(
-                    "cuFile does not take a file in {}: {error}",
-                    folder.display()
-                ),
+                format!("cuFile does not take a file in {}: {error}", folder.display()),
                 error.remedy(),
             ),
         },
@@ -148,10 +138,7 @@ fn make_file(path: &Path) -> io::Result<File> {
         .and_then(|mut file| file.write_all(&[FILL; BLOCK_BYTES]))?;
     let mut options = File::options();
     options.read(true).write(true);
-    options
-        .custom_flags(libc::O_DIRECT)
-        .open(path)
-        .or_else(|_| options.custom_flags(0).open(path))
+    options.custom_flags(libc::O_DIRECT).open(path).or_else(|_| options.custom_flags(0).open(path))
 }
 
 /// Registers file and memory, reads the block, looks at it.

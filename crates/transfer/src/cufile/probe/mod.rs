@@ -160,18 +160,12 @@ pub fn run(
 ) -> CuFileProbe {
     let mut command = Command::new(exe);
     command.arg(ARGUMENT).args(folder);
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if std::env::var_os(LOG_VARIABLE).is_none() {
         // The probe's log interests nobody, and would lie in the current directory.
         command.env(LOG_VARIABLE, "/dev/null");
     }
-    let patience = Patience {
-        limit: time_limit,
-        goes_on,
-    };
+    let patience = Patience { limit: time_limit, goes_on };
     let attended = command.spawn().and_then(|child| {
         let pid = child.id();
         attend(child, patience, Child::kill).map(|ended| (ended, pid))
@@ -185,10 +179,7 @@ pub fn run(
             judge(&ended, time_limit)
         }
         Err(error) => CuFileProbe::unavailable(
-            format!(
-                "the probe of cuFile, {} {ARGUMENT}, could not run: {error}",
-                exe.display()
-            ),
+            format!("the probe of cuFile, {} {ARGUMENT}, could not run: {error}", exe.display()),
             "check that processes can be started here",
         ),
     }
@@ -226,10 +217,7 @@ fn attend(
     let mut stdout = child.stdout.take().map(Words::of).transpose()?;
     let mut stderr = child.stderr.take().map(Words::of).transpose()?;
     let mut listen = || {
-        for words in [
-            stdout.as_mut().map(Words::take),
-            stderr.as_mut().map(Words::take),
-        ] {
+        for words in [stdout.as_mut().map(Words::take), stderr.as_mut().map(Words::take)] {
             words.unwrap_or(Ok(()))?;
         }
         io::Result::Ok(())
@@ -238,10 +226,7 @@ fn attend(
     let mut left_behind = None;
     if status.is_none() {
         kill(&mut child)?;
-        let patience = Patience {
-            limit: DEATH,
-            goes_on: &|_| true,
-        };
+        let patience = Patience { limit: DEATH, goes_on: &|_| true };
         // That it was killed is what counts.
         let died = ended_within(patience, &mut child, &mut listen)?;
         left_behind = died.is_none().then(|| child.id());
@@ -277,10 +262,7 @@ fn ended_within(
 fn judge(ended: &Ended, time_limit: Duration) -> CuFileProbe {
     let mut step = Step::Start;
     let mut found = None;
-    let messages = ended
-        .stdout
-        .lines()
-        .filter_map(|line| line.split_once(MARK));
+    let messages = ended.stdout.lines().filter_map(|line| line.split_once(MARK));
     for message in messages.filter_map(|(_, json)| serde_json::from_str(json).ok()) {
         match message {
             Message::Begins(begun) => step = begun,
@@ -300,11 +282,9 @@ fn judge(ended: &Ended, time_limit: Duration) -> CuFileProbe {
             step.words(),
             time_limit.as_secs_f64(),
             hint_on_hanging(step),
-            ended
-                .left_behind
-                .map_or_else(String::new, |process| format!(
-                    "; process {process} is left behind: the kernel does not let go of it"
-                ))
+            ended.left_behind.map_or_else(String::new, |process| format!(
+                "; process {process} is left behind: the kernel does not let go of it"
+            ))
         ),
     };
     let remedy = "mend or remove the NVIDIA driver stack, or name another library with \
@@ -331,11 +311,8 @@ fn hint_on_hanging(step: Step) -> &'static str {
 /// standard output as well as standard error.
 fn add_library_words<'a>(availability: &mut Availability, lines: impl Iterator<Item = &'a str>) {
     if let Availability::Unavailable { reason, .. } = availability {
-        let words: Vec<&str> = lines
-            .map(str::trim)
-            .filter(|line| !line.is_empty())
-            .take(4)
-            .collect();
+        let words: Vec<&str> =
+            lines.map(str::trim).filter(|line| !line.is_empty()).take(4).collect();
         if !words.is_empty() {
             *reason = format!("{reason}; libcufile said: {}", words.join("; "));
         }
@@ -396,10 +373,8 @@ mod tests {
 
     #[test]
     fn noise_is_no_message() {
-        let probe = judge(
-            &ended(Some(0), "\u{fffd}{}\nstormlp-cufile-probe {\"x\":1}\n", ""),
-            TIME_LIMIT,
-        );
+        let probe =
+            judge(&ended(Some(0), "\u{fffd}{}\nstormlp-cufile-probe {\"x\":1}\n", ""), TIME_LIMIT);
         assert!(reason(&probe.driver).starts_with("nothing was found out"));
     }
 
@@ -412,20 +387,14 @@ mod tests {
         let lines = "#!/bin/sh\n(while [ -e \"$0\" ]; do sleep 0.1; done) &\necho said >&2\n";
         std::fs::write(&script, lines).unwrap();
         std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
-        let child = Command::new(&script)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let child =
+            Command::new(&script).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let ended = attend(child, PATIENT, Child::kill).unwrap();
         assert!(ended.status.unwrap().success());
         assert_eq!(ended.stderr, "said\n");
     }
 
-    const PATIENT: Patience<'_> = Patience {
-        limit: TIME_LIMIT,
-        goes_on: &|_| true,
-    };
+    const PATIENT: Patience<'_> = Patience { limit: TIME_LIMIT, goes_on: &|_| true };
 
     /// A child that sleeps for longer than any test.
     fn sleeper() -> Child {
@@ -438,10 +407,7 @@ mod tests {
     fn a_child_that_survives_its_kill_is_left_behind_and_named() {
         let child = sleeper();
         let process = child.id();
-        let patience = Patience {
-            limit: Duration::from_millis(10),
-            ..PATIENT
-        };
+        let patience = Patience { limit: Duration::from_millis(10), ..PATIENT };
         // As in the kernel's uninterruptible sleep, the signal changes nothing.
         let ended = attend(child, patience, |_| Ok(())).unwrap();
         let probe = judge(&ended, patience.limit);
@@ -456,10 +422,7 @@ mod tests {
 
     #[test]
     fn who_gives_up_waiting_need_not_wait_for_the_limit() {
-        let patience = Patience {
-            goes_on: &|_| false,
-            ..PATIENT
-        };
+        let patience = Patience { goes_on: &|_| false, ..PATIENT };
         let ended = attend(sleeper(), patience, Child::kill).unwrap();
         assert!(ended.status.is_none() && ended.left_behind.is_none());
     }
@@ -473,18 +436,9 @@ mod tests {
             let lines = format!("#!/bin/sh\n: > \"$2/.stormlp-cufile-probe-$$\"\n{end}\n");
             std::fs::write(&script, lines).unwrap();
             std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
-            let probe = run(
-                &script,
-                Some(folder.path()),
-                Duration::from_secs(1),
-                &|_| true,
-            );
+            let probe = run(&script, Some(folder.path()), Duration::from_secs(1), &|_| true);
             assert!(!probe.driver.is_available());
-            assert_eq!(
-                std::fs::read_dir(folder.path()).unwrap().count(),
-                0,
-                "{end}"
-            );
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{end}");
         }
     }
 
@@ -493,10 +447,7 @@ mod tests {
         let goes_on = |_| true;
         let limit = Duration::from_secs(5);
         let probe = run(Path::new("/bin/sleep"), None, limit, &goes_on);
-        assert!(
-            reason(&probe.driver).contains("died in the start"),
-            "{probe:?}"
-        );
+        assert!(reason(&probe.driver).contains("died in the start"), "{probe:?}");
         let probe = run(Path::new("/nowhere/at-all"), None, TIME_LIMIT, &goes_on);
         assert!(reason(&probe.driver).contains("could not run"), "{probe:?}");
     }

@@ -23,10 +23,7 @@ impl Words {
     pub(super) fn of(pipe: impl Into<OwnedFd>) -> io::Result<Self> {
         let pipe = File::from(pipe.into());
         fcntl_setfl(&pipe, fcntl_getfl(&pipe)? | OFlags::NONBLOCK)?;
-        Ok(Self {
-            pipe,
-            bytes: Vec::new(),
-        })
+        Ok(Self { pipe, bytes: Vec::new() })
     }
 
     /// Takes what is in the pipe now, so that the child does not block on a full one.

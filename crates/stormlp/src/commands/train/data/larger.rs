@@ -47,14 +47,7 @@ pub(in crate::commands::train) fn larger(
     }
     starter::shape(workload, files);
     let direct = direct_support(workload, request, &place.folder, None);
-    let mut data = to_make(
-        workload,
-        files,
-        profile,
-        Kind::Larger,
-        place.folder,
-        session,
-    )?;
+    let mut data = to_make(workload, files, profile, Kind::Larger, place.folder, session)?;
     data.inventory.direct = direct;
     Ok(Some(data))
 }

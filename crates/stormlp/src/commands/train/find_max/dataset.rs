@@ -50,17 +50,12 @@ impl Hunt<'_> {
 
     /// Makes a larger starter set for `count` accelerators; whether there is one now.
     fn grow(&mut self, count: u32) -> Result<bool, Failure> {
-        let request = TrainRequest {
-            accelerators: Some(count),
-            ..self.request.clone()
-        };
+        let request = TrainRequest { accelerators: Some(count), ..self.request.clone() };
         let (mut workload, session) = (self.as_asked.clone(), self.session);
         // For twice as many, so that the next counts do not make it anew each. The files that the
         // workload has by its configuration are no bound: they are those of few accelerators.
         let files = &mut workload.dataset.num_files_train;
-        *files = self
-            .files_for(count.saturating_mul(2), self.enough_steps())
-            .max(*files);
+        *files = self.files_for(count.saturating_mul(2), self.enough_steps()).max(*files);
         let larger = data::larger(&workload, &request, self.args, self.name, session)?;
         let Some(larger) = larger else {
             return Ok(false);
@@ -90,17 +85,13 @@ impl Hunt<'_> {
             }
         }
         self.search.limit(has);
-        let problems = self
-            .resolve(has_not)
-            .err()
-            .unwrap_or_else(|| problems.clone());
+        let problems = self.resolve(has_not).err().unwrap_or_else(|| problems.clone());
         let (limit, help) = match problems.kind() {
             ProblemKind::Plan => (Limit::Dataset, self.what_it_needs(has_not)),
             ProblemKind::Capacity => (Limit::Memory, String::new()),
-            ProblemKind::Machine if problems.to_string().contains("memory") => (
-                Limit::Memory,
-                "; raise --memory-limit where there is more".to_string(),
-            ),
+            ProblemKind::Machine if problems.to_string().contains("memory") => {
+                (Limit::Memory, "; raise --memory-limit where there is more".to_string())
+            }
             ProblemKind::Machine => (Limit::Client, String::new()),
         };
         let said = format!(
@@ -139,14 +130,8 @@ impl Hunt<'_> {
 
     /// The command that makes a dataset for `count` accelerators.
     fn what_it_needs(&self, count: u32) -> String {
-        let folder = self
-            .request
-            .data_dir
-            .as_ref()
-            .unwrap_or(&self.inventory.folder);
-        let ahead = self
-            .resolve(1)
-            .map_or(0, |resolved| resolved.plan.batches_ahead());
+        let folder = self.request.data_dir.as_ref().unwrap_or(&self.inventory.folder);
+        let ahead = self.resolve(1).map_or(0, |resolved| resolved.plan.batches_ahead());
         // Then what is read ahead is a tenth, which AU is no longer made of.
         let steps = self.enough_steps().max(10 * ahead);
         format!(
@@ -171,10 +156,7 @@ impl Hunt<'_> {
     /// Files with which `count` accelerators have so many steps.
     fn files_for(&self, count: u32, steps: u64) -> u64 {
         let spec = &self.workload.dataset;
-        let batch = self
-            .request
-            .batch_size
-            .unwrap_or(self.workload.reader.batch_size);
+        let batch = self.request.batch_size.unwrap_or(self.workload.reader.batch_size);
         let step_samples = u64::from(batch) * u64::from(count);
         let samples = step_samples.saturating_mul(steps);
         samples.div_ceil(spec.num_samples_per_file.max(1))

@@ -35,9 +35,7 @@ pub(super) fn read(path: &Path) -> Result<Saved, Failure> {
                 path.display()
             ))),
         },
-        _ => Err(Failure::usage(
-            "--resume goes on with a report of --find-max",
-        )),
+        _ => Err(Failure::usage("--resume goes on with a report of --find-max")),
     }
 }
 
@@ -115,7 +113,5 @@ fn difference(now: &TrainPlan, then: &TrainPlan) -> Option<String> {
     };
     let (now, then) = (value(now), value(then));
     let keys = now.as_object()?.keys();
-    keys.into_iter()
-        .find(|key| now[key.as_str()] != then[key.as_str()])
-        .cloned()
+    keys.into_iter().find(|key| now[key.as_str()] != then[key.as_str()]).cloned()
 }

@@ -16,9 +16,7 @@ use crate::session::Session;
 impl Hunt<'_> {
     /// What came of a run, what is known by now and how long the rest may take.
     pub(super) fn line(&self, tried: &Tried) -> String {
-        let spread = tried
-            .au_spread
-            .map_or(String::new(), |spread| format!(" ± {spread:.1}"));
+        let spread = tried.au_spread.map_or(String::new(), |spread| format!(" ± {spread:.1}"));
         let verb = match (tried.meets, tried.certain) {
             _ if tried.rests_on_read_ahead => "only with what was read ahead meets",
             (true, true) => "meets",
@@ -78,10 +76,7 @@ pub(super) fn ended(
     };
     match &report.ending {
         Ending::Stopped | Ending::Unfinished => {
-            let error = format!(
-                "stopped by the user; accelerators: {}; {place}",
-                find.known()
-            );
+            let error = format!("stopped by the user; accelerators: {}; {place}", find.known());
             let again = saved.map(|path| {
                 let command = session.command_line_without("--resume");
                 let path = shell_word(&path.to_string_lossy());
@@ -93,15 +88,9 @@ pub(super) fn ended(
                 None => failure,
             })
         }
-        Ending::Failed {
-            cause,
-            message,
-            remedy,
-        } => Err(Failure::of_run(
-            *cause,
-            format!("{message}; {place}"),
-            remedy,
-        )),
+        Ending::Failed { cause, message, remedy } => {
+            Err(Failure::of_run(*cause, format!("{message}; {place}"), remedy))
+        }
         Ending::Complete if find.largest_accelerators > 0 => Ok(()),
         Ending::Complete => {
             let au = find.au_of_one();
