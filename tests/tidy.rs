@@ -98,8 +98,13 @@ fn crates_use_only_the_layers_below_them() {
     let mut complaints = Vec::new();
     for (name, allowed) in LAYERS {
         let manifest = read(format!("crates/{name}/Cargo.toml"));
-        let section = manifest.split("[dependencies]").nth(1).unwrap_or_default();
-        let section = section.split("\n[").next().unwrap_or_default();
+        let section = manifest
+            .split("[dependencies]")
+            .nth(1)
+            .unwrap_or_default()
+            .split("\n[")
+            .next()
+            .unwrap_or_default();
         for line in section.lines() {
             let Some(used) = line.strip_prefix("stormlp-") else {
                 continue;
@@ -157,8 +162,8 @@ fn each_layer_keeps_to_its_own_business() {
 fn texts_speak_of_the_project_alone() {
     // What only those who wrote a line could follow: folders of their machines, pages that are
     // not in the repository, numbers of a tracker. Spelt apart, as above.
-    let words = [["/ro", "ot/"], ["/wo", "rk/"], ["shared", "/spec"], ["issue", " #"]];
-    let words = words.map(|parts| parts.concat());
+    let words = [["/ro", "ot/"], ["/wo", "rk/"], ["shared", "/spec"], ["issue", " #"]]
+        .map(|parts| parts.concat());
     let numbered = |line: &str| {
         (line.split("issue ").skip(1)).any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     };
@@ -273,8 +278,8 @@ fn every_exit_code_is_documented() {
 #[test]
 fn the_samples_in_the_readme_are_short_and_fit_a_page() {
     let readme = read("README.md");
-    let samples = readme.split("```text\n").skip(1);
-    let samples: Vec<&str> = samples.filter_map(|rest| rest.split("```").next()).collect();
+    let samples: Vec<&str> =
+        readme.split("```text\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert!(samples.len() >= 3);
     for sample in samples {
         let lines = sample.lines().count();

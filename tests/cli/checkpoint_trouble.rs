@@ -352,8 +352,8 @@ fn a_killed_run_leaves_nothing_that_is_taken_for_whole() {
         .to_string();
     // Whole checkpoints restore and verify; the last one is either whole or refused by name.
     tiny(folder.path(), &["--writes", "0", "--reads", "2", "--verify"]).assert().success();
-    let last = tiny(folder.path(), &["--writes", "0", "--reads", &steps, "--verify"]).output();
-    let last = last.unwrap();
+    let last =
+        tiny(folder.path(), &["--writes", "0", "--reads", &steps, "--verify"]).output().unwrap();
     let message = String::from_utf8(last.stderr).unwrap();
     let whole = last.status.code() == Some(0);
     assert!(whole || message.contains(&format!("global_epoch1_step{steps}")), "{message}");

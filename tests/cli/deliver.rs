@@ -83,8 +83,8 @@ fn a_baseline_of_other_work_is_told_and_one_with_nothing_in_common_refused() {
     let saves = format!("{CHECKPOINT} --results-dir saves").replace("--reads 1", "--reads 0");
     run(folder, &saves).success();
     let again = saves;
-    let restores = format!("{CHECKPOINT} --results-dir restores --baseline saves");
-    let restores = restores.replace("--writes 1", "--writes 0");
+    let restores = format!("{CHECKPOINT} --results-dir restores --baseline saves")
+        .replace("--writes 1", "--writes 0");
     let only = |place: &str| {
         let mut runs = fs::read_dir(folder.join(place)).unwrap();
         runs.next().unwrap().unwrap().path().display().to_string()

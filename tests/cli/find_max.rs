@@ -148,8 +148,10 @@ fn options_that_do_not_go_with_a_search_are_refused() {
 
 /// The only saved report.
 fn saved(folder: &Path) -> std::path::PathBuf {
-    let reports = fs::read_dir(folder.join("stormlp-results")).unwrap();
-    let reports: Vec<_> = reports.map(|entry| entry.unwrap().path()).collect();
+    let reports: Vec<_> = fs::read_dir(folder.join("stormlp-results"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     assert_eq!(reports.len(), 1, "{reports:?}");
     reports[0].strip_prefix(folder).unwrap().join("report.json")
 }

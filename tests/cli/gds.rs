@@ -247,8 +247,10 @@ fn depths_are_a_list_and_cells_are_told_as_they_come() {
     let done = gds(folder.path(), &words).assert().success();
     let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
     let lines: Vec<&str> = said.lines().collect();
-    let head = lines.iter().position(|line| line.trim_start().starts_with("cell path "));
-    let head = head.unwrap_or_else(|| panic!("{said}"));
+    let head = lines
+        .iter()
+        .position(|line| line.trim_start().starts_with("cell path "))
+        .unwrap_or_else(|| panic!("{said}"));
     for (index, start) in
         ["1/4 cpu ", "2/4 buffered ", "3/4 cpu ", "4/4 buffered "].iter().enumerate()
     {

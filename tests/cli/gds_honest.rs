@@ -56,8 +56,8 @@ fn a_buffered_write_without_a_sync_wins_no_comparison() {
 fn gdsio_does_not_sync_and_says_what_reached_storage() {
     let folder = folder();
     let words = "gdsio -D d -w 2 -s 1M -i 64K -x 4 -I 1";
-    let assert = stormlp().current_dir(folder.path()).args(words.split_whitespace()).assert();
-    let assert = assert.success();
+    let assert =
+        stormlp().current_dir(folder.path()).args(words.split_whitespace()).assert().success();
     let told = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
     assert!(told.contains("note: page-cache write of 64 KiB, 2 threads: "), "{told}");
     assert!(told.contains("2 MiB written"), "{told}");
@@ -94,8 +94,7 @@ fn a_timed_cell_that_came_again_says_what_the_device_gave_and_warnings_are_group
     let told = stdout(gds(folder.path(), words).assert().success());
     assert!(told.contains("it went over its files more than once"), "{told}");
     assert!(told.contains("it went over its files") && told.contains(" times: "), "{told}");
-    let short = told.lines().filter(|line| line.contains("the cell ran for"));
-    let short: Vec<&str> = short.collect();
+    let short: Vec<&str> = told.lines().filter(|line| line.contains("the cell ran for")).collect();
     assert_eq!(short.len(), 1, "{told}");
     assert!(short[0].contains("in 8 of 8 cells"), "{told}");
 }

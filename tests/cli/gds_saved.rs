@@ -26,8 +26,7 @@ fn start_and_wait_for_a_cell(folder: &Path, words: &str) -> Child {
         .unwrap();
     let begun = Instant::now();
     loop {
-        let journals = fs::read_dir(folder.join("stormlp-results"));
-        let journals = journals.into_iter().flatten().flatten();
+        let journals = fs::read_dir(folder.join("stormlp-results")).into_iter().flatten().flatten();
         let lines = journals
             .filter_map(|run| fs::read_to_string(run.path().join("report.cells.jsonl")).ok());
         if lines.map(|text| text.lines().count()).sum::<usize>() > 0 {

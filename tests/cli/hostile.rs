@@ -118,9 +118,10 @@ fn a_file_of_the_same_size_in_the_place_of_a_test_file_is_read_and_never_written
         fs::write(&mine, vec![1; bytes]).unwrap();
         for link in [true, false] {
             fs::remove_file(&file).unwrap();
-            match link {
-                true => fs::hard_link(&mine, &file).unwrap(),
-                false => drop(fs::copy(&mine, &file).unwrap()),
+            if link {
+                fs::hard_link(&mine, &file).unwrap();
+            } else {
+                fs::copy(&mine, &file).unwrap();
             }
             let told = stderr(place.run(&write).code(4));
             assert!(told.contains("is another file than the one"), "{told}");
@@ -150,8 +151,8 @@ fn a_checkpoint_in_which_a_file_of_the_same_size_was_put_is_neither_replaced_nor
     place.run(&save).success();
     let step = place.path("data/global_epoch1_step2");
     let mut files = fs::read_dir(&step).unwrap().flatten();
-    let file = files.find(|file| file.path().extension().is_some_and(|e| e == "pt"));
-    let file = file.unwrap().path();
+    let file =
+        files.find(|file| file.path().extension().is_some_and(|e| e == "pt")).unwrap().path();
     let bytes = fs::metadata(&file).unwrap().len() as usize;
     fs::write(place.path("mine"), vec![1; bytes]).unwrap();
     fs::rename(place.path("mine"), &file).unwrap();
@@ -333,10 +334,19 @@ fn a_checkpoint_in_which_files_were_replaced_is_left() {
     let place = Place::new();
     fs::write(place.path("tiny.yaml"), crate::checkpoint::TINY).unwrap();
     place.run(&format!("{CHECKPOINT} --writes 1 --reads 0")).success();
-    let step = fs::read_dir(place.path("data")).unwrap().flatten();
-    let step = step.map(|entry| entry.path()).find(|path| path.is_dir()).unwrap();
-    let file = fs::read_dir(&step).unwrap().flatten().map(|entry| entry.path());
-    let file = file.into_iter().find(|path| path.extension().is_some_and(|e| e == "pt")).unwrap();
+    let step = fs::read_dir(place.path("data"))
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| path.is_dir())
+        .unwrap();
+    let file = fs::read_dir(&step)
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path())
+        .into_iter()
+        .find(|path| path.extension().is_some_and(|e| e == "pt"))
+        .unwrap();
     fs::remove_file(&file).unwrap();
     fs::write(&file, "my notes").unwrap();
     let told = stdout(place.run(&format!("{CHECKPOINT} --clean")).success());
@@ -448,9 +458,10 @@ fn a_report_that_was_edited_has_no_power_over_a_resumed_run() {
         edited(&|report| *report.pointer_mut(at).unwrap() = 99.into());
         let told = stderr(place.run(&resume).code(3));
         assert!(told.contains(said), "{at}: {told}");
-        let help = match said.contains("is damaged") {
-            true => "run without --resume",
-            false => "give the options that it was begun with",
+        let help = if said.contains("is damaged") {
+            "run without --resume"
+        } else {
+            "give the options that it was begun with"
         };
         assert!(told.contains(help), "{told}");
     }

@@ -115,8 +115,8 @@ fn what_cannot_be_told_is_no_verdict_and_what_is_not_there_is_named() {
     edit("summary.json", "train_au_meet_expectation", "x");
     edit("summary.json", "host_memory_GB", "y");
     let report = check(folder.path(), 6);
-    let told = report["rules"].as_array().unwrap().iter();
-    let mut told = told.filter(|rule| rule["result"] == "failed");
+    let mut told =
+        report["rules"].as_array().unwrap().iter().filter(|rule| rule["result"] == "failed");
     let told = told.find(|rule| rule["id"] == "stormlp.scored").unwrap();
     assert_eq!(told["path"], "training/unet3d/run/20260601_105500/summary.json");
     assert_eq!(told["evidence"], "it has no host_memory_GB, no metric.train_au_meet_expectation");
@@ -305,8 +305,11 @@ fn a_rehearsal_is_a_tree_of_the_right_shape_that_says_what_it_is() {
         csv.lines().nth(1).unwrap().starts_with("REHEARSAL,stormlp-rehearsal,REHEARSAL,"),
         "{csv}"
     );
-    let leaves = fs::read_dir(&run).unwrap().map(|entry| entry.unwrap().path());
-    let leaves: Vec<_> = leaves.filter(|path| path.is_dir()).collect();
+    let leaves: Vec<_> = fs::read_dir(&run)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .collect();
     assert_eq!(leaves.len(), 6);
     for leaf in leaves {
         let log = fs::read_to_string(leaf.join("training_run.stdout.log")).unwrap();

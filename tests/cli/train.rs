@@ -104,8 +104,12 @@ fn a_saved_report_is_the_printed_one() {
         assert_eq!(histogram["name"], name);
         assert!(histogram["count"].as_u64() > Some(0), "{name}");
     }
-    let moved = report["series"][0]["interval_bytes"].as_array().unwrap();
-    let moved: u64 = moved.iter().map(|bytes| bytes.as_u64().unwrap()).sum();
+    let moved: u64 = report["series"][0]["interval_bytes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|bytes| bytes.as_u64().unwrap())
+        .sum();
     assert!(moved > 0);
 }
 

@@ -334,8 +334,8 @@ fn null_storage_is_not_written_to() {
     let words = "unet3d --storage null --steps 4 --epochs 1 --compute-time 1ms \
         --params workflow.checkpoint=True model.model_size_bytes=1000";
     train(folder.path(), words).output().unwrap();
-    let made = fs::read_dir(folder.path()).unwrap();
-    let made: Vec<_> = made.map(|entry| entry.unwrap().file_name()).collect();
+    let made: Vec<_> =
+        fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(made, ["stormlp-results"]);
     let words = "unet3d --storage null --checkpoint-folder ckpt";
     check(folder.path(), words, 2, &["--checkpoint-folder would have no effect"]);

@@ -77,9 +77,10 @@ pub(crate) fn cases(cufile: bool) -> Vec<Case> {
     let paths = PathKind::ALL.into_iter().filter(|kind| kind.ends_in_accelerator());
     for kind in paths.filter(|kind| cufile || !kind.needs_cufile()) {
         for depth in [1, 8] {
-            let memories = match kind.needs_cufile() {
-                true => MemoryKind::VARIANTS,
-                false => &[MemoryKind::Device, MemoryKind::Vmm],
+            let memories = if kind.needs_cufile() {
+                MemoryKind::VARIANTS
+            } else {
+                &[MemoryKind::Device, MemoryKind::Vmm]
             };
             for memory in memories.iter().copied() {
                 cases.push(Case { kind, memory, depth, register: true });

@@ -80,8 +80,8 @@ fn main() -> ExitCode {
 
 /// The GPUs to test: those of the machine, or the one that the environment names of them.
 fn devices(all: impl Iterator<Item = u32>) -> Vec<u32> {
-    let named = std::env::var("STORMLP_GPU_TEST_DEVICE").ok();
-    let named = named.map(|text| text.parse::<u32>().unwrap());
+    let named =
+        std::env::var("STORMLP_GPU_TEST_DEVICE").ok().map(|text| text.parse::<u32>().unwrap());
     all.filter(|index| named.is_none_or(|named| named == *index)).collect()
 }
 

@@ -15,9 +15,10 @@ pub(crate) fn word(
 ) -> Result<Option<&'static str>, String> {
     let (ran, summary) = (evidence.effective_path, &evidence.summary);
     let Some(cufile) = &evidence.cufile else {
-        return match evidence.direct_io == DirectIo::Refused || ran == Some(asked) {
-            true => Ok(None),
-            false => Err(format!("{asked} did not run: {summary}")),
+        return if evidence.direct_io == DirectIo::Refused || ran == Some(asked) {
+            Ok(None)
+        } else {
+            Err(format!("{asked} did not run: {summary}"))
         };
     };
     let word = match (ran, cufile.proof) {
@@ -29,8 +30,9 @@ pub(crate) fn word(
         (Some(ran), _) if ran == asked => "direct",
         (Some(_), _) => "compat",
     };
-    match must_be_direct && matches!(word, "part direct" | "compat") {
-        true => Err(format!("the route is {word}: {summary}")),
-        false => Ok(Some(word)),
+    if must_be_direct && matches!(word, "part direct" | "compat") {
+        Err(format!("the route is {word}: {summary}"))
+    } else {
+        Ok(Some(word))
     }
 }

@@ -227,8 +227,7 @@ fn hosts_that_would_save_elsewhere_save_nothing() {
     for launcher in Launcher::found() {
         let folder = folder();
         let more = ["--fsync", "none"];
-        let output = launcher.two_of(folder.path(), &SMALL, &more).output();
-        let output = output.unwrap();
+        let output = launcher.two_of(folder.path(), &SMALL, &more).output().unwrap();
         let said = said(&output);
         assert_eq!(output.status.code(), Some(3), "{said}");
         assert_eq!(said.matches("differ in the option --fsync").count(), 1, "{said}");

@@ -20,8 +20,9 @@ const SMALL: [&str; 9] = [
 ];
 
 fn journals(folder: &Path) -> usize {
-    let names = fs::read_dir(folder.join("data")).unwrap();
-    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names = fs::read_dir(folder.join("data"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| name.contains("journal")).count()
 }
 

@@ -83,9 +83,12 @@ fn checkpoints_of_hosts_without_a_launcher_are_put_together() {
             assert_eq!(sum(&one["hosts"], "bytes"), 2 * BYTES);
             assert_eq!(one["ranks"].as_array().unwrap().len(), 16);
             assert_eq!(one["ranks"][15]["rank"], 15);
-            let longest = one["hosts"].as_array().unwrap().iter();
-            let longest = longest.map(|host| host["duration_seconds"].as_f64().unwrap());
-            let longest = longest.fold(0.0, f64::max);
+            let longest = one["hosts"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|host| host["duration_seconds"].as_f64().unwrap())
+                .fold(0.0, f64::max);
             assert_eq!(one["duration_seconds"]["max"].as_f64(), Some(longest));
             let share = one["at_once_share"].as_f64().unwrap();
             assert!((0.0..=1.0).contains(&share), "{share}");
@@ -201,8 +204,7 @@ fn what_hosts_on_their_own_cannot_do_is_refused() {
     assert!(said(&output).contains("the same --scale FACTOR"), "{}", said(&output));
     assert!(!folder.path().join("ckpt").exists(), "nothing was written");
     for launcher in Launcher::found() {
-        let output = launcher.two(folder.path(), &words("ckpt", &detached)).output();
-        let output = output.unwrap();
+        let output = launcher.two(folder.path(), &words("ckpt", &detached)).output().unwrap();
         assert!(!output.status.success());
         let told = "--start-at has no effect under a launcher";
         assert!(said(&output).contains(told), "{}", said(&output));
@@ -219,8 +221,7 @@ fn a_host_that_waits_keeps_others_out_of_its_folder_and_can_be_stopped() {
         assert!(begun.elapsed() < Duration::from_secs(120), "it is not ready");
         std::thread::sleep(Duration::from_millis(50));
     }
-    let second = host(folder.path(), "ckpt", soon() + 3600, "s", &[]);
-    let second = second.wait_with_output().unwrap();
+    let second = host(folder.path(), "ckpt", soon() + 3600, "s", &[]).wait_with_output().unwrap();
     assert_eq!(second.status.code(), Some(4), "{}", said(&second));
     assert!(said(&second).contains("is in use by another"), "{}", said(&second));
     assert!(said(&second).contains("a --dir of its own"), "{}", said(&second));

@@ -45,8 +45,8 @@ pub(crate) fn json(path: &Path) -> Value {
 
 /// The reports of the parts of a run.
 pub(crate) fn parts(run: &Path) -> Vec<PathBuf> {
-    let parts = fs::read_dir(run.join("parts")).unwrap();
-    let mut parts: Vec<PathBuf> = parts.map(|entry| entry.unwrap().path()).collect();
+    let mut parts: Vec<PathBuf> =
+        fs::read_dir(run.join("parts")).unwrap().map(|entry| entry.unwrap().path()).collect();
     // Notes of hosts that waited are no parts.
     parts.retain(|part| part.is_dir());
     parts.sort();
@@ -85,9 +85,12 @@ fn two_hosts_measure_one_matrix() {
         for cell in cells {
             assert_eq!(cell["status"], "ok");
             assert_eq!(cell["bytes"].as_u64().unwrap(), sum(&cell["hosts"], "bytes"));
-            let longest = cell["hosts"].as_array().unwrap().iter();
-            let longest = longest.map(|host| host["duration_seconds"].as_f64().unwrap());
-            let longest = longest.fold(0.0, f64::max);
+            let longest = cell["hosts"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|host| host["duration_seconds"].as_f64().unwrap())
+                .fold(0.0, f64::max);
             assert_eq!(cell["duration_seconds"].as_f64(), Some(longest));
         }
         assert_eq!(said.matches("slowest of cells").count(), 1, "{said}");

@@ -37,8 +37,10 @@ fn dataset(folder: &Path) -> Vec<&'static str> {
 
 /// The one report that a run has left.
 fn report(folder: &Path) -> Value {
-    let runs = fs::read_dir(folder.join("stormlp-results")).unwrap();
-    let runs: Vec<_> = runs.map(|entry| entry.unwrap().path()).collect();
+    let runs: Vec<_> = fs::read_dir(folder.join("stormlp-results"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     assert_eq!(runs.len(), 1, "{runs:?}");
     let json = fs::read_to_string(runs[0].join("report.json")).unwrap();
     serde_json::from_str(&json).unwrap()
@@ -74,8 +76,12 @@ fn two_hosts_are_one_run_with_one_report() {
             let slowest = sum(&report["hosts"], "slowest_steps");
             assert_eq!(slowest, 24, "of every step one host is the last");
             for epoch in report["epochs"].as_array().unwrap() {
-                let numbers = epoch["accelerators"].as_array().unwrap().iter();
-                let numbers: Vec<_> = numbers.map(|one| &one["accelerator"]).collect();
+                let numbers: Vec<_> = epoch["accelerators"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|one| &one["accelerator"])
+                    .collect();
                 assert_eq!(numbers, [0, 1, 2, 3]);
             }
             assert_eq!(said.matches("Hosts").count(), 1, "one of them prints: {said}");
@@ -139,9 +145,11 @@ fn the_first_accelerator_of_all_writes_checkpoints_for_all() {
             reports.push(run.join("report.json"));
             for report in reports {
                 // Not there without any.
-                let all = json(&report)["checkpoints"].take();
-                let all = all.as_array().into_iter().flatten();
-                let all: Vec<_> = all
+                let all: Vec<_> = json(&report)["checkpoints"]
+                    .take()
+                    .as_array()
+                    .into_iter()
+                    .flatten()
                     .map(|one| (one["epoch"].as_u64().unwrap(), one["step"].as_u64().unwrap()))
                     .collect();
                 assert_eq!(all, written, "{}: {when}", report.display());
@@ -194,8 +202,7 @@ fn hosts_that_would_do_different_things_do_nothing() {
         let output = command.output().unwrap();
         let said = said(&output);
         assert_eq!(output.status.code(), Some(3), "{said}");
-        let lines = said.lines().filter(|line| line.contains("batch size"));
-        let lines: Vec<_> = lines.collect();
+        let lines: Vec<_> = said.lines().filter(|line| line.contains("batch size")).collect();
         assert_eq!(lines.len(), 1, "{said}");
         assert!(lines[0].contains("(rank 0) has 7"), "{said}");
         assert!(lines[0].contains("(rank 1) has 3"), "{said}");
@@ -222,8 +229,7 @@ fn options_of_one_host_alone_are_refused() {
             let output = launcher.two_of(folder.path(), &NULL, more).output().unwrap();
             let said = said(&output);
             assert_eq!(output.status.code(), Some(3), "{said}");
-            let lines = said.lines().filter(|line| line.contains("(rank 0)"));
-            let lines: Vec<_> = lines.collect();
+            let lines: Vec<_> = said.lines().filter(|line| line.contains("(rank 0)")).collect();
             assert_eq!(lines.len(), 1, "{said}");
             assert!(lines[0].contains(named), "{said}");
             assert!(lines[0].contains("(rank 1)"), "{said}");
@@ -352,10 +358,7 @@ fn on_their_own(launcher: Launcher, folder: &Path) -> Child {
         part["epochs"].as_array().is_some_and(|epochs| epochs.len() > 1)
     };
     let all_have = |run: &PathBuf| {
-        let parts = match run.join("parts").is_dir() {
-            true => parts(run),
-            false => Vec::new(),
-        };
+        let parts = if run.join("parts").is_dir() { parts(run) } else { Vec::new() };
         parts.len() == 2 && parts.iter().all(has_epochs)
     };
     while !(folder.join("stormlp-results").is_dir() && runs(folder).iter().any(all_have)) {

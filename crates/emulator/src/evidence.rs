@@ -56,9 +56,12 @@ fn engine(all: &[&EngineFacts]) -> Option<EngineFacts> {
     }
     combined.fallbacks = counts
         .into_iter()
-        .map(|(text, count)| match count == all.len() {
-            true => text.clone(),
-            false => format!("{count} of {} threads: {text}", all.len()),
+        .map(|(text, count)| {
+            if count == all.len() {
+                text.clone()
+            } else {
+                format!("{count} of {} threads: {text}", all.len())
+            }
         })
         .collect();
     Some(combined)

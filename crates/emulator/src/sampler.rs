@@ -164,10 +164,7 @@ impl<'a> Sampler<'a> {
 
     fn push(&mut self, end: Look) {
         self.ends.push(end);
-        let most = match self.interval_ns < self.usual_ns {
-            true => FIRST_INTERVALS,
-            false => INTERVALS,
-        };
+        let most = if self.interval_ns < self.usual_ns { FIRST_INTERVALS } else { INTERVALS };
         if self.ends.len() > most {
             // Every second end stays: the start, and the ends of the intervals now twice as long.
             for index in (2..self.ends.len()).step_by(2) {
@@ -200,13 +197,14 @@ impl<'a> Sampler<'a> {
     /// What was to be seen `share` of the way from the last look to this one.
     fn between(&self, to: &Look, share: f64) -> Look {
         let tracks = self.instruments.tracks().iter();
-        let around = self.last.around.iter().zip(&to.around).zip(tracks);
-        let around = around.map(|((from, to), (measure, _))| match measure.reading() {
-            Reading::Level => *to,
-            // What is seldom read counts from where it was read.
-            _ if from.is_nan() => *to,
-            Reading::Count | Reading::Seconds => from + (to - from) * share,
-        });
+        let around = self.last.around.iter().zip(&to.around).zip(tracks).map(
+            |((from, to), (measure, _))| match measure.reading() {
+                Reading::Level => *to,
+                // What is seldom read counts from where it was read.
+                _ if from.is_nan() => *to,
+                Reading::Count | Reading::Seconds => from + (to - from) * share,
+            },
+        );
         Look {
             counters: between(&self.last.counters, &to.counters, share),
             around: around.collect(),
@@ -218,12 +216,17 @@ impl<'a> Sampler<'a> {
         let (ends, last_ns) = self.ends();
         let steps = || (ends.windows(2)).map(|pair| (&pair[0].counters, &pair[1].counters));
         let device = |counters: &Counters| counters.device_bytes.unwrap_or(0);
-        let seconds = |index: usize| match index + 2 == ends.len() {
-            true => last_ns as f64 / 1e9,
-            false => self.interval_ns as f64 / 1e9,
+        let seconds = |index: usize| {
+            if index + 2 == ends.len() {
+                last_ns as f64 / 1e9
+            } else {
+                self.interval_ns as f64 / 1e9
+            }
         };
-        let flown = steps().map(|(a, b)| Some((a.flown?, b.flown?)));
-        let flown: Vec<(Flown, Flown)> = flown.collect::<Option<_>>().unwrap_or_default();
+        let flown: Vec<(Flown, Flown)> = steps()
+            .map(|(a, b)| Some((a.flown?, b.flown?)))
+            .collect::<Option<_>>()
+            .unwrap_or_default();
         let mean = |(index, (from, to)): (usize, &(Flown, Flown))| {
             let mean = (to.transfer_seconds - from.transfer_seconds) / seconds(index);
             // A look takes a moment, in which time goes on.
@@ -286,8 +289,8 @@ fn track(
     seconds: &dyn Fn(usize) -> f64,
     most: &dyn Fn(usize) -> f64,
 ) -> Option<Track> {
-    let seen = ends.iter().map(|end| end.around.get(index).copied());
-    let seen = seen.collect::<Option<Vec<f64>>>()?;
+    let seen =
+        ends.iter().map(|end| end.around.get(index).copied()).collect::<Option<Vec<f64>>>()?;
     let read = match measure.reading() {
         // Nobody knows what a level was between two readings.
         Reading::Level => Some(seen).filter(|seen| seen.iter().skip(1).any(|one| one.is_finite())),

@@ -79,11 +79,12 @@ fn a_device_is_busy_all_of_the_time_at_most() {
     for look in [0.0, 100.0] {
         // Seconds of a fifth of a second, in half that time.
         let tracks = instruments.tracks().iter();
-        let around = tracks.map(|(measure, _)| match measure {
-            Measure::HostCpuSeconds => look,
-            _ => look / 500.0,
-        });
-        let around = around.collect();
+        let around = tracks
+            .map(|(measure, _)| match measure {
+                Measure::HostCpuSeconds => look,
+                _ => look / 500.0,
+            })
+            .collect();
         let counters = Counters::default();
         sampler.see(look as u64 * 1_000_000, Look { counters, around });
     }
@@ -138,8 +139,8 @@ fn a_count_that_is_read_seldom_is_spread_between_its_readings() {
 fn a_level_that_was_not_read_is_not_made_up() {
     let instruments = Instruments::around([Path::new(".")], [], Telemetry::default());
     let mut tracks = instruments.tracks().iter();
-    let memory = tracks.position(|(measure, _)| *measure == Measure::MemoryAvailableBytes);
-    let memory = memory.expect("a host");
+    let memory =
+        tracks.position(|(measure, _)| *measure == Measure::MemoryAvailableBytes).expect("a host");
     let mut sampler = Sampler::new(Telemetry::default(), &instruments);
     for (look, number) in [(0, 1.0), (100, f64::NAN), (200, 3.0), (300, f64::NAN)] {
         let mut around = vec![0.0; instruments.tracks().len()];

@@ -354,9 +354,10 @@ impl Study<'_> {
                 _ => search::last(judged - 1, judged - 1, meets),
             };
         }
-        match judged < most && meets(judged + 1)? {
-            true => search::last(judged + 1, most, meets),
-            false => Ok(judged),
+        if judged < most && meets(judged + 1)? {
+            search::last(judged + 1, most, meets)
+        } else {
+            Ok(judged)
         }
     }
 

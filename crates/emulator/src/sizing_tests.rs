@@ -112,8 +112,7 @@ fn no_profile_tells_more_than_storage_gives() {
     for profile in [Profile::V1, Profile::V2, Profile::V3] {
         let mut request = request("resnet50", storage.clone());
         request.train.profile = Some(profile);
-        let case = request.case(64, 1, &request.storage, Extent::Reads(10_000));
-        let case = case.unwrap();
+        let case = request.case(64, 1, &request.storage, Extent::Reads(10_000)).unwrap();
         let foretold = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
         let foretold = case.of_all(foretold);
         // 7 GB/s are 6,676 MiB/s.

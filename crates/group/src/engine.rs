@@ -109,9 +109,10 @@ impl Engine {
 
     /// For how long the others may say nothing now.
     pub(crate) fn patience(&self) -> Duration {
-        match self.health.have_met() {
-            true => self.patience.silence,
-            false => self.patience.start.max(self.patience.silence),
+        if self.health.have_met() {
+            self.patience.silence
+        } else {
+            self.patience.start.max(self.patience.silence)
         }
     }
 

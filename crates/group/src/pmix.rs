@@ -107,8 +107,7 @@ pub(crate) struct Library {
 /// Why it cannot be opened, or used.
 pub(crate) fn find() -> Result<Library, String> {
     let named = std::env::var(LIBRARY_VARIABLE).ok();
-    let path = named.filter(|path| !path.is_empty());
-    let path = path.unwrap_or_else(|| LIBRARY.to_string());
+    let path = named.filter(|path| !path.is_empty()).unwrap_or_else(|| LIBRARY.to_string());
     // SAFETY: this is the name of a PMIx library, whose initialisers are made to be run.
     let opened = unsafe { Opened::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) };
     let opened = opened.map_err(|error| error.to_string())?;

@@ -293,8 +293,10 @@ mod tests {
         for count in 1..=1000u64 {
             histogram.record_ns(count * 1000);
             let us = histogram.summary().unwrap();
-            let known = [us.p50, us.p90, us.p99, us.p999];
-            let known = known.iter().filter(|percentile| percentile.is_some()).count();
+            let known = [us.p50, us.p90, us.p99, us.p999]
+                .iter()
+                .filter(|percentile| percentile.is_some())
+                .count();
             if there.last().is_none_or(|(_, last)| *last != known) {
                 there.push((count, known));
             }

@@ -114,8 +114,11 @@ impl FromStr for Throttle {
                     throttle.latency = Some(latency);
                 }
                 "iops" => {
-                    let requests = value.parse().ok().filter(|requests| *requests > 0);
-                    let requests = requests.ok_or_else(|| bad("needs a number above 0"))?;
+                    let requests = value
+                        .parse()
+                        .ok()
+                        .filter(|requests| *requests > 0)
+                        .ok_or_else(|| bad("needs a number above 0"))?;
                     throttle.requests_per_second = Some(requests);
                 }
                 _ => return Err(bad("has an unknown key")),
@@ -141,13 +144,15 @@ fn rate(text: &str) -> Result<u64, String> {
 impl fmt::Display for Throttle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rate = |name, bytes: Option<u64>| bytes.map(|b| format!("{name} {}/s", ByteSize(b)));
-        let parts = [
+        let parts: Vec<String> = [
             rate("reads", self.read_bytes_per_second),
             rate("writes", self.write_bytes_per_second),
             self.latency.map(|l| format!("latency {}", format_duration(l.as_secs_f64()))),
             self.requests_per_second.map(|r| format!("{r} requests/s")),
-        ];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
         f.write_str(&parts.join(", "))
     }
 }
@@ -164,8 +169,11 @@ impl FromStr for Fault {
         };
         let operation =
             operation.parse().map_err(|why| format!("--inject-fault: in `{text}`, {why}"))?;
-        let nth = nth.parse().ok().filter(|nth| *nth > 0);
-        let nth = nth.ok_or_else(|| bad("has no number above 0 in its middle".to_string()))?;
+        let nth = nth
+            .parse()
+            .ok()
+            .filter(|nth| *nth > 0)
+            .ok_or_else(|| bad("has no number above 0 in its middle".to_string()))?;
         let transfers = matches!(operation, StorageOperation::Read | StorageOperation::Write);
         let kind = match kind {
             "short" if transfers => FaultKind::Short,

@@ -103,8 +103,13 @@ impl Search {
             range.max(1).ilog2() as usize + 1
         };
         let first = self.lines.first().map_or(0, doublings);
-        let further = self.lines.iter().skip(1).take(2 * PATIENCE);
-        let further: usize = further.map(|line| doublings(line).min(PATIENCE + 1)).sum();
+        let further: usize = self
+            .lines
+            .iter()
+            .skip(1)
+            .take(2 * PATIENCE)
+            .map(|line| doublings(line).min(PATIENCE + 1))
+            .sum();
         let narrowing = usize::from(self.lines.iter().any(|line| line.len() > doublings(line)));
         let settings: usize = self.lines.iter().map(Vec::len).sum();
         let repeated = settings.min(PATIENCE + 1) * self.repeat.saturating_sub(1);
@@ -158,8 +163,10 @@ impl Search {
     /// best, and the best of those that cost less than the knee.
     fn confirm(&self) -> Option<Place> {
         let (knee, best) = self.knee_and_best()?;
-        let below = self.measured().filter(|place| self.at(*place).cost < self.at(knee).cost);
-        let below = below.max_by(|a, b| self.rate(*a).total_cmp(&self.rate(*b)));
+        let below = self
+            .measured()
+            .filter(|place| self.at(*place).cost < self.at(knee).cost)
+            .max_by(|a, b| self.rate(*a).total_cmp(&self.rate(*b)));
         let mut open: Vec<Place> = [Some(knee), Some(best), below].into_iter().flatten().collect();
         open.retain(|place| self.at(*place).runs < self.repeat);
         open.into_iter().min_by_key(|place| self.at(*place).runs)
@@ -191,8 +198,11 @@ impl Search {
     /// Whether `best` is the last of its line or in the last line, and gains on all before it.
     fn still_gains_at(&self, best: Place) -> bool {
         let gains_on = |before: &dyn Fn(Place) -> bool| {
-            let others = self.measured().filter(|place| before(*place));
-            let others = others.map(|place| self.rate(place)).fold(0.0, f64::max);
+            let others = self
+                .measured()
+                .filter(|place| before(*place))
+                .map(|place| self.rate(place))
+                .fold(0.0, f64::max);
             gains(self.rate(best), others)
         };
         let cost = self.at(best).cost;
@@ -271,9 +281,10 @@ fn walk_line(settings: &[Setting], from_cost: u64) -> Result<Vec<(u64, f64)>, us
         }
         let doubled = settings.partition_point(|s| s.cost < 2 * setting.cost);
         // The last setting ends a walk, however near it is.
-        at = match at + 1 == settings.len() {
-            true => settings.len(),
-            false => doubled.clamp(at + 1, settings.len() - 1),
+        at = if at + 1 == settings.len() {
+            settings.len()
+        } else {
+            doubled.clamp(at + 1, settings.len() - 1)
         };
     }
     Ok(walked)

@@ -19,8 +19,8 @@ pub fn unknown_among(names: &[&str], what: &str, text: &str) -> String {
         Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
         _ => names.concat(),
     };
-    let meant = nearest(text, names.iter().copied());
-    let meant = meant.map(|name| format!("; did you mean `{name}`?"));
+    let meant =
+        nearest(text, names.iter().copied()).map(|name| format!("; did you mean `{name}`?"));
     format!("`{text}` is not {what}: use {choice}{}", meant.unwrap_or_default())
 }
 

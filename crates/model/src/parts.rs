@@ -137,8 +137,10 @@ pub fn in_order<T>(mut parts: Vec<T>, head: fn(&T) -> &Head) -> Result<Vec<T>, S
 /// did not come to its end.
 pub fn ending(endings: impl Iterator<Item = Ending> + Clone) -> Ending {
     let failed = |ending: &Ending| matches!(ending, Ending::Failed { .. });
-    let worst = endings.clone().find(failed);
-    let worst = worst.or_else(|| endings.clone().find(|ending| *ending != Ending::Complete));
+    let worst = endings
+        .clone()
+        .find(failed)
+        .or_else(|| endings.clone().find(|ending| *ending != Ending::Complete));
     worst.unwrap_or(Ending::Complete)
 }
 
@@ -146,8 +148,7 @@ pub fn ending(endings: impl Iterator<Item = Ending> + Clone) -> Ending {
 /// clock and how long it took, in seconds; `None` where none took any time.
 pub fn share_at_once(times: &[(f64, f64)]) -> Option<f64> {
     let began = times.iter().map(|time| time.0).fold(f64::MIN, f64::max);
-    let ended = times.iter().map(|time| time.0 + time.1);
-    let ended = ended.fold(f64::MAX, f64::min);
+    let ended = times.iter().map(|time| time.0 + time.1).fold(f64::MAX, f64::min);
     let longest = times.iter().map(|time| time.1).fold(0.0, f64::max);
     (longest > 0.0).then(|| ((ended - began) / longest).clamp(0.0, 1.0))
 }
@@ -159,18 +160,16 @@ pub fn began_by_clocks(each: &str, (least, which): (f64, &str), advice: &str) ->
         "these hosts began by their own clocks (--start-at), whose offsets nobody measured: by these \
          they measured each {each} at the same time "
     );
-    let advice = match least < TOGETHER {
-        true => advice,
-        false => "keep the clocks by one time server, or start the hosts by a launcher",
+    let advice = if least < TOGETHER {
+        advice
+    } else {
+        "keep the clocks by one time server, or start the hosts by a launcher"
     };
-    fact.push_str(&match least < TOGETHER {
-        false => format!("for {:.1} % of its time or more", least * 100.0),
-        true => format!(
+    fact.push_str(&if least < TOGETHER { format!(
             "for {:.0} % of its time or more, the least in {which}: the sum of their rates there is of \
              different times",
             least * 100.0
-        ),
-    });
+        ) } else { format!("for {:.1} % of its time or more", least * 100.0) });
     Warning::new(WarningKind::Hosts, fact, advice)
 }
 

@@ -90,10 +90,7 @@ impl TryFrom<String> for CpuList {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        match text.is_empty() {
-            true => Ok(Self::default()),
-            false => text.parse(),
-        }
+        if text.is_empty() { Ok(Self::default()) } else { text.parse() }
     }
 }
 

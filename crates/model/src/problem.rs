@@ -66,10 +66,7 @@ impl Problems {
     /// # Errors
     /// Everything that is wrong.
     pub fn or<T>(self, value: T) -> Result<T, Self> {
-        match self.is_empty() {
-            true => Ok(value),
-            false => Err(self),
-        }
+        if self.is_empty() { Ok(value) } else { Err(self) }
     }
 
     /// What the exit code is to say. The request's own faults come before the machine's: no

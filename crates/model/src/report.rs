@@ -199,10 +199,8 @@ impl Series {
     pub fn timed<T: Copy>(&self, values: &[T]) -> impl Iterator<Item = (Interval, T)> {
         let last = values.len().saturating_sub(1);
         values.iter().enumerate().filter_map(move |(nth, value)| {
-            let seconds = match nth == last {
-                true => self.last_interval_seconds?,
-                false => self.interval_seconds,
-            };
+            let seconds =
+                if nth == last { self.last_interval_seconds? } else { self.interval_seconds };
             let from_seconds = self.started_seconds + nth as f64 * self.interval_seconds;
             let interval = Interval { from_seconds, seconds };
             (seconds > 0.0).then_some((interval, *value))

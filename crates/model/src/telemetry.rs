@@ -90,9 +90,10 @@ impl FromStr for Telemetry {
         }
         let interval = parse_duration(text)
             .map_err(|error| format!("{error}; an interval such as 100ms, or `off`"))?;
-        match (SHORTEST..=LONGEST).contains(&interval) {
-            true => Ok(Self::Every(interval)),
-            false => Err("an interval is between 10ms and 60s; `off` looks at nothing".to_string()),
+        if (SHORTEST..=LONGEST).contains(&interval) {
+            Ok(Self::Every(interval))
+        } else {
+            Err("an interval is between 10ms and 60s; `off` looks at nothing".to_string())
         }
     }
 }

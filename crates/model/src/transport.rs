@@ -202,9 +202,10 @@ pub fn engine(asked: EngineChoice, host: &HostFacts, problems: &mut Problems) ->
     {
         problems.machine(
             format!("engine {named} cannot run here: {reason}"),
-            match remedy.contains("--engine psync") {
-                true => remedy.clone(),
-                false => format!("{remedy}; or use --engine psync"),
+            if remedy.contains("--engine psync") {
+                remedy.clone()
+            } else {
+                format!("{remedy}; or use --engine psync")
             },
         );
     }

@@ -59,15 +59,14 @@ pub fn document(run: &DlioRun) -> Document {
         }
     }
     document.warn(&warnings(&run.summary["metric"]));
-    let units = match epochs.is_empty() {
-        true => {
-            let saved = saved_and_restored(run);
-            if !saved.is_empty() {
-                document.table(table_of_checkpoints(&saved));
-            }
-            saved
+    let units = if epochs.is_empty() {
+        let saved = saved_and_restored(run);
+        if !saved.is_empty() {
+            document.table(table_of_checkpoints(&saved));
         }
-        false => epochs,
+        saved
+    } else {
+        epochs
     };
     document.records = Records::new(&run.summary, units, &RECORDS);
     document
@@ -108,11 +107,12 @@ fn headline(run: &DlioRun) -> String {
         let rate = metric[format!("{prefix}_checkpoint_io_mean_GB_per_second")].as_f64()?;
         Some(format!("{done} at {rate:.3} GiB/s"))
     };
-    let rates = [rate("save", "saved"), rate("load", "restored")];
-    let rates: Vec<String> = rates.into_iter().flatten().collect();
-    match rates.is_empty() {
-        true => format!("no figure of {of} ({who})"),
-        false => format!("checkpoints of {of} {} ({who})", rates.join(", ")),
+    let rates: Vec<String> =
+        [rate("save", "saved"), rate("load", "restored")].into_iter().flatten().collect();
+    if rates.is_empty() {
+        format!("no figure of {of} ({who})")
+    } else {
+        format!("checkpoints of {of} {} ({who})", rates.join(", "))
     }
 }
 
@@ -273,11 +273,12 @@ fn of_phase(run: &DlioRun, phase: &str) -> Vec<Value> {
     };
     let first = run.stats.first().map(entries).unwrap_or_default();
     if first.is_empty() {
-        let means = mean("io_mean_GB_per_second").zip(mean("duration_mean_seconds"));
-        let means = means.map(|(rate, seconds)| {
-            json!({"checkpoint": format!("{phase} mean"), "gib_per_second": rate,
+        let means = mean("io_mean_GB_per_second").zip(mean("duration_mean_seconds")).map(
+            |(rate, seconds)| {
+                json!({"checkpoint": format!("{phase} mean"), "gib_per_second": rate,
                    "duration_seconds": seconds})
-        });
+            },
+        );
         return means.into_iter().collect();
     }
     let of_ranks: Vec<_> = run.stats.iter().map(entries).collect();

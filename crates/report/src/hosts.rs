@@ -20,8 +20,8 @@ pub(crate) fn describe(group: &GroupFacts, facts: &mut Facts) {
         }
     }
     let apart = |clock: &&stormlp_model::group::ClockOffset| clock.offset_us.abs();
-    let furthest = group.clocks.iter().skip(1);
-    let furthest = furthest.max_by(|one, other| apart(one).total_cmp(&apart(other)));
+    let furthest =
+        group.clocks.iter().skip(1).max_by(|one, other| apart(one).total_cmp(&apart(other)));
     if let Some(clock) = furthest {
         let text = format!(
             "within {:.0} µs of the first host's, each known to {:.0} µs",
@@ -63,8 +63,10 @@ pub(crate) fn section(
             ByteSize(share.bytes).to_string(),
             format!("{:.2}", share.cpu_seconds),
             share.slowest.to_string(),
-        ];
-        let cells = cells.into_iter().map(Cell::Text).collect();
+        ]
+        .into_iter()
+        .map(Cell::Text)
+        .collect();
         table.row(share.name.clone(), cells);
     }
     let section = document.section("Hosts", Some(table));

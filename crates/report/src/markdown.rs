@@ -6,8 +6,7 @@ use crate::document::{Column, Document, Facts, Table};
 
 /// Writes a document as Markdown.
 pub fn render(document: &Document) -> String {
-    let mark = document.mark.as_ref().map(|mark| format!("{mark}: "));
-    let mark = mark.unwrap_or_default();
+    let mark = document.mark.as_ref().map(|mark| format!("{mark}: ")).unwrap_or_default();
     let mut text = format!("### {}\n", escaped(&format!("{mark}{}", document.headline)));
     list(&mut text, document.caveat.as_slice());
     facts(&mut text, &document.facts);
@@ -32,9 +31,8 @@ pub fn render(document: &Document) -> String {
 }
 
 fn facts(text: &mut String, facts: &Facts) {
-    let lines = facts.0.iter().map(|(name, value)| match name.is_empty() {
-        true => value.clone(),
-        false => format!("{name}: {value}"),
+    let lines = facts.0.iter().map(|(name, value)| {
+        if name.is_empty() { value.clone() } else { format!("{name}: {value}") }
     });
     list(text, &lines.collect::<Vec<_>>());
 }
@@ -59,8 +57,8 @@ fn draw(text: &mut String, table: &Table) {
     for index in 0..table.rows.len() {
         row(columns.iter().map(|(_, cells)| escaped(&cells[index])).collect());
     }
-    let notes = table.footnotes.iter().enumerate();
-    let notes = notes.map(|(index, note)| format!("[{}] {note}", index + 1));
+    let notes =
+        table.footnotes.iter().enumerate().map(|(index, note)| format!("[{}] {note}", index + 1));
     list(text, &notes.collect::<Vec<_>>());
 }
 

@@ -104,9 +104,10 @@ pub(crate) fn hosts(host: &HostFacts, machines: &[Machine], is_v3: bool) -> Map<
         [] => &alone,
         several => several,
     };
-    let processor = match is_v3 {
-        true => json!(each(machines, |machine| machine.cpu_model.clone())),
-        false => json!(machines[0].cpu_model),
+    let processor = if is_v3 {
+        json!(each(machines, |machine| machine.cpu_model.clone()))
+    } else {
+        json!(machines[0].cpu_model)
     };
     let entry = |key: &str, value: Value| (key.to_string(), value);
     Map::from_iter([

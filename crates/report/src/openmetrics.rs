@@ -390,8 +390,8 @@ fn write_newest(
     }
     let _ = writeln!(text, "# HELP {name} {help}");
     for (labels, value) in kept {
-        let labels = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
-        let labels: Vec<String> = labels.collect();
+        let labels: Vec<String> =
+            labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
         let _ = writeln!(text, "{name}{suffix}{{{}}} {value}", labels.join(","));
     }
 }

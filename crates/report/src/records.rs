@@ -26,9 +26,12 @@ impl Records {
     ) -> Self {
         // A report is plain data, which always has a JSON form.
         let report = serde_json::to_value(report).unwrap_or_default();
-        let value = |unit: &Value, place: &str| match place.starts_with('/') {
-            true => unit.pointer(place).map_or(String::new(), plain),
-            false => report.pointer(&format!("/{place}")).map_or(String::new(), plain),
+        let value = |unit: &Value, place: &str| {
+            if place.starts_with('/') {
+                unit.pointer(place).map_or(String::new(), plain)
+            } else {
+                report.pointer(&format!("/{place}")).map_or(String::new(), plain)
+            }
         };
         let row = |unit: Value| columns.iter().map(|(_, place)| value(&unit, place)).collect();
         Self {

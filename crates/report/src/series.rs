@@ -156,8 +156,7 @@ impl Table {
             .map(|((name, _), drop)| Column::numbers(format!("{name} {}", first.unit), drop));
         let mut table = Self::new([Column::words("time", 0)].into_iter().chain(numbers));
         for one in distributions {
-            let values = one.percentiles.iter();
-            let values = values.map(|(_, value)| match value {
+            let values = one.percentiles.iter().map(|(_, value)| match value {
                 Some(value) => Quantity::lower(*value, one.unit).into(),
                 None => "".into(),
             });

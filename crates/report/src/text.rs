@@ -26,13 +26,12 @@ pub fn render(document: &Document, width: Option<usize>) -> String {
     }
     page.facts("", &document.facts);
     for section in &document.sections {
-        let indent = match section.title.is_empty() {
-            true => "",
-            false => {
-                page.line("");
-                page.prose("", 0, &section.title);
-                "  "
-            }
+        let indent = if section.title.is_empty() {
+            ""
+        } else {
+            page.line("");
+            page.prose("", 0, &section.title);
+            "  "
         };
         if let Some(table) = &section.table {
             page.table(table, !document.records.columns.is_empty());

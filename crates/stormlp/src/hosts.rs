@@ -60,9 +60,10 @@ pub(crate) struct GroupArgs {
 /// Reads how long another host may say nothing.
 fn patience(text: &str) -> Result<Duration, String> {
     let time = parse_duration(text).map_err(|error| error.to_string())?;
-    match time < LEAST_PATIENCE {
-        true => Err("hosts say twice a second that they are there: use 2s or more".to_string()),
-        false => Ok(time),
+    if time < LEAST_PATIENCE {
+        Err("hosts say twice a second that they are there: use 2s or more".to_string())
+    } else {
+        Ok(time)
     }
 }
 
@@ -240,8 +241,7 @@ pub(crate) fn facts(group: &Group) -> Result<GroupFacts, Failure> {
     let mut took = durations(&around);
     let so_far: Duration = took.iter().sum();
     // All have to come to the same number.
-    let slowest = exchange(group, &so_far.as_secs_f64())?;
-    let slowest = slowest.into_iter().fold(0.0, f64::max);
+    let slowest = exchange(group, &so_far.as_secs_f64())?.into_iter().fold(0.0, f64::max);
     if slowest * f64::from(EMPTY_BARRIERS / FEW_BARRIERS) < TRIAL.as_secs_f64() {
         took = durations(&group.barriers(EMPTY_BARRIERS)?);
     }

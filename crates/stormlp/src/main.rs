@@ -56,9 +56,8 @@ fn told(mut error: clap::Error) -> ExitCode {
         words.map(|word| printable(&word.to_string_lossy()).into_owned()).collect();
     fio::answer(&mut error, &words);
     // Where stderr is closed there is nobody to be told.
-    hosts::refuse(error.exit_code() as u8, |of_many| match of_many {
-        true => output::say_page(&error.render().to_string()),
-        false => drop(error.print()),
+    hosts::refuse(error.exit_code() as u8, |of_many| {
+        if of_many { output::say_page(&error.render().to_string()) } else { drop(error.print()) }
     })
 }
 

@@ -50,9 +50,8 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let written = stdout
         .write_all(text.as_bytes())
-        .and_then(|()| match text.ends_with('\n') || text.is_empty() {
-            true => Ok(()),
-            false => stdout.write_all(b"\n"),
+        .and_then(|()| {
+            if text.ends_with('\n') || text.is_empty() { Ok(()) } else { stdout.write_all(b"\n") }
         })
         .and_then(|()| stdout.flush());
     written_to_stdout(written)
@@ -119,8 +118,7 @@ pub(crate) fn show(document: &Document) -> Result<(), Failure> {
 /// Columns of the terminal, or what `COLUMNS` says; `None` where stdout is piped, so that what
 /// reads it gets every column.
 pub(crate) fn width() -> Option<usize> {
-    let told = std::env::var("COLUMNS").ok();
-    let told = told.and_then(|columns| columns.parse().ok());
+    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || terminal_size_of(io::stdout()).map(|(Width(columns), _)| columns.into());
     told.or_else(terminal)
 }

@@ -74,11 +74,10 @@ impl Session {
     pub(crate) fn host_facts(&self, directory: Option<&Path>) -> Result<HostFacts, Failure> {
         let patience = self.patience();
         let facts = probe::host_facts_with_libraries(&self.executable()?, directory, &patience);
-        match self.stop.is_stopped() {
-            true => {
-                Err(Failure::stopped("stopped by the user while the GPU libraries were looked at"))
-            }
-            false => Ok(facts),
+        if self.stop.is_stopped() {
+            Err(Failure::stopped("stopped by the user while the GPU libraries were looked at"))
+        } else {
+            Ok(facts)
         }
     }
 

@@ -35,10 +35,7 @@ pub(crate) fn arm(keeps: bool) -> Result<StopToken, Failure> {
             // `nohup` was asked to let the run outlive its terminal.
             continue;
         }
-        let at_once = match keeps {
-            true => stop.flag(),
-            false => Arc::new(AtomicBool::new(true)),
-        };
+        let at_once = if keeps { stop.flag() } else { Arc::new(AtomicBool::new(true)) };
         // The order matters: the exit comes first, so that it sees the flag of an earlier signal
         // and not the one that the second handler is about to set.
         flag::register_conditional_shutdown(signal, Code::Stopped as i32, at_once)

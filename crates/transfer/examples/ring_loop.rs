@@ -65,8 +65,10 @@ impl Task {
             let offset = random % blocks * self.block_bytes as u64;
             let address = vectors[index].iov_base.cast();
             let length = self.block_bytes as u32;
-            let entry = opcode::ReadFixed::new(types::Fixed(0), address, length, index as u16);
-            let entry = entry.offset(offset).build().user_data(index as u64);
+            let entry = opcode::ReadFixed::new(types::Fixed(0), address, length, index as u16)
+                .offset(offset)
+                .build()
+                .user_data(index as u64);
             // SAFETY: the buffer has no other read in flight and is never freed.
             unsafe { ring.submission().push(&entry) }.map_err(io::Error::other)
         };

@@ -52,9 +52,12 @@ impl StampClock {
     /// The process's clock. The first who asks may wait up to 0.2 s for its frequency.
     pub fn of_process() -> Self {
         static CLOCK: OnceLock<StampClock> = OnceLock::new();
-        let source = || match is_trusted() {
-            true => Source::Counter(quanta::Clock::new()),
-            false => Source::Kernel(Instant::now()),
+        let source = || {
+            if is_trusted() {
+                Source::Counter(quanta::Clock::new())
+            } else {
+                Source::Kernel(Instant::now())
+            }
         };
         CLOCK.get_or_init(|| Self(source())).clone()
     }

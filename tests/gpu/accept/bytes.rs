@@ -29,9 +29,10 @@ pub(crate) fn facts(scene: &Scene, report: &mut Report) {
         report.note("cuFile says", said.to_string());
     }
     let release = host["release_build"] == true;
-    match release {
-        true => report.pass("build", "release"),
-        false => report.note("build", "debug: its overheads say nothing"),
+    if release {
+        report.pass("build", "release")
+    } else {
+        report.note("build", "debug: its overheads say nothing")
     }
     let gpus = host["accelerators"].as_array().map_or(0, Vec::len);
     report.check(
@@ -43,9 +44,10 @@ pub(crate) fn facts(scene: &Scene, report: &mut Report) {
     );
     for path in host["paths"].as_array().into_iter().flatten() {
         let words = path["availability"].to_string();
-        match path["availability"]["status"] == "available" {
-            true => report.pass(&format!("path {}", path["path"]), words),
-            false => report.fail(&format!("path {}", path["path"]), words),
+        if path["availability"]["status"] == "available" {
+            report.pass(&format!("path {}", path["path"]), words)
+        } else {
+            report.fail(&format!("path {}", path["path"]), words)
         }
     }
     scene.direct().tell(report);
@@ -92,9 +94,10 @@ fn waking(scene: &Scene, report: &mut Report) {
         Err(why) => report.fail("opening the GPU", why),
     }
     if !scene.emulated() && persistence_is_off() == Some(true) {
-        let here = match scene.exclusive {
-            true => "each process wakes the GPU",
-            false => "one process keeps the GPU open during this run",
+        let here = if scene.exclusive {
+            "each process wakes the GPU"
+        } else {
+            "one process keeps the GPU open during this run"
         };
         let words = format!("off; {here}, and `sudo nvidia-smi -pm 1` would keep it open for all");
         report.note("persistence mode", words);
@@ -252,8 +255,7 @@ fn on_host_memory(scene: &Scene, report: &mut Report) {
 
 /// A folder in memory with so much room; containers often have 64 MiB alone.
 pub(crate) fn in_memory(bytes: u64) -> Result<tempfile::TempDir, String> {
-    let folder = tempfile::tempdir_in("/dev/shm");
-    let folder = folder.map_err(|error| format!("/dev/shm: {error}"))?;
+    let folder = tempfile::tempdir_in("/dev/shm").map_err(|error| format!("/dev/shm: {error}"))?;
     match room(folder.path()) {
         Some(free) if free < bytes => {
             Err(format!("/dev/shm has {} MiB free, and {} MiB are needed", free >> 20, bytes >> 20))

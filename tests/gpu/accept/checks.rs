@@ -232,8 +232,9 @@ fn a_child_that_nobody_waits_for_is_killed() {
     let mut ended = Running::start(&mut Command::new("true")).unwrap();
     let limit = Duration::from_secs(600);
     assert!(ended.until("more", limit, || false).unwrap_err().contains("it ended"));
-    let killed = Running::start(Command::new("sleep").arg("600")).unwrap();
-    let killed = killed.attend(Duration::from_millis(50), |_| {});
+    let killed = Running::start(Command::new("sleep").arg("600"))
+        .unwrap()
+        .attend(Duration::from_millis(50), |_| {});
     assert_eq!(killed.code, None);
     assert!(killed.in_words().contains("it was killed after"));
 }

@@ -136,14 +136,12 @@ fn a_mixed_route_fails_only_where_all_of_it_must_be_direct() {
 /// The direct route of a machine whose cuFile has this buffer, where `--require-gds` comes to this.
 fn direct(buffer_bytes: Value, required: Value) -> Direct {
     Direct::find(Path::new("/mnt"), |words| {
-        let cufile = match words.contains("--require-gds") {
-            true => required.clone(),
-            false => json!({"proof": "none", "library_version": "1.14"}),
+        let cufile = if words.contains("--require-gds") {
+            required.clone()
+        } else {
+            json!({"proof": "none", "library_version": "1.14"})
         };
-        let ran = match cufile["proof"] == "none" {
-            true => Value::Null,
-            false => json!("gds"),
-        };
+        let ran = if cufile["proof"] == "none" { Value::Null } else { json!("gds") };
         let cell = json!({"status": "ok", "evidence": {
             "effective_path": ran, "summary": "so it went", "cufile": cufile}});
         Ok(json!({"host": {"cufile_buffer_bytes": buffer_bytes}, "cells": [cell]}))

@@ -23,11 +23,12 @@ impl Clock {
 
     /// Whether any is left; the answer says what to do where none is.
     pub(crate) fn check(&self) -> Result<(), String> {
-        match self.left().is_zero() {
-            true => Err("the ten minutes are over and it was not started: --only takes one part \
+        if self.left().is_zero() {
+            Err("the ten minutes are over and it was not started: --only takes one part \
                          at a time"
-                .to_string()),
-            false => Ok(()),
+                .to_string())
+        } else {
+            Ok(())
         }
     }
 

@@ -46,9 +46,10 @@ impl Direct {
             );
             let run = report_of(&words)?;
             let cell = run["cells"][0].clone();
-            match cell["status"] == "ok" {
-                true => Ok((cell, run["host"]["cufile_buffer_bytes"].as_u64())),
-                false => Err(cell["reason"].to_string()),
+            if cell["status"] == "ok" {
+                Ok((cell, run["host"]["cufile_buffer_bytes"].as_u64()))
+            } else {
+                Err(cell["reason"].to_string())
             }
         };
         let allowed = cell("");
@@ -98,9 +99,10 @@ impl Direct {
     /// For batches with entries of so many bytes: before 1.18 cuFile moves those above its buffer
     /// for one by POSIX calls.
     pub(crate) fn expected_of_batches(&self, bytes: u64) -> Expected {
-        match bytes > self.buffer_bytes && self.version < (1, 18) {
-            true => Expected::Either,
-            false => self.expected(),
+        if bytes > self.buffer_bytes && self.version < (1, 18) {
+            Expected::Either
+        } else {
+            self.expected()
         }
     }
 

@@ -46,9 +46,10 @@ fn training(scene: &Scene, report: &mut Report, workload: &str, slack: f64, more
         let proof = scene.direct().option_of(path);
         let verdict = train(&format!("{path} --device cuda:0 {proof}")).and_then(|run| {
             let bytes = read_bytes(&run);
-            match alike(bytes, host, slack) {
-                false => Err(format!("{bytes:?} bytes, and {host:?} by {of_host}")),
-                true => routes(scene, path, &run),
+            if alike(bytes, host, slack) {
+                routes(scene, path, &run)
+            } else {
+                Err(format!("{bytes:?} bytes, and {host:?} by {of_host}"))
             }
         });
         match verdict {
@@ -68,10 +69,7 @@ fn routes(scene: &Scene, path: &str, run: &Value) -> Result<Tally, String> {
         let claim = Claim { asked: path, evidence, transfers: None };
         tally.add(claim.judge(scene.direct().expected_in_part())?);
     }
-    match tally == Tally::default() {
-        true => Err("there is no evidence".to_string()),
-        false => Ok(tally),
-    }
+    if tally == Tally::default() { Err("there is no evidence".to_string()) } else { Ok(tally) }
 }
 
 /// Whether two runs read as many bytes, give or take a share.

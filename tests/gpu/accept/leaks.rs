@@ -59,8 +59,8 @@ fn many_cells(scene: &Scene, report: &mut Report) {
 /// Whether a process held more at the end than when it was warm.
 fn grew(cells: &serde_json::Value, seen: &[Holds]) -> Result<String, String> {
     let count = cells.as_array().map_or(0, Vec::len);
-    let right = cells.as_array().into_iter().flatten().filter(|cell| cell["status"] == "ok");
-    let right = right.count();
+    let right =
+        cells.as_array().into_iter().flatten().filter(|cell| cell["status"] == "ok").count();
     if (count, right) != (300, 300) {
         return Err(format!("{right} of {count} cells are right"));
     }

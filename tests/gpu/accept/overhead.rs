@@ -218,8 +218,7 @@ fn iops_of_cell(matrix: &Value, case: Case) -> Result<f64, String> {
 }
 
 fn iops_of_bare(ended: &Ended) -> Result<f64, String> {
-    let told = ended.json();
-    let told = told.map_err(|why| format!("the bare loop: {why}"))?;
+    let told = ended.json().map_err(|why| format!("the bare loop: {why}"))?;
     let iops = told["iops"].as_f64();
     iops.ok_or("the bare loop: no figure".to_string())
 }

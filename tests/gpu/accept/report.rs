@@ -35,16 +35,17 @@ impl Report {
     /// # Errors
     /// When the file cannot be written.
     pub(crate) fn new(path: &Path, emulated: bool, work: &Path) -> Result<Self, String> {
-        let (title, note) = match emulated {
-            true => (
+        let (title, note) = if emulated {
+            (
                 "EMULATED acceptance run of stormlp: no GPU took part",
                 "A double stands for libcuda and libcufile. It shows that the run works and that \
                  what stormlp says is consistent. No figure here is one of a GPU.",
-            ),
-            false => (
+            )
+        } else {
+            (
                 "Acceptance run of stormlp on a GPU",
                 "Overheads are pairs in the order A B B A, with both waiting by spinning.",
-            ),
+            )
         };
         println!("{title}");
         let unwritable =

@@ -94,8 +94,9 @@ impl Claim<'_> {
                 Finding::Proven(Route::Compat, "elimination".to_string())
             }
             Some("none") if self.ran().is_none() => {
-                let to_prove = self.evidence["cufile"]["to_prove"].as_str();
-                let to_prove = to_prove.unwrap_or("nothing is said of what would prove it");
+                let to_prove = self.evidence["cufile"]["to_prove"]
+                    .as_str()
+                    .unwrap_or("nothing is said of what would prove it");
                 Finding::NotProven(format!("{}; to prove it: {to_prove}", self.summary()))
             }
             _ => return Err(self.contradiction("nothing shows the route that is named")),
@@ -108,23 +109,22 @@ impl Claim<'_> {
             }
             (Finding::Proven(route, _), Expected::Compat) => *route == Route::Compat,
         };
-        match right {
-            true => Ok(finding),
-            false => Err(format!("{expected:?} was expected, and it was {}", self.summary())),
+        if right {
+            Ok(finding)
+        } else {
+            Err(format!("{expected:?} was expected, and it was {}", self.summary()))
         }
     }
 
     fn by_the_cpu(&self) -> Result<Finding, String> {
         let by_design = self.asked.ends_with("page-cache") || self.asked == "buffered";
-        let opened = match by_design {
-            true => "not_asked",
-            false => "honoured",
-        };
+        let opened = if by_design { "not_asked" } else { "honoured" };
         let right =
             self.ran() == Some(self.asked) && self.evidence["direct_io"].as_str() == Some(opened);
-        match right {
-            true => Ok(Finding::Proven(Route::Cpu, format!("O_DIRECT {opened}"))),
-            false => Err(self.contradiction("it did not run as asked")),
+        if right {
+            Ok(Finding::Proven(Route::Cpu, format!("O_DIRECT {opened}")))
+        } else {
+            Err(self.contradiction("it did not run as asked"))
         }
     }
 
@@ -271,9 +271,6 @@ impl Tally {
                 format!("{count} {route} ({proof})")
             })
             .collect();
-        match parts.is_empty() {
-            true => "none".to_string(),
-            false => parts.join(", "),
-        }
+        if parts.is_empty() { "none".to_string() } else { parts.join(", ") }
     }
 }

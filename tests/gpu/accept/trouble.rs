@@ -49,12 +49,13 @@ fn no_visible_device(scene: &Scene, report: &mut Report) {
         scene.run(command.args(words.split_whitespace()))
     };
     report.check("a device that is not visible", told(&hidden("--device cuda:0"), &[4], "cuda:0"));
-    let on_bus = std::fs::read_dir("/sys/bus/pci/devices").into_iter().flatten().flatten();
-    let on_bus = on_bus.filter(|device| {
-        let text =
-            |name: &str| std::fs::read_to_string(device.path().join(name)).unwrap_or_default();
-        text("vendor").starts_with("0x10de") && text("class").starts_with("0x03")
-    });
+    let on_bus = std::fs::read_dir("/sys/bus/pci/devices").into_iter().flatten().flatten().filter(
+        |device| {
+            let text =
+                |name: &str| std::fs::read_to_string(device.path().join(name)).unwrap_or_default();
+            text("vendor").starts_with("0x10de") && text("class").starts_with("0x03")
+        },
+    );
     match on_bus.count() {
         0 => report.skip("host memory in a hidden GPU's place", "PCI shows no GPU here"),
         _ => report.check(

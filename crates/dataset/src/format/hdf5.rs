@@ -76,8 +76,8 @@ fn message(kind: u8, flags: u8, content: &[u8]) -> Vec<u8> {
 fn description(dims: &[u64], element: [u8; 12], offset: u64, bytes: u64) -> Vec<u8> {
     // Each length stands twice: as it is, and as the most that it may be.
     let lengths = dims.iter().chain(dims).flat_map(|dim| dim.to_le_bytes());
-    let space = [1, dims.len() as u8, 1, 0, 0, 0, 0, 0].into_iter();
-    let space: Vec<u8> = space.chain(lengths).collect();
+    let space: Vec<u8> =
+        [1, dims.len() as u8, 1, 0, 0, 0, 0, 0].into_iter().chain(lengths).collect();
     let mut place = vec![3, 1];
     place.extend(offset.to_le_bytes());
     place.extend(bytes.to_le_bytes());

@@ -103,10 +103,7 @@ impl Pieces for Image {
 
 impl Image {
     fn after_segment(&self) -> Part {
-        match self.filler < COMMENT_HEAD {
-            true => Part::Tail,
-            false => Part::CommentHead,
-        }
+        if self.filler < COMMENT_HEAD { Part::Tail } else { Part::CommentHead }
     }
 }
 

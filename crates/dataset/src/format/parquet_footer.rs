@@ -245,8 +245,8 @@ mod tests {
         let (bytes, _) = encode(&format, &spec(20, &[1]), 4096);
         let footer = read_footer("file", &mut &bytes[..]).unwrap();
         let start = footer.span.offset as usize;
-        let theirs = ParquetMetaDataReader::decode_metadata(&bytes[start..bytes.len() - 8]);
-        let theirs = theirs.unwrap();
+        let theirs =
+            ParquetMetaDataReader::decode_metadata(&bytes[start..bytes.len() - 8]).unwrap();
         assert_eq!(footer.rows, theirs.file_metadata().num_rows() as u64);
         assert_eq!(footer.row_groups.len(), theirs.num_row_groups());
         for (ours, theirs) in footer.row_groups.iter().zip(theirs.row_groups()) {

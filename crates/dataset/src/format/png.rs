@@ -59,10 +59,7 @@ impl Layout {
         let (mut low, mut high) = (1, rows.min(size));
         while low < high {
             let middle = low + (high - low).div_ceil(2);
-            match fits(middle) {
-                true => low = middle,
-                false => high = middle - 1,
-            }
+            if fits(middle) { low = middle } else { high = middle - 1 }
         }
         Self { width, height: low, filler: size - without_filler(width, low) }
     }

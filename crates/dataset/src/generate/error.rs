@@ -149,10 +149,7 @@ fn and_others(more: usize) -> String {
 
 impl GenerateError {
     pub(super) fn setup(error: TransferError) -> Self {
-        match error.is_link() {
-            true => Self::File(error),
-            false => Self::Setup(error.to_string()),
-        }
+        if error.is_link() { Self::File(error) } else { Self::Setup(error.to_string()) }
     }
 
     /// Whether a link was in the way, in the dataset folder or in its place.

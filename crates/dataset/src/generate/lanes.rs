@@ -26,9 +26,10 @@ const PROGRAM_BYTES: u64 = 32 << 20;
 pub(super) fn check_memory(threads: usize, usable_bytes: u64) -> Result<(), GenerateError> {
     let each = (DEPTH * CHUNK_BYTES) as u64 + THREAD_BYTES;
     let needed_bytes = PROGRAM_BYTES + each * threads as u64;
-    match needed_bytes > usable_bytes {
-        true => Err(GenerateError::Memory { threads, needed_bytes, usable_bytes }),
-        false => Ok(()),
+    if needed_bytes > usable_bytes {
+        Err(GenerateError::Memory { threads, needed_bytes, usable_bytes })
+    } else {
+        Ok(())
     }
 }
 

@@ -40,9 +40,10 @@ pub fn state_of(
         Left::Same(found) => found,
         Left::Other(what) => {
             let found = storage.look(&path).ok().flatten();
-            return Ok(match found.is_some_and(|found| is_the_file(file, &found)) {
-                true => State::Damaged(what),
-                false => State::Foreign(what),
+            return Ok(if found.is_some_and(|found| is_the_file(file, &found)) {
+                State::Damaged(what)
+            } else {
+                State::Foreign(what)
             });
         }
     };
@@ -52,9 +53,10 @@ pub fn state_of(
     if found.changed_ns != file.changed_ns && crc64_text(checksum_of(storage, &path)?) != file.crc64
     {
         let what = "a file of other content".to_string();
-        return Ok(match is_the_file(file, &found) {
-            true => State::Damaged(what),
-            false => State::Foreign(what),
+        return Ok(if is_the_file(file, &found) {
+            State::Damaged(what)
+        } else {
+            State::Foreign(what)
         });
     }
     Ok(State::Whole(ManifestFile {

@@ -155,8 +155,8 @@ fn gone(inventory: &FoundDataset, dataset: &Dataset, split: Split, mend: &Mend) 
     }
     let names: HashSet<&str> = found.iter().map(|file| file.name.as_str()).collect();
     let folder = format!("{}/", split.folder());
-    let made = record.files.keys().filter(|name| name.starts_with(&folder));
-    let mut made: Vec<&String> = made.collect();
+    let mut made: Vec<&String> =
+        record.files.keys().filter(|name| name.starts_with(&folder)).collect();
     made.sort_by_key(|name| (base_name(name), name.as_str()));
     made.truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
     made.retain(|name| !names.contains(name.as_str()));

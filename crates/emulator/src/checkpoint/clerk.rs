@@ -107,8 +107,8 @@ pub(super) fn serve(storage: &dyn Storage, requests: &Mutex<Receiver<Request>>) 
         let mut parts = Parts::default();
         let clerk = format!("clerk, which was to {},", job.what());
         // The mover waits for an answer to every request, so a panic is one too.
-        let result = guarded(&clerk, || job.run(storage, &mut parts));
-        let result = result.unwrap_or_else(|panic| Err(panic.into()));
+        let result = guarded(&clerk, || job.run(storage, &mut parts))
+            .unwrap_or_else(|panic| Err(panic.into()));
         // A mover that gave up no longer listens.
         let _ = reply.send(Answer { rank, parts, result });
     }

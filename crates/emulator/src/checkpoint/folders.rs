@@ -301,10 +301,8 @@ fn write_marker(
     marker: &Marker,
 ) -> Result<(), CheckpointError> {
     let path = folder.join(MARKER_NAME);
-    let durability = match marker.complete && !marker.crash_safe {
-        true => Durability::Whole,
-        false => Durability::Certain,
-    };
+    let durability =
+        if marker.complete && !marker.crash_safe { Durability::Whole } else { Durability::Certain };
     storage
         .write(&path, marker.to_json().as_bytes(), durability)
         .map_err(|error| CheckpointError::on(&path, error))

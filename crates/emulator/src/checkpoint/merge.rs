@@ -127,13 +127,16 @@ impl Hosts {
         let step = all.first().map_or(0, |first| first.step);
         let starts = all.iter().map(|one| one.started_at_seconds);
         let clocks = all.iter().filter_map(|one| one.started_unix_seconds);
-        let hosts = all.iter().zip(&self.names).map(|(one, name)| HostPhase {
-            name: name.clone(),
-            bytes: one.bytes,
-            duration_seconds: one.duration_seconds.max,
-            started_unix_seconds: one.started_unix_seconds,
-        });
-        let hosts: Vec<HostPhase> = hosts.collect();
+        let hosts: Vec<HostPhase> = all
+            .iter()
+            .zip(&self.names)
+            .map(|(one, name)| HostPhase {
+                name: name.clone(),
+                bytes: one.bytes,
+                duration_seconds: one.duration_seconds.max,
+                started_unix_seconds: one.started_unix_seconds,
+            })
+            .collect();
         CheckpointResult {
             started_at_seconds: starts.reduce(f64::min).unwrap_or(0.0),
             started_unix_seconds: clocks.reduce(f64::min),

@@ -58,15 +58,17 @@ fn part(host: &str, saves: Vec<CheckpointResult>) -> CheckpointReport {
     });
     let mut latency = LatencyHistogram::new();
     latency.record_ns(1000);
-    let series = saves.iter().map(|save| NamedSeries {
-        name: format!("save {}", save.step),
-        series: Series {
-            interval_seconds: 0.1,
-            interval_bytes: vec![save.bytes],
-            ..Series::default()
-        },
-    });
-    let series = series.collect();
+    let series = saves
+        .iter()
+        .map(|save| NamedSeries {
+            name: format!("save {}", save.step),
+            series: Series {
+                interval_seconds: 0.1,
+                interval_bytes: vec![save.bytes],
+                ..Series::default()
+            },
+        })
+        .collect();
     let results = CheckpointResults {
         summary: Summary { save: summarise(&saves), restore: None },
         elapsed_seconds: 1e6,

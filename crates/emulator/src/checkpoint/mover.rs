@@ -356,10 +356,8 @@ impl<'a> Mover<'a> {
                 }
             }
         }
-        let len = match self.rules.direct {
-            true => piece.len.next_multiple_of(BLOCK_BYTES),
-            false => piece.len,
-        };
+        let len =
+            if self.rules.direct { piece.len.next_multiple_of(BLOCK_BYTES) } else { piece.len };
         let place = Place {
             direction: self.rules.direction,
             file: open.id,

@@ -302,10 +302,7 @@ impl<'a> Stage<'a> {
         }
         watch.gather();
         // Nobody waits to hear that a thread could not begin.
-        let late = match failed.is_stopped() {
-            true => None,
-            false => self.company.await_time(self.stop),
-        };
+        let late = if failed.is_stopped() { None } else { self.company.await_time(self.stop) };
         late.map_or(Ok(()), |seconds| Err(CheckpointError::Late { seconds }))
     }
 

@@ -93,9 +93,10 @@ pub(super) fn run_over(
     };
     // One process keeps other runs out for all that see the folders.
     let leads = together::leads(plan, hosts);
-    let _locks = match leads {
-        true => folders::enter(&**storage, &plan.folders)?,
-        false => folders::hold(&**storage, &plan.folders),
+    let _locks = if leads {
+        folders::enter(&**storage, &plan.folders)?
+    } else {
+        folders::hold(&**storage, &plan.folders)
     };
     let folders: Vec<_> = plan.folders.iter().map(Location::folder).collect();
     let devices = storage.devices(&folders);
@@ -434,15 +435,13 @@ impl Run<'_> {
 
     fn announce(&self, verb: &str, step: u32, of: u32) {
         let plan = self.stage.plan;
-        let scaled = match plan.is_scaled() {
-            true => format!("SCALED {}  ", plan.scaling.shown()),
-            false => String::new(),
+        let scaled = if plan.is_scaled() {
+            format!("SCALED {}  ", plan.scaling.shown())
+        } else {
+            String::new()
         };
         // What is shown to have taken so long was the waiting, too.
-        let first = match self.stage.awaits_time() {
-            true => "waiting for --start-at, then ",
-            false => "",
-        };
+        let first = if self.stage.awaits_time() { "waiting for --start-at, then " } else { "" };
         self.stage.observer.event(&Event::PhaseStarted {
             label: format!("{scaled}{first}{verb} checkpoint {step} of {of}"),
             total: Some(plan.total_bytes),
@@ -474,8 +473,7 @@ impl Run<'_> {
     fn framings(&self, rank: &RankPlan) -> Vec<Arc<Framing>> {
         let plan = self.stage.plan;
         let needed = plan.content.container == Container::Torch && (plan.writes > 0 || plan.verify);
-        let tensors = needed.then(|| plan.layout.rank_tensors(rank.rank));
-        let tensors = tensors.into_iter().flatten();
+        let tensors = needed.then(|| plan.layout.rank_tensors(rank.rank)).into_iter().flatten();
         tensors.map(|file| Arc::new(Framing::of(&file))).collect()
     }
 

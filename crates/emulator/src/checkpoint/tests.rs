@@ -88,8 +88,8 @@ fn run_with(
         assert_eq!(report.ending, Ending::Unfinished);
         told += 1;
     };
-    let report = run_over((head, &plan, Company::Alone), &surroundings, &mut on_unit, accelerator);
-    let report = report.unwrap();
+    let report =
+        run_over((head, &plan, Company::Alone), &surroundings, &mut on_unit, accelerator).unwrap();
     let results = &report.results;
     assert_eq!(told, results.saves.len() + results.restores.len());
     report
@@ -308,9 +308,10 @@ impl Gate for Faulty {
             }
             _ => true,
         };
-        match counts {
-            true => Ok(Grant { bytes: request.bytes, not_before: now }),
-            false => Err(std::io::Error::from_raw_os_error(28)),
+        if counts {
+            Ok(Grant { bytes: request.bytes, not_before: now })
+        } else {
+            Err(std::io::Error::from_raw_os_error(28))
         }
     }
 
@@ -388,8 +389,8 @@ fn a_thread_that_panics_ends_the_run_with_an_error_and_keeps_what_was_measured()
     let clerks = [
         (StorageOperation::Create, "thread clerk, which was to make", 1),
         (StorageOperation::Sync, "thread clerk, which was to finish", 0),
-    ];
-    let clerks = clerks.map(|(seam, who, whole)| (Some(seam), None, who, whole));
+    ]
+    .map(|(seam, who, whole)| (Some(seam), None, who, whole));
     let movers = SEAMS.map(|(_, build)| (None, Some(build), "thread mover-", 0));
     for (panic_at, build_path, who, whole) in clerks.into_iter().chain(movers) {
         let folder = folder();

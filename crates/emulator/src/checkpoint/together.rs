@@ -57,9 +57,12 @@ pub(super) fn plan_here(plan: &CheckpointPlan, hosts: Option<&Hosts>) -> Checkpo
 
 /// Whether this process makes and removes folders, and says what is whole.
 pub(super) fn leads(plan: &CheckpointPlan, hosts: Option<&Hosts>) -> bool {
-    hosts.is_none_or(|hosts| match plan.local_data {
-        true => hosts.members[hosts.group.rank() as usize].leads_host(&hosts.members),
-        false => hosts.group.leads(),
+    hosts.is_none_or(|hosts| {
+        if plan.local_data {
+            hosts.members[hosts.group.rank() as usize].leads_host(&hosts.members)
+        } else {
+            hosts.group.leads()
+        }
     })
 }
 
@@ -69,8 +72,7 @@ pub(super) fn put_together(
     measured: &mut PhaseMeasurement,
     stop: &StopToken,
 ) -> Result<(), CheckpointError> {
-    let stopped = hosts.edge();
-    let stopped = stopped.map_err(|error| error.during("in a checkpoint"))?;
+    let stopped = hosts.edge().map_err(|error| error.during("in a checkpoint"))?;
     let own = Part {
         ranks: measured.ranks.clone(),
         latency: measured.latency.pack(),

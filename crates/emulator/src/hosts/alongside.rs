@@ -18,10 +18,7 @@ impl Hosts {
     ) -> (T, Result<bool, GroupError>) {
         let begun = self.works(stop);
         let done = work();
-        let heard = begun.and_then(|()| match has_failed(&done) {
-            true => Ok(false),
-            false => self.edge(),
-        });
+        let heard = begun.and_then(|()| if has_failed(&done) { Ok(false) } else { self.edge() });
         (done, heard)
     }
 

@@ -217,8 +217,9 @@ impl Hosts {
         let (told, came) = mpsc::channel();
         self.group.edge_then(move |went| drop(told.send(went)));
         let farewell = Farewell::default();
-        let went = self.await_others(&came, &|| !farewell.is_over(&stop));
-        let went = went.map_err(|error| error.during("while all were at work"))?;
+        let went = self
+            .await_others(&came, &|| !farewell.is_over(&stop))
+            .map_err(|error| error.during("while all were at work"))?;
         // One that was told to end does not wait for ever.
         Ok(went.unwrap_or_else(|| {
             self.leave();
@@ -254,14 +255,14 @@ impl Hosts {
         self.group.all_gather_then(own, then);
         let farewell = Farewell::default();
         let goes_on = || !farewell.is_over(stop);
-        let went = self.await_others(&came, &goes_on);
-        let went = went.map_err(|error| error.during("while results were exchanged"))?;
+        let went = self
+            .await_others(&came, &goes_on)
+            .map_err(|error| error.during("while results were exchanged"))?;
         let Some(all) = went else {
             self.leave();
             return Ok(None);
         };
-        let all = all.iter().map(|bytes| serde_json::from_slice(bytes));
-        let all = all.collect::<Result<_, _>>();
+        let all = all.iter().map(|bytes| serde_json::from_slice(bytes)).collect::<Result<_, _>>();
         all.map(Some).map_err(|error| garbled(&error))
     }
 
@@ -363,10 +364,7 @@ struct Farewell(OnceLock<Instant>);
 
 impl Farewell {
     fn is_over(&self, stop: &StopToken) -> bool {
-        let limit = match stop.is_hurried() {
-            true => SHORT_FAREWELL,
-            false => FAREWELL,
-        };
+        let limit = if stop.is_hurried() { SHORT_FAREWELL } else { FAREWELL };
         stop.is_stopped() && self.0.get_or_init(Instant::now).elapsed() > limit
     }
 }

@@ -85,10 +85,7 @@ impl<'a> Side<'a> {
 
     /// Tells the others that this host measures, unless all have heard that the run ends.
     pub(crate) fn measures(&self, stop: &StopToken) -> Result<(), MatrixError> {
-        match self.is_stopped(stop) {
-            true => Ok(()),
-            false => self.works(stop),
-        }
+        if self.is_stopped(stop) { Ok(()) } else { self.works(stop) }
     }
 
     /// Waits until the others are done, too. That they are lost is no reason to lose what was measured:
@@ -152,8 +149,8 @@ impl<'a> Side<'a> {
             .zip(&cells)
             .map(|((host, counts_devices), cell)| CellPart { host, counts_devices, cell })
             .collect();
-        let whole = merge::cell(&vec![plan; parts.len()], &parts);
-        let whole = whole.ok_or_else(|| garbled(&"nobody has measured anything"))?;
+        let whole = merge::cell(&vec![plan; parts.len()], &parts)
+            .ok_or_else(|| garbled(&"nobody has measured anything"))?;
         Ok(Some(whole))
     }
 

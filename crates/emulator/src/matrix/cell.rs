@@ -140,8 +140,11 @@ impl Bench<'_> {
             Direction::Read | Direction::Write => Access::ReadWrite,
         };
         let file = self.storage.open(path, access, cell.direct)?;
-        let sync = cell.fsync.then(|| file.try_clone()).transpose();
-        let sync = sync.map_err(|e| TransferError::file("open", path, e))?;
+        let sync = cell
+            .fsync
+            .then(|| file.try_clone())
+            .transpose()
+            .map_err(|e| TransferError::file("open", path, e))?;
         // Threads of several hosts draw offsets of their own.
         let number = (u64::from(self.side.company.rank()) << 32) + index as u64;
         let work = self.assignment(cell, worker, number, path);
@@ -211,10 +214,8 @@ impl Bench<'_> {
     /// Whether every transfer of a worker is of whole 4 KiB blocks at multiples of 4 KiB.
     fn is_page_aligned(&self, cell: &CellPlan, worker: &WorkerPlan) -> bool {
         let size = worker.io_size.unwrap_or(cell.io_size);
-        let offsets = match cell.op.is_random() {
-            true => self.plan.random_alignment_bytes,
-            false => size.min_bytes,
-        };
+        let offsets =
+            if cell.op.is_random() { self.plan.random_alignment_bytes } else { size.min_bytes };
         let numbers = [
             worker.start_bytes,
             worker.length_bytes,

@@ -119,14 +119,16 @@ pub fn merged(parts: &[MatrixReport]) -> Option<MatrixReport> {
     let mut torn = 0;
     for index in 0..first.plan.cells.len() {
         let of = |report: &'_ MatrixReport| {
-            let cells = report.results.cells.iter();
-            let found = cells.into_iter().position(|cell| cell.cell == index);
+            let found = report.results.cells.iter().position(|cell| cell.cell == index);
             found.filter(|place| !is_torn(report, &report.results.cells[*place]))
         };
         let begun = parts.iter().any(|part| part.results.of(index).is_some());
         let places: Vec<Option<usize>> = parts.iter().map(of).collect();
-        let all = parts.iter().zip(&names).zip(&counted).zip(&places);
-        let all: Option<Vec<CellPart<'_>>> = all
+        let all: Option<Vec<CellPart<'_>>> = parts
+            .iter()
+            .zip(&names)
+            .zip(&counted)
+            .zip(&places)
             .map(|(((report, host), counts_devices), place)| {
                 Some(CellPart {
                     host,
@@ -151,8 +153,7 @@ pub fn merged(parts: &[MatrixReport]) -> Option<MatrixReport> {
         ..first.clone()
     };
     whole.head.part = None;
-    let ends = parts.iter().filter_map(|part| part.head.ended_at.clone());
-    whole.head.ended_at = ends.max();
+    whole.head.ended_at = parts.iter().filter_map(|part| part.head.ended_at.clone()).max();
     for warning in parts.iter().flat_map(|part| &part.warnings) {
         whole.warn(warning.clone());
     }
@@ -245,8 +246,7 @@ fn measurement(parts: &[CellPart<'_>]) -> Option<Measurement> {
         let own = LatencyHistogram::of_report(&one.latency_histogram, &one.latency_us)?;
         latencies.merge(&own);
     }
-    let counted = parts.iter().zip(&all);
-    let counted = counted.filter(|(part, _)| part.counts_devices);
+    let counted = parts.iter().zip(&all).filter(|(part, _)| part.counts_devices);
     let devices: Vec<&Measurement> = counted.map(|(_, one)| *one).collect();
     let bytes: u64 = all.iter().map(|one| one.bytes).sum();
     let operations: u64 = all.iter().map(|one| one.operations).sum();
@@ -317,8 +317,7 @@ fn jobs(all: &[&Measurement]) -> Vec<JobReport> {
             all.iter().flat_map(|one| &one.jobs).filter(|job| job.name == first.name).collect();
         let bytes: u64 = own.iter().map(|job| job.bytes).sum();
         let operations: u64 = own.iter().map(|job| job.operations).sum();
-        let seconds = own.iter().filter_map(|job| job.duration_seconds);
-        let seconds = seconds.reduce(f64::max)?;
+        let seconds = own.iter().filter_map(|job| job.duration_seconds).reduce(f64::max)?;
         let latencies =
             own.iter().filter_map(|job| Some(job.latency_us_mean? * job.operations as f64));
         let latencies: f64 = latencies.sum();

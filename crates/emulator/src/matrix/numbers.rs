@@ -85,8 +85,10 @@ fn jobs(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Vec<JobRepo
     let workers = &plan.crews[cell.crew].workers;
     let of_job = |(job, name): (usize, &String)| {
         let of_workers = workers.iter().zip(outcomes);
-        let own = of_workers.filter(|(worker, _)| worker.job == job);
-        let own: Vec<&Outcome> = own.map(|(_, outcome)| outcome).collect();
+        let own: Vec<&Outcome> = of_workers
+            .filter(|(worker, _)| worker.job == job)
+            .map(|(_, outcome)| outcome)
+            .collect();
         job_report(name, &own)
     };
     let jobs = plan.job_names.iter().enumerate();

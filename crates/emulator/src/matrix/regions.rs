@@ -48,9 +48,10 @@ impl Regions {
             Backing::Unknown => BufferBacking::Unknown,
         };
         let all: Vec<BufferBacking> = self.0.iter().map(words).collect();
-        match all.contains(&BufferBacking::SmallPages) {
-            true => BufferBacking::SmallPages,
-            false => all.first().copied().unwrap_or(BufferBacking::Unknown),
+        if all.contains(&BufferBacking::SmallPages) {
+            BufferBacking::SmallPages
+        } else {
+            all.first().copied().unwrap_or(BufferBacking::Unknown)
         }
     }
 }

@@ -146,10 +146,8 @@ pub fn run_in_company(
     if needs_files && let Some(warning) = remove_files(&plan, &mut folders)? {
         report.warn(warning);
     }
-    let ending = match stopped || company_is_gone(company) {
-        true => Ending::Stopped,
-        false => Ending::Complete,
-    };
+    let ending =
+        if stopped || company_is_gone(company) { Ending::Stopped } else { Ending::Complete };
     end(&mut report, ending);
     Ok(report)
 }

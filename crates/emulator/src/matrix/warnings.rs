@@ -57,8 +57,7 @@ pub(crate) fn of_storage(
     measured: &Measurement,
     hosts: usize,
 ) -> Vec<Warning> {
-    let reach = plan.reach(cell, measured, hosts);
-    let reach = reach.filter(|_| !in_memory(plan));
+    let reach = plan.reach(cell, measured, hosts).filter(|_| !in_memory(plan));
     let checks = reach.map(|reach| [again(plan, reach, measured), stayed(reach, measured)]);
     checks.into_iter().flatten().flatten().collect()
 }
@@ -126,9 +125,10 @@ fn again(plan: &MatrixPlan, reach: Reach, measured: &Measurement) -> Option<Warn
         Some(share) => format!("{:.0} % of its bytes came from {devices}", 100.0 * share),
         None => "no block device tells what came from storage".to_string(),
     };
-    let doubt = match reach.through_cache {
-        true => "",
-        false => ", where a cache below the page cache may have held them",
+    let doubt = if reach.through_cache {
+        ""
+    } else {
+        ", where a cache below the page cache may have held them"
     };
     Some(Warning::new(
         WarningKind::CacheState,

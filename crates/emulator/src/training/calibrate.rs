@@ -44,8 +44,8 @@ pub(super) fn ceiling(
         &silent,
         &mut unwanted,
         &mut |_, _, _| {},
-    );
-    let measured = measured.map_err(|error| error.to_string())?;
+    )
+    .map_err(|error| error.to_string())?;
     match measured.ending {
         Ending::Complete => {}
         Ending::Stopped | Ending::Unfinished => return Ok(None),

@@ -205,9 +205,10 @@ fn hdf5_sample(
     let bytes = records.bytes / samples;
     let offset = records.offset + position * bytes;
     let sample = Span { offset, bytes };
-    Ok(match as_h5py {
-        true => Extents::Many(requests::h5py(sample, records.end())),
-        false => Extents::One(sample),
+    Ok(if as_h5py {
+        Extents::Many(requests::h5py(sample, records.end()))
+    } else {
+        Extents::One(sample)
     })
 }
 

@@ -460,8 +460,10 @@ impl<'a> IoThread<'a> {
         job.records = stream.records.lock().unwrap_or_else(PoisonError::into_inner).take();
         job.file = self.attached.get(key);
         if job.file.is_none() {
-            let own = stream.file.try_clone();
-            let own = own.map_err(|e| named(TransferError::file("duplicate", &file.path, e)))?;
+            let own = stream
+                .file
+                .try_clone()
+                .map_err(|e| named(TransferError::file("duplicate", &file.path, e)))?;
             let id = self.driver.attach(own).map_err(named)?;
             job.file = Some(id);
             let busy = |id: FileId| {

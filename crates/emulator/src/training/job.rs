@@ -136,9 +136,10 @@ impl Job {
         }
         let chunk = Chunk {
             offset: self.at,
-            len: match cut.direct {
-                true => expected.next_multiple_of(DIRECT_ALIGN) as usize,
-                false => expected as usize,
+            len: if cut.direct {
+                expected.next_multiple_of(DIRECT_ALIGN) as usize
+            } else {
+                expected as usize
             },
             expected: expected as usize,
         };

@@ -62,8 +62,7 @@ pub(super) fn epoch(plan: &TrainPlan, epoch: u32, phase: &PhaseMeasured) -> Epoc
     let share = phase.preread_samples as f64 / samples.max(1) as f64;
     measures.preread_share = Some(share.min(1.0));
     let cpu = phase.last.cpu.since(phase.first.cpu);
-    let device = phase.first.device.zip(phase.last.device);
-    let device = device.map(|(first, last)| last.since(first));
+    let device = phase.first.device.zip(phase.last.device).map(|(first, last)| last.since(first));
     let milliseconds = 1e3 * elapsed;
     EpochReport {
         epoch,
@@ -181,8 +180,7 @@ pub(super) fn step_lists(times: Vec<Vec<StepTimes>>) -> Vec<Vec<(f32, f32)>> {
 
 /// What came of an epoch, in one line.
 pub(super) fn epoch_line(plan: &TrainPlan, epoch: &EpochReport) -> String {
-    let cut_short = epoch.shortfall(plan);
-    let cut_short = cut_short.map_or(String::new(), |said| format!(", {said}"));
+    let cut_short = epoch.shortfall(plan).map_or(String::new(), |said| format!(", {said}"));
     let measures = &epoch.measures;
     if epoch.fewest_steps() == 0 {
         let number = epoch.epoch;

@@ -120,8 +120,8 @@ fn epoch(plan: &TrainPlan, each: &[&EpochReport]) -> EpochReport {
 fn ending(parts: &[TrainReport]) -> Ending {
     let failed = |ending: &&Ending| matches!(ending, Ending::Failed { .. });
     let endings = || parts.iter().map(|part| &part.ending);
-    let worst = endings().find(failed);
-    let worst = worst.or_else(|| endings().find(|ending| **ending != Ending::Complete));
+    let worst =
+        endings().find(failed).or_else(|| endings().find(|ending| **ending != Ending::Complete));
     worst.cloned().unwrap_or(Ending::Unfinished)
 }
 

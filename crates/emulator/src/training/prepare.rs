@@ -267,8 +267,7 @@ pub(super) fn index(
         return (Arc::new(order), shares);
     }
     let order = Contiguous { files, samples_per_file, accelerators };
-    let shares = ranks.map(|rank| share(plan, batch_size, order.samples(rank)));
-    let shares = shares.collect();
+    let shares = ranks.map(|rank| share(plan, batch_size, order.samples(rank))).collect();
     (Arc::new(order), shares)
 }
 
@@ -284,8 +283,7 @@ fn share(plan: &TrainPlan, batch_size: u64, samples: u64) -> Share {
     }
     let files = samples / data.samples_per_file.max(1);
     let workers = u64::from(read_threads.max(1));
-    let of_file = rows_of_groups(data.samples_per_file, data.row_group_rows);
-    let of_file: Arc<[u64]> = of_file.into();
+    let of_file: Arc<[u64]> = rows_of_groups(data.samples_per_file, data.row_group_rows).into();
     let groups = (0..workers).map(|worker| {
         let own = files.saturating_sub(worker).div_ceil(workers);
         RowGroups { of_file: Arc::clone(&of_file), files: own as usize }

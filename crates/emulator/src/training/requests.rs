@@ -154,10 +154,11 @@ impl Requests {
 impl Requests {
     /// How many reads of at most `most` bytes a file of `file_bytes` takes, and their bytes.
     pub(super) fn sum(&self, file_bytes: u64, most: u64) -> (u64, u64) {
-        let head = (0..self.head.len()).filter_map(|nth| self.nth(nth, file_bytes));
-        let head = head.fold((0, 0), |(reads, bytes), span| {
-            (reads + span.bytes.div_ceil(most), bytes + span.bytes)
-        });
+        let head = (0..self.head.len())
+            .filter_map(|nth| self.nth(nth, file_bytes))
+            .fold((0, 0), |(reads, bytes), span| {
+                (reads + span.bytes.div_ceil(most), bytes + span.bytes)
+            });
         let (reads, bytes) = self.body.sum(file_bytes, most);
         (head.0 + reads, head.1 + bytes)
     }
@@ -165,8 +166,10 @@ impl Requests {
     /// Bytes of the first `count` of these reads.
     pub(super) fn first(&self, count: u64, file_bytes: u64, most: u64) -> u64 {
         let mut left = count;
-        let head = (0..self.head.len()).filter_map(|nth| self.nth(nth, file_bytes));
-        let head: u64 = head.map(|span| take(&mut left, span.bytes, most)).sum();
+        let head: u64 = (0..self.head.len())
+            .filter_map(|nth| self.nth(nth, file_bytes))
+            .map(|span| take(&mut left, span.bytes, most))
+            .sum();
         head + self.body.first(left, file_bytes, most)
     }
 
@@ -244,10 +247,7 @@ impl Body {
 
     /// Offset and length of the `nth` read.
     fn nth(&self, nth: u64, file_bytes: u64) -> Option<(u64, u64)> {
-        let (piece, fills) = match self.fills_buffer {
-            true => (nth / 2, nth % 2 == 1),
-            false => (nth, false),
-        };
+        let (piece, fills) = if self.fills_buffer { (nth / 2, nth % 2 == 1) } else { (nth, false) };
         let (offset, bytes) = match piece.checked_sub(1) {
             None => (self.start, self.first_bytes),
             Some(before) => {
@@ -263,10 +263,7 @@ impl Body {
             true => bytes / BUFFER_BYTES * BUFFER_BYTES,
             false => bytes,
         };
-        Some(match fills {
-            true => (offset + whole, bytes - whole),
-            false => (offset, whole),
-        })
+        Some(if fills { (offset + whole, bytes - whole) } else { (offset, whole) })
     }
 }
 

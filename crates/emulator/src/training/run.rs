@@ -189,10 +189,7 @@ pub fn probe(
 /// Those of `runs` that say what a run takes: one that was cut short does not, while there are whole ones.
 fn timed(runs: &[RunReport]) -> Vec<&RunReport> {
     let whole: Vec<&RunReport> = runs.iter().filter(|run| run.complete).collect();
-    match whole.is_empty() {
-        true => runs.iter().collect(),
-        false => whole,
-    }
+    if whole.is_empty() { runs.iter().collect() } else { whole }
 }
 
 fn mean_seconds(runs: &[&RunReport]) -> f64 {

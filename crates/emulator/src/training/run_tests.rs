@@ -72,8 +72,7 @@ const SOUND: Epochs = Epochs { panics_from: u32::MAX };
 
 /// Three epochs of two accelerators, each with two workers that finish what they were dealt.
 fn plan() -> TrainPlan {
-    let workload = catalog::find("unet3d", Some("h100")).unwrap();
-    let workload = workload.workload(&[]).unwrap();
+    let workload = catalog::find("unet3d", Some("h100")).unwrap().workload(&[]).unwrap();
     let request = TrainRequest {
         accelerators: Some(2),
         batch_size: Some(2),

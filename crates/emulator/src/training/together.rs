@@ -155,8 +155,8 @@ impl Hosts {
         };
         let whole = all.iter().map(|(parts, _)| parts.len()).min().unwrap_or(0);
         for (nth, (is_training, phase)) in phases.into_iter().take(whole).enumerate() {
-            let parts = all.iter().filter_map(|(parts, _)| parts.get(nth));
-            let parts: Vec<Part> = parts.cloned().collect();
+            let parts: Vec<Part> =
+                all.iter().filter_map(|(parts, _)| parts.get(nth)).cloned().collect();
             let tally = is_training.then_some(&mut *tally);
             self.become_of_all(plan, phase, tally, &parts)?;
         }

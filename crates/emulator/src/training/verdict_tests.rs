@@ -40,8 +40,7 @@ fn plan(request: &TrainRequest) -> TrainPlan {
             .collect(),
         ..Inventory::default()
     };
-    let workload = catalog::find("unet3d", Some("h100")).unwrap();
-    let workload = workload.workload(&[]).unwrap();
+    let workload = catalog::find("unet3d", Some("h100")).unwrap().workload(&[]).unwrap();
     let request = TrainRequest { files: Some(70), ..request.clone() };
     TrainPlan::resolve(&workload, &request, &HostFacts::fixture(), &inventory).unwrap().plan
 }

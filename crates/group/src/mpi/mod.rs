@@ -114,8 +114,8 @@ impl<H: Copy> Calls<H> {
 
     fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, String> {
         let own = (bytes.len() as u64).to_le_bytes();
-        let lengths = self.gather_equal(&own)?;
-        let lengths: Vec<usize> = lengths
+        let lengths: Vec<usize> = self
+            .gather_equal(&own)?
             .chunks_exact(own.len())
             .map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap_or_default()) as usize)
             .collect();
@@ -176,9 +176,10 @@ impl<H: Copy> Calls<H> {
                 return Ok(());
             }
             let waited = begun.elapsed();
-            match waited < EAGER {
-                true => thread::yield_now(),
-                false => thread::sleep((waited / 64).clamp(SLEEPS[0], SLEEPS[1])),
+            if waited < EAGER {
+                thread::yield_now()
+            } else {
+                thread::sleep((waited / 64).clamp(SLEEPS[0], SLEEPS[1]))
             }
         }
     }

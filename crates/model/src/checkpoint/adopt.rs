@@ -63,8 +63,12 @@ fn adopt(
     let mut container = Container::Raw;
     for rank in (0..ranks).filter(|rank| rank % folders == part.folder as u64) {
         for CheckpointFile { name, bytes, tensors } in layout.rank_files(rank) {
-            let found = part.files.iter().find(|found| found.name == name);
-            let found = found.ok_or_else(|| format!("{name} is missing"))?.bytes;
+            let found = part
+                .files
+                .iter()
+                .find(|found| found.name == name)
+                .ok_or_else(|| format!("{name} is missing"))?
+                .bytes;
             let most = bytes.saturating_add(most_overhead(tensors));
             if !(bytes..=most).contains(&found) {
                 return Err(format!(

@@ -196,8 +196,7 @@ fn limit(report: &CheckpointReport, phase: Phase) -> Option<KneeLimit> {
     // The CPU time is that of all hosts, and so are the threads and the CPUs.
     let group = report.results.group.as_ref();
     let processes = group.map_or(1, |group| group.size.max(1) as usize);
-    let cpus = group.and_then(GroupFacts::cpus);
-    let cpus = cpus.unwrap_or(report.head.host.cpus).max(1) as usize;
+    let cpus = group.and_then(GroupFacts::cpus).unwrap_or(report.head.host.cpus).max(1) as usize;
     let most = (transport.threads * processes).clamp(1, cpus) as f64;
     let cached = |result: &CheckpointResult| {
         result.page_cache_before.is_some_and(|before| before.share > CACHED)

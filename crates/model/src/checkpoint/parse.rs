@@ -105,8 +105,9 @@ fn phase(checkpoints: &mut Option<u32>, value: &Value) -> Result<(), String> {
 
 impl Field for ZeroStage {
     fn read(&mut self, value: &Value) -> Result<(), String> {
-        let stage = count(value).and_then(|stage| u8::try_from(stage).ok());
-        let stage = stage.ok_or_else(|| wants(value, "use 0, 1, 2 or 3"))?;
+        let stage = count(value)
+            .and_then(|stage| u8::try_from(stage).ok())
+            .ok_or_else(|| wants(value, "use 0, 1, 2 or 3"))?;
         *self = Self::try_from(stage).map_err(|why| format!(": {why}"))?;
         Ok(())
     }

@@ -183,9 +183,10 @@ impl CheckpointReport {
     /// The arithmetic of the headline: the profile's own, which is of one checkpoint. Of hosts with
     /// checkpoints of their own it is all bytes over the longest time of all.
     pub fn arithmetic(&self) -> Arithmetic {
-        match self.results.is_of_detached_hosts() {
-            true => Arithmetic::AllRanks,
-            false => self.plan.profile.headline(),
+        if self.results.is_of_detached_hosts() {
+            Arithmetic::AllRanks
+        } else {
+            self.plan.profile.headline()
         }
     }
 }

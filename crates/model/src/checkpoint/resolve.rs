@@ -217,11 +217,10 @@ fn job(request: &CheckpointRequest, problems: &mut Problems) -> Option<(Layout, 
                         "{ranks} ranks are no multiple of tensor × pipeline = {} × {} = {group}",
                         workload.tensor, workload.pipeline
                     ),
-                    match request.closed {
-                        true => "leave --ranks out: the closed rules fix it".to_string(),
-                        false => {
-                            format!("use --ranks with a multiple of {group}, or --mode subset")
-                        }
+                    if request.closed {
+                        "leave --ranks out: the closed rules fix it".to_string()
+                    } else {
+                        format!("use --ranks with a multiple of {group}, or --mode subset")
                     },
                 );
                 return None;
@@ -327,9 +326,10 @@ fn size_problems(
         );
     }
     if plan.rank_shift >= scaling.ranks && plan.rank_shift > 0 {
-        let cut = match scaling.ranks < scaling.full_ranks {
-            true => format!(" (of {}: the run is scaled)", scaling.full_ranks),
-            false => String::new(),
+        let cut = if scaling.ranks < scaling.full_ranks {
+            format!(" (of {}: the run is scaled)", scaling.full_ranks)
+        } else {
+            String::new()
         };
         problems.plan(
             format!(
@@ -363,9 +363,10 @@ fn assemble(
     let folders = request.folders.len().max(1);
     let ranks = rank_plans(layout, scaling.ranks, folders, content.container);
     let total_bytes = ranks.iter().map(|rank| rank.bytes).sum();
-    let pause_seconds = request.pause_seconds.unwrap_or(match scaling.is_scaled() {
-        true => 0.0,
-        false => request.workload.pause_seconds.unwrap_or(5.0),
+    let pause_seconds = request.pause_seconds.unwrap_or(if scaling.is_scaled() {
+        0.0
+    } else {
+        request.workload.pause_seconds.unwrap_or(5.0)
     });
     let restores = saved::restores(request, facts, &counts, content, layout, &scaling);
     CheckpointPlan {

@@ -182,9 +182,10 @@ fn never_cold(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Pro
                  is cold",
                 folder.path
             ),
-            match plan.closed {
-                true => "use a --dir on the storage in question",
-                false => "use a --dir on the storage in question, or leave --cold out",
+            if plan.closed {
+                "use a --dir on the storage in question"
+            } else {
+                "use a --dir on the storage in question, or leave --cold out"
             },
         );
     }
@@ -210,9 +211,10 @@ fn too_few(
     };
     let what = format!("{asked} restores were asked for; {there} {are} there");
     if plan.writes > 0 {
-        let help = match plan.closed {
-            true => "use 10 of both, as the closed rules want".to_string(),
-            false => format!("use --reads {there}, or more --writes or --keep"),
+        let help = if plan.closed {
+            "use 10 of both, as the closed rules want".to_string()
+        } else {
+            format!("use --reads {there}, or more --writes or --keep")
         };
         problems.plan(format!("{what}: a run that saves restores only what it saved itself"), help);
         return;
@@ -462,11 +464,10 @@ fn restore_problems(
         if let Some(difference) = part.readable_marker().and_then(|m| difference(plan, m)) {
             problems.plan(
                 format!("checkpoint {} is of {difference}", name.display()),
-                match plan.closed {
-                    true => "use another --dir: one that a run with --closed saved into",
-                    false => {
-                        "use the model, --ranks and --scale it was saved with, or another --dir"
-                    }
+                if plan.closed {
+                    "use another --dir: one that a run with --closed saved into"
+                } else {
+                    "use the model, --ranks and --scale it was saved with, or another --dir"
                 },
             );
             continue;

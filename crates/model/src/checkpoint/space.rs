@@ -145,12 +145,10 @@ fn remedy(request: &CheckpointRequest, plan: &CheckpointPlan, facts: &Checkpoint
         _ => ways.push("--scale auto for the largest part that fits".to_string()),
     }
     let last = ways.pop().unwrap_or_default();
-    let listed = match ways.is_empty() {
-        true => last,
-        false => format!("{}, or {last}", ways.join(", ")),
-    };
-    match smallest {
-        true => format!("use {listed}: this is the smallest scale there is"),
-        false => format!("use {listed}"),
+    let listed = if ways.is_empty() { last } else { format!("{}, or {last}", ways.join(", ")) };
+    if smallest {
+        format!("use {listed}: this is the smallest scale there is")
+    } else {
+        format!("use {listed}")
     }
 }

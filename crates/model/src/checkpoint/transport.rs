@@ -112,9 +112,10 @@ pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts, problems: &mut P
                 "{ranks} ranks need {files} open files; this process may have {}",
                 host.open_files_limit
             ),
-            match plan.closed {
-                true => format!("raise the limit with `ulimit -n {files}`"),
-                false => format!("raise the limit with `ulimit -n {files}`, or use fewer --ranks"),
+            if plan.closed {
+                format!("raise the limit with `ulimit -n {files}`")
+            } else {
+                format!("raise the limit with `ulimit -n {files}`, or use fewer --ranks")
             },
         );
     }
@@ -126,9 +127,10 @@ pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts, problems: &mut P
                 ByteSize(memory),
                 ByteSize(host.usable_memory_bytes())
             ),
-            match plan.closed {
-                true => "use a host, or a limit of its memory, with more",
-                false => "use a smaller --chunk-size, fewer --streams or fewer --ranks",
+            if plan.closed {
+                "use a host, or a limit of its memory, with more"
+            } else {
+                "use a smaller --chunk-size, fewer --streams or fewer --ranks"
             },
         );
     }

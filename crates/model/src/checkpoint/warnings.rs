@@ -132,7 +132,7 @@ fn on_restores(plan: &CheckpointPlan) -> Vec<Warning> {
 fn on_options(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Warning> {
     let (saves, restores) = (plan.writes > 0, !plan.restores.is_empty());
     let shifts = request.rank_shift.is_some_and(|ranks| ranks > 0);
-    let idle = [
+    let idle: Vec<String> = [
         ("--rank-shift 0", request.rank_shift == Some(0), "it shifts nothing"),
         ("--rank-shift", shifts && !restores, "no restores"),
         ("--cold", request.cold && !restores, "no restores"),
@@ -144,19 +144,19 @@ fn on_options(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Warning
             request.device.is_some() && plan.device().is_none(),
             "no accelerator on this path",
         ),
-    ];
-    let idle: Vec<String> = idle
-        .into_iter()
-        .filter(|(_, given, _)| *given)
-        .map(|(option, _, why)| format!("{option} ({why})"))
-        .collect();
-    match idle.is_empty() {
-        true => Vec::new(),
-        false => vec![Warning::new(
+    ]
+    .into_iter()
+    .filter(|(_, given, _)| *given)
+    .map(|(option, _, why)| format!("{option} ({why})"))
+    .collect();
+    if idle.is_empty() {
+        Vec::new()
+    } else {
+        vec![Warning::new(
             WarningKind::NoEffect,
             format!("options without effect: {}", idle.join(", ")),
             "",
-        )],
+        )]
     }
 }
 
@@ -190,8 +190,10 @@ fn on_what_is_left_out(
 fn on_the_workload(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Warning> {
     let workload = &request.workload;
     // Every file of DLIO's has these two; to name them would be noise.
-    let warnings = workload.without_effect.iter();
-    let warnings = warnings.filter(|note| note.key != "workflow" && note.key != "framework");
+    let warnings = workload
+        .without_effect
+        .iter()
+        .filter(|note| note.key != "workflow" && note.key != "framework");
     let mut keys: Vec<String> =
         warnings.map(|note| format!("{} ({})", note.key, note.reason)).collect();
     if workload.fsync == Some(false) && plan.fsync != FsyncPolicy::None {

@@ -125,10 +125,7 @@ fn of_cells(cells: &[CellPlan]) -> Vec<Promise> {
     }
     let promise = |(key, values): (String, Vec<Value>)| {
         let same = values.iter().all(|value| *value == values[0]);
-        let told = match same {
-            true => text(&values[0]),
-            false => compact(&values),
-        };
+        let told = if same { text(&values[0]) } else { compact(&values) };
         (format!("setting `{key}` of the cells"), told)
     };
     settings.into_iter().map(promise).collect()
@@ -137,15 +134,9 @@ fn of_cells(cells: &[CellPlan]) -> Vec<Promise> {
 /// A cell in words.
 fn words(plan: &MatrixPlan, cell: &CellPlan) -> String {
     let transport = &cell.transport;
-    let can = match cell.availability.is_available() {
-        true => "",
-        false => ", which it cannot run",
-    };
+    let can = if cell.availability.is_available() { "" } else { ", which it cannot run" };
     let device = transport.device.map_or(String::new(), |device| format!(" to {device}"));
-    let direct = match cell.direct {
-        true => ", O_DIRECT",
-        false => "",
-    };
+    let direct = if cell.direct { ", O_DIRECT" } else { "" };
     format!(
         "{} {} {}{device}, {} threads, depth {}, {}{direct}{can}",
         transport.path,

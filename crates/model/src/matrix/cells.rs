@@ -288,10 +288,8 @@ impl Context<'_> {
                 ("an offset", worker.start_bytes),
             ];
             if cell.op.is_random() {
-                let random = match self.request.unaligned {
-                    true => 1,
-                    false => self.request.random_alignment_bytes,
-                };
+                let random =
+                    if self.request.unaligned { 1 } else { self.request.random_alignment_bytes };
                 numbers.push(("an alignment of random offsets", random));
             }
             for (what, bytes) in numbers {

@@ -35,15 +35,18 @@ pub(super) fn check(request: &MatrixRequest, facts: &FileFacts, problems: &mut P
     if request.overwrite_block_devices && missing.is_empty() {
         return;
     }
-    let flags = [
+    let flags: Vec<String> = [
         (!request.overwrite_block_devices).then(|| "--destroy-data-on-block-devices".to_string()),
         (!missing.is_empty())
             .then(|| format!("--overwrite-signature {}", claims.names().join(","))),
-    ];
-    let flags: Vec<String> = flags.into_iter().flatten().collect();
-    let carries = match claims.signatures.is_empty() {
-        true => "is a block device; writing would destroy what is on it".to_string(),
-        false => format!("carries {}; writing would destroy it", claims.words()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let carries = if claims.signatures.is_empty() {
+        "is a block device; writing would destroy what is on it".to_string()
+    } else {
+        format!("carries {}; writing would destroy it", claims.words())
     };
     problems.plan(
         format!("{path} {carries}"),
@@ -94,9 +97,10 @@ pub(super) fn check_named(
                 Some(format!("{} carries {}", file.path.display(), claims.words()))
             })
             .collect();
-        let carried = match carried.is_empty() {
-            true => "none of them carries anything that is known".to_string(),
-            false => carried.join("; "),
+        let carried = if carried.is_empty() {
+            "none of them carries anything that is known".to_string()
+        } else {
+            carried.join("; ")
         };
         problems.plan(
             format!("--overwrite-signature {named}: no --file is a block device that carries it"),

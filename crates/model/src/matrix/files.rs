@@ -338,9 +338,10 @@ impl FolderJob<'_> {
         }
         problems.plan(
             format!("{} exists, and no manifest says that stormlp made it", path.display()),
-            match self.is_gdsio() {
-                true => "use another -D, or name the file with -f",
-                false => "use another --dir, or name the file with --file",
+            if self.is_gdsio() {
+                "use another -D, or name the file with -f"
+            } else {
+                "use another --dir, or name the file with --file"
             },
         );
         None
@@ -450,10 +451,7 @@ fn named_file(
                 );
                 return None;
             };
-            let action = match needs.content {
-                true => FileAction::Fill,
-                false => FileAction::Allocate,
-            };
+            let action = if needs.content { FileAction::Fill } else { FileAction::Allocate };
             (action, used.saturating_add(offset), used)
         }
         _ => {

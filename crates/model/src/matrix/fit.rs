@@ -29,15 +29,17 @@ pub(super) fn of(request: &MatrixRequest, facts: &HostFacts, folder: &Path) -> O
     let mut of_folder = storage.filter(|storage| storage.paths.iter().any(|path| path == folder));
     let link = of_folder.find_map(|storage| storage.link_bytes_per_second());
     let rate = link.map_or(ASSUMED_BYTES_PER_SECOND, |rate| rate as f64);
-    let cells = [
+    let cells: f64 = [
         request.paths.paths().len(),
         request.ops.len(),
         request.io_sizes.len(),
         request.threads.len(),
         request.queue_depths.len(),
         request.repeat as usize,
-    ];
-    let cells: f64 = cells.into_iter().map(|count| count as f64).product();
+    ]
+    .into_iter()
+    .map(|count| count as f64)
+    .product();
     let writable = cells * seconds * SHARE_FOR_WRITING * ASSUMED_BYTES_PER_SECOND;
     Some((rate * seconds).min(writable) as u64)
 }

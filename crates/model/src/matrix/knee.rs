@@ -115,9 +115,10 @@ pub(super) fn grid(mut cells: Vec<CellPlan>, usable_memory_bytes: u64) -> Vec<Ce
         }
         let in_flight = threads(cell).saturating_mul(depth(cell));
         let bytes = (in_flight as u64).saturating_mul(cell.transport.chunk_bytes);
-        let of_use = match overlaps(cell) {
-            true => one_depth || doubled.contains(&threads(cell)),
-            false => depth(cell) == least_depth,
+        let of_use = if overlaps(cell) {
+            one_depth || doubled.contains(&threads(cell))
+        } else {
+            depth(cell) == least_depth
         };
         let fits = in_flight <= MOST_IN_FLIGHT && bytes <= most_bytes;
         cell.availability.is_available() && of_use && fits
@@ -159,16 +160,16 @@ impl Group {
         let mut groups: Vec<Self> = Vec::new();
         for (index, cell) in plan.cells.iter().enumerate() {
             let key = (cell.transport.path, cell.op, cell.io_size);
-            let found = groups.iter().position(|g| (g.path, g.op, g.io_size) == key);
-            let found = found.unwrap_or_else(|| {
-                groups.push(Self {
-                    path: key.0,
-                    op: key.1,
-                    io_size: key.2,
-                    lines: vec![Vec::new()],
+            let found =
+                groups.iter().position(|g| (g.path, g.op, g.io_size) == key).unwrap_or_else(|| {
+                    groups.push(Self {
+                        path: key.0,
+                        op: key.1,
+                        io_size: key.2,
+                        lines: vec![Vec::new()],
+                    });
+                    groups.len() - 1
                 });
-                groups.len() - 1
-            });
             groups[found].add(index, cell);
         }
         groups.iter_mut().for_each(Self::part_into_lines);
@@ -248,9 +249,10 @@ fn next_of_search(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) ->
 
 /// The next cell to measure; `tried` are those that began in this run.
 pub fn next_cell(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -> Option<usize> {
-    match plan.find_knee {
-        true => next_of_search(plan, results, tried),
-        false => (0..plan.cells.len()).find(|cell| !tried[*cell] && !results.has(*cell)),
+    if plan.find_knee {
+        next_of_search(plan, results, tried)
+    } else {
+        (0..plan.cells.len()).find(|cell| !tried[*cell] && !results.has(*cell))
     }
 }
 
@@ -360,8 +362,7 @@ fn limit(
     // The CPU time is that of all hosts, and so are the threads and the CPUs.
     let hosts = report.results.group.as_ref();
     let processes = hosts.map_or(1, |hosts| hosts.size.max(1) as usize);
-    let cpus = hosts.and_then(GroupFacts::cpus);
-    let cpus = cpus.unwrap_or(report.head.host.cpus).max(1) as usize;
+    let cpus = hosts.and_then(GroupFacts::cpus).unwrap_or(report.head.host.cpus).max(1) as usize;
     let threads = (group.point(best).threads * processes).min(cpus) as f64;
     if at_work >= BUSY * threads {
         return Some(KneeLimit::Client);

@@ -118,10 +118,7 @@ fn plan(request: &MatrixRequest, decided: Decided) -> MatrixPlan {
         devices: decided.devices,
         verify: request.verify,
         seed: request.seed,
-        random_alignment_bytes: match request.unaligned {
-            true => 1,
-            false => request.random_alignment_bytes,
-        },
+        random_alignment_bytes: if request.unaligned { 1 } else { request.random_alignment_bytes },
         fill: request.fill,
         fsync: request.fsync,
         keep: request.keep,
@@ -225,9 +222,10 @@ fn crew(
         for thread in 0..count {
             let split =
                 matches!(job.target, Target::File(_)) && request.shared_file == SharedFile::Split;
-            let (skip, length_bytes) = match split {
-                true => part(used, count, thread, largest_io_bytes(request, job)),
-                false => (0, used),
+            let (skip, length_bytes) = if split {
+                part(used, count, thread, largest_io_bytes(request, job))
+            } else {
+                (0, used)
             };
             let device = job.device.unwrap_or_else(|| devices[workers.len() % devices.len()]);
             let (numa_node, cpus) = threading.of_worker(job, device);
@@ -269,10 +267,8 @@ impl<'a> Threads<'a> {
         }
         let paths = request.paths.paths();
         let ends_there = paths.iter().any(|path| path.ends_in_accelerator());
-        let near: Vec<Option<DeviceId>> = match ends_there {
-            true => devices.iter().copied().map(Some).collect(),
-            false => vec![None],
-        };
+        let near: Vec<Option<DeviceId>> =
+            if ends_there { devices.iter().copied().map(Some).collect() } else { vec![None] };
         let mut warnings = Vec::new();
         let mut of_devices: Vec<(Option<DeviceId>, Placement)> = Vec::new();
         for device in near {
@@ -284,12 +280,12 @@ impl<'a> Threads<'a> {
             }
             of_devices.push((device, placement));
         }
-        let first = of_devices.first().map(|(_, placement)| placement.clone());
-        let first = first.unwrap_or_default();
+        let first = of_devices.first().map(|(_, placement)| placement.clone()).unwrap_or_default();
         let together = |(_, other): &(Option<DeviceId>, Placement)| other.node == first.node;
-        let placement = match of_devices.iter().all(together) {
-            true => first,
-            false => placement::each_near_its_own(&request.threading),
+        let placement = if of_devices.iter().all(together) {
+            first
+        } else {
+            placement::each_near_its_own(&request.threading)
         };
         let of_devices = (of_devices.into_iter())
             .filter_map(|(device, placement)| Some((device?, placement)))

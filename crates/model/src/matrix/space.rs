@@ -28,8 +28,11 @@ pub(super) fn check(inventory: &TargetInventory, table: &FileTable, problems: &m
             Some(_) => match inventory.folder(parent) {
                 Some(folder) => {
                     let name = file.path.file_name().unwrap_or_default();
-                    let old = folder.files.iter().find(|f| name == f.name.as_str());
-                    let old = old.map_or(0, |f| f.bytes);
+                    let old = folder
+                        .files
+                        .iter()
+                        .find(|f| name == f.name.as_str())
+                        .map_or(0, |f| f.bytes);
                     (folder.file_system_id, folder.free_bytes, old)
                 }
                 None => continue,

@@ -25,9 +25,10 @@ use crate::warning::WarningKind;
 fn laptop() -> HostFacts {
     let paths = PathKind::ALL.map(|path| PathSupport {
         path,
-        availability: match path.needs_cufile() {
-            true => Availability::unavailable("no libcufile", "install CUDA"),
-            false => Availability::Available,
+        availability: if path.needs_cufile() {
+            Availability::unavailable("no libcufile", "install CUDA")
+        } else {
+            Availability::Available
         },
     });
     HostFacts {

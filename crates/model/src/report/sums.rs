@@ -204,10 +204,7 @@ enum Covers {
 
 /// A number with no more digits than tell it from another.
 fn short(number: f64) -> String {
-    match number.abs() >= 1e4 {
-        true => format!("{number:.0}"),
-        false => format!("{number:.4}"),
-    }
+    if number.abs() >= 1e4 { format!("{number:.0}") } else { format!("{number:.4}") }
 }
 
 /// `place` and what lies in it.

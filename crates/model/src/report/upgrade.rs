@@ -170,10 +170,9 @@ fn checkpoint_plan(plan: &mut Map<String, Value>) {
     let path = plan.remove("path").unwrap_or_default();
     let device = plan.remove("device").unwrap_or_default();
     let (emulated, on_host) = (device == "host", device == "host" || device.is_null());
-    let ranks = plan.get("ranks").and_then(Value::as_array);
-    let ranks = ranks.map_or(1, Vec::len);
-    let split = plan.get("restore").and_then(|restore| restore.get("split"));
-    let split = split.cloned().unwrap_or_default();
+    let ranks = plan.get("ranks").and_then(Value::as_array).map_or(1, Vec::len);
+    let split =
+        plan.get("restore").and_then(|restore| restore.get("split")).cloned().unwrap_or_default();
     plan.insert("split_restores".into(), split);
     for direction in ["save", "restore"] {
         let Some(old) = plan.get(direction) else {

@@ -115,8 +115,8 @@ impl<'a> Reader<'a> {
         };
         let (key, value) = (key.trim(), value.trim());
         let Some(known) = KEYS.iter().find(|known| **known == key) else {
-            let meant = nearest(key, KEYS.into_iter());
-            let meant = meant.map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+            let meant = nearest(key, KEYS.into_iter())
+                .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
             let message = format!("{at}: `{}` is no key of storage{meant}", printable(key));
             return self.problems.plan(message, USAGE);
         };
@@ -261,8 +261,8 @@ impl fmt::Display for StorageModel {
             return write!(f, "what was measured, reads of up to {rate}");
         }
         let latency = Some(device.latency_seconds).filter(|seconds| *seconds > 0.0);
-        let read_ahead = Some(self.read_ahead_bytes);
-        let read_ahead = read_ahead.filter(|bytes| *bytes != DEFAULT_READ_AHEAD_BYTES);
+        let read_ahead =
+            Some(self.read_ahead_bytes).filter(|bytes| *bytes != DEFAULT_READ_AHEAD_BYTES);
         let round_trip = self.link.map(|link| link.round_trip_seconds);
         let parts = [
             ("read", Some(typed_rate(device.read_bytes_per_second))),
@@ -311,9 +311,10 @@ pub(super) fn typed_count(count: f64) -> String {
 
 fn typed_time(seconds: f64) -> String {
     let nanoseconds = (seconds * 1e9).round() as u64;
-    match nanoseconds < 1000 {
-        true => format!("0.{nanoseconds:03}us"),
-        false => typed(nanoseconds, &[(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")], ""),
+    if nanoseconds < 1000 {
+        format!("0.{nanoseconds:03}us")
+    } else {
+        typed(nanoseconds, &[(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")], "")
     }
 }
 

@@ -44,9 +44,10 @@ impl Part {
         let fewest = (filling + FEWEST_STEPS).min(most);
         let of_step = whole.reads_of_epoch() / most as f64 / f64::from(whole.accelerators);
         let of_step = of_step / coarser(whole) * f64::from(epochs);
-        let (accelerators, hosts) = match may_stand_for_others(whole, scenario) {
-            true => standing(whole, scenario, (room / of_step / fewest as f64) as u32),
-            false => (whole.accelerators, scenario.hosts),
+        let (accelerators, hosts) = if may_stand_for_others(whole, scenario) {
+            standing(whole, scenario, (room / of_step / fewest as f64) as u32)
+        } else {
+            (whole.accelerators, scenario.hosts)
         };
         let steps = room / of_step / f64::from(accelerators);
         let steps = (steps as u64).clamp(fewest, most);
@@ -67,9 +68,10 @@ impl Part {
             epochs,
             steps,
             filling,
-            files: match accelerators == whole.accelerators {
-                true => taken.clamp(1, files.max(1)),
-                false => taken.max(1),
+            files: if accelerators == whole.accelerators {
+                taken.clamp(1, files.max(1))
+            } else {
+                taken.max(1)
             },
         }
     }
@@ -90,9 +92,10 @@ impl Part {
         let of_host = scenario.accelerators_per_host(whole.accelerators);
         Shares {
             storage: f64::from(self.accelerators) / f64::from(whole.accelerators),
-            link: match self.accelerators == whole.accelerators {
-                true => 1.0,
-                false => f64::from(self.accelerators) / f64::from(self.hosts) / f64::from(of_host),
+            link: if self.accelerators == whole.accelerators {
+                1.0
+            } else {
+                f64::from(self.accelerators) / f64::from(self.hosts) / f64::from(of_host)
             },
         }
     }
@@ -149,10 +152,7 @@ fn standing(whole: &TrainPlan, scenario: &Scenario, wanted: u32) -> (u32, u32) {
     }
     let hosts = wanted.div_ceil(of_host).min(scenario.hosts);
     let accelerators = hosts.saturating_mul(of_host);
-    match accelerators < all {
-        true => (accelerators, hosts),
-        false => (all, scenario.hosts),
-    }
+    if accelerators < all { (accelerators, hosts) } else { (all, scenario.hosts) }
 }
 
 /// One in so many records is kept by an accelerator.

@@ -55,8 +55,9 @@ pub fn find(name: &str) -> Result<Preset, Problems> {
     let Some((name, text)) = PRESETS.iter().find(|(known, _)| *known == lower) else {
         // `d7-ps1010` is meant as a name, too, but which maker's it is has to be said.
         let ending = names().find(|known| known.ends_with(&format!("-{lower}")));
-        let meant = ending.or_else(|| nearest(&lower, names()));
-        let meant = meant.map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+        let meant = ending
+            .or_else(|| nearest(&lower, names()))
+            .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
         problems.plan(
             format!("--storage: there is no preset `{}`{meant}", printable(name)),
             format!(
@@ -66,11 +67,12 @@ pub fn find(name: &str) -> Result<Preset, Problems> {
         );
         return Err(problems);
     };
-    let read = serde_yaml::from_str::<PresetFile>(text).map_err(|fault| fault.to_string());
-    let read = read.and_then(|file| {
-        let storage = file.storage.parse();
-        Ok((storage.map_err(|faults: Problems| faults.to_string())?, file))
-    });
+    let read = serde_yaml::from_str::<PresetFile>(text)
+        .map_err(|fault| fault.to_string())
+        .and_then(|file| {
+            let storage = file.storage.parse();
+            Ok((storage.map_err(|faults: Problems| faults.to_string())?, file))
+        });
     match read {
         Ok((storage, file)) => {
             Ok(Preset { name, description: file.description, source: file.source, storage })

@@ -145,8 +145,10 @@ impl SizingRequest {
 
     /// Accelerators that the hosts have room for, at most.
     pub fn most_accelerators(&self) -> u32 {
-        let room = self.hosts.zip(self.accelerators_per_host);
-        let room = room.map(|(hosts, of_one)| hosts.saturating_mul(of_one));
+        let room = self
+            .hosts
+            .zip(self.accelerators_per_host)
+            .map(|(hosts, of_one)| hosts.saturating_mul(of_one));
         room.unwrap_or(MAX_ACCELERATORS).min(MAX_ACCELERATORS)
     }
 

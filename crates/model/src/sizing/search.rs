@@ -15,9 +15,10 @@ pub fn last<E>(
     let mut at = guess.clamp(1, most.max(1));
     let mut stride = (at / 64).max(1);
     while no - yes > 1 {
-        match holds(at)? {
-            true => yes = at,
-            false => no = at,
+        if holds(at)? {
+            yes = at
+        } else {
+            no = at
         }
         let open_above = no > most;
         let open_below = yes == 0;

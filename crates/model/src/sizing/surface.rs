@@ -92,9 +92,12 @@ fn between(places: &[(f64, SurfacePoint)], at: f64) -> SurfacePoint {
         above => (&places[above - 1], &places[above]),
     };
     let share = (at.ln() - low.0.ln()) / (high.0.ln() - low.0.ln());
-    let mix = |a: f64, b: f64| match a > 0.0 && b > 0.0 {
-        true => (a.ln() * (1.0 - share) + b.ln() * share).exp(),
-        false => a * (1.0 - share) + b * share,
+    let mix = |a: f64, b: f64| {
+        if a > 0.0 && b > 0.0 {
+            (a.ln() * (1.0 - share) + b.ln() * share).exp()
+        } else {
+            a * (1.0 - share) + b * share
+        }
     };
     SurfacePoint {
         bytes_per_second: mix(low.1.bytes_per_second, high.1.bytes_per_second),

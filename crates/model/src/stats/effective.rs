@@ -29,9 +29,12 @@ pub fn effective_samples(series: &[f64]) -> f64 {
     if variance <= 0.0 || !variance.is_finite() {
         return count;
     }
-    let pairs = (0..).step_by(2).take(series.len() / 2);
-    let pairs = pairs.map(|lag| (covariance(lag) + covariance(lag + 1)) / variance);
-    let pairs: Vec<f64> = pairs.take_while(|pair| *pair > 0.0).collect();
+    let pairs: Vec<f64> = (0..)
+        .step_by(2)
+        .take(series.len() / 2)
+        .map(|lag| (covariance(lag) + covariance(lag + 1)) / variance)
+        .take_while(|pair| *pair > 0.0)
+        .collect();
     let time = |sum: f64| (2.0 * sum - 1.0).max(1.0);
     let seen = time(pairs.iter().sum());
     // The series' own mean lies nearer to it than the true one, by which every covariance seems

@@ -40,10 +40,7 @@ impl UncertainMean {
             return None;
         }
         // A series of nothing but zeros does not vary.
-        let relative = match level == 0.0 {
-            true => 0.0,
-            false => population_deviation(series) / level,
-        };
+        let relative = if level == 0.0 { 0.0 } else { population_deviation(series) / level };
         Some(Self {
             value,
             variance: (relative * value).powi(2) / (samples - 1.0),
@@ -64,9 +61,12 @@ pub fn welch(a: UncertainMean, b: UncertainMean, known_variance: f64) -> f64 {
     if variance <= 0.0 {
         return 0.0;
     }
-    let share = |one: UncertainMean| match one.variance > 0.0 {
-        true => (one.variance / variance).powi(2) / one.degrees_of_freedom,
-        false => 0.0,
+    let share = |one: UncertainMean| {
+        if one.variance > 0.0 {
+            (one.variance / variance).powi(2) / one.degrees_of_freedom
+        } else {
+            0.0
+        }
     };
     let degrees_of_freedom = (share(a) + share(b)).recip();
     two_sided(difference.powi(2) / variance, degrees_of_freedom)

@@ -20,8 +20,7 @@ pub(super) fn readable(submission: &Submission) -> Vec<Outcome> {
         let is_known = !is_elsewhere(path) || last(path) == CODE_HASH;
         is_known && !strays.contains(path) && !submission.tree.is_folder(path)
     };
-    let paths = submission.tree.iter().map(|(path, _)| path);
-    let paths = paths.filter(|path| is_asked_for(path));
+    let paths = submission.tree.iter().map(|(path, _)| path).filter(|path| is_asked_for(path));
     let mut unusable: BTreeMap<&str, &str> =
         paths.filter_map(|path| Some((path, submission.tree.fault(path)?))).collect();
     for (path, why) in submission.leaves().flat_map(|leaf| &leaf.unusable) {
@@ -78,8 +77,7 @@ pub(super) fn agree(_: &Submission, group: &Group) -> Vec<Outcome> {
     let mut faults = Vec::new();
     for leaf in group.leaves() {
         let said = [files(leaf), ranks(leaf), model(group, leaf), accelerator(group, leaf)];
-        let told = said.iter().filter_map(Said::contradiction);
-        let mut told: Vec<String> = told.collect();
+        let mut told: Vec<String> = said.iter().filter_map(Said::contradiction).collect();
         told.extend(host(leaf));
         told.extend(memory(leaf));
         told.extend(data_folder(leaf));
@@ -110,12 +108,14 @@ struct Said {
 impl Said {
     /// In words, where they do not say the same.
     fn contradiction(&self) -> Option<String> {
-        let known = self.by.iter();
-        let known = known.filter_map(|(from, value)| Some((*from, value.as_ref()?)));
-        let known: Vec<(&str, &String)> = known.collect();
+        let known: Vec<(&str, &String)> =
+            self.by.iter().filter_map(|(from, value)| Some((*from, value.as_ref()?))).collect();
         let values: BTreeSet<&String> = known.iter().map(|(_, value)| *value).collect();
-        let words = known.iter().map(|(from, value)| format!("{value} in {from}"));
-        let words = words.collect::<Vec<String>>().join(", ");
+        let words = known
+            .iter()
+            .map(|(from, value)| format!("{value} in {from}"))
+            .collect::<Vec<String>>()
+            .join(", ");
         (values.len() > 1).then(|| format!("{}: {words}", self.what))
     }
 }
@@ -200,8 +200,8 @@ fn short(host: &str) -> Option<String> {
 fn host(leaf: &Leaf) -> Option<String> {
     let ran = leaf.summary.value()["hostname"].as_str()?;
     let ran_short = short(ran)?;
-    let named = leaf.argument("hosts").as_array()?;
-    let named: Vec<&str> = named.iter().filter_map(Value::as_str).collect();
+    let named: Vec<&str> =
+        leaf.argument("hosts").as_array()?.iter().filter_map(Value::as_str).collect();
     let names: Option<Vec<String>> = named.iter().map(|host| short(host)).collect();
     let alike =
         |name: &String| name.starts_with(&ran_short) || ran_short.starts_with(name.as_str());
@@ -274,8 +274,8 @@ fn elsewhere(group: &Group) -> Vec<Outcome> {
 
 /// Leaves that say something else of `what` than the first that says anything.
 fn unlike(leaves: &[&Leaf], what: &str, fact: impl Fn(&Leaf) -> Option<String>) -> Vec<Outcome> {
-    let told = leaves.iter().filter_map(|leaf| Some((*leaf, fact(leaf)?)));
-    let told: Vec<(&Leaf, String)> = told.collect();
+    let told: Vec<(&Leaf, String)> =
+        leaves.iter().filter_map(|leaf| Some((*leaf, fact(leaf)?))).collect();
     let Some((first, usual)) = told.first() else {
         return Vec::new();
     };

@@ -51,13 +51,14 @@ pub(super) fn counts(leaf: &Leaf) -> Option<(i64, i64)> {
 /// A check of each run by itself; those that it has nothing to say of are not told.
 fn each(group: &Group, check: impl Fn(&Leaf) -> Option<Outcome>) -> Vec<Outcome> {
     let outcomes: Vec<Outcome> = group.runs.iter().filter_map(check).collect();
-    match outcomes.is_empty() {
-        true => vec![Outcome::unknown(
+    if outcomes.is_empty() {
+        vec![Outcome::unknown(
             &group.path,
             "summary and metadata do not tell",
             "take them as the tool wrote them",
-        )],
-        false => outcomes,
+        )]
+    } else {
+        outcomes
     }
 }
 
@@ -68,15 +69,16 @@ pub(super) fn beyond_memory(_: &Submission, group: &Group) -> Vec<Outcome> {
         let bytes = |gib: f64| (gib * GIB as f64) as u64;
         let evidence =
             format!("{COUNT} checkpoints of {size:.1} GiB, {MEMORIES} × {memory:.1} GiB of memory");
-        Some(match outgrows_memory(bytes(size), bytes(memory)) {
-            true => Outcome::passed(&leaf.path, evidence),
-            false => Outcome::noted(
+        Some(if outgrows_memory(bytes(size), bytes(memory)) {
+            Outcome::passed(&leaf.path, evidence)
+        } else {
+            Outcome::noted(
                 &leaf.path,
                 format!(
                     "{evidence}: caches are to be cleared before the reads, which no file proves"
                 ),
                 "write and read in two runs, and clear the caches of the clients in between",
-            ),
+            )
         })
     })
 }
@@ -138,9 +140,10 @@ pub(super) fn subset(submission: &Submission, group: &Group) -> Vec<Outcome> {
             faults.push(Outcome::failed(
                 &leaf.path,
                 format!("a subset of {count} ranks of {}", group.model),
-                match any_model {
-                    true => "a subset has 8 ranks",
-                    false => "subset mode is for the 8B model on 8 ranks",
+                if any_model {
+                    "a subset has 8 ranks"
+                } else {
+                    "subset mode is for the 8B model on 8 ranks"
                 },
             ));
         }
@@ -167,10 +170,10 @@ pub(super) fn rank_count(submission: &Submission, group: &Group) -> Vec<Outcome>
         }
         let step = model.parallelism_of_all_ranks().model_parallel();
         let is_open = group.division_of(leaf).is_none() && count > 0 && count % step == 0;
-        Some(match is_open {
-            true => Outcome::passed(&leaf.path, format!("{evidence}: a multiple of {step}, open"))
-                .open(),
-            false => Outcome::failed(&leaf.path, evidence, format!("run {all} processes")),
+        Some(if is_open {
+            Outcome::passed(&leaf.path, format!("{evidence}: a multiple of {step}, open")).open()
+        } else {
+            Outcome::failed(&leaf.path, evidence, format!("run {all} processes"))
         })
     })
 }
@@ -196,12 +199,11 @@ pub(super) fn open_rank_count(_: &Submission, group: &Group) -> Vec<Outcome> {
             );
         };
         let evidence = format!("{}; one copy of the model has {step}", counted(count, "rank"));
-        match count > 0 && count % step == 0 {
-            true => Outcome::passed(&leaf.path, evidence).open(),
-            false => {
-                let remedy = format!("run a multiple of {step} processes");
-                Outcome::failed(&leaf.path, evidence, remedy)
-            }
+        if count > 0 && count % step == 0 {
+            Outcome::passed(&leaf.path, evidence).open()
+        } else {
+            let remedy = format!("run a multiple of {step} processes");
+            Outcome::failed(&leaf.path, evidence, remedy)
         }
     });
     outcomes.collect()
@@ -227,10 +229,8 @@ pub(super) fn ranks_of_host(submission: &Submission, group: &Group) -> Vec<Outco
             shown(each),
             counted(hosts as u64, "host")
         );
-        let remedy = match hosts > 1.0 {
-            true => "run on fewer hosts",
-            false => "run the processes that the model has",
-        };
+        let remedy =
+            if hosts > 1.0 { "run on fewer hosts" } else { "run the processes that the model has" };
         Some(Outcome::of(each >= f64::from(least), &leaf.path, evidence, remedy))
     })
 }
@@ -311,8 +311,11 @@ pub(super) fn order(submission: &Submission, group: &Group) -> Vec<Outcome> {
             )),
         }
     }
-    let what = told.iter().map(|(_, (writes, reads))| format!("{writes} writes, {reads} reads"));
-    let what = what.collect::<Vec<String>>().join("; then ");
+    let what = told
+        .iter()
+        .map(|(_, (writes, reads))| format!("{writes} writes, {reads} reads"))
+        .collect::<Vec<String>>()
+        .join("; then ");
     let is_open = of_division(group, Division::Open).count() == group.runs.len();
     match told.as_slice() {
         [] => {}
@@ -392,9 +395,10 @@ pub(super) fn gap(_: &Submission, group: &Group) -> Vec<Outcome> {
     );
     let remedy = "run both again, one right after the other";
     let outcome = Outcome::of(gap < shorter, &group.path, evidence, remedy);
-    vec![match (shorter..longer).contains(&gap) {
-        true => outcome.officially(Official::Silent),
-        false => outcome,
+    vec![if (shorter..longer).contains(&gap) {
+        outcome.officially(Official::Silent)
+    } else {
+        outcome
     }]
 }
 

@@ -19,9 +19,8 @@ pub(super) struct Parameter {
 pub(super) fn parameters(leaf: &Leaf) -> Vec<Parameter> {
     let metadata = leaf.metadata.value();
     let config = leaf.config.value();
-    let of_workload = |value: &'_ Value| match value["workload"].is_object() {
-        true => value["workload"].clone(),
-        false => value.clone(),
+    let of_workload = |value: &'_ Value| {
+        if value["workload"].is_object() { value["workload"].clone() } else { value.clone() }
     };
     let sources = [
         ("config.yaml", of_workload(config)),

@@ -78,12 +78,11 @@ impl EpochStats {
     /// When it is no JSON, skips an epoch or holds none, or when times are no numbers.
     pub fn parse(text: &str) -> Result<Self, String> {
         let file = python_json::parse(text).map_err(|error| error.to_string())?;
-        let epochs = epochs_of(&file)?.into_iter().map(EpochTimes::of);
-        let epochs = epochs.collect::<Result<Vec<EpochTimes>, String>>()?;
-        match epochs.is_empty() {
-            true => Err("it holds no epoch".to_string()),
-            false => Ok(Self { epochs }),
-        }
+        let epochs = epochs_of(&file)?
+            .into_iter()
+            .map(EpochTimes::of)
+            .collect::<Result<Vec<EpochTimes>, String>>()?;
+        if epochs.is_empty() { Err("it holds no epoch".to_string()) } else { Ok(Self { epochs }) }
     }
 }
 
@@ -106,8 +105,8 @@ impl EpochTimes {
             });
             told.collect::<Result<Vec<CheckpointTimes>, String>>()
         };
-        let blocks = named("block").map(|(_, block)| number(&block["duration"]));
-        let blocks: Option<Vec<f64>> = blocks.collect();
+        let blocks: Option<Vec<f64>> =
+            named("block").map(|(_, block)| number(&block["duration"])).collect();
         Ok(Self {
             span: span_of(epoch),
             seconds: number(&epoch["duration"]),
@@ -124,11 +123,12 @@ fn epochs_of(file: &Value) -> Result<Vec<&Value>, String> {
         return Err("it holds no object".to_string());
     };
     let numbered = entries.keys().filter(|key| key.parse::<u32>().is_ok());
-    let epochs = (1u32..).map_while(|number| entries.get(&number.to_string()));
-    let epochs: Vec<&Value> = epochs.collect();
-    match epochs.len() == numbered.count() {
-        true => Ok(epochs),
-        false => Err(format!("it has no epoch {}, and later ones", epochs.len() + 1)),
+    let epochs: Vec<&Value> =
+        (1u32..).map_while(|number| entries.get(&number.to_string())).collect();
+    if epochs.len() == numbered.count() {
+        Ok(epochs)
+    } else {
+        Err(format!("it has no epoch {}, and later ones", epochs.len() + 1))
     }
 }
 
@@ -171,10 +171,7 @@ pub(super) fn shown(figure: f64) -> String {
 
 /// The same with at most four digits behind the point.
 pub(super) fn rounded(figure: f64) -> String {
-    match figure.abs() < 1e15 {
-        true => format!("{figure:.4}"),
-        false => format!("{figure:.4e}"),
-    }
+    if figure.abs() < 1e15 { format!("{figure:.4}") } else { format!("{figure:.4e}") }
 }
 
 #[cfg(test)]

@@ -95,13 +95,14 @@ fn files_of(submission: &Submission, leaves: &[Leaf], stem: &str, path: &str) ->
         }
         for name in needed.iter().filter(|name| !files.contains(&name.as_str())) {
             let place = join(&leaf.path, name);
-            faults.push(match leaf.is_of_stormlp() && name.ends_with(".log") {
-                true => Outcome::noted(
+            faults.push(if leaf.is_of_stormlp() && name.ends_with(".log") {
+                Outcome::noted(
                     &place,
                     "it is not there; a rehearsal has one without DLIO's output",
                     "copy it from what `stormlp submission rehearse` wrote",
-                ),
-                false => missing_file(&files, &place, name),
+                )
+            } else {
+                missing_file(&files, &place, name)
             });
         }
         if leaf.metadata_names.is_empty() {
@@ -197,9 +198,10 @@ fn configs_of(submission: &Submission, leaves: &[Leaf], path: &str) -> Vec<Outco
         let folder = join(&leaf.path, "dlio_config");
         if !submission.tree.is_folder(&folder) {
             let bare = submission.tree.is_folder(&join(&leaf.path, ".hydra"));
-            let what = match bare {
-                true => "it is .hydra here, as DLIO alone leaves it",
-                false => "the folder is not there",
+            let what = if bare {
+                "it is .hydra here, as DLIO alone leaves it"
+            } else {
+                "the folder is not there"
             };
             faults.push(Outcome::failed(&folder, what, "only mlpstorage's runs have it"));
             continue;
@@ -250,9 +252,10 @@ pub(super) fn run_count(submission: &Submission, group: &Group) -> Vec<Outcome> 
             counted(found as u64, "run"),
             names(group)
         );
-        let remedy = match found > wanted {
-            true => format!("keep {wanted} that follow each other, and no others"),
-            false => format!("run {} more, one after the other", wanted - found),
+        let remedy = if found > wanted {
+            format!("keep {wanted} that follow each other, and no others")
+        } else {
+            format!("run {} more, one after the other", wanted - found)
         };
         faults.push(Outcome::failed(&folder, what, remedy));
     }
@@ -327,23 +330,25 @@ fn gap_fault(
     if gap < shortest && !official {
         return None;
     }
-    let what = match gap < shortest {
-        true => format!(
+    let what = if gap < shortest {
+        format!(
             "{} from name to name, and the official checker allows less than {} (twice the shortest run)",
             format_duration(apart.unwrap_or(gap)),
             format_duration(2.0 * shortest)
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "{} after {first} had ended; it must be less than the shortest run, {}",
             format_duration(gap),
             format_duration(shortest)
-        ),
+        )
     };
     let remedy = "run all six again without a pause, or keep six that follow each other";
     let found = Outcome::failed(&after.0.path, what, remedy);
-    Some(match official {
-        true => found.officially(Official::Same),
-        false => found.officially(Official::Silent),
+    Some(if official {
+        found.officially(Official::Same)
+    } else {
+        found.officially(Official::Silent)
     })
 }
 

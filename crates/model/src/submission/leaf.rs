@@ -281,8 +281,7 @@ impl Leaf {
 
     /// The accelerator that was emulated.
     pub fn accelerator(&self) -> Option<String> {
-        let argument = self.argument("accelerator_type").as_str();
-        let argument = argument.map(str::to_ascii_lowercase);
+        let argument = self.argument("accelerator_type").as_str().map(str::to_ascii_lowercase);
         argument.or_else(|| self.accelerator_of_choice())
     }
 

@@ -39,9 +39,11 @@ pub(super) fn paths(_: &Submission, group: &Group) -> Vec<Outcome> {
                 Outcome::unknown(&leaf.path, why, remedy)
             }
             (data, results) => {
-                let missing = [(key, data), ("results_dir", results)];
-                let missing = missing.iter().filter(|(_, value)| value.is_none());
-                let missing: Vec<&str> = missing.map(|(key, _)| *key).collect();
+                let missing: Vec<&str> = [(key, data), ("results_dir", results)]
+                    .iter()
+                    .filter(|(_, value)| value.is_none())
+                    .map(|(key, _)| *key)
+                    .collect();
                 Outcome::lacking(
                     leaf.is_of_stormlp(),
                     leaf.metadata.path().unwrap_or(&leaf.path),

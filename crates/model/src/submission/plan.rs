@@ -457,13 +457,14 @@ fn checkpointing(
         let what = format!("{name}: its {ranks} ranks are too few for one host by rule 4.6.2");
         return problems.plan(what, "take another model");
     };
-    let few = match hosts.len() == request.hosts.len() {
-        true => String::new(),
-        false => format!(
+    let few = if hosts.len() == request.hosts.len() {
+        String::new()
+    } else {
+        format!(
             ", on {} of the {} hosts: on more each would have too few ranks",
             hosts.len(),
             request.hosts.len()
-        ),
+        )
     };
     let place = (hosts, ranks);
     let command = |writes, reads| checkpoint_command(name, place, request, [writes, reads]);

@@ -34,8 +34,12 @@ fn a_campaign_has_the_sizes_of_datasize_and_every_command_in_order() {
         assert_eq!((campaign.results[0].files, campaign.results[0].runs), (28_000, 6));
         assert_eq!(campaign.results[1].disk_bytes, 1_124_256_235_520);
         assert!(campaign.estimated_seconds.unwrap() > 4104.0);
-        let steps = campaign.steps.iter().map(|step| format!("# {}\n{}", step.what, step.command));
-        let steps = steps.collect::<Vec<String>>().join("\n");
+        let steps = campaign
+            .steps
+            .iter()
+            .map(|step| format!("# {}\n{}", step.what, step.command))
+            .collect::<Vec<String>>()
+            .join("\n");
         insta::assert_snapshot!(format!("steps_of_{edition}"), steps);
     }
 }

@@ -40,10 +40,8 @@ pub(super) fn reported(submission: &Submission, group: &Group) -> Vec<Outcome> {
         return vec![Outcome::failed(&path, "it lists no result", AGAIN)];
     }
     let is_table = entries.iter().any(|entry| entry["Benchmark Type"].is_string());
-    let faults = match is_table {
-        true => of_table(group, &entries, &path),
-        false => of_list(group, &entries, &path),
-    };
+    let faults =
+        if is_table { of_table(group, &entries, &path) } else { of_list(group, &entries, &path) };
     or_passed(faults, &path, || "its figures are those of the runs".to_string())
 }
 

@@ -104,18 +104,16 @@ impl Outcome {
         evidence: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        match is_rehearsal {
-            true => Self::noted(path, evidence, remedy),
-            false => Self::failed(path, evidence, remedy),
+        if is_rehearsal {
+            Self::noted(path, evidence, remedy)
+        } else {
+            Self::failed(path, evidence, remedy)
         }
     }
 
     /// Kept or broken.
     pub(super) fn of(holds: bool, path: &str, evidence: impl Into<String>, remedy: &str) -> Self {
-        match holds {
-            true => Self::passed(path, evidence),
-            false => Self::failed(path, evidence, remedy),
-        }
+        if holds { Self::passed(path, evidence) } else { Self::failed(path, evidence, remedy) }
     }
 
     fn new(result: RuleResult, path: &str, evidence: String, remedy: String) -> Self {
@@ -180,8 +178,5 @@ pub(super) fn or_passed(
     path: &str,
     evidence: impl FnOnce() -> String,
 ) -> Vec<Outcome> {
-    match faults.is_empty() {
-        true => vec![Outcome::passed(path, evidence())],
-        false => faults,
-    }
+    if faults.is_empty() { vec![Outcome::passed(path, evidence())] } else { faults }
 }

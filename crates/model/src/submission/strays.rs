@@ -39,14 +39,17 @@ const MOST_NAMED: usize = 20;
 /// Files that neither the official tool nor DLIO writes, where they lie.
 pub(super) fn strays(submission: &Submission) -> Vec<Outcome> {
     let found = paths(submission);
-    let notes = found.iter().take(MOST_NAMED).map(|path| {
-        Outcome::noted(
-            path,
-            "neither mlpstorage nor DLIO writes such a file here",
-            "take it out of the package",
-        )
-    });
-    let mut notes: Vec<Outcome> = notes.collect();
+    let mut notes: Vec<Outcome> = found
+        .iter()
+        .take(MOST_NAMED)
+        .map(|path| {
+            Outcome::noted(
+                path,
+                "neither mlpstorage nor DLIO writes such a file here",
+                "take it out of the package",
+            )
+        })
+        .collect();
     if found.len() > MOST_NAMED {
         let evidence = format!("{} more such files", found.len() - MOST_NAMED);
         notes.push(Outcome::noted("", evidence, "take them out of the package"));

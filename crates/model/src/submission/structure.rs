@@ -32,8 +32,8 @@ fn rename(what: &str) -> String {
 
 /// 1.1: only the official tool makes submissions.
 pub(super) fn made_by_the_tool(submission: &Submission) -> Vec<Outcome> {
-    let marked = submission.leaves().filter_map(|leaf| Some((leaf, leaf.mark.as_deref()?)));
-    let marked: Vec<_> = marked.collect();
+    let marked: Vec<_> =
+        submission.leaves().filter_map(|leaf| Some((leaf, leaf.mark.as_deref()?))).collect();
     let all = submission.leaves().count();
     if marked.is_empty() {
         return unmarked(submission, all);
@@ -79,21 +79,24 @@ fn unmarked(submission: &Submission, leaves: usize) -> Vec<Outcome> {
         )];
     }
     let marks = submission.marks_elsewhere();
-    let faults = marks.iter().map(|(path, mark)| {
-        Outcome::failed(
-            path,
-            format!("stormlp made it ({mark}), and the runs do not say so"),
-            "take it out: only what mlpstorage made of these runs may be submitted",
-        )
-    });
-    let faults: Vec<Outcome> = faults.collect();
-    match faults.is_empty() {
-        true => vec![Outcome::noted(
+    let faults: Vec<Outcome> = marks
+        .iter()
+        .map(|(path, mark)| {
+            Outcome::failed(
+                path,
+                format!("stormlp made it ({mark}), and the runs do not say so"),
+                "take it out: only what mlpstorage made of these runs may be submitted",
+            )
+        })
+        .collect();
+    if faults.is_empty() {
+        vec![Outcome::noted(
             "",
             "files of mlpstorage and DLIO bear no signature: who wrote them cannot be proven",
             "nothing mends it; keep the results folders as mlpstorage wrote them",
-        )],
-        false => faults,
+        )]
+    } else {
+        faults
     }
 }
 
@@ -159,10 +162,8 @@ pub(super) fn top_level(submission: &Submission) -> Vec<Outcome> {
 pub(super) fn subdirectories(submission: &Submission) -> Vec<Outcome> {
     // Only the official tool has source code to show.
     let needs_code = submission.edition == Edition::V2 && submission.rehearsal().is_none();
-    let wanted: &[&str] = match needs_code {
-        true => &["code", "results", "systems"],
-        false => &["results", "systems"],
-    };
+    let wanted: &[&str] =
+        if needs_code { &["code", "results", "systems"] } else { &["results", "systems"] };
     of_package(submission, |faults| {
         for organisation in submission.organisations() {
             let found = submission.tree.folders(&organisation);
@@ -209,8 +210,8 @@ pub(super) fn code(submission: &Submission) -> Vec<Outcome> {
     }
     let tree = &submission.tree;
     of_package(submission, |faults| {
-        let records = tree.iter().map(|(path, _)| path);
-        let records: Vec<&str> = records.filter(|path| last(path) == CODE_HASH).collect();
+        let records: Vec<&str> =
+            tree.iter().map(|(path, _)| path).filter(|path| last(path) == CODE_HASH).collect();
         let mut hashes = Vec::new();
         for path in &records {
             match tree.part(path, Form::Json) {
@@ -322,8 +323,8 @@ pub(super) fn identical(submission: &Submission) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     for system in systems {
         let groups = submission.groups.iter();
-        let mine = groups.filter(|group| group.system.as_deref().unwrap_or("") == system);
-        let mine: Vec<&Group> = mine.collect();
+        let mine: Vec<&Group> =
+            groups.filter(|group| group.system.as_deref().unwrap_or("") == system).collect();
         let faults = differing(&mine);
         outcomes.extend(or_passed(faults, system, || {
             "processors and memory of a host are the same in all runs".to_string()
@@ -372,8 +373,11 @@ fn unlike_the_first<T: std::fmt::Display>(
     fact: impl Fn(&Leaf) -> Option<T>,
     alike: impl Fn(&T, &T) -> bool,
 ) -> Vec<Outcome> {
-    let told = runs.iter().filter_map(|leaf| Some((*leaf, fact(leaf)?)));
-    let mut told = told.collect::<Vec<(&Leaf, T)>>().into_iter();
+    let mut told = runs
+        .iter()
+        .filter_map(|leaf| Some((*leaf, fact(leaf)?)))
+        .collect::<Vec<(&Leaf, T)>>()
+        .into_iter();
     let Some((first, usual)) = told.next() else {
         return Vec::new();
     };
@@ -414,9 +418,10 @@ pub(super) fn workloads(submission: &Submission, group: &Group) -> Vec<Outcome> 
     let spelt = group.model.replace('_', "-");
     let fits = known.contains(&group.model.as_str())
         || submission.edition == Edition::V2 && known.contains(&spelt.as_str());
-    match fits {
-        true => vec![Outcome::passed(&group.path, group.model.clone())],
-        false => vec![unexpected(&group.path, &group.model, &known)],
+    if fits {
+        vec![Outcome::passed(&group.path, group.model.clone())]
+    } else {
+        vec![unexpected(&group.path, &group.model, &known)]
     }
 }
 
@@ -454,9 +459,10 @@ pub(super) fn phases(submission: &Submission, group: &Group) -> Vec<Outcome> {
             format!("add what `mlpstorage … {name}` wrote"),
         );
         // The text asks for three phases, the code for two.
-        faults.push(match *name == "datasize" {
-            true => fault.officially(super::rule::Official::Silent),
-            false => fault,
+        faults.push(if *name == "datasize" {
+            fault.officially(super::rule::Official::Silent)
+        } else {
+            fault
         });
     }
     for name in found.iter().filter(|name| !known.contains(name)) {

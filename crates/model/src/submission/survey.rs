@@ -140,10 +140,7 @@ impl Submission {
         let divisions = tree.names("").into_iter();
         let is_package =
             divisions.clone().any(|name| DIVISIONS.contains(&name.to_ascii_lowercase().as_str()));
-        let shape = match is_package {
-            true => Shape::Package,
-            false => Shape::Results,
-        };
+        let shape = if is_package { Shape::Package } else { Shape::Results };
         let leaves = leaves(&tree, shape);
         let (edition, edition_from) = match edition {
             Some(asked) => (asked, "--edition".to_string()),
@@ -342,10 +339,8 @@ fn edition_of(leaves: &[Leaf]) -> (Edition, String) {
         .filter_map(|leaf| leaf.edition().map(|(edition, from)| (leaf, edition, from)))
         .collect();
     let of = |wanted: Edition| told.iter().filter(move |(_, edition, _)| *edition == wanted);
-    let most = match of(Edition::V2).count() > of(Edition::V3).count() {
-        true => Edition::V2,
-        false => Edition::V3,
-    };
+    let most =
+        if of(Edition::V2).count() > of(Edition::V3).count() { Edition::V2 } else { Edition::V3 };
     if let Some((leaf, edition, from)) = of(most).next() {
         return (*edition, format!("{}: {from}", leaf.path));
     }

@@ -37,10 +37,12 @@ fn a_package_that_keeps_the_rules_breaks_none() {
 
 #[test]
 fn each_rule_that_is_broken_is_told() {
-    let cases = TRAINING.iter().chain(damaged::TRAINING);
-    let cases = cases.map(|case| (package as fn() -> Builder, case));
-    let more = CHECKPOINTING.iter().chain(damaged::CHECKPOINTING);
-    let more = more.map(|case| (checkpoints as fn() -> Builder, case));
+    let cases =
+        TRAINING.iter().chain(damaged::TRAINING).map(|case| (package as fn() -> Builder, case));
+    let more = CHECKPOINTING
+        .iter()
+        .chain(damaged::CHECKPOINTING)
+        .map(|case| (checkpoints as fn() -> Builder, case));
     for (index, (whole, (id, break_it))) in cases.chain(more).enumerate() {
         let mut builder = whole();
         break_it(&mut builder);

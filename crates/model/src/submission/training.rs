@@ -61,9 +61,10 @@ pub(super) fn sized(_: &Submission, group: &Group) -> Vec<Outcome> {
     }
     let named =
         group.runs.iter().all(|leaf| !leaf.parameter("dataset", "num_files_train").is_null());
-    let why = match named && !group.runs.is_empty() {
-        true => "no sizing is there; the runs name the size of their dataset",
-        false => "no sizing is there",
+    let why = if named && !group.runs.is_empty() {
+        "no sizing is there; the runs name the size of their dataset"
+    } else {
+        "no sizing is there"
     };
     // Where a package must have one, the folder that is missing is told.
     vec![Outcome::noted(&group.path, why, "add what `mlpstorage … datasize` wrote")]
@@ -126,8 +127,8 @@ pub(super) fn generated(_: &Submission, group: &Group) -> Vec<Outcome> {
             "take metadata and overrides.yaml as the tool wrote them",
         )];
     };
-    let asked = group.datasize.first().and_then(files_of);
-    let asked = asked.or_else(|| group.runs.first().and_then(files_of));
+    let asked =
+        group.datasize.first().and_then(files_of).or_else(|| group.runs.first().and_then(files_of));
     let path = &generation.path;
     vec![match asked {
         Some(asked) => Outcome::of(
@@ -241,38 +242,47 @@ pub(super) fn single_host_load(_: &Submission, group: &Group) -> Vec<Outcome> {
 
 /// 3.3.4: hosts of the summary and of the command.
 pub(super) fn hosts(_: &Submission, group: &Group) -> Vec<Outcome> {
-    let outcomes = group.runs.iter().filter_map(|leaf| {
-        let ran = leaf.figure("num_hosts")?;
-        let named = leaf.argument("hosts").as_array();
-        // A run on one host need not name it.
-        let named = named.map_or((ran == 1.0).then_some(1.0), |list| Some(list.len() as f64))?;
-        let evidence = format!("{ran} in summary.json, {named} in the command");
-        let remedy = "files of different runs were mixed: take all of one run";
-        Some(Outcome::of(ran == named, &leaf.path, evidence, remedy))
-    });
-    let outcomes: Vec<Outcome> = outcomes.collect();
-    match outcomes.is_empty() {
-        true => vec![Outcome::unknown(
+    let outcomes: Vec<Outcome> = group
+        .runs
+        .iter()
+        .filter_map(|leaf| {
+            let ran = leaf.figure("num_hosts")?;
+            let named = leaf.argument("hosts").as_array();
+            // A run on one host need not name it.
+            let named =
+                named.map_or((ran == 1.0).then_some(1.0), |list| Some(list.len() as f64))?;
+            let evidence = format!("{ran} in summary.json, {named} in the command");
+            let remedy = "files of different runs were mixed: take all of one run";
+            Some(Outcome::of(ran == named, &leaf.path, evidence, remedy))
+        })
+        .collect();
+    if outcomes.is_empty() {
+        vec![Outcome::unknown(
             &group.path,
             "no list of hosts is there",
             "take the metadata as mlpstorage wrote it",
-        )],
-        false => outcomes,
+        )]
+    } else {
+        outcomes
     }
 }
 
 /// 3.3.6: as many accelerators on each host.
 pub(super) fn even(_: &Submission, group: &Group) -> Vec<Outcome> {
-    let outcomes = group.runs.iter().filter_map(|leaf| {
-        let (count, hosts) = (leaf.figure("num_accelerators")?, leaf.figure("num_hosts")?);
-        let evidence = format!("{} accelerators on {} hosts", shown(count), shown(hosts));
-        let remedy = "take a multiple of the number of hosts";
-        Some(Outcome::of(hosts > 0.0 && count % hosts == 0.0, &leaf.path, evidence, remedy))
-    });
-    let outcomes: Vec<Outcome> = outcomes.collect();
-    match outcomes.is_empty() {
-        true => vec![Outcome::unknown(&group.path, "no summary names hosts", AS_WRITTEN)],
-        false => outcomes,
+    let outcomes: Vec<Outcome> = group
+        .runs
+        .iter()
+        .filter_map(|leaf| {
+            let (count, hosts) = (leaf.figure("num_accelerators")?, leaf.figure("num_hosts")?);
+            let evidence = format!("{} accelerators on {} hosts", shown(count), shown(hosts));
+            let remedy = "take a multiple of the number of hosts";
+            Some(Outcome::of(hosts > 0.0 && count % hosts == 0.0, &leaf.path, evidence, remedy))
+        })
+        .collect();
+    if outcomes.is_empty() {
+        vec![Outcome::unknown(&group.path, "no summary names hosts", AS_WRITTEN)]
+    } else {
+        outcomes
     }
 }
 
@@ -319,12 +329,11 @@ pub(super) fn parameters(submission: &Submission, group: &Group) -> Vec<Outcome>
                 "{} set, all of them free; the rest is the workload's",
                 counted(leaf.overrides.len() as u64, "key")
             );
-            outcomes.push(match leaf.overrides_file.is_found() || leaf.metadata.is_found() {
-                true => Outcome::passed(&leaf.path, evidence),
-                false => {
-                    let why = "neither overrides nor metadata is there";
-                    Outcome::unknown(&leaf.path, why, AS_WRITTEN)
-                }
+            outcomes.push(if leaf.overrides_file.is_found() || leaf.metadata.is_found() {
+                Outcome::passed(&leaf.path, evidence)
+            } else {
+                let why = "neither overrides nor metadata is there";
+                Outcome::unknown(&leaf.path, why, AS_WRITTEN)
             });
         }
     }

@@ -164,10 +164,7 @@ impl Judge {
         let left = by_steps.max(by_samples);
         let whole = seconds + left;
         let au = counted * self.compute_seconds / whole;
-        let series = match by_steps >= by_samples {
-            true => self.step_seconds(),
-            false => self.sample_rates(),
-        };
+        let series = if by_steps >= by_samples { self.step_seconds() } else { self.sample_rates() };
         let error = uncertain(1.0, &series);
         let threshold = match self.enough {
             Enough::Verdict { threshold } => threshold,
@@ -235,9 +232,10 @@ impl Judge {
 
     fn samples_left(&self) -> f64 {
         let came = self.marks.last().map_or(0, |mark| mark.samples);
-        match self.is_whole() {
-            true => 0.0,
-            false => (self.steps as f64 * self.samples_per_step - came as f64).max(0.0),
+        if self.is_whole() {
+            0.0
+        } else {
+            (self.steps as f64 * self.samples_per_step - came as f64).max(0.0)
         }
     }
 
@@ -256,8 +254,7 @@ impl Judge {
     /// The steps that AU counts in batches of equal length: what lands in lumps evens out over
     /// several steps.
     fn batches(&self) -> impl Iterator<Item = (&StepMark, &StepMark, f64)> {
-        let counted = self.marks.get(self.left_out as usize - 1..);
-        let counted = counted.unwrap_or_default();
+        let counted = self.marks.get(self.left_out as usize - 1..).unwrap_or_default();
         let steps = (counted.len().saturating_sub(1) / BATCHES).max(1);
         // What does not fill a batch is left out at the start, where loaders are cold.
         let skipped = counted.len().saturating_sub(1) % steps;

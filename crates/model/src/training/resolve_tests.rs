@@ -383,8 +383,9 @@ fn null_storage_imagines_enough_files_for_every_kind_of_loader() {
         steps: Some(u64::MAX),
         ..TrainRequest::default()
     };
-    let refused = resolve(&workload("unet3d", "h100"), &endless, &Inventory::default());
-    let refused = refused.unwrap_err().to_string();
+    let refused = resolve(&workload("unet3d", "h100"), &endless, &Inventory::default())
+        .unwrap_err()
+        .to_string();
     assert!(refused.contains("of memory"), "{refused}");
 }
 

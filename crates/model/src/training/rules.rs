@@ -208,8 +208,10 @@ fn parameters(
         let found = theirs.iter().find(|(other, _)| other == key);
         found.map_or("nothing", |(_, value)| value.as_str())
     };
-    let set = planned.differing_keys(&base).into_iter();
-    let set = set.filter(|(key, _)| freedom(key) != Freedom::Closed);
+    let set = planned
+        .differing_keys(&base)
+        .into_iter()
+        .filter(|(key, _)| freedom(key) != Freedom::Closed);
     let mut broken: Vec<String> = set
         .map(|(key, value)| {
             format!(
@@ -254,9 +256,10 @@ fn transfers(
             plan.storage == StorageKind::Real && path != PathKind::Buffered && !direct,
             format!(
                 "--path {path}; it is buffered{}",
-                match edition.name == V3.name {
-                    true => ", or cpu (O_DIRECT)",
-                    false => ", or cpu (O_DIRECT) for unet3d",
+                if edition.name == V3.name {
+                    ", or cpu (O_DIRECT)"
+                } else {
+                    ", or cpu (O_DIRECT) for unet3d"
                 }
             ),
         ),

@@ -216,10 +216,7 @@ impl Search {
             0 => missing.div_ceil(2),
             passing => passing,
         };
-        match self.probes() + 1 + worst <= most_probes(least) {
-            true => count,
-            false => middle,
-        }
+        if self.probes() + 1 + worst <= most_probes(least) { count } else { middle }
     }
 }
 

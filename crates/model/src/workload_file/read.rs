@@ -50,11 +50,14 @@ impl<W: Default> Table<W> {
     ) -> Result<Contents, WorkloadError> {
         let mut contents = self.read_file(text, source_name)?;
         self.set_params(&mut contents, params)?;
-        let faults = self.keys.iter().filter_map(|key| {
-            let set = key.set(workload, contents.values.get(key.path())?);
-            set.err().map(|why| format!("`{}`{why}", key.path()))
-        });
-        let faults: Vec<String> = faults.collect();
+        let faults: Vec<String> = self
+            .keys
+            .iter()
+            .filter_map(|key| {
+                let set = key.set(workload, contents.values.get(key.path())?);
+                set.err().map(|why| format!("`{}`{why}", key.path()))
+            })
+            .collect();
         if faults.is_empty() {
             return Ok(contents);
         }

@@ -183,13 +183,12 @@ impl<W> Table<W> {
     /// same section first. `None` where every key is too far away to have been meant.
     pub(crate) fn nearest(&self, path: &str) -> Option<&'static str> {
         let (section, name) = split(path);
-        let keys = self.keys.iter();
-        let keys = keys.filter(|key| !matches!(key, Key::Alias(..)));
-        let keys = keys.filter_map(|key| {
-            let (of, last) = split(key.path());
-            let section_cost = if of == section { 0 } else { 2 };
-            Some((distance(name, last)? + section_cost, key.path()))
-        });
+        let keys =
+            self.keys.iter().filter(|key| !matches!(key, Key::Alias(..))).filter_map(|key| {
+                let (of, last) = split(key.path());
+                let section_cost = if of == section { 0 } else { 2 };
+                Some((distance(name, last)? + section_cost, key.path()))
+            });
         // Sections count as well, so that `readr` finds `reader`.
         let sections = self.keys.iter().filter_map(|key| {
             let (first, _) = key.path().split_once('.').filter(|_| section.is_empty())?;

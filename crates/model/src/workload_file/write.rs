@@ -8,8 +8,7 @@ impl<W: Clone> Table<W> {
     /// Path and value of every key that says something of `workload`, in the table's order.
     pub(crate) fn values(&self, workload: &W) -> Vec<(&'static str, Value)> {
         let mut workload = workload.clone();
-        let values = self.keys.iter();
-        let values = values.map(|key| (key.path(), key.value(&mut workload)));
+        let values = self.keys.iter().map(|key| (key.path(), key.value(&mut workload)));
         values.filter(|(_, value)| !value.is_null()).collect()
     }
 }

@@ -103,8 +103,7 @@ fn followed<'s>(series: impl Iterator<Item = &'s Series>) -> Vec<Followed> {
             values: over_time(&in_flight, Amount::Level(1.0)),
         });
         let devices = devices(series);
-        let hidden = devices.get(1..).filter(|_| devices.len() > MOST_DEVICES);
-        let hidden = hidden.unwrap_or_default();
+        let hidden = devices.get(1..).filter(|_| devices.len() > MOST_DEVICES).unwrap_or_default();
         for track in (series.tracks.iter()).filter(|one| !hidden.contains(&one.of.as_str())) {
             let (what, unit, amount) = shown(track.measure);
             add(Followed {
@@ -151,8 +150,8 @@ fn in_flight(series: &Series) -> (&'static str, Vec<f64>) {
 /// Transfers in flight as they were sampled; no number for the last look, which is one when all is
 /// over.
 fn sampled(series: &Series) -> Vec<f64> {
-    let samples = series.interval_in_flight.iter();
-    let mut samples: Vec<f64> = samples.map(|count| f64::from(*count)).collect();
+    let mut samples: Vec<f64> =
+        series.interval_in_flight.iter().map(|count| f64::from(*count)).collect();
     if let Some(last) = samples.last_mut() {
         *last = f64::NAN;
     }
@@ -213,9 +212,8 @@ fn mean_sizes(count: &Track, tracks: &[Track]) -> Option<(&'static str, Vec<f64>
     };
     let bytes = (tracks.iter()).find(|track| track.measure == of_bytes && track.of == count.of)?;
     let both = bytes.values.iter().zip(&count.values);
-    let size = |(bytes, requests): (&f64, &f64)| match *requests > 0.0 {
-        true => bytes / requests / KIB as f64,
-        false => f64::NAN,
+    let size = |(bytes, requests): (&f64, &f64)| {
+        if *requests > 0.0 { bytes / requests / KIB as f64 } else { f64::NAN }
     };
     Some((what, both.map(size).collect()))
 }

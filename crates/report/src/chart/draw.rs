@@ -86,9 +86,10 @@ pub fn svg(chart: &Chart, alone: bool) -> Result<String, String> {
 /// Text of `most` letters at most.
 fn shown(text: &str, most: usize) -> String {
     let text = printable(text);
-    match text.chars().count() > most {
-        true => text.chars().take(most - 1).chain(['…']).collect(),
-        false => text.into_owned(),
+    if text.chars().count() > most {
+        text.chars().take(most - 1).chain(['…']).collect()
+    } else {
+        text.into_owned()
     }
 }
 
@@ -222,10 +223,7 @@ fn draw_bars(area: &Area<'_>, plot: &Area<'_>, bars: &Bars, stretch: &[f64]) -> 
     let rows = Ruler::plain(bars.rows.len() as f64);
     let above = names_above(bars);
     let letters = bars.rows.iter().map(|row| row.name.chars().count()).max();
-    let left = match above {
-        true => 40,
-        false => (letters.unwrap_or(0) as i32 * LETTER_WIDTH + 24).max(60),
-    };
+    let left = if above { 40 } else { (letters.unwrap_or(0) as i32 * LETTER_WIDTH + 24).max(60) };
     let sides = (left, VALUE_WIDTH, bars_above(bars));
     let x = with_room(Ruler::new(&axis, values), WIDTH - left - VALUE_WIDTH);
     let context = axes(plot, (&x, &rows), sides, &bars.unit)?;
@@ -234,15 +232,16 @@ fn draw_bars(area: &Area<'_>, plot: &Area<'_>, bars: &Bars, stretch: &[f64]) -> 
         let middle = rows.range.1 - nth as f64 - 0.5;
         let pixel = |value: f64| context.backend_coord(&(x.place(value), middle));
         let zero = pixel(0.0);
-        let (height, name) = match above {
-            true => (
+        let (height, name) = if above {
+            (
                 zero.1 + 20,
                 Text::new(shown(&row.name, 56), (zero.0 + 4, zero.1 - 22), ink(HPos::Left)),
-            ),
-            false => (
+            )
+        } else {
+            (
                 zero.1,
                 Text::new(shown(&row.name, NAME_LETTERS), (zero.0 - 12, zero.1), ink(HPos::Right)),
-            ),
+            )
         };
         area.draw(&name)?;
         let mut from = 0.0;
@@ -306,10 +305,7 @@ fn legend_of(chart: &Chart) -> Vec<(bool, String)> {
 
 /// Short names stand beside each other.
 fn legend_columns(legend: &[(bool, String)]) -> usize {
-    match legend.iter().all(|(_, name)| name.chars().count() <= 26) {
-        true => 2,
-        false => 1,
-    }
+    if legend.iter().all(|(_, name)| name.chars().count() <= 26) { 2 } else { 1 }
 }
 
 fn draw_legend(area: &Area<'_>, top: i32, legend: &[(bool, String)]) -> Drawn {
@@ -317,9 +313,10 @@ fn draw_legend(area: &Area<'_>, top: i32, legend: &[(bool, String)]) -> Drawn {
     for (index, (letters, name)) in legend.iter().enumerate() {
         let (row, column) = ((index / columns) as i32, (index % columns) as i32);
         let at = (34 + column * WIDTH / 2, top + row * LEGEND_ROW_HEIGHT + 20);
-        match letters {
-            true => draw_part(area, index, (at.0 - 16, at.0 + 16, at.1), true)?,
-            false => draw_marker(area, index, at)?,
+        if *letters {
+            draw_part(area, index, (at.0 - 16, at.0 + 16, at.1), true)?
+        } else {
+            draw_marker(area, index, at)?
         }
         area.draw(&Text::new(name.clone(), (at.0 + 28, at.1), ink(HPos::Left)))?;
     }
@@ -329,10 +326,7 @@ fn draw_legend(area: &Area<'_>, top: i32, legend: &[(bool, String)]) -> Drawn {
 /// A shape for each line, so that its colour is not all that tells it; with a hole from the sixth on.
 fn draw_marker(area: &Area<'_>, index: usize, at: Pixel) -> Drawn {
     draw_shape(area, index, at, MARKER, colour_of(index))?;
-    match index >= super::MOST_LINES {
-        true => draw_shape(area, index, at, MARKER / 2, PAPER),
-        false => Ok(()),
-    }
+    if index >= super::MOST_LINES { draw_shape(area, index, at, MARKER / 2, PAPER) } else { Ok(()) }
 }
 
 fn draw_shape(area: &Area<'_>, index: usize, (x, y): Pixel, size: i32, colour: Colour) -> Drawn {

@@ -131,8 +131,7 @@ impl Group {
     /// How the times of `histograms` spread, drawn as a chart that is called `what`.
     pub(crate) fn of_histograms(title: &str, what: &str, histograms: &[NamedHistogram]) -> Self {
         let mut drawn = Self::new(title);
-        let curves = histograms.iter();
-        let curves = curves.map(|one| (one.name.replace('_', " "), one.data.as_str()));
+        let curves = histograms.iter().map(|one| (one.name.replace('_', " "), one.data.as_str()));
         let why = "the report holds no distribution that can be read";
         drawn.add(what, percentiles(what, curves), why);
         drawn
@@ -163,9 +162,10 @@ impl Line {
     ) -> Self {
         let mut pieces = vec![Vec::new()];
         for (x, y) in points.into_iter().filter(|(x, _)| is_amount(*x)) {
-            match is_amount(y) {
-                true => pieces.last_mut().into_iter().for_each(|piece| piece.push((x, y))),
-                false => pieces.push(Vec::new()),
+            if is_amount(y) {
+                pieces.last_mut().into_iter().for_each(|piece| piece.push((x, y)))
+            } else {
+                pieces.push(Vec::new())
             }
         }
         Self::of(name, pieces)

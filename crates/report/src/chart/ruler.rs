@@ -57,8 +57,11 @@ impl Ruler {
             Scale::Quantiles => quantiles(most),
             Scale::Sizes | Scale::Counts => {
                 let every = values.len().div_ceil(MOST_NAMES).max(1);
-                let ticks = values.iter().enumerate().step_by(every);
-                let ticks = ticks.map(|(place, value)| (place as f64, words(axis.scale, *value)));
+                let ticks = values
+                    .iter()
+                    .enumerate()
+                    .step_by(every)
+                    .map(|(place, value)| (place as f64, words(axis.scale, *value)));
                 ((-0.4, values.len() as f64 - 0.6), ticks.collect())
             }
         };
@@ -153,10 +156,7 @@ pub(super) fn words(scale: Scale, value: f64) -> String {
 }
 
 fn short_count(value: f64) -> String {
-    match value.fract() == 0.0 {
-        true => format!("{value}"),
-        false => short(value),
-    }
+    if value.fract() == 0.0 { format!("{value}") } else { short(value) }
 }
 
 /// From zero, in steps of 1, 2 or 5 times a power of ten.
@@ -171,10 +171,7 @@ fn linear(least: f64, most: f64) -> ((f64, f64), Vec<(f64, String)>) {
     let (first, last) = ((least / step).floor() as i64, (most / step).ceil() as i64);
     let last = last.max(first + 1);
     let decimals = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
-    let name = |at: f64| match at.abs() >= 1000.0 {
-        true => short(at),
-        false => format!("{at:.decimals$}"),
-    };
+    let name = |at: f64| if at.abs() >= 1000.0 { short(at) } else { format!("{at:.decimals$}") };
     let ticks = (first..=last).map(|nth| nth as f64 * step);
     let range = (first as f64 * step, last as f64 * step);
     (range, ticks.map(|at| (at, name(at))).collect())

@@ -17,9 +17,12 @@ impl Chart {
 
 /// A row for each place on the horizontal axis, a column for each line.
 fn of_lines(lines: &Lines) -> Table {
-    let names = lines.lines.iter().map(|line| match line.name.is_empty() {
-        true => lines.y.name.clone(),
-        false => format!("{}, {}", line.name, lines.y.name),
+    let names = lines.lines.iter().map(|line| {
+        if line.name.is_empty() {
+            lines.y.name.clone()
+        } else {
+            format!("{}, {}", line.name, lines.y.name)
+        }
     });
     let columns = [lines.x.name.clone()].into_iter().chain(names);
     let mut table = Table::new(columns.map(|name| Column::numbers(name, 0)));
@@ -46,9 +49,8 @@ fn of_lines(lines: &Lines) -> Table {
 
 /// A row for each bar, a column for each of its parts.
 fn of_bars(bars: &Bars) -> Table {
-    let names = bars.parts.iter().map(|part| match part.is_empty() {
-        true => bars.unit.clone(),
-        false => format!("{part}, {}", bars.unit),
+    let names = bars.parts.iter().map(|part| {
+        if part.is_empty() { bars.unit.clone() } else { format!("{part}, {}", bars.unit) }
     });
     let numbers = names.map(|name| Column::numbers(name, 0));
     let mut table = Table::new([Column::words("", 0)].into_iter().chain(numbers));

@@ -23,9 +23,10 @@ pub(crate) fn charts(report: &CheckpointReport) -> Vec<Group> {
     ];
     for (title, name, results) in phases {
         let mut group = Group::new(title);
-        match results.is_empty() {
-            true => group.absent.push(format!("The report holds no {name}.")),
-            false => whole(report, &mut group, name, results),
+        if results.is_empty() {
+            group.absent.push(format!("The report holds no {name}."))
+        } else {
+            whole(report, &mut group, name, results)
         }
         drawn.push(group);
         if !results.is_empty() {
@@ -49,8 +50,8 @@ fn whole(report: &CheckpointReport, drawn: &mut Group, name: &str, results: &[Ch
         rows.collect::<Vec<Bar>>()
     };
     let what = format!("Bandwidth of each {name}");
-    let rates = Chart::bars(what.clone(), "GiB/s", bar(|one| one.gib_per_second.total));
-    let rates = rates.map(|chart| chart.note("All bytes over the slowest rank's time."));
+    let rates = Chart::bars(what.clone(), "GiB/s", bar(|one| one.gib_per_second.total))
+        .map(|chart| chart.note("All bytes over the slowest rank's time."));
     drawn.add(&what, rates, why);
     if name == "save" {
         let what = "fsync, share of the time of a rank";
@@ -105,8 +106,7 @@ fn around_each(report: &CheckpointReport, name: &str) -> Vec<Group> {
         let intervals = one.series.timed(&one.series.interval_bytes);
         intervals.last().map_or(0.0, |(interval, _)| interval.end())
     };
-    let all = report.series.iter();
-    let all = all.filter(|one| one.name.starts_with(name)).enumerate();
+    let all = report.series.iter().filter(|one| one.name.starts_with(name)).enumerate();
     let mut longest: Vec<(usize, &NamedSeries)> = all.collect();
     let count = longest.len();
     longest.sort_by(|(_, a), (_, b)| seconds(b).total_cmp(&seconds(a)));

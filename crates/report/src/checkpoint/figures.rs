@@ -13,10 +13,9 @@ pub(crate) fn figures(report: &CheckpointReport) -> Vec<Figure> {
     let results = &report.results;
     let saves = (&results.saves, &results.summary.save);
     let restores = (&results.restores, &results.summary.restore);
-    let phases = [("save", saves), ("restore", restores)];
-    let phases = phases.into_iter().filter_map(|(name, (results, summary))| {
-        Some(of_phase(report, name, results, summary.as_ref()?))
-    });
+    let phases = [("save", saves), ("restore", restores)].into_iter().filter_map(
+        |(name, (results, summary))| Some(of_phase(report, name, results, summary.as_ref()?)),
+    );
     phases.flatten().collect()
 }
 
@@ -44,8 +43,11 @@ fn of_phase(
     }
     let cpu = Figure::cpu(phase, summary.cpu_seconds_per_gib);
     figures.push(cpu.parts(results.iter().map(cpu_of)));
-    let timed = report.histograms.iter().filter(|one| one.name.starts_with(phase));
-    let timed = timed.filter_map(|one| one.summary_us.p99);
+    let timed = report
+        .histograms
+        .iter()
+        .filter(|one| one.name.starts_with(phase))
+        .filter_map(|one| one.summary_us.p99);
     figures.extend(timed.map(|us| Figure::percentile(phase, "p99 transfer", us)));
     figures
 }

@@ -9,20 +9,21 @@ use crate::document::{Cell, Column, Document, Quantity, Table, ended};
 /// The answer of a search.
 pub(super) fn headline(report: &CheckpointReport, find: &FindStreams) -> String {
     let phases = [("saves", &find.save), ("restores", &find.restore)];
-    let known = phases.into_iter().filter_map(|(what, knee)| {
-        let knee = knee.as_ref()?;
-        let streams = counted(u64::from(knee.streams), "stream");
-        let rate = knee.gib_per_second;
-        let bound = match knee.is_lower_bound {
-            true => ", and more than was tried may bring more",
-            false => "",
-        };
-        Some(format!("{streams} a rank for {what}, {rate:.3} GiB/s{bound}"))
-    });
-    let known: Vec<String> = known.collect();
-    let answer = match known.is_empty() {
-        true => "nothing was measured".to_string(),
-        false => format!("enough are {}", known.join("; ")),
+    let known: Vec<String> = phases
+        .into_iter()
+        .filter_map(|(what, knee)| {
+            let knee = knee.as_ref()?;
+            let streams = counted(u64::from(knee.streams), "stream");
+            let rate = knee.gib_per_second;
+            let bound =
+                if knee.is_lower_bound { ", and more than was tried may bring more" } else { "" };
+            Some(format!("{streams} a rank for {what}, {rate:.3} GiB/s{bound}"))
+        })
+        .collect();
+    let answer = if known.is_empty() {
+        "nothing was measured".to_string()
+    } else {
+        format!("enough are {}", known.join("; "))
     };
     format!("checkpoint {}: {answer}{}", report.plan.model, ended(&report.ending))
 }
@@ -89,17 +90,18 @@ fn table(find: &FindStreams) -> Table {
         let rate = |of: fn(&TriedStreams) -> &Vec<f64>| -> Cell {
             let rates: Vec<f64> = runs.iter().flat_map(|run| of(run)).copied().collect();
             let spread = (rates.len() > 1).then(|| sample_deviation(&rates));
-            match rates.is_empty() {
-                true => "".into(),
-                false => Quantity::higher(mean(&rates), "GiB/s").spread(spread).into(),
+            if rates.is_empty() {
+                "".into()
+            } else {
+                Quantity::higher(mean(&rates), "GiB/s").spread(spread).into()
             }
         };
         let is = |knee: &Option<StreamKnee>, what: &str| {
             let here = knee.as_ref().is_some_and(|knee| knee.streams == *streams);
             here.then(|| format!("enough to {what}"))
         };
-        let answers = [is(&find.save, "save"), is(&find.restore, "restore")];
-        let answers: Vec<String> = answers.into_iter().flatten().collect();
+        let answers: Vec<String> =
+            [is(&find.save, "save"), is(&find.restore, "restore")].into_iter().flatten().collect();
         let seconds: f64 = runs.iter().map(|run| run.seconds).sum();
         table.row(
             format!("{streams} streams"),

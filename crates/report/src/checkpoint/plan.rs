@@ -71,10 +71,8 @@ pub(super) fn setup(plan: &CheckpointPlan, facts: &mut Facts) {
     let files: usize = plan.ranks.iter().map(|rank| rank.files.len()).sum();
     let bytes = plan.ranks.iter().map(|rank| rank.bytes);
     let (least, most) = (bytes.clone().min().unwrap_or(0), bytes.max().unwrap_or(0));
-    let per_rank = match least == most {
-        true => gib(most),
-        false => format!("{} to {}", gib(least), gib(most)),
-    };
+    let per_rank =
+        if least == most { gib(most) } else { format!("{} to {}", gib(least), gib(most)) };
     let (total, exact) = (gib(plan.total_bytes), plan.total_bytes);
     facts.add("checkpoint", format!("{total} ({exact} bytes) in {files} files, {per_rank} a rank"));
     facts.add(
@@ -83,9 +81,10 @@ pub(super) fn setup(plan: &CheckpointPlan, facts: &mut Facts) {
             "{} and {}, {}",
             counted(plan.writes.into(), "save"),
             counted(plan.restores.len() as u64, "restore"),
-            match plan.pause_seconds > 0.0 {
-                true => format!("{} apart", format_duration(plan.pause_seconds)),
-                false => "one after the other".to_string(),
+            if plan.pause_seconds > 0.0 {
+                format!("{} apart", format_duration(plan.pause_seconds))
+            } else {
+                "one after the other".to_string()
             }
         ),
     );

@@ -129,20 +129,23 @@ fn headline(report: &CheckpointReport) -> String {
         ("saved", &report.results.summary.save, saved_to_memory(report)),
         ("restored", &report.results.summary.restore, restored_from_memory(report)),
     ];
-    let rates = phases.into_iter().filter_map(|(done, summary, of_memory)| {
-        let pair = figure(summary.as_ref()?, own);
-        let (rate, seconds) = (pair.gib_per_second.mean, pair.duration_seconds.mean);
-        let memory = match (of_memory, done) {
-            (false, _) => "",
-            (true, "saved") => ", mostly written to memory",
-            (true, _) => ", mostly read from memory",
-        };
-        Some(format!("{done} at {rate:.3} GiB/s ({seconds:.3} s each{memory})"))
-    });
-    let rates: Vec<String> = rates.collect();
-    let answer = match rates.is_empty() {
-        true => "nothing was measured".to_string(),
-        false => format!("{} by {}", rates.join(", "), detached::by_what(report)),
+    let rates: Vec<String> = phases
+        .into_iter()
+        .filter_map(|(done, summary, of_memory)| {
+            let pair = figure(summary.as_ref()?, own);
+            let (rate, seconds) = (pair.gib_per_second.mean, pair.duration_seconds.mean);
+            let memory = match (of_memory, done) {
+                (false, _) => "",
+                (true, "saved") => ", mostly written to memory",
+                (true, _) => ", mostly read from memory",
+            };
+            Some(format!("{done} at {rate:.3} GiB/s ({seconds:.3} s each{memory})"))
+        })
+        .collect();
+    let answer = if rates.is_empty() {
+        "nothing was measured".to_string()
+    } else {
+        format!("{} by {}", rates.join(", "), detached::by_what(report))
     };
     let ended = ended(&report.ending);
     let of = detached::in_words(&report.results);
@@ -208,9 +211,10 @@ fn phase<'d>(
         ("lowest rank GiB/s", 1),
         (if saving { "write s" } else { "read s" }, 4),
     ];
-    let parts = match saving {
-        true => &[("fsync s", 4), ("rename s", 7), ("close s", 8), ("device GiB", 6)][..],
-        false => &[("close s", 8), ("cached %", 2), ("device GiB", 6)][..],
+    let parts = if saving {
+        &[("fsync s", 4), ("rename s", 7), ("close s", 8), ("device GiB", 6)][..]
+    } else {
+        &[("close s", 8), ("cached %", 2), ("device GiB", 6)][..]
     };
     let columns = columns.iter().chain(parts);
     let mut table = Table::new(columns.map(|(name, drop)| Column::numbers(*name, *drop)));
@@ -242,8 +246,11 @@ fn over_time(section: &mut Section, report: &CheckpointReport, part: &str) {
     let series = report.series.iter().filter(|one| is_of(&one.name));
     let rates = series.filter_map(|one| Series::rates(one.name.clone(), &one.series, GIB_S));
     section.series = rates.collect();
-    let timed = report.histograms.iter().filter(|one| is_of(&one.name));
-    let timed = timed.map(|one| Distribution::of(one.name.replace('_', " "), &one.summary_us));
+    let timed = report
+        .histograms
+        .iter()
+        .filter(|one| is_of(&one.name))
+        .map(|one| Distribution::of(one.name.replace('_', " "), &one.summary_us));
     section.distributions = timed.collect();
 }
 
@@ -317,9 +324,10 @@ fn averages(document: &mut Document, report: &CheckpointReport) {
         for &(arithmetic, label, _) in told() {
             let pair = figure(summary, arithmetic);
             let (seconds, rate) = (pair.duration_seconds, pair.gib_per_second);
-            let mark = match arithmetic == own && !report.results.is_of_detached_hosts() {
-                true => report.plan.profile.to_string(),
-                false => String::new(),
+            let mark = if arithmetic == own && !report.results.is_of_detached_hosts() {
+                report.plan.profile.to_string()
+            } else {
+                String::new()
             };
             table.row(
                 format!("{name} {label}"),

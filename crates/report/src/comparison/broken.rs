@@ -46,11 +46,12 @@ fn cells(report: &AnyReport) -> Vec<(String, Option<String>)> {
     };
     let done = &report.results.cells;
     let planned = report.plan.cells.iter().enumerate();
-    let left_out = planned.filter(|(index, _)| done.iter().all(|cell| cell.cell != *index));
-    let left_out = left_out.map(|(index, planned)| {
-        let cell = CellReport::without_numbers(index, planned, "it did not run");
-        (subject(report, &cell), cell.reason)
-    });
+    let left_out = planned.filter(|(index, _)| done.iter().all(|cell| cell.cell != *index)).map(
+        |(index, planned)| {
+            let cell = CellReport::without_numbers(index, planned, "it did not run");
+            (subject(report, &cell), cell.reason)
+        },
+    );
     let done = done.iter().map(|cell| {
         let reason = cell.reason.clone().unwrap_or_default();
         let fault = cell.result().is_none().then_some(reason);

@@ -54,17 +54,18 @@ impl Comparison {
         document.sections = self.sections("");
         document.warnings.clone_from(&self.warnings);
         // A figure is plain data, which always has a JSON form.
-        let figures = self.figures.iter();
-        let figures = figures.map(|figure| serde_json::to_value(figure).unwrap_or(Value::Null));
+        let figures =
+            self.figures.iter().map(|figure| serde_json::to_value(figure).unwrap_or(Value::Null));
         document.records = Records::new(&(), figures, &RECORDS);
         document
     }
 
     /// Ends the document of a report with its comparison with a baseline.
     pub fn close(&self, document: &mut Document) {
-        document.caveat = match self.figures.is_empty() {
-            true => Some(self.sentence.clone()),
-            false => self.difference_words(),
+        document.caveat = if self.figures.is_empty() {
+            Some(self.sentence.clone())
+        } else {
+            self.difference_words()
         };
         document.facts.add("baseline", side(&self.baseline));
         if self.figures.is_empty() {
@@ -273,10 +274,7 @@ fn signed(percent: f64) -> String {
 }
 
 fn probability(p: f64) -> String {
-    match p < 0.001 {
-        true => "< 0.001".to_string(),
-        false => format!("{p:.3}"),
-    }
+    if p < 0.001 { "< 0.001".to_string() } else { format!("{p:.3}") }
 }
 
 /// A figure, by how much it changed, and what it is of.
@@ -285,10 +283,7 @@ fn by(figure: &Compared) -> String {
         Some(percent) => format!("{} by {:.1} %", figure.figure, percent.abs()),
         None => format!("{} from nothing", figure.figure),
     };
-    match figure.subject.is_empty() {
-        true => change,
-        false => format!("{change} ({})", figure.subject),
-    }
+    if figure.subject.is_empty() { change } else { format!("{change} ({})", figure.subject) }
 }
 
 /// The reports of a side in words.

@@ -120,8 +120,5 @@ fn rates(series: &Series) -> Vec<f64> {
     let whole = whole.map_or(&[][..], |(_, whole)| whole);
     let seconds = series.interval_seconds;
     let rate = |bytes: &u64| *bytes as f64 / seconds;
-    match seconds > 0.0 {
-        true => whole.iter().map(rate).collect(),
-        false => Vec::new(),
-    }
+    if seconds > 0.0 { whole.iter().map(rate).collect() } else { Vec::new() }
 }

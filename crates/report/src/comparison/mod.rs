@@ -119,10 +119,7 @@ impl Comparison {
         if !identical {
             warnings.extend(on_both(&baseline, &now));
         }
-        let broken = match identical {
-            true => Vec::new(),
-            false => broken::broken(&baseline, &now),
-        };
+        let broken = if identical { Vec::new() } else { broken::broken(&baseline, &now) };
         warnings.extend(broken.iter().cloned());
         warnings.extend(doubts(&baseline, &now));
         let figures = |side: &[Named<'_>]| -> Vec<Vec<Figure>> {
@@ -130,9 +127,10 @@ impl Comparison {
         };
         let (figures, unmatched) =
             matched(&figures(&baseline), &figures(&now), force && of_matrices(&now));
-        let verdict = match identical {
-            true => Verdict::WithinNoise,
-            false => Verdict::of_all(figures.iter().map(|figure| figure.verdict)),
+        let verdict = if identical {
+            Verdict::WithinNoise
+        } else {
+            Verdict::of_all(figures.iter().map(|figure| figure.verdict))
         };
         let sources = |side: &[Named<'_>]| side.iter().map(Source::of).collect();
         let mut comparison = Self {
@@ -364,8 +362,10 @@ fn matched(
     }
     let judged: Vec<Pair> = pairs.iter().map(|(_, pair)| pair.clone()).collect();
     let outcomes = judge(&judged);
-    let compared = pairs.iter().zip(&outcomes);
-    let compared = compared.map(|((figure, pair), outcome)| Compared::new(figure, pair, outcome));
+    let compared = pairs
+        .iter()
+        .zip(&outcomes)
+        .map(|((figure, pair), outcome)| Compared::new(figure, pair, outcome));
     let mut unmatched = unmatched(baseline, now, renamed.as_ref());
     unmatched.extend(nothing);
     (compared.collect(), unmatched)
@@ -413,21 +413,23 @@ fn unmatched(
 /// A figure that not all reports have: how many of each side, called by its name, lack it.
 fn lacking_words(subject: &str, name: &str, lacking: [(&str, usize, usize); 2]) -> Option<String> {
     let figure = full_name(subject, name);
-    let words = lacking.iter().filter(|(_, lacks, _)| *lacks > 0);
-    let words = words.map(|(side, lacks, all)| match lacks == all {
-        true => format!("{side} lacks it"),
-        false => format!("{lacks} of {all} reports of {side} lack it"),
-    });
-    let words: Vec<String> = words.collect();
+    let words: Vec<String> = lacking
+        .iter()
+        .filter(|(_, lacks, _)| *lacks > 0)
+        .map(|(side, lacks, all)| {
+            if lacks == all {
+                format!("{side} lacks it")
+            } else {
+                format!("{lacks} of {all} reports of {side} lack it")
+            }
+        })
+        .collect();
     (!words.is_empty()).then(|| format!("{figure} ({})", words.join(", ")))
 }
 
 /// What a figure is called that has a subject: `cpu, read of 1 MiB: throughput`.
 fn full_name(subject: &str, figure: &str) -> String {
-    match subject.is_empty() {
-        true => figure.to_string(),
-        false => format!("{subject}: {figure}"),
-    }
+    if subject.is_empty() { figure.to_string() } else { format!("{subject}: {figure}") }
 }
 
 /// The subjects of a side, in order.

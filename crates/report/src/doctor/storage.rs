@@ -55,9 +55,10 @@ fn target(storage: &StorageFacts, facts: &mut Facts) {
         Some(TargetFacts::BlockDevice { mounted_at, carries }) => {
             let points: Vec<String> =
                 (mounted_at.iter()).map(|point| point.display().to_string()).collect();
-            let mut words = match points.is_empty() {
-                true => "not mounted".to_string(),
-                false => format!("mounted at {}", points.join(", ")),
+            let mut words = if points.is_empty() {
+                "not mounted".to_string()
+            } else {
+                format!("mounted at {}", points.join(", "))
             };
             if !carries.is_empty() {
                 words.push_str(&format!("; carries {}", carries.join(", ")));

@@ -98,8 +98,12 @@ impl Text {
             self.push("</tr>\n");
         }
         self.push("</tbody>\n</table>\n</div>\n");
-        let notes = table.footnotes.iter().enumerate();
-        let notes: Vec<String> = notes.map(|(nth, note)| format!("[{}] {note}", nth + 1)).collect();
+        let notes: Vec<String> = table
+            .footnotes
+            .iter()
+            .enumerate()
+            .map(|(nth, note)| format!("[{}] {note}", nth + 1))
+            .collect();
         self.list("class=\"notes\"", &notes);
     }
 }

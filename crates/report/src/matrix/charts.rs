@@ -117,8 +117,8 @@ impl Beside {
         };
         let of_first = groups.iter().filter(|group| group.key.path == paths[0]);
         let by_all = |one: &Combination| paths.iter().all(|path| of(*path, one).is_some());
-        let combinations = of_first.map(|group| group.key.combination).filter(by_all);
-        let combinations: Vec<Combination> = combinations.collect();
+        let combinations: Vec<Combination> =
+            of_first.map(|group| group.key.combination).filter(by_all).collect();
         let (mut rates, mut costs) = (Vec::new(), Vec::new());
         for path in paths {
             let cells: Vec<_> = combinations.iter().filter_map(|one| of(path, one)).collect();
@@ -254,9 +254,10 @@ fn over(sweep: Sweep, rest: &Combination, groups: &[&Cells<'_>], drawn: &mut Gro
     // The same number of all, or they would not compare.
     let measured = || groups.iter().filter(|group| group.throughput().is_some());
     let has_p99 = measured().all(|group| group.known(|m| m.latency_us.p99).is_some());
-    let (which, times) = match has_p99 {
-        true => ("p99", lines(&|group| group.known(|m| m.latency_us.p99))),
-        false => ("Mean", lines(&|group| group.known(|m| Some(m.latency_us.mean)))),
+    let (which, times) = if has_p99 {
+        ("p99", lines(&|group| group.known(|m| m.latency_us.p99)))
+    } else {
+        ("Mean", lines(&|group| group.known(|m| Some(m.latency_us.mean))))
     };
     let title = format!("{which} latency over {name}, {words}");
     let chart = Chart::lines(title.clone(), axis(), Axis::new("µs", Scale::Log), times);
@@ -296,10 +297,8 @@ fn distributions(groups: &[Cells<'_>]) -> Group {
             continue;
         }
         let title = title(&combination);
-        let chart = chart::percentiles(title.clone(), measured).map(|chart| match repeated {
-            true => chart.note("Of the first repetition."),
-            false => chart,
-        });
+        let chart = chart::percentiles(title.clone(), measured)
+            .map(|chart| if repeated { chart.note("Of the first repetition.") } else { chart });
         drawn.add(&title, chart, "no histogram of it with more than one latency can be read");
     }
     drawn

@@ -61,17 +61,18 @@ pub(super) fn verdict(plan: &MatrixPlan, all: &[Group<'_>]) -> Option<String> {
     let is_ahead = |path: &PathKind| memory.contains(path) && ratio(*path, winner).value > 1.0;
     let (ahead, behind): (Vec<PathKind>, Vec<PathKind>) =
         others(&paths, winner, fastest).into_iter().partition(is_ahead);
-    let slower = behind.iter().map(|path| {
-        let ratio = ratio(winner, *path).text();
-        format!("{ratio} times faster than {}", name(*path))
-    });
-    let slower: Vec<String> = slower.collect();
-    let mut sentence = match slower.is_empty() {
-        false => format!("{} ran {}", name(winner), slower.join(" and ")),
-        true => {
-            let rate = rate(groups, winner, &combinations).text();
-            format!("{} moved {rate} GiB/s", name(winner))
-        }
+    let slower: Vec<String> = behind
+        .iter()
+        .map(|path| {
+            let ratio = ratio(winner, *path).text();
+            format!("{ratio} times faster than {}", name(*path))
+        })
+        .collect();
+    let mut sentence = if slower.is_empty() {
+        let rate = rate(groups, winner, &combinations).text();
+        format!("{} moved {rate} GiB/s", name(winner))
+    } else {
+        format!("{} ran {}", name(winner), slower.join(" and "))
     };
     for path in ahead {
         let (ratio, than) = (ratio(path, winner).text(), winner);
@@ -117,8 +118,10 @@ fn others(
         of_way.copied().filter(|path| *path != winner).collect()
     };
     let alone = ways.len() == 1;
-    let others = ways.iter().filter(|way| alone || **way != Way::of(winner));
-    let others = others.filter_map(|way| fastest(&of_way(way)));
+    let others = ways
+        .iter()
+        .filter(|way| alone || **way != Way::of(winner))
+        .filter_map(|way| fastest(&of_way(way)));
     others.take(MOST_OTHERS).collect()
 }
 
@@ -172,9 +175,10 @@ fn left_out(plan: &MatrixPlan, all: &[Group<'_>], compared: &[&Group<'_>]) -> St
             paths.push(path.to_string());
         }
     }
-    match paths.is_empty() {
-        true => String::new(),
-        false => format!("; writes by {} are left out: they stayed in memory", paths.join(", ")),
+    if paths.is_empty() {
+        String::new()
+    } else {
+        format!("; writes by {} are left out: they stayed in memory", paths.join(", "))
     }
 }
 
@@ -288,8 +292,8 @@ fn mean_ratio(
 
 /// Geometric mean of what a path moved in GiB/s.
 fn rate(groups: &[&Group<'_>], path: PathKind, combinations: &[Combination]) -> Estimate {
-    let rates = combinations.iter();
-    let rates = rates.filter_map(|combination| find(groups, path, combination)?.throughput());
+    let rates =
+        combinations.iter().filter_map(|combination| find(groups, path, combination)?.throughput());
     geometric_mean(&rates.collect::<Vec<_>>())
 }
 

@@ -107,9 +107,10 @@ impl<'a> Group<'a> {
                 others.push(name);
             }
         }
-        match others.is_empty() {
-            true => requested.to_string(),
-            false => format!("{requested} (ran: {})", others.join(", ")),
+        if others.is_empty() {
+            requested.to_string()
+        } else {
+            format!("{requested} (ran: {})", others.join(", "))
         }
     }
 }

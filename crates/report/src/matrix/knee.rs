@@ -30,10 +30,7 @@ fn in_words(report: &MatrixReport, find: &FindKnee, knee: &Knee) -> String {
     );
     let (at, best) = (setting(&knee.knee), setting(&knee.best));
     let rate = short_gib(&knee.knee);
-    let so_far = match knee.is_complete {
-        true => "",
-        false => " so far",
-    };
+    let so_far = if knee.is_complete { "" } else { " so far" };
     let (most, percent) = (short_gib(&knee.best), find.within_percent);
     match (knee.is_lower_bound, knee.knee == knee.best) {
         (true, _) => format!(

@@ -13,9 +13,10 @@ use crate::hosts::on_each;
 ///
 /// Each of the hosts has as many files, and a layout of its own of what lies there already: `layouts`.
 pub fn plan(plan: &MatrixPlan, layouts: &[Layout]) -> Document {
-    let what = match plan.find_knee {
-        true => "a search for knees, which runs as many of these cells as it takes",
-        false => plan.name.as_str(),
+    let what = if plan.find_knee {
+        "a search for knees, which runs as many of these cells as it takes"
+    } else {
+        plan.name.as_str()
     };
     let mut document = Document::new(format!(
         "plan of {what}: {} of {} cells can run; about {} in all, if storage moves 1 GiB/s",

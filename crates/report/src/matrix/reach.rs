@@ -9,8 +9,8 @@ use crate::numbers::percent;
 
 /// The share of a row's bytes that the block devices moved, over its repetitions.
 pub(super) fn device_share(plan: &MatrixPlan, group: &Group<'_>) -> String {
-    let shares = reaches(plan, group).map(|(_, _, reach)| reach.device_share);
-    let shares: Option<Vec<f64>> = shares.collect();
+    let shares: Option<Vec<f64>> =
+        reaches(plan, group).map(|(_, _, reach)| reach.device_share).collect();
     match shares.as_deref() {
         None | Some([]) => "-".to_string(),
         // The devices count for everybody: others used them as well.

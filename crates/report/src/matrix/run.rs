@@ -139,17 +139,18 @@ pub(crate) fn best(report: &MatrixReport) -> Option<Estimate> {
 
 /// Which path won and by how much; with nothing to compare, what was measured.
 fn headline(report: &MatrixReport, groups: &[Group<'_>]) -> String {
-    let answer = compare::verdict(&report.plan, groups).or_else(|| {
-        let measured = groups.iter().filter(|group| group.throughput().is_some());
-        let best = measured.max_by(|a, b| a.rate().total_cmp(&b.rate()))?;
-        let rate = best.throughput()?.text();
-        Some(format!(
-            "{} moved {rate} GiB/s ({})",
-            compare::group_words(&report.plan, best),
-            best.key.combination.words()
-        ))
-    });
-    let answer = answer.unwrap_or_else(|| "no cell was measured".to_string());
+    let answer = compare::verdict(&report.plan, groups)
+        .or_else(|| {
+            let measured = groups.iter().filter(|group| group.throughput().is_some());
+            let best = measured.max_by(|a, b| a.rate().total_cmp(&b.rate()))?;
+            let rate = best.throughput()?.text();
+            Some(format!(
+                "{} moved {rate} GiB/s ({})",
+                compare::group_words(&report.plan, best),
+                best.key.combination.words()
+            ))
+        })
+        .unwrap_or_else(|| "no cell was measured".to_string());
     format!("{answer}{}", ended(&report.ending))
 }
 
@@ -206,9 +207,10 @@ pub(super) fn files_words(plan: &MatrixPlan) -> String {
     let bytes = sizes.fold(0u64, u64::saturating_add);
     let folders = plan.folders.iter().map(|folder| &folder.path);
     let files = plan.files.iter().map(|file| &file.path);
-    let places: Vec<String> = match plan.folders.is_empty() {
-        false => folders.map(ToString::to_string).collect(),
-        true => files.map(|path| path.display().to_string()).collect(),
+    let places: Vec<String> = if plan.folders.is_empty() {
+        files.map(|path| path.display().to_string()).collect()
+    } else {
+        folders.map(ToString::to_string).collect()
     };
     format!(
         "{}, {} in all, in {}",
@@ -232,9 +234,10 @@ pub(crate) fn memory_words(report: &MatrixReport) -> String {
             names.push(name);
         }
     }
-    match names.is_empty() {
-        true => planned_memory(&report.plan),
-        false => format!("{} {}", ends(&report.plan), names.join(", ")),
+    if names.is_empty() {
+        planned_memory(&report.plan)
+    } else {
+        format!("{} {}", ends(&report.plan), names.join(", "))
     }
 }
 
@@ -452,13 +455,14 @@ fn evidence(groups: &[Group<'_>]) -> Vec<(String, String)> {
 fn over_time(report: &MatrixReport, document: &mut Document) {
     let cells = report.results.cells.iter();
     let measured = cells.filter_map(|cell| Some((cell, &cell.measurement.as_ref()?.series)));
-    let rates = measured.filter_map(|(cell, series)| {
-        let combination = key_of(report, cell).combination;
-        let (op, size) = (combination.operation(), combination.io_size());
-        let name = format!("{} {op} {size}", cell.requested_path);
-        Series::rates(name, series, ("GiB/s", GIB))
-    });
-    let rates: Vec<Series> = rates.collect();
+    let rates: Vec<Series> = measured
+        .filter_map(|(cell, series)| {
+            let combination = key_of(report, cell).combination;
+            let (op, size) = (combination.operation(), combination.io_size());
+            let name = format!("{} {op} {size}", cell.requested_path);
+            Series::rates(name, series, ("GiB/s", GIB))
+        })
+        .collect();
     if rates.len() <= AT_A_GLANCE {
         document.section("", None).series = rates;
     }
@@ -466,8 +470,8 @@ fn over_time(report: &MatrixReport, document: &mut Document) {
 
 /// What went on around all cells together, in few rows.
 fn surroundings(report: &MatrixReport, document: &mut Document) {
-    let measured = report.results.cells.iter();
-    let measured = measured.filter_map(|cell| Some(&cell.measurement.as_ref()?.series));
+    let measured =
+        report.results.cells.iter().filter_map(|cell| Some(&cell.measurement.as_ref()?.series));
     let title = match measured.clone().count() {
         0..=1 => around::TITLE.to_string(),
         several => format!("{} ({several} cells)", around::TITLE),

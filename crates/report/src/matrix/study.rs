@@ -30,9 +30,12 @@ pub(super) fn by_kind(report: &MatrixReport) -> Table {
     for cell in &report.results.cells {
         let mut row: Vec<String> =
             vec![io_type(cell.op), ran(cell).gdsio_label().to_string(), cell.threads.to_string()];
-        row.extend(batches.then(|| match is_batch(cell.requested_path) {
-            true => cell.queue_depth.to_string(),
-            false => "-".to_string(),
+        row.extend(batches.then(|| {
+            if is_batch(cell.requested_path) {
+                cell.queue_depth.to_string()
+            } else {
+                "-".to_string()
+            }
         }));
         let io_size = size_kib(cell);
         match cell.result() {

@@ -30,9 +30,10 @@ fn host() -> HostFacts {
         paths: PathKind::ALL
             .map(|path| PathSupport {
                 path,
-                availability: match path.needs_cufile() {
-                    true => Availability::unavailable("no libcufile", "install CUDA"),
-                    false => Availability::Available,
+                availability: if path.needs_cufile() {
+                    Availability::unavailable("no libcufile", "install CUDA")
+                } else {
+                    Availability::Available
                 },
             })
             .to_vec(),

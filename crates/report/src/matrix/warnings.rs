@@ -51,9 +51,10 @@ impl Alike<'_> {
                 let each = names().zip(&self.found);
                 let each: Vec<String> =
                     each.map(|(name, (_, warning))| format!("{name}: {}", warning.fact)).collect();
-                let advice = match first.advice.is_empty() {
-                    true => String::new(),
-                    false => format!("; {}", first.advice),
+                let advice = if first.advice.is_empty() {
+                    String::new()
+                } else {
+                    format!("; {}", first.advice)
                 };
                 format!("in {count} of {ran} cells: {}{advice}", each.join("; "))
             }
@@ -69,9 +70,10 @@ impl Alike<'_> {
 /// What a cell is called, with what tells it from the others of its matrix.
 fn name(report: &MatrixReport, cell: &CellReport) -> String {
     let key = key_of(report, cell);
-    let depth = match report.results.cells.iter().all(|c| c.queue_depth == 1) {
-        true => String::new(),
-        false => format!(", depth {}", cell.queue_depth),
+    let depth = if report.results.cells.iter().all(|c| c.queue_depth == 1) {
+        String::new()
+    } else {
+        format!(", depth {}", cell.queue_depth)
     };
     let repeat = match report.plan.repeat {
         0 | 1 => String::new(),

@@ -31,16 +31,16 @@ impl Settings {
 
     /// With how the program was built and what was done to the storage.
     fn of_all<P, R>(mut self, report: &Report<P, R>) -> Vec<Setting> {
-        let build = match report.head.host.release_build {
-            true => "release",
-            false => "debug",
-        };
+        let build = if report.head.host.release_build { "release" } else { "debug" };
         self.add("build", build, &[]);
-        let impaired = (report.warnings.iter()).filter(|w| w.kind == WarningKind::Impaired);
-        let impaired: Vec<&str> = impaired.map(|warning| &*warning.fact).collect();
-        let words = match impaired.is_empty() {
-            true => "none".to_string(),
-            false => format!("({})", impaired.join("; ")),
+        let impaired: Vec<&str> = (report.warnings.iter())
+            .filter(|w| w.kind == WarningKind::Impaired)
+            .map(|warning| &*warning.fact)
+            .collect();
+        let words = if impaired.is_empty() {
+            "none".to_string()
+        } else {
+            format!("({})", impaired.join("; "))
         };
         self.add("impairment", words, &[]);
         self.0
@@ -122,8 +122,7 @@ fn of_training(report: &TrainReport) -> Vec<Setting> {
     settings.add("dataset", training::data(plan), &["data", "steps_per_epoch"]);
     settings.add("loader", training::loader(plan), &["loader"]);
     settings.add("compute", plan.compute, &["compute"]);
-    let client = plan.client.as_ref();
-    let client = client.map_or("none".to_string(), ToString::to_string);
+    let client = plan.client.as_ref().map_or("none".to_string(), ToString::to_string);
     settings.add("client", client, &["client"]);
     settings.add("cold", switch(plan.cold), &["cold"]);
     settings.add("batch", plan.batch_size, &["batch_size", "steps_per_epoch"]);
@@ -164,8 +163,10 @@ fn of_checkpoint(report: &CheckpointReport) -> Vec<Setting> {
     settings.add("fsync", plan.fsync, &["fsync"]);
     settings.add("cold", switch(plan.cold), &["cold"]);
     settings.add("verify", switch(plan.verify), &["verify"]);
-    let beside = plan.overlap.map(|overlap| format!("steps of {} s", overlap.step_seconds));
-    let beside = beside.unwrap_or_else(|| "none".to_string());
+    let beside = plan
+        .overlap
+        .map(|overlap| format!("steps of {} s", overlap.step_seconds))
+        .unwrap_or_else(|| "none".to_string());
     settings.add("training beside", beside, &["overlap"]);
     settings.of_all(report)
 }

@@ -109,9 +109,10 @@ pub(super) fn of(report: &AnyReport) -> BTreeMap<String, String> {
         AnyReport::Checkpoint(report) => {
             let folders = report.plan.folders.len().to_string();
             let mut places = in_plan(&report.plan, OF_CHECKPOINT);
-            let hosts = match report.results.is_of_detached_hosts() {
-                true => format!("{hosts} with checkpoints of their own"),
-                false => hosts,
+            let hosts = if report.results.is_of_detached_hosts() {
+                format!("{hosts} with checkpoints of their own")
+            } else {
+                hosts
             };
             places.insert("hosts".to_string(), hosts);
             (places, "folders", folders)

@@ -133,12 +133,13 @@ fn facts(answer: &SizingAnswer) -> Facts {
     let mut facts = Facts::default();
     let rate = Quantity::higher(answer.mib_per_second, "MiB/s").text();
     let samples = Quantity::higher(answer.samples_per_second, "samples/s").text();
-    let read = match reads_less(answer.mib_per_second, answer.read_mib_per_second) {
-        true => format!(
+    let read = if reads_less(answer.mib_per_second, answer.read_mib_per_second) {
+        format!(
             " by the record length, {} MiB/s read",
             Quantity::higher(answer.read_mib_per_second, "MiB/s").text()
-        ),
-        false => String::new(),
+        )
+    } else {
+        String::new()
     };
     facts.add("throughput", format!("{rate} MiB/s{read}, {samples} samples/s"));
     facts.add("limited by", limits(answer));
@@ -174,9 +175,10 @@ fn limits(answer: &SizingAnswer) -> String {
         }
         Some(StoragePart::Devices) | None => "",
     };
-    let now = match answer.asked || answer.largest_accelerators == 0 {
-        true => format!("{limit}{part}"),
-        false => format!("{limit}, at one accelerator more{part}"),
+    let now = if answer.asked || answer.largest_accelerators == 0 {
+        format!("{limit}{part}")
+    } else {
+        format!("{limit}, at one accelerator more{part}")
     };
     if answer.is_lower_bound && answer.largest_accelerators == 0 {
         return format!("{now}; storage could feed more");

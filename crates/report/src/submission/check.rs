@@ -24,10 +24,7 @@ pub fn check(report: &CheckReport, tree: &str, all: bool) -> Document {
     );
     facts.add(
         "results",
-        match report.results.is_empty() {
-            true => "none".to_string(),
-            false => report.results.join(", "),
-        },
+        if report.results.is_empty() { "none".to_string() } else { report.results.join(", ") },
     );
     if let Some(mark) = &report.rehearsal {
         facts.add("rehearsal", format!("stormlp made it ({mark})"));

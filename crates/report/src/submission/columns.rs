@@ -109,8 +109,8 @@ impl Row {
             ("Model", model),
             ("Name", system),
             ("Description", &mark),
-        ];
-        let cells = cells.map(|(column, cell)| (column.to_string(), cell.to_string()));
+        ]
+        .map(|(column, cell)| (column.to_string(), cell.to_string()));
         Self(cells.into_iter().collect())
     }
 

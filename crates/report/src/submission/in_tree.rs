@@ -67,8 +67,7 @@ impl RunInTree {
 pub fn too_long_a_gap(runs: &[RunInTree], now_unix_seconds: f64) -> Option<String> {
     let spans: Vec<(f64, f64)> = runs.iter().filter_map(RunInTree::span).collect();
     let (_, ended) = spans.last()?;
-    let shortest = spans.iter().map(|(start, end)| end - start);
-    let shortest = shortest.reduce(f64::min)?;
+    let shortest = spans.iter().map(|(start, end)| end - start).reduce(f64::min)?;
     let gap = now_unix_seconds - ended;
     (gap >= shortest).then(|| {
         format!(

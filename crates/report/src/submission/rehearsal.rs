@@ -82,10 +82,8 @@ pub fn training(
         return Vec::new();
     }
     let folder = rehearsal.training_folder(&plan.workload);
-    let mut files = match in_tree.is_empty() {
-        true => preparation(report, &folder, &of_run, &runs),
-        false => Vec::new(),
-    };
+    let mut files =
+        if in_tree.is_empty() { preparation(report, &folder, &of_run, &runs) } else { Vec::new() };
     in_tree.extend(of_run.complete(&mut runs));
     files.extend(runs);
     let version = of_run.version;
@@ -169,15 +167,17 @@ struct Leaf<'a> {
 impl Leaf<'_> {
     /// Adds what each folder of a run lacks, and gives those runs.
     fn complete(&self, files: &mut Vec<OutputFile>) -> Vec<RunInTree> {
-        let runs = files.iter().filter_map(|one| {
-            let folder = one.path.strip_suffix("/summary.json")?;
-            Some(RunInTree {
-                folder: folder.to_string(),
-                summary: serde_json::from_str(&one.content).unwrap_or_default(),
-                provenance: self.provenance(),
+        let runs: Vec<RunInTree> = files
+            .iter()
+            .filter_map(|one| {
+                let folder = one.path.strip_suffix("/summary.json")?;
+                Some(RunInTree {
+                    folder: folder.to_string(),
+                    summary: serde_json::from_str(&one.content).unwrap_or_default(),
+                    provenance: self.provenance(),
+                })
             })
-        });
-        let runs: Vec<RunInTree> = runs.collect();
+            .collect();
         for run in &runs {
             files.extend(self.beside(&run.folder));
         }
@@ -271,11 +271,13 @@ fn preparation(
     let datagen = format!("{folder}/datagen/{moment}");
     files.extend(leaf.beside(&datagen));
     // As the first run has it: the workload is the same.
-    let configs = runs.iter().filter_map(|one| {
-        let (_, name) = one.path.split_once("/dlio_config/")?;
-        Some((name, &one.content))
-    });
-    let configs = configs.take(3);
+    let configs = runs
+        .iter()
+        .filter_map(|one| {
+            let (_, name) = one.path.split_once("/dlio_config/")?;
+            Some((name, &one.content))
+        })
+        .take(3);
     files.extend(
         configs
             .map(|(name, content)| file(format!("{datagen}/dlio_config/{name}"), content.clone())),
@@ -291,19 +293,21 @@ fn reported(
     runs: &[RunInTree],
     row: &Row,
 ) -> Vec<OutputFile> {
-    let entries = runs.iter().map(|run| {
-        json!({
-            "run_id": run.folder.rsplit('/').next(),
-            "generator": "stormlp",
-            "verification": "REHEARSAL",
-            "benchmark_type": benchmark,
-            "model": model,
-            "command": "run",
-            "parameters": Map::new(),
-            "metrics": run.summary["metric"],
+    let entries: Vec<Value> = runs
+        .iter()
+        .map(|run| {
+            json!({
+                "run_id": run.folder.rsplit('/').next(),
+                "generator": "stormlp",
+                "verification": "REHEARSAL",
+                "benchmark_type": benchmark,
+                "model": model,
+                "command": "run",
+                "parameters": Map::new(),
+                "metrics": run.summary["metric"],
+            })
         })
-    });
-    let entries: Vec<Value> = entries.collect();
+        .collect();
     vec![
         file(format!("{folder}/results.json"), pretty(&entries.into())),
         file(format!("{folder}/results.csv"), columns::csv(row)),

@@ -110,9 +110,10 @@ fn of_epochs(report: &TrainReport, number: impl Fn(&EpochReport) -> Option<f64>)
 
 fn how_it_went(report: &TrainReport) -> Group {
     let several = report.results.runs.len() > 1;
-    let mut drawn = Group::new(match several {
-        true => format!("How run {} went", run_number(report)),
-        false => "How it went".to_string(),
+    let mut drawn = Group::new(if several {
+        format!("How run {} went", run_number(report))
+    } else {
+        "How it went".to_string()
     });
     let au = of_epochs(report, |epoch| Some(epoch.measures.au_percent.profile));
     let target = report.results.threshold_percent;

@@ -34,11 +34,12 @@ pub(crate) fn figures(report: &TrainReport) -> Vec<Figure> {
     ]);
     figures.extend(cpu(report, &epochs));
     let latency = &results.latency;
-    let percentiles = [("p99 fetch wait", latency.fetch_wait_us), ("p99 read", latency.read_us)];
-    let percentiles = percentiles.into_iter().filter_map(|(name, us)| {
-        let us = us?.p99?;
-        Some(Figure::percentile("", name, us))
-    });
+    let percentiles = [("p99 fetch wait", latency.fetch_wait_us), ("p99 read", latency.read_us)]
+        .into_iter()
+        .filter_map(|(name, us)| {
+            let us = us?.p99?;
+            Some(Figure::percentile("", name, us))
+        });
     figures.extend(percentiles);
     figures
 }

@@ -139,13 +139,14 @@ fn table(find: &FindMax) -> Table {
     tried.sort_by_key(|tried| tried.accelerators);
     for tried in tried {
         let is_probe = tried.kind == RunKind::Probe;
-        let mark = match is_probe {
-            true => table.footnote(
+        let mark = if is_probe {
+            table.footnote(
                 "a probe: the beginning of a run, from which AU and throughput of the whole are \
                  foretold; ± is the standard error"
                     .to_string(),
-            ),
-            false => String::new(),
+            )
+        } else {
+            String::new()
         };
         let verdict = match (tried.meets, tried.certain) {
             _ if tried.rests_on_read_ahead => {
@@ -166,10 +167,7 @@ fn table(find: &FindMax) -> Table {
             format!("{} {:?}", tried.accelerators, tried.kind),
             vec![
                 tried.accelerators.to_string().into(),
-                match is_probe {
-                    true => format!("probe {mark}").into(),
-                    false => "full".into(),
-                },
+                if is_probe { format!("probe {mark}").into() } else { "full".into() },
                 au.into(),
                 number(tried.samples_per_second, "samples/s"),
                 number(tried.mib_per_second, "MiB/s"),

@@ -74,10 +74,7 @@ fn of_run(report: &TrainReport) -> Document {
     verdict(report, &mut document.facts);
     setup(report, &mut document.facts);
     storage::describe(&report.head.host, &mut document.facts);
-    let of_epochs = match report.results.runs.is_empty() {
-        true => "",
-        false => "Epochs of the last run",
-    };
+    let of_epochs = if report.results.runs.is_empty() { "" } else { "Epochs of the last run" };
     document.section(of_epochs, Some(epochs(report)));
     hosts::section(report, &mut document);
     if !report.results.runs.is_empty() {
@@ -107,9 +104,10 @@ fn of_run(report: &TrainReport) -> Document {
     }
     between_epochs(report, &mut section.facts);
     cost(report, &mut section.facts);
-    let around = match report.results.runs.is_empty() {
-        true => around::TITLE,
-        false => "Around all runs, the warm-up too",
+    let around = if report.results.runs.is_empty() {
+        around::TITLE
+    } else {
+        "Around all runs, the warm-up too"
     };
     let series = report.series.iter().map(|one| &one.series);
     around::section(&mut document, around, series);
@@ -123,10 +121,7 @@ fn of_run(report: &TrainReport) -> Document {
 
 /// What a figure is of where there were several runs, as each counts something else then.
 fn scope(report: &TrainReport, whose: &str) -> String {
-    match report.results.runs.is_empty() {
-        true => String::new(),
-        false => format!(" ({whose})"),
-    }
+    if report.results.runs.is_empty() { String::new() } else { format!(" ({whose})") }
 }
 
 /// The epochs of every run for the records.
@@ -141,10 +136,9 @@ fn units(report: &TrainReport) -> impl Iterator<Item = Value> {
         value
     };
     // One run has its epochs in the report itself.
-    let only = report.results.runs.is_empty();
-    let only = only.then_some(&report.results.epochs).into_iter().flatten();
-    let several = report.results.runs.iter();
-    let several = several.flat_map(|run| {
+    let only =
+        report.results.runs.is_empty().then_some(&report.results.epochs).into_iter().flatten();
+    let several = report.results.runs.iter().flat_map(|run| {
         let epochs = run.epochs.iter();
         epochs.map(|epoch| (run.run, run.warm_up, epoch))
     });
@@ -373,10 +367,7 @@ fn throughput(report: &TrainReport, facts: &mut Facts) {
             "AU {:.2} points, {:.2} samples/s (standard deviation over {})",
             report.results.stdev.au_percent,
             report.results.stdev.samples_per_second,
-            match report.results.runs.is_empty() {
-                true => "epochs",
-                false => "the epochs of all scored runs",
-            }
+            if report.results.runs.is_empty() { "epochs" } else { "the epochs of all scored runs" }
         ),
     );
     let share = report.results.mean.preread_share;
@@ -425,9 +416,10 @@ fn between_epochs(report: &TrainReport, facts: &mut Facts) {
 
 /// What devices count besides the run, where they read much more than it did.
 fn of_others(device_bytes: u64, bytes: u64) -> &'static str {
-    match device_bytes as f64 > 1.05 * bytes as f64 + MIB_S.1 as f64 {
-        true => " (more than that: other programs', or what the kernel read ahead, is in it)",
-        false => "",
+    if device_bytes as f64 > 1.05 * bytes as f64 + MIB_S.1 as f64 {
+        " (more than that: other programs', or what the kernel read ahead, is in it)"
+    } else {
+        ""
     }
 }
 
@@ -435,10 +427,8 @@ fn cost(report: &TrainReport, facts: &mut Facts) {
     let cost = &report.results.cost;
     let cpu = cost.cpu_user_seconds + cost.cpu_system_seconds;
     let gib = cost.bytes_read as f64 / f64::from(1u32 << 30);
-    let per_gib = match gib > 0.0 {
-        true => format!(", {:.3} s for each GiB read", cpu / gib),
-        false => String::new(),
-    };
+    let per_gib =
+        if gib > 0.0 { format!(", {:.3} s for each GiB read", cpu / gib) } else { String::new() };
     facts.add(
         "host",
         format!(
@@ -473,18 +463,16 @@ fn cost(report: &TrainReport, facts: &mut Facts) {
     if let Some(last) = last {
         facts.add(
             "device",
-            match last.bytes_per_second > 0.0 {
-                true => format!(
+            if last.bytes_per_second > 0.0 {
+                format!(
                     "busy {:.0} %, queue depth {:.1}, {} per read request (last epoch{})",
                     last.busy_percent,
                     last.queue_depth,
                     ByteSize(last.request_bytes as u64),
-                    match report.results.runs.is_empty() {
-                        true => "",
-                        false => " of the last run",
-                    }
-                ),
-                false => "nothing was read from it in the last epoch".to_string(),
+                    if report.results.runs.is_empty() { "" } else { " of the last run" }
+                )
+            } else {
+                "nothing was read from it in the last epoch".to_string()
             },
         );
     }

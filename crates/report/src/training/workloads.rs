@@ -36,16 +36,10 @@ fn row(workload: &Workload) -> Vec<Cell> {
     let dataset = &workload.dataset;
     let columns = dataset.parquet.columns.iter();
     let read: u64 = columns.filter(|column| column.read).map(|column| column.row_bytes()).sum();
-    let sample = match read > 0 {
-        true => read as f64,
-        false => dataset.record_length_bytes,
-    };
+    let sample = if read > 0 { read as f64 } else { dataset.record_length_bytes };
     let compute = workload.train.computation_time.mean_seconds();
     let demand = f64::from(workload.reader.batch_size) * sample / compute / 1e9;
-    let demand = match demand < 0.01 {
-        true => format!("{demand:.4}"),
-        false => format!("{demand:.2}"),
-    };
+    let demand = if demand < 0.01 { format!("{demand:.4}") } else { format!("{demand:.2}") };
     let cells = [
         workload.name.clone(),
         workload.accelerator.clone(),

@@ -263,12 +263,13 @@ fn by_size(file: &Value) -> Option<(String, Listed)> {
 fn inside(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
     let path = PathBuf::from(name);
     let stays = |part: Component<'_>| matches!(part, Component::Normal(_));
-    match !name.is_empty() && path.components().all(stays) {
-        true => Ok(path),
-        false => Err(Failure::no_plan(anyhow::anyhow!(
+    if !name.is_empty() && path.components().all(stays) {
+        Ok(path)
+    } else {
+        Err(Failure::no_plan(anyhow::anyhow!(
             "the manifest of {} names `{name}`, which leads out of the folder; nothing was removed",
             folder.display()
-        ))),
+        )))
     }
 }
 

@@ -142,11 +142,12 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
             bad => Err(bad_files(bad, found.by_checksum, session, &plan)),
         };
     }
-    let report = match party.is_alone() {
-        true => generate::run(&plan, &progress, &session.stop)
+    let report = if party.is_alone() {
+        generate::run(&plan, &progress, &session.stop)
             .map_err(|error| failure(error, session))
-            .map(Some),
-        false => together(&plan, &party, session),
+            .map(Some)
+    } else {
+        together(&plan, &party, session)
     }?;
     let Some(report) = report else {
         return Ok(());
@@ -210,11 +211,13 @@ fn together(
         // One that cannot go on ends all.
         made.inspect_err(|_| stop.stop())
     };
-    let made = hosts.work(stop, work)?;
-    let made = made.map_err(|error| failure(error, session));
+    let made = hosts.work(stop, work)?.map_err(|error| failure(error, session));
     let made = party.agree(made, |_| Vec::new(), session)?;
-    let finished = group.leads().then(|| own.finish(made)).transpose();
-    let finished = finished.map_err(|error| failure(error, session));
+    let finished = group
+        .leads()
+        .then(|| own.finish(made))
+        .transpose()
+        .map_err(|error| failure(error, session));
     party.agree(finished, |_| Vec::new(), session)
 }
 
@@ -239,8 +242,11 @@ fn plan(args: &Args, session: &Session) -> Result<GeneratePlan, Failure> {
         content: args.content,
         seed: args.seed,
     };
-    let named = dataset.data_folder.clone().map(PathBuf::from);
-    let named = named.filter(|_| workloads::sets(&args.params, "dataset.data_folder"));
+    let named = dataset
+        .data_folder
+        .clone()
+        .map(PathBuf::from)
+        .filter(|_| workloads::sets(&args.params, "dataset.data_folder"));
     let folder = args
         .data_dir
         .clone()

@@ -253,11 +253,12 @@ impl ShowArgs {
 
     /// Refuses the options that only one report of stormlp's has a use for, not `this`.
     pub(crate) fn of_other(self, this: &str) -> Result<Format, Failure> {
-        match self.export.is_empty() && self.baseline.is_none() {
-            true => Ok(self.format()),
-            false => Err(Failure::usage(format!(
+        if self.export.is_empty() && self.baseline.is_none() {
+            Ok(self.format())
+        } else {
+            Err(Failure::usage(format!(
                 "--export and --baseline go with one report, not with {this}"
-            ))),
+            )))
         }
     }
 }
@@ -426,13 +427,12 @@ impl Delivery {
     /// With exit code 3.
     pub(crate) fn check_baseline(&self, report: &AnyReport) -> Result<(), Failure> {
         let (document, comparable) = self.compared(report);
-        match comparable {
-            true => Ok(()),
-            false => {
-                let why = document.caveat.unwrap_or_default();
-                let help = "name a --baseline that measured the same";
-                Err(Failure::no_plan(anyhow::anyhow!("{why}")).with_help(help))
-            }
+        if comparable {
+            Ok(())
+        } else {
+            let why = document.caveat.unwrap_or_default();
+            let help = "name a --baseline that measured the same";
+            Err(Failure::no_plan(anyhow::anyhow!("{why}")).with_help(help))
         }
     }
 }
@@ -516,8 +516,10 @@ fn check_header(path: &Path, columns: &[&str]) -> Result<(), Failure> {
     if read.is_err() {
         return Ok(());
     }
-    let header = start.split(|byte| *byte == b'\n').next();
-    let header = header.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let header = start
+        .split(|byte| *byte == b'\n')
+        .next()
+        .map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     match header {
         Some(header) if header != expected.as_bytes() => Err(Failure::machine(anyhow::anyhow!(
             "--export {}: the file has other columns, so nothing can be added to it",

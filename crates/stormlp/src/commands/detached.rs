@@ -46,8 +46,7 @@ impl FromStr for StartAt {
             Some(Utc::now().date_naive().and_time(time).and_utc())
         };
         let whole = DateTime::parse_from_rfc3339(text).ok();
-        let found = whole.map(|time| time.to_utc());
-        let found = found.or_else(of_seconds).or_else(of_day);
+        let found = whole.map(|time| time.to_utc()).or_else(of_seconds).or_else(of_day);
         found.map(Self).ok_or_else(|| {
             "it is no time: use 14:30:05 (of today, UTC), 2026-11-22T14:30:05Z or seconds since 1970"
                 .to_string()
@@ -56,10 +55,7 @@ impl FromStr for StartAt {
 }
 
 fn parse_id(text: &str) -> Result<String, String> {
-    match text.trim().is_empty() {
-        true => Err("it is empty".to_string()),
-        false => Ok(text.to_string()),
-    }
+    if text.trim().is_empty() { Err("it is empty".to_string()) } else { Ok(text.to_string()) }
 }
 
 impl DetachedArgs {

@@ -48,10 +48,7 @@ pub(crate) struct Args {
 impl Args {
     /// Only a look at this machine is one that others have a part in.
     pub(crate) fn needs(&self) -> Needs {
-        match self.launch.is_empty() {
-            true => Needs::Group,
-            false => Needs::Nobody,
-        }
+        if self.launch.is_empty() { Needs::Group } else { Needs::Nobody }
     }
 }
 
@@ -74,13 +71,14 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     party.agree(check(&args.directory), |()| Vec::new(), session)?;
     let patience = session.patience();
     let machine = probe::machine(&session.executable()?, &args.directory, &patience);
-    let group = match party.is_alone() {
-        true => None,
-        false => Some(GroupView {
+    let group = if party.is_alone() {
+        None
+    } else {
+        Some(GroupView {
             facts: hosts::facts(&session.group)?,
             folder: shared::look(&args.directory, party.members(), session)?,
             members: party.members().to_vec(),
-        }),
+        })
     };
     if !session.group.leads() {
         return Ok(());

@@ -43,8 +43,9 @@ pub(crate) fn whole<N: Whole>(
     };
     move |text| {
         let number: Option<u64> = text.parse().ok();
-        let possible = number.filter(|number| (least..=most).contains(number));
-        let possible = possible.and_then(|number| N::try_from(number).ok());
+        let possible = number
+            .filter(|number| (least..=most).contains(number))
+            .and_then(|number| N::try_from(number).ok());
         possible.ok_or_else(|| {
             let which = match (least, most == N::MOST) {
                 (0, true) if number.is_none() => String::new(),

@@ -39,9 +39,10 @@ impl Party {
     /// When they cannot work together.
     pub(crate) fn introduce(local_data: bool, session: &Session) -> Result<Self, Failure> {
         let group = &*session.group;
-        let members = match group.is_alone() {
-            true => Vec::new(),
-            false => hosts::introduce(session, &probe::host_facts())?,
+        let members = if group.is_alone() {
+            Vec::new()
+        } else {
+            hosts::introduce(session, &probe::host_facts())?
         };
         if !members.is_empty() {
             agree_on_local_data(local_data, &members, session)?;
@@ -151,9 +152,10 @@ impl Party {
         let cause = failures().find(is_cause).or_else(|| failures().next());
         let (code, message, help, member) = cause?;
         let alike = failures().filter(|(_, other, ..)| *other == message).count();
-        let text = match alike == all.len() {
-            true => message.clone(),
-            false => format!("{}: {message}", member.name(&self.members)),
+        let text = if alike == all.len() {
+            message.clone()
+        } else {
+            format!("{}: {message}", member.name(&self.members))
         };
         let mut failure = Failure::new(Code::of(code), anyhow::anyhow!("{text}")).of_all();
         failure.help.clone_from(help);
@@ -246,8 +248,7 @@ impl Party {
 /// Makes sure that all hosts say the same of where their data is.
 fn agree_on_local_data(own: bool, members: &[Member], session: &Session) -> Result<(), Failure> {
     let all = hosts::exchange(&session.group, &own)?;
-    let given = all.iter().map(|local| if *local { "it" } else { "none" });
-    let given: Vec<&str> = given.collect();
+    let given: Vec<&str> = all.iter().map(|local| if *local { "it" } else { "none" }).collect();
     let help = "give it to every host, or to none";
     same_option("--local-data", &given, members, help)
 }
@@ -296,8 +297,5 @@ pub(crate) fn shared_fate(failure: Failure, ending: &Ending, hosts: Option<&Host
         Ending::Complete | Ending::Stopped => hosts.is_some_and(|hosts| !hosts.are_apart()),
         Ending::Failed { .. } | Ending::Unfinished => false,
     };
-    match alike {
-        true => failure.of_all(),
-        false => failure,
-    }
+    if alike { failure.of_all() } else { failure }
 }

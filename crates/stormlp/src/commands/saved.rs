@@ -22,10 +22,7 @@ const LISTING: &str = "`stormlp report DIR` lists the reports of a folder";
 /// The report that is meant by `place`, which may be the folder it was saved in.
 pub(crate) fn file(place: &Path) -> PathBuf {
     let inside = place.join("report.json");
-    match inside.is_file() {
-        true => inside,
-        false => place.to_path_buf(),
-    }
+    if inside.is_file() { inside } else { place.to_path_buf() }
 }
 
 /// The reports that are meant by `place`: one, or all of the folders in it, by name.
@@ -43,13 +40,12 @@ pub(crate) fn files(place: &Path) -> Result<Vec<PathBuf>, Failure> {
     let inside = entries.flatten().map(|entry| entry.path().join("report.json"));
     let mut files: Vec<PathBuf> = inside.filter(|path| path.is_file()).collect();
     files.sort();
-    match files.is_empty() {
-        false => Ok(files),
-        true => {
-            let error = anyhow::anyhow!("{} holds no reports", file.display());
-            let help = "`stormlp gds`, `train` and `checkpoint` save one in every run";
-            Err(Failure::machine(error).with_help(help))
-        }
+    if files.is_empty() {
+        let error = anyhow::anyhow!("{} holds no reports", file.display());
+        let help = "`stormlp gds`, `train` and `checkpoint` save one in every run";
+        Err(Failure::machine(error).with_help(help))
+    } else {
+        Ok(files)
     }
 }
 
@@ -148,9 +144,10 @@ fn with_folder_of_dlio(failure: Failure, path: &Path) -> Failure {
     if !folder.join("summary.json").is_file() {
         return failure;
     }
-    let folder = match folder.as_os_str().is_empty() {
-        true => ".".to_string(),
-        false => shell_word(&folder.to_string_lossy()),
+    let folder = if folder.as_os_str().is_empty() {
+        ".".to_string()
+    } else {
+        shell_word(&folder.to_string_lossy())
     };
     failure.with_help(format!(
         "it lies beside a summary.json: `stormlp report {folder}` shows that run"

@@ -34,9 +34,10 @@ pub fn send_log_to(file: &Path) -> LogDestination {
     if let Some(chosen) = std::env::var_os(LOG_VARIABLE).filter(|path| !path.is_empty()) {
         return LogDestination::Chosen(chosen.into());
     }
-    match environment::set(LOG_VARIABLE, file) {
-        true => LogDestination::File(file.to_path_buf()),
-        false => LogDestination::CurrentDirectory,
+    if environment::set(LOG_VARIABLE, file) {
+        LogDestination::File(file.to_path_buf())
+    } else {
+        LogDestination::CurrentDirectory
     }
 }
 

@@ -99,8 +99,7 @@ impl Together {
 
     /// How long transfers were in flight until `now`.
     pub(super) fn flown(&self, now: Stamp) -> Flown {
-        let nanos = self.flights.iter().map(|flight| lock(flight).until(now));
-        let nanos: u64 = nanos.sum();
+        let nanos: u64 = self.flights.iter().map(|flight| lock(flight).until(now)).sum();
         let most = self.most.swap(0, Ordering::Relaxed);
         // Those in flight now are in flight in what comes next, too.
         let now_in_flight = self.in_flight.load(Ordering::Relaxed);

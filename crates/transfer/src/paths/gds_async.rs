@@ -173,10 +173,7 @@ impl TransferPath for GdsStreamPath {
             if done.len() - before >= min || self.started.is_empty() {
                 return Ok(());
             }
-            match found {
-                true => idle.found(),
-                false => idle.rest(),
-            }
+            if found { idle.found() } else { idle.rest() }
         }
     }
 

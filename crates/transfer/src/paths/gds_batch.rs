@@ -113,10 +113,7 @@ impl TransferPath for GdsBatchPath {
                 self.hand_in(done);
             }
             let missing = min.saturating_sub(done.len() - before);
-            let wanted = match self.whole && missing > 0 {
-                true => self.batch.in_flight(),
-                false => missing,
-            };
+            let wanted = if self.whole && missing > 0 { self.batch.in_flight() } else { missing };
             let (flying, common, early) = (&mut self.flying, &mut self.common, &mut self.early);
             self.batch.wait(wanted, |(mark, result)| {
                 let over = flying.take(mark);

@@ -232,8 +232,7 @@ impl GdsCommon {
         let moved = self.tally.moved();
         let nvfs = NvidiaFs::now().since(before.nvfs);
         let begun = self.tally.begun();
-        let counters = self.driver.counters();
-        let counters = counters.map(|now| now.since(&before.counters));
+        let counters = self.driver.counters().map(|now| now.since(&before.counters));
         let counted = self.counted(counters.as_ref());
         let properties = self.driver.properties().ok();
         let compat_mode_allowed = self.driver.compat_mode_allowed();

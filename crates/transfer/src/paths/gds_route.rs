@@ -272,10 +272,7 @@ fn unproven(seen: &Seen<'_>) -> Verdict {
         NvidiaFs::Counting(counts) => format!(
             "nvidia-fs counted {} reads and writes on this host while {ours} transfers ran{}",
             counts.operations,
-            match has_others {
-                true => ", others' or split ones among them",
-                false => "",
-            }
+            if has_others { ", others' or split ones among them" } else { "" }
         ),
     };
     let gap = gap_of_the_setting(seen);

@@ -249,8 +249,13 @@ fn shown(root: &Root, one: &Relative, mounts: &[Mount], above: &[&str]) -> Fact<
 /// The number of the device whose node a path of the machine is; `None` for a file.
 fn number_of(root: &Root, path: &str) -> Option<String> {
     let node = root.canonical(path);
-    let name = node.as_deref().unwrap_or(Path::new(path));
-    let name = name.strip_prefix("/dev").ok()?.to_str()?.replace('/', "!");
+    let name = node
+        .as_deref()
+        .unwrap_or(Path::new(path))
+        .strip_prefix("/dev")
+        .ok()?
+        .to_str()?
+        .replace('/', "!");
     let number = root.text(Path::new(BLOCKS).join(name).join("dev"));
     number.known().cloned()
 }
@@ -420,8 +425,9 @@ mod tests {
 
     #[test]
     fn a_device_is_read_only_where_the_kernel_says_so() {
-        let tree = machine("", "").file(&format!("{DISK}/ro"), "1\n");
-        let tree = tree.file(&format!("{DISK}/sdb1/ro"), "0\n");
+        let tree = machine("", "")
+            .file(&format!("{DISK}/ro"), "1\n")
+            .file(&format!("{DISK}/sdb1/ro"), "0\n");
         let read_only = ["8:16", "8:17", "8:18"].map(|number| is_read_only(&tree.root(), number));
         assert_eq!(read_only, [true, false, false]);
     }

@@ -67,10 +67,8 @@ pub(crate) fn claims(root: &Root, path: &Path) -> DeviceClaims {
 
 /// What a report says of the storage behind `path`: what is known, without reasons for the rest.
 pub(crate) fn of_run(root: &Root, path: &Path) -> StorageOfRun {
-    let filesystem = match is_block_device(path) {
-        true => None,
-        false => filesystem(root, path).known().cloned(),
-    };
+    let filesystem =
+        if is_block_device(path) { None } else { filesystem(root, path).known().cloned() };
     let devices = devices(root, path).unwrap_or(Vec::new());
     StorageOfRun {
         paths: vec![path.to_path_buf()],

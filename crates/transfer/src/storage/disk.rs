@@ -334,10 +334,7 @@ fn regular(file: OwnedFd, held: bool, kept: OFlags) -> io::Result<File> {
 fn type_of(path: &Path) -> FileType {
     let look = || -> Result<FileType, Errno> {
         let spot = Spot::of(path)?;
-        let flags = match spot.is_held() {
-            true => AtFlags::SYMLINK_NOFOLLOW,
-            false => AtFlags::empty(),
-        };
+        let flags = if spot.is_held() { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
         let stat = statx(spot.folder(), &spot.name, flags, StatxFlags::TYPE)?;
         Ok(FileType::from_raw_mode(stat.stx_mode.into()))
     };

@@ -61,8 +61,10 @@ mod tests {
 
     #[test]
     fn the_nth_operation_fails_and_the_others_do_not() {
-        let faults = ["open:2:EACCES", "read:1:short", "sync:1:EIO"];
-        let faults: Vec<Fault> = faults.iter().map(|fault| fault.parse().unwrap()).collect();
+        let faults: Vec<Fault> = ["open:2:EACCES", "read:1:short", "sync:1:EIO"]
+            .iter()
+            .map(|fault| fault.parse().unwrap())
+            .collect();
         let storage = Gated::new(Arc::new(Disk), Failing::new(&faults));
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");

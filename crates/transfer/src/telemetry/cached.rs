@@ -24,8 +24,8 @@ impl CachedData {
     pub(super) fn of(paths: &[&Path]) -> Option<Self> {
         let step = paths.len().div_ceil(MOST_FILES).max(1);
         let open = |path: &&Path| Some((File::open(path).ok()?, path.to_path_buf()));
-        let files = paths.iter().step_by(step).map(open);
-        let files: Vec<(File, PathBuf)> = files.collect::<Option<_>>()?;
+        let files: Vec<(File, PathBuf)> =
+            paths.iter().step_by(step).map(open).collect::<Option<_>>()?;
         let data = Self { files, read_at: Mutex::new(None) };
         data.share().map(|_| data)
     }
@@ -43,8 +43,9 @@ impl CachedData {
 
     fn share(&self) -> Option<f64> {
         let files = self.files.iter();
-        let told = files.map(|(file, path)| page_cache::residency_at_once(file, path));
-        let told: Vec<Residency> = told.collect::<Option<_>>()?;
+        let told: Vec<Residency> = files
+            .map(|(file, path)| page_cache::residency_at_once(file, path))
+            .collect::<Option<_>>()?;
         told.into_iter().reduce(Residency::plus).map(Residency::share)
     }
 }

@@ -55,10 +55,10 @@ impl std::fmt::Debug for Gpus {
 impl Gpus {
     /// The GPUs that CUDA numbers so; `None` where NVML does not know them.
     pub(super) fn open(indices: impl IntoIterator<Item = u32>) -> Option<Self> {
-        let known = indices
+        let known: Vec<(String, String)> = indices
             .into_iter()
-            .filter_map(|index| Some((format!("cuda:{index}"), cuda::pci_address_of(index)?)));
-        let known: Vec<(String, String)> = known.collect();
+            .filter_map(|index| Some((format!("cuda:{index}"), cuda::pci_address_of(index)?)))
+            .collect();
         (!known.is_empty()).then(|| Self::through(Path::new(LIBRARY), &known))?
     }
 
@@ -214,9 +214,10 @@ impl Sum {
             Self::Unread => Some(count as f64 * of.unit_bytes),
             Self::Known { at, count: before, bytes } => {
                 let could_be = (now - at).as_secs_f64().max(1e-3) * of.never_per_second;
-                let more = match count >= before {
-                    true => count - before,
-                    false => (most - before).saturating_add(count).saturating_add(1),
+                let more = if count >= before {
+                    count - before
+                } else {
+                    (most - before).saturating_add(count).saturating_add(1)
                 };
                 let more = more as f64 * of.unit_bytes;
                 // Had it begun again once more, that would be too much for the link.

@@ -65,10 +65,7 @@ impl Instruments {
         }
         let mut kinds = storage.iter().filter_map(|one| one.file_system.as_deref());
         let root = Root::system();
-        let ports = match kinds.any(is_on_network) {
-            true => Port::all(&root),
-            false => Vec::new(),
-        };
+        let ports = if kinds.any(is_on_network) { Port::all(&root) } else { Vec::new() };
         Self::of(devices, Host::open(&root), ports, Gpus::open(gpus))
     }
 

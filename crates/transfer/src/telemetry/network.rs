@@ -97,8 +97,9 @@ mod tests {
             tree = tree.file(&format!("{folder}/statistics/tx_bytes"), "7");
         }
         let counters = "sys/class/infiniband/mlx5_0/ports/1/counters";
-        let tree = tree.file(&format!("{counters}/port_rcv_data"), "1000");
-        let tree = tree.file(&format!("{counters}/port_xmit_data"), "10");
+        let tree = tree
+            .file(&format!("{counters}/port_rcv_data"), "1000")
+            .file(&format!("{counters}/port_xmit_data"), "10");
         let ports = Port::all(&tree.root());
         let seen: Vec<_> = ports.iter().map(|port| (port.name.as_str(), port.now())).collect();
         let expected = [("eth0", Some((100.0, 7.0))), ("mlx5_0/1", Some((4000.0, 40.0)))];

@@ -15,10 +15,7 @@ fn sources() -> PathBuf {
     // The tests of the whole program use it, too.
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let own = package.join("tests/cufile/double");
-    match own.is_dir() {
-        true => own,
-        false => package.join("crates/transfer/tests/cufile/double"),
-    }
+    if own.is_dir() { own } else { package.join("crates/transfer/tests/cufile/double") }
 }
 
 /// The folder that holds the double of a version of libcufile under the names of both libraries,

@@ -63,10 +63,7 @@ impl Setup {
 
 /// Opens a file as `kind` wants it, without `O_DIRECT` where the file system refuses it.
 pub(crate) fn open(kind: PathKind, file: &Path) -> File {
-    let access = match file.exists() {
-        true => Access::ReadWrite,
-        false => Access::Create,
-    };
+    let access = if file.exists() { Access::ReadWrite } else { Access::Create };
     Disk.open(file, access, kind.wants_direct())
         .or_else(|_| Disk.open(file, Access::ReadWrite, false))
         .unwrap()

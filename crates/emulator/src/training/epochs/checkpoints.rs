@@ -55,9 +55,12 @@ impl Runner<'_> {
         if stopped {
             return Err(Cut::Stopped);
         }
-        let all = hosts.exchange(&written, stop).map_err(TrainError::from)?;
-        let all = all.ok_or(Cut::Stopped)?;
-        let all = all.into_iter().flatten();
+        let all = hosts
+            .exchange(&written, stop)
+            .map_err(TrainError::from)?
+            .ok_or(Cut::Stopped)?
+            .into_iter()
+            .flatten();
         self.measured.report.checkpoints.extend(all);
         self.works()
     }

@@ -43,10 +43,7 @@ impl<'a> Runner<'a> {
         };
         // With a host that is gone nothing can be exchanged: what this one has booked of its own stays.
         let ends_alike = matches!(went, Ok(()) | Err(Cut::Stopped)) && !hosts.are_apart();
-        match ends_alike {
-            true => self.put_run_together().and(went),
-            false => went,
-        }
+        if ends_alike { self.put_run_together().and(went) } else { went }
     }
 
     /// Keeps a phase of this host to be put together with those of others at the end of the run, unless
@@ -93,9 +90,10 @@ impl<'a> Runner<'a> {
             Kind::Evaluation(_) => None,
         };
         let stop = self.surroundings.stop;
-        match hosts.put_together(self.plan, measured, tally, stop)? {
-            true => self.works(),
-            false => Err(self.abort()),
+        if hosts.put_together(self.plan, measured, tally, stop)? {
+            self.works()
+        } else {
+            Err(self.abort())
         }
     }
 
@@ -123,16 +121,18 @@ impl<'a> Runner<'a> {
             return Ok(());
         };
         let mut pending = std::mem::take(&mut self.pending);
-        let phases = pending.iter_mut();
-        let phases = phases.map(|(_, kind, measured)| (matches!(kind, Kind::Training), measured));
+        let phases = pending
+            .iter_mut()
+            .map(|(_, kind, measured)| (matches!(kind, Kind::Training), measured));
         let mut checkpoints = self.measured.report.checkpoints.clone();
         let mut tally = match self.plan.runs {
             1 => HostsTally::default(),
             _ => self.distributions.hosts.clone(),
         };
         let others = (&mut tally, self.surroundings.stop);
-        let whole = hosts.put_run_together(self.plan, phases, &mut checkpoints, others)?;
-        let whole = whole.ok_or(Cut::Stopped)?;
+        let whole = hosts
+            .put_run_together(self.plan, phases, &mut checkpoints, others)?
+            .ok_or(Cut::Stopped)?;
         if whole == 0 {
             return Ok(());
         }
@@ -168,8 +168,8 @@ impl<'a> Runner<'a> {
         let Some(hosts) = self.hosts else {
             return Ok(());
         };
-        let went = hosts.meet(&|| !self.surroundings.stop.is_stopped());
-        let went = went.map_err(TrainError::from)?;
+        let went =
+            hosts.meet(&|| !self.surroundings.stop.is_stopped()).map_err(TrainError::from)?;
         if went { Ok(()) } else { Err(self.abort()) }
     }
 

@@ -159,8 +159,7 @@ pub(super) fn run(
         hosts,
         own,
     };
-    let went = guarded("main", || runner.all_epochs(orders));
-    let went = went.map_err(Cut::from).flatten();
+    let went = guarded("main", || runner.all_epochs(orders)).map_err(Cut::from).flatten();
     let shared = Arc::clone(&runner.crew.shared);
     let tally = runner.crew.stop();
     let mut measured = runner.measured;
@@ -214,8 +213,7 @@ fn instruments(plan: &TrainPlan, orders: &Orders, watched: Option<&Path>) -> Ins
     if moves_nothing(plan) {
         return instruments;
     }
-    let files = orders.training.files().iter();
-    let files: Vec<_> = files.map(|file| file.path.as_path()).collect();
+    let files: Vec<_> = orders.training.files().iter().map(|file| file.path.as_path()).collect();
     instruments.and_cached(&files)
 }
 
@@ -366,8 +364,7 @@ impl<'a> Runner<'a> {
         }
         self.tell_start(label, steps);
         let (last, waiting, went) = self.watch_with_others(epoch, kind, first);
-        let went = went.and_then(|()| self.verdict());
-        let went = went.and_then(|()| self.catch_up(kind, steps));
+        let went = went.and_then(|()| self.verdict()).and_then(|()| self.catch_up(kind, steps));
         self.surroundings.observer.event(&Event::PhaseFinished);
         let shared = &self.crew.shared;
         let mut measured = shared.with(|machine, _| PhaseMeasured {
@@ -386,21 +383,15 @@ impl<'a> Runner<'a> {
             steps: measure::step_lists(machine.step_times()),
         });
         measured.checkpoints = std::mem::take(&mut self.written);
-        let went = match self.is_on_its_own() {
-            true => {
-                self.keep_own((epoch, kind, measured), went.is_err());
-                went
-            }
-            false => {
-                // With a host that is gone nothing can be exchanged: this one's part is kept then.
-                let together = self.ends_with_others(&went);
-                let put = match together {
-                    true => self.put_together(kind, &mut measured),
-                    false => Ok(()),
-                };
-                self.book(epoch, kind, &measured);
-                went.and(put)
-            }
+        let went = if self.is_on_its_own() {
+            self.keep_own((epoch, kind, measured), went.is_err());
+            went
+        } else {
+            // With a host that is gone nothing can be exchanged: this one's part is kept then.
+            let together = self.ends_with_others(&went);
+            let put = if together { self.put_together(kind, &mut measured) } else { Ok(()) };
+            self.book(epoch, kind, &measured);
+            went.and(put)
         };
         self.crew.close_streams();
         went?;
@@ -506,10 +497,7 @@ impl<'a> Runner<'a> {
             now,
             waits,
             // What null storage was asked for, nobody read.
-            bytes: match moves_nothing(self.plan) {
-                true => 0,
-                false => shared.bytes(),
-            },
+            bytes: if moves_nothing(self.plan) { 0 } else { shared.bytes() },
             device: self.devices.counters(),
             cpu: CpuTimes::of_process(),
         }
@@ -532,10 +520,7 @@ impl<'a> Runner<'a> {
     }
 
     fn verdict(&self) -> Result<(), Cut> {
-        match self.crew.shared.failed() {
-            true => Err(Cut::Failed),
-            false => Ok(()),
-        }
+        if self.crew.shared.failed() { Err(Cut::Failed) } else { Ok(()) }
     }
 
     fn tell_start(&self, label: &str, steps: u64) {

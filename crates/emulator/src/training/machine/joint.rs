@@ -85,10 +85,7 @@ impl Machine {
     pub fn after(&self, step: u64) -> Next {
         let every = self.spec.checkpoint_steps;
         let is_saved = every.is_some_and(|every| every > 0 && step.is_multiple_of(every));
-        match step >= self.spec.steps || is_saved {
-            true => Next::Work,
-            false => Next::Step,
-        }
+        if step >= self.spec.steps || is_saved { Next::Work } else { Next::Step }
     }
 
     /// The barriers with other hosts, where there are any.

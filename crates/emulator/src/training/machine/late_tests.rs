@@ -13,8 +13,7 @@ fn begun(accelerators: usize, steps: u64) -> Machine {
 
 /// Makes the next read, which comes back at `at`.
 fn read(machine: &mut Machine, at: Nanos) {
-    let request = machine.next_read(at);
-    let request = request.unwrap_or_else(|| panic!("no read is wanted at {at} ns"));
+    let request = machine.next_read(at).unwrap_or_else(|| panic!("no read is wanted at {at} ns"));
     machine.on_read_complete(request, one_sample(&request), at);
 }
 

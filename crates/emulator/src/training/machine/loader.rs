@@ -118,10 +118,7 @@ impl RowGroups {
 
     /// Rows of the `nth` group; 0 where there is none.
     pub fn rows(&self, nth: usize) -> u64 {
-        match nth < self.count() {
-            true => self.of_file[nth % self.of_file.len()],
-            false => 0,
-        }
+        if nth < self.count() { self.of_file[nth % self.of_file.len()] } else { 0 }
     }
 }
 

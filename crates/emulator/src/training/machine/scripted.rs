@@ -50,8 +50,7 @@ impl Device for Scripted {
         self.in_flight.push(*request);
         let units = self.units.entry((request.phase, request.accelerator));
         units.or_default().push(request.read.unit);
-        let own = self.in_flight.iter();
-        let own = own.filter(|read| read.accelerator == request.accelerator);
+        let own = self.in_flight.iter().filter(|read| read.accelerator == request.accelerator);
         let lane = own.clone().filter(|read| read.read.lane == request.read.lane);
         self.most_on_lane = self.most_on_lane.max(lane.count());
         let most = self.most_in_flight.entry(request.accelerator).or_default();

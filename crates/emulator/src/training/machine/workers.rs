@@ -63,10 +63,7 @@ struct Worker {
 impl Worker {
     /// Tells it to make a batch.
     fn give(&mut self, batch: u64) {
-        match self.busy {
-            true => self.next.push_back(batch),
-            false => self.begin(batch),
-        }
+        if self.busy { self.next.push_back(batch) } else { self.begin(batch) }
     }
 
     fn begin(&mut self, batch: u64) {
@@ -341,10 +338,7 @@ impl Workers {
         self.groups.iter_mut().for_each(Groups::end);
         let outlive = self.finishes_leftovers();
         for worker in &mut self.workers {
-            match outlive {
-                true => worker.outlive(),
-                false => worker.forget(),
-            }
+            if outlive { worker.outlive() } else { worker.forget() }
         }
         self.total = self.deliver;
     }

@@ -35,12 +35,10 @@ pub(super) fn of(plan: &TrainPlan, scenario: &Scenario, calls: &Calls) -> Vec<St
         told.push(format!(
             "files lie over all devices in stripes of {}{}",
             ByteSize(storage.stripe_bytes_or_default()),
-            match storage.devices > GROUPS_AT_MOST && scenario.shares.storage >= 1.0 {
-                true => format!(
-                    "; {} devices are simulated in {GROUPS_AT_MOST} groups",
-                    storage.devices
-                ),
-                false => String::new(),
+            if storage.devices > GROUPS_AT_MOST && scenario.shares.storage >= 1.0 {
+                format!("; {} devices are simulated in {GROUPS_AT_MOST} groups", storage.devices)
+            } else {
+                String::new()
             }
         ));
     }
@@ -58,9 +56,10 @@ pub(super) fn of(plan: &TrainPlan, scenario: &Scenario, calls: &Calls) -> Vec<St
     if plan.checkpoint.is_some() && storage.write_bytes_per_second().is_none() {
         told.push("checkpoints take no time: no write bandwidth is given".to_string());
     }
-    told.push(match scenario.sample_stdev_bytes > 0.0 {
-        true => "files are as large as DLIO draws them".to_string(),
-        false => "all files are of one size".to_string(),
+    told.push(if scenario.sample_stdev_bytes > 0.0 {
+        "files are as large as DLIO draws them".to_string()
+    } else {
+        "all files are of one size".to_string()
     });
     told
 }

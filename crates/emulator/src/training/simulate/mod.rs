@@ -73,10 +73,8 @@ pub fn simulate(
     scenario: &Scenario,
     stop: &StopToken,
 ) -> Result<Foretold, SimulateError> {
-    let sizes = match reads::sizes_matter(plan) {
-        true => Sizes::of(plan, scenario),
-        false => Sizes::mean(plan),
-    };
+    let sizes =
+        if reads::sizes_matter(plan) { Sizes::of(plan, scenario) } else { Sizes::mean(plan) };
     simulate_over(plan, scenario, sizes, stop)
 }
 
@@ -309,9 +307,10 @@ fn checkpoint_ns(plan: &TrainPlan, scenario: &Scenario) -> Nanos {
 /// Throughput of a run. Formulas of whole runs count the first steps, too, or all but two over a window
 /// that leaves only the first out: where a part of a run leaves out more, its window tells.
 fn samples_per_second(plan: &TrainPlan, mean: &Measures) -> f64 {
-    match plan.metric.exclude_start_steps > 1 {
-        true => mean.window_samples_per_second,
-        false => mean.samples_per_second,
+    if plan.metric.exclude_start_steps > 1 {
+        mean.window_samples_per_second
+    } else {
+        mean.samples_per_second
     }
 }
 

@@ -66,10 +66,8 @@ impl Calls {
         let transport = &plan.transport;
         let is_null = transport.path == PathKind::Null;
         let direct = scenario.direct || (!is_null && transport.path.wants_direct());
-        let reads_at_once = match is_null {
-            true => usize::MAX,
-            false => transport.threads * transport.queue_depth,
-        };
+        let reads_at_once =
+            if is_null { usize::MAX } else { transport.threads * transport.queue_depth };
         let read_ahead = scenario.storage.read_ahead_bytes;
         let read_ahead = (!direct && read_ahead > 0).then_some(read_ahead);
         let (most_bytes, window) = match (is_null, direct) {
@@ -200,8 +198,7 @@ impl What {
             },
             pattern => {
                 let requests = prepare::requests(pattern);
-                let files = sizes.each().iter();
-                let files = files.map(|bytes| calls.of_file(requests, *bytes));
+                let files = sizes.each().iter().map(|bytes| calls.of_file(requests, *bytes));
                 Self::Files(files.collect(), requests)
             }
         }

@@ -20,9 +20,10 @@ pub(super) const GROUPS_AT_MOST: u32 = 64;
 /// Devices that are simulated, or groups of them. Of a share of storage it is one: where accelerators
 /// are many, each device has as much to do as any other in the long run, which a part is too short for.
 pub(super) fn groups(scenario: &Scenario) -> u32 {
-    match scenario.shares.storage < 1.0 {
-        true => 1,
-        false => scenario.storage.devices.clamp(1, GROUPS_AT_MOST),
+    if scenario.shares.storage < 1.0 {
+        1
+    } else {
+        scenario.storage.devices.clamp(1, GROUPS_AT_MOST)
     }
 }
 
@@ -233,9 +234,10 @@ impl SimulatedStorage {
             None => {
                 let of_one = &self.of_one;
                 let one_by_one = of_request * of_one.byte;
-                let moved = match of_request > of_one.stripe_bytes && of_one.devices > 1.0 {
-                    true => one_by_one / (of_request / of_one.stripe_bytes).min(of_one.devices),
-                    false => one_by_one,
+                let moved = if of_request > of_one.stripe_bytes && of_one.devices > 1.0 {
+                    one_by_one / (of_request / of_one.stripe_bytes).min(of_one.devices)
+                } else {
+                    one_by_one
                 };
                 of_one.latency + of_one.operation + moved
             }

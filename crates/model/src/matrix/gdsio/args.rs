@@ -64,9 +64,10 @@ pub fn parse_args(args: &[String]) -> Result<GdsioArgs, GdsioError> {
     check_repeats(&flags)?;
     let mut run = GdsioRun::default();
     for Flag { letter, value } in flags {
-        match SWITCHES.contains(letter) {
-            true => set_switch(&mut run, letter),
-            false => set_value(&mut run, &format!("-{letter}"), value)?,
+        if SWITCHES.contains(letter) {
+            set_switch(&mut run, letter)
+        } else {
+            set_value(&mut run, &format!("-{letter}"), value)?
         }
     }
     Ok(GdsioArgs::Run(Box::new(run)))

@@ -46,8 +46,9 @@ const SHARED: [&str; 3] = ["--emulate", "--destroy-data-on-block-devices", "--ov
 /// A message or a piece of advice for somebody who typed a line of gdsio's. Whole commands in it stay
 /// as they are, and an option that gdsio has no letter for is said to be one of `stormlp gds`.
 pub fn in_gdsios_words(text: &str) -> String {
-    let pieces = text.split('`').enumerate();
-    let pieces: Vec<String> = pieces
+    let pieces: Vec<String> = text
+        .split('`')
+        .enumerate()
         .map(|(index, piece)| match (index % 2 == 1, piece.starts_with("--")) {
             (true, false) => piece.to_string(),
             (true, true) => reworded(piece, "stormlp gds "),

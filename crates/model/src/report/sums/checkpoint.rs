@@ -66,8 +66,7 @@ impl Found {
     }
 
     fn ranks(&mut self, place: &str, result: &CheckpointResult) {
-        let sum = result.ranks.iter().map(|rank| rank.bytes);
-        let sum = sum.fold(0, u64::saturating_add);
+        let sum = result.ranks.iter().map(|rank| rank.bytes).fold(0, u64::saturating_add);
         self.hold_count(place, "bytes", result.bytes, sum, "those of its ranks");
         let hosts = result.hosts.iter();
         let longest = hosts.clone().map(|host| host.duration_seconds);

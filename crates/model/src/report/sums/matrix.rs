@@ -135,9 +135,10 @@ impl Found {
         let (seconds, last) = (numbers.duration_seconds, numbers.last_done_seconds);
         let first = numbers.first_done_seconds;
         self.hold_part(place, "first_done_seconds", first, last, "last_done_seconds");
-        match warmed_up {
-            true => self.hold_part(place, "duration_seconds", seconds, last, "last_done_seconds"),
-            false => self.hold(place, "duration_seconds", seconds, last, "last_done_seconds"),
+        if warmed_up {
+            self.hold_part(place, "duration_seconds", seconds, last, "last_done_seconds")
+        } else {
+            self.hold(place, "duration_seconds", seconds, last, "last_done_seconds")
         }
     }
 

@@ -27,8 +27,8 @@ impl Found {
         let epochs = results.scored_epochs();
         // Of an epoch in which the others were lost, this host's share alone is known.
         if report.ending == Ending::Complete {
-            let bytes = epochs.iter().map(|epoch| epoch.cost.bytes_read);
-            let bytes = bytes.fold(0, u64::saturating_add);
+            let bytes =
+                epochs.iter().map(|epoch| epoch.cost.bytes_read).fold(0, u64::saturating_add);
             let hosts = results.hosts.iter().map(|host| host.bytes_read);
             self.hosts("epochs", "bytes_read", bytes, hosts);
         }
@@ -64,9 +64,10 @@ impl Found {
         for (index, named) in report.series.iter().enumerate() {
             let place = format!("series.{index}");
             self.shape(&place, &named.series);
-            let epochs = match single {
-                true => (index == 0).then_some(&results.epochs),
-                false => results.runs.get(index).map(|run| &run.epochs),
+            let epochs = if single {
+                (index == 0).then_some(&results.epochs)
+            } else {
+                results.runs.get(index).map(|run| &run.epochs)
             };
             if let Some(epochs) = epochs {
                 // Evaluations and the starts of loaders read besides.
@@ -104,8 +105,8 @@ impl Found {
     fn epochs(&mut self, plan: &TrainPlan, place: &str, epochs: &[EpochReport]) {
         for (index, epoch) in epochs.iter().enumerate() {
             let place = inner(place, &format!("epochs.{index}"));
-            let blocks = epoch.accelerators.iter().map(|one| one.blocks.as_slice());
-            let blocks: Vec<_> = blocks.collect();
+            let blocks: Vec<_> =
+                epoch.accelerators.iter().map(|one| one.blocks.as_slice()).collect();
             let comes_to = metrics::epoch_measures(&Rule::of(plan), &blocks);
             let from = "the blocks of its accelerators";
             self.measures(&place, &epoch.measures, &comes_to, from);

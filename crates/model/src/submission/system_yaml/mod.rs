@@ -145,9 +145,10 @@ impl Walk<'_> {
                 _ => one_of(names),
             },
         };
-        let message = match blank {
-            true => format!("not filled in: it takes {wanted}"),
-            false => format!("found {}, and it takes {wanted}", shown(value)),
+        let message = if blank {
+            format!("not filled in: it takes {wanted}")
+        } else {
+            format!("found {}, and it takes {wanted}", shown(value))
         };
         self.fault(path, false, message, blank);
     }

@@ -181,8 +181,8 @@ pub(super) fn package() -> Builder {
         let separation = json!({"version": 1, "same_filesystem": false});
         builder.json(&join(&leaf, "fs_separation.json"), &separation);
     }
-    let listed = (0..6).map(|number| entry(number, &summary(number)["metric"]));
-    let listed: Vec<Value> = listed.collect();
+    let listed: Vec<Value> =
+        (0..6).map(|number| entry(number, &summary(number)["metric"])).collect();
     let place = format!("{SYSTEM}/training/unet3d/run/results.json");
     builder.json(&place, &listed.into());
     for phase in ["datasize", "datagen"] {

@@ -49,8 +49,12 @@ fn a_search_is_told_by_its_knees() {
         "{}",
         page.headline
     );
-    let knees = page.sections.iter().find(|one| one.title.starts_with("The fewest in flight"));
-    let mut knees = knees.unwrap().clone();
+    let mut knees = page
+        .sections
+        .iter()
+        .find(|one| one.title.starts_with("The fewest in flight"))
+        .unwrap()
+        .clone();
     knees.title = String::new();
     let mut alone = Document::new("knees");
     alone.sections.push(knees);

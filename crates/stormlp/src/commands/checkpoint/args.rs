@@ -169,10 +169,7 @@ impl Args {
 
     /// To remove is for one process.
     pub(crate) fn needs(&self) -> Needs {
-        match self.clean {
-            true => Needs::OneProcess("checkpoint --clean"),
-            false => Needs::Group,
-        }
+        if self.clean { Needs::OneProcess("checkpoint --clean") } else { Needs::Group }
     }
 
     /// Refuses options that could change nothing beside others.
@@ -366,9 +363,10 @@ pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
     check_cufile(path, args.transfers.require_gds, args.transfers.cufile_stats)?;
     let threading = args.threads.threading(path.ends_in_accelerator())?;
     let workload = workload(&args.model)?;
-    let folders = match args.transfers.folders.is_empty() {
-        true => vec![default_folder(&workload)],
-        false => args.transfers.folders.clone(),
+    let folders = if args.transfers.folders.is_empty() {
+        vec![default_folder(&workload)]
+    } else {
+        args.transfers.folders.clone()
     };
     refuse_repeated(&folders)?;
     Ok(CheckpointRequest {

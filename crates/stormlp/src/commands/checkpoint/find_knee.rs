@@ -128,9 +128,10 @@ fn possible(
         planned(&request, host, facts).is_ok_and(|plan| plan.total_bytes == first.total_bytes)
     };
     let find = || -> Vec<u32> { KNEE_STREAMS.into_iter().filter(possible).collect() };
-    match party.is_alone() {
-        true => Ok(find()),
-        false => hosts::from_first(&session.group.leads().then(find), session),
+    if party.is_alone() {
+        Ok(find())
+    } else {
+        hosts::from_first(&session.group.leads().then(find), session)
     }
 }
 
@@ -204,11 +205,11 @@ impl Hunt<'_> {
         };
         let others = self.others.as_ref();
         let company = others.map_or(Company::Alone, Company::Hosts);
-        let report = run_in_company(head, plan, company, &surroundings, &mut |_| {});
-        let mut report = report.map_err(|error| {
-            let remedy = error.remedy(false);
-            Failure::machine(error).with_help(remedy)
-        })?;
+        let mut report =
+            run_in_company(head, plan, company, &surroundings, &mut |_| {}).map_err(|error| {
+                let remedy = error.remedy(false);
+                Failure::machine(error).with_help(remedy)
+            })?;
         blame_launcher(&mut report.ending, others);
         Ok(report)
     }
@@ -283,10 +284,7 @@ fn known(find: &FindStreams) -> String {
     let of = |what: &str, knee: &Option<StreamKnee>| {
         knee.as_ref().map(|knee| format!("{} to {what}", knee.streams))
     };
-    let known = [of("save", &find.save), of("restore", &find.restore)];
-    let known: Vec<String> = known.into_iter().flatten().collect();
-    match known.is_empty() {
-        true => "nothing".to_string(),
-        false => known.join(", "),
-    }
+    let known: Vec<String> =
+        [of("save", &find.save), of("restore", &find.restore)].into_iter().flatten().collect();
+    if known.is_empty() { "nothing".to_string() } else { known.join(", ") }
 }

@@ -100,9 +100,10 @@ impl Seen {
 
 /// What all hosts have together where each has folders of its own and is as this one.
 fn of_all(facts: CheckpointFacts, party: &Party) -> CheckpointFacts {
-    match party.has_local_data() {
-        true => scaled(facts, party.processes_here(), party.members().len()),
-        false => facts,
+    if party.has_local_data() {
+        scaled(facts, party.processes_here(), party.members().len())
+    } else {
+        facts
     }
 }
 
@@ -165,9 +166,10 @@ fn dealt(
     if shared && request.rank_shift.is_none() && !plan.closed && !plan.restores.is_empty() {
         plan.rank_shift = further as u64;
         let members = party.members();
-        let wrote = match members.iter().all(|member| member.leads_host(members)) {
-            true => "another host wrote and has in its page cache, not this one",
-            false => "another process wrote; those of one host share its page cache",
+        let wrote = if members.iter().all(|member| member.leads_host(members)) {
+            "another host wrote and has in its page cache, not this one"
+        } else {
+            "another process wrote; those of one host share its page cache"
         };
         plan.warnings.push(Warning::new(
             WarningKind::Hosts,

@@ -57,10 +57,7 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         if args.find_knee {
             show_first_run(&mut request);
         }
-        return match session.group.leads() {
-            true => dry_run(&request, &host, &args.output),
-            false => Ok(()),
-        };
+        return if session.group.leads() { dry_run(&request, &host, &args.output) } else { Ok(()) };
     }
     if args.find_knee {
         return find_knee::run(args, request, host, &party, session);
@@ -78,8 +75,7 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     detached::check_size(&args.detached, &request, &looked)?;
     let savers = delivery.savers(&request.workload.name, &party, session)?;
     // One process writes what comes of the run.
-    let mlperf_output = args.mlperf_output.as_deref();
-    let mlperf_output = mlperf_output.filter(|_| session.group.leads());
+    let mlperf_output = args.mlperf_output.as_deref().filter(|_| session.group.leads());
     deliver::make_mlperf_folder(mlperf_output)?;
     let facts = hosts::tried(&request, &party, session)?;
     let plan = hosts::plan(&request, &host, &facts, (&party, session))?;
@@ -87,8 +83,7 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         tree.set_aside()?;
     }
     let others = party.hosts(savers.parts_folder(), session)?;
-    let company = others.as_ref();
-    let company = company.map_or(args.detached.company(), Company::Hosts);
+    let company = others.as_ref().map_or(args.detached.company(), Company::Hosts);
     let mut head = delivery.head(host, session);
     args.detached.mark(&mut head);
     args.detached.announce(session);
@@ -100,8 +95,9 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     };
     let ended = |saved: Option<&Path>| ending(&report, saved).and(for_mlperf);
     let own = |of| copy_of(&report, of);
-    let went = savers.finish((&report, own), &delivery, session, ended);
-    let went = went.map_err(|failure| shared_fate(failure, &report.ending, others.as_ref()));
+    let went = savers
+        .finish((&report, own), &delivery, session, ended)
+        .map_err(|failure| shared_fate(failure, &report.ending, others.as_ref()));
     // What is said of what a scaled run measured says so.
     went.map_err(|failure| match mark(&plan) {
         Some(mark) => failure.marked(&mark),
@@ -161,10 +157,7 @@ fn host_facts(request: &CheckpointRequest, session: &Session) -> Result<HostFact
         Some(device) => device != DeviceId::Host || request.path.needs_cufile(),
         None => request.path.ends_in_accelerator(),
     };
-    let mut facts = match wants_gpu {
-        true => session.host_facts(None)?,
-        false => probe::host_facts(),
-    };
+    let mut facts = if wants_gpu { session.host_facts(None)? } else { probe::host_facts() };
     facts.storage = probe::storage_of_run(request.folders.iter().map(Location::folder));
     Ok(facts)
 }

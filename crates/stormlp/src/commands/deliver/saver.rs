@@ -189,8 +189,8 @@ impl Saver {
     fn not_saved(&self, error: anyhow::Error) -> Failure {
         let path = self.path.display();
         let what = format!("the report could not be saved as {path}");
-        let help = room_help(&error, "a folder elsewhere: --results-dir DIR");
-        let help = help.unwrap_or_else(|| RESULTS_HELP.to_string());
+        let help = room_help(&error, "a folder elsewhere: --results-dir DIR")
+            .unwrap_or_else(|| RESULTS_HELP.to_string());
         Failure::machine(error.context(what)).with_help(help)
     }
 }
@@ -233,9 +233,6 @@ pub(crate) fn results_folder() -> PathBuf {
 
 /// A name that is one folder's name everywhere.
 fn safe(name: &str) -> String {
-    let safe = |c: char| match c.is_ascii_alphanumeric() || "-_.".contains(c) {
-        true => c,
-        false => '_',
-    };
+    let safe = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     name.chars().map(safe).collect()
 }

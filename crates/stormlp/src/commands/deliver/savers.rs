@@ -52,8 +52,7 @@ impl Delivery {
         let whole = leads.then(|| self.saver(name, session)).transpose();
         let whole = party.agree(whole, |_| Vec::new(), session)?;
         let folder = whole.as_ref().and_then(|saver| saver.path().parent());
-        let own = folder.and_then(Path::file_name);
-        let own = own.map(|name| name.to_string_lossy().into_owned());
+        let own = folder.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
         let told = hosts::exchange(&session.group, &own)?;
         let run_id = told.into_iter().next().flatten().unwrap_or_default();
         let of = party.part_of(&run_id);

@@ -114,7 +114,7 @@ pub(super) fn check_folder(option: &str, path: &Path) -> Result<(), Failure> {
 /// That the file of an option cannot be written.
 pub(super) fn cannot_write(option: &str, path: &Path, error: std::io::Error) -> Failure {
     let error = anyhow::Error::new(error).context(format!("cannot write {}", path.display()));
-    let help = room_help(&error, &format!("a file elsewhere: {option} FILE"));
-    let help = help.unwrap_or_else(|| format!("name a file that you may write to with {option}"));
+    let help = room_help(&error, &format!("a file elsewhere: {option} FILE"))
+        .unwrap_or_else(|| format!("name a file that you may write to with {option}"));
     Failure::machine(error).with_help(help)
 }

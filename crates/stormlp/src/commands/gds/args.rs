@@ -50,9 +50,10 @@ impl FromStr for Sizes {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let sizes = parse_size_sweep(text).map_err(|error| error.to_string())?;
-        match sizes.iter().any(|size| size.0 == 0) {
-            true => Err("a size of zero moves nothing".to_string()),
-            false => Ok(Self(sizes.into_iter().map(|size| size.0).collect())),
+        if sizes.iter().any(|size| size.0 == 0) {
+            Err("a size of zero moves nothing".to_string())
+        } else {
+            Ok(Self(sizes.into_iter().map(|size| size.0).collect()))
         }
     }
 }

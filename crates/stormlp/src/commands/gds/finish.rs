@@ -33,18 +33,18 @@ impl Run {
     /// The same of the options that were typed, which go on with it; with it they may have gone on
     /// already.
     pub(crate) fn resumable(mut self, resumes: bool, session: &Session) -> Self {
-        let command = match resumes {
-            true => session.command_line(),
-            false => {
-                let report = shell_word(&self.savers.path().to_string_lossy());
-                // The report has its place by now.
-                let command = session.command_line_without("--results-dir");
-                format!("{command} --resume {report}")
-            }
+        let command = if resumes {
+            session.command_line()
+        } else {
+            let report = shell_word(&self.savers.path().to_string_lossy());
+            // The report has its place by now.
+            let command = session.command_line_without("--results-dir");
+            format!("{command} --resume {report}")
         };
-        self.resume_with = Some(match session.group.is_alone() {
-            true => command,
-            false => format!("go on with it under the launcher as before: {command}"),
+        self.resume_with = Some(if session.group.is_alone() {
+            command
+        } else {
+            format!("go on with it under the launcher as before: {command}")
         });
         self
     }
@@ -78,8 +78,8 @@ pub(crate) fn execute(
         own.retain(|one| one.cell != measured.own.cell);
         own.push(measured.own.clone());
     };
-    let report = matrix::run_in_company(locked, company, &surroundings, &mut on_cell);
-    let mut report = report.map_err(matrix_failure)?;
+    let mut report = matrix::run_in_company(locked, company, &surroundings, &mut on_cell)
+        .map_err(matrix_failure)?;
     let hosts = match company {
         Company::Hosts(hosts) => Some(hosts),
         Company::Alone | Company::From(_) => None,
@@ -107,15 +107,13 @@ fn announce(report: &MatrixReport, session: &Session) {
     if count == 0 {
         return output::say("no cell is left to measure");
     }
-    let cells = match plan.find_knee {
-        false => counted(count, "cell"),
-        true => format!("some {count} of {} cells", plan.runnable_cells()),
+    let cells = if plan.find_knee {
+        format!("some {count} of {} cells", plan.runnable_cells())
+    } else {
+        counted(count, "cell")
     };
     if plan.layout_bytes > 0 {
-        let fate = match plan.keep {
-            true => "kept for the next run",
-            false => "removed in the end",
-        };
+        let fate = if plan.keep { "kept for the next run" } else { "removed in the end" };
         output::say(format!(
             "writing test files first: {} to {} ({fate})",
             ByteSize(plan.layout_bytes),
@@ -174,9 +172,10 @@ fn verdict(report: &MatrixReport, resume_with: Option<&str>) -> Result<(), Failu
             .any(|numbers| numbers.interrupted);
         let stopped = Failure::stopped(format!(
             "stopped by the user; {} cells are saved{}",
-            match report.plan.find_knee {
-                true => report.results.cells.len().to_string(),
-                false => format!("{} of {planned}", report.results.cells.len()),
+            if report.plan.find_knee {
+                report.results.cells.len().to_string()
+            } else {
+                format!("{} of {planned}", report.results.cells.len())
             },
             if cut_short { ", the last cut short" } else { "" }
         ));

@@ -120,10 +120,7 @@ fn share_room(
     let of_files = inventory.files.iter_mut().map(|file| &mut file.free_bytes);
     let mut rooms: Vec<&mut u64> = of_folders.chain(of_files).collect();
     let own: Vec<u64> = rooms.iter().map(|room| **room).collect();
-    let sharers = match party.has_local_data() {
-        true => 1,
-        false => party.members().len() as u64,
-    };
+    let sharers = if party.has_local_data() { 1 } else { party.members().len() as u64 };
     for other in hosts::exchange(&session.group, &own)? {
         for (room, other) in rooms.iter_mut().zip(other) {
             **room = (**room).min(other);
@@ -138,9 +135,10 @@ fn share_room(
 /// Makes the folders in which each process has one of its own, and finds out whether all see them.
 fn make_shared(folders: &[PathBuf], party: &Party, session: &Session) -> Result<(), Failure> {
     for folder in folders {
-        let made = match session.group.leads() {
-            true => Disk.make_folder(folder).map_err(Failure::machine),
-            false => Ok(()),
+        let made = if session.group.leads() {
+            Disk.make_folder(folder).map_err(Failure::machine)
+        } else {
+            Ok(())
         };
         party.agree(made, |()| Vec::new(), session)?;
         party.check_shared(folder, session)?;

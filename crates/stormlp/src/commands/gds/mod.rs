@@ -106,8 +106,8 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let request = args::request(args.matrix, args.files, args.devices, &args.threads);
     let request = begins.and(request);
     let resume = args.resume.as_deref();
-    let saved = resume.filter(|_| session.group.leads());
-    let saved = saved.map(|path| Saved::read(path, &party)).transpose();
+    let saved =
+        resume.filter(|_| session.group.leads()).map(|path| Saved::read(path, &party)).transpose();
     let (saved, request) = match saved {
         Ok(saved) => (saved, request),
         Err(failure) => (None, Err(failure)),
@@ -118,11 +118,10 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let prepared = hosts::prepare(request, (args.dry_run, resume), &party, session)?;
     if args.dry_run {
         let layouts = exchange(&session.group, &prepared.plan.layout())?;
-        return match session.group.leads() {
-            true => {
-                (args.output).print_plan(&prepared.plan, false, |plan| matrix::plan(plan, &layouts))
-            }
-            false => Ok(()),
+        return if session.group.leads() {
+            (args.output).print_plan(&prepared.plan, false, |plan| matrix::plan(plan, &layouts))
+        } else {
+            Ok(())
         };
     }
     let delivery = args.output.open(ReportKind::Gds, columns);
@@ -152,13 +151,15 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 pub(crate) fn host_facts(request: &MatrixRequest, session: &Session) -> Result<HostFacts, Failure> {
     let asks_libraries = |path: &PathKind| path.ends_in_accelerator();
     let directory = session.storage.nearest(request.jobs[0].target.path());
-    let directory = match directory.is_dir() {
-        true => directory.as_path(),
-        false => directory.parent().unwrap_or(directory.as_path()),
+    let directory = if directory.is_dir() {
+        directory.as_path()
+    } else {
+        directory.parent().unwrap_or(directory.as_path())
     };
-    let mut facts = match request.paths.paths().iter().any(asks_libraries) {
-        true => session.host_facts(Some(directory))?,
-        false => probe::host_facts(),
+    let mut facts = if request.paths.paths().iter().any(asks_libraries) {
+        session.host_facts(Some(directory))?
+    } else {
+        probe::host_facts()
     };
     let targets = request.jobs.iter().map(|job| job.target.path().as_path());
     facts.storage = probe::storage_of_run(targets);

@@ -81,9 +81,10 @@ impl Saved {
                     format!(
                         "give the options that it was begun with{} beside --resume; it says \
                          `{command}`",
-                        match command.contains("--results-dir") {
-                            true => ", but for --results-dir,",
-                            false => "",
+                        if command.contains("--results-dir") {
+                            ", but for --results-dir,"
+                        } else {
+                            ""
                         }
                     ),
                 ),
@@ -120,8 +121,11 @@ pub(super) fn go_on(
     let taken = saved.map(|saved| saved.take(&plan, &facts, session.quiet));
     let taken = party.agree(taken.transpose(), |_| Vec::new(), session)?;
     let told = hosts::exchange(&session.group, &taken)?;
-    let taken = told.into_iter().next().flatten();
-    let taken = taken.ok_or_else(|| Failure::bug(anyhow::anyhow!("nobody has the report")))?;
+    let taken = told
+        .into_iter()
+        .next()
+        .flatten()
+        .ok_or_else(|| Failure::bug(anyhow::anyhow!("nobody has the report")))?;
     let mut head = delivery.head(facts, session);
     head.started_at = taken.started_at;
     for (key, value) in taken.tags {

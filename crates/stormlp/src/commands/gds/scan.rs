@@ -57,10 +57,7 @@ fn folder(path: &Path, makes: usize) -> FolderFacts {
     let there = Disk.nearest(path);
     let exists = path.exists();
     let direct = probe::direct_io(&there);
-    let (manifest, manifest_problem) = match exists {
-        true => manifest(path),
-        false => (None, None),
-    };
+    let (manifest, manifest_problem) = if exists { manifest(path) } else { (None, None) };
     let writable = match (dead_link(path), there.is_dir(), &direct) {
         (Some(link), ..) => Availability::unavailable(
             format!("{} is a link that leads to no folder", link.display()),
@@ -253,12 +250,13 @@ fn parent_exists(path: &Path) -> Availability {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
-    match parent.is_dir() {
-        true => Availability::Available,
-        false => Availability::unavailable(
+    if parent.is_dir() {
+        Availability::Available
+    } else {
+        Availability::unavailable(
             format!("there is no folder {}", parent.display()),
             "make the folder, or correct the name",
-        ),
+        )
     }
 }
 

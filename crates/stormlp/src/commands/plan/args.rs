@@ -149,10 +149,7 @@ pub(super) fn request(
     let given = storage(args.storage.as_deref().unwrap_or_default())?;
     let (storage, storage_source) = (given.storage, given.source);
     let host = probe::host_facts();
-    let usual = match workload.reader.odirect {
-        true => PathKind::Cpu,
-        false => PathKind::Buffered,
-    };
+    let usual = if workload.reader.odirect { PathKind::Cpu } else { PathKind::Buffered };
     let path = args.path.unwrap_or(usual);
     if path == PathKind::Null {
         return Err(Failure::usage(
@@ -277,8 +274,10 @@ fn check_cache(path: PathKind, storage: &StorageModel) -> Result<(), Failure> {
 }
 
 fn check_room(hosts: &HostArgs, asked: Option<u32>) -> Result<(), Failure> {
-    let room = hosts.hosts.zip(hosts.accelerators_per_host);
-    let room = room.map(|(hosts, each)| hosts.saturating_mul(each));
+    let room = hosts
+        .hosts
+        .zip(hosts.accelerators_per_host)
+        .map(|(hosts, each)| hosts.saturating_mul(each));
     match asked.zip(room) {
         Some((asked, room)) if asked > room => Err(Failure::usage(format!(
             "--hosts and --accelerators-per-host have room for {room} accelerators, -n asks for {asked}"

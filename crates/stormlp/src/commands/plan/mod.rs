@@ -81,10 +81,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let answer = answer.open(&record_columns())?;
     let request = args::request(&workload, &hosts, &checkpoint)?;
     workloads::tell_edition(&request.workload, request.train.profile, session);
-    let depth = match brief {
-        true => Depth::Brief,
-        false => Depth::Tables,
-    };
+    let depth = if brief { Depth::Brief } else { Depth::Tables };
     show(&answer, &foretold(&request, depth, session)?)
 }
 

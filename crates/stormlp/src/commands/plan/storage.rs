@@ -30,8 +30,8 @@ pub(super) fn storage(text: &str) -> Result<Given, Failure> {
     if is_report && !is_figures && !is_counted(text) {
         return measured(path, text);
     }
-    let of_report = text.split_once("x:").map_or(text, |(_, rest)| rest);
-    let of_report = of_report.split(',').next().unwrap_or_default();
+    let of_report =
+        text.split_once("x:").map_or(text, |(_, rest)| rest).split(',').next().unwrap_or_default();
     let is_path = of_report.contains('/') && !of_report.contains('=');
     if is_path || of_report.ends_with(".json") {
         return Err(Failure::usage(format!(
@@ -40,12 +40,15 @@ pub(super) fn storage(text: &str) -> Result<Given, Failure> {
         )));
     }
     let storage: StorageModel = text.parse()?;
-    let named = text.split_once("x:").map_or(text, |(_, rest)| rest);
-    let named = named.split(',').next().unwrap_or_default().trim();
-    let source = match named.contains('=') {
-        true => "as given".to_string(),
-        false => presets::find(named)?.source,
-    };
+    let named = text
+        .split_once("x:")
+        .map_or(text, |(_, rest)| rest)
+        .split(',')
+        .next()
+        .unwrap_or_default()
+        .trim();
+    let source =
+        if named.contains('=') { "as given".to_string() } else { presets::find(named)?.source };
     Ok(Given { storage, source, hosts: None })
 }
 
@@ -58,9 +61,10 @@ fn measured(path: &Path, text: &str) -> Result<Given, Failure> {
     for one in &found {
         output::say(format!("warning: {text}: {one}"));
     }
-    let doubt = match found.is_empty() {
-        true => "",
-        false => "; its figures contradict each other, so it was damaged or changed",
+    let doubt = if found.is_empty() {
+        ""
+    } else {
+        "; its figures contradict each other, so it was damaged or changed"
     };
     let group = match &report {
         AnyReport::Gds(report) => report.results.group.as_ref(),

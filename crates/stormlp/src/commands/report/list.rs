@@ -71,9 +71,10 @@ impl Row {
             figure: outcome.figure.map(|figure| figure.estimate.value),
             unit: outcome.figure.map(|figure| figure.unit),
             figure_words: format!("{mark}{}", outcome.words()),
-            verdict: match report.contradictions().is_empty() {
-                true => outcome.verdict,
-                false => format!("{}, contradicts itself", outcome.verdict),
+            verdict: if report.contradictions().is_empty() {
+                outcome.verdict
+            } else {
+                format!("{}, contradicts itself", outcome.verdict)
             },
             hostname: Some(head.host.hostname.clone()),
             tags: head.tags.clone(),
@@ -93,9 +94,10 @@ impl Row {
 
     /// The folder of the report, or the file where it has another name, as seen from `root`.
     fn place(&self, root: &Path) -> String {
-        let place = match self.file.file_name() == Some("report.json".as_ref()) {
-            true => self.file.parent().unwrap_or(&self.file),
-            false => &self.file,
+        let place = if self.file.file_name() == Some("report.json".as_ref()) {
+            self.file.parent().unwrap_or(&self.file)
+        } else {
+            &self.file
         };
         place.strip_prefix(root).unwrap_or(place).display().to_string()
     }
@@ -157,8 +159,11 @@ pub(super) fn show(
         ));
     }
     let format = show.of_other("a folder of them")?;
-    let files = places.iter().map(|place| saved::files(place));
-    let files = files.collect::<Result<Vec<_>, Failure>>()?.concat();
+    let files = places
+        .iter()
+        .map(|place| saved::files(place))
+        .collect::<Result<Vec<_>, Failure>>()?
+        .concat();
     if format == Format::Openmetrics {
         return several::metrics(&files, filter, sink);
     }

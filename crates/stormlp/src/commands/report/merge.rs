@@ -48,8 +48,8 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     for place in &args.places {
         found.extend(files(place)?);
     }
-    let reports = found.iter().map(|file| saved::any(file));
-    let reports: Vec<AnyReport> = reports.collect::<Result<_, _>>()?;
+    let reports: Vec<AnyReport> =
+        found.iter().map(|file| saved::any(file)).collect::<Result<_, _>>()?;
     let reports = parts::in_order(reports, AnyReport::head).map_err(|why| {
         Failure::no_plan(anyhow::anyhow!("these reports cannot be put together: {why}"))
             .with_help("name the parts of one run: the folder `parts` of its results, or the reports of hosts that were given the same --run-id and --start-at")
@@ -90,10 +90,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
 /// The reports that `place` stands for.
 fn files(place: &Path) -> Result<Vec<PathBuf>, Failure> {
     let inside = place.join(PARTS);
-    match inside.is_dir() {
-        true => saved::files(&inside),
-        false => saved::files(place),
-    }
+    if inside.is_dir() { saved::files(&inside) } else { saved::files(place) }
 }
 
 fn warn(report: &mut AnyReport, warning: Warning) {

@@ -136,29 +136,29 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     };
     let columns = args.columns.columns;
     let (show, sink) = args.show.with_output(args.output)?;
-    let places = match args.places.is_empty() {
-        true => vec![deliver::results_folder()],
-        false => args.places,
-    };
+    let places = if args.places.is_empty() { vec![deliver::results_folder()] } else { args.places };
     let files: Vec<PathBuf> = places.iter().map(|place| saved::file(place)).collect();
     if let [only] = files.as_slice() {
         if let Some(run) = saved::dlio(only)? {
-            return match filter.is_open() {
-                true => of_dlio(&run, show, columns, &sink),
-                false => Err(Failure::usage("--kind and --tag are for stormlp's own reports")),
+            return if filter.is_open() {
+                of_dlio(&run, show, columns, &sink)
+            } else {
+                Err(Failure::usage("--kind and --tag are for stormlp's own reports"))
             };
         }
         if !only.is_dir() {
             let report = saved::any(only)?;
-            return match filter.takes(report.head()) {
-                true => one(&report, show, columns, &sink),
-                false => Err(filter.none_of(1)),
+            return if filter.takes(report.head()) {
+                one(&report, show, columns, &sink)
+            } else {
+                Err(filter.none_of(1))
             };
         }
     }
-    match files.iter().any(|file| file.is_dir()) {
-        true => list::show(&files, &filter, show, columns, &sink),
-        false => several::show(&files, &filter, show, columns, &sink),
+    if files.iter().any(|file| file.is_dir()) {
+        list::show(&files, &filter, show, columns, &sink)
+    } else {
+        several::show(&files, &filter, show, columns, &sink)
     }
 }
 

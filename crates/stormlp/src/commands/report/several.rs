@@ -49,8 +49,10 @@ pub(super) fn show(
             rows(documents())?
         }
         Format::Html => {
-            let sheets = reports.iter().zip(documents());
-            let sheets = sheets.map(|(report, document)| Sheet::new(report, document));
+            let sheets = reports
+                .iter()
+                .zip(documents())
+                .map(|(report, document)| Sheet::new(report, document));
             html::page(sheets.collect())
         }
         Format::Openmetrics => openmetrics::render(&reports),

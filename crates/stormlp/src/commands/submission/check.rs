@@ -46,10 +46,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let inside = args.tree.join("rehearsal");
     let has = |name: &str| args.tree.join(name).is_dir();
     // A rehearsal lies in a folder of that name, which may be named by what holds it.
-    let root = match has("rehearsal") && !has("closed") && !has("open") {
-        true => inside,
-        false => args.tree.clone(),
-    };
+    let root =
+        if has("rehearsal") && !has("closed") && !has("open") { inside } else { args.tree.clone() };
     let report = check(&Submission::survey(read::tree(&root)?, args.edition));
     if args.json {
         output::print(&output::json(&report)?)?;

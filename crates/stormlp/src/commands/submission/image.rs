@@ -30,8 +30,7 @@ const MOST_BYTES: u64 = 1 << 30;
 /// Computes the digest of every image in `tree`, which was read from the folder `root`. One that
 /// cannot be read, or is far too large, gets none.
 pub(super) fn add_digests(root: &Path, tree: &mut Tree) {
-    let records = tree.iter().map(|(path, _)| path);
-    let records = records.filter(|path| last(path) == CODE_HASH);
+    let records = tree.iter().map(|(path, _)| path).filter(|path| last(path) == CODE_HASH);
     let images: Vec<String> = records.map(|path| parent(path).to_string()).collect();
     for image in images {
         if let Ok(Some(digest)) = digest(root, tree, &image) {

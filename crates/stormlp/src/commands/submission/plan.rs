@@ -94,14 +94,17 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     }
     let usual = usual_accelerator(args.edition);
     let accelerator = args.accelerator.as_deref().unwrap_or(usual).to_ascii_lowercase();
-    let planned = args.workloads.iter().map(|name| match builtin::load(name) {
-        Some(model) => Ok(Planned::Checkpointing(Box::new(model))),
-        None => {
-            let workload = workloads::load(name, Some(&accelerator), &[])?;
-            Ok(Planned::Training(Box::new(workload)))
-        }
-    });
-    let planned: Vec<Planned> = planned.collect::<Result<_, Failure>>()?;
+    let planned: Vec<Planned> = args
+        .workloads
+        .iter()
+        .map(|name| match builtin::load(name) {
+            Some(model) => Ok(Planned::Checkpointing(Box::new(model))),
+            None => {
+                let workload = workloads::load(name, Some(&accelerator), &[])?;
+                Ok(Planned::Training(Box::new(workload)))
+            }
+        })
+        .collect::<Result<_, Failure>>()?;
     let memory = || probe::host_facts().usable_memory_bytes();
     let rate = |rate: Option<ByteSize>| rate.map(|rate| rate.bytes() as f64);
     let request = PlanRequest {

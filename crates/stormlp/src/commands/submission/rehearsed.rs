@@ -170,14 +170,13 @@ impl RehearsedTree {
             words.skip(1).collect::<Vec<&str>>().join(" ")
         };
         let now = session.command_line();
-        match plain(run.command()) == plain(&now) {
-            true => Ok(true),
-            false => {
-                let at = self.folder.join(&run.folder);
-                let (then, at) = (run.command(), at.display());
-                let what = format!("{at} is of another rehearsal: it says `{then}`");
-                Err(not_ours(&what))
-            }
+        if plain(run.command()) == plain(&now) {
+            Ok(true)
+        } else {
+            let at = self.folder.join(&run.folder);
+            let (then, at) = (run.command(), at.display());
+            let what = format!("{at} is of another rehearsal: it says `{then}`");
+            Err(not_ours(&what))
         }
     }
 

@@ -121,8 +121,8 @@ pub(crate) fn find(
     let datagen = datagen_command(name, &place);
     let found = scan(&place.folder, workload, &datagen)?;
     let may_generate = place.is_default || args.generate || args.full;
-    let begun = found.as_ref().and_then(|found| found.record.as_ref());
-    let begun = begun.map(|record| record.head.clone());
+    let begun =
+        found.as_ref().and_then(|found| found.record.as_ref()).map(|record| record.head.clone());
     let as_asked = workload.clone();
     let direct = direct_support(workload, request, &place.folder, found.as_ref());
     if let Some(head) = &begun {
@@ -237,8 +237,9 @@ impl ToMake {
         let GeneratePlan { folder, dataset, .. } = &self.plan;
         generate::run(&self.plan, &session.progress(), &session.stop)
             .map_err(|error| generation(error, session))?;
-        let made = inventory::scan(&Disk, folder, dataset.recipe().format.name());
-        let made = made.map_err(Failure::storage)?.for_plan(&Disk, dataset);
+        let made = inventory::scan(&Disk, folder, dataset.recipe().format.name())
+            .map_err(Failure::storage)?
+            .for_plan(&Disk, dataset);
         if dataset.is_as_planned(planned, &made) {
             return Ok(made);
         }

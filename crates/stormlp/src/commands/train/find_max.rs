@@ -110,9 +110,10 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     check_phases(&as_asked, &name)?;
     let mut request = request(&args, &as_asked)?;
     let facts = facts(&request, session)?;
-    let data = match is_null(&request) {
-        true => Data::none(&as_asked),
-        false => data::find(&as_asked, &request, &args.data, &name, &facts, session)?,
+    let data = if is_null(&request) {
+        Data::none(&as_asked)
+    } else {
+        data::find(&as_asked, &request, &args.data, &name, &facts, session)?
     };
     let mut workload = as_asked.clone();
     workload.dataset = data.spec;
@@ -324,8 +325,7 @@ impl Hunt<'_> {
             observer: &Silent,
             stop: &self.session.stop,
         };
-        let report = training::probe(&course, judge, &surroundings);
-        let report = report.map_err(|error| {
+        let report = training::probe(&course, judge, &surroundings).map_err(|error| {
             let help = error.remedy(&course.plan);
             Failure::machine(error).with_help(help)
         })?;

@@ -226,20 +226,18 @@ pub(super) fn shared_fate(
         }
         Ending::Failed { .. } | Ending::Unfinished => false,
     };
-    match alike {
-        true => failure.of_all(),
-        false => failure,
-    }
+    if alike { failure.of_all() } else { failure }
 }
 
 /// The share of each of `processes`.
 fn divided(total: u32, processes: u32) -> Result<u32, Failure> {
-    match total.is_multiple_of(processes) {
-        true => Ok(total / processes),
-        false => Err(Failure::usage(format!(
+    if total.is_multiple_of(processes) {
+        Ok(total / processes)
+    } else {
+        Err(Failure::usage(format!(
             "--accelerators-total {total} cannot be divided by {processes} processes"
         ))
         .with_help("name a multiple, or how many each has with --accelerators")
-        .of_all()),
+        .of_all())
     }
 }

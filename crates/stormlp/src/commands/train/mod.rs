@@ -135,10 +135,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         return Ok(());
     };
     if args.dry_run {
-        return match session.group.leads() {
-            true => print_plan(&args, &prepared, session),
-            false => Ok(()),
-        };
+        return if session.group.leads() { print_plan(&args, &prepared, session) } else { Ok(()) };
     }
     let folder = prepared.plan.data.folder.as_ref().map(Location::folder);
     if let Some(folder) = folder {
@@ -165,10 +162,11 @@ fn prepare(
 ) -> Result<Prepared, Failure> {
     let Asked { mut workload, mut request, facts } = asked;
     let name = &args.workload.workload;
-    let data = match is_null(&request) {
-        true => Data::none(&workload),
-        false => data::find(&workload, &request, &args.data, name, &facts, session)
-            .map_err(|failure| with_broken_rules(failure, &workload, &request, &facts))?,
+    let data = if is_null(&request) {
+        Data::none(&workload)
+    } else {
+        data::find(&workload, &request, &args.data, name, &facts, session)
+            .map_err(|failure| with_broken_rules(failure, &workload, &request, &facts))?
     };
     if data.to_make.is_some() && !party.is_alone() {
         let folder = &data.inventory.folder;
@@ -208,8 +206,7 @@ fn run_prepared(
 ) -> Result<(), Failure> {
     let Prepared { workload, facts, data, plan, mut warnings } = prepared;
     // One process writes what comes of the run.
-    let mlperf_output = args.mlperf_output.as_deref();
-    let mlperf_output = mlperf_output.filter(|_| session.group.leads());
+    let mlperf_output = args.mlperf_output.as_deref().filter(|_| session.group.leads());
     let output = args.output;
     let opened = || -> Result<Delivery, Failure> {
         let delivery = output.open(ReportKind::Train, Columns::Standard)?;
@@ -253,18 +250,15 @@ fn run_course(
     (party, others): (&Party, Option<&Hosts>),
     session: &Session,
 ) -> Result<TrainReport, Failure> {
-    let _lock = match party.owns_folder() {
-        true => lock(&course.plan)?,
-        false => None,
-    };
+    let _lock = if party.owns_folder() { lock(&course.plan)? } else { None };
     let progress = session.progress();
     let surroundings =
         Surroundings { storage: &session.storage, observer: &progress, stop: &session.stop };
-    let report = training::run_on_hosts(course, others, &surroundings, on_unit);
-    let mut report = report.map_err(|error| {
-        let help = error.remedy(&course.plan);
-        Failure::machine(error).with_help(help)
-    })?;
+    let mut report =
+        training::run_on_hosts(course, others, &surroundings, on_unit).map_err(|error| {
+            let help = error.remedy(&course.plan);
+            Failure::machine(error).with_help(help)
+        })?;
     blame_launcher(&mut report.ending, others);
     Ok(report)
 }
@@ -272,10 +266,7 @@ fn run_course(
 impl Args {
     /// A search tries one count after the other on one host; all else is run with the others.
     pub(crate) fn needs(&self) -> Needs {
-        match self.find.is_wanted() {
-            true => Needs::OneProcess("train --find-max"),
-            false => Needs::Group,
-        }
+        if self.find.is_wanted() { Needs::OneProcess("train --find-max") } else { Needs::Group }
     }
 
     /// The model of the workload, and whose edition it is run as.
@@ -397,9 +388,10 @@ fn facts(request: &TrainRequest, session: &Session) -> Result<HostFacts, Failure
     let uses_gpu = request.path.is_some_and(PathKind::ends_in_accelerator)
         || matches!(request.device, Some(DeviceId::Cuda(_)));
     let folder = request.data_dir.as_ref().map(Location::folder);
-    let mut facts = match uses_gpu {
-        true => session.host_facts(folder.filter(|folder| folder.is_dir()))?,
-        false => probe::host_facts(),
+    let mut facts = if uses_gpu {
+        session.host_facts(folder.filter(|folder| folder.is_dir()))?
+    } else {
+        probe::host_facts()
     };
     // Threads are near the drives of the dataset; one without a name is made in the current folder.
     let reads = (!is_null(request)).then_some(folder.unwrap_or(Path::new(".")));
