@@ -5,6 +5,10 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use stormlp_core::checkpoint::{Container, ContentFacts};
+use stormlp_core::histogram::LatencyHistogram;
+use stormlp_core::operation::Direction;
+use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_dataset::content::Content;
 use stormlp_dataset::dataset::{Dataset, FormatKind, Recipe};
 use stormlp_dataset::format::{ChunkSink, SinkError};
@@ -15,10 +19,6 @@ use stormlp_emulator::training::machine::{
     ClientWork, Landed, Leftover, Loader, Machine, Pace, PhaseSpec, ReadRequest, Share, Workers,
     WorkersConfig,
 };
-use stormlp_model::checkpoint::{Container, ContentFacts};
-use stormlp_model::histogram::LatencyHistogram;
-use stormlp_model::operation::Direction;
-use stormlp_model::path::{EngineKind, PathKind};
 use stormlp_transfer::{
     Driver, DriverSet, HostStandIn, PathSpec, Place, Region, TransferError, build_path,
 };

@@ -122,17 +122,17 @@ fn crates_use_only_the_layers_below_them() {
 fn unsafe_code_lives_in_two_crates_alone() {
     // Of `group` only the files that call libraries of others, or take over a descriptor.
     let speaks_c = ["mpi/mod.rs", "mpi/library.rs", "pmix.rs", "pmi1.rs"];
-    let mut complaints: Vec<String> = files("crates/group/src", "rs")
+    let mut complaints: Vec<String> = files("crates/hosts/src", "rs")
         .into_iter()
         .filter(|path| !speaks_c.iter().any(|name| path.ends_with(name)))
         .filter(|path| code_lines(&read(path)).any(|(_, line)| line.contains("unsafe ")))
         .map(|path| format!("{}: unsafe", path.display()))
         .collect();
     for root_file in [
-        "crates/model/src/lib.rs",
+        "crates/core/src/lib.rs",
         "crates/dataset/src/lib.rs",
         "crates/emulator/src/lib.rs",
-        "crates/report/src/lib.rs",
+        "crates/show/src/lib.rs",
         "crates/stormlp/src/main.rs",
     ] {
         if !read(root_file).contains("#![forbid(unsafe_code)]") {
@@ -144,9 +144,9 @@ fn unsafe_code_lives_in_two_crates_alone() {
 
 #[test]
 fn each_layer_keeps_to_its_own_business() {
-    let mut complaints = uses("crates/model/src", &["std::fs", "std::thread", "std::env"]);
+    let mut complaints = uses("crates/core/src", &["std::fs", "std::thread", "std::env"]);
     complaints.extend(uses("crates/emulator/src", &["std::env"]));
-    complaints.extend(uses("crates/report/src", &["std::env"]));
+    complaints.extend(uses("crates/show/src", &["std::env"]));
     complaints.extend(uses("crates/dataset/src", &["cudarc", "libloading", "/dev/"]));
     // Files are reached through `Storage` alone; a `File` may be held and handed on.
     let calls = ["fs::{", "fs::self", "fs::read", "fs::write", "fs::metadata", "fs::create_dir"];

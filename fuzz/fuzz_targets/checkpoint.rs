@@ -1,8 +1,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stormlp_model::checkpoint::{CheckpointFacts, CheckpointRequest, FolderFacts, parse, resolve};
-use stormlp_model::facts::{Availability, HostFacts};
+use stormlp_core::checkpoint::{CheckpointFacts, CheckpointRequest, FolderFacts, parse, resolve};
+use stormlp_core::facts::{Availability, HostFacts};
 
 // A workload file becomes a plan or problems, whatever its numbers.
 fuzz_target!(|text: &str| {

@@ -1,7 +1,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stormlp_model::histogram;
+use stormlp_core::histogram;
 
 // A saved histogram is a curve or nothing, and takes no more memory than its length says. The
 // `latency_histogram` of a cell is a good seed.

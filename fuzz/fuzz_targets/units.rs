@@ -1,7 +1,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stormlp_model::units::{
+use stormlp_core::units::{
     ByteSize, format_duration, parse_duration, parse_size_sweep, short_size,
 };
 

@@ -4,10 +4,10 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use stormlp_model::evidence::Evidence;
-use stormlp_model::names::VariantArray;
-use stormlp_model::operation::Direction;
-use stormlp_model::path::{MemoryKind, PathKind};
+use stormlp_core::evidence::Evidence;
+use stormlp_core::names::VariantArray;
+use stormlp_core::operation::Direction;
+use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_transfer::cuda::CudaDevice;
 use stormlp_transfer::cufile::probe::CudaProbe;
 use stormlp_transfer::{Accelerator as _, Place, Region, Transfer};

@@ -19,7 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use stormlp_model::facts::Availability;
+use stormlp_core::facts::Availability;
 use stormlp_transfer::cufile::{Driver, Settings, probe, send_log_to};
 
 fn main() -> ExitCode {

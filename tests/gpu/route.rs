@@ -1,7 +1,7 @@
 //! What a check's evidence must show of the route, which needs no GPU to be judged.
 
-use stormlp_model::evidence::{DirectIo, Evidence, RouteProof};
-use stormlp_model::path::PathKind;
+use stormlp_core::evidence::{DirectIo, Evidence, RouteProof};
+use stormlp_core::path::PathKind;
 
 /// The word for the route that `asked` took: it ran, or what cuFile fell back to, which it must not
 /// where the route must be direct. Not proven is no fault. `None` on the CPU's paths.

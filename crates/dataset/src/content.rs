@@ -7,7 +7,7 @@
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
-use stormlp_model::names::{Named, unknown};
+use stormlp_core::names::{Named, unknown};
 use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
 /// Bytes of one block: the unit in which storage deduplicates and in which content is keyed.

@@ -7,7 +7,7 @@
 //! rank `r` with `10 + r` and file `i` takes the numbers of rank `i mod ranks`.
 
 use serde::Serialize;
-use stormlp_model::mt19937::Mt19937;
+use stormlp_core::mt19937::Mt19937;
 
 /// The seed that DLIO hard-codes for its size draw.
 const DLIO_SIZE_SEED: u32 = 10;

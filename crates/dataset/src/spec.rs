@@ -1,7 +1,7 @@
 //! From a workload's `dataset` section to a recipe.
 
-use stormlp_model::training::profile::Profile;
-use stormlp_model::training::workload::{DataFormat, DatasetSpec};
+use stormlp_core::training::profile::Profile;
+use stormlp_core::training::workload::{DataFormat, DatasetSpec};
 
 use crate::content::Content;
 use crate::dataset::{FormatKind, Recipe};
@@ -81,9 +81,9 @@ fn format(spec: &DatasetSpec) -> FormatKind {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use stormlp_model::names::VariantArray;
-    use stormlp_model::training::profile::Profile;
-    use stormlp_model::training::workload::{
+    use stormlp_core::names::VariantArray;
+    use stormlp_core::training::profile::Profile;
+    use stormlp_core::training::workload::{
         DataFormat, DatasetSpec, ElementType, ParquetColumn, ParquetSpec,
     };
 

@@ -7,6 +7,10 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use stormlp_core::event::Silent;
+use stormlp_core::facts::FoundFile;
+use stormlp_core::path::EngineKind;
+use stormlp_core::stop::StopToken;
 use stormlp_dataset::content::Content;
 use stormlp_dataset::dataset::{Dataset, FormatKind, Recipe};
 use stormlp_dataset::format::{FileLayout, Spans};
@@ -14,10 +18,6 @@ use stormlp_dataset::generate::{self, Existing, GenerateError, GeneratePlan, Gen
 use stormlp_dataset::inventory;
 use stormlp_dataset::manifest::{JOURNAL_NAME, MANIFEST_NAME, Manifest};
 use stormlp_dataset::sizes::{SizeDraw, SizeRule};
-use stormlp_model::event::Silent;
-use stormlp_model::facts::FoundFile;
-use stormlp_model::path::EngineKind;
-use stormlp_model::stop::StopToken;
 use stormlp_transfer::storage::Disk;
 
 fn recipe(format: FormatKind) -> Recipe {

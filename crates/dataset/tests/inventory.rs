@@ -6,14 +6,14 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use stormlp_core::event::Silent;
+use stormlp_core::stop::StopToken;
 use stormlp_dataset::content::Content;
 use stormlp_dataset::dataset::{Dataset, FormatKind, Recipe};
 use stormlp_dataset::generate::{self, GeneratePlan};
 use stormlp_dataset::inventory::{Finding, FindingKind, check, scan};
 use stormlp_dataset::manifest::{JOURNAL_NAME, MANIFEST_NAME};
 use stormlp_dataset::sizes::{SizeDraw, SizeRule};
-use stormlp_model::event::Silent;
-use stormlp_model::stop::StopToken;
 use stormlp_transfer::storage::{Disk, Storage as _};
 
 fn recipe(format: FormatKind) -> Recipe {

@@ -8,15 +8,15 @@
 
 use std::time::Instant;
 
+use stormlp_core::facts::HostFacts;
+use stormlp_core::path::PathKind;
+use stormlp_core::sizing::{Scenario, StorageModel};
+use stormlp_core::stop::StopToken;
+use stormlp_core::training::catalog;
+use stormlp_core::training::plan::TrainPlan;
+use stormlp_core::training::request::TrainRequest;
+use stormlp_core::training::resolve::imagined;
 use stormlp_emulator::training::simulate;
-use stormlp_model::facts::HostFacts;
-use stormlp_model::path::PathKind;
-use stormlp_model::sizing::{Scenario, StorageModel};
-use stormlp_model::stop::StopToken;
-use stormlp_model::training::catalog;
-use stormlp_model::training::plan::TrainPlan;
-use stormlp_model::training::request::TrainRequest;
-use stormlp_model::training::resolve::imagined;
 use stormlp_transfer::telemetry::peak_rss_bytes;
 
 /// unet3d on H100 with as many files as the steps take.

@@ -6,10 +6,10 @@
 
 use std::fs;
 
+use stormlp_core::sizing::{Scenario, StorageModel};
+use stormlp_core::stop::StopToken;
+use stormlp_core::training::report::TrainReport;
 use stormlp_emulator::training::simulate;
-use stormlp_model::sizing::{Scenario, StorageModel};
-use stormlp_model::stop::StopToken;
-use stormlp_model::training::report::TrainReport;
 
 fn main() {
     let mut arguments = std::env::args().skip(1);

@@ -1,6 +1,6 @@
 //! What ends the threads of a run before their time.
 
-use stormlp_model::stop::StopToken;
+use stormlp_core::stop::StopToken;
 
 /// The two wishes to end that every thread of a crew looks at.
 #[derive(Debug, Clone, Copy)]

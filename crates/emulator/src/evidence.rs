@@ -3,8 +3,8 @@
 //! Threads can fare differently: the locked-memory limit may allow some of them registered
 //! buffers and not others. What a crew claims must hold for all of them, so the weakest counts.
 
-use stormlp_model::evidence::{Counted, DirectIo, EngineFacts, Evidence};
-use stormlp_model::path::PathKind;
+use stormlp_core::evidence::{Counted, DirectIo, EngineFacts, Evidence};
+use stormlp_core::path::PathKind;
 
 /// The evidence of the crew that asked for `path`; `None` without threads.
 pub(crate) fn combine(path: PathKind, workers: &[&Evidence]) -> Option<Evidence> {
@@ -71,8 +71,8 @@ fn engine(all: &[&EngineFacts]) -> Option<EngineFacts> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use stormlp_model::evidence::CuFileEvidence;
-    use stormlp_model::path::EngineKind;
+    use stormlp_core::evidence::CuFileEvidence;
+    use stormlp_core::path::EngineKind;
 
     fn evidence(fallbacks: &[&str]) -> Evidence {
         Evidence {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use stormlp_model::evidence::{DirectIo, Evidence, RouteProof};
-use stormlp_model::path::PathKind;
-use stormlp_model::warning::Warning;
+use stormlp_core::evidence::{DirectIo, Evidence, RouteProof};
+use stormlp_core::path::PathKind;
+use stormlp_core::warning::Warning;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::cufile::{Driver, Settings, Statistics};
 
@@ -75,8 +75,8 @@ pub(crate) fn broken_demand(
 
 #[cfg(test)]
 mod tests {
-    use stormlp_model::evidence::CuFileEvidence;
-    use stormlp_model::warning::WarningKind;
+    use stormlp_core::evidence::CuFileEvidence;
+    use stormlp_core::warning::WarningKind;
 
     use super::*;
 

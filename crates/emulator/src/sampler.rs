@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use stormlp_model::report::Series;
-use stormlp_model::telemetry::{Measure, Reading, Telemetry, Track};
+use stormlp_core::report::Series;
+use stormlp_core::telemetry::{Measure, Reading, Telemetry, Track};
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments, thread_cpu_seconds};
 use stormlp_transfer::{DriverSet, Flown};
 

@@ -4,16 +4,16 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use stormlp_model::problem::Problems;
-use stormlp_model::sizing::assumptions;
-use stormlp_model::sizing::request::MAX_ACCELERATORS;
-use stormlp_model::sizing::storage::MAX_DEVICES;
-use stormlp_model::sizing::{
+use stormlp_core::problem::Problems;
+use stormlp_core::sizing::assumptions;
+use stormlp_core::sizing::request::MAX_ACCELERATORS;
+use stormlp_core::sizing::storage::MAX_DEVICES;
+use stormlp_core::sizing::{
     AtCount, AtDevices, Case, CheckpointTimes, Extent, Foretold, LimitedBy, SizingAnswer,
     SizingRequest, StorageModel, StoragePart, search,
 };
-use stormlp_model::stop::StopToken;
-use stormlp_model::training::plan::TrainPlan;
+use stormlp_core::stop::StopToken;
+use stormlp_core::training::plan::TrainPlan;
 
 use crate::training::{SimulateError, simulate};
 

@@ -1,13 +1,13 @@
 //! Answers beside published rows, and what parts of runs, hosts and clients come to.
 
-use stormlp_model::facts::HostFacts;
-use stormlp_model::path::PathKind;
-use stormlp_model::sizing::presets;
-use stormlp_model::training::catalog;
-use stormlp_model::training::client::ClientCost;
-use stormlp_model::training::profile::Profile;
-use stormlp_model::training::request::TrainRequest;
-use stormlp_model::units::GIB;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::path::PathKind;
+use stormlp_core::sizing::presets;
+use stormlp_core::training::catalog;
+use stormlp_core::training::client::ClientCost;
+use stormlp_core::training::profile::Profile;
+use stormlp_core::training::request::TrainRequest;
+use stormlp_core::units::GIB;
 
 use super::*;
 
@@ -97,7 +97,7 @@ fn a_client_that_costs_time_limits_before_storage() {
 fn hosts_and_drives_that_a_number_needs_are_found() {
     let mut storage = StorageModel::of_bandwidth(7e9);
     storage.link =
-        Some(stormlp_model::sizing::Link { bytes_per_second: 12.5e9, round_trip_seconds: 20e-6 });
+        Some(stormlp_core::sizing::Link { bytes_per_second: 12.5e9, round_trip_seconds: 20e-6 });
     let request = request("unet3d", storage);
     let stop = StopToken::new();
     let Need { hosts, devices, .. } = study(&request, &stop).needed(10).unwrap();
@@ -155,7 +155,7 @@ fn drives_that_are_needed_have_the_bandwidth_that_is_asked_for() {
 #[test]
 fn some_accelerators_on_their_share_stand_for_all() {
     let linked = |bytes_per_second| {
-        Some(stormlp_model::sizing::Link { bytes_per_second, round_trip_seconds: 50e-6 })
+        Some(stormlp_core::sizing::Link { bytes_per_second, round_trip_seconds: 50e-6 })
     };
     // Storage, hosts, and the AU of 160 accelerators that ask for 32.8 GB/s in all.
     let slow = StorageModel::of_bandwidth(24e9);

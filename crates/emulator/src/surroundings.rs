@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use chrono::{SecondsFormat, Utc};
-use stormlp_model::event::{Event, Observer};
-use stormlp_model::stop::StopToken;
+use stormlp_core::event::{Event, Observer};
+use stormlp_core::stop::StopToken;
 use stormlp_transfer::storage::Storage;
 
 /// Who hears of a run, and who may end it.

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use stormlp_model::evidence::Evidence;
+use stormlp_core::evidence::Evidence;
 use stormlp_transfer::storage::{Gate, Grant, Request, Storage};
 use stormlp_transfer::{
     Completion, FileId, PathSpec, Rejected, Slot, Transfer, TransferError, TransferPath, build_path,

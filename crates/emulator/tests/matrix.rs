@@ -6,18 +6,18 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use stormlp_emulator::{Surroundings, matrix};
-use stormlp_model::event::{Event, Observer, Silent};
-use stormlp_model::facts::{Availability, HostFacts, PathSupport};
-use stormlp_model::matrix::{
+use stormlp_core::event::{Event, Observer, Silent};
+use stormlp_core::facts::{Availability, HostFacts, PathSupport};
+use stormlp_core::matrix::{
     CellStatus, ContentState, DataManifest, FolderFacts, MANIFEST_NAME, MatrixReport,
     MatrixRequest, MatrixResults, PathChoice, Span, TargetInventory, resolve,
 };
-use stormlp_model::operation::Operation;
-use stormlp_model::path::PathKind;
-use stormlp_model::report::{Ending, Head, ReportKind};
-use stormlp_model::stop::StopToken;
-use stormlp_model::warning::WarningKind;
+use stormlp_core::operation::Operation;
+use stormlp_core::path::PathKind;
+use stormlp_core::report::{Ending, Head, ReportKind};
+use stormlp_core::stop::StopToken;
+use stormlp_core::warning::WarningKind;
+use stormlp_emulator::{Surroundings, matrix};
 use stormlp_transfer::storage::{Disk, FolderLock, Storage};
 
 const PATHS: [PathKind; 6] = [
@@ -44,7 +44,7 @@ fn inventory(folder: &Path) -> TargetInventory {
         .into_iter()
         .flatten()
         .flatten()
-        .map(|entry| stormlp_model::facts::FoundFile {
+        .map(|entry| stormlp_core::facts::FoundFile {
             name: entry.file_name().to_string_lossy().into_owned(),
             bytes: entry.metadata().map_or(0, |metadata| metadata.len()),
         })
@@ -74,7 +74,7 @@ fn request(folder: &Path) -> MatrixRequest {
     MatrixRequest {
         paths: PathChoice::Named(PATHS.to_vec()),
         ops: vec![Operation::Write, Operation::Read, Operation::RandRead],
-        io_sizes: vec![stormlp_model::matrix::IoSize::fixed(64 << 10)],
+        io_sizes: vec![stormlp_core::matrix::IoSize::fixed(64 << 10)],
         threads: vec![2],
         queue_depths: vec![3],
         file_size_bytes: Some(4 << 20),

@@ -6,8 +6,8 @@
 use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
-use stormlp_model::impairment::{Fault, Throttle};
-use stormlp_model::printable::printable;
+use stormlp_core::impairment::{Fault, Throttle};
+use stormlp_core::printable::printable;
 
 use crate::commands::{
     checkpoint, clean, compare, completions, datagen, datasize, doctor, gds, gdsio, man, plan,

@@ -5,10 +5,10 @@
 use std::fmt::{self, Display};
 use std::process::ExitCode;
 
-use stormlp_model::printable::printable;
-use stormlp_model::problem::{ProblemKind, Problems};
-use stormlp_model::report::FailureCause;
-use stormlp_model::workload_file::WorkloadError;
+use stormlp_core::printable::printable;
+use stormlp_core::problem::{ProblemKind, Problems};
+use stormlp_core::report::FailureCause;
+use stormlp_core::workload_file::WorkloadError;
 
 use crate::output;
 

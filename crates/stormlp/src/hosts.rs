@@ -8,15 +8,15 @@ use std::thread;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use stormlp_group::{
+use stormlp_core::facts::HostFacts;
+use stormlp_core::group::{
+    self, AtBarrier, BarrierUs, ClockOffset, GroupFacts, Member, PROTOCOL, clock_offsets,
+};
+use stormlp_core::units::parse_duration;
+use stormlp_hosts::{
     AroundBarrier, Choice, Environment, Group, GroupError, Moment, Patience, give_up,
     join as find_others,
 };
-use stormlp_model::facts::HostFacts;
-use stormlp_model::group::{
-    self, AtBarrier, BarrierUs, ClockOffset, GroupFacts, Member, PROTOCOL, clock_offsets,
-};
-use stormlp_model::units::parse_duration;
 
 use crate::exit::{Code, Failure};
 use crate::output;

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 
-use stormlp_model::printable::printable;
+use stormlp_core::printable::printable;
 use stormlp_transfer::cufile::probe;
 
 use crate::cli::Cli;
@@ -31,7 +31,7 @@ use crate::session::Session;
 
 /// What a panic says of itself; its message may hold names from anywhere.
 fn panicked(panic: &PanicHookInfo<'_>) -> String {
-    let message = stormlp_model::panics::message(panic.payload());
+    let message = stormlp_core::panics::message(panic.payload());
     let place = panic.location().map_or(String::new(), |at| format!(" at {at}"));
     let thread = thread::current();
     let name = thread.name().unwrap_or("without a name");

@@ -8,9 +8,9 @@ use std::sync::OnceLock;
 use anyhow::Context;
 use clap::ValueEnum;
 use serde::Serialize;
-use stormlp_model::printable::{printable, printable_json, printable_lines};
-use stormlp_report::document::Document;
-use stormlp_report::text;
+use stormlp_core::printable::{printable, printable_json, printable_lines};
+use stormlp_show::document::Document;
+use stormlp_show::text;
 use terminal_size::{Width, terminal_size_of};
 
 use crate::exit::Failure;

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use chrono::{DateTime, SecondsFormat, Utc};
-use stormlp_group::Group;
-use stormlp_model::facts::HostFacts;
-use stormlp_model::impairment::{Fault, Throttle};
-use stormlp_model::shell::shell_word;
-use stormlp_model::stop::StopToken;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::impairment::{Fault, Throttle};
+use stormlp_core::shell::shell_word;
+use stormlp_core::stop::StopToken;
+use stormlp_hosts::Group;
 use stormlp_transfer::cufile::probe::TIME_LIMIT;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{self, Storage};

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
-use stormlp_model::stop::StopToken;
+use stormlp_core::stop::StopToken;
 
 use crate::exit::{Code, Failure};
 

@@ -1,8 +1,8 @@
 //! The memory transfers end in: a GPU's, or host memory standing in for one.
 
-use stormlp_model::operation::Direction;
-use stormlp_model::path::MemoryKind;
-use stormlp_model::transport::WaitMode;
+use stormlp_core::operation::Direction;
+use stormlp_core::path::MemoryKind;
+use stormlp_core::transport::WaitMode;
 
 use crate::cuda::{CudaDevice, Pins, Stream};
 use crate::error::TransferError;

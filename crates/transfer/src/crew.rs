@@ -7,8 +7,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use stormlp_model::panics::message;
-use stormlp_model::stop::StopToken;
+use stormlp_core::panics::message;
+use stormlp_core::stop::StopToken;
 
 /// A thread panicked: a fault of stormlp.
 #[derive(Debug, thiserror::Error)]

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use derive_more::{Add, Sum};
-use stormlp_model::evidence::Evidence;
-use stormlp_model::telemetry as model;
+use stormlp_core::evidence::Evidence;
+use stormlp_core::telemetry as model;
 
 pub use self::load::Flown;
 use self::load::{Counting, Together};

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use stormlp_model::operation::Direction;
-use stormlp_model::path::{EngineKind, PathKind};
+use stormlp_core::operation::Direction;
+use stormlp_core::path::{EngineKind, PathKind};
 
 use super::*;
 use crate::accelerator::HostStandIn;

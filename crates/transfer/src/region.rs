@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use serde::{Deserialize, Serialize};
-use stormlp_model::transport::Pages;
+use stormlp_core::transport::Pages;
 
 use crate::error::TransferError;
 

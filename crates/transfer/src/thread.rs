@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use rustix::thread::CpuSet;
-use stormlp_model::placement::CpuList;
+use stormlp_core::placement::CpuList;
 
 use crate::accelerator::{CopyQueue, QueuedCopy};
 use crate::error::TransferError;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use serde_json::{Value, json};
-use stormlp_model::evidence::{CuFileEvidence, DirectIo, Evidence, RouteProof};
-use stormlp_model::path::PathKind;
+use stormlp_core::evidence::{CuFileEvidence, DirectIo, Evidence, RouteProof};
+use stormlp_core::path::PathKind;
 
 use crate::clock::Clock;
 use crate::direct::Direct;

@@ -15,7 +15,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPrope
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
-pub use stormlp_model::training::workload::{ElementType, ParquetColumn};
+pub use stormlp_core::training::workload::{ElementType, ParquetColumn};
 
 use super::{
     ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, Spans,
@@ -373,7 +373,7 @@ impl Format for Parquet {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
-    use stormlp_model::names::VariantArray;
+    use stormlp_core::names::VariantArray;
 
     use super::super::testing::{column, encode, inspect, spec};
     use super::{ElementType, Parquet, ParquetColumn, read_footer};

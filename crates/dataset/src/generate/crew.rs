@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use stormlp_model::event::{Event, Observer};
-use stormlp_model::stop::StopToken;
+use stormlp_core::event::{Event, Observer};
+use stormlp_core::stop::StopToken;
 use stormlp_transfer::crew::{self, CrewError, Watch};
 
 /// How often progress is told.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use stormlp_model::units::ByteSize;
+use stormlp_core::units::ByteSize;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::storage::LockError;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crc_fast::checksum;
-use stormlp_model::stop::StopToken;
+use stormlp_core::stop::StopToken;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{self, Access, Durability};
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use stormlp_model::path::{EngineKind, MemoryKind, PathKind};
+use stormlp_core::path::{EngineKind, MemoryKind, PathKind};
 use stormlp_transfer::engine::probe_uring;
 use stormlp_transfer::storage::{Access, Storage, is_direct_refused, temporary_name};
 use stormlp_transfer::{

@@ -22,9 +22,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use stormlp_model::dataset::GenerateOutline;
-pub use stormlp_model::dataset::{GenerateReport, Verification};
-use stormlp_model::path::EngineKind;
+use stormlp_core::dataset::GenerateOutline;
+pub use stormlp_core::dataset::{GenerateReport, Verification};
+use stormlp_core::path::EngineKind;
 use stormlp_transfer::storage::{Disk, Space, Storage};
 
 use crate::dataset::{Dataset, Recipe};

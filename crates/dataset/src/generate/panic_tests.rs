@@ -8,10 +8,10 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use stormlp_model::event::Silent;
-use stormlp_model::evidence::Evidence;
-use stormlp_model::path::EngineKind;
-use stormlp_model::stop::StopToken;
+use stormlp_core::event::Silent;
+use stormlp_core::evidence::Evidence;
+use stormlp_core::path::EngineKind;
+use stormlp_core::stop::StopToken;
 use stormlp_transfer::storage::{Gate, Gated, Grant, Request, Storage};
 use stormlp_transfer::{
     Completion, FileId, PathSpec, Rejected, Slot, Transfer, TransferError, TransferPath, build_path,

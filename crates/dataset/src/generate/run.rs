@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use stormlp_model::event::{Event, Observer, Unit};
-use stormlp_model::stop::StopToken;
-use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_core::event::{Event, Observer, Unit};
+use stormlp_core::stop::StopToken;
+use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::limits::largest_file_bytes;
 use stormlp_transfer::probe::usable_memory_bytes;
 use stormlp_transfer::storage::FolderLock;

@@ -8,8 +8,8 @@ use std::io;
 use std::path::Path;
 
 use crc_fast::{CrcAlgorithm, Digest, checksum, checksum_combine};
-use stormlp_model::operation::Direction;
-use stormlp_model::stop::StopToken;
+use stormlp_core::operation::Direction;
+use stormlp_core::stop::StopToken;
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::{Driver, FileId, Place, Slot, TransferError};
 

@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use stormlp_model::event::Silent;
-use stormlp_model::stop::StopToken;
+use stormlp_core::event::Silent;
+use stormlp_core::stop::StopToken;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Left, Storage};
 

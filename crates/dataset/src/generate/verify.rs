@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crc_fast::Digest;
-use stormlp_model::dataset::Verification;
-use stormlp_model::event::{Event, Observer, Unit};
-use stormlp_model::facts::FoundFile;
-use stormlp_model::stop::StopToken;
+use stormlp_core::dataset::Verification;
+use stormlp_core::event::{Event, Observer, Unit};
+use stormlp_core::facts::FoundFile;
+use stormlp_core::stop::StopToken;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Access, Storage};
 

@@ -5,8 +5,8 @@ use std::fmt::Display;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use stormlp_model::facts::FoundFile;
-use stormlp_model::units::counted;
+use stormlp_core::facts::FoundFile;
+use stormlp_core::units::counted;
 
 use super::{FoundDataset, FoundSplit, base_name};
 use stormlp_transfer::storage::Storage;

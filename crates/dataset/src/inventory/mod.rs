@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use stormlp_model::facts::FoundFile;
+use stormlp_core::facts::FoundFile;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Kind, Storage};
 

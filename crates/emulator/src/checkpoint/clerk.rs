@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use stormlp_model::checkpoint::{Framing, Parts};
+use stormlp_core::checkpoint::{Framing, Parts};
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::guarded;
 use stormlp_transfer::storage::{Access, Storage, temporary_name};

@@ -8,8 +8,8 @@
 
 use std::ops::Range;
 
-use stormlp_model::checkpoint::ContentFacts;
-use stormlp_model::pattern::{Mismatch, Pattern};
+use stormlp_core::checkpoint::ContentFacts;
+use stormlp_core::pattern::{Mismatch, Pattern};
 
 /// Bytes between two stamps: the smallest block that storage can be asked for, and so the
 /// smallest that it can take for a duplicate.
@@ -116,7 +116,7 @@ fn stamp_at(pattern: Pattern, at: u64) -> [u8; STAMP_BYTES] {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use stormlp_model::checkpoint::Container;
+    use stormlp_core::checkpoint::Container;
 
     fn content(stamped: bool) -> CheckpointContent {
         CheckpointContent::new(ContentFacts {

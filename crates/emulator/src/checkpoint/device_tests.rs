@@ -1,6 +1,6 @@
 //! Runs whose buffers the CPU cannot reach, as a GPU's.
 
-use stormlp_model::path::MemoryKind;
+use stormlp_core::path::MemoryKind;
 use stormlp_transfer::accelerator::CopyQueue;
 use stormlp_transfer::{Accelerator, AcceleratorBuffer, Region};
 

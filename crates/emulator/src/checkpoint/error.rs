@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use stormlp_group::GroupError;
-use stormlp_model::report::FailureCause;
+use stormlp_core::report::FailureCause;
+use stormlp_hosts::GroupError;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::{CrewError, Panicked};
 use stormlp_transfer::storage::LockError;

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use stormlp_model::checkpoint::{
+use stormlp_core::checkpoint::{
     CheckpointFacts, CheckpointPlan, FolderFacts, MARKER_NAME, MarkedFile, Marker, MarkerError,
     OtherFile, SavedPart, step_folder, step_of,
 };
-use stormlp_model::facts::{Availability, FoundFile, keeps_inode_numbers};
-use stormlp_model::location::Location;
+use stormlp_core::facts::{Availability, FoundFile, keeps_inode_numbers};
+use stormlp_core::location::Location;
 use stormlp_transfer::storage::{
     Access, Durability, Entry, FolderLock, Kind, LOCK_NAME, Left, Storage, dead_link,
     is_direct_refused, temporary_name,
@@ -200,7 +200,7 @@ fn marker(plan: &CheckpointPlan, folder: usize, complete: bool) -> Marker {
         format_version,
         made_by,
         complete,
-        crash_safe: plan.fsync != stormlp_model::checkpoint::FsyncPolicy::None,
+        crash_safe: plan.fsync != stormlp_core::checkpoint::FsyncPolicy::None,
         model: plan.model.clone(),
         layout: plan.layout,
         full_layers: plan.scaling.full_layers,

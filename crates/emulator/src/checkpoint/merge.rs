@@ -3,16 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use stormlp_model::checkpoint::{
+use stormlp_core::checkpoint::{
     CacheBefore, CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes, HostPhase,
     RankResult, Summary, summarise,
 };
-use stormlp_model::histogram::{LatencyHistogram, NamedHistogram};
-use stormlp_model::parts::{
+use stormlp_core::histogram::{LatencyHistogram, NamedHistogram};
+use stormlp_core::parts::{
     self, HostShare, PartOf, TOGETHER, began_by_clocks, count_hosts_once, names,
 };
-use stormlp_model::report::{NamedEvidence, NamedSeries, Report};
-use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_core::report::{NamedEvidence, NamedSeries, Report};
+use stormlp_core::warning::{Warning, WarningKind};
 
 use super::together;
 use crate::hosts::sum_of_series;

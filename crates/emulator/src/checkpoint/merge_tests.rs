@@ -1,12 +1,12 @@
 //! What hosts with checkpoints of their own come to together.
 
 use proptest::prelude::*;
-use stormlp_model::checkpoint::{
+use stormlp_core::checkpoint::{
     Arithmetic, CheckpointFacts, CheckpointPlan, CheckpointRequest, Parts, builtin, gib_per_second,
     resolve,
 };
-use stormlp_model::facts::HostFacts;
-use stormlp_model::report::{AnyReport, Ending, Head, ReportKind, Series};
+use stormlp_core::facts::HostFacts;
+use stormlp_core::report::{AnyReport, Ending, Head, ReportKind, Series};
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn plan() -> CheckpointPlan {
     let workload = builtin::load("llama3-8b").unwrap();
     let mut request = CheckpointRequest::plain(workload, "ckpt".into());
     (request.dry_run, request.ranks) = (true, Some(RANKS));
-    request.mode = Some(stormlp_model::checkpoint::Mode::Subset);
+    request.mode = Some(stormlp_core::checkpoint::Mode::Subset);
     let facts = CheckpointFacts::default();
     resolve(&request, &HostFacts::fixture(), &facts).plan.unwrap()
 }
@@ -137,8 +137,8 @@ fn what_not_every_host_has_is_left_out() {
 
 #[test]
 fn a_fallback_is_not_hidden_behind_hosts_that_had_none() {
-    use stormlp_model::evidence::{DirectIo, Evidence};
-    use stormlp_model::path::PathKind;
+    use stormlp_core::evidence::{DirectIo, Evidence};
+    use stormlp_core::path::PathKind;
 
     let (gds, fell_back) = (Some(PathKind::Gds), Some(PathKind::CpuGpu));
     for paths in [[gds, fell_back, gds], [gds, gds, fell_back], [gds, None, gds]] {

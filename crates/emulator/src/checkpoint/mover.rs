@@ -9,11 +9,11 @@ use std::fs::File;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
 
-use stormlp_model::checkpoint::{FsyncPolicy, Parts, RankResult, gib_per_second};
-use stormlp_model::evidence::Evidence;
-use stormlp_model::histogram::LatencyHistogram;
-use stormlp_model::operation::Direction;
-use stormlp_model::pattern::Mismatch;
+use stormlp_core::checkpoint::{FsyncPolicy, Parts, RankResult, gib_per_second};
+use stormlp_core::evidence::Evidence;
+use stormlp_core::histogram::LatencyHistogram;
+use stormlp_core::operation::Direction;
+use stormlp_core::pattern::Mismatch;
 use stormlp_transfer::{Driver, FileId, Landed, Place, Slot, TransferError};
 
 use super::clerk::{Answer, FileTask, Job, Request};

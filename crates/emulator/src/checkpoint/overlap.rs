@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use stormlp_model::checkpoint::{OverlapPlan, OverlapResult};
-use stormlp_model::stop::StopToken;
+use stormlp_core::checkpoint::{OverlapPlan, OverlapResult};
+use stormlp_core::stop::StopToken;
 use stormlp_transfer::crew::CrewError;
 
 /// How often a step looks whether training is still of use.

@@ -6,18 +6,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stormlp_model::checkpoint::{
+use stormlp_core::checkpoint::{
     CacheBefore, CheckpointPlan, CheckpointReport, CheckpointResult, CheckpointResults, Container,
     DeviceBytes, Framing, RankPlan, RestorePlan, Summary, step_folder, summarise,
 };
-use stormlp_model::event::{Event, Unit};
-use stormlp_model::histogram::LatencyHistogram;
-use stormlp_model::location::Location;
-use stormlp_model::operation::Direction;
-use stormlp_model::report::{Ending, Head, NamedEvidence, NamedSeries, Report};
-use stormlp_model::stop::StopToken;
-use stormlp_model::transport::DeviceId;
-use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_core::event::{Event, Unit};
+use stormlp_core::histogram::LatencyHistogram;
+use stormlp_core::location::Location;
+use stormlp_core::operation::Direction;
+use stormlp_core::report::{Ending, Head, NamedEvidence, NamedSeries, Report};
+use stormlp_core::stop::StopToken;
+use stormlp_core::transport::DeviceId;
+use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::telemetry::{Instruments, peak_rss_bytes};
 use stormlp_transfer::{Accelerator, Region, TransferError, accelerator, thread};
 

@@ -7,16 +7,16 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use stormlp_model::checkpoint::{
+use stormlp_core::checkpoint::{
     CheckpointPlan, CheckpointProfile, CheckpointReport, CheckpointRequest, FsyncPolicy,
     MARKER_NAME, Marker, parse, resolve, step_folder,
 };
-use stormlp_model::event::Silent;
-use stormlp_model::impairment::StorageOperation;
-use stormlp_model::path::PathKind;
-use stormlp_model::report::{Ending, Head, ReportKind};
-use stormlp_model::stop::StopToken;
-use stormlp_model::transport::{DeviceId, EngineChoice};
+use stormlp_core::event::Silent;
+use stormlp_core::impairment::StorageOperation;
+use stormlp_core::path::PathKind;
+use stormlp_core::report::{Ending, Head, ReportKind};
+use stormlp_core::stop::StopToken;
+use stormlp_core::transport::{DeviceId, EngineChoice};
 use stormlp_transfer::storage::{Disk, FolderLock, Gate, Gated, Grant, Request, Storage};
 use stormlp_transfer::{Accelerator, HostStandIn, PathSpec, TransferError, TransferPath, probe};
 

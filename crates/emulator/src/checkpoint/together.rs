@@ -4,12 +4,12 @@
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
-use stormlp_model::checkpoint::{CheckpointPlan, CheckpointResult, RankResult, dealt_to, host_of};
-use stormlp_model::evidence::Evidence;
-use stormlp_model::histogram::{LatencyHistogram, PackedHistogram};
-use stormlp_model::parts::{HostShare, count_members_once};
-use stormlp_model::report::Series;
-use stormlp_model::stop::StopToken;
+use stormlp_core::checkpoint::{CheckpointPlan, CheckpointResult, RankResult, dealt_to, host_of};
+use stormlp_core::evidence::Evidence;
+use stormlp_core::histogram::{LatencyHistogram, PackedHistogram};
+use stormlp_core::parts::{HostShare, count_members_once};
+use stormlp_core::report::Series;
+use stormlp_core::stop::StopToken;
 use stormlp_transfer::telemetry::{CpuTimes, DeviceCounters};
 
 use super::error::CheckpointError;

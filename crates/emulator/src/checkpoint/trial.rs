@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use stormlp_model::pattern::Pattern;
+use stormlp_core::pattern::Pattern;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Access, Storage};
 

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 
-use stormlp_model::stop::StopToken;
+use stormlp_core::stop::StopToken;
 
 use super::{Hosts, LOOK};
 

@@ -1,7 +1,7 @@
 //! Hosts that work alongside each other, and wait for each other when they are done.
 
-use stormlp_group::GroupError;
-use stormlp_model::stop::StopToken;
+use stormlp_core::stop::StopToken;
+use stormlp_hosts::GroupError;
 
 use super::Hosts;
 

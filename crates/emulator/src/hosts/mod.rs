@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use stormlp_group::{Group, GroupError, Next};
-use stormlp_model::group::{GroupFacts, Member};
-use stormlp_model::stop::StopToken;
+use stormlp_core::group::{GroupFacts, Member};
+use stormlp_core::stop::StopToken;
+use stormlp_hosts::{Group, GroupError, Next};
 
 use crate::surroundings::unix_seconds;
 

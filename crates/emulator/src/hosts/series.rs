@@ -1,6 +1,6 @@
 //! What several hosts did over the same time, as one series.
 
-use stormlp_model::report::Series;
+use stormlp_core::report::Series;
 
 /// The sum of series that began together. What was looked at besides, devices and the like, stays in
 /// each host's own report.

@@ -1,8 +1,8 @@
 //! How far a matrix is: what a reader is told as each cell begins.
 
-use stormlp_model::event::Event;
-use stormlp_model::matrix::{CellPlan, MatrixPlan, MatrixResults, likely_left};
-use stormlp_model::units::counted;
+use stormlp_core::event::Event;
+use stormlp_core::matrix::{CellPlan, MatrixPlan, MatrixResults, likely_left};
+use stormlp_core::units::counted;
 
 /// The cells that a run still has before it.
 pub(crate) struct Ahead {

@@ -6,10 +6,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use stormlp_group::GroupError;
-use stormlp_model::matrix::{CellReport, MatrixPlan};
-use stormlp_model::parts::count_members_once;
-use stormlp_model::stop::StopToken;
+use stormlp_core::matrix::{CellReport, MatrixPlan};
+use stormlp_core::parts::count_members_once;
+use stormlp_core::stop::StopToken;
+use stormlp_hosts::GroupError;
 
 use super::MatrixError;
 use super::merge::{self, CellPart};

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use stormlp_model::event::{Event, Observer, Unit};
-use stormlp_model::operation::Direction;
-use stormlp_model::path::{EngineKind, PathKind};
-use stormlp_model::pattern::Pattern;
-use stormlp_model::stop::StopToken;
+use stormlp_core::event::{Event, Observer, Unit};
+use stormlp_core::operation::Direction;
+use stormlp_core::path::{EngineKind, PathKind};
+use stormlp_core::pattern::Pattern;
+use stormlp_core::stop::StopToken;
 use stormlp_transfer::crew::{self, Start, Watch};
 use stormlp_transfer::storage::{Storage, is_direct_refused};
 use stormlp_transfer::{Driver, DriverSet, HostStandIn, PathSpec, Place, Region, TransferError};
@@ -203,7 +203,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use stormlp_model::event::Silent;
+    use stormlp_core::event::Silent;
     use stormlp_transfer::storage::Disk;
 
     fn layout(folder: &Path, bytes: u64) -> LayoutFile {

@@ -1,17 +1,17 @@
 //! What several hosts measured of a matrix, as one: bytes, transfers and CPU time added up, over the
 //! longest of their times, latencies counted together.
 
-use stormlp_model::evidence::Evidence;
-use stormlp_model::histogram::LatencyHistogram;
-use stormlp_model::matrix::{
+use stormlp_core::evidence::Evidence;
+use stormlp_core::histogram::LatencyHistogram;
+use stormlp_core::matrix::{
     CellReport, CellStatus, HostCell, JobReport, MatrixPlan, MatrixReport, MatrixResults,
     Measurement, Verification, find_knees, result_warnings,
 };
-use stormlp_model::parts::{self, HostShare, PartOf, count_hosts_once, names, share_at_once};
-use stormlp_model::path::PathKind;
-use stormlp_model::report::Ending;
-use stormlp_model::units;
-use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_core::parts::{self, HostShare, PartOf, count_hosts_once, names, share_at_once};
+use stormlp_core::path::PathKind;
+use stormlp_core::report::Ending;
+use stormlp_core::units;
+use stormlp_core::warning::{Warning, WarningKind};
 
 use super::numbers::per_gib;
 use super::warnings;
@@ -361,7 +361,7 @@ fn evidence(asked: PathKind, parts: &[CellPart<'_>]) -> Option<Evidence> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use stormlp_model::matrix::CellPlan;
+    use stormlp_core::matrix::CellPlan;
 
     fn measured(latencies_us: &[u64], seconds: f64) -> CellReport {
         let plan = CellPlan::fixture(PathKind::Cpu);

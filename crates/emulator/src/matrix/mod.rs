@@ -24,8 +24,8 @@ mod worker;
 
 use std::path::PathBuf;
 
-use stormlp_group::GroupError;
-use stormlp_model::matrix::ManifestError;
+use stormlp_core::matrix::ManifestError;
+use stormlp_hosts::GroupError;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::storage::LockError;

@@ -1,7 +1,7 @@
 //! The numbers of a cell, from what its threads recorded.
 
-use stormlp_model::matrix::{BufferBacking, CellPlan, JobReport, MatrixPlan, Measurement};
-use stormlp_model::path::MemoryKind;
+use stormlp_core::matrix::{BufferBacking, CellPlan, JobReport, MatrixPlan, Measurement};
+use stormlp_core::path::MemoryKind;
 use stormlp_transfer::telemetry::peak_rss_bytes;
 
 use super::cell::CellMeasurement;

@@ -4,16 +4,16 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use stormlp_model::event::Silent;
-use stormlp_model::facts::{Availability, PathSupport};
-use stormlp_model::matrix::{
+use stormlp_core::event::Silent;
+use stormlp_core::facts::{Availability, PathSupport};
+use stormlp_core::matrix::{
     CellReport, CellStatus, FolderFacts, IoSize, MatrixReport, MatrixRequest, MatrixResults,
     PathChoice, Span, TargetInventory, resolve,
 };
-use stormlp_model::operation::Operation;
-use stormlp_model::path::PathKind;
-use stormlp_model::report::{Ending, FailureCause, Head, ReportKind};
-use stormlp_model::stop::StopToken;
+use stormlp_core::operation::Operation;
+use stormlp_core::path::PathKind;
+use stormlp_core::report::{Ending, FailureCause, Head, ReportKind};
+use stormlp_core::stop::StopToken;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Disk, Gated, Storage};
 

@@ -5,16 +5,16 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use stormlp_model::event::{Event, Observer};
-use stormlp_model::facts::{Identity, keeps_inode_numbers};
-use stormlp_model::matrix::{
+use stormlp_core::event::{Event, Observer};
+use stormlp_core::facts::{Identity, keeps_inode_numbers};
+use stormlp_core::matrix::{
     CacheState, CellPlan, ContentState, DataManifest, FileAction, FilePlan, MANIFEST_NAME,
     ManifestFile, MatrixPlan,
 };
-use stormlp_model::pattern::stream_of;
-use stormlp_model::stop::StopToken;
-use stormlp_model::units::counted;
-use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_core::pattern::stream_of;
+use stormlp_core::stop::StopToken;
+use stormlp_core::units::counted;
+use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::TransferError;
 use stormlp_transfer::page_cache::Residency;
 use stormlp_transfer::storage::{Access, Durability, FolderLock, Left, Storage};

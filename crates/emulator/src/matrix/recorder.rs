@@ -1,6 +1,6 @@
 //! What a worker writes down while it measures: its own, fixed in size, merged once at the end.
 
-use stormlp_model::histogram::LatencyHistogram;
+use stormlp_core::histogram::LatencyHistogram;
 
 /// One worker's measurements.
 #[derive(Debug, Clone)]

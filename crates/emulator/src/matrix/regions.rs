@@ -1,6 +1,6 @@
 //! The buffers of a matrix: one region for each NUMA node that threads are bound to.
 
-use stormlp_model::matrix::{BufferBacking, MatrixPlan};
+use stormlp_core::matrix::{BufferBacking, MatrixPlan};
 use stormlp_transfer::{Backing, Region, TransferError, thread};
 
 /// Regions by the node that their memory comes from; `None` is that of threads that are not bound.

@@ -3,17 +3,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use stormlp_model::event::Event;
-use stormlp_model::evidence::{DirectIo, Evidence};
-use stormlp_model::facts::Availability;
-use stormlp_model::matrix::{
+use stormlp_core::event::Event;
+use stormlp_core::evidence::{DirectIo, Evidence};
+use stormlp_core::facts::Availability;
+use stormlp_core::matrix::{
     BufferBacking, CellPlan, CellReport, CellStatus, ContentState, FilePlan, Fill, MatrixPlan,
     MatrixReport, Mismatch, Verification, WorkerPlan, find_knees, likely_left, next_cell,
     result_warnings,
 };
-use stormlp_model::operation::Direction;
-use stormlp_model::path::PathKind;
-use stormlp_model::report::{Ending, FailureCause};
+use stormlp_core::operation::Direction;
+use stormlp_core::path::PathKind;
+use stormlp_core::report::{Ending, FailureCause};
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::page_cache::{Method, Residency};

@@ -1,15 +1,15 @@
 //! What the reader of a cell should know: each warning a measured fact and what to do.
 
-use stormlp_model::evidence::{DirectIo, Evidence};
-use stormlp_model::matrix::{
+use stormlp_core::evidence::{DirectIo, Evidence};
+use stormlp_core::matrix::{
     BufferBacking, CacheState, CellPlan, MatrixPlan, Measurement, Reach, Span,
 };
-use stormlp_model::operation::Direction;
-use stormlp_model::path::PathKind;
-use stormlp_model::stats::{mean, sample_deviation};
-use stormlp_model::transport::{Pages, Transport, WaitMode};
-use stormlp_model::units::ByteSize;
-use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_core::operation::Direction;
+use stormlp_core::path::PathKind;
+use stormlp_core::stats::{mean, sample_deviation};
+use stormlp_core::transport::{Pages, Transport, WaitMode};
+use stormlp_core::units::ByteSize;
+use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::cufile::POLL_MODE;
 
 use crate::fallback;
@@ -279,8 +279,8 @@ fn buffers(cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
 
 #[cfg(test)]
 mod tests {
-    use stormlp_model::evidence::CuFileEvidence;
-    use stormlp_model::report::Series;
+    use stormlp_core::evidence::CuFileEvidence;
+    use stormlp_core::report::Series;
 
     use super::*;
 
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_spins_is_not_said_to_be_the_limit() {
-        use stormlp_model::path::EngineKind;
+        use stormlp_core::path::EngineKind;
         let mut transport = Transport {
             emulated: false,
             ..Transport::fixture(PathKind::CpuGpu, EngineKind::Uring)

@@ -8,9 +8,9 @@
 use std::fs::File;
 use std::time::{Duration, Instant};
 
-use stormlp_model::evidence::Evidence;
-use stormlp_model::operation::Direction;
-use stormlp_model::pattern::{Mismatch, Pattern};
+use stormlp_core::evidence::Evidence;
+use stormlp_core::operation::Direction;
+use stormlp_core::pattern::{Mismatch, Pattern};
 use stormlp_transfer::crew::Start;
 use stormlp_transfer::{Driver, FileId, Landed, Place, Slot, Stamp, TransferError};
 
@@ -331,8 +331,8 @@ mod tests {
     use super::*;
     use std::io::Write as _;
     use std::sync::Arc;
-    use stormlp_model::path::{EngineKind, PathKind};
-    use stormlp_model::stop::StopToken;
+    use stormlp_core::path::{EngineKind, PathKind};
+    use stormlp_core::stop::StopToken;
     use stormlp_transfer::crew;
     use stormlp_transfer::{
         Completion, DriverSet, HostStandIn, PathSpec, Region, Transfer, TransferPath,

@@ -6,7 +6,7 @@
 //! behind the files (NFS, tmpfs), the CPU time of this process stands in: what it did not
 //! compute in, it waited in.
 
-use stormlp_model::training::report::WaitingSeconds;
+use stormlp_core::training::report::WaitingSeconds;
 use stormlp_transfer::telemetry::{CpuTimes, DeviceCounters};
 
 use super::machine::{Nanos, Waits};

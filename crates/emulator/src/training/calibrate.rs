@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use stormlp_model::event::Silent;
-use stormlp_model::facts::HostFacts;
-use stormlp_model::report::Ending;
-use stormlp_model::telemetry::Telemetry;
-use stormlp_model::training::inventory::Inventory;
-use stormlp_model::training::plan::TrainPlan;
-use stormlp_model::training::report::Measures;
-use stormlp_model::training::request::StorageKind;
+use stormlp_core::event::Silent;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::report::Ending;
+use stormlp_core::telemetry::Telemetry;
+use stormlp_core::training::inventory::Inventory;
+use stormlp_core::training::plan::TrainPlan;
+use stormlp_core::training::report::Measures;
+use stormlp_core::training::request::StorageKind;
 use stormlp_transfer::Accelerator;
 use stormlp_transfer::storage::{Disk, Storage};
 

@@ -3,8 +3,8 @@
 
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use stormlp_model::stop::StopToken;
-use stormlp_model::training::plan::CheckpointPlan;
+use stormlp_core::stop::StopToken;
+use stormlp_core::training::plan::CheckpointPlan;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Access, Storage};
 

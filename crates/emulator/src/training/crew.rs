@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use stormlp_group::Group;
-use stormlp_model::evidence::Evidence;
-use stormlp_model::histogram::LatencyHistogram;
-use stormlp_model::path::PathKind;
-use stormlp_model::transport::Transport;
+use stormlp_core::evidence::Evidence;
+use stormlp_core::histogram::LatencyHistogram;
+use stormlp_core::path::PathKind;
+use stormlp_core::transport::Transport;
+use stormlp_hosts::Group;
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::{
     Accelerator, Backing, DriverSet, PathBuffers, PathSpec, Region, TransferError, buffers_needed,

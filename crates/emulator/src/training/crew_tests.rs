@@ -5,9 +5,9 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
+use stormlp_core::path::{EngineKind, PathKind};
+use stormlp_core::transport::Transport;
 use stormlp_dataset::format::Span;
-use stormlp_model::path::{EngineKind, PathKind};
-use stormlp_model::transport::Transport;
 use stormlp_transfer::crew::Panicked;
 use stormlp_transfer::storage::Gated;
 use stormlp_transfer::{HostStandIn, engine};

@@ -1,7 +1,7 @@
 //! Durations drawn anew at every step, from the legacy generator that DLIO draws from.
 
-use stormlp_model::mt19937::Mt19937;
-use stormlp_model::training::distribution::Distribution;
+use stormlp_core::mt19937::Mt19937;
+use stormlp_core::training::distribution::Distribution;
 
 use super::machine::{Nanos, Pace};
 

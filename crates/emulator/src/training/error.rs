@@ -3,12 +3,12 @@
 use std::io;
 use std::path::PathBuf;
 
+use stormlp_core::report::{Ending, FailureCause};
+use stormlp_core::shell::shell_word;
+use stormlp_core::training::plan::TrainPlan;
+use stormlp_core::units::ByteSize;
 use stormlp_dataset::format::FormatError;
-use stormlp_group::GroupError;
-use stormlp_model::report::{Ending, FailureCause};
-use stormlp_model::shell::shell_word;
-use stormlp_model::training::plan::TrainPlan;
-use stormlp_model::units::ByteSize;
+use stormlp_hosts::GroupError;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::Panicked;
 

@@ -10,11 +10,11 @@ use std::os::fd::AsFd as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use stormlp_core::evidence::Evidence;
+use stormlp_core::histogram::LatencyHistogram;
+use stormlp_core::operation::Direction;
+use stormlp_core::path::PathKind;
 use stormlp_dataset::format::{npy, npz};
-use stormlp_model::evidence::Evidence;
-use stormlp_model::histogram::LatencyHistogram;
-use stormlp_model::operation::Direction;
-use stormlp_model::path::PathKind;
 use stormlp_transfer::crew::guarded;
 use stormlp_transfer::storage::{self, Access, Kind, Storage};
 use stormlp_transfer::timer::Waker;

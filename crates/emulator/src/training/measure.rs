@@ -1,8 +1,8 @@
 //! What a phase and a run come to, in the report's terms.
 
-use stormlp_model::training::metrics::{self, Rule};
-use stormlp_model::training::plan::{EvaluationPlan, TrainPlan};
-use stormlp_model::training::report::{
+use stormlp_core::training::metrics::{self, Rule};
+use stormlp_core::training::plan::{EvaluationPlan, TrainPlan};
+use stormlp_core::training::report::{
     AcceleratorEpoch, BlockSums, Cost, DeviceUse, EpochReport, EvaluationReport, RunReport,
     Slowest, StepLatency, WaitingSeconds, WrittenCheckpoint, scored,
 };

@@ -1,14 +1,14 @@
 //! The report of a training of hosts that went through their epochs on their own, from what each of
 //! them saved before they could put it together themselves.
 
-use stormlp_model::report::Ending;
-use stormlp_model::training::metrics::{self, Rule};
-use stormlp_model::training::plan::TrainPlan;
-use stormlp_model::training::report::{
+use stormlp_core::report::Ending;
+use stormlp_core::training::metrics::{self, Rule};
+use stormlp_core::training::plan::TrainPlan;
+use stormlp_core::training::report::{
     AcceleratorEpoch, BlockSums, Cost, EpochReport, StepLatency, TrainReport, TrainResults,
     WaitingSeconds, scored,
 };
-use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_core::warning::{Warning, WarningKind};
 
 use super::verdict;
 

@@ -1,6 +1,6 @@
 //! The order of files and samples, by profile: which accelerator reads what, epoch by epoch.
 
-use stormlp_model::mt19937::Mt19937;
+use stormlp_core::mt19937::Mt19937;
 
 use super::dataset::EpochIndex;
 

@@ -3,14 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use stormlp_model::facts::FoundFile;
-use stormlp_model::location::Location;
-use stormlp_model::training::distribution::Distribution;
-use stormlp_model::training::inventory::Inventory;
-use stormlp_model::training::plan::{EvaluationPlan, LoaderPlan, ReadPattern, TrainPlan};
-use stormlp_model::training::profile::BlockEnd;
-use stormlp_model::training::request::StorageKind;
-use stormlp_model::training::workload::{DataFormat, Shuffle};
+use stormlp_core::facts::FoundFile;
+use stormlp_core::location::Location;
+use stormlp_core::training::distribution::Distribution;
+use stormlp_core::training::inventory::Inventory;
+use stormlp_core::training::plan::{EvaluationPlan, LoaderPlan, ReadPattern, TrainPlan};
+use stormlp_core::training::profile::BlockEnd;
+use stormlp_core::training::request::StorageKind;
+use stormlp_core::training::workload::{DataFormat, Shuffle};
 use stormlp_transfer::storage::Storage;
 
 use super::dataset::{DatasetSource, EpochIndex, Framing, Pattern};

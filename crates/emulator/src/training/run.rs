@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use stormlp_model::report::{Ending, Head, NamedEvidence, NamedSeries};
-use stormlp_model::training::inventory::Inventory;
-use stormlp_model::training::metrics;
-use stormlp_model::training::plan::TrainPlan;
-use stormlp_model::training::probe::Judge;
-use stormlp_model::training::report::{
+use stormlp_core::report::{Ending, Head, NamedEvidence, NamedSeries};
+use stormlp_core::training::inventory::Inventory;
+use stormlp_core::training::metrics;
+use stormlp_core::training::plan::TrainPlan;
+use stormlp_core::training::probe::Judge;
+use stormlp_core::training::report::{
     Calibration, Cost, EpochReport, RunReport, StepLatency, TrainReport, TrainResults, scored,
 };
-use stormlp_model::training::request::StorageKind;
-use stormlp_model::transport::DeviceId;
-use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_core::training::request::StorageKind;
+use stormlp_core::transport::DeviceId;
+use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::cufile::Driver;
 use stormlp_transfer::telemetry::peak_rss_bytes;
 use stormlp_transfer::{Accelerator, Backing, accelerator, thread};

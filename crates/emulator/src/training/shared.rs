@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::Thread;
 use std::time::Duration;
 
-use stormlp_group::{Group, Next};
+use stormlp_hosts::{Group, Next};
 use stormlp_transfer::timer::Waker;
 use stormlp_transfer::{DriverSet, Stamp, StampClock};
 

@@ -7,16 +7,16 @@
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
-use stormlp_model::group::{BarrierUs, GroupFacts, HostReport};
-use stormlp_model::histogram::{LatencyHistogram, PackedHistogram};
-use stormlp_model::stop::StopToken;
-use stormlp_model::training::metrics::{self, Rule};
-use stormlp_model::training::plan::TrainPlan;
-use stormlp_model::training::probe::Judge;
-use stormlp_model::training::report::{
+use stormlp_core::group::{BarrierUs, GroupFacts, HostReport};
+use stormlp_core::histogram::{LatencyHistogram, PackedHistogram};
+use stormlp_core::stop::StopToken;
+use stormlp_core::training::metrics::{self, Rule};
+use stormlp_core::training::plan::TrainPlan;
+use stormlp_core::training::probe::Judge;
+use stormlp_core::training::report::{
     AcceleratorEpoch, BlockSums, WaitingSeconds, WrittenCheckpoint,
 };
-use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::telemetry::CpuTimes;
 
 use super::error::TrainError;

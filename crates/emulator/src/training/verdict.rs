@@ -2,13 +2,13 @@
 
 use std::ops::Add;
 
-use stormlp_model::training::catalog;
-use stormlp_model::training::plan::TrainPlan;
-use stormlp_model::training::report::{
+use stormlp_core::training::catalog;
+use stormlp_core::training::plan::TrainPlan;
+use stormlp_core::training::report::{
     AuPercent, Bound, EpochReport, Measures, Verdict, WaitingSeconds,
 };
-use stormlp_model::training::request::StorageKind;
-use stormlp_model::units::counted;
+use stormlp_core::training::request::StorageKind;
+use stormlp_core::units::counted;
 
 /// From this AU on there is nothing worth explaining.
 const COMPUTE_BOUND_PERCENT: f64 = 97.0;

@@ -1,11 +1,11 @@
 //! Which cause a verdict names, and what it says of it.
 
-use stormlp_model::facts::FoundFile;
-use stormlp_model::facts::HostFacts;
-use stormlp_model::training::client::ClientCost;
-use stormlp_model::training::inventory::Inventory;
-use stormlp_model::training::report::{AcceleratorEpoch, Cost, Slowest, StepLatency};
-use stormlp_model::training::request::TrainRequest;
+use stormlp_core::facts::FoundFile;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::training::client::ClientCost;
+use stormlp_core::training::inventory::Inventory;
+use stormlp_core::training::report::{AcceleratorEpoch, Cost, Slowest, StepLatency};
+use stormlp_core::training::request::TrainRequest;
 
 use super::*;
 

@@ -1,12 +1,12 @@
 //! What only the run itself can tell of how far its numbers are to be trusted.
 
-use stormlp_model::evidence::DirectIo;
-use stormlp_model::training::client::ClientCost;
-use stormlp_model::training::profile::Profile;
-use stormlp_model::training::report::TrainReport;
-use stormlp_model::training::request::StorageKind;
-use stormlp_model::transport::Pages;
-use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_core::evidence::DirectIo;
+use stormlp_core::training::client::ClientCost;
+use stormlp_core::training::profile::Profile;
+use stormlp_core::training::report::TrainReport;
+use stormlp_core::training::request::StorageKind;
+use stormlp_core::transport::Pages;
+use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::Backing;
 
 use super::verdict;

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use stormlp_model::comparison::Verdict;
-use stormlp_model::report::AnyReport;
-use stormlp_model::units::counted;
-use stormlp_report::comparison::{Comparison, Named, record_columns};
+use stormlp_core::comparison::Verdict;
+use stormlp_core::report::AnyReport;
+use stormlp_core::units::counted;
+use stormlp_show::comparison::{Comparison, Named, record_columns};
 
 use super::deliver::AnswerArgs;
 use super::saved;

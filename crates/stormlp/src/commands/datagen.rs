@@ -2,6 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use stormlp_core::difference::Promise;
+use stormlp_core::event::{Event, Observer as _, Unit};
+use stormlp_core::training::profile::Profile;
+use stormlp_core::transport::EngineChoice;
 use stormlp_dataset::content::Content;
 use stormlp_dataset::dataset::{Dataset, Recipe};
 use stormlp_dataset::generate::{
@@ -9,11 +13,7 @@ use stormlp_dataset::generate::{
 };
 use stormlp_dataset::manifest::ManifestError;
 use stormlp_dataset::spec::{self, DEFAULT_SEED, Making};
-use stormlp_model::difference::Promise;
-use stormlp_model::event::{Event, Observer as _, Unit};
-use stormlp_model::training::profile::Profile;
-use stormlp_model::transport::EngineChoice;
-use stormlp_report::dataset as text;
+use stormlp_show::dataset as text;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::storage::Disk;
 

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlp_model::training::datasize::{SizeRequest, datasize};
-use stormlp_model::training::profile::Profile;
-use stormlp_model::units::ByteSize;
-use stormlp_report::training::{self, SizeAnswer};
+use stormlp_core::training::datasize::{SizeRequest, datasize};
+use stormlp_core::training::profile::Profile;
+use stormlp_core::units::ByteSize;
+use stormlp_show::training::{self, SizeAnswer};
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Disk, Storage as _};
 

@@ -15,16 +15,16 @@ use std::slice;
 
 use anyhow::Context;
 use clap::Args;
-use stormlp_model::facts::HostFacts;
-use stormlp_model::report::{AnyReport, Ending, Head, ReportKind};
-use stormlp_model::tag::{self, Tag, Tags};
-use stormlp_model::telemetry::Telemetry;
-use stormlp_report::comparison::{Comparison, Named};
-use stormlp_report::document::Document;
-use stormlp_report::html::{self, Sheet};
-use stormlp_report::matrix::{Columns, gdsio_lines};
-use stormlp_report::mlperf::OutputFile;
-use stormlp_report::{csv, markdown, openmetrics, text};
+use stormlp_core::facts::HostFacts;
+use stormlp_core::report::{AnyReport, Ending, Head, ReportKind};
+use stormlp_core::tag::{self, Tag, Tags};
+use stormlp_core::telemetry::Telemetry;
+use stormlp_show::comparison::{Comparison, Named};
+use stormlp_show::document::Document;
+use stormlp_show::html::{self, Sheet};
+use stormlp_show::matrix::{Columns, gdsio_lines};
+use stormlp_show::mlperf::OutputFile;
+use stormlp_show::{csv, markdown, openmetrics, text};
 use stormlp_transfer::storage::{Disk, Durability, Storage as _};
 
 use super::saved;
@@ -229,7 +229,7 @@ impl ShowArgs {
         for (path, format) in &exports {
             check_folder("--export", path)?;
             if *format == Format::Csv {
-                check_header(path, &stormlp_report::record_columns(kind))?;
+                check_header(path, &stormlp_show::record_columns(kind))?;
             }
         }
         let baseline = self.baseline.as_deref();
@@ -390,7 +390,7 @@ impl Delivery {
     /// The document of a report, and whether there was anything to compare it with where there is
     /// a baseline.
     fn compared(&self, report: &AnyReport) -> (Document, bool) {
-        let mut document = stormlp_report::document(report, self.columns);
+        let mut document = stormlp_show::document(report, self.columns);
         let Some(comparison) = self.comparison(report) else {
             return (document, true);
         };

@@ -4,9 +4,9 @@
 use std::str::FromStr;
 
 use chrono::{DateTime, NaiveTime, SecondsFormat, Utc};
+use stormlp_core::parts::PartOf;
+use stormlp_core::report::Head;
 use stormlp_emulator::Company;
-use stormlp_model::parts::PartOf;
-use stormlp_model::report::Head;
 
 use crate::exit::Failure;
 use crate::hosts::boot_id;

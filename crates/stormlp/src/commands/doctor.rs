@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use serde::Serialize;
-use stormlp_model::group::GroupView;
-use stormlp_model::machine::Machine;
-use stormlp_report::doctor;
+use stormlp_core::group::GroupView;
+use stormlp_core::machine::Machine;
+use stormlp_show::doctor;
 use stormlp_transfer::probe;
 
 use super::party::Party;

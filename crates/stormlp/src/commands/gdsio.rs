@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use clap::builder::FalseyValueParser;
-use stormlp_emulator::Company;
-use stormlp_model::facts::HostFacts;
-use stormlp_model::matrix::MatrixRequest;
-use stormlp_model::matrix::gdsio::{
+use stormlp_core::facts::HostFacts;
+use stormlp_core::matrix::MatrixRequest;
+use stormlp_core::matrix::gdsio::{
     GdsioArgs, GdsioRun, emulate, in_gdsios_words, parse_args, parse_job_file,
 };
-use stormlp_model::transport::DeviceId;
+use stormlp_core::transport::DeviceId;
+use stormlp_emulator::Company;
 
 use super::deliver::{Delivery, Savers};
 use super::gds;

@@ -4,12 +4,12 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use stormlp_core::difference::Promise;
+use stormlp_core::group::{GroupFacts, Machine, Member, SharedFolder, clocks_apart, differ};
+use stormlp_core::parts::PartOf;
+use stormlp_core::report::{Ending, FailureCause};
+use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_emulator::Hosts;
-use stormlp_model::difference::Promise;
-use stormlp_model::group::{GroupFacts, Machine, Member, SharedFolder, clocks_apart, differ};
-use stormlp_model::parts::PartOf;
-use stormlp_model::report::{Ending, FailureCause};
-use stormlp_model::warning::{Warning, WarningKind};
 use stormlp_transfer::probe;
 
 use super::shared;

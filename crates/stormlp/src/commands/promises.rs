@@ -2,7 +2,7 @@
 //! what is named, so that no new option can be forgotten.
 
 use serde::Serialize;
-use stormlp_model::difference::{Promise, fields_but, text};
+use stormlp_core::difference::{Promise, fields_but, text};
 
 /// The fields of `value` [but those](fields_but) `apart`, under the `names` that users know.
 pub(crate) fn of<T: Serialize>(value: &T, apart: &[&str], names: &[(&str, &str)]) -> Vec<Promise> {

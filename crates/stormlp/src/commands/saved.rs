@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde_json::Value;
+use stormlp_core::python_json;
+use stormlp_core::report::{AnyReport, Ending, ReportKind};
+use stormlp_core::shell::shell_word;
 use stormlp_emulator::matrix;
-use stormlp_model::python_json;
-use stormlp_model::report::{AnyReport, Ending, ReportKind};
-use stormlp_model::shell::shell_word;
-use stormlp_report::dlio::{self, DlioRun};
+use stormlp_show::dlio::{self, DlioRun};
 
 use super::deliver;
 use super::workloads::read_bounded;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use stormlp_model::group::{Member, SharedFolder};
+use stormlp_core::group::{Member, SharedFolder};
 use stormlp_transfer::storage::{Disk, Durability, Storage as _};
 
 use crate::exit::Failure;

@@ -1,8 +1,8 @@
 //! The options for the threads of a run: how they wait and where they are.
 
-use stormlp_model::path::PathKind;
-use stormlp_model::placement::{CpuList, NumaChoice};
-use stormlp_model::transport::{Threading, WaitMode};
+use stormlp_core::path::PathKind;
+use stormlp_core::placement::{CpuList, NumaChoice};
+use stormlp_core::transport::{Threading, WaitMode};
 
 use crate::exit::Failure;
 

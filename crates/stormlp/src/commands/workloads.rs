@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Subcommand;
-use stormlp_model::training::catalog::{self, CATALOG, Entry};
-use stormlp_model::training::profile::Profile;
-use stormlp_model::training::warnings::edition;
-use stormlp_model::training::workload::Workload;
-use stormlp_model::units::{ByteSize, UnitError};
-use stormlp_report::training;
+use stormlp_core::training::catalog::{self, CATALOG, Entry};
+use stormlp_core::training::profile::Profile;
+use stormlp_core::training::warnings::edition;
+use stormlp_core::training::workload::Workload;
+use stormlp_core::units::{ByteSize, UnitError};
+use stormlp_show::training;
 
 use crate::exit::Failure;
 use crate::output::{self, Format};

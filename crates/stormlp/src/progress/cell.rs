@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use stormlp_model::event::Event;
-use stormlp_model::matrix::CellReport;
-use stormlp_model::units::{GIB, format_duration};
-use stormlp_report::matrix::{cell_row, cell_row_head};
-use stormlp_report::numbers::{short, thousands};
+use stormlp_core::event::Event;
+use stormlp_core::matrix::CellReport;
+use stormlp_core::units::{GIB, format_duration};
+use stormlp_show::matrix::{cell_row, cell_row_head};
+use stormlp_show::numbers::{short, thousands};
 
 use super::{LINE_EVERY, QUIET_FOR};
 use crate::output;

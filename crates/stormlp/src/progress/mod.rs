@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use stormlp_model::event::{Event, Observer};
+use stormlp_core::event::{Event, Observer};
 
 use self::cell::{Cell, Pace};
 use self::phase::Phase;

@@ -4,9 +4,9 @@
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use stormlp_model::event::Unit;
-use stormlp_model::printable::printable;
-use stormlp_model::units::{ByteSize, format_duration};
+use stormlp_core::event::Unit;
+use stormlp_core::printable::printable;
+use stormlp_core::units::{ByteSize, format_duration};
 
 use super::{LINE_EVERY, QUIET_FOR};
 use crate::output;
@@ -110,7 +110,7 @@ fn template(bounded: bool, unit: Unit) -> &'static str {
 mod tests {
     use super::{Phase, template};
     use indicatif::ProgressStyle;
-    use stormlp_model::event::Unit;
+    use stormlp_core::event::Unit;
 
     const UNITS: [Unit; 4] = [Unit::Bytes, Unit::Milliseconds, Unit::Steps, Unit::Files];
 

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, sys};
-use stormlp_model::operation::Direction;
-use stormlp_model::transport::WaitMode;
+use stormlp_core::operation::Direction;
+use stormlp_core::transport::WaitMode;
 
 use super::stream::{Event, Stream};
 use super::{bind, failed};

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::{CudaContext, DriverError, result, sys};
-use stormlp_model::path::MemoryKind;
-use stormlp_model::transport::WaitMode;
+use stormlp_core::path::MemoryKind;
+use stormlp_core::transport::WaitMode;
 
 use super::copies::CudaCopies;
 use super::memory::{DeviceMemory, PinnedMemory, VirtualMemory};

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::path::Path;
 
 use cudarc::driver::{result, sys};
-use stormlp_model::facts::AcceleratorFacts;
+use stormlp_core::facts::AcceleratorFacts;
 
 use super::{absent, failed, present};
 use crate::error::TransferError;

@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 
 use cudarc::driver::{CudaContext, DriverError};
-use stormlp_model::facts::DEFAULT_CUDA_CONNECTIONS;
+use stormlp_core::facts::DEFAULT_CUDA_CONNECTIONS;
 
 use crate::environment;
 use crate::error::TransferError;

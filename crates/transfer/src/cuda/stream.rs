@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, DriverError, result, sys};
-use stormlp_model::transport::WaitMode;
+use stormlp_core::transport::WaitMode;
 
 use super::{bind, failed};
 use crate::error::TransferError;

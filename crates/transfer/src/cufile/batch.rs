@@ -7,8 +7,8 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use stormlp_model::operation::Direction;
-use stormlp_model::transport::WaitMode;
+use stormlp_core::operation::Direction;
+use stormlp_core::transport::WaitMode;
 
 use super::driver::Driver;
 use super::error::{CuFileError, check, negated};

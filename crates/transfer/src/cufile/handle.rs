@@ -6,7 +6,7 @@ use std::io::{Seek as _, SeekFrom};
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 
-use stormlp_model::operation::Direction;
+use stormlp_core::operation::Direction;
 
 use super::driver::Driver;
 use super::error::{CuFileError, check, check_transfer};

@@ -1,7 +1,7 @@
 //! What the kernel tells of the direct routes: the statistics of nvidia-fs, and whether it can do
 //! PCI peer-to-peer DMA at all.
 
-use stormlp_model::machine::Fact;
+use stormlp_core::machine::Fact;
 
 use super::version::LibraryVersion;
 use crate::probe::platform;

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, Ordering};
 
-use stormlp_model::operation::Direction;
+use stormlp_core::operation::Direction;
 
 use super::driver::Driver;
 use super::error::{CuFileError, check, check_transfer};

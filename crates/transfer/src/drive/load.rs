@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use stormlp_model::telemetry::{self as model, DepthCount, SizeCount};
+use stormlp_core::telemetry::{self as model, DepthCount, SizeCount};
 
 use crate::stamp::Stamp;
 

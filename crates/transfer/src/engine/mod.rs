@@ -15,9 +15,9 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use stormlp_model::evidence::EngineFacts;
-use stormlp_model::facts::Availability;
-use stormlp_model::path::EngineKind;
+use stormlp_core::evidence::EngineFacts;
+use stormlp_core::facts::Availability;
+use stormlp_core::path::EngineKind;
 
 use crate::error::TransferError;
 use crate::paths::{Completion, Rejected, Transfer};
@@ -133,7 +133,7 @@ mod tests {
     use crate::paths::Place;
     use crate::region::Region;
     use std::io::Write as _;
-    use stormlp_model::operation::Direction;
+    use stormlp_core::operation::Direction;
 
     const KINDS: [EngineKind; 3] = [EngineKind::Uring, EngineKind::TokioUring, EngineKind::Psync];
 

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
-use stormlp_model::evidence::EngineFacts;
-use stormlp_model::operation::Direction;
-use stormlp_model::path::EngineKind;
+use stormlp_core::evidence::EngineFacts;
+use stormlp_core::operation::Direction;
+use stormlp_core::path::EngineKind;
 
 use super::files::FileTable;
 use super::{Engine, FileId, completion};

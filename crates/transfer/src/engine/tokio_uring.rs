@@ -7,9 +7,9 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::rc::Rc;
 
-use stormlp_model::evidence::EngineFacts;
-use stormlp_model::operation::Direction;
-use stormlp_model::path::EngineKind;
+use stormlp_core::evidence::EngineFacts;
+use stormlp_core::operation::Direction;
+use stormlp_core::path::EngineKind;
 use tokio_uring::buf::fixed::FixedBufRegistry;
 use tokio_uring::buf::{BoundedBuf as _, IoBuf, IoBufMut};
 

@@ -6,9 +6,9 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use io_uring::{IoUring, opcode, squeue, types};
-use stormlp_model::evidence::EngineFacts;
-use stormlp_model::operation::Direction;
-use stormlp_model::path::EngineKind;
+use stormlp_core::evidence::EngineFacts;
+use stormlp_core::operation::Direction;
+use stormlp_core::path::EngineKind;
 
 use super::files::FileTable;
 use super::{Engine, FileId, completion};

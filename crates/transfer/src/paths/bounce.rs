@@ -7,9 +7,9 @@
 use std::fs::File;
 use std::os::fd::BorrowedFd;
 
-use stormlp_model::evidence::{DirectIo, Evidence};
-use stormlp_model::operation::Direction;
-use stormlp_model::path::PathKind;
+use stormlp_core::evidence::{DirectIo, Evidence};
+use stormlp_core::operation::Direction;
+use stormlp_core::path::PathKind;
 
 use super::idle::NAP;
 use super::{Completion, DirectWatch, FileId, PathSpec, Place, Rejected, Transfer, TransferPath};

@@ -1,6 +1,6 @@
 //! The buffers of one path.
 
-use stormlp_model::path::{MemoryKind, PathKind, buffers_needed};
+use stormlp_core::path::{MemoryKind, PathKind, buffers_needed};
 
 use crate::accelerator::{Accelerator, AcceleratorBuffer};
 use crate::error::TransferError;

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 
-use stormlp_model::evidence::Evidence;
+use stormlp_core::evidence::Evidence;
 
 use super::gds_common::GdsCommon;
 use super::{Completion, FileId, PathSpec, Rejected, Transfer, TransferPath};

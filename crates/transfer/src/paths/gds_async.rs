@@ -9,8 +9,8 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use stormlp_model::evidence::Evidence;
-use stormlp_model::transport::WaitMode;
+use stormlp_core::evidence::Evidence;
+use stormlp_core::transport::WaitMode;
 
 use super::gds_common::{Flying, GdsCommon, rejected};
 use super::idle::Idle;

@@ -6,8 +6,8 @@
 
 use std::fs::File;
 
-use stormlp_model::evidence::Evidence;
-use stormlp_model::path::PathKind;
+use stormlp_core::evidence::Evidence;
+use stormlp_core::path::PathKind;
 
 use super::gds_common::{Flying, GdsCommon};
 use super::{Completion, FileId, PathSpec, Rejected, Transfer, TransferPath};

@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use stormlp_model::evidence::{Counted, CuFileEvidence, Evidence};
-use stormlp_model::operation::Direction;
-use stormlp_model::path::PathKind;
+use stormlp_core::evidence::{Counted, CuFileEvidence, Evidence};
+use stormlp_core::operation::Direction;
+use stormlp_core::path::PathKind;
 
 use super::gds_route::{self, Operations, Seen};
 use super::{Completion, DirectWatch, FileId, PathSpec, Place, Rejected, Transfer};

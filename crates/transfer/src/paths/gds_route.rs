@@ -4,9 +4,9 @@
 //! that compatibility mode was forbidden; that this machine has no other route. A route that none
 //! of them shows is not proven, which is not the same as a fallback.
 
-use stormlp_model::evidence::{Counted, RouteProof};
-use stormlp_model::path::PathKind;
-use stormlp_model::units::counted;
+use stormlp_core::evidence::{Counted, RouteProof};
+use stormlp_core::path::PathKind;
+use stormlp_core::units::counted;
 
 use crate::cufile::{Counters, Moved, NvfsCounts, NvidiaFs, TO_ENABLE};
 

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::os::fd::BorrowedFd;
 
-use stormlp_model::evidence::{DirectIo, Evidence};
-use stormlp_model::path::PathKind;
+use stormlp_core::evidence::{DirectIo, Evidence};
+use stormlp_core::path::PathKind;
 
 use super::{Completion, DirectWatch, FileId, PathSpec, Rejected, Transfer, TransferPath};
 use crate::engine::{self, Engine};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stormlp_model::transport::WaitMode;
+use stormlp_core::transport::WaitMode;
 
 /// Looks in a row before the first nap, a few microseconds in all.
 const LOOKS: u32 = 200;

@@ -16,10 +16,10 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 pub use buffers::PathBuffers;
-use stormlp_model::evidence::{DirectIo, Evidence};
-use stormlp_model::operation::Direction;
-pub use stormlp_model::path::buffers_needed;
-use stormlp_model::path::{EngineKind, PathKind};
+use stormlp_core::evidence::{DirectIo, Evidence};
+use stormlp_core::operation::Direction;
+pub use stormlp_core::path::buffers_needed;
+use stormlp_core::path::{EngineKind, PathKind};
 
 use crate::accelerator::{Accelerator, AcceleratorBuffer};
 pub use crate::engine::FileId;

@@ -2,8 +2,8 @@
 
 use std::fs::File;
 
-use stormlp_model::evidence::{DirectIo, Evidence};
-use stormlp_model::path::PathKind;
+use stormlp_core::evidence::{DirectIo, Evidence};
+use stormlp_core::path::PathKind;
 
 use super::{Completion, FileId, Rejected, Transfer, TransferPath};
 use crate::error::TransferError;

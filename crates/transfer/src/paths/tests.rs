@@ -4,7 +4,7 @@ use super::*;
 use crate::accelerator::HostStandIn;
 use crate::region::Region;
 use std::os::unix::fs::OpenOptionsExt as _;
-use stormlp_model::path::MemoryKind;
+use stormlp_core::path::MemoryKind;
 
 const PATHS: [PathKind; 5] = [
     PathKind::Cpu,
@@ -58,7 +58,7 @@ fn a_transfer_at_depth_one_enters_the_kernel_once() {
     const TRANSFERS: u64 = 8;
     let folder = tempfile::tempdir_in(".").unwrap();
     for kind in PATHS {
-        let batch = stormlp_model::transport::submit_batch(kind, 1);
+        let batch = stormlp_core::transport::submit_batch(kind, 1);
         let Some(mut path) = path_in_batches(kind, EngineKind::Uring, 1, batch) else {
             continue;
         };

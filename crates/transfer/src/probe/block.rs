@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlp_model::machine::{BlockDevice, BlockKind, Fact, PcieLink, QueueFacts};
+use stormlp_core::machine::{BlockDevice, BlockKind, Fact, PcieLink, QueueFacts};
 
 use super::memory::chosen;
 use super::mounts::Mount;

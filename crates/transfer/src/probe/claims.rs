@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use stormlp_model::machine::{DeviceClaims, Fact, Signature};
+use stormlp_core::machine::{DeviceClaims, Fact, Signature};
 
 use super::block::{device, members, name_of};
 use super::mounts::{self, Mount};

@@ -1,8 +1,8 @@
 //! CPUs: model, how many this process may use, NUMA nodes.
 
 use rustix::thread::CpuSet;
-use stormlp_model::machine::{Fact, NumaNode, ProcessorFacts};
-use stormlp_model::placement::{CpuList, HostNode};
+use stormlp_core::machine::{Fact, NumaNode, ProcessorFacts};
+use stormlp_core::placement::{CpuList, HostNode};
 
 use super::cgroup;
 use super::root::Root;

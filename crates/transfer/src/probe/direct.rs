@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, open, statx};
 use rustix::io::{Errno, pread, pwrite};
-use stormlp_model::machine::{DirectSupport, Fact};
+use stormlp_core::machine::{DirectSupport, Fact};
 
 use super::root::plain;
 

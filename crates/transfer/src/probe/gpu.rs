@@ -3,7 +3,7 @@
 //! The bus shows a GPU even when no driver serves it, which is the very case in which somebody
 //! asks the doctor.
 
-use stormlp_model::machine::{Fact, NvidiaFs, PciGpu};
+use stormlp_core::machine::{Fact, NvidiaFs, PciGpu};
 
 use super::block::pci_folder;
 use super::root::Root;

@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use stormlp_model::facts::{AcceleratorFacts, Availability, HiddenGpus, PathSupport};
-use stormlp_model::machine::{Fact, LibraryFacts, PciGpu};
-use stormlp_model::path::PathKind;
+use stormlp_core::facts::{AcceleratorFacts, Availability, HiddenGpus, PathSupport};
+use stormlp_core::machine::{Fact, LibraryFacts, PciGpu};
+use stormlp_core::path::PathKind;
 
 use crate::cufile::LibraryVersion;
 use crate::cufile::probe::{self, CuFileProbe, TIME_LIMIT};

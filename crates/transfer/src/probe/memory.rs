@@ -1,7 +1,7 @@
 //! Memory, huge pages and the limits of this process.
 
 use rustix::process::{Resource, getrlimit};
-use stormlp_model::machine::{Fact, MemoryFacts};
+use stormlp_core::machine::{Fact, MemoryFacts};
 
 use super::root::Root;
 

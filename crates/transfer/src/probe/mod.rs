@@ -23,9 +23,9 @@ mod uring;
 use std::path::Path;
 use std::time::Duration;
 
-use stormlp_model::facts::{HostFacts, StorageOfRun};
-use stormlp_model::machine::FORMAT_VERSION;
-use stormlp_model::machine::{
+use stormlp_core::facts::{HostFacts, StorageOfRun};
+use stormlp_core::machine::FORMAT_VERSION;
+use stormlp_core::machine::{
     BlockDevice, BuildFacts, DeviceClaims, DirectSupport, Fact, Filesystem, GpuFacts, Machine,
     advice,
 };
@@ -204,7 +204,7 @@ pub fn storage_of_run<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Vec<Stor
 
 #[cfg(test)]
 mod tests {
-    use stormlp_model::path::PathKind;
+    use stormlp_core::path::PathKind;
 
     use super::*;
 

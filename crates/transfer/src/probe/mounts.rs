@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlp_model::machine::Fact;
+use stormlp_core::machine::Fact;
 
 use super::root::Root;
 

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
-use stormlp_model::machine::{AcsBridge, Fact};
+use stormlp_core::machine::{AcsBridge, Fact};
 
 use super::block::pci_folder;
 use super::root::{Root, plain};

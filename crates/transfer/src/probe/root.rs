@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use stormlp_model::machine::Fact;
+use stormlp_core::machine::Fact;
 
 /// Where `/proc` and `/sys` hang: `/`, or a made-up tree in a test.
 #[derive(Debug, Clone)]

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{FileType, Stat, major, minor};
-use stormlp_model::facts::{DeviceOfStorage, QueueOfStorage, StorageOfRun};
-use stormlp_model::machine::{
+use stormlp_core::facts::{DeviceOfStorage, QueueOfStorage, StorageOfRun};
+use stormlp_core::machine::{
     BlockDevice, BlockKind, DeviceClaims, Fact, Filesystem, PcieLink, QueueFacts, StorageFacts,
     TargetFacts,
 };

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use stormlp_model::machine::Fact;
-use stormlp_model::submission::system_yaml::{Drive, Link, SystemFacts};
-use stormlp_model::units::GIB;
+use stormlp_core::machine::Fact;
+use stormlp_core::submission::system_yaml::{Drive, Link, SystemFacts};
+use stormlp_core::units::GIB;
 
 use super::root::Root;
 use super::{cpu, memory};

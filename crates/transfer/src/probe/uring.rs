@@ -6,8 +6,8 @@
 use std::io;
 
 use io_uring::{Builder, IoUring};
-use stormlp_model::facts::Availability;
-use stormlp_model::machine::{IoUringFacts, RingFlag};
+use stormlp_core::facts::Availability;
+use stormlp_core::machine::{IoUringFacts, RingFlag};
 
 use super::root::Root;
 

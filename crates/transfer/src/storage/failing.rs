@@ -4,8 +4,8 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use stormlp_model::impairment::{Fault, FaultKind, warning};
-use stormlp_model::warning::Warning;
+use stormlp_core::impairment::{Fault, FaultKind, warning};
+use stormlp_core::warning::Warning;
 
 use super::gated::{Gate, Grant, Request};
 

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use stormlp_model::impairment::StorageOperation;
-use stormlp_model::warning::Warning;
+use stormlp_core::impairment::StorageOperation;
+use stormlp_core::warning::Warning;
 
 use super::gated_path::GatedPath;
 use super::{Access, Entry, Facts, Space, Storage};

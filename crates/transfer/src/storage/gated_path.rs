@@ -7,9 +7,9 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use stormlp_model::evidence::Evidence;
-use stormlp_model::impairment::StorageOperation;
-use stormlp_model::operation::Direction;
+use stormlp_core::evidence::Evidence;
+use stormlp_core::impairment::StorageOperation;
+use stormlp_core::operation::Direction;
 
 use super::gated::{Clock, Gate, Request};
 use crate::error::TransferError;

@@ -19,15 +19,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use stormlp_model::impairment::{Fault, Throttle};
-use stormlp_model::warning::Warning;
+use stormlp_core::impairment::{Fault, Throttle};
+use stormlp_core::warning::Warning;
 
 use crate::error::TransferError;
 use crate::page_cache::Residency;
 use crate::paths::{PathSpec, TransferPath};
 use crate::telemetry::BlockDevices;
 
-pub use stormlp_model::facts::Identity;
+pub use stormlp_core::facts::Identity;
 
 pub use disk::Disk;
 pub use failing::Failing;

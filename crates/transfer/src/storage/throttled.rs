@@ -4,8 +4,8 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use stormlp_model::impairment::{StorageOperation, Throttle, warning};
-use stormlp_model::warning::Warning;
+use stormlp_core::impairment::{StorageOperation, Throttle, warning};
+use stormlp_core::warning::Warning;
 
 use super::gated::{Gate, Grant, Request};
 
@@ -70,8 +70,8 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
-    use stormlp_model::operation::Direction;
-    use stormlp_model::path::{EngineKind, PathKind};
+    use stormlp_core::operation::Direction;
+    use stormlp_core::path::{EngineKind, PathKind};
 
     use super::*;
     use crate::storage::{Access, Clock, Disk, Gated, Storage};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use stormlp_model::facts::is_on_network;
-use stormlp_model::telemetry::{Measure, Telemetry};
+use stormlp_core::facts::is_on_network;
+use stormlp_core::telemetry::{Measure, Telemetry};
 
 use super::cached::CachedData;
 use super::devices::BlockDevice;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use stormlp_model::machine::Fact;
+use stormlp_core::machine::Fact;
 
 use crate::probe::root::Root;
 

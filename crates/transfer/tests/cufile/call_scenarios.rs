@@ -5,9 +5,9 @@ use std::ffi::c_char;
 use std::sync::Arc;
 
 use libloading::Library as Shared;
-use stormlp_model::evidence::Counted;
-use stormlp_model::operation::Direction;
-use stormlp_model::path::{MemoryKind, PathKind};
+use stormlp_core::evidence::Counted;
+use stormlp_core::operation::Direction;
+use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_transfer::cuda::CudaDevice;
 use stormlp_transfer::{FileId, Slot, Transfer, TransferPath};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use stormlp_model::operation::Direction;
-use stormlp_model::path::PathKind;
+use stormlp_core::operation::Direction;
+use stormlp_core::path::PathKind;
 use stormlp_transfer::Transfer;
 use stormlp_transfer::cufile::{Driver, Settings, probe};
 

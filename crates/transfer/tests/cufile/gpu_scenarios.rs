@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use stormlp_model::names::VariantArray;
-use stormlp_model::operation::Direction;
-use stormlp_model::path::{MemoryKind, PathKind};
-use stormlp_model::transport::WaitMode;
+use stormlp_core::names::VariantArray;
+use stormlp_core::operation::Direction;
+use stormlp_core::path::{MemoryKind, PathKind};
+use stormlp_core::transport::WaitMode;
 use stormlp_transfer::cuda::{self, CudaDevice};
 use stormlp_transfer::cufile::probe;
 use stormlp_transfer::{Accelerator as _, Transfer, TransferError};

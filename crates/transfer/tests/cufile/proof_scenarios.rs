@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use stormlp_model::evidence::{Counted, Evidence, RouteProof};
-use stormlp_model::path::{MemoryKind, PathKind};
+use stormlp_core::evidence::{Counted, Evidence, RouteProof};
+use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_transfer::TransferPath;
 use stormlp_transfer::cuda::CudaDevice;
 use stormlp_transfer::cufile::{Driver, Settings, Statistics, forbid_compat_mode};
@@ -120,7 +120,7 @@ fn fallback_fails() {
     let mut path = setup.build().unwrap();
     let file = path.attach(open(PathKind::Gds, "data".as_ref())).unwrap();
     let slot = path.take_slots().pop().unwrap();
-    let direction = stormlp_model::operation::Direction::Read;
+    let direction = stormlp_core::operation::Direction::Read;
     let over = crate::transfers::one(path.as_mut(), direction, file, 0, slot);
     let text = over.result.unwrap_err().to_string();
     assert!(text.contains("5008 IO_NOT_SUPPORTED"), "{text}");
@@ -159,7 +159,7 @@ fn nothing_moved() {
     let mut path = setup.build().unwrap();
     let file = path.attach(open(PathKind::Gds, "data".as_ref())).unwrap();
     let slot = path.take_slots().pop().unwrap();
-    let direction = stormlp_model::operation::Direction::Write;
+    let direction = stormlp_core::operation::Direction::Write;
     let over = crate::transfers::one(path.as_mut(), direction, file, 0, slot);
     assert!(over.result.is_err());
     let evidence = path.evidence();

@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use stormlp_model::evidence::DirectIo;
-use stormlp_model::operation::Direction;
-use stormlp_model::path::PathKind;
+use stormlp_core::evidence::DirectIo;
+use stormlp_core::operation::Direction;
+use stormlp_core::path::PathKind;
 use stormlp_transfer::TransferPath;
 use stormlp_transfer::cufile::{Driver, Settings, probe};
 

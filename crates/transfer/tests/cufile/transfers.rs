@@ -5,8 +5,8 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use stormlp_model::operation::Direction;
-use stormlp_model::path::{EngineKind, MemoryKind, PathKind};
+use stormlp_core::operation::Direction;
+use stormlp_core::path::{EngineKind, MemoryKind, PathKind};
 use stormlp_transfer::storage::{Access, Disk, Storage as _};
 use stormlp_transfer::{
     Accelerator, Completion, FileId, HostStandIn, PathSpec, Place, Region, Slot, Transfer,

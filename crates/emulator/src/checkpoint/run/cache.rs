@@ -1,6 +1,6 @@
 //! What of a checkpoint lies in the page cache before it is restored.
 
-use stormlp_model::checkpoint::CacheBefore;
+use stormlp_core::checkpoint::CacheBefore;
 use stormlp_transfer::page_cache::Method;
 
 use super::super::error::CheckpointError;

@@ -1,8 +1,8 @@
 //! Checkpoints that training writes: within an epoch, where one accelerator stays behind for it, and
 //! between epochs.
 
-use stormlp_model::training::plan::TrainPlan;
-use stormlp_model::training::report::WrittenCheckpoint;
+use stormlp_core::training::plan::TrainPlan;
+use stormlp_core::training::report::WrittenCheckpoint;
 use stormlp_transfer::storage::Storage;
 
 use super::super::checkpoint::Writer;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use stormlp_model::training::barrier::StepBarrier;
-use stormlp_model::training::report::WaitingSeconds;
+use stormlp_core::training::barrier::StepBarrier;
+use stormlp_core::training::report::WaitingSeconds;
 
 use super::super::attribution::Reading;
 use crate::Hosts;

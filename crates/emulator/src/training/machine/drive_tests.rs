@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use proptest::prelude::*;
-use stormlp_model::training::distribution::Distribution;
-use stormlp_model::training::plan::LoaderPlan;
+use stormlp_core::training::distribution::Distribution;
+use stormlp_core::training::plan::LoaderPlan;
 
 use super::drive::{self, Device, DeviceModel, DriveError, ModelledDevice, VirtualClock};
 use super::scripted::Scripted;

@@ -7,7 +7,7 @@
 //! see it, and to tell the others, is in what they wait, but in nobody's time here: it is as on one
 //! host, where a barrier opens at the deadline of the last one, whenever that was seen.
 
-use stormlp_group::Next;
+use stormlp_hosts::Next;
 
 use super::{Machine, Nanos};
 

@@ -47,7 +47,7 @@ pub use workers::{Leftover, Workers, WorkersConfig};
 
 use accelerator::{Accelerator, State, Window};
 use queue::Queue;
-use stormlp_model::training::probe::StepMark;
+use stormlp_core::training::probe::StepMark;
 
 /// Nanoseconds on the clock of whoever drives the machine.
 pub type Nanos = u64;

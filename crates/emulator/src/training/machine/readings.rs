@@ -1,6 +1,6 @@
 //! What there is to see of a machine: how far its phase is, and what it measured.
 
-use stormlp_model::training::probe::StepMark;
+use stormlp_core::training::probe::StepMark;
 
 use super::{BlockTally, Machine, Nanos, StepHistograms, StepTimes, Waits};
 

@@ -1,7 +1,7 @@
 //! What the machine writes down: block times for AU, and where the waiting went.
 
 use derive_more::{AddAssign, Sub};
-use stormlp_model::histogram::LatencyHistogram;
+use stormlp_core::histogram::LatencyHistogram;
 
 use super::Nanos;
 

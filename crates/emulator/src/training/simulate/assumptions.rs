@@ -1,8 +1,8 @@
 //! What a simulation takes for granted, in sentences.
 
-use stormlp_model::sizing::Scenario;
-use stormlp_model::training::plan::TrainPlan;
-use stormlp_model::units::ByteSize;
+use stormlp_core::sizing::Scenario;
+use stormlp_core::training::plan::TrainPlan;
+use stormlp_core::units::ByteSize;
 
 use super::reads::Calls;
 use super::storage::GROUPS_AT_MOST;

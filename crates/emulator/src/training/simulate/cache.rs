@@ -6,8 +6,8 @@
 //! faster as the part of their dataset that fits memory. Which files that part is, their numbers
 //! decide.
 
-use stormlp_model::sizing::Scenario;
-use stormlp_model::training::plan::TrainPlan;
+use stormlp_core::sizing::Scenario;
+use stormlp_core::training::plan::TrainPlan;
 
 use super::reads::Asked;
 
@@ -89,7 +89,7 @@ fn deals_anew(plan: &TrainPlan) -> bool {
 }
 
 fn own_files_change(plan: &TrainPlan) -> bool {
-    use stormlp_model::training::workload::Shuffle;
+    use stormlp_core::training::workload::Shuffle;
     plan.shuffle.files != Shuffle::Off
 }
 

@@ -14,12 +14,12 @@ mod tests;
 
 use std::sync::Arc;
 
-use stormlp_model::sizing::{Foretold, LimitedBy, Scenario};
-use stormlp_model::stop::StopToken;
-use stormlp_model::training::metrics;
-use stormlp_model::training::plan::{EvaluationPlan, TrainPlan};
-use stormlp_model::training::report::{Bound, EpochReport, Measures, WaitingSeconds, scored};
-use stormlp_model::training::request::StorageKind;
+use stormlp_core::sizing::{Foretold, LimitedBy, Scenario};
+use stormlp_core::stop::StopToken;
+use stormlp_core::training::metrics;
+use stormlp_core::training::plan::{EvaluationPlan, TrainPlan};
+use stormlp_core::training::report::{Bound, EpochReport, Measures, WaitingSeconds, scored};
+use stormlp_core::training::request::StorageKind;
 use stormlp_transfer::telemetry::CpuTimes;
 
 use super::attribution::{self, Reading};

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use stormlp_core::path::PathKind;
+use stormlp_core::sizing::Scenario;
+use stormlp_core::training::plan::{LoaderPlan, ReadPattern, TrainPlan};
+use stormlp_core::training::workload::DataFormat;
 use stormlp_dataset::format::Span;
 use stormlp_dataset::sizes::{FileSizes, SizeDraw, SizeRule};
-use stormlp_model::path::PathKind;
-use stormlp_model::sizing::Scenario;
-use stormlp_model::training::plan::{LoaderPlan, ReadPattern, TrainPlan};
-use stormlp_model::training::workload::DataFormat;
 
 use crate::training::dataset::{EpochIndex, null_records};
 use crate::training::machine::{Landed, ReadRequest, Unit};

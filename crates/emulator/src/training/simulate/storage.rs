@@ -6,7 +6,7 @@
 //! time to simulate; a part is over when the lines are through with it, and no sooner than its
 //! requests, one after the other, take on idle storage.
 
-use stormlp_model::sizing::{Scenario, StorageModel, Surface};
+use stormlp_core::sizing::{Scenario, StorageModel, Surface};
 use stormlp_transfer::telemetry::DeviceCounters;
 
 use super::cache::Cache;

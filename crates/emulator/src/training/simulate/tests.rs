@@ -1,13 +1,13 @@
 //! Runs on simulated storage whose outcome follows from a formula, and what must hold of all.
 
 use proptest::prelude::*;
-use stormlp_model::facts::HostFacts;
-use stormlp_model::path::PathKind;
-use stormlp_model::sizing::{DeviceFigures, Link, StorageModel, Surface, SurfacePoint};
-use stormlp_model::training::catalog;
-use stormlp_model::training::client::ClientCost;
-use stormlp_model::training::request::TrainRequest;
-use stormlp_model::training::resolve::imagined;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::path::PathKind;
+use stormlp_core::sizing::{DeviceFigures, Link, StorageModel, Surface, SurfacePoint};
+use stormlp_core::training::catalog;
+use stormlp_core::training::client::ClientCost;
+use stormlp_core::training::request::TrainRequest;
+use stormlp_core::training::resolve::imagined;
 
 use super::*;
 
@@ -166,7 +166,7 @@ fn devices_in_a_stripe_add_up_for_many_readers() {
 fn a_single_reader_gets_no_more_than_its_requests_under_way() {
     // One worker: a request of 128 KiB and the one read ahead, each on one device.
     let mut plan = unet3d(1, 20);
-    plan.loader = stormlp_model::training::plan::LoaderPlan::Workers {
+    plan.loader = stormlp_core::training::plan::LoaderPlan::Workers {
         read_threads: 1,
         prefetch_size: 1,
         batches_outstanding: 1,

@@ -3,15 +3,15 @@
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::{Path, PathBuf};
 
-use stormlp_model::checkpoint::{
+use stormlp_core::checkpoint::{
     CheckpointProfile, CheckpointRequest, CheckpointWorkload, Container, FsyncPolicy, Mode,
     ScaleChoice, builtin, parse,
 };
-use stormlp_model::names::file_name;
-use stormlp_model::path::PathKind;
-use stormlp_model::submission::Edition;
-use stormlp_model::transport::{DeviceId, EngineChoice, Pages};
-use stormlp_model::units::{ByteSize, parse_duration};
+use stormlp_core::names::file_name;
+use stormlp_core::path::PathKind;
+use stormlp_core::submission::Edition;
+use stormlp_core::transport::{DeviceId, EngineChoice, Pages};
+use stormlp_core::units::{ByteSize, parse_duration};
 
 use crate::commands::deliver::OutputArgs;
 use crate::commands::detached::DetachedArgs;

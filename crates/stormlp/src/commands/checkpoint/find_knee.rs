@@ -5,21 +5,21 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
-use stormlp_emulator::checkpoint::{Look, run_in_company, scan};
-use stormlp_emulator::{Company, Hosts, Surroundings};
-use stormlp_model::checkpoint::{
+use stormlp_core::checkpoint::{
     CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, CheckpointResults,
     FindStreams, KNEE_STREAMS, ScaleChoice, StreamKnee,
 };
-use stormlp_model::event::Silent;
-use stormlp_model::facts::HostFacts;
-use stormlp_model::report::{Ending, ReportKind};
-use stormlp_model::stats::mean;
-use stormlp_model::units::{counted, format_duration};
-use stormlp_model::warning::WarningKind;
-use stormlp_report::checkpoint::{mark, opening};
-use stormlp_report::matrix::Columns;
-use stormlp_report::text;
+use stormlp_core::event::Silent;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::report::{Ending, ReportKind};
+use stormlp_core::stats::mean;
+use stormlp_core::units::{counted, format_duration};
+use stormlp_core::warning::WarningKind;
+use stormlp_emulator::checkpoint::{Look, run_in_company, scan};
+use stormlp_emulator::{Company, Hosts, Surroundings};
+use stormlp_show::checkpoint::{mark, opening};
+use stormlp_show::matrix::Columns;
+use stormlp_show::text;
 use stormlp_transfer::storage::Disk;
 
 use super::{Args, ending, hosts, planned};

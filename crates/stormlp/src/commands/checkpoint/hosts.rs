@@ -1,10 +1,10 @@
 //! A checkpoint of which several hosts save and restore a share: one of them plans for all.
 
 use serde::{Deserialize, Serialize};
-use stormlp_model::checkpoint::{CheckpointFacts, CheckpointPlan, CheckpointRequest};
-use stormlp_model::difference::Promise;
-use stormlp_model::facts::HostFacts;
-use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_core::checkpoint::{CheckpointFacts, CheckpointPlan, CheckpointRequest};
+use stormlp_core::difference::Promise;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::warning::{Warning, WarningKind};
 
 use super::{Args, looked_at, planned};
 use crate::commands::party::Party;
@@ -232,8 +232,8 @@ fn check(plan: &CheckpointPlan, party: &Party, session: &Session) -> Result<(), 
 
 #[cfg(test)]
 mod tests {
-    use stormlp_model::checkpoint::FolderFacts;
-    use stormlp_model::facts::Availability;
+    use stormlp_core::checkpoint::FolderFacts;
+    use stormlp_core::facts::Availability;
 
     use super::*;
 

@@ -7,23 +7,23 @@ mod hosts;
 
 use std::path::Path;
 
-use stormlp_emulator::checkpoint::{Cleaned, Look, clean, run_in_company, scan, write_rate};
-use stormlp_emulator::{Company, Surroundings};
-use stormlp_model::checkpoint::{
+use stormlp_core::checkpoint::{
     CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, CheckpointResults,
     Resolution, ScaleChoice, resolve,
 };
-use stormlp_model::facts::HostFacts;
-use stormlp_model::location::Location;
-use stormlp_model::printable::printable;
-use stormlp_model::problem::ProblemKind;
-use stormlp_model::report::{Ending, Head, ReportKind};
-use stormlp_model::transport::DeviceId;
-use stormlp_model::units::ByteSize;
-use stormlp_model::warning::{Warning, WarningKind};
-use stormlp_report::checkpoint::{self, DryRun, mark, mlperf_files, opening};
-use stormlp_report::matrix::Columns;
-use stormlp_report::text;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::location::Location;
+use stormlp_core::printable::printable;
+use stormlp_core::problem::ProblemKind;
+use stormlp_core::report::{Ending, Head, ReportKind};
+use stormlp_core::transport::DeviceId;
+use stormlp_core::units::ByteSize;
+use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_emulator::checkpoint::{Cleaned, Look, clean, run_in_company, scan, write_rate};
+use stormlp_emulator::{Company, Surroundings};
+use stormlp_show::checkpoint::{self, DryRun, mark, mlperf_files, opening};
+use stormlp_show::matrix::Columns;
+use stormlp_show::text;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::Disk;
 

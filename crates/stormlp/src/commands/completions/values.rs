@@ -3,15 +3,15 @@
 
 use clap::Command;
 use clap::builder::PossibleValuesParser;
-use stormlp_model::checkpoint::{CheckpointProfile, FsyncPolicy, Mode, builtin};
-use stormlp_model::matrix::{CacheState, Fill, preset_names};
-use stormlp_model::names::VariantNames;
-use stormlp_model::operation::Operation;
-use stormlp_model::path::{MemoryKind, PathKind};
-use stormlp_model::training::catalog::CATALOG;
-use stormlp_model::training::client::Client;
-use stormlp_model::training::profile::Profile;
-use stormlp_model::transport::EngineChoice;
+use stormlp_core::checkpoint::{CheckpointProfile, FsyncPolicy, Mode, builtin};
+use stormlp_core::matrix::{CacheState, Fill, preset_names};
+use stormlp_core::names::VariantNames;
+use stormlp_core::operation::Operation;
+use stormlp_core::path::{MemoryKind, PathKind};
+use stormlp_core::training::catalog::CATALOG;
+use stormlp_core::training::client::Client;
+use stormlp_core::training::profile::Profile;
+use stormlp_core::transport::EngineChoice;
 
 /// An argument of a command and the values it takes.
 type Offer = (&'static str, &'static str, Vec<&'static str>);

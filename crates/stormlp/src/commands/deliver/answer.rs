@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use stormlp_report::document::Document;
-use stormlp_report::html::Sheet;
-use stormlp_report::{html, markdown, text};
+use stormlp_show::document::Document;
+use stormlp_show::html::Sheet;
+use stormlp_show::{html, markdown, text};
 
 use super::{Format, append_csv, cannot_write, check_folder, check_header, of_file, rows};
 use crate::exit::Failure;

@@ -7,9 +7,9 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use stormlp_model::matrix::{CellReport, MatrixReport};
-use stormlp_model::parts::PartOf;
-use stormlp_model::report::{AnyReport, Report};
+use stormlp_core::matrix::{CellReport, MatrixReport};
+use stormlp_core::parts::PartOf;
+use stormlp_core::report::{AnyReport, Report};
 
 use super::{Delivery, Saver};
 use crate::commands::party::Party;

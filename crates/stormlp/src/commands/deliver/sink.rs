@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use stormlp_report::document::Document;
-use stormlp_report::text;
+use stormlp_show::document::Document;
+use stormlp_show::text;
 
 use super::saver::room_help;
 use crate::exit::Failure;

@@ -1,13 +1,13 @@
 //! Runs a plan, saves after every cell, and says in the end how it went.
 
+use stormlp_core::matrix::gdsio::in_gdsios_words;
+use stormlp_core::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport, likely_left};
+use stormlp_core::report::Ending;
+use stormlp_core::shell::shell_word;
+use stormlp_core::units::{ByteSize, counted, format_duration};
 use stormlp_emulator::matrix::{self, MatrixError, Measured};
 use stormlp_emulator::{Company, Surroundings};
-use stormlp_model::matrix::gdsio::in_gdsios_words;
-use stormlp_model::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport, likely_left};
-use stormlp_model::report::Ending;
-use stormlp_model::shell::shell_word;
-use stormlp_model::units::{ByteSize, counted, format_duration};
-use stormlp_report::matrix as matrix_report;
+use stormlp_show::matrix as matrix_report;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
 

@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlp_model::difference::Promise;
-use stormlp_model::facts::HostFacts;
-use stormlp_model::matrix::{MatrixRequest, Target, TargetInventory, asked, decided, resolve};
-use stormlp_model::operation::Direction;
-use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_core::difference::Promise;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::matrix::{MatrixRequest, Target, TargetInventory, asked, decided, resolve};
+use stormlp_core::operation::Direction;
+use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::storage::{Disk, Storage as _};
 
 use super::{Prepared, host_facts, scan};
@@ -81,7 +81,7 @@ fn share(
     if party.is_alone() || party.has_local_data() {
         return Ok(shared);
     }
-    let writes = |op: &stormlp_model::operation::Operation| op.direction() == Direction::Write;
+    let writes = |op: &stormlp_core::operation::Operation| op.direction() == Direction::Write;
     let writes = request.ops.iter().any(writes) || request.read_percent.is_some();
     for job in &mut request.jobs {
         match &mut job.target {

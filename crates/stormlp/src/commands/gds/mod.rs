@@ -8,14 +8,14 @@ pub(crate) mod scan;
 
 use std::path::PathBuf;
 
-use stormlp_emulator::Company;
-use stormlp_model::facts::HostFacts;
-use stormlp_model::matrix::{
+use stormlp_core::facts::HostFacts;
+use stormlp_core::matrix::{
     MatrixPlan, MatrixReport, MatrixRequest, MatrixResults, PathChoice, resolve,
 };
-use stormlp_model::path::PathKind;
-use stormlp_model::report::ReportKind;
-use stormlp_report::matrix;
+use stormlp_core::path::PathKind;
+use stormlp_core::report::ReportKind;
+use stormlp_emulator::Company;
+use stormlp_show::matrix;
 use stormlp_transfer::probe;
 
 use super::deliver::{ColumnsArg, Delivery, OutputArgs, Savers};

@@ -7,13 +7,13 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use stormlp_model::facts::HostFacts;
-use stormlp_model::matrix::{
+use stormlp_core::facts::HostFacts;
+use stormlp_core::matrix::{
     CellReport, MatrixPlan, MatrixReport, MatrixResults, NotTaken, take_measured,
 };
-use stormlp_model::report::{AnyReport, ReportKind};
-use stormlp_model::tag::Tags;
-use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_core::report::{AnyReport, ReportKind};
+use stormlp_core::tag::Tags;
+use stormlp_core::warning::{Warning, WarningKind};
 
 use super::Prepared;
 use super::finish::Run;

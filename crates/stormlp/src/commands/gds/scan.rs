@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use stormlp_model::facts::{Availability, FoundFile};
-use stormlp_model::machine::{DirectSupport, Fact};
-use stormlp_model::matrix::{
+use stormlp_core::facts::{Availability, FoundFile};
+use stormlp_core::machine::{DirectSupport, Fact};
+use stormlp_core::matrix::{
     DataManifest, FileFacts, FileKind, FolderFacts, MANIFEST_NAME, MatrixRequest, OtherFile,
     Target, TargetInventory,
 };
-use stormlp_model::pattern::{Pattern, stream_of};
+use stormlp_core::pattern::{Pattern, stream_of};
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Access, Disk, Kind, Storage as _, dead_link};
 

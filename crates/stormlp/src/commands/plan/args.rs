@@ -4,17 +4,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use stormlp_model::checkpoint::builtin;
-use stormlp_model::path::PathKind;
-use stormlp_model::sizing::request::MAX_ACCELERATORS;
-use stormlp_model::sizing::storage::DEFAULT_READ_AHEAD_BYTES;
-use stormlp_model::sizing::{SizingRequest, StorageModel};
-use stormlp_model::training::client::{Client, ClientCost};
-use stormlp_model::training::distribution::Distribution;
-use stormlp_model::training::profile::Profile;
-use stormlp_model::training::request::TrainRequest;
-use stormlp_model::training::workload::Workload;
-use stormlp_model::units::{ByteSize, parse_duration};
+use stormlp_core::checkpoint::builtin;
+use stormlp_core::path::PathKind;
+use stormlp_core::sizing::request::MAX_ACCELERATORS;
+use stormlp_core::sizing::storage::DEFAULT_READ_AHEAD_BYTES;
+use stormlp_core::sizing::{SizingRequest, StorageModel};
+use stormlp_core::training::client::{Client, ClientCost};
+use stormlp_core::training::distribution::Distribution;
+use stormlp_core::training::profile::Profile;
+use stormlp_core::training::request::TrainRequest;
+use stormlp_core::training::workload::Workload;
+use stormlp_core::units::{ByteSize, parse_duration};
 use stormlp_transfer::probe;
 
 use super::host_cost;

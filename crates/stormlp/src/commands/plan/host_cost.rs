@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use stormlp_model::report::{AnyReport, Ending, ReportKind};
-use stormlp_model::training::client::ClientCost;
-use stormlp_model::training::report::TrainReport;
-use stormlp_model::training::request::StorageKind;
-use stormlp_model::units::GIB;
+use stormlp_core::report::{AnyReport, Ending, ReportKind};
+use stormlp_core::training::client::ClientCost;
+use stormlp_core::training::report::TrainReport;
+use stormlp_core::training::request::StorageKind;
+use stormlp_core::units::GIB;
 
 use crate::commands::saved;
 use crate::exit::Failure;

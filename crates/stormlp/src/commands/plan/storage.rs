@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use stormlp_model::report::AnyReport;
-use stormlp_model::sizing::StorageModel;
-use stormlp_model::sizing::presets;
+use stormlp_core::report::AnyReport;
+use stormlp_core::sizing::StorageModel;
+use stormlp_core::sizing::presets;
 
 use crate::commands::saved;
 use crate::exit::Failure;
@@ -57,7 +57,7 @@ pub(super) fn storage(text: &str) -> Result<Given, Failure> {
 fn measured(path: &Path, text: &str) -> Result<Given, Failure> {
     let report = saved::any(path)?;
     let storage = StorageModel::measured(&report, text)?;
-    let found = stormlp_report::contradictions(&report);
+    let found = stormlp_show::contradictions(&report);
     for one in &found {
         output::say(format!("warning: {text}: {one}"));
     }

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use stormlp_model::report::AnyReport;
-use stormlp_model::tag::{self, Tags};
-use stormlp_model::units::counted;
-use stormlp_report::document::{Cell, Column, Document, Table};
-use stormlp_report::matrix::Columns;
-use stormlp_report::records::Records;
-use stormlp_report::{html, markdown};
+use stormlp_core::report::AnyReport;
+use stormlp_core::tag::{self, Tags};
+use stormlp_core::units::counted;
+use stormlp_show::document::{Cell, Column, Document, Table};
+use stormlp_show::matrix::Columns;
+use stormlp_show::records::Records;
+use stormlp_show::{html, markdown};
 
 use super::super::deliver::{self, Format, ShowArgs, Sink};
 use super::super::saved;
@@ -58,13 +58,13 @@ const COLUMNS: [&str; 11] = [
 impl Row {
     fn of(file: PathBuf, report: &AnyReport) -> Self {
         let head = report.head();
-        let document = stormlp_report::document(report, Columns::Standard);
-        let outcome = stormlp_report::outcome(report);
+        let document = stormlp_show::document(report, Columns::Standard);
+        let outcome = stormlp_show::outcome(report);
         let mark = document.mark.map(|mark| format!("{mark}  ")).unwrap_or_default();
         Self {
             started_at: Some(head.started_at.clone()),
             kind: Some(head.kind.name()),
-            status: stormlp_report::status(report),
+            status: stormlp_show::status(report),
             headline: format!("{mark}{}", document.headline),
             command: Some(head.command.clone()),
             file,

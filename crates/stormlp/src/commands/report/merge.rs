@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use stormlp_core::checkpoint::{self as checkpoints, CheckpointReport};
+use stormlp_core::matrix::{self as matrices, MatrixReport};
+use stormlp_core::parts::{self, PartOf, names};
+use stormlp_core::report::{AnyReport, Head};
+use stormlp_core::training::report::TrainReport;
+use stormlp_core::units::counted;
+use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_emulator::{checkpoint, matrix, training};
-use stormlp_model::checkpoint::{self as checkpoints, CheckpointReport};
-use stormlp_model::matrix::{self as matrices, MatrixReport};
-use stormlp_model::parts::{self, PartOf, names};
-use stormlp_model::report::{AnyReport, Head};
-use stormlp_model::training::report::TrainReport;
-use stormlp_model::units::counted;
-use stormlp_model::warning::{Warning, WarningKind};
 
 use crate::commands::deliver::{ColumnsArg, PARTS, ShowArgs};
 use crate::commands::saved;

@@ -7,12 +7,12 @@ mod several;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use stormlp_model::report::{AnyReport, Head, ReportKind};
-use stormlp_model::tag::{self, Tag, Tags};
-use stormlp_report::dlio::{self, DlioRun};
-use stormlp_report::html;
-use stormlp_report::markdown;
-use stormlp_report::matrix::Columns;
+use stormlp_core::report::{AnyReport, Head, ReportKind};
+use stormlp_core::tag::{self, Tag, Tags};
+use stormlp_show::dlio::{self, DlioRun};
+use stormlp_show::html;
+use stormlp_show::markdown;
+use stormlp_show::matrix::Columns;
 
 use super::deliver::{self, ColumnsArg, Format, ShowArgs, Sink};
 use super::saved;

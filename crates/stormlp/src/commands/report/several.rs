@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlp_model::report::{AnyReport, ReportKind};
-use stormlp_report::document::Document;
-use stormlp_report::html::{self, Sheet};
-use stormlp_report::matrix::{Columns, gdsio_lines};
-use stormlp_report::{markdown, openmetrics};
+use stormlp_core::report::{AnyReport, ReportKind};
+use stormlp_show::document::Document;
+use stormlp_show::html::{self, Sheet};
+use stormlp_show::matrix::{Columns, gdsio_lines};
+use stormlp_show::{markdown, openmetrics};
 
 use super::super::deliver::{self, Format, ShowArgs, Sink};
 use super::super::saved;
@@ -33,7 +33,7 @@ pub(super) fn show(
     if columns != Columns::Standard {
         only(&reports, ReportKind::Gds, "--columns")?;
     }
-    let documents = || reports.iter().map(|report| stormlp_report::document(report, columns));
+    let documents = || reports.iter().map(|report| stormlp_show::document(report, columns));
     let text = match format {
         Format::Text => {
             let drawn: Vec<String> = documents().map(|document| sink.drawn(&document)).collect();

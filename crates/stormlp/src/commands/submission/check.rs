@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use stormlp_model::submission::{Edition, Submission, Verdict, check};
-use stormlp_report::submission;
+use stormlp_core::submission::{Edition, Submission, Verdict, check};
+use stormlp_show::submission;
 
 use super::read;
 use crate::exit::Failure;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use stormlp_model::checkpoint::builtin;
-use stormlp_model::submission::Edition;
-use stormlp_model::submission::plan::{PlanRequest, Planned, plan, usual_accelerator};
-use stormlp_model::units::ByteSize;
-use stormlp_report::submission;
+use stormlp_core::checkpoint::builtin;
+use stormlp_core::submission::Edition;
+use stormlp_core::submission::plan::{PlanRequest, Planned, plan, usual_accelerator};
+use stormlp_core::units::ByteSize;
+use stormlp_show::submission;
 use stormlp_transfer::probe;
 
 use crate::commands::numbers::whole;

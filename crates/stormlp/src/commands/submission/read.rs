@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use stormlp_model::submission::tree::{self, Content, Entry, Tree, Wanted, join};
+use stormlp_core::submission::tree::{self, Content, Entry, Tree, Wanted, join};
 
 use super::image;
 use crate::exit::Failure;

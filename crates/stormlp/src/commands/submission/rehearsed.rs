@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 
 use chrono::Utc;
 use serde_json::Value;
-use stormlp_model::checkpoint::CheckpointReport;
-use stormlp_model::facts::HostFacts;
-use stormlp_model::location::Location;
-use stormlp_model::report::Ending;
-use stormlp_model::training::plan::TrainPlan;
-use stormlp_model::training::report::TrainReport;
-use stormlp_model::training::workload::Workload;
-use stormlp_model::warning::{Warning, WarningKind};
-use stormlp_report::submission::{
+use stormlp_core::checkpoint::CheckpointReport;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::location::Location;
+use stormlp_core::report::Ending;
+use stormlp_core::training::plan::TrainPlan;
+use stormlp_core::training::report::TrainReport;
+use stormlp_core::training::workload::Workload;
+use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_show::submission::{
     PROVENANCE, Rehearsal, RunInTree, checkpointing, too_long_a_gap, training, training_reports,
 };
 

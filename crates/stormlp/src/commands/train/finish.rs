@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use stormlp_model::report::Ending;
-use stormlp_model::training::report::TrainReport;
+use stormlp_core::report::Ending;
+use stormlp_core::training::report::TrainReport;
 
 use crate::exit::Failure;
 

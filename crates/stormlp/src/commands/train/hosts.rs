@@ -5,17 +5,17 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
 
 use serde::{Deserialize, Serialize};
+use stormlp_core::difference::Promise;
+use stormlp_core::group::{self, memory_bytes};
+use stormlp_core::report::Ending;
+use stormlp_core::training::barrier::StepBarrier;
+use stormlp_core::training::inventory::Inventory;
+use stormlp_core::training::plan::TrainPlan;
+use stormlp_core::training::report::TrainReport;
+use stormlp_core::training::request::{RequestedHosts, TrainRequest};
+use stormlp_core::units::{ByteSize, counted};
+use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_emulator::Hosts;
-use stormlp_model::difference::Promise;
-use stormlp_model::group::{self, memory_bytes};
-use stormlp_model::report::Ending;
-use stormlp_model::training::barrier::StepBarrier;
-use stormlp_model::training::inventory::Inventory;
-use stormlp_model::training::plan::TrainPlan;
-use stormlp_model::training::report::TrainReport;
-use stormlp_model::training::request::{RequestedHosts, TrainRequest};
-use stormlp_model::units::{ByteSize, counted};
-use stormlp_model::warning::{Warning, WarningKind};
 
 use crate::commands::numbers::whole;
 use crate::commands::party::{Party, same_option};

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use stormlp_core::training::report::TrainReport;
+use stormlp_core::training::workload::Workload;
 use stormlp_emulator::training::{self, Course, SoFar, Unit};
-use stormlp_model::training::report::TrainReport;
-use stormlp_model::training::workload::Workload;
-use stormlp_report::training::mlperf;
+use stormlp_show::training::mlperf;
 
 use super::super::deliver::{self, Savers, copy_of};
 use super::super::submission::RehearsedTree;

@@ -11,25 +11,25 @@ mod starter;
 
 use std::path::{Path, PathBuf};
 
+use stormlp_core::facts::HostFacts;
+use stormlp_core::location::Location;
+use stormlp_core::path::PathKind;
+use stormlp_core::report::{Head, ReportKind};
+use stormlp_core::submission::Edition;
+use stormlp_core::training::plan::TrainPlan;
+use stormlp_core::training::profile::Profile;
+use stormlp_core::training::report::TrainReport;
+use stormlp_core::training::request::{StorageKind, TrainRequest};
+use stormlp_core::training::resolve::{Resolved, rules_broken_without_data};
+use stormlp_core::training::workload::{DataFormat, Workload};
+use stormlp_core::transport::DeviceId;
+use stormlp_core::warning::Warning;
 use stormlp_emulator::training::{self, Course, SoFar, Unit};
 use stormlp_emulator::{Hosts, Surroundings};
-use stormlp_model::facts::HostFacts;
-use stormlp_model::location::Location;
-use stormlp_model::path::PathKind;
-use stormlp_model::report::{Head, ReportKind};
-use stormlp_model::submission::Edition;
-use stormlp_model::training::plan::TrainPlan;
-use stormlp_model::training::profile::Profile;
-use stormlp_model::training::report::TrainReport;
-use stormlp_model::training::request::{StorageKind, TrainRequest};
-use stormlp_model::training::resolve::{Resolved, rules_broken_without_data};
-use stormlp_model::training::workload::{DataFormat, Workload};
-use stormlp_model::transport::DeviceId;
-use stormlp_model::warning::Warning;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{FolderLock, LockError};
 
-use stormlp_report::matrix::Columns;
+use stormlp_show::matrix::Columns;
 
 pub(crate) use self::args::parse_compute;
 use self::data::Data;
@@ -191,7 +191,7 @@ fn print_plan(args: &Args, prepared: &Prepared, session: &Session) -> Result<(),
     }
     let plan = &prepared.plan;
     args.output.print_plan(plan, plan.closed, |plan| {
-        let mut document = stormlp_report::training::plan(plan);
+        let mut document = stormlp_show::training::plan(plan);
         document.warn(&prepared.warnings);
         document
     })

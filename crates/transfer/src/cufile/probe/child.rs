@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use libloading::Library;
-use stormlp_model::facts::Availability;
-use stormlp_model::operation::Direction;
+use stormlp_core::facts::Availability;
+use stormlp_core::operation::Direction;
 
 use super::{CuFileProbe, CudaProbe, MARK, Message, Step};
 use crate::cuda;

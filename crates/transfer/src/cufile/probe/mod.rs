@@ -15,7 +15,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use stormlp_model::facts::{AcceleratorFacts, Availability};
+use stormlp_core::facts::{AcceleratorFacts, Availability};
 
 use self::words::Words;
 use super::log::LOG_VARIABLE;

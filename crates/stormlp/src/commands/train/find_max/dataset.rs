@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use stormlp_model::problem::{ProblemKind, Problems};
-use stormlp_model::shell::shell_word;
-use stormlp_model::training::find_max::Limit;
-use stormlp_model::training::plan::TrainPlan;
-use stormlp_model::training::request::TrainRequest;
-use stormlp_model::training::resolve::Resolved;
-use stormlp_model::units::counted;
-use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_core::problem::{ProblemKind, Problems};
+use stormlp_core::shell::shell_word;
+use stormlp_core::training::find_max::Limit;
+use stormlp_core::training::plan::TrainPlan;
+use stormlp_core::training::request::TrainRequest;
+use stormlp_core::training::resolve::Resolved;
+use stormlp_core::units::counted;
+use stormlp_core::warning::{Warning, WarningKind};
 
 use super::super::{data, is_null, lock};
 use super::Hunt;

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use stormlp_model::report::{AnyReport, ReportKind};
-use stormlp_model::training::find_max::FindMax;
-use stormlp_model::training::plan::TrainPlan;
-use stormlp_model::training::report::TrainReport;
-use stormlp_model::warning::{Warning, WarningKind};
+use stormlp_core::report::{AnyReport, ReportKind};
+use stormlp_core::training::find_max::FindMax;
+use stormlp_core::training::plan::TrainPlan;
+use stormlp_core::training::report::TrainReport;
+use stormlp_core::warning::{Warning, WarningKind};
 
 use super::Hunt;
 use crate::commands::saved;

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use stormlp_model::report::Ending;
-use stormlp_model::shell::shell_word;
-use stormlp_model::training::find_max::{FindMax, RunKind, Tried};
-use stormlp_model::training::report::TrainReport;
-use stormlp_model::training::search::Next;
-use stormlp_model::units::{counted, format_duration};
+use stormlp_core::report::Ending;
+use stormlp_core::shell::shell_word;
+use stormlp_core::training::find_max::{FindMax, RunKind, Tried};
+use stormlp_core::training::report::TrainReport;
+use stormlp_core::training::search::Next;
+use stormlp_core::units::{counted, format_duration};
 
 use super::Hunt;
 use crate::exit::{Code, Failure};
@@ -49,7 +49,7 @@ impl Hunt<'_> {
         let mean = |kind: RunKind| {
             let of_kind = self.find.tried.iter().filter(|tried| tried.kind == kind);
             let seconds: Vec<f64> = of_kind.map(|tried| tried.seconds).collect();
-            (!seconds.is_empty()).then(|| stormlp_model::stats::mean(&seconds))
+            (!seconds.is_empty()).then(|| stormlp_core::stats::mean(&seconds))
         };
         let count = self.search.bracket().passing.max(1);
         let planned = || {

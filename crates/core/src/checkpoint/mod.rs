@@ -1,0 +1,65 @@
+//! Checkpoints of large language models: who writes which bytes, what was asked, what was
+//! decided, what came out.
+//!
+//! A workload file describes a model and its parallelism; [`Layout`] derives from them every file
+//! of every rank. [`resolve`] turns a request and the facts of the host into a plan in which every
+//! number is decided, and a run of it gives a [`CheckpointReport`].
+//!
+//! ```
+//! use stormlp_core::checkpoint::builtin;
+//! let workload = builtin::load("llama3-8b").expect("a built-in model");
+//! let layout = workload.layout(workload.parallelism_of_all_ranks());
+//! assert_eq!(layout.total_bytes(), 112_425_623_552);
+//! ```
+
+mod adopt;
+mod alike;
+mod architecture;
+pub mod builtin;
+mod choice;
+mod dealt;
+mod facts;
+mod knee;
+mod layout;
+mod marker;
+mod parallelism;
+mod parse;
+mod plan;
+mod report;
+mod request;
+pub(crate) mod resolve;
+pub(crate) mod rules;
+mod saved;
+mod scale;
+mod space;
+mod summary;
+mod torch;
+mod transport;
+mod warnings;
+mod workload;
+
+pub use alike::difference;
+pub use architecture::{Architecture, DataType};
+pub use choice::{Arithmetic, CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
+pub use dealt::{dealt_to, host_of};
+pub use facts::{CheckpointFacts, FolderFacts, OtherFile, SavedPart, Unmarked};
+pub use knee::{FindStreams, STREAMS as KNEE_STREAMS, StreamKnee, TriedStreams};
+pub use layout::{CheckpointFile, Layout};
+pub use marker::{
+    ContentFacts, MARKER_NAME, MarkedFile, Marker, MarkerError, step_folder, step_of,
+};
+pub use parallelism::{Parallelism, Position, ZeroStage};
+pub use parse::parse;
+pub use plan::{CheckpointPlan, OverlapPlan, RankPlan, RestorePlan};
+pub use report::{
+    CacheBefore, CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes,
+    DurationSeconds, GibPerSecond, HostPhase, OverlapResult, Parts, RankResult,
+};
+pub use request::CheckpointRequest;
+pub use resolve::{Resolution, resolve};
+pub use scale::Scaling;
+pub use summary::{
+    DurationAndRate, PhaseSummary, Spread, Summary, durations, gib_per_second, rates, summarise,
+};
+pub use torch::{FileTensors, Framing, TensorGroup};
+pub use workload::{CheckpointWorkload, Mode};

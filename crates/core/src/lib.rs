@@ -1,0 +1,52 @@
+//! The nouns that travel through stormlp: units, plans, events, reports, statistics, formulas.
+//!
+//! Text and facts go in, values come out. Nothing here does I/O, starts a thread or reads a
+//! clock, so every rule of the benchmark can be tested by calling a function.
+//!
+//! ```
+//! use stormlp_core::units::ByteSize;
+//! let size: ByteSize = "1M".parse().expect("a size");
+//! assert_eq!(size.bytes(), 1 << 20);
+//! assert_eq!(size.to_string(), "1 MiB");
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod checkpoint;
+pub mod comparison;
+pub mod dataset;
+pub mod difference;
+pub mod event;
+pub mod evidence;
+pub mod facts;
+pub mod group;
+pub mod histogram;
+pub mod impairment;
+pub mod knee;
+pub mod location;
+pub mod machine;
+pub mod matrix;
+pub mod mt19937;
+pub mod names;
+pub mod operation;
+pub mod panics;
+pub mod parts;
+pub mod path;
+pub mod pattern;
+pub mod placement;
+pub mod printable;
+pub mod problem;
+pub mod python_json;
+pub mod report;
+pub mod shell;
+pub mod sizing;
+pub mod stats;
+pub mod stop;
+pub mod submission;
+pub mod tag;
+pub mod telemetry;
+pub mod training;
+pub mod transport;
+pub mod units;
+pub mod warning;
+pub mod workload_file;

@@ -1,0 +1,299 @@
+//! The charts of what went on around a stretch of a run, and of what it asked of storage.
+
+use stormlp_core::report::Series;
+use stormlp_core::telemetry::{Load, Measure, Track};
+use stormlp_core::units::ByteSize;
+
+use super::{Amount, mean_sizes, sampled, shown};
+use crate::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Scale};
+
+/// Intervals of what is drawn of one kind at most, of many cells, saves or restores: all their
+/// numbers are in the page.
+const MOST_INTERVALS: usize = 2048;
+
+/// How many of `series` a page has room for, in their order: one at least.
+pub(crate) fn room_for<'s>(series: impl Iterator<Item = &'s Series>, most: usize) -> usize {
+    let mut intervals = 0;
+    let fits = series.take(most).take_while(|one| {
+        intervals += one.interval_bytes.len();
+        intervals <= MOST_INTERVALS
+    });
+    fits.count().max(1)
+}
+
+/// Why there is nothing over time.
+pub(crate) const NO_COURSE: &str = "the report holds fewer than two intervals of it";
+
+/// A chart of tracks in one unit.
+struct Picture {
+    title: &'static str,
+    unit: &'static str,
+    /// The measures, each with a word for its lines.
+    measures: &'static [(Measure, &'static str)],
+}
+
+const PICTURES: [Picture; 9] = [
+    Picture {
+        title: "Block devices over time",
+        unit: "MiB/s",
+        measures: &[(Measure::DeviceReadBytes, "read"), (Measure::DeviceWrittenBytes, "written")],
+    },
+    Picture {
+        title: "Requests in flight at block devices over time",
+        unit: "in flight, mean",
+        measures: &[(Measure::DeviceInFlight, "")],
+    },
+    Picture {
+        title: "Block devices with something in flight, over time",
+        unit: "% of the time",
+        measures: &[(Measure::DeviceBusyShare, "")],
+    },
+    Picture {
+        title: "Memory over time",
+        unit: "GiB",
+        measures: &[
+            (Measure::MemoryAvailableBytes, "available"),
+            (Measure::PageCacheBytes, "page cache"),
+        ],
+    },
+    Picture {
+        title: "Data in the page cache over time",
+        unit: "% of up to 64 files",
+        measures: &[(Measure::DataCachedShare, "")],
+    },
+    Picture {
+        title: "Network over time",
+        unit: "MiB/s",
+        measures: &[
+            (Measure::NetworkReceivedBytes, "received"),
+            (Measure::NetworkSentBytes, "sent"),
+        ],
+    },
+    Picture { title: "GPUs over time", unit: "% busy", measures: &[(Measure::GpuBusyShare, "")] },
+    Picture {
+        title: "PCIe of GPUs over time",
+        unit: "MiB/s",
+        measures: &[(Measure::PcieReceivedBytes, "received"), (Measure::PcieSentBytes, "sent")],
+    },
+    Picture {
+        title: "NVLink of GPUs over time",
+        unit: "MiB/s",
+        measures: &[(Measure::NvlinkReceivedBytes, "received"), (Measure::NvlinkSentBytes, "sent")],
+    },
+];
+
+/// Devices, host, network and GPUs over time, with names at some moments.
+pub(crate) fn over_time(
+    title: impl Into<String>,
+    series: &Series,
+    marks: &[(f64, String)],
+) -> Group {
+    let mut drawn = Group::new(title);
+    if series.tracks.is_empty() {
+        let why = "nobody looked at them (`--telemetry`)";
+        drawn.absent.push(format!("Devices, host and network over time: {why}."));
+        return drawn;
+    }
+    for picture in &PICTURES {
+        add(&mut drawn, picture.title, picture.unit, lines(series, picture), marks);
+    }
+    let title = "Mean size of a request of block devices over time";
+    add(&mut drawn, title, "KiB", request_sizes(series), marks);
+    add(&mut drawn, "CPU over time", "CPUs", processors(series), marks);
+    if drawn.charts.is_empty() {
+        drawn.absent.push(format!("Devices, host and network over time: {NO_COURSE}."));
+    }
+    drawn
+}
+
+/// Adds a chart of the lines that are not 0 throughout; what a machine does not have is not missed.
+fn add(drawn: &mut Group, title: &str, unit: &str, lines: Vec<Line>, marks: &[(f64, String)]) {
+    let moves = |line: &Line| line.points().any(|(_, value)| value > 0.0);
+    let mut lines: Vec<Line> = lines.into_iter().filter(moves).collect();
+    let left_out = lines.len().saturating_sub(MOST_LINES);
+    lines.truncate(MOST_LINES);
+    let (x, y) = (Axis::new("seconds", Scale::Linear), Axis::new(unit, Scale::Linear));
+    let chart = Chart::lines(title, x, y, lines).map(|chart| chart.marks(marks.to_vec()));
+    drawn.charts.extend(chart.map(|chart| match left_out {
+        0 => chart,
+        more => chart.note(format!("{more} more are in the report (JSON).")),
+    }));
+}
+
+/// The middle of each interval with its value.
+fn points(series: &Series, values: &[f64], amount: Amount) -> impl Iterator<Item = (f64, f64)> {
+    series
+        .timed(values)
+        .map(move |(interval, value)| (interval.middle(), amount.shown(value, interval)))
+}
+
+fn lines(series: &Series, picture: &Picture) -> Vec<Line> {
+    let of = |(measure, word): &(Measure, &str)| {
+        let tracks = series.tracks.iter().filter(|track| track.measure == *measure);
+        let line = |track: &Track| {
+            let (_, _, amount) = shown(*measure);
+            let name = format!("{} {word}", track.of);
+            // A level that is seldom read is joined from one reading to the next.
+            let is_read = |(_, value): &(f64, f64)| value.is_finite();
+            let points = points(series, &track.values, amount).filter(is_read);
+            Line::new(name.trim_end(), points)
+        };
+        tracks.map(line).collect::<Vec<Line>>()
+    };
+    picture.measures.iter().flat_map(of).collect()
+}
+
+/// Bytes over requests of each device; where there were none, its line is interrupted.
+fn request_sizes(series: &Series) -> Vec<Line> {
+    let sizes = series.tracks.iter().filter_map(|count| {
+        let (word, sizes) = mean_sizes(count, &series.tracks)?;
+        let points = points(series, &sizes, Amount::Level(1.0));
+        Some(Line::new(format!("{} {word}", count.of), points))
+    });
+    sizes.collect()
+}
+
+/// CPU time of the process, and of the whole host.
+fn processors(series: &Series) -> Vec<Line> {
+    let cpus = |values| points(series, values, Amount::Rate(1.0));
+    let mut lines = vec![Line::new("stormlp", cpus(&series.interval_cpu_seconds))];
+    let host = (series.tracks.iter()).find(|track| track.measure == Measure::HostCpuSeconds);
+    lines.extend(host.map(|track| Line::new("the host", cpus(&track.values))));
+    lines
+}
+
+/// The run's own transfers in flight: counted over the time of each interval, or looked at once at
+/// its end.
+pub(crate) fn in_flight(series: &Series) -> Option<Chart> {
+    let (x, y) = (Axis::new("seconds", Scale::Linear), Axis::new("in flight", Scale::Linear));
+    let most: Vec<f64> =
+        (series.interval_in_flight_max.iter()).map(|most| f64::from(*most)).collect();
+    if most.is_empty() {
+        let sampled = sampled(series);
+        let sampled = series.timed(&sampled);
+        let points = sampled.map(|(interval, count)| (interval.end(), count));
+        let title = "Transfers in flight over time, sampled";
+        let chart = Chart::lines(title, x, y, vec![Line::new("", points)]);
+        return chart.map(|chart| chart.note("Looked at once, at the end of each interval."));
+    }
+    let level = |values| points(series, values, Amount::Level(1.0));
+    let lines = vec![
+        Line::new("mean over each interval", level(&series.interval_in_flight_mean)),
+        Line::new("most at once", level(&most)),
+    ];
+    Chart::lines("Transfers in flight over time", x, y, lines)
+}
+
+/// How deep the queue was whenever a transfer was submitted, in percent of the transfers.
+pub(crate) fn depths(load: &Load) -> Option<Chart> {
+    let counts = load.depths.iter().map(|one| (u64::from(one.depth), one.transfers));
+    let name = |most: u64| match most {
+        0..3 => most.to_string(),
+        most => format!("{} to {most}", most / 2 + 1),
+    };
+    let chart = Chart::bars("How deep the queue was", "% of the transfers", shares(counts, name));
+    let note = "Transfers in flight of all threads as each was submitted, itself included.";
+    chart.map(|chart| chart.note(note))
+}
+
+/// The sizes of transfers, in percent of them.
+pub(crate) fn sizes(load: &Load) -> Option<Chart> {
+    let counts = load.sizes.iter().map(|one| (one.up_to_bytes, one.transfers));
+    let name = |most: u64| format!("up to {}", ByteSize(most));
+    let title = "Sizes of the transfers";
+    Chart::bars(title, "% of the transfers", shares(counts, name))
+}
+
+/// A bar for each power of two from the smallest to the largest that occurs.
+fn shares(counts: impl Iterator<Item = (u64, u64)>, name: impl Fn(u64) -> String) -> Vec<Bar> {
+    let mut classes: Vec<(u64, u64)> = Vec::new();
+    for (value, transfers) in counts {
+        let most = value.max(1).next_power_of_two();
+        match classes.iter_mut().find(|(class, _)| *class == most) {
+            Some((_, sum)) => *sum += transfers,
+            None => classes.push((most, transfers)),
+        }
+    }
+    classes.sort_unstable();
+    let all: u64 = classes.iter().map(|(_, transfers)| transfers).sum();
+    let bar = |(most, transfers): &(u64, u64)| {
+        Bar::one(name(*most), *transfers as f64 * 100.0 / all.max(1) as f64)
+    };
+    classes.iter().map(bar).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::around::tests::series;
+    use crate::chart::Plot;
+
+    #[test]
+    fn what_was_looked_at_is_drawn_and_what_stayed_0_is_not() {
+        let group = over_time("Around the run", &series().series, &[]);
+        let titles: Vec<&str> = group.charts.iter().map(|chart| chart.title.as_str()).collect();
+        let expected = [
+            "Block devices over time",
+            "Block devices with something in flight, over time",
+            "Mean size of a request of block devices over time",
+        ];
+        assert_eq!(titles, expected);
+        let Plot::Lines(lines) = &group.charts[0].plot else {
+            panic!("bars");
+        };
+        let points: Vec<_> = lines.lines[0].points().collect();
+        assert_eq!(points, [(0.25, 2.0), (0.75, 4.0), (1.125, 4.0)]);
+        let none = over_time("Around the run", &Series::default(), &[]);
+        assert!(none.charts.is_empty() && none.absent[0].contains("--telemetry"));
+    }
+
+    #[test]
+    fn the_last_interval_of_an_older_report_is_not_drawn_and_a_start_that_is_late_is() {
+        let mut series = series().series;
+        series.started_seconds = 10.0;
+        let mean = |series: &Series| {
+            let Some(Plot::Lines(lines)) = in_flight(series).map(|chart| chart.plot) else {
+                panic!("no lines");
+            };
+            lines.lines[0].points().collect::<Vec<_>>()
+        };
+        assert_eq!(mean(&series), [(10.25, 1.5), (10.75, 2.0), (11.125, 1.0)]);
+        series.last_interval_seconds = None;
+        assert_eq!(mean(&series), [(10.25, 1.5), (10.75, 2.0)]);
+        series.interval_in_flight_max.clear();
+        // The last look is one at the end, when nothing can be in flight.
+        series.interval_in_flight = vec![1, 2, 0];
+        assert_eq!(mean(&series), [(10.5, 1.0), (11.0, 2.0)]);
+        series.last_interval_seconds = Some(0.5);
+        assert_eq!(mean(&series), [(10.5, 1.0), (11.0, 2.0)]);
+        let chart = in_flight(&series).unwrap();
+        assert!(chart.title.ends_with("sampled"), "{}", chart.title);
+    }
+
+    #[test]
+    fn a_page_has_room_for_so_many_intervals() {
+        let of =
+            |intervals: usize| Series { interval_bytes: vec![0; intervals], ..Series::default() };
+        let room = |series: &[Series]| room_for(series.iter(), 8);
+        assert_eq!(room(&vec![of(10); 20]), 8);
+        assert_eq!(room(&vec![of(1000); 20]), 2);
+        assert_eq!(room(&[of(5000)]), 1);
+    }
+
+    #[test]
+    fn loads_are_shares_of_the_transfers() {
+        let load = series().series.load.unwrap();
+        let Plot::Bars(bars) = depths(&load).unwrap().plot else {
+            panic!("lines");
+        };
+        let rows: Vec<_> =
+            (bars.rows.iter()).map(|row| (row.name.as_str(), row.values[0])).collect();
+        assert_eq!(rows, [("1", 10.0), ("2", 60.0), ("3 to 4", 30.0)]);
+        let Plot::Bars(bars) = sizes(&load).unwrap().plot else {
+            panic!("lines");
+        };
+        assert_eq!(bars.rows[1].name, "up to 256 KiB");
+        assert!(depths(&Load::default()).is_none());
+    }
+}

@@ -1,0 +1,377 @@
+//! What went on around a run: its devices, its host, its network, its GPUs, and how deep the queue
+//! was that it kept.
+
+pub(crate) mod charts;
+
+use stormlp_core::report::{Interval, Series};
+use stormlp_core::telemetry::{DepthCount, Load, Measure, Track};
+use stormlp_core::units::{ByteSize, GIB, KIB, MIB};
+
+use crate::document::{Column, Document, Quantity, Table};
+
+/// A number over all intervals of a report.
+struct Followed {
+    name: String,
+    unit: &'static str,
+    /// Whether no other number says nearly the same.
+    is_brief: bool,
+    /// Each with what it weighs in their mean.
+    values: Vec<(f64, f64)>,
+}
+
+/// What the section is called where there is one run.
+pub(crate) const TITLE: &str = "Around the run";
+
+/// Block devices that are shown each for itself at most; of more the first, which lies on the others.
+const MOST_DEVICES: usize = 2;
+
+/// Adds the section as `title`, if anything was looked at.
+pub(crate) fn section<'s>(
+    document: &mut Document,
+    title: &str,
+    series: impl Iterator<Item = &'s Series> + Clone,
+) {
+    add(document, title, followed(series.clone()), series);
+}
+
+/// The same, but for what is seen in other numbers as well.
+pub(crate) fn brief_section<'s>(
+    document: &mut Document,
+    title: &str,
+    series: impl Iterator<Item = &'s Series> + Clone,
+) {
+    let mut followed = followed(series.clone());
+    followed.retain(|one| one.is_brief);
+    add(document, title, followed, series);
+}
+
+fn add<'s>(
+    document: &mut Document,
+    title: &str,
+    followed: Vec<Followed>,
+    series: impl Iterator<Item = &'s Series> + Clone,
+) {
+    let table = table(&followed);
+    let loads: Vec<&Load> = series.clone().filter_map(|one| one.load.as_ref()).collect();
+    if table.is_none() && loads.is_empty() {
+        return;
+    }
+    let devices = series.clone().map(|one| devices(one).len()).max();
+    let section = document.section(title, table);
+    if let Some(devices) = devices.filter(|devices| *devices > MOST_DEVICES) {
+        let words = format!("the first of {devices}; the report (JSON) has all");
+        section.facts.add("block devices", words);
+    }
+    if let Some(depths) = depths(&loads) {
+        section.facts.add("queue depth", depths);
+    }
+    if let Some(sizes) = sizes(&loads) {
+        section.facts.add("transfer sizes", sizes);
+    }
+    let cost: f64 = series.filter_map(|one| one.telemetry_cpu_seconds).sum();
+    if cost > 0.0 {
+        section.facts.add("cost of looking", format!("{:.1} ms of CPU time", cost * 1e3));
+    }
+}
+
+/// The block devices that were followed, each once.
+fn devices(series: &Series) -> Vec<&str> {
+    let busy = (series.tracks.iter()).filter(|track| track.measure == Measure::DeviceBusyShare);
+    busy.map(|track| track.of.as_str()).collect()
+}
+
+/// What was looked at, each number over all parts of the run; those that stayed 0 are left out.
+fn followed<'s>(series: impl Iterator<Item = &'s Series>) -> Vec<Followed> {
+    let mut all: Vec<Followed> = Vec::new();
+    let mut add = |one: Followed| match all.iter_mut().find(|other| other.name == one.name) {
+        Some(other) => other.values.extend(one.values),
+        None => all.push(one),
+    };
+    for series in series {
+        let over_time = |values: &[f64], amount: Amount| -> Vec<(f64, f64)> {
+            let is_known = |(_, value): &(Interval, f64)| value.is_finite();
+            let weighed = |(interval, value): (Interval, f64)| {
+                (interval.seconds, amount.shown(value, interval))
+            };
+            series.timed(values).filter(is_known).map(weighed).collect()
+        };
+        let (name, in_flight) = in_flight(series);
+        add(Followed {
+            name: name.to_string(),
+            unit: "transfers",
+            is_brief: true,
+            values: over_time(&in_flight, Amount::Level(1.0)),
+        });
+        let devices = devices(series);
+        let hidden = devices.get(1..).filter(|_| devices.len() > MOST_DEVICES).unwrap_or_default();
+        for track in (series.tracks.iter()).filter(|one| !hidden.contains(&one.of.as_str())) {
+            let (what, unit, amount) = shown(track.measure);
+            add(Followed {
+                name: format!("{} {what}", track.of),
+                unit,
+                is_brief: is_brief(track.measure),
+                values: over_time(&track.values, amount),
+            });
+            if let Some((what, sizes)) = mean_sizes(track, &series.tracks) {
+                let weighed = track.values.iter().copied().zip(sizes);
+                add(Followed {
+                    name: format!("{} mean {what}", track.of),
+                    unit: "KiB",
+                    is_brief: false,
+                    values: weighed.filter(|(_, size)| size.is_finite()).collect(),
+                });
+            }
+        }
+    }
+    all.retain(|one| one.values.iter().any(|(_, value)| *value != 0.0));
+    all
+}
+
+/// Whether no other measure says nearly the same, or a matrix is not about it.
+fn is_brief(measure: Measure) -> bool {
+    !matches!(
+        measure,
+        Measure::DeviceReads
+            | Measure::DeviceWrites
+            | Measure::MemoryAvailableBytes
+            | Measure::PageCacheBytes
+    )
+}
+
+/// The run's own transfers in flight in each interval, and what they are called: counted over its
+/// time, or looked at once at its end.
+fn in_flight(series: &Series) -> (&'static str, Vec<f64>) {
+    match series.interval_in_flight_mean.as_slice() {
+        [] => ("in flight, sampled", sampled(series)),
+        mean => ("in flight", mean.to_vec()),
+    }
+}
+
+/// Transfers in flight as they were sampled; no number for the last look, which is one when all is
+/// over.
+fn sampled(series: &Series) -> Vec<f64> {
+    let mut samples: Vec<f64> =
+        series.interval_in_flight.iter().map(|count| f64::from(*count)).collect();
+    if let Some(last) = samples.last_mut() {
+        *last = f64::NAN;
+    }
+    samples
+}
+
+/// What the value of an interval is divided by to be shown.
+#[derive(Debug, Clone, Copy)]
+enum Amount {
+    /// Something that was counted: by this and by the seconds of the interval.
+    Rate(f64),
+    /// A level, or a mean: by this alone.
+    Level(f64),
+}
+
+impl Amount {
+    fn shown(self, value: f64, interval: Interval) -> f64 {
+        match self {
+            Self::Rate(unit) => value / unit / interval.seconds,
+            Self::Level(unit) => value / unit,
+        }
+    }
+}
+
+/// How a measure is shown: its words and its unit.
+fn shown(measure: Measure) -> (&'static str, &'static str, Amount) {
+    let rate = Amount::Rate(MIB as f64);
+    let size = Amount::Level(GIB as f64);
+    let percent = Amount::Level(0.01);
+    match measure {
+        Measure::DeviceReadBytes => ("read", "MiB/s", rate),
+        Measure::DeviceReads => ("reads", "1/s", Amount::Rate(1.0)),
+        Measure::DeviceWrittenBytes => ("written", "MiB/s", rate),
+        Measure::DeviceWrites => ("writes", "1/s", Amount::Rate(1.0)),
+        Measure::DeviceBusyShare => ("busy", "%", percent),
+        Measure::DeviceInFlight => ("in flight", "requests", Amount::Level(1.0)),
+        Measure::HostCpuSeconds => ("CPU", "CPUs", Amount::Rate(1.0)),
+        Measure::MemoryAvailableBytes => ("memory available", "GiB", size),
+        Measure::PageCacheBytes => ("page cache", "GiB", size),
+        Measure::DataCachedShare => ("in the page cache", "%", percent),
+        Measure::NetworkReceivedBytes => ("received", "MiB/s", rate),
+        Measure::NetworkSentBytes => ("sent", "MiB/s", rate),
+        Measure::GpuBusyShare => ("busy", "%", percent),
+        Measure::PcieReceivedBytes => ("received over PCIe", "MiB/s", rate),
+        Measure::PcieSentBytes => ("sent over PCIe", "MiB/s", rate),
+        Measure::NvlinkReceivedBytes => ("received over NVLink", "MiB/s", rate),
+        Measure::NvlinkSentBytes => ("sent over NVLink", "MiB/s", rate),
+    }
+}
+
+/// Mean request size of a device in each interval, in KiB, beside its count; no number where it had
+/// no request.
+fn mean_sizes(count: &Track, tracks: &[Track]) -> Option<(&'static str, Vec<f64>)> {
+    let (what, of_bytes) = match count.measure {
+        Measure::DeviceReads => ("read", Measure::DeviceReadBytes),
+        Measure::DeviceWrites => ("write", Measure::DeviceWrittenBytes),
+        _ => return None,
+    };
+    let bytes = (tracks.iter()).find(|track| track.measure == of_bytes && track.of == count.of)?;
+    let both = bytes.values.iter().zip(&count.values);
+    let size = |(bytes, requests): (&f64, &f64)| {
+        if *requests > 0.0 { bytes / requests / KIB as f64 } else { f64::NAN }
+    };
+    Some((what, both.map(size).collect()))
+}
+
+fn table(followed: &[Followed]) -> Option<Table> {
+    let words = ["over all intervals", "unit"].map(|name| Column::words(name, 0));
+    let numbers = ["min", "mean", "max"].map(|name| Column::numbers(name, 0));
+    let mut table = Table::new(words.into_iter().chain(numbers));
+    for one in followed {
+        let values = one.values.iter().map(|(_, value)| *value);
+        let min = values.clone().fold(f64::INFINITY, f64::min);
+        let max = values.fold(f64::NEG_INFINITY, f64::max);
+        let weight: f64 = one.values.iter().map(|(weight, _)| weight).sum();
+        let sum: f64 = one.values.iter().map(|(weight, value)| weight * value).sum();
+        let mean = sum / weight;
+        let mut row = vec![one.name.clone().into(), one.unit.into()];
+        let numbers = [min, mean, max].map(|value| Quantity::neutral(value, one.unit));
+        row.extend(numbers.map(Into::into));
+        table.row(one.name.clone(), row);
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// The queue depth at which transfers were submitted, in words.
+fn depths(loads: &[&Load]) -> Option<String> {
+    let mut counts: Vec<DepthCount> = loads.iter().flat_map(|load| &load.depths).copied().collect();
+    counts.sort_by_key(|one| one.depth);
+    let transfers: u64 = counts.iter().map(|one| one.transfers).sum();
+    let deepest = counts.last()?.depth;
+    let at = |share: f64| {
+        let mut seen = 0;
+        let wanted = (share * transfers as f64).ceil() as u64;
+        counts.iter().find(|one| {
+            seen += one.transfers;
+            seen >= wanted
+        })
+    };
+    let sum: f64 = (counts.iter()).map(|one| f64::from(one.depth) * one.transfers as f64).sum();
+    Some(format!(
+        "median {}, mean {:.1}, 90 % up to {}, at most {deepest} as a transfer was submitted \
+         (all threads together, {transfers} transfers)",
+        at(0.5)?.depth,
+        sum / transfers as f64,
+        at(0.9)?.depth,
+    ))
+}
+
+/// The sizes of transfers, the most frequent first.
+fn sizes(loads: &[&Load]) -> Option<String> {
+    let mut counts: Vec<(u64, u64)> = Vec::new();
+    for one in loads.iter().flat_map(|load| &load.sizes) {
+        match counts.iter_mut().find(|(up_to, _)| *up_to == one.up_to_bytes) {
+            Some((_, transfers)) => *transfers += one.transfers,
+            None => counts.push((one.up_to_bytes, one.transfers)),
+        }
+    }
+    let all: u64 = counts.iter().map(|(_, transfers)| transfers).sum();
+    counts.sort_by_key(|(up_to, transfers)| (std::cmp::Reverse(*transfers), *up_to));
+    let share = |(up_to, transfers): &(u64, u64)| {
+        let percent = 100.0 * *transfers as f64 / all as f64;
+        format!("{percent:.1} % up to {}", ByteSize(*up_to))
+    };
+    let words: Vec<String> = counts.iter().take(4).map(share).collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use stormlp_core::report::NamedSeries;
+    use stormlp_core::telemetry::SizeCount;
+
+    pub(super) fn series() -> NamedSeries {
+        let track = |measure, values: &[f64]| Track {
+            measure,
+            of: "nvme0n1".to_string(),
+            values: values.to_vec(),
+        };
+        let depth = |depth, transfers| DepthCount { depth, transfers };
+        let size = |up_to_bytes, transfers| SizeCount { up_to_bytes, transfers };
+        NamedSeries {
+            name: "run 1".to_string(),
+            series: Series {
+                interval_seconds: 0.5,
+                last_interval_seconds: Some(0.25),
+                interval_in_flight_mean: vec![1.5, 2.0, 1.0],
+                interval_in_flight_max: vec![2, 4, 1],
+                telemetry_cpu_seconds: Some(0.012),
+                tracks: vec![
+                    track(Measure::DeviceReadBytes, &[1048576.0, 2097152.0, 1048576.0]),
+                    track(Measure::DeviceReads, &[8.0, 8.0, 0.0]),
+                    track(Measure::DeviceWrites, &[0.0, 0.0, 0.0]),
+                    track(Measure::DeviceBusyShare, &[0.5, 1.0, 0.0]),
+                ],
+                load: Some(Load {
+                    depths: vec![depth(1, 1), depth(2, 6), depth(4, 3)],
+                    sizes: vec![size(4096, 2), size(262144, 8)],
+                }),
+                ..Series::default()
+            },
+        }
+    }
+
+    #[test]
+    fn tracks_become_rates_and_mean_request_sizes() {
+        let mut document = Document::default();
+        let both = [series().series, series().series];
+        section(&mut document, TITLE, both.iter());
+        let section = &document.sections[0];
+        let rows = &section.table.as_ref().unwrap().rows;
+        let keys: Vec<&str> = rows.iter().map(|row| row.key.as_str()).collect();
+        let expected =
+            ["in flight", "nvme0n1 read", "nvme0n1 reads", "nvme0n1 mean read", "nvme0n1 busy"];
+        assert_eq!(keys, expected, "what stayed 0 is left out");
+        let shown = crate::text::render(&document, Some(100));
+        // Each interval by its own length.
+        for line in ["2.00  3.20  4.00", "128  192  256", "1.00  1.60  2.00"] {
+            let line: Vec<&str> = line.split_ascii_whitespace().collect();
+            let words = shown.lines().map(|row| row.split_ascii_whitespace().collect::<Vec<_>>());
+            assert!(
+                words.clone().any(|row| row.windows(line.len()).any(|part| part == line)),
+                "{shown}"
+            );
+        }
+        assert!(shown.contains("median 2, mean 2.5, 90 % up to 4, at most 4"), "{shown}");
+        assert!(shown.contains("80.0 % up to 256 KiB, 20.0 % up to 4 KiB"), "{shown}");
+        assert!(shown.contains("24.0 ms of CPU time"), "{shown}");
+    }
+
+    #[test]
+    fn a_brief_section_leaves_out_what_others_say_and_of_many_devices_the_first_is_shown() {
+        let keys = |document: &Document| -> Vec<String> {
+            let rows = &document.sections[0].table.as_ref().unwrap().rows;
+            rows.iter().map(|row| row.key.clone()).collect()
+        };
+        let mut one = series().series;
+        let mut document = Document::default();
+        brief_section(&mut document, TITLE, [&one].into_iter());
+        assert_eq!(keys(&document), ["in flight", "nvme0n1 read", "nvme0n1 busy"]);
+        for of in ["nvme1n1", "nvme2n1"] {
+            one.tracks.push(Track {
+                measure: Measure::DeviceBusyShare,
+                of: of.to_string(),
+                values: vec![0.5; 3],
+            });
+        }
+        let mut document = Document::default();
+        brief_section(&mut document, TITLE, [&one].into_iter());
+        assert_eq!(keys(&document), ["in flight", "nvme0n1 read", "nvme0n1 busy"]);
+        let shown = crate::text::render(&document, Some(100));
+        assert!(shown.contains("the first of 3"), "{shown}");
+    }
+
+    #[test]
+    fn a_run_that_looked_at_nothing_has_no_section() {
+        let mut document = Document::default();
+        section(&mut document, TITLE, std::iter::empty());
+        assert!(document.sections.is_empty());
+    }
+}

@@ -1,0 +1,22 @@
+//! Percentile curves: whole distributions of latencies on logarithmic axes.
+
+use stormlp_core::histogram;
+
+use super::{Axis, Chart, Line, Scale};
+
+/// A curve for each saved histogram that can be read.
+pub(crate) fn percentiles<'a>(
+    title: impl Into<String>,
+    histograms: impl IntoIterator<Item = (String, &'a str)>,
+) -> Option<Chart> {
+    let lines = histograms.into_iter().filter_map(|(name, data)| {
+        let points = histogram::curve(data)?;
+        Some(Line::new(name, points))
+    });
+    Chart::lines(
+        title,
+        Axis::new("percentile", Scale::Quantiles),
+        Axis::new("µs", Scale::Log),
+        lines.collect(),
+    )
+}

@@ -1,0 +1,217 @@
+//! Where values lie on an axis, and which of them it names.
+
+use std::ops::Range;
+
+use plotters::coord::ranged1d::{
+    KeyPointHint, KeyPointWeight, NoDefaultFormatting, Ranged, ValueFormatter,
+};
+use stormlp_core::units::short_size;
+
+use super::Axis;
+use crate::numbers::short;
+
+/// How values lie on an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// By their amount, from zero.
+    Linear,
+    /// By their power of ten.
+    Log,
+    /// Sizes in bytes beside each other, whatever lies between them.
+    Sizes,
+    /// Numbers beside each other.
+    Counts,
+    /// Quantiles, 0 to 1, by how little lies beyond.
+    Quantiles,
+}
+
+/// About so many values of an axis have names.
+const TICKS: f64 = 5.0;
+
+/// More names would run into each other.
+const MOST_NAMES: usize = 11;
+
+/// An axis with all that lies on it. To the library its values are their places.
+#[derive(Clone)]
+pub(super) struct Ruler {
+    scale: Scale,
+    /// The values of an axis that has them beside each other.
+    values: Vec<f64>,
+    /// From where to where it goes.
+    pub(super) range: (f64, f64),
+    /// The places that have names.
+    pub(super) ticks: Vec<(f64, String)>,
+}
+
+impl Ruler {
+    /// An axis that holds `values`, which are numbers.
+    pub(super) fn new(axis: &Axis, values: impl IntoIterator<Item = f64>) -> Self {
+        let mut values: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        let (least, most) =
+            (values.first().copied().unwrap_or(0.0), values.last().copied().unwrap_or(1.0));
+        let (range, ticks) = match axis.scale {
+            Scale::Linear => linear(least.min(0.0), most.max(0.0)),
+            Scale::Log => log(least, most),
+            Scale::Quantiles => quantiles(most),
+            Scale::Sizes | Scale::Counts => {
+                let every = values.len().div_ceil(MOST_NAMES).max(1);
+                let ticks = values
+                    .iter()
+                    .enumerate()
+                    .step_by(every)
+                    .map(|(place, value)| (place as f64, words(axis.scale, *value)));
+                ((-0.4, values.len() as f64 - 0.6), ticks.collect())
+            }
+        };
+        Self {
+            scale: axis.scale,
+            values,
+            range,
+            ticks: match axis.name.as_str() {
+                "µs" => ticks.into_iter().map(|(at, _)| (at, duration(at, axis.scale))).collect(),
+                _ => ticks,
+            },
+        }
+    }
+
+    /// With as many of its names as have room beside each other, each so many pixels wide at most.
+    pub(super) fn with_room_for(mut self, names: usize) -> Self {
+        let every = self.ticks.len().div_ceil(names.max(2)).max(1);
+        let mut nth = 0;
+        self.ticks.retain(|_| {
+            nth += 1;
+            (nth - 1) % every == 0
+        });
+        self
+    }
+
+    /// How many letters its longest name has.
+    pub(super) fn letters(&self) -> usize {
+        let letters = self.ticks.iter().map(|(_, name)| name.chars().count());
+        letters.max().unwrap_or(0)
+    }
+
+    /// From zero to `most`, without names.
+    pub(super) fn plain(most: f64) -> Self {
+        Self { scale: Scale::Linear, values: Vec::new(), range: (0.0, most), ticks: Vec::new() }
+    }
+
+    /// Where a value lies.
+    pub(super) fn place(&self, value: f64) -> f64 {
+        let (from, to) = self.range;
+        let place = match self.scale {
+            Scale::Linear => value,
+            Scale::Log => value.log10(),
+            Scale::Quantiles => nines(value),
+            Scale::Sizes | Scale::Counts => {
+                self.values.partition_point(|other| *other < value) as f64
+            }
+        };
+        place.clamp(from, to)
+    }
+}
+
+impl Ranged for Ruler {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, place: &f64, (start, end): (i32, i32)) -> i32 {
+        let (from, to) = self.range;
+        let share = ((place - from) / (to - from)).clamp(0.0, 1.0);
+        start + (f64::from(end - start) * share).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        match hint.weight() {
+            KeyPointWeight::Bold => self.ticks.iter().map(|(at, _)| *at).collect(),
+            KeyPointWeight::Any => Vec::new(),
+        }
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.range.0..self.range.1
+    }
+}
+
+impl ValueFormatter<f64> for Ruler {
+    fn format_ext(&self, at: &f64) -> String {
+        let tick = self.ticks.iter().find(|(place, _)| place == at);
+        tick.map_or(String::new(), |(_, name)| name.clone())
+    }
+}
+
+/// A value in words, as a table shows it.
+pub(super) fn words(scale: Scale, value: f64) -> String {
+    match scale {
+        Scale::Sizes => short_size(value as u64),
+        Scale::Counts => short_count(value),
+        Scale::Quantiles => {
+            let text = format!("{:.3}", value * 100.0);
+            format!("p{}", text.trim_end_matches('0').trim_end_matches('.'))
+        }
+        Scale::Linear | Scale::Log => short(value),
+    }
+}
+
+fn short_count(value: f64) -> String {
+    if value.fract() == 0.0 { format!("{value}") } else { short(value) }
+}
+
+/// From zero, in steps of 1, 2 or 5 times a power of ten.
+fn linear(least: f64, most: f64) -> ((f64, f64), Vec<(f64, String)>) {
+    // Where all is zero, or as good as that, there is no step that would say anything.
+    let most = if most - least < 1e-8 { least + 1.0 } else { most };
+    let span = (most - least).max(most.abs() * 1e-9);
+    let rough = span / TICKS;
+    let power = 10f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|step| step * power);
+    let step = step.into_iter().find(|step| *step >= rough * 0.999).unwrap_or(rough);
+    let (first, last) = ((least / step).floor() as i64, (most / step).ceil() as i64);
+    let last = last.max(first + 1);
+    let decimals = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
+    let name = |at: f64| if at.abs() >= 1000.0 { short(at) } else { format!("{at:.decimals$}") };
+    let ticks = (first..=last).map(|nth| nth as f64 * step);
+    let range = (first as f64 * step, last as f64 * step);
+    (range, ticks.map(|at| (at, name(at))).collect())
+}
+
+/// Whole powers of ten; where that is only one, with steps between.
+fn log(least: f64, most: f64) -> ((f64, f64), Vec<(f64, String)>) {
+    let (from, to) = (least.max(1e-9).log10().floor(), most.max(1e-9).log10().ceil());
+    let to = to.max(from + 1.0);
+    let steps: &[f64] = if to - from < 2.5 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+    let every = ((to - from) / 6.0).ceil() as usize;
+    let powers = (from as i64..=to as i64).step_by(every);
+    let values =
+        powers.flat_map(|power| steps.iter().map(move |step| step * 10f64.powi(power as i32)));
+    let ticks = values.map(|value| (value.log10(), short_count(value)));
+    let within = ticks.filter(|(at, _)| *at <= to + 1e-9);
+    ((from, to), within.collect())
+}
+
+/// As many nines as there are.
+fn quantiles(most: f64) -> ((f64, f64), Vec<(f64, String)>) {
+    let to = nines(most).max(1.0);
+    let names = ["p0", "p90", "p99", "p99.9", "p99.99", "p99.999"];
+    let ticks = (names.iter().enumerate()).map(|(nines, name)| (nines as f64, name.to_string()));
+    ((0.0, to), ticks.filter(|(at, _)| *at <= to + 1e-9).collect())
+}
+
+fn nines(quantile: f64) -> f64 {
+    -(1.0 - quantile.clamp(0.0, 0.999_999)).log10()
+}
+
+/// Microseconds at a place of an axis, in the unit that suits them.
+fn duration(at: f64, scale: Scale) -> String {
+    let us = if scale == Scale::Log { 10f64.powf(at) } else { at };
+    // What a power of ten lost to rounding is given back.
+    let rounded = |value: f64| short_count((value * 1e6).round() / 1e6);
+    match us {
+        us if us >= 999_999.0 => format!("{} s", rounded(us / 1e6)),
+        us if us >= 999.9 => format!("{} ms", rounded(us / 1e3)),
+        us if us >= 0.999_9 || us == 0.0 => format!("{} µs", rounded(us)),
+        us => format!("{} ns", rounded(us * 1e3)),
+    }
+}

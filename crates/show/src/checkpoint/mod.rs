@@ -1,0 +1,39 @@
+//! Checkpoint plans and reports as documents, and MLPerf's files.
+//!
+//! A scaled run can be mistaken for a real one, so every line of its text begins with SCALED and
+//! the factor that was reached.
+
+mod charts;
+mod detached;
+mod figures;
+mod knee;
+mod mlperf;
+mod plan;
+mod run;
+
+pub(crate) use charts::charts;
+pub(crate) use figures::figures;
+pub use mlperf::{files as mlperf_files, files_below as mlperf_files_below};
+pub use plan::{DryRun, dry_run, opening};
+pub(crate) use run::RECORDS;
+pub use run::document;
+
+use stormlp_core::checkpoint::CheckpointPlan;
+use stormlp_core::units::{ByteSize, GIB};
+
+/// What a line about a scaled run begins with; `None` when the plan is not scaled.
+pub fn mark(plan: &CheckpointPlan) -> Option<String> {
+    let scaled = plan.is_scaled();
+    scaled.then(|| format!("SCALED {}", plan.scaling.shown()))
+}
+
+/// Bytes in GiB with two decimals; small ones in the unit that suits them.
+fn gib(bytes: u64) -> String {
+    if bytes < GIB {
+        return ByteSize(bytes).to_string();
+    }
+    format!("{:.2} GiB", bytes as f64 / GIB as f64)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

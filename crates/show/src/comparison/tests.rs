@@ -1,0 +1,314 @@
+//! What a reader gets to hear of runs that are made up.
+
+use proptest::prelude::*;
+use serde_json::json;
+use stormlp_core::comparison::Verdict;
+use stormlp_core::matrix::{CellStatus, MatrixReport};
+use stormlp_core::report::{AnyReport, Ending};
+
+use super::*;
+use crate::document::Document;
+use crate::matrix::tests::run_of;
+use crate::training::fixtures;
+use crate::{checkpoint, text};
+
+/// Names of reports in the order of their sides.
+const NAMES: [&str; 8] = ["a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8"];
+
+fn named(reports: &[AnyReport]) -> Vec<Named<'_>> {
+    let named = reports.iter().zip(NAMES);
+    named.map(|(report, name)| Named { name, report }).collect()
+}
+
+fn compare(baseline: &[AnyReport], now: &[AnyReport]) -> Comparison {
+    Comparison::of(&named(baseline), &named(now), true)
+}
+
+/// A run for each number of GiB.
+fn runs(gib: &[f64]) -> Vec<AnyReport> {
+    gib.iter().map(|gib| run_of(*gib).into()).collect()
+}
+
+/// A run whose cell had these GiB in its intervals.
+fn course(rate: f64) -> MatrixReport {
+    let mut report = run_of(rate);
+    let numbers = report.results.cells[0].measurement.as_mut().unwrap();
+    let waves = (0..40).map(|n| rate * (1.0 + 0.02 * f64::from(n * 7 % 5)));
+    let share = (1 << 30) as f64 / 40.0;
+    numbers.series.interval_bytes = waves.map(|gib| (gib * share) as u64).collect();
+    let device = numbers.series.interval_bytes.clone();
+    numbers.series.interval_device_bytes = Some(device);
+    numbers.series.interval_seconds = 0.1;
+    report
+}
+
+fn shown(comparison: &Comparison) -> String {
+    text::render(&comparison.document(), None)
+}
+
+#[test]
+fn sets_of_runs_are_told_apart_by_how_they_vary() {
+    let slower = compare(&runs(&[20.0, 20.2, 19.8]), &runs(&[18.0, 18.2, 17.8]));
+    assert_eq!(slower.verdict, Verdict::Regressed);
+    let throughput = &slower.figures[0];
+    assert_eq!(throughput.verdict, Verdict::Regressed);
+    assert_eq!(throughput.name, "cpu, read of 1 MiB, 8 threads, depth 1: throughput");
+    assert!((throughput.change_percent.unwrap() + 10.0).abs() < 0.1);
+    assert_eq!(slower.regressions(5.0).len(), 2, "{slower:?}");
+    assert_eq!(slower.regressions(50.0), Vec::<&Compared>::new());
+    let text = shown(&slower);
+    assert!(text.contains("over 3 and 3 independent runs"), "{text}");
+    assert!(text.contains("Holm's, 5 %"), "{text}");
+    let faster = compare(&runs(&[18.0, 18.2, 17.8]), &runs(&[20.0, 20.2, 19.8]));
+    assert_eq!(faster.verdict, Verdict::Improved);
+    let noisy = compare(&runs(&[20.0, 15.0, 25.0]), &runs(&[18.0, 14.0, 22.0]));
+    assert_eq!(noisy.verdict, Verdict::WithinNoise);
+    let few = compare(&runs(&[20.0]), &runs(&[10.0]));
+    assert_eq!(few.verdict, Verdict::TooFewSamples);
+}
+
+#[test]
+fn one_run_each_is_told_apart_by_its_own_course() {
+    let [then, now] = [20.0, 18.0].map(|rate| [course(rate).into()]);
+    let slower = compare(&then, &now);
+    assert_eq!(slower.verdict, Verdict::Regressed);
+    assert_eq!(slower.figures[0].basis, Some(Basis::WithinRuns));
+    // What a run has as one number stays open.
+    assert_eq!(slower.figures[1].verdict, Verdict::TooFewSamples);
+    let text = shown(&slower);
+    assert!(text.contains("autocorrelation"), "{text}");
+}
+
+#[test]
+fn what_broke_now_is_told_although_no_figure_can() {
+    let then = runs(&[20.0, 20.2, 19.8]);
+    let mut failed = run_of(20.0);
+    failed.results.cells[0].status = CellStatus::Failed;
+    failed.results.cells[0].reason = Some("EIO".to_string());
+    let mut cut = run_of(20.0);
+    cut.results.cells.clear();
+    for (report, told) in [(failed.clone(), "EIO"), (cut, "it did not run")] {
+        let comparison = compare(&then, &[report.into(), run_of(20.1).into()]);
+        let expected = "failed now: cpu, read of 1 MiB, 8 threads, depth 1: ";
+        let broken = comparison.broken.join("; ");
+        assert!(broken.starts_with(expected) && broken.contains(told), "{broken}");
+        assert!(shown(&comparison).contains(expected));
+    }
+    // What never worked did not break.
+    let never = compare(&[failed.clone().into()], &[failed.into()]);
+    assert_eq!(never.broken, Vec::<String>::new());
+    let mut unfinished = run_of(20.0);
+    unfinished.ending = Ending::Unfinished;
+    let told = compare(&then, &[unfinished.into()]);
+    assert_eq!(told.broken, ["a1 is unfinished, and the baseline complete"]);
+    assert!(told.sentence.ends_with("1 part of the baseline broke or did not end"));
+}
+
+#[test]
+fn a_report_on_both_sides_of_different_sets_is_told() {
+    let runs = runs(&[20.0, 20.2, 19.8]);
+    let told = compare(&runs[..2], &runs[1..]).warnings.join("; ");
+    assert!(told.contains("is on both sides"), "{told}");
+}
+
+#[test]
+fn the_keys_that_scripts_rely_on_are_there() {
+    let comparison = compare(&runs(&[20.0, 20.2]), &runs(&[18.0, 18.2]));
+    let json = serde_json::to_value(&comparison).unwrap();
+    assert!(json["verdict"].is_string());
+    let figure = &json["figures"][0];
+    for key in ["baseline", "value", "change_percent", "p_value"] {
+        assert!(figure[key].is_f64(), "{key}: {figure}");
+    }
+    assert!(figure["name"].is_string() && figure["unit"].is_string());
+    assert_eq!(figure["higher_is_better"], true);
+    let words = ["improved", "regressed", "within_noise", "too_few_samples"];
+    let verdict = figure["verdict"].as_str().unwrap();
+    assert!(words.contains(&verdict), "{verdict}");
+    assert!(json.get("mark").is_none());
+}
+
+#[test]
+fn every_command_has_figures_and_the_same_report_twice_is_identical() {
+    for report in
+        [run_of(20.0).into(), fixtures::report().into(), checkpoint::tests::report(1.0).into()]
+    {
+        let side = [report];
+        let same = compare(&side, &side);
+        assert!(same.identical && same.sentence.starts_with("identical"));
+        assert_eq!(same.verdict, Verdict::WithinNoise);
+        assert!(same.figures.len() > 3, "{same:?}");
+        assert!(same.differences.is_empty() && same.warnings.is_empty());
+        let unchanged = |figure: &Compared| figure.change_percent.is_none_or(|p| p == 0.0);
+        assert!(same.figures.iter().all(unchanged));
+    }
+}
+
+#[test]
+fn what_is_not_the_same_work_is_named_with_both_values() {
+    let mut other = run_of(20.0);
+    for cell in &mut other.results.cells {
+        cell.io_size_bytes = 4 << 20;
+    }
+    let comparison = compare(&runs(&[20.0]), &[other.into()]);
+    assert_eq!(
+        comparison.difference_words().unwrap(),
+        "not the same work: I/O sizes 4 MiB against 1 MiB"
+    );
+    // One combination a side is held against the other all the same.
+    let subject = &comparison.figures[0].subject;
+    assert!(subject.contains("4 MiB") && subject.contains("against"), "{subject}");
+    let text = shown(&comparison);
+    assert!(text.contains("compared all the same"), "{text}");
+}
+
+#[test]
+fn what_differs_comes_first_where_there_are_many_combinations() {
+    let of = |gib: f64| {
+        let mut report = course(gib);
+        let mut other = report.results.cells[0].clone();
+        (other.cell, other.threads) = (1, 16);
+        report.results.cells.push(other);
+        report
+    };
+    let text = shown(&compare(&[of(20.0).into()], &[of(18.0).into()]));
+    let (first, _) = text.split_once("8 threads, depth 1\n").unwrap();
+    assert!(first.contains("what differs") && first.contains("16 threads"), "{text}");
+    let alone = shown(&compare(&[course(20.0).into()], &[course(18.0).into()]));
+    assert!(!alone.contains("what differs"), "{alone}");
+}
+
+#[test]
+fn what_makes_a_verdict_doubtful_is_told() {
+    let mut now = run_of(20.0);
+    now.head.host.kernel = "6.1.0".to_string();
+    now.ending = Ending::Stopped;
+    let twice = [now.clone().into(), now.into()];
+    let comparison = compare(&runs(&[20.0, 20.1]), &twice);
+    let told = comparison.warnings.join("\n");
+    for words in ["the same report, which counts once", "a1 is stopped", "under Linux 6.1.0"] {
+        assert!(told.contains(words), "{told}");
+    }
+    assert_eq!(comparison.value.len(), 1);
+    let shared = runs(&[20.0, 21.0, 22.0]);
+    let overlapping = compare(&shared, &shared[1..]);
+    assert!(overlapping.warnings.contains(&"a1 is on both sides".to_string()));
+}
+
+#[test]
+fn figures_of_nothing_have_no_change_and_break_nothing() {
+    let mut nothing = run_of(20.0);
+    let numbers = nothing.results.cells[0].measurement.as_mut().unwrap();
+    numbers.throughput_bytes_per_second = 0.0;
+    numbers.series.interval_bytes = vec![0; 40];
+    let comparison = compare(&[nothing.clone().into()], &[course(20.0).into()]);
+    // More than nothing is no improvement.
+    let named = |one: &Compared| one.figure == "throughput";
+    assert!(!comparison.figures.iter().any(named), "{comparison:?}");
+    let left_out = comparison.unmatched.join("\n");
+    assert!(left_out.contains("throughput (in the baseline it is 0)"), "{left_out}");
+    assert!(shown(&comparison).contains("in the baseline it is 0"));
+    let comparison = compare(&[course(20.0).into()], &[nothing.clone().into()]);
+    assert_eq!(comparison.figures[0].verdict, Verdict::Regressed);
+    numbers_of(&mut nothing).cpu_seconds_per_gib = 0.0;
+    let mut other = nothing.clone();
+    numbers_of(&mut other).throughput_bytes_per_second = 1.0;
+    let comparison = compare(&[nothing.into()], &[other.into()]);
+    let has_cpu = comparison.figures.iter().any(|one| one.figure == "CPU time");
+    assert!(!has_cpu, "what was nothing and stayed nothing is left out");
+}
+
+#[test]
+fn what_one_side_lacks_is_named_with_the_side() {
+    let mut lacks = run_of(20.0);
+    numbers_of(&mut lacks).latency_us.p999 = None;
+    let figure = "cpu, read of 1 MiB, 8 threads, depth 1: p99.9 latency";
+    let comparison = compare(&runs(&[20.0]), &[lacks.clone().into()]);
+    assert_eq!(comparison.unmatched, [format!("{figure} (now lacks it)")]);
+    let text = shown(&comparison);
+    assert!(text.contains("not compared: cpu, read of 1 MiB"), "{text}");
+    let some = [lacks.into(), run_of(20.1).into()];
+    let comparison = compare(&some, &runs(&[20.0]));
+    let told = format!("{figure} (1 of 2 reports of baseline lack it)");
+    assert_eq!(comparison.unmatched, [told]);
+}
+
+#[test]
+fn a_report_that_contradicts_itself_is_flagged_wherever_it_is_shown() {
+    let mut changed = run_of(20.0);
+    numbers_of(&mut changed).throughput_bytes_per_second *= 2.0;
+    let comparison = compare(&runs(&[20.0]), &[changed.clone().into()]);
+    let told = comparison.warnings.join("; ");
+    assert!(
+        told.contains("a1: the report contradicts itself") && told.contains("cells.0.throughput"),
+        "{told}"
+    );
+    let document = crate::document(&changed.into(), crate::matrix::Columns::Standard);
+    let told = document.warnings.join("; ");
+    assert!(told.contains("cells.0.throughput_bytes_per_second"), "{told}");
+}
+
+/// Every number of a report, as a path of its own.
+fn places(value: &serde_json::Value, path: &str, found: &mut Vec<String>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            let inner = |(key, value): (&String, &serde_json::Value)| {
+                places(value, &format!("{path}/{key}"), found);
+            };
+            fields.iter().for_each(inner);
+        }
+        serde_json::Value::Array(values) => {
+            for (index, value) in values.iter().enumerate() {
+                places(value, &format!("{path}/{index}"), found);
+            }
+        }
+        serde_json::Value::Number(_) => found.push(path.to_string()),
+        _ => {}
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_report_that_somebody_changed_is_refused_or_compared(
+        lane in 0..3usize,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), 0..6usize), 1..6),
+    ) {
+        let whole: AnyReport = match lane {
+            0 => course(20.0).into(),
+            1 => fixtures::report().into(),
+            _ => checkpoint::tests::report(1.0).into(),
+        };
+        let mut json = serde_json::to_value(&whole).unwrap();
+        let mut numbers = Vec::new();
+        places(&json, "", &mut numbers);
+        for (index, odd) in changes {
+            let odds = [json!(null), json!(0), json!(-1), json!(1e20), json!(u64::MAX), json!(1e-300)];
+            let odd = odds[odd].clone();
+            let place: &String = index.get(&numbers[..]);
+            *json.pointer_mut(place).unwrap() = odd;
+        }
+        let Ok(changed) = AnyReport::from_json(&json.to_string()) else {
+            return Ok(());
+        };
+        let (whole, changed) = ([whole], [changed]);
+        for (baseline, now) in [(&whole, &changed), (&changed, &whole)] {
+            let comparison = compare(baseline, now);
+            let text = shown(&comparison);
+            prop_assert!(!text.contains("NaN") && !text.contains("inf"), "{}", text);
+            prop_assert!(serde_json::to_string(&comparison).is_ok());
+        }
+    }
+}
+
+fn numbers_of(report: &mut MatrixReport) -> &mut stormlp_core::matrix::Measurement {
+    report.results.cells[0].measurement.as_mut().unwrap()
+}
+
+/// Comparisons, for the tests of every renderer.
+pub(crate) fn samples() -> Vec<(&'static str, Document)> {
+    let sets = compare(&runs(&[20.0, 20.2, 19.8]), &runs(&[18.0, 18.2, 17.8]));
+    let now = course(18.0);
+    let mut closed = crate::matrix::document(&now, crate::matrix::Columns::Standard);
+    compare(&[course(20.0).into()], &[now.into()]).close(&mut closed);
+    vec![("comparison", sets.document()), ("gds_baseline", closed)]
+}

@@ -1,0 +1,21 @@
+//! The records of a document as CSV, for spreadsheets and scripts.
+
+use stormlp_core::printable::printable;
+
+use crate::document::Document;
+
+/// The rows, below the names of the columns when `with_header`.
+///
+/// # Errors
+/// When a row does not fit the header, which would be a fault of stormlp.
+pub fn render(document: &Document, with_header: bool) -> Result<String, csv::Error> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    if with_header {
+        writer.write_record(&document.records.columns)?;
+    }
+    for row in &document.records.rows {
+        writer.write_record(row.iter().map(|field| printable(field).into_owned()))?;
+    }
+    let bytes = writer.into_inner().map_err(|error| error.into_error())?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

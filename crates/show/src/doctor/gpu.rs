@@ -1,0 +1,123 @@
+//! GPUs, their drivers and libraries, and the platform between GPU and storage.
+
+use stormlp_core::facts::Availability;
+use stormlp_core::machine::{Fact, GpuFacts, LibraryFacts, Machine, PciGpu};
+use stormlp_core::path::PathKind;
+use stormlp_core::units::ByteSize;
+
+use super::{shown, size, yes_no};
+use crate::document::{Document, Facts};
+
+pub(super) fn section(machine: &Machine, document: &mut Document) {
+    let gpu = &machine.gpu;
+    let facts = &mut document.section("GPUs and direct storage", None).facts;
+    for device in &machine.host.accelerators {
+        let memory = device
+            .memory_bytes
+            .map_or_else(|| "memory unknown".to_string(), |b| ByteSize(b).to_string());
+        let address = device.pci_address.as_deref().unwrap_or("PCI address unknown");
+        facts
+            .add(format!("cuda:{}", device.index), format!("{}, {memory}, {address}", device.name));
+    }
+    match &gpu.devices {
+        Fact::Known(devices) if devices.is_empty() => facts.add("PCI", "no NVIDIA GPU on the bus"),
+        Fact::Known(devices) => devices.iter().for_each(|device| pci(device, facts)),
+        Fact::Unknown(reason) => facts.add("PCI", format!("unknown ({reason})")),
+    }
+    drivers(gpu, facts);
+    library("CUDA driver library", &gpu.cuda, facts);
+    // Where there is no library, or the bus shows a GPU, that is told already.
+    let host = &machine.host;
+    if let Some(problem) = &host.cuda_problem
+        && gpu.cuda.found_at.known().is_some()
+        && host.hidden_gpus.is_none()
+    {
+        facts.add("CUDA", format!("shows no device: {problem}"));
+    }
+    match (&gpu.cufile.version, machine.host.support(PathKind::Gds)) {
+        // The whole story stands with the path already.
+        (Fact::Unknown(told), Availability::Unavailable { reason, .. }) if *told == reason => {
+            facts.add("libcufile", "none that works: see the path gds");
+        }
+        _ => library("libcufile", &gpu.cufile, facts),
+    }
+    for said in &gpu.cufile_says {
+        facts.add("", said);
+    }
+    platform(gpu, facts);
+}
+
+fn pci(device: &PciGpu, facts: &mut Facts) {
+    let node = device.numa_node.map_or_else(|| "unknown".to_string(), |node| node.to_string());
+    facts.add(
+        &device.pci_address,
+        format!("{}, NUMA node {node}, BAR1 {}", shown(&device.name), size(&device.bar1_bytes)),
+    );
+    facts.add(
+        "",
+        format!(
+            "driver {}, peer-to-peer memory {}, link {}",
+            shown(&device.driver),
+            size(&device.p2p_memory_bytes),
+            shown(&device.link)
+        ),
+    );
+}
+
+fn drivers(gpu: &GpuFacts, facts: &mut Facts) {
+    let flavour = match &gpu.driver_open {
+        Fact::Known(true) => ", open kernel module",
+        Fact::Known(false) => ", proprietary kernel module",
+        Fact::Unknown(_) => "",
+    };
+    facts.add("NVIDIA driver", format!("{}{flavour}", shown(&gpu.driver_version)));
+    if let Fact::Known(words) = &gpu.driver_registry
+        && !words.is_empty()
+    {
+        facts.add("driver registry", words);
+    }
+    facts.add(
+        "nvidia-fs",
+        match &gpu.nvidia_fs {
+            Fact::Known(module) => {
+                format!("{}, devices: {}", module.version, shown(&module.device_count))
+            }
+            Fact::Unknown(reason) => format!("not loaded ({reason})"),
+        },
+    );
+}
+
+fn library(name: &str, library: &LibraryFacts, facts: &mut Facts) {
+    let value = match (&library.version, &library.found_at) {
+        (version, Fact::Known(path)) => format!("{} from {}", shown(version), path.display()),
+        (Fact::Known(version), Fact::Unknown(_)) => version.clone(),
+        (Fact::Unknown(reason), Fact::Unknown(_)) => format!("none: {reason}"),
+    };
+    facts.add(name, value);
+}
+
+fn platform(gpu: &GpuFacts, facts: &mut Facts) {
+    facts.add("kernel P2PDMA for cuFile", yes_no(&gpu.kernel_p2pdma));
+    let arguments = match gpu.iommu_arguments.known() {
+        Some(words) if !words.is_empty() => format!("; kernel arguments: {words}"),
+        _ => String::new(),
+    };
+    let iommu = match &gpu.iommu_groups {
+        Fact::Known(0) => "does not translate (no groups)".to_string(),
+        Fact::Known(groups) => format!("{groups} groups"),
+        Fact::Unknown(reason) => format!("unknown ({reason})"),
+    };
+    facts.add("IOMMU", format!("{iommu}{arguments}"));
+    facts.add(
+        "ACS",
+        match &gpu.acs_redirecting {
+            Fact::Known(bridges) if bridges.is_empty() => "no bridge redirects".to_string(),
+            Fact::Known(bridges) => bridges
+                .iter()
+                .map(|bridge| format!("{} {}", bridge.pci_address, bridge.bits))
+                .collect::<Vec<_>>()
+                .join(", "),
+            Fact::Unknown(reason) => format!("unknown ({reason})"),
+        },
+    );
+}

@@ -1,0 +1,145 @@
+//! The processes that a launcher started together, and how to start them.
+
+use stormlp_core::group::{GroupView, SharedFolder, clocks_apart};
+use stormlp_core::units::ByteSize;
+
+use crate::document::{Cell, Column, Document, Table};
+
+/// Who is there, how they found each other and what meeting costs.
+pub fn section(group: &GroupView, document: &mut Document) {
+    let mut table = Table::new([
+        Column::numbers("rank", 0),
+        Column::words("host", 0),
+        Column::numbers("CPUs", 1),
+        Column::numbers("memory", 1),
+        Column::words("boot", 2),
+    ]);
+    for member in &group.members {
+        let boot: String = member.boot_id.chars().take(8).collect();
+        table.row(
+            member.rank.to_string(),
+            vec![
+                Cell::Text(member.rank.to_string()),
+                Cell::Text(member.hostname.clone()),
+                Cell::Text(member.cpus.to_string()),
+                Cell::Text(ByteSize(member.memory_bytes).to_string()),
+                Cell::Text(boot),
+            ],
+        );
+    }
+    let title = format!("Group of {}", group.facts.size);
+    let section = document.section(&title, Some(table));
+    let facts = &group.facts;
+    section.facts.add("found by", format!("{}, {}", facts.backend, facts.library));
+    match facts.empty_barrier_us {
+        Some(barrier) => section
+            .facts
+            .add("empty barrier", format!("p50 {:.1} µs, p99 {:.1} µs", barrier.p50, barrier.p99)),
+        None => section.facts.add("empty barrier", "not measured"),
+    }
+    section.facts.add("folder", folder(&group.folder));
+    let together = group.members.iter().filter(|member| {
+        let mut others = group.members.iter();
+        others.any(|other| other.rank != member.rank && other.shares_host_with(member))
+    });
+    if together.count() > 0 {
+        let line = "Processes of one host and boot share its memory, page cache and devices.";
+        section.lines.push(line.to_string());
+    }
+    if group.members.iter().any(|member| member.cpus == 1) {
+        let line = "A process may run on 1 CPU only: mpirun binds processes unless it is told \
+                    `--bind-to none`.";
+        section.lines.push(line.to_string());
+    }
+    if let Some((behind, ahead, apart)) = clocks_apart(&group.members) {
+        section.lines.push(format!(
+            "The clock of {} is {apart:.1} s behind that of {}: times in logs do not fit together.",
+            behind.hostname, ahead.hostname
+        ));
+    }
+}
+
+/// Whether the hosts share it.
+fn folder(folder: &SharedFolder) -> String {
+    match folder {
+        SharedFolder::Shared { path } => format!("{} is shared by all", path.display()),
+        SharedFolder::NotShared { path, blind } => format!(
+            "{} is not shared: {blind} does not see what another one writes there",
+            path.display()
+        ),
+        SharedFolder::NotTried { path } => format!(
+            "nothing could be written to {}, so whether it is shared is not known",
+            path.display()
+        ),
+    }
+}
+
+/// What each launcher wants to be told to start one process on each host.
+pub fn launch(hosts: &[String]) -> Document {
+    let count = hosts.len();
+    let list = hosts.join(",");
+    let mut document = Document::new(format!(
+        "One process on each of {count} hosts; the rest of the line is stormlp's own"
+    ));
+    let facts = &mut document.facts;
+    let command = "stormlp train unet3d --data-dir /shared/unet3d";
+    facts.add(
+        "Open MPI, PRRTE",
+        format!("mpirun -n {count} --map-by ppr:1:node --bind-to none --host {list} {command}"),
+    );
+    facts.add("MPICH, Intel MPI", format!("mpiexec -n {count} -ppn 1 -hosts {list} {command}"));
+    facts.add(
+        "Slurm",
+        format!("srun -N {count} --ntasks-per-node=1 -w {list} --mpi=pmix {command}"),
+    );
+    document
+}
+
+#[cfg(test)]
+mod tests {
+    use stormlp_core::group::{BarrierUs, GroupFacts, Member};
+
+    use super::*;
+    use crate::text;
+
+    #[test]
+    fn the_table_has_every_rank_and_the_cost_of_a_barrier() {
+        let view = GroupView {
+            facts: GroupFacts {
+                backend: "pmix".to_string(),
+                library: "libpmix.so.2".to_string(),
+                size: 2,
+                empty_barrier_us: Some(BarrierUs { p50: 58.0, p99: 120.0 }),
+                own_barrier_us: None,
+                ideal_au_percent: None,
+                machines: Vec::new(),
+                clocks: Vec::new(),
+            },
+            members: vec![Member::fixture(0, "h1"), Member::fixture(1, "h2")],
+            folder: SharedFolder::NotShared { path: "/shared".into(), blind: "h2".to_string() },
+        };
+        let mut document = Document::new("doctor");
+        section(&view, &mut document);
+        let text = text::render(&document, None);
+        for word in [
+            "Group of 2",
+            "h1",
+            "h2",
+            "pmix",
+            "p50 58.0 µs, p99 120.0 µs",
+            "/shared is not shared: h2 does not see",
+        ] {
+            assert!(text.contains(word), "{word}:\n{text}");
+        }
+        assert!(!text.contains("share its memory"), "{text}");
+    }
+
+    #[test]
+    fn every_launcher_is_told_the_hosts() {
+        let hosts = ["h1", "h2"].map(str::to_string);
+        let text = text::render(&launch(&hosts), None);
+        for word in ["--bind-to none --host h1,h2", "-hosts h1,h2", "-w h1,h2", "ppr:1:node"] {
+            assert!(text.contains(word), "{word}:\n{text}");
+        }
+    }
+}

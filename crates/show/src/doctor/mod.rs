@@ -1,0 +1,163 @@
+//! What `stormlp doctor` says: what this machine can do, path by path, and why not.
+//!
+//! Every line is a name and a value. A value that could not be had is `unknown`, with the reason
+//! on the same line, so that nothing has to be guessed from what is missing.
+
+mod gpu;
+mod group;
+mod storage;
+
+use stormlp_core::facts::Availability;
+use stormlp_core::machine::{Fact, Machine};
+use stormlp_core::path::PathKind;
+use stormlp_core::units::ByteSize;
+
+use crate::document::{Document, Facts, Section};
+
+pub use group::{launch, section as group};
+
+/// Everything the doctor knows.
+pub fn document(machine: &Machine) -> Document {
+    let host = &machine.host;
+    let mut document = Document::new(format!(
+        "stormlp {} on {}, Linux {}",
+        host.stormlp_version, host.hostname, host.kernel
+    ));
+    let profile = if host.release_build { "release" } else { "debug" };
+    let linking = if machine.build.statically_linked {
+        "static: opens no libraries"
+    } else {
+        "opens GPU libraries at run time"
+    };
+    let target = &machine.build.target;
+    document.facts.add("build", format!("{profile}, for {target}, {linking}"));
+    paths(machine, document.section("Transfer paths", None));
+    gpu::section(machine, &mut document);
+    storage::section(machine, &mut document);
+    self::host(machine, &mut document.section("Host", None).facts);
+    io_uring(machine, &mut document.section("io_uring", None).facts);
+    document.warn(&machine.warnings);
+    document
+}
+
+fn paths(machine: &Machine, section: &mut Section) {
+    let supports = &machine.host.paths;
+    for (i, support) in supports.iter().enumerate() {
+        // Several paths fail for one reason; it is told once.
+        let told = supports[..i].iter().find(|earlier| {
+            !support.availability.is_available() && earlier.availability == support.availability
+        });
+        let name = support.path.name();
+        match told {
+            Some(earlier) => {
+                let reason = format!("no: for the same reason as {}", earlier.path);
+                section.facts.add(name, reason);
+            }
+            None => availability(name, &support.availability, &mut section.facts),
+        }
+    }
+    let standing_in =
+        supports.iter().any(|s| s.path.has_bounce_buffer() && s.availability.is_available());
+    if machine.host.accelerators.is_empty() && standing_in {
+        let emulated = "No GPU can be used: accelerator memory is emulated with host memory.";
+        section.lines.push(emulated.to_string());
+        if machine.host.support(PathKind::Gds).is_available() {
+            let cufile = "cuFile works on host memory here: give its paths `--memory host`.";
+            section.lines.push(cufile.to_string());
+        }
+    }
+}
+
+/// A name, whether it can be used and what would make it so.
+fn availability(name: &str, availability: &Availability, facts: &mut Facts) {
+    match availability {
+        Availability::Available => facts.add(name, "yes"),
+        Availability::Unavailable { reason, remedy } => {
+            facts.add(name, format!("no: {reason}"));
+            if !remedy.is_empty() {
+                facts.add("", format!("help: {remedy}"));
+            }
+        }
+    }
+}
+
+fn host(machine: &Machine, facts: &mut Facts) {
+    let (host, memory) = (&machine.host, &machine.memory);
+    facts.add("CPU", &host.cpu_model);
+    let quota = machine
+        .processors
+        .quota_cpus
+        .map_or_else(String::new, |cpus| format!(", control group allows {cpus:.1}"));
+    facts.add(
+        "CPUs",
+        format!("{} usable (online: {}){quota}", host.cpus, shown(&machine.processors.online)),
+    );
+    match &machine.processors.numa_nodes {
+        Fact::Known(nodes) => {
+            for node in nodes {
+                let memory = size(&node.memory_bytes);
+                facts.add(
+                    format!("NUMA node {}", node.node),
+                    format!("CPUs {}, {memory}", node.cpus),
+                );
+            }
+        }
+        Fact::Unknown(reason) => facts.add("NUMA nodes", format!("unknown: {reason}")),
+    }
+    let available = size(&memory.available_bytes);
+    facts.add("memory", format!("{}, {available} available", ByteSize(host.memory_bytes)));
+    facts.add(
+        "control group limit",
+        host.memory_limit_bytes
+            .map_or_else(|| "none".to_string(), |bytes| ByteSize(bytes).to_string()),
+    );
+    facts.add("transparent huge pages", shown(&memory.transparent_huge_pages));
+    facts.add(
+        "reserved huge pages",
+        format!(
+            "{} of {} free, {} each",
+            shown(&memory.huge_pages_free),
+            shown(&memory.huge_pages_total),
+            size(&memory.huge_page_bytes)
+        ),
+    );
+    let locked = host
+        .locked_memory_limit_bytes
+        .map_or_else(|| "unlimited".to_string(), |bytes| ByteSize(bytes).to_string());
+    facts.add("locked memory limit", locked);
+    facts.add("open files limit", host.open_files_limit.to_string());
+}
+
+fn io_uring(machine: &Machine, facts: &mut Facts) {
+    availability("rings", &machine.host.io_uring, facts);
+    if !machine.host.tokio_uring.is_available() {
+        availability("tokio-uring", &machine.host.tokio_uring, facts);
+    }
+    facts.add("kernel.io_uring_disabled", shown(&machine.io_uring.disabled_setting));
+    // Without rings the flags would only repeat the reason.
+    let rings = machine.host.io_uring.is_available();
+    for flag in machine.io_uring.flags.iter().filter(|_| rings) {
+        availability(&flag.name, &flag.availability, facts);
+    }
+}
+
+/// A known value, or `unknown` with its reason.
+fn shown<T: std::fmt::Display>(fact: &Fact<T>) -> String {
+    match fact {
+        Fact::Known(value) => value.to_string(),
+        Fact::Unknown(reason) => format!("unknown ({reason})"),
+    }
+}
+
+/// A known size in binary units, or `unknown` with its reason.
+fn size(fact: &Fact<u64>) -> String {
+    shown(&fact.clone().map(ByteSize))
+}
+
+/// A known truth as `yes` or `no`, or `unknown` with its reason.
+fn yes_no(fact: &Fact<bool>) -> String {
+    shown(&fact.clone().map(|yes| if yes { "yes" } else { "no" }))
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

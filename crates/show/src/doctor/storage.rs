@@ -1,0 +1,168 @@
+//! The storage behind the folder: file system, `O_DIRECT`, block devices.
+
+use stormlp_core::machine::{
+    BlockDevice, DirectSupport, Fact, Filesystem, Machine, QueueFacts, StorageFacts, TargetFacts,
+};
+use stormlp_core::units::ByteSize;
+
+use super::{shown, size, yes_no};
+use crate::document::{Document, Facts};
+
+pub(super) fn section(machine: &Machine, document: &mut Document) {
+    let storage = &machine.storage;
+    let title = format!("Storage behind {}", storage.directory.display());
+    let facts = &mut document.section(&title, None).facts;
+    examined(storage, facts);
+    target(storage, facts);
+    let is_device = matches!(storage.target, Some(TargetFacts::BlockDevice { .. }));
+    match &storage.filesystem {
+        Fact::Known(filesystem) => describe(filesystem, facts),
+        // That nothing is mounted from a device stands with the device.
+        Fact::Unknown(_) if is_device => {}
+        Fact::Unknown(reason) => facts.add("file system", format!("unknown ({reason})")),
+    }
+    match &storage.direct_io {
+        Fact::Known(support) => direct(support, facts),
+        Fact::Unknown(reason) => facts.add("O_DIRECT", format!("unknown ({reason})")),
+    }
+    match &storage.devices {
+        Fact::Known(devices) => devices.iter().for_each(|device| block(device, facts)),
+        Fact::Unknown(reason) => facts.add("block devices", format!("none to be seen ({reason})")),
+    }
+}
+
+/// Says which folder was looked at, where it is not the one that was asked about.
+fn examined(storage: &StorageFacts, facts: &mut Facts) {
+    match &storage.examined {
+        Fact::Known(path) if *path == storage.directory => {}
+        Fact::Known(path) => facts.add("looked at", path.display().to_string()),
+        Fact::Unknown(reason) => facts.add("looked at", format!("nothing ({reason})")),
+    }
+}
+
+/// What a file or block device is itself.
+fn target(storage: &StorageFacts, facts: &mut Facts) {
+    match &storage.target {
+        None => {}
+        Some(TargetFacts::File { bytes, allocated_bytes }) => facts.add(
+            "file",
+            format!(
+                "{}, {} of it allocated",
+                ByteSize(*bytes),
+                ByteSize((*allocated_bytes).min(*bytes))
+            ),
+        ),
+        Some(TargetFacts::BlockDevice { mounted_at, carries }) => {
+            let points: Vec<String> =
+                (mounted_at.iter()).map(|point| point.display().to_string()).collect();
+            let mut words = if points.is_empty() {
+                "not mounted".to_string()
+            } else {
+                format!("mounted at {}", points.join(", "))
+            };
+            if !carries.is_empty() {
+                words.push_str(&format!("; carries {}", carries.join(", ")));
+            }
+            facts.add("block device", words);
+        }
+    }
+}
+
+fn describe(filesystem: &Filesystem, facts: &mut Facts) {
+    facts.add(
+        "file system",
+        format!(
+            "{} (magic {:#x}) on {} from {}",
+            filesystem.kind,
+            filesystem.magic,
+            filesystem.mount_point.display(),
+            filesystem.source
+        ),
+    );
+    facts.add(
+        "mount options",
+        format!("{} / {}", filesystem.mount_options, filesystem.super_options),
+    );
+    facts.add(
+        "space",
+        format!("{} free of {}", ByteSize(filesystem.free_bytes), ByteSize(filesystem.total_bytes)),
+    );
+}
+
+fn direct(support: &DirectSupport, facts: &mut Facts) {
+    let verdict = if support.honoured { "works" } else { "refused" };
+    facts.add("O_DIRECT", format!("{verdict} ({})", support.tried));
+    let bytes = |fact: &Fact<u32>| shown(&fact.clone().map(|n| format!("{n} B")));
+    let (memory, offset) = (&support.memory_align_bytes, &support.offset_align_bytes);
+    facts.add(
+        "alignment asked for",
+        match (memory, offset) {
+            (Fact::Unknown(reason), _) => format!("unknown ({reason})"),
+            _ => format!("memory {}, offset {}", bytes(memory), bytes(offset)),
+        },
+    );
+}
+
+fn block(device: &BlockDevice, facts: &mut Facts) {
+    let indent = "  ".repeat(device.depth as usize);
+    let mut words = vec![device.kind.name().to_string(), size(&device.size_bytes)];
+    words.extend(device.layout.clone());
+    if let Fact::Known(model) = &device.model {
+        words.push(model.clone());
+    }
+    if let Fact::Known(firmware) = &device.firmware {
+        words.push(format!("firmware {firmware}"));
+    }
+    if let Some(address) = &device.pci_address {
+        words.push(format!("PCI {address}"));
+    }
+    if let Fact::Known(link) = &device.pcie_link {
+        words.push(link.to_string());
+    }
+    words.push(match device.numa_node {
+        Some(node) => format!("NUMA node {node}"),
+        None => "NUMA node unknown".to_string(),
+    });
+    if !device.members.is_empty() {
+        words.push(format!("on {}", device.members.join(" ")));
+    }
+    facts.add(format!("{indent}{}", device.name), words.join(", "));
+    if let Some(queue) = &device.queue {
+        for line in settings(queue) {
+            facts.add("", line);
+        }
+    }
+}
+
+/// The queue's settings under the names that `/sys` gives them, so that they can be looked up.
+fn settings(queue: &QueueFacts) -> [String; 3] {
+    [
+        format!(
+            "logical_block_size {} B, physical_block_size {} B, rotational {}, write_cache {}",
+            brief(&queue.logical_block_bytes),
+            brief(&queue.physical_block_bytes),
+            brief(&Fact::Known(yes_no(&queue.rotational))),
+            brief(&queue.write_cache)
+        ),
+        format!(
+            "scheduler {}, nr_requests {}, nomerges {}, io_poll {}, wbt_lat_usec {}",
+            brief(&queue.scheduler),
+            brief(&queue.nr_requests),
+            brief(&queue.nomerges),
+            brief(&Fact::Known(yes_no(&queue.io_poll))),
+            brief(&queue.wbt_latency_us)
+        ),
+        format!(
+            "read_ahead_kb {}, max_sectors_kb {} (hardware {}), max_segments {}",
+            brief(&queue.read_ahead_kib),
+            brief(&queue.max_sectors_kib),
+            brief(&queue.max_hw_sectors_kib),
+            brief(&queue.max_segments)
+        ),
+    ]
+}
+
+/// A setting in a row of many; the reason why it is unknown is in the JSON.
+fn brief<T: std::fmt::Display>(fact: &Fact<T>) -> String {
+    fact.known().map_or_else(|| "unknown".to_string(), T::to_string)
+}

@@ -1,0 +1,284 @@
+//! The whole text of a made-up server, so that a change of wording shows in review.
+
+use std::path::PathBuf;
+
+use stormlp_core::facts::{AcceleratorFacts, Availability, HostFacts, PathSupport};
+use stormlp_core::machine::{
+    AcsBridge, BlockDevice, BlockKind, BuildFacts, DirectSupport, Fact, Filesystem, GpuFacts,
+    IoUringFacts, LibraryFacts, Machine, MemoryFacts, NumaNode, NvidiaFs, PciGpu, PcieLink,
+    ProcessorFacts, QueueFacts, RingFlag, StorageFacts, TargetFacts, advice,
+};
+use stormlp_core::path::PathKind;
+use stormlp_core::units::{GIB, TIB};
+
+use super::document;
+
+/// In the width of a page.
+fn text(machine: &Machine) -> String {
+    crate::text::render(&document(machine), Some(110))
+}
+
+fn known(text: &str) -> Fact<String> {
+    Fact::Known(text.to_string())
+}
+
+fn host() -> HostFacts {
+    let cufile = Availability::unavailable("libcufile.so.0 was not found", "install gds-tools");
+    let support = |path: PathKind| PathSupport {
+        path,
+        availability: if path.needs_cufile() { cufile.clone() } else { Availability::Available },
+    };
+    HostFacts {
+        hostname: "dgx".into(),
+        kernel: "6.8.0".into(),
+        cpu_model: "Big CPU".into(),
+        cpus: 96,
+        memory_bytes: 2 * TIB,
+        memory_limit_bytes: Some(512 * GIB),
+        open_files_limit: 1024,
+        accelerators: vec![AcceleratorFacts {
+            index: 0,
+            name: "NVIDIA H200".into(),
+            pci_address: Some("0000:3b:00.0".into()),
+            numa_node: Some(0),
+            memory_bytes: Some(140 * GIB),
+            bar1_bytes: Some(256 * GIB),
+        }],
+        paths: PathKind::ALL.into_iter().map(support).collect(),
+        stormlp_version: "1.2.3".into(),
+        ..HostFacts::fixture()
+    }
+}
+
+fn gpu() -> GpuFacts {
+    GpuFacts {
+        devices: Fact::Known(vec![PciGpu {
+            pci_address: "0000:3b:00.0".into(),
+            device_id: known("0x2335"),
+            name: known("NVIDIA H200"),
+            driver: known("nvidia"),
+            numa_node: Some(0),
+            bar1_bytes: Fact::Known(256 * GIB),
+            p2p_memory_bytes: Fact::Known(0),
+            link: known("32.0 GT/s PCIe x16"),
+        }]),
+        driver_version: known("570.124.06"),
+        driver_open: Fact::Known(true),
+        driver_registry: known(""),
+        cuda: LibraryFacts {
+            version: known("12.8"),
+            found_at: Fact::Known(PathBuf::from("libcuda.so.1")),
+        },
+        cufile: LibraryFacts {
+            version: Fact::unknown("libcufile.so.0 was not found"),
+            found_at: Fact::unknown("libcufile.so.0 was not found"),
+        },
+        cufile_says: Vec::new(),
+        nvidia_fs: Fact::<NvidiaFs>::unknown("/proc/driver/nvidia-fs/version: no such file"),
+        kernel_p2pdma: Fact::Known(true),
+        iommu_groups: Fact::Known(0),
+        iommu_arguments: known("iommu=off"),
+        acs_redirecting: Fact::Known(vec![AcsBridge {
+            pci_address: "0000:3a:00.0".into(),
+            bits: "ReqRedir+ CmpltRedir+".into(),
+        }]),
+    }
+}
+
+fn disk(name: &str, depth: u32, kind: BlockKind) -> BlockDevice {
+    let queue = QueueFacts {
+        rotational: Fact::Known(false),
+        logical_block_bytes: Fact::Known(512),
+        physical_block_bytes: Fact::Known(4096),
+        scheduler: known("none"),
+        read_ahead_kib: Fact::Known(128),
+        nomerges: Fact::Known(0),
+        max_sectors_kib: Fact::Known(1280),
+        max_hw_sectors_kib: Fact::Known(2048),
+        max_segments: Fact::Known(128),
+        nr_requests: Fact::Known(1023),
+        write_cache: known("write through"),
+        wbt_latency_us: Fact::unknown("-1 is not a number"),
+        io_poll: Fact::Known(false),
+    };
+    BlockDevice {
+        name: name.into(),
+        number: "259:0".into(),
+        kind,
+        depth,
+        members: Vec::new(),
+        layout: None,
+        model: known("Fast SSD"),
+        firmware: known("1.0.2"),
+        size_bytes: Fact::Known(4 * TIB),
+        queue: (kind != BlockKind::Partition).then_some(queue),
+        numa_node: Some(1),
+        pci_address: Some("0000:5e:00.0".into()),
+        pcie_link: Fact::Known(PcieLink { speed: "16.0 GT/s PCIe".into(), lanes: 4 }),
+    }
+}
+
+fn storage() -> StorageFacts {
+    let mut part = disk("nvme0n1p1", 0, BlockKind::Partition);
+    part.members = vec!["nvme0n1".into()];
+    part.model = Fact::unknown("no model");
+    part.firmware = Fact::unknown("no firmware");
+    part.pcie_link = Fact::unknown("no link");
+    StorageFacts {
+        directory: "data".into(),
+        examined: Fact::Known("/mnt/data".into()),
+        target: None,
+        filesystem: Fact::Known(Filesystem {
+            kind: "ext4".into(),
+            magic: 0xef53,
+            mount_point: "/mnt".into(),
+            source: "/dev/nvme0n1p1".into(),
+            mount_options: "rw,noatime".into(),
+            super_options: "rw".into(),
+            total_bytes: 4 * TIB,
+            free_bytes: TIB,
+        }),
+        direct_io: Fact::Known(DirectSupport {
+            honoured: true,
+            tried: "write of 4096 bytes with O_DIRECT: 4096 bytes".into(),
+            memory_align_bytes: Fact::Known(4),
+            offset_align_bytes: Fact::Known(512),
+        }),
+        devices: Fact::Known(vec![part, disk("nvme0n1", 1, BlockKind::Disk)]),
+    }
+}
+
+fn server() -> Machine {
+    let mut machine = Machine {
+        format_version: 1,
+        host: host(),
+        build: BuildFacts { target: "x86_64 gnu".into(), statically_linked: false },
+        processors: ProcessorFacts {
+            online: known("0-95"),
+            quota_cpus: Some(48.0),
+            numa_nodes: Fact::Known(vec![NumaNode {
+                node: 0,
+                cpus: "0-95".into(),
+                memory_bytes: Fact::Known(2 * TIB),
+            }]),
+        },
+        memory: MemoryFacts {
+            available_bytes: Fact::Known(TIB),
+            transparent_huge_pages: known("madvise"),
+            huge_page_bytes: Fact::Known(2 << 20),
+            huge_pages_total: Fact::Known(0),
+            huge_pages_free: Fact::Known(0),
+        },
+        io_uring: IoUringFacts {
+            disabled_setting: Fact::Known(0),
+            flags: vec![RingFlag {
+                name: "DEFER_TASKRUN".into(),
+                availability: Availability::unavailable("EINVAL", "Linux 6.1 or later"),
+            }],
+        },
+        gpu: gpu(),
+        storage: storage(),
+        warnings: Vec::new(),
+    };
+    machine.warnings = advice(&machine);
+    machine
+}
+
+#[test]
+fn a_machine_without_gpu_says_that_memory_is_emulated() {
+    let mut machine = server();
+    machine.host.accelerators.clear();
+    assert!(text(&machine).contains("emulated with host memory"));
+}
+
+#[test]
+fn why_cuda_shows_no_device_is_told_where_the_bus_shows_none() {
+    let mut machine = server();
+    machine.host.accelerators.clear();
+    machine.gpu.devices = Fact::Known(Vec::new());
+    machine.host.cuda_problem = Some("802: start nvidia-fabricmanager".to_string());
+    let text = text(&machine);
+    assert!(text.contains("shows no device: 802: start nvidia-fabricmanager"), "{text}");
+}
+
+#[test]
+fn a_static_build_says_what_it_cannot_open() {
+    let mut machine = server();
+    machine.build.statically_linked = true;
+    machine.warnings = advice(&machine);
+    let text = text(&machine);
+    assert!(text.contains("static: opens no libraries"), "{text}");
+    assert!(text.contains("cannot open libcuda"), "{text}");
+}
+
+/// What `change` of the server adds to the advice.
+fn advised(change: impl FnOnce(&mut Machine)) -> Vec<String> {
+    let before = advice(&server());
+    let mut machine = server();
+    change(&mut machine);
+    let after = advice(&machine).into_iter();
+    after.filter(|warning| !before.contains(warning)).map(|warning| warning.to_string()).collect()
+}
+
+#[test]
+fn each_trouble_has_one_piece_of_advice() {
+    let refused = DirectSupport {
+        honoured: false,
+        tried: "open with O_DIRECT: EINVAL".into(),
+        memory_align_bytes: Fact::unknown("refused"),
+        offset_align_bytes: Fact::unknown("refused"),
+    };
+    let found = advised(|machine| machine.storage.direct_io = Fact::Known(refused));
+    assert!(found.len() == 1 && found[0].contains("EINVAL"), "{found:?}");
+    let found = advised(|machine| {
+        machine.host.io_uring = Availability::unavailable("EPERM", "ask the container's owner");
+    });
+    assert!(found.len() == 1 && found[0].contains("ask the container's owner"), "{found:?}");
+    let found = advised(|machine| machine.host.locked_memory_limit_bytes = Some(64 << 10));
+    assert!(found.len() == 1 && found[0].contains("64 KiB"), "{found:?}");
+    let found = advised(|machine| machine.memory.transparent_huge_pages = known("never"));
+    assert!(found.len() == 1 && found[0].contains("huge pages"), "{found:?}");
+    let found = advised(|machine| machine.host.release_build = false);
+    assert!(found.len() == 1 && found[0].contains("--release"), "{found:?}");
+}
+
+#[test]
+fn a_file_or_device_is_told_of_itself() {
+    let mut machine = server();
+    machine.storage.target = Some(TargetFacts::File { bytes: 3 << 30, allocated_bytes: 1 << 30 });
+    let told = text(&machine);
+    assert!(told.contains("3 GiB, 1 GiB of it allocated"), "{told}");
+    machine.storage.target = Some(TargetFacts::BlockDevice {
+        mounted_at: Vec::new(),
+        carries: vec!["nvme0n1p1".into()],
+    });
+    machine.storage.filesystem = Fact::unknown("nothing is mounted from this device");
+    let told = text(&machine);
+    assert!(told.contains("not mounted; carries nvme0n1p1"), "{told}");
+    assert!(!told.contains("file system "), "{told}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_to_is_advised_on_as_such() {
+    let found = advised(|machine| {
+        machine.storage.direct_io = Fact::unknown("cannot make a file in data: permission denied");
+    });
+    assert!(found.len() == 1 && found[0].contains("may write to"), "{found:?}");
+}
+
+#[test]
+fn what_is_right_gets_no_advice() {
+    let mut machine = server();
+    machine.gpu.nvidia_fs =
+        Fact::Known(NvidiaFs { version: "2.24".into(), device_count: known("1") });
+    machine.gpu.acs_redirecting = Fact::Known(Vec::new());
+    if let Fact::Known(filesystem) = &mut machine.storage.filesystem {
+        filesystem.super_options = "rw,data=ordered".into();
+    }
+    assert_eq!(advice(&machine), []);
+}
+
+/// A made-up server, for the tests of every renderer.
+pub(crate) fn sample() -> crate::document::Document {
+    document(&server())
+}

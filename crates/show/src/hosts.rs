@@ -1,0 +1,76 @@
+//! The hosts of a run that has several: how they found each other, and what meeting costs.
+
+use stormlp_core::group::GroupFacts;
+use stormlp_core::parts::HostShare;
+use stormlp_core::units::ByteSize;
+
+use crate::document::{Cell, Column, Document, Facts, Table};
+
+/// How the hosts found each other, and what their barriers cost.
+pub(crate) fn describe(group: &GroupFacts, facts: &mut Facts) {
+    facts.add("found by", format!("{} ({})", group.backend, group.library));
+    let barriers = [
+        ("empty barrier", group.empty_barrier_us),
+        ("barrier of a step itself", group.own_barrier_us),
+    ];
+    for (name, barrier) in barriers {
+        if let Some(barrier) = barrier {
+            let text = format!("p50 {:.0} µs, p99 {:.0} µs", barrier.p50, barrier.p99);
+            facts.add(name, text);
+        }
+    }
+    let apart = |clock: &&stormlp_core::group::ClockOffset| clock.offset_us.abs();
+    let furthest =
+        group.clocks.iter().skip(1).max_by(|one, other| apart(one).total_cmp(&apart(other)));
+    if let Some(clock) = furthest {
+        let text = format!(
+            "within {:.0} µs of the first host's, each known to {:.0} µs",
+            clock.offset_us.abs(),
+            clock.error_us
+        );
+        facts.add("clocks", text);
+    }
+}
+
+/// What else there is of something of this host, where so many have a share in it.
+pub(crate) fn on_each(hosts: usize) -> String {
+    match hosts {
+        0 | 1 => String::new(),
+        hosts => format!(", and as many on each of the {hosts} hosts"),
+    }
+}
+
+/// A row for the share of each host; `units` are what it was the last one to end. Nothing where there
+/// was one host.
+pub(crate) fn section(
+    shares: &[HostShare],
+    group: Option<&GroupFacts>,
+    units: &str,
+    document: &mut Document,
+) {
+    if shares.is_empty() {
+        return;
+    }
+    let mut table = Table::new([
+        Column::words("host", 0),
+        Column::numbers("moved", 0),
+        Column::numbers("CPU s", 1),
+        Column::numbers(format!("slowest of {units}"), 0),
+    ]);
+    for share in shares {
+        let cells = [
+            share.name.clone(),
+            ByteSize(share.bytes).to_string(),
+            format!("{:.2}", share.cpu_seconds),
+            share.slowest.to_string(),
+        ]
+        .into_iter()
+        .map(Cell::Text)
+        .collect();
+        table.row(share.name.clone(), cells);
+    }
+    let section = document.section("Hosts", Some(table));
+    if let Some(group) = group {
+        describe(group, &mut section.facts);
+    }
+}

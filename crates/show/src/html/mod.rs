@@ -1,0 +1,308 @@
+//! Reports as one page: a file that needs nothing but itself, in the light or the dark scheme of
+//! its reader, on paper and on a phone. It holds no script, and forbids all.
+
+mod write;
+
+use stormlp_core::report::{AnyReport, Head};
+use stormlp_core::tag;
+use stormlp_core::units::{ByteSize, counted};
+
+use self::write::{Text, escaped};
+use crate::chart::{self, Chart, Group, dark_rules};
+use crate::document::{Document, Facts, Table};
+use crate::{checkpoint, matrix, storage, training};
+
+/// The style of a page, but for the colours of charts.
+const STYLE: &str = include_str!("style.css");
+/// More charts of a group than this are shown when they are asked for.
+const SHOWN_AT_ONCE: usize = 8;
+
+/// Of more warnings than this, the rest is told when it is asked for.
+const WARNINGS_AT_ONCE: usize = 4;
+
+/// What a page shows of a report.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sheet {
+    /// What a reader sees in every other output.
+    document: Document,
+    /// What its charts show.
+    groups: Vec<Group>,
+    /// Where it comes from: `gds on node1, 2026-11-21T07:25:00Z`.
+    origin: String,
+    /// The command that made it.
+    command: String,
+    /// What makes another run the same work.
+    settings: Facts,
+    /// The machine that it ran on.
+    machine: Facts,
+    /// Whether nothing ran: what is known comes first then.
+    is_answer: bool,
+}
+
+impl Sheet {
+    /// All that a page shows of a report, `document` being what the other outputs do.
+    pub fn new(report: &AnyReport, document: Document) -> Self {
+        let head = report.head();
+        let (kind, host) = (head.kind.name(), &head.host.hostname);
+        Self {
+            document,
+            groups: charts(report),
+            origin: format!("stormlp {kind} on {host}, {}", head.started_at),
+            command: head.command.clone(),
+            settings: crate::settings::facts(report),
+            machine: machine(head),
+            is_answer: false,
+        }
+    }
+
+    /// An answer that is no report, with its charts.
+    pub(crate) fn of_answer(document: Document, groups: Vec<Group>) -> Self {
+        Self { document, groups, is_answer: true, ..Self::default() }
+    }
+}
+
+/// What can be drawn of a report.
+fn charts(report: &AnyReport) -> Vec<Group> {
+    match report {
+        AnyReport::Gds(report) => matrix::charts(report),
+        AnyReport::Train(report) => training::charts(report),
+        AnyReport::Checkpoint(report) => checkpoint::charts(report),
+    }
+}
+
+impl From<Document> for Sheet {
+    /// A document that has no charts.
+    fn from(document: Document) -> Self {
+        Self { document, ..Self::default() }
+    }
+}
+
+/// The first chart that a report has, which answers its question; as a file of its own.
+///
+/// # Errors
+/// When the report has nothing that can be drawn, with the reasons.
+pub fn lead(report: &AnyReport) -> Result<String, String> {
+    let groups = charts(report);
+    match groups.iter().flat_map(|group| &group.charts).next() {
+        Some(chart) => chart::svg(chart, true),
+        None => {
+            let absent: Vec<&str> = groups.iter().flat_map(|g| &g.absent).map(|s| &**s).collect();
+            Err(format!("nothing of the report can be drawn: {}", absent.join("; ")))
+        }
+    }
+}
+
+/// One page with all of `sheets` beside each other.
+pub fn page(mut sheets: Vec<Sheet>) -> String {
+    chart::align(&mut sheets.iter_mut().map(|sheet| &mut sheet.groups).collect::<Vec<_>>());
+    let title = match sheets.as_slice() {
+        [only] => only.document.headline.clone(),
+        several => format!("{} reports of stormlp", several.len()),
+    };
+    let mut text = Text::default();
+    let colours = format!("@media screen and (prefers-color-scheme:dark){{{}}}", dark_rules());
+    text.push(&format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+         style-src 'unsafe-inline'\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{}</title>\n<style>\n{STYLE}{colours}\n</style>\n</head>\n<body>\n<main>\n",
+        escaped(&title)
+    ));
+    let level = match sheets.as_slice() {
+        [_] => 1,
+        _ => {
+            text.element("h1", "class=\"all\"", &title);
+            text.push("<div class=\"sheets\">\n");
+            2
+        }
+    };
+    for (nth, sheet) in (1..).zip(&sheets) {
+        let mut page = Page { text: &mut text, level, nth };
+        page.sheet(sheet);
+    }
+    if level == 2 {
+        text.push("</div>\n");
+    }
+    text.push("</main>\n</body>\n</html>\n");
+    text.0
+}
+
+/// The machine as the reader of a page wants to know it.
+fn machine(head: &Head) -> Facts {
+    let host = &head.host;
+    let mut facts = Facts::default();
+    facts.add("host", &host.hostname);
+    facts.add("kernel", format!("Linux {}", host.kernel));
+    facts.add("CPU", format!("{} of {}", host.cpus, host.cpu_model));
+    facts.add("memory", ByteSize(host.memory_bytes));
+    if let Some(limit) = host.memory_limit_bytes {
+        facts.add("memory limit", ByteSize(limit));
+    }
+    for gpu in &host.accelerators {
+        let address = gpu.pci_address.as_deref().unwrap_or("address unknown");
+        facts.add("accelerator", format!("{}: {} ({address})", gpu.index, gpu.name));
+    }
+    for one in &host.storage {
+        if let Some(options) = &one.mount_options {
+            let file_system = one.file_system.as_deref().unwrap_or("unknown file system");
+            facts.add("mount", format!("{file_system}, {options}"));
+        }
+    }
+    storage::queues(host, &mut facts);
+    let build = if host.release_build { "release" } else { "debug" };
+    facts.add("stormlp", format!("{} ({build} build)", host.stormlp_version));
+    facts.add("began", &head.started_at);
+    facts.add("ended", head.ended_at.as_deref().unwrap_or("not known"));
+    if !head.tags.is_empty() {
+        facts.add("tags", tag::words(&head.tags));
+    }
+    facts
+}
+
+/// A part of a page that is being written.
+struct Page<'a> {
+    text: &'a mut Text,
+    /// Of the headline; titles below it are one deeper.
+    level: u8,
+    /// Which sheet it is, from 1.
+    nth: usize,
+}
+
+impl Page<'_> {
+    fn sheet(&mut self, sheet: &Sheet) {
+        let document = &sheet.document;
+        self.text.push("<article>\n<header>\n");
+        if !sheet.origin.is_empty() {
+            self.text.element("p", "class=\"origin\"", &sheet.origin);
+        }
+        if let Some(mark) = &document.mark {
+            self.text.element("p", "class=\"mark\"", mark);
+        }
+        self.text.element(&format!("h{}", self.level), "", &document.headline);
+        if let Some(caveat) = &document.caveat {
+            self.text.element("p", "class=\"caveat\"", caveat);
+        }
+        if let Some((_, verdict)) = document.facts.0.iter().find(|(name, _)| name == "verdict") {
+            self.text.element("p", "class=\"verdict\"", verdict);
+        }
+        self.warnings(&document.warnings);
+        self.text.push("</header>\n");
+        if sheet.is_answer {
+            self.facts("In short", &document.facts);
+        }
+        for group in &sheet.groups {
+            self.group(group);
+        }
+        for section in &document.sections {
+            let title = match section.title.as_str() {
+                "" => "Results",
+                title => title,
+            };
+            let summaries: Vec<Table> = section.summaries().collect();
+            let tables = section.table.iter().chain(&summaries);
+            if tables.clone().count() + section.facts.0.len() + section.lines.len() == 0 {
+                continue;
+            }
+            self.begin(title);
+            tables.for_each(|table| self.text.table(title, table));
+            self.text.facts(&section.facts);
+            self.text.list("", &section.lines);
+            self.text.push("</section>\n");
+        }
+        if !sheet.is_answer {
+            self.facts("What ran, on what", &document.facts);
+        }
+        self.facts("Settings", &sheet.settings);
+        self.facts("Machine", &sheet.machine);
+        if !sheet.command.is_empty() {
+            self.begin("The command that made it");
+            self.text.push("<pre tabindex=\"0\">");
+            self.text.push(&escaped(&sheet.command));
+            self.text.push("</pre>\n</section>\n");
+        }
+        self.text.push("</article>\n");
+    }
+
+    /// Opens a section with its title.
+    fn begin(&mut self, title: &str) {
+        self.text.push("<section>\n");
+        self.text.element(&format!("h{}", self.level + 1), "", title);
+    }
+
+    fn facts(&mut self, title: &str, facts: &Facts) {
+        if !facts.0.is_empty() {
+            self.begin(title);
+            self.text.facts(facts);
+            self.text.push("</section>\n");
+        }
+    }
+
+    fn warnings(&mut self, warnings: &[String]) {
+        if !warnings.is_empty() {
+            let title = "What to know before trusting the numbers";
+            self.text.push("<div class=\"warnings\">\n");
+            self.text.element("p", "", title);
+            let (first, more) = warnings.split_at(warnings.len().min(WARNINGS_AT_ONCE));
+            self.text.list("", first);
+            if !more.is_empty() {
+                self.text.push("<details>\n");
+                self.text.element("summary", "", &format!("{} more", more.len()));
+                self.text.list("", more);
+                self.text.push("</details>\n");
+            }
+            self.text.push("</div>\n");
+        }
+    }
+
+    fn group(&mut self, group: &Group) {
+        if group.charts.is_empty() && group.absent.is_empty() {
+            return;
+        }
+        self.begin(&group.title);
+        let folded =
+            !group.charts.is_empty() && (group.folded || group.charts.len() > SHOWN_AT_ONCE);
+        if folded {
+            let count = counted(group.charts.len() as u64, "chart");
+            self.text.push("<details class=\"many\">\n");
+            self.text.element("summary", "", &format!("{count}: {}", group.title));
+        }
+        self.text.push("<div class=\"charts\">\n");
+        for (nth, chart) in group.charts.iter().enumerate() {
+            self.chart(chart, &format!("{}, {}", group.title, nth + 1));
+        }
+        self.text.push("</div>\n");
+        if folded {
+            self.text.push("</details>\n");
+        }
+        self.text.list("class=\"absent\"", &group.absent);
+        self.text.push("</section>\n");
+    }
+
+    fn chart(&mut self, chart: &Chart, name: &str) {
+        self.text.push("<figure>\n");
+        self.text.element("figcaption", "", &chart.title);
+        match chart::svg(chart, false) {
+            Ok(svg) => {
+                let label = format!("{}; its numbers are in the table below", chart.title);
+                let label = format!("<svg role=\"img\" aria-label=\"{}\"", escaped(&label));
+                self.text.push(&svg.replacen("<svg", &label, 1));
+            }
+            Err(error) => self.text.element("p", "", &format!("not drawn: {error}")),
+        }
+        for note in &chart.notes {
+            self.text.element("p", "class=\"note\"", note);
+        }
+        let table = chart.table();
+        self.text.push("<details>\n<summary>Numbers");
+        self.text.element("span", "class=\"unseen\"", &format!(" of {}", chart.title));
+        self.text.push("</summary>\n");
+        self.text.table(&format!("{}: {name}, report {}", chart.title, self.nth), &table);
+        self.text.push("</details>\n</figure>\n");
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,0 +1,109 @@
+//! The elements of a page. Whatever is written as text is escaped here.
+
+use stormlp_core::printable::printable;
+
+use crate::document::{Column, Facts, Table};
+
+/// A page that grows.
+#[derive(Debug, Default)]
+pub(super) struct Text(pub(super) String);
+
+/// Text that is no tag, ends no attribute and steers nothing.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in printable(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+impl Text {
+    /// Adds HTML as it is.
+    pub(super) fn push(&mut self, html: &str) {
+        self.0.push_str(html);
+    }
+
+    /// Adds an element that holds `text`.
+    pub(super) fn element(&mut self, name: &str, attributes: &str, text: &str) {
+        let blank = if attributes.is_empty() { "" } else { " " };
+        let text = escaped(text);
+        self.push(&format!("<{name}{blank}{attributes}>{text}</{name}>\n"));
+    }
+
+    /// Adds sentences.
+    pub(super) fn list(&mut self, attributes: &str, lines: &[String]) {
+        if lines.is_empty() {
+            return;
+        }
+        let blank = if attributes.is_empty() { "" } else { " " };
+        self.push(&format!("<ul{blank}{attributes}>\n"));
+        for line in lines {
+            // Some have a bullet of their own, for a text without lists.
+            self.element("li", "", line.strip_prefix("- ").unwrap_or(line));
+        }
+        self.push("</ul>\n");
+    }
+
+    /// Adds names and values; a value without a name goes with the one before it.
+    pub(super) fn facts(&mut self, facts: &Facts) {
+        if facts.0.is_empty() {
+            return;
+        }
+        self.push("<dl>\n");
+        for (nth, (name, value)) in facts.0.iter().enumerate() {
+            match (name.is_empty(), nth) {
+                (false, _) => self.element("dt", "", name),
+                (true, 0) => self.element("dt", "", "-"),
+                (true, _) => {}
+            }
+            self.element("dd", "", value);
+        }
+        self.push("</dl>\n");
+    }
+
+    /// Adds a table that scrolls for itself where it is wider than the page.
+    pub(super) fn table(&mut self, name: &str, table: &Table) {
+        let columns = table.texts();
+        let class = |column: &Column| if column.numbers { " class=\"n\"" } else { "" };
+        let name = escaped(name);
+        self.push(&format!(
+            "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{name}\">\n<table>\n\
+             <thead><tr>"
+        ));
+        for (column, _) in &columns {
+            let name = match column.name.as_str() {
+                "" => "<span class=\"unseen\">of</span>".to_string(),
+                name => escaped(name),
+            };
+            let class = class(column);
+            self.push(&format!("<th scope=\"col\"{class}>{name}</th>"));
+        }
+        self.push("</tr></thead>\n<tbody>\n");
+        for row in 0..table.rows.len() {
+            self.push("<tr>");
+            for (nth, (column, cells)) in columns.iter().enumerate() {
+                let (class, text) = (class(column), escaped(&cells[row]));
+                self.push(&match nth {
+                    0 => format!("<th scope=\"row\"{class}>{text}</th>"),
+                    _ => format!("<td{class}>{text}</td>"),
+                });
+            }
+            self.push("</tr>\n");
+        }
+        self.push("</tbody>\n</table>\n</div>\n");
+        let notes: Vec<String> = table
+            .footnotes
+            .iter()
+            .enumerate()
+            .map(|(nth, note)| format!("[{}] {note}", nth + 1))
+            .collect();
+        self.list("class=\"notes\"", &notes);
+    }
+}

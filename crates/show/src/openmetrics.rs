@@ -1,0 +1,438 @@
+//! Reports as OpenMetrics text, which monitoring systems read: a gauge for each number of a cell, an
+//! epoch or a checkpoint. The rows are those of CSV.
+//!
+//! Series that name their run would pile up in a monitoring system, so none does: of several reports
+//! that measured the same on the same host under the same tags, the newest counts.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use stormlp_core::printable::printable;
+use stormlp_core::report::{AnyReport, ReportKind};
+use stormlp_core::tag::Tags;
+
+use crate::document::Document;
+use crate::matrix::Columns;
+use crate::{outcome, stamp};
+
+/// A gauge, from a column of the records.
+struct Family {
+    name: &'static str,
+    /// The unit, which the name ends with.
+    unit: &'static str,
+    help: &'static str,
+    column: &'static str,
+    /// What a value of the column is multiplied with.
+    scale: f64,
+}
+
+const fn family(
+    (name, unit): (&'static str, &'static str),
+    column: &'static str,
+    scale: f64,
+    help: &'static str,
+) -> Family {
+    Family { name, unit, help, column, scale }
+}
+
+const US: f64 = 1e-6;
+const PERCENT: f64 = 0.01;
+const MIB: f64 = 1_048_576.0;
+const GIB: f64 = 1_073_741_824.0;
+
+const GDS: &[Family] = &[
+    family(
+        ("stormlp_gds_throughput_bytes_per_second", "bytes_per_second"),
+        "throughput_bytes_per_second",
+        1.0,
+        "Bytes moved in the measured time of a cell, by that time.",
+    ),
+    family(
+        ("stormlp_gds_transfers_per_second", "transfers_per_second"),
+        "iops",
+        1.0,
+        "Transfers completed in the measured time of a cell, by that time.",
+    ),
+    family(
+        ("stormlp_gds_latency_mean_seconds", "seconds"),
+        "latency_us_mean",
+        US,
+        "Mean time from submitting a transfer to its completion.",
+    ),
+    family(
+        ("stormlp_gds_latency_p50_seconds", "seconds"),
+        "latency_us_p50",
+        US,
+        "Median of the same.",
+    ),
+    family(
+        ("stormlp_gds_latency_p99_seconds", "seconds"),
+        "latency_us_p99",
+        US,
+        "99th percentile of the same.",
+    ),
+    family(
+        ("stormlp_gds_latency_p999_seconds", "seconds"),
+        "latency_us_p999",
+        US,
+        "99.9th percentile of the same.",
+    ),
+    family(
+        ("stormlp_gds_latency_max_seconds", "seconds"),
+        "latency_us_max",
+        US,
+        "Maximum of the same.",
+    ),
+    family(
+        ("stormlp_gds_cpu_seconds_per_gibibyte", "seconds_per_gibibyte"),
+        "cpu_seconds_per_gib",
+        1.0,
+        "CPU time of the process for each GiB moved.",
+    ),
+    family(
+        ("stormlp_gds_page_cache_ratio", "ratio"),
+        "page_cache_share",
+        1.0,
+        "Share of the files in the page cache before the cell.",
+    ),
+];
+const GDS_LABELS: &[(&str, &str)] = &[
+    ("requested_path", "requested_path"),
+    ("path", "effective_path"),
+    ("op", "op"),
+    ("io_size_bytes", "io_size_bytes"),
+    ("io_size_mix", "io_size_mix"),
+    ("threads", "threads"),
+    ("queue_depth", "queue_depth"),
+    ("repeat", "repeat"),
+    ("memory", "memory"),
+    ("hosts", "hosts"),
+];
+
+const TRAIN: &[Family] = &[
+    family(
+        ("stormlp_train_accelerator_utilisation_ratio", "ratio"),
+        "au_percent",
+        PERCENT,
+        "Accelerator utilisation of an epoch by the formula of the profile.",
+    ),
+    family(
+        ("stormlp_train_samples_per_second", "samples_per_second"),
+        "samples_per_second",
+        1.0,
+        "Samples of all accelerators in a second by the formula of the profile.",
+    ),
+    family(
+        ("stormlp_train_throughput_bytes_per_second", "bytes_per_second"),
+        "mib_per_second",
+        MIB,
+        "The same in bytes by the configured record length.",
+    ),
+    family(
+        ("stormlp_train_read_bytes_per_second", "bytes_per_second"),
+        "read_mib_per_second",
+        MIB,
+        "Bytes that reads brought in a second, over the whole epoch.",
+    ),
+    family(
+        ("stormlp_train_waiting_storage_seconds", "seconds"),
+        "waiting_storage_seconds",
+        1.0,
+        "Time that accelerators waited while storage was at work, summed over them.",
+    ),
+    family(
+        ("stormlp_train_waiting_cpu_seconds", "seconds"),
+        "waiting_cpu_seconds",
+        1.0,
+        "Time that accelerators waited for the CPU of the host, summed over them.",
+    ),
+    family(
+        ("stormlp_train_waiting_barrier_seconds", "seconds"),
+        "waiting_barrier_seconds",
+        1.0,
+        "Time that accelerators waited for slower ones, summed over them.",
+    ),
+    family(
+        ("stormlp_train_waiting_startup_seconds", "seconds"),
+        "waiting_startup_seconds",
+        1.0,
+        "Time that accelerators waited for the first batch, summed over them.",
+    ),
+    family(
+        ("stormlp_train_epoch_duration_seconds", "seconds"),
+        "duration_seconds",
+        1.0,
+        "Wall time of an epoch.",
+    ),
+    family(
+        ("stormlp_train_page_cache_ratio", "ratio"),
+        "page_cache_share",
+        1.0,
+        "Share of the files in the page cache when an epoch began.",
+    ),
+];
+const TRAIN_LABELS: &[(&str, &str)] = &[
+    ("workload", "workload"),
+    ("accelerator", "accelerator"),
+    ("accelerators", "accelerators"),
+    ("profile", "profile"),
+    ("planned_path", "path"),
+    ("run", "run"),
+    ("warm_up", "warm_up"),
+    ("epoch", "epoch"),
+    ("hosts", "hosts"),
+    ("barrier", "barrier"),
+];
+
+const CHECKPOINT: &[Family] = &[
+    family(
+        ("stormlp_checkpoint_throughput_bytes_per_second", "bytes_per_second"),
+        "gib_per_second_total",
+        GIB,
+        "All bytes of a save or restore over the time of its slowest rank.",
+    ),
+    family(
+        ("stormlp_checkpoint_slowest_rank_bytes_per_second", "bytes_per_second"),
+        "gib_per_second_min_rank",
+        GIB,
+        "The lowest of the ranks' own rates.",
+    ),
+    family(
+        ("stormlp_checkpoint_duration_seconds", "seconds"),
+        "duration_seconds_max",
+        1.0,
+        "Time of the slowest rank.",
+    ),
+    family(
+        ("stormlp_checkpoint_transfer_seconds", "seconds"),
+        "transfer_seconds",
+        1.0,
+        "Time in writing or reading, mean over the ranks.",
+    ),
+    family(
+        ("stormlp_checkpoint_fsync_seconds", "seconds"),
+        "fsync_seconds",
+        1.0,
+        "Time in fsync, mean over the ranks.",
+    ),
+    family(
+        ("stormlp_checkpoint_page_cache_ratio", "ratio"),
+        "page_cache_share",
+        1.0,
+        "Share of the bytes in the page cache before a restore.",
+    ),
+];
+const CHECKPOINT_LABELS: &[(&str, &str)] = &[
+    ("model", "model"),
+    ("scale", "scale"),
+    ("profile", "profile"),
+    ("planned_path", "path"),
+    ("phase", "phase"),
+    ("step", "step"),
+    ("hosts", "hosts"),
+    ("detached", "detached"),
+];
+
+fn families(kind: ReportKind) -> (&'static [Family], &'static [(&'static str, &'static str)]) {
+    match kind {
+        ReportKind::Gds => (GDS, GDS_LABELS),
+        ReportKind::Train => (TRAIN, TRAIN_LABELS),
+        ReportKind::Checkpoint => (CHECKPOINT, CHECKPOINT_LABELS),
+    }
+}
+
+/// A report as far as metrics need it.
+struct Source<'a> {
+    report: &'a AnyReport,
+    document: Document,
+    /// Host and tags.
+    labels: Vec<(String, String)>,
+}
+
+impl<'a> Source<'a> {
+    fn new(report: &'a AnyReport) -> Self {
+        let head = report.head();
+        let mut labels = vec![("host".to_string(), head.host.hostname.clone())];
+        labels.extend(tag_labels(&head.tags));
+        Self { report, document: crate::document(report, Columns::Standard), labels }
+    }
+
+    fn kind(&self) -> ReportKind {
+        self.report.head().kind
+    }
+
+    /// The labels of what is known of the whole run.
+    fn run_labels(&self) -> Labels {
+        let kind = ("kind".to_string(), self.kind().name().to_string());
+        [kind].into_iter().chain(self.labels.iter().cloned()).collect()
+    }
+
+    /// The labels and the value of each row that has a value for the family.
+    fn samples(&self, family: &Family) -> Vec<(Labels, f64)> {
+        let records = &self.document.records;
+        let column = |name: &str| records.columns.iter().position(|column| *column == name);
+        let (_, labels) = families(self.kind());
+        let places: Vec<_> = labels.iter().map(|(label, name)| (*label, column(name))).collect();
+        let Some(value) = column(family.column) else {
+            return Vec::new();
+        };
+        let sample = |row: &Vec<String>| {
+            let number: f64 = row[value].parse().ok()?;
+            let named = places.iter().filter_map(|(label, place)| {
+                let text = match (*label, row.get((*place)?)?.as_str()) {
+                    // What is not known to have run is not named.
+                    ("path", "") => "unproven",
+                    (_, "") => return None,
+                    (_, text) => text,
+                };
+                Some((label.to_string(), text.to_string()))
+            });
+            let labels = self.labels.iter().cloned().chain(named).collect();
+            Some((labels, number * family.scale))
+        };
+        records.rows.iter().filter_map(sample).collect()
+    }
+}
+
+/// Tags as labels, whose names are letters, digits and `_`.
+fn tag_labels(tags: &Tags) -> Labels {
+    let mut labels: Vec<(String, String)> = Vec::new();
+    for (key, value) in tags {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        let mut name: String = "tag_".chars().chain(key.chars().map(plain)).collect();
+        while labels.iter().any(|(other, _)| *other == name) {
+            name.push('_');
+        }
+        labels.push((name, value.clone()));
+    }
+    labels
+}
+
+/// Writes reports, the newest last, as one exposition.
+pub fn render(reports: &[AnyReport]) -> String {
+    let sources: Vec<Source<'_>> = reports.iter().map(Source::new).collect();
+    let mut text = String::new();
+    about_runs(&mut text, &sources);
+    for kind in [ReportKind::Gds, ReportKind::Train, ReportKind::Checkpoint] {
+        let of_kind = || sources.iter().filter(|source| source.kind() == kind);
+        for family in families(kind).0 {
+            let samples = of_kind().map(|source| source.samples(family));
+            let head = (family.name, "gauge", family.unit, family.help);
+            write_family(&mut text, head, "", samples.collect());
+        }
+    }
+    text.push_str("# EOF\n");
+    text
+}
+
+/// Which runs there were, when, and how they ended.
+fn about_runs(text: &mut String, sources: &[Source<'_>]) {
+    let one = |labels: Vec<(String, String)>, value| vec![(labels, value)];
+    let info = sources.iter().map(|source| {
+        let head = source.report.head();
+        let outcome = outcome(source.report);
+        let hosts = source.report.hosts().to_string();
+        let mut labels = source.run_labels();
+        let more = [
+            ("status", crate::status(source.report)),
+            ("verdict", outcome.verdict.as_str()),
+            ("stormlp_version", head.host.stormlp_version.as_str()),
+            ("kernel", head.host.kernel.as_str()),
+            ("command", head.command.as_str()),
+            ("hosts", &hosts),
+        ];
+        labels.extend(more.map(|(name, value)| (name.to_string(), value.to_string())));
+        one(labels, 1.0)
+    });
+    let head = ("stormlp_run", "info", "", "A run of stormlp: the newest of each command.");
+    write_newest(text, head, "_info", info.collect(), |labels| {
+        labels.iter().take_while(|(name, _)| name != "status").cloned().collect()
+    });
+    let started = sources.iter().map(|source| {
+        one(source.run_labels(), stamp::unix_seconds(&source.report.head().started_at))
+    });
+    let head = ("stormlp_run_start_timestamp_seconds", "gauge", "seconds", "When it started.");
+    write_family(text, head, "", started.collect());
+}
+
+type Labels = Vec<(String, String)>;
+
+fn write_family(
+    text: &mut String,
+    head: (&str, &str, &str, &str),
+    suffix: &str,
+    reports: Vec<Vec<(Labels, f64)>>,
+) {
+    write_newest(text, head, suffix, reports, Labels::clone);
+}
+
+/// A family of metrics; of samples that are of the same by `identity`, that of the newest report.
+fn write_newest(
+    text: &mut String,
+    (name, kind, unit, help): (&str, &str, &str, &str),
+    suffix: &str,
+    reports: Vec<Vec<(Labels, f64)>>,
+    identity: impl Fn(&Labels) -> Labels,
+) {
+    let mut seen: HashSet<Labels> = HashSet::new();
+    let newest_first = reports.into_iter().rev().map(|samples| {
+        let is_new = |(labels, _): &(Labels, f64)| seen.insert(identity(labels));
+        samples.into_iter().filter(is_new).collect::<Vec<_>>()
+    });
+    let kept: Vec<_> = newest_first.collect::<Vec<_>>().into_iter().rev().flatten().collect();
+    if kept.is_empty() {
+        return;
+    }
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "# TYPE {name} {kind}");
+    if !unit.is_empty() {
+        let _ = writeln!(text, "# UNIT {name} {unit}");
+    }
+    let _ = writeln!(text, "# HELP {name} {help}");
+    for (labels, value) in kept {
+        let labels: Vec<String> =
+            labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+        let _ = writeln!(text, "{name}{suffix}{{{}}} {value}", labels.join(","));
+    }
+}
+
+/// The value of a label: nothing in it ends it.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for c in printable(text).chars() {
+        match c {
+            '\\' | '"' => out.extend(['\\', c]),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_labels_are_plain_and_each_is_there_once() {
+        let tags: Tags = [("a-b", "1"), ("a.b", "2")]
+            .map(|(key, value)| (key.to_string(), value.to_string()))
+            .into();
+        let names: Vec<String> = tag_labels(&tags).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["tag_a_b", "tag_a_b_"]);
+        assert_eq!(escaped("a\\b\"c\nd"), "a\\\\b\\\"c\\\\nd");
+    }
+
+    #[test]
+    fn every_family_has_a_column_and_ends_with_its_unit() {
+        for kind in [ReportKind::Gds, ReportKind::Train, ReportKind::Checkpoint] {
+            let columns = crate::record_columns(kind);
+            let (families, labels) = families(kind);
+            for family in families {
+                assert!(columns.contains(&family.column), "{}", family.name);
+                assert!(family.name.ends_with(&format!("_{}", family.unit)), "{}", family.name);
+            }
+            assert!(labels.iter().all(|(_, column)| columns.contains(column)));
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What makes two runs the same work: their numbers compare only where all of it is the same.
+//!
+//! Settings that people know by a name are told under it. All others of a plan count as well, each
+//! by its place, but for those that are listed as no part of the work: so a field that is new to a
+//! plan counts until somebody says that it does not.
+
+mod named;
+mod places;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+use stormlp_core::report::AnyReport;
+use stormlp_core::units::counted;
+
+use crate::document::Facts;
+
+/// More settings that differ are counted in a sentence.
+const MOST_TOLD: usize = 8;
+/// A longer value is cut in a sentence.
+const MOST_LETTERS: usize = 100;
+
+/// A setting in which two runs are not the same work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// Which one: `I/O sizes`, or its place in the report: `plan.transport.engine`.
+    pub setting: String,
+    /// What it was before.
+    pub baseline: String,
+    /// What it is now.
+    pub value: String,
+}
+
+/// A setting that has a name.
+struct Setting {
+    name: &'static str,
+    words: String,
+    /// The places of the plan that follow from it.
+    explains: &'static [&'static str],
+}
+
+/// All that two runs must share to be the same work.
+pub(crate) struct Work {
+    named: Vec<Setting>,
+    /// What the plan has at every place, or what else belongs to the work.
+    places: BTreeMap<String, String>,
+}
+
+impl Work {
+    /// What the run of a report was.
+    pub(crate) fn of(report: &AnyReport) -> Self {
+        Self { named: named::of(report), places: places::of(report) }
+    }
+
+    /// What a plan is, by its places alone, but for those that are `apart`.
+    pub(crate) fn of_plan(plan: &Value, apart: &[&str]) -> Self {
+        Self { named: Vec::new(), places: places::in_plan(plan, apart) }
+    }
+
+    /// With something else that belongs to the work.
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        self.places.insert(name.to_string(), value.to_string());
+        self
+    }
+}
+
+/// The settings of a report that have a name, for a page.
+pub(crate) fn facts(report: &AnyReport) -> Facts {
+    let mut facts = Facts::default();
+    for setting in named::of(report) {
+        facts.add(setting.name, setting.words);
+    }
+    facts
+}
+
+/// Where two runs are not the same work. What follows from a setting that differs is not told again.
+pub(crate) fn differences(baseline: &Work, now: &Work) -> Vec<Difference> {
+    let mut differences: Vec<Difference> = Vec::new();
+    let mut explained: Vec<&str> = Vec::new();
+    for setting in baseline.named.iter().chain(&now.named) {
+        let words = |work: &Work| {
+            let found = work.named.iter().find(|other| other.name == setting.name);
+            found.map(|found| found.words.clone())
+        };
+        let known = differences.iter().any(|known| known.setting == setting.name);
+        if words(baseline) != words(now) && !known {
+            explained.extend(setting.explains);
+            differences.push(difference(setting.name, words(baseline), words(now)));
+        }
+    }
+    let follows = |place: &str| explained.iter().any(|of| places::is_within(place, of));
+    let mut others: Vec<&String> = baseline.places.keys().chain(now.places.keys()).collect();
+    others.sort();
+    others.dedup();
+    for place in others {
+        let value = |work: &Work| work.places.get(place).cloned();
+        if value(baseline) != value(now) && !follows(place) {
+            differences.push(difference(place, value(baseline), value(now)));
+        }
+    }
+    differences
+}
+
+fn difference(setting: &str, baseline: Option<String>, value: Option<String>) -> Difference {
+    let or_not = |value: Option<String>| value.unwrap_or_else(|| "not set".to_string());
+    Difference { setting: setting.to_string(), baseline: or_not(baseline), value: or_not(value) }
+}
+
+/// The same as a reader is told it; `None` where nothing differs.
+pub(crate) fn difference_words(differences: &[Difference]) -> Option<String> {
+    let told = differences.iter().take(MOST_TOLD).map(|one| {
+        let (value, baseline) = (short(&one.value), short(&one.baseline));
+        format!("{} {value} against {baseline}", one.setting)
+    });
+    let mut words: Vec<String> = told.collect();
+    let left = differences.len().saturating_sub(MOST_TOLD);
+    if left > 0 {
+        words.push(format!("and {} more", counted(left as u64, "setting")));
+    }
+    (!words.is_empty()).then(|| format!("not the same work: {}", words.join("; ")))
+}
+
+fn short(value: &str) -> String {
+    match value.char_indices().nth(MOST_LETTERS) {
+        Some((end, _)) => format!("{}…", &value[..end]),
+        None => value.to_string(),
+    }
+}
