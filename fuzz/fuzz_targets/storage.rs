@@ -1,7 +1,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stormlp_core::sizing::StorageModel;
+use stormlp_planner::plan::StorageModel;
 
 // Storage in figures, as it is typed: what is read prints as what reads the same.
 fuzz_target!(|text: &str| {

@@ -1,8 +1,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stormlp_core::submission::tree::{Content, Entry, Tree};
-use stormlp_core::submission::{Submission, check, system_yaml};
+use stormlp_mlperf::submission::tree::{Content, Entry, Tree};
+use stormlp_mlperf::submission::{Submission, check, system_yaml};
 
 // Trees of a training and a checkpointing result whose files hold parts of the input, and the input
 // as a description of a system.

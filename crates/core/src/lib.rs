@@ -4,7 +4,7 @@
 //! clock, so every rule of the benchmark can be tested by calling a function.
 //!
 //! ```
-//! use stormlp_core::units::ByteSize;
+//! use crate::units::ByteSize;
 //! let size: ByteSize = "1M".parse().expect("a size");
 //! assert_eq!(size.bytes(), 1 << 20);
 //! assert_eq!(size.to_string(), "1 MiB");
@@ -36,13 +36,10 @@ pub mod pattern;
 pub mod placement;
 pub mod printable;
 pub mod problem;
-pub mod python_json;
 pub mod report;
 pub mod shell;
-pub mod sizing;
 pub mod stats;
 pub mod stop;
-pub mod submission;
 pub mod tag;
 pub mod telemetry;
 pub mod training;

@@ -25,6 +25,9 @@ use crate::warning::Warning;
 /// file; added fields do not raise it.
 pub const FORMAT_VERSION: u32 = 2;
 
+/// What the report of a run says whose profile is an edition of MLPerf's.
+pub const MODELLED: &str = "stormlp's, modelled on it; only mlpstorage makes MLPerf results";
+
 /// Which command made a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, JsonSchema)]
 #[serde(rename_all = "lowercase")]

@@ -10,12 +10,13 @@ use crate::format::indexed_binary::IndexedBinary;
 use crate::format::jpeg::Jpeg;
 use crate::format::npy::Npy;
 use crate::format::npz::Npz;
-use crate::format::parquet::{Parquet, ParquetColumn};
+use crate::format::parquet::Parquet;
 use crate::format::png::Png;
 use crate::format::tfrecord::Tfrecord;
 use crate::format::{FileSpec, Format};
 use crate::names::{Naming, Split};
 use crate::sizes::{FileSizes, SizeDraw, SizeRule};
+use stormlp_core::training::workload::ParquetColumn;
 
 /// The formats, by the names that workloads use.
 #[derive(Debug, Clone, PartialEq, Eq, IntoStaticStr, Serialize)]

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use stormlp_core::facts::Identity;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::storage::{Access, Durability, Identity, Storage};
+use stormlp_transfer::storage::{Access, Durability, Storage};
 
 /// The manifest's name in the dataset folder.
 pub const MANIFEST_NAME: &str = ".stormlp-manifest.json";

@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use stormlp_core::dataset::GenerateReport;
 use stormlp_core::event::Silent;
 use stormlp_core::facts::FoundFile;
 use stormlp_core::path::EngineKind;
@@ -14,7 +15,8 @@ use stormlp_core::stop::StopToken;
 use stormlp_dataset::content::Content;
 use stormlp_dataset::dataset::{Dataset, FormatKind, Recipe};
 use stormlp_dataset::format::{FileLayout, Spans};
-use stormlp_dataset::generate::{self, Existing, GenerateError, GeneratePlan, GenerateReport};
+use stormlp_dataset::generate;
+use stormlp_dataset::generate::{Existing, GenerateError, GeneratePlan};
 use stormlp_dataset::inventory;
 use stormlp_dataset::manifest::{JOURNAL_NAME, MANIFEST_NAME, Manifest};
 use stormlp_dataset::sizes::{SizeDraw, SizeRule};

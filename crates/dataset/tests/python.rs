@@ -6,11 +6,12 @@
 use std::path::Path;
 use std::process::Command;
 
+use stormlp_core::training::workload::{ElementType, ParquetColumn};
 use stormlp_dataset::content::{Content, FileContent};
 use stormlp_dataset::format::jpeg::Jpeg;
 use stormlp_dataset::format::npy::Npy;
 use stormlp_dataset::format::npz::Npz;
-use stormlp_dataset::format::parquet::{ElementType, Parquet, ParquetColumn};
+use stormlp_dataset::format::parquet::Parquet;
 use stormlp_dataset::format::png::Png;
 use stormlp_dataset::format::tfrecord::Tfrecord;
 use stormlp_dataset::format::{ChunkSink, FileSpec, Format, SinkError};

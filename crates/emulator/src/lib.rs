@@ -12,7 +12,6 @@ mod fallback;
 mod hosts;
 pub mod matrix;
 mod sampler;
-pub mod sizing;
 mod surroundings;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

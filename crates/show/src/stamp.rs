@@ -3,25 +3,25 @@
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// Seconds since 1970 as DLIO's time stamp.
-pub(crate) fn iso(unix_seconds: f64) -> String {
+pub fn iso(unix_seconds: f64) -> String {
     shown(moment(unix_seconds))
 }
 
 /// Seconds since 1970 as a moment.
-pub(crate) fn moment(unix_seconds: f64) -> DateTime<Utc> {
+pub fn moment(unix_seconds: f64) -> DateTime<Utc> {
     let micros = (unix_seconds.max(0.0) * 1e6).round() as i64;
     DateTime::from_timestamp_micros(micros).unwrap_or(DateTime::<Utc>::MAX_UTC)
 }
 
 /// An RFC 3339 moment as seconds since 1970; 0 for text that is no such moment.
-pub(crate) fn unix_seconds(moment: &str) -> f64 {
+pub fn unix_seconds(moment: &str) -> f64 {
     let parsed = moment.parse::<DateTime<Utc>>();
     parsed.map_or(0.0, |at| at.timestamp_micros() as f64 / 1e6)
 }
 
 /// `seconds` after an RFC 3339 moment, as DLIO's time stamp. Text that is no such moment comes
 /// back as it is.
-pub(crate) fn iso_after(started: &str, seconds: f64) -> String {
+pub fn iso_after(started: &str, seconds: f64) -> String {
     let passed = TimeDelta::microseconds((seconds.max(0.0) * 1e6) as i64);
     let started_at = started.parse::<DateTime<Utc>>().ok();
     let moment = started_at.and_then(|at| at.checked_add_signed(passed));

@@ -6,7 +6,7 @@
 //! number is decided, and a run of it gives a [`CheckpointReport`].
 //!
 //! ```
-//! use stormlp_core::checkpoint::builtin;
+//! use crate::checkpoint::builtin;
 //! let workload = builtin::load("llama3-8b").expect("a built-in model");
 //! let layout = workload.layout(workload.parallelism_of_all_ranks());
 //! assert_eq!(layout.total_bytes(), 112_425_623_552);
@@ -27,8 +27,8 @@ mod parse;
 mod plan;
 mod report;
 mod request;
-pub(crate) mod resolve;
-pub(crate) mod rules;
+pub mod resolve;
+pub mod rules;
 mod saved;
 mod scale;
 mod space;

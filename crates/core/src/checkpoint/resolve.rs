@@ -27,7 +27,7 @@ const ASSUMED_BYTES_PER_SECOND: f64 = 1e9;
 /// Saves of a run, and restores, at most: each has its place in the plan and in the report.
 const MOST_CHECKPOINTS: u32 = 100_000;
 /// Ranks of one host in MLPerf's checkpoints.
-pub(crate) const HOST_RANKS: u64 = 8;
+pub const HOST_RANKS: u64 = 8;
 
 /// What [`resolve`] found: a plan as far as one can be made, and every problem.
 #[derive(Debug, Clone)]

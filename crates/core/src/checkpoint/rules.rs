@@ -20,11 +20,11 @@ use crate::transport::EngineChoice;
 use crate::units::ByteSize;
 
 /// Saves and restores of a closed run.
-pub(crate) const COUNT: u32 = 10;
+pub const COUNT: u32 = 10;
 /// Seconds before each of them.
-pub(crate) const PAUSE_SECONDS: f64 = 5.0;
+pub const PAUSE_SECONDS: f64 = 5.0;
 /// What a client writes is out of its page cache by itself when it is so many times its memory.
-pub(crate) const MEMORIES: u64 = 3;
+pub const MEMORIES: u64 = 3;
 
 /// A rule: its numbers, whether it holds, and what breaks it.
 type Rule = (Numbers, bool, String);
@@ -130,7 +130,7 @@ fn is_same(model: &CheckpointWorkload, asked: &CheckpointWorkload, mode: Mode) -
 }
 
 /// Whether the checkpoints of a run leave the page cache by themselves.
-pub(crate) fn outgrows_memory(checkpoint_bytes: u64, memory_bytes: u64) -> bool {
+pub fn outgrows_memory(checkpoint_bytes: u64, memory_bytes: u64) -> bool {
     checkpoint_bytes.saturating_mul(u64::from(COUNT)) >= memory_bytes.saturating_mul(MEMORIES)
 }
 

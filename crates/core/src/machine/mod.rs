@@ -3,6 +3,7 @@
 
 mod advice;
 mod claims;
+mod client;
 mod fact;
 mod gpu;
 mod storage;
@@ -14,6 +15,7 @@ use crate::warning::Warning;
 
 pub use advice::advice;
 pub use claims::{DeviceClaims, Signature};
+pub use client::{Drive, Link, SystemFacts};
 pub use fact::Fact;
 pub use gpu::{AcsBridge, GpuFacts, LibraryFacts, NvidiaFs, PciGpu};
 pub use storage::{

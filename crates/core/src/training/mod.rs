@@ -22,7 +22,7 @@ pub mod profile;
 pub mod report;
 pub mod request;
 pub mod resolve;
-pub(crate) mod rules;
+pub mod rules;
 pub mod search;
 pub mod steps;
 mod transport;

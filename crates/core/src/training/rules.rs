@@ -19,7 +19,7 @@ use crate::units::counted;
 use crate::workload_file::KeyNote;
 
 /// Scored runs of a closed result; a warm-up comes before them.
-pub(crate) const CLOSED_RUNS: u32 = 5;
+pub const CLOSED_RUNS: u32 = 5;
 /// Batches that a closed run may read ahead.
 const MOST_PREFETCH: u32 = 2;
 /// Parameters that a closed run may set.
@@ -97,7 +97,7 @@ const V3: Edition = Edition {
 
 /// Who may set a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Freedom {
+pub enum Freedom {
     /// Closed and open runs.
     Closed,
     /// Open runs alone.
@@ -109,7 +109,7 @@ pub(crate) enum Freedom {
 }
 
 /// Who may set the parameter `key`.
-pub(crate) fn freedom(key: &str) -> Freedom {
+pub fn freedom(key: &str) -> Freedom {
     let beside = |name: &&str| key == *name || name.ends_with('.') && key.starts_with(*name);
     if ALLOWED.contains(&key) {
         Freedom::Closed
@@ -123,15 +123,13 @@ pub(crate) fn freedom(key: &str) -> Freedom {
 }
 
 /// What is wrong with reading so many batches ahead.
-pub(crate) fn prefetch_fault(prefetch: u32) -> Option<String> {
+pub fn prefetch_fault(prefetch: u32) -> Option<String> {
     (prefetch > MOST_PREFETCH)
         .then(|| format!("reader.prefetch_size is {prefetch}; it may be 0 to {MOST_PREFETCH}"))
 }
 
 /// Models and accelerators of an edition's closed training; none for profiles that are no edition.
-pub(crate) fn closed_workloads(
-    profile: Profile,
-) -> impl Iterator<Item = (&'static str, &'static str)> {
+pub fn closed_workloads(profile: Profile) -> impl Iterator<Item = (&'static str, &'static str)> {
     let edition = match profile {
         Profile::V2 => Some(&V2),
         Profile::V3 => Some(&V3),

@@ -8,7 +8,7 @@
 mod fault;
 mod field;
 mod params;
-pub(crate) mod place;
+pub mod place;
 mod read;
 mod table;
 mod write;

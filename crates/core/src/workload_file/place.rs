@@ -12,22 +12,22 @@ use serde::de::{
 use super::fault::Fault;
 
 /// A place in a file that was read.
-pub(crate) struct Place {
+pub struct Place {
     /// Which entry of each section or list, from the whole file inwards.
-    pub(crate) entries: Vec<usize>,
+    pub entries: Vec<usize>,
     /// The last entry's key, not its value.
-    pub(crate) at_key: bool,
+    pub at_key: bool,
 }
 
 /// Line and column of `place` in `text`, from 1.
-pub(crate) fn find(text: &str, place: &Place) -> Option<(usize, usize)> {
+pub fn find(text: &str, place: &Place) -> Option<(usize, usize)> {
     let steps = Steps { entries: &place.entries, at_key: place.at_key };
     let stopped = steps.deserialize(serde_yaml::Deserializer::from_str(text));
     stopped.err().and_then(|error| line_and_column(&error))
 }
 
 /// A fault of YAML itself.
-pub(crate) fn of_error(error: &serde_yaml::Error) -> Fault {
+pub fn of_error(error: &serde_yaml::Error) -> Fault {
     let place = line_and_column(error);
     let mut message = error.to_string();
     for kind in [" as u128", " as i128"] {

@@ -376,7 +376,8 @@ mod tests {
     use stormlp_core::names::VariantArray;
 
     use super::super::testing::{column, encode, inspect, spec};
-    use super::{ElementType, Parquet, ParquetColumn, read_footer};
+    use super::{Parquet, read_footer};
+    use stormlp_core::training::workload::{ElementType, ParquetColumn};
 
     fn every_type() -> Vec<ParquetColumn> {
         ElementType::VARIANTS

@@ -203,10 +203,11 @@ mod tests {
 
     use parquet::file::metadata::ParquetMetaDataReader;
 
-    use super::super::parquet::{ElementType, Parquet};
+    use super::super::parquet::Parquet;
     use super::super::testing::{assert_robust, column, encode, inspect, spec};
     use super::{decode, read_footer};
     use crate::format::Span;
+    use stormlp_core::training::workload::ElementType;
 
     #[test]
     fn faults_are_named() {

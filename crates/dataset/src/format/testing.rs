@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::parquet::{ElementType, ParquetColumn};
 use super::{ChunkSink, FileLayout, FileSpec, Finish, Format, FormatError, SinkError};
 use crate::content::{Content, FileContent};
 use crate::sizes::SampleShape;
+use stormlp_core::training::workload::{ElementType, ParquetColumn};
 
 /// Collects a file, handing out buffers of `chunk` bytes.
 pub(crate) struct VecSink {

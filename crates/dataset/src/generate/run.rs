@@ -14,17 +14,18 @@ use stormlp_transfer::storage::FolderLock;
 use stormlp_transfer::telemetry::CpuTimes;
 use stormlp_transfer::{Driver, DriverSet, PathBuffers};
 
+use super::GeneratePlan;
 use super::crew;
 use super::error::GenerateError;
 use super::file::{self, Context, Trouble};
 use super::lanes::{self, Way};
 use super::survey::{self, Survey};
-use super::{GeneratePlan, GenerateReport};
 use crate::dataset::FormatKind;
 use crate::manifest::{
     JOURNAL_NAME, Journal, Manifest, ManifestError, ManifestFile, ManifestHead, Record, finish,
 };
 use crate::names::Split;
+use stormlp_core::dataset::GenerateReport;
 
 /// Names of remade files that a report lists.
 const MAX_REMADE_NAMES: usize = 100;

@@ -13,18 +13,22 @@ use super::machine::{Nanos, Waits};
 
 /// One look at the clock and the counters.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reading {
-    pub(super) now: Nanos,
-    pub(super) waits: Waits,
+pub struct Reading {
+    /// The clock of the run.
+    pub now: Nanos,
+    /// Waiting for data until now.
+    pub waits: Waits,
     /// Bytes that reads brought until now.
-    pub(super) bytes: u64,
-    pub(super) device: Option<DeviceCounters>,
-    pub(super) cpu: CpuTimes,
+    pub bytes: u64,
+    /// Counters of the block device; `None` where there is none.
+    pub device: Option<DeviceCounters>,
+    /// CPU time of the process until now.
+    pub cpu: CpuTimes,
 }
 
 /// Divides the waiting between two readings by cause. `io_threads` could compute at most so many
 /// seconds a second; `moves_nothing` says that the path touches no storage at all.
-pub(super) fn divide(
+pub fn divide(
     before: &Reading,
     after: &Reading,
     io_threads: usize,

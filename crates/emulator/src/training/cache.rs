@@ -12,7 +12,7 @@ const LOOK_AT_FILES: usize = 4096;
 
 /// What of the dataset lay in the page cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Cached {
+pub struct Cached {
     /// Share of the bytes looked at, 0 to 1; `None` where the kernel does not tell this user.
     pub(super) share: Option<f64>,
     /// Files looked at.

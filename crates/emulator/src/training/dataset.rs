@@ -167,7 +167,7 @@ impl DatasetSource {
 }
 
 /// The next records of a file that lies nowhere.
-pub(super) fn null_records(
+pub fn null_records(
     file: usize,
     file_bytes: u64,
     record_bytes: u64,

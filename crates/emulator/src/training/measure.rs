@@ -13,31 +13,33 @@ use super::cache::Cached;
 use super::machine::{BlockTally, Nanos, StepHistograms, StepTimes};
 
 /// What was seen of one phase.
-pub(super) struct PhaseMeasured {
+pub struct PhaseMeasured {
     /// The counters when it began.
-    pub(super) first: Reading,
+    pub first: Reading,
     /// The counters when it ended.
-    pub(super) last: Reading,
-    pub(super) waiting: WaitingSeconds,
+    pub last: Reading,
+    /// How long accelerators waited for data, by what they waited for.
+    pub waiting: WaitingSeconds,
     /// What lay in the page cache when it began; `None` when nothing is read.
-    pub(super) cached: Option<Cached>,
+    pub cached: Option<Cached>,
     /// The accelerators that began a block, with their blocks.
-    pub(super) accelerators: Vec<AcceleratorEpoch>,
+    pub accelerators: Vec<AcceleratorEpoch>,
     /// How long each accelerator kept the others waiting at barriers.
-    pub(super) blamed_ns: Vec<Nanos>,
+    pub blamed_ns: Vec<Nanos>,
     /// The number of the first of them.
-    pub(super) first_accelerator: u32,
+    pub first_accelerator: u32,
     /// How long each barrier of the steps waited for other hosts.
-    pub(super) waits_us: Vec<u32>,
+    pub waits_us: Vec<u32>,
     /// Bytes that the block devices of several hosts read; what one host's read, its readings say.
-    pub(super) device_read_bytes: Option<u64>,
+    pub device_read_bytes: Option<u64>,
     /// Checkpoints that were written within it.
-    pub(super) checkpoints: Vec<WrittenCheckpoint>,
+    pub checkpoints: Vec<WrittenCheckpoint>,
     /// Samples that were there when AU's window began.
-    pub(super) preread_samples: u64,
-    pub(super) histograms: StepHistograms,
+    pub preread_samples: u64,
+    /// Compute, wait and step times.
+    pub histograms: StepHistograms,
     /// Times of every step; empty unless they were asked for.
-    pub(super) steps: Vec<Vec<(f32, f32)>>,
+    pub steps: Vec<Vec<(f32, f32)>>,
 }
 
 impl PhaseMeasured {
@@ -51,7 +53,7 @@ impl PhaseMeasured {
 }
 
 /// The report of one epoch's training.
-pub(super) fn epoch(plan: &TrainPlan, epoch: u32, phase: &PhaseMeasured) -> EpochReport {
+pub fn epoch(plan: &TrainPlan, epoch: u32, phase: &PhaseMeasured) -> EpochReport {
     let accelerators = phase.accelerators.clone();
     let blocks: Vec<&[BlockSums]> = accelerators.iter().map(|a| a.blocks.as_slice()).collect();
     let mut measures = metrics::epoch_measures(&Rule::of(plan), &blocks);
@@ -97,7 +99,7 @@ pub(super) fn epoch(plan: &TrainPlan, epoch: u32, phase: &PhaseMeasured) -> Epoc
 }
 
 /// The accelerators that began a block, with their blocks, by rank; the first one's is `first`.
-pub(super) fn accelerators(blocks: &[Vec<BlockTally>], first: u32) -> Vec<AcceleratorEpoch> {
+pub fn accelerators(blocks: &[Vec<BlockTally>], first: u32) -> Vec<AcceleratorEpoch> {
     (first..)
         .zip(blocks)
         .filter(|(_, blocks)| !blocks.is_empty())

@@ -1,6 +1,6 @@
 //! Training: the emulated accelerators, their loaders, and what keeps them waiting.
 
-mod attribution;
+pub mod attribution;
 mod cache;
 mod calibrate;
 mod checkpoint;
@@ -13,25 +13,23 @@ mod handles;
 mod io;
 mod job;
 pub mod machine;
-mod measure;
+pub mod measure;
 mod merged;
 pub mod order;
 mod pacer;
 pub mod prepare;
 mod records;
-mod requests;
+pub mod requests;
 mod run;
 mod shared;
-pub mod simulate;
 pub mod source;
 mod together;
-mod verdict;
+pub mod verdict;
 mod warnings;
 
 pub use error::TrainError;
 pub use merged::{is_of_some_hosts, merged};
 pub use run::{Course, SoFar, Unit, begun, probe, run, run_on_hosts};
-pub use simulate::{SimulateError, simulate};
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

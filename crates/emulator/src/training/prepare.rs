@@ -95,7 +95,7 @@ fn null_files(count: u64, bytes: u64) -> Vec<DataFile> {
 }
 
 /// A loader for each of `accelerators`, that makes batches of `batch_size` samples.
-pub(super) fn loaders(plan: &TrainPlan, accelerators: usize, batch_size: u32) -> Vec<Loader> {
+pub fn loaders(plan: &TrainPlan, accelerators: usize, batch_size: u32) -> Vec<Loader> {
     let batch_size = u64::from(batch_size);
     let loader = match plan.loader {
         LoaderPlan::Workers {
@@ -130,7 +130,7 @@ pub(super) fn loaders(plan: &TrainPlan, accelerators: usize, batch_size: u32) ->
 }
 
 /// Training of epoch `epoch` (from 1), in which each accelerator goes through its share.
-pub(super) fn training(plan: &TrainPlan, epoch: u32, shares: Vec<Share>) -> PhaseSpec {
+pub fn training(plan: &TrainPlan, epoch: u32, shares: Vec<Share>) -> PhaseSpec {
     let checkpoint = plan.checkpoint.as_ref();
     let seed = plan.shuffle.seed;
     PhaseSpec {
@@ -159,7 +159,7 @@ fn client_work(plan: &TrainPlan) -> ClientWork {
 }
 
 /// The evaluation after epoch `epoch`.
-pub(super) fn evaluation(
+pub fn evaluation(
     plan: &TrainPlan,
     evaluation: &EvaluationPlan,
     epoch: u32,
@@ -241,7 +241,7 @@ impl PlannedOrder {
 }
 
 /// The order of `epoch` over so many files, and what it leaves each accelerator.
-pub(super) fn index(
+pub fn index(
     plan: &TrainPlan,
     files: u64,
     batch_size: u64,
@@ -292,7 +292,7 @@ fn share(plan: &TrainPlan, batch_size: u64, samples: u64) -> Share {
 }
 
 /// Rows of each row group of a file.
-pub(super) fn rows_of_groups(rows: u64, group_rows: u64) -> Vec<u64> {
+pub fn rows_of_groups(rows: u64, group_rows: u64) -> Vec<u64> {
     let group_rows = group_rows.clamp(1, rows.max(1));
     let mut groups = vec![group_rows; (rows / group_rows) as usize];
     if !rows.is_multiple_of(group_rows) {
@@ -346,7 +346,7 @@ fn pattern(plan: &TrainPlan, workers: u64) -> Pattern {
 }
 
 /// The reads that `pattern` makes of a file.
-pub(super) fn requests(pattern: &ReadPattern) -> Requests {
+pub fn requests(pattern: &ReadPattern) -> Requests {
     match pattern {
         ReadPattern::NumpyLoad => Requests::NUMPY_LOAD,
         ReadPattern::NumpyArray => Requests::NUMPY_ARRAY,

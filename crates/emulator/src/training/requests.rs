@@ -25,7 +25,7 @@ const H5PY_HEAD: [(u64, u64); 8] =
 
 /// The reads of `h5py.File(f)["records"][i]`, whose `sample` lies in an array that ends at
 /// `array_end`.
-pub(super) fn h5py(sample: Span, array_end: u64) -> Vec<Span> {
+pub fn h5py(sample: Span, array_end: u64) -> Vec<Span> {
     let head = H5PY_HEAD.map(|(offset, bytes)| Span { offset, bytes });
     let most = array_end.saturating_sub(sample.offset);
     let last = Span { bytes: sample.bytes.max(HDF5_SIEVE_BYTES.min(most)), ..sample };
@@ -153,7 +153,7 @@ impl Requests {
 
 impl Requests {
     /// How many reads of at most `most` bytes a file of `file_bytes` takes, and their bytes.
-    pub(super) fn sum(&self, file_bytes: u64, most: u64) -> (u64, u64) {
+    pub fn sum(&self, file_bytes: u64, most: u64) -> (u64, u64) {
         let head = (0..self.head.len())
             .filter_map(|nth| self.nth(nth, file_bytes))
             .fold((0, 0), |(reads, bytes), span| {
@@ -164,7 +164,7 @@ impl Requests {
     }
 
     /// Bytes of the first `count` of these reads.
-    pub(super) fn first(&self, count: u64, file_bytes: u64, most: u64) -> u64 {
+    pub fn first(&self, count: u64, file_bytes: u64, most: u64) -> u64 {
         let mut left = count;
         let head: u64 = (0..self.head.len())
             .filter_map(|nth| self.nth(nth, file_bytes))
@@ -174,7 +174,7 @@ impl Requests {
     }
 
     /// Whether it looks at the end of a file before it goes through it.
-    pub(super) fn looks_at_end(&self) -> bool {
+    pub fn looks_at_end(&self) -> bool {
         self.head.iter().any(|read| matches!(read, Read::Last(_)))
     }
 }

@@ -25,7 +25,7 @@ const LEAST_SECONDS: f64 = 0.005;
 pub(super) const READ_AHEAD_SHARE: f64 = 0.3;
 
 /// The verdict over `epochs`; `ceiling` is AU on storage that takes no time, if that is known.
-pub(super) fn verdict(
+pub fn verdict(
     plan: &TrainPlan,
     epochs: &[&EpochReport],
     mean: &Measures,

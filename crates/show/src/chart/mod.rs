@@ -138,7 +138,7 @@ impl Group {
     }
 
     /// Adds a chart, or says that `what` is not drawn because of `why`.
-    pub(crate) fn add(&mut self, what: &str, chart: Option<Chart>, why: &str) {
+    pub fn add(&mut self, what: &str, chart: Option<Chart>, why: &str) {
         match chart {
             Some(chart) => self.charts.push(chart),
             None => self.absent.push(format!("{what}: {why}")),
@@ -148,7 +148,7 @@ impl Group {
 
 impl Axis {
     /// An axis of `name`.
-    pub(crate) fn new(name: impl Into<String>, scale: Scale) -> Self {
+    pub fn new(name: impl Into<String>, scale: Scale) -> Self {
         Self { name: name.into(), scale }
     }
 }
@@ -156,10 +156,7 @@ impl Axis {
 impl Line {
     /// A line through those of `points` that can be drawn, the extremes of each stretch where there
     /// are more than a chart has room for. It is interrupted where a point has no value.
-    pub(crate) fn new(
-        name: impl Into<String>,
-        points: impl IntoIterator<Item = (f64, f64)>,
-    ) -> Self {
+    pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let mut pieces = vec![Vec::new()];
         for (x, y) in points.into_iter().filter(|(x, _)| is_amount(*x)) {
             if is_amount(y) {
@@ -217,12 +214,7 @@ impl Bar {
 
 impl Chart {
     /// A chart of lines; `None` where no line has two points.
-    pub(crate) fn lines(
-        title: impl Into<String>,
-        x: Axis,
-        y: Axis,
-        lines: Vec<Line>,
-    ) -> Option<Self> {
+    pub fn lines(title: impl Into<String>, x: Axis, y: Axis, lines: Vec<Line>) -> Option<Self> {
         let is_above_zero = |point: &(f64, f64)| y.scale != Scale::Log || point.1 > 0.0;
         let drawn = lines.into_iter().map(|mut line| {
             let pieces = line.pieces.iter_mut();
@@ -290,7 +282,7 @@ impl Chart {
 
     /// With names of places on the horizontal axis.
     #[must_use]
-    pub(crate) fn marks(mut self, marks: Vec<(f64, String)>) -> Self {
+    pub fn marks(mut self, marks: Vec<(f64, String)>) -> Self {
         if let Plot::Lines(lines) = &mut self.plot {
             lines.marks = marks.into_iter().filter(|(at, _)| is_amount(*at)).collect();
         }

@@ -6,14 +6,15 @@
 mod charts;
 mod detached;
 mod figures;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixtures;
 mod knee;
-mod mlperf;
 mod plan;
 mod run;
 
 pub(crate) use charts::charts;
 pub(crate) use figures::figures;
-pub use mlperf::{files as mlperf_files, files_below as mlperf_files_below};
+
 pub use plan::{DryRun, dry_run, opening};
 pub(crate) use run::RECORDS;
 pub use run::document;

@@ -6,7 +6,7 @@ use stormlp_core::checkpoint::{
     PhaseSummary,
 };
 use stormlp_core::evidence::Evidence;
-use stormlp_core::submission::MODELLED;
+use stormlp_core::report::MODELLED;
 use stormlp_core::units::ByteSize;
 
 use super::plan::setup;

@@ -56,7 +56,7 @@ impl Sheet {
     }
 
     /// An answer that is no report, with its charts.
-    pub(crate) fn of_answer(document: Document, groups: Vec<Group>) -> Self {
+    pub fn of_answer(document: Document, groups: Vec<Group>) -> Self {
         Self { document, groups, is_answer: true, ..Self::default() }
     }
 }

@@ -41,7 +41,7 @@ struct Setting {
 }
 
 /// All that two runs must share to be the same work.
-pub(crate) struct Work {
+pub struct Work {
     named: Vec<Setting>,
     /// What the plan has at every place, or what else belongs to the work.
     places: BTreeMap<String, String>,
@@ -54,12 +54,12 @@ impl Work {
     }
 
     /// What a plan is, by its places alone, but for those that are `apart`.
-    pub(crate) fn of_plan(plan: &Value, apart: &[&str]) -> Self {
+    pub fn of_plan(plan: &Value, apart: &[&str]) -> Self {
         Self { named: Vec::new(), places: places::in_plan(plan, apart) }
     }
 
     /// With something else that belongs to the work.
-    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+    pub fn with(mut self, name: &str, value: &str) -> Self {
         self.places.insert(name.to_string(), value.to_string());
         self
     }
@@ -75,7 +75,7 @@ pub(crate) fn facts(report: &AnyReport) -> Facts {
 }
 
 /// Where two runs are not the same work. What follows from a setting that differs is not told again.
-pub(crate) fn differences(baseline: &Work, now: &Work) -> Vec<Difference> {
+pub fn differences(baseline: &Work, now: &Work) -> Vec<Difference> {
     let mut differences: Vec<Difference> = Vec::new();
     let mut explained: Vec<&str> = Vec::new();
     for setting in baseline.named.iter().chain(&now.named) {

@@ -1,5 +1,7 @@
 //! A small run for the tests of every renderer.
 
+#![allow(clippy::unwrap_used)]
+
 use stormlp_core::facts::FoundFile;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::histogram::LatencyUs;
@@ -16,15 +18,18 @@ use stormlp_core::training::workload::Workload;
 const BYTES: u64 = 24_628_905_504;
 const SECONDS: f64 = 6.5;
 
-pub(super) fn host() -> HostFacts {
+/// The machine of the report.
+pub fn host() -> HostFacts {
     HostFacts { kernel: "6.18".to_string(), cpu_model: "Xeon".to_string(), ..HostFacts::fixture() }
 }
 
-pub(super) fn workload() -> Workload {
+/// unet3d on H100.
+pub fn workload() -> Workload {
     catalog::find("unet3d", None).unwrap().workload(&[]).unwrap()
 }
 
-pub(super) fn plan() -> TrainPlan {
+/// A plan of two accelerators.
+pub fn plan() -> TrainPlan {
     let inventory = Inventory {
         folder: "/data/unet3d".into(),
         train: (0..168)
@@ -40,7 +45,8 @@ pub(super) fn plan() -> TrainPlan {
     TrainPlan::resolve(&workload(), &request, &host(), &inventory).unwrap().plan
 }
 
-pub(super) fn block(started: f64, step: f64) -> BlockSums {
+/// The sums of a block that begins at `started` seconds, with steps of `step` seconds.
+pub fn block(started: f64, step: f64) -> BlockSums {
     BlockSums {
         started_seconds: started,
         seconds: 2.0 + 11.0 * step,
@@ -55,7 +61,8 @@ pub(super) fn block(started: f64, step: f64) -> BlockSums {
     }
 }
 
-pub(super) fn epoch(plan: &TrainPlan, number: u32, step: f64) -> EpochReport {
+/// An epoch whose steps take `step` seconds.
+pub fn epoch(plan: &TrainPlan, number: u32, step: f64) -> EpochReport {
     let started = f64::from(number - 1) * 7.0;
     let blocks = [block(started, step)];
     let rule = Rule {
@@ -92,7 +99,8 @@ pub(super) fn epoch(plan: &TrainPlan, number: u32, step: f64) -> EpochReport {
     }
 }
 
-pub(crate) fn report() -> TrainReport {
+/// The report of a complete run.
+pub fn report() -> TrainReport {
     let plan = plan();
     let epochs = vec![epoch(&plan, 1, 0.38), epoch(&plan, 2, 0.34)];
     let measures: Vec<Measures> = epochs.iter().map(|epoch| epoch.measures).collect();

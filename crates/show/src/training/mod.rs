@@ -6,14 +6,12 @@ mod datasize;
 mod figures;
 mod find_max;
 mod hosts;
-pub mod mlperf;
 mod plan;
 mod run;
 mod workloads;
 
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-pub(crate) mod fixtures;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixtures;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 pub(crate) mod tests;

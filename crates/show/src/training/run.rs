@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 use stormlp_core::report::Ending;
+use stormlp_core::report::MODELLED;
 use stormlp_core::stats::mean;
-use stormlp_core::submission::MODELLED;
 use stormlp_core::training::plan::TrainPlan;
 use stormlp_core::training::profile::Profile;
 use stormlp_core::training::report::{EpochReport, Measures, TrainReport};

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde_json::Value;
-use stormlp_core::python_json;
 use stormlp_core::report::{AnyReport, Ending, ReportKind};
 use stormlp_core::shell::shell_word;
 use stormlp_emulator::matrix;
-use stormlp_show::dlio::{self, DlioRun};
+use stormlp_mlperf::dlio;
+use stormlp_mlperf::dlio::DlioRun;
+use stormlp_mlperf::python_json;
 
 use super::deliver;
 use super::workloads::read_bounded;

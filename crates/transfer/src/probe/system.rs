@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use stormlp_core::machine::Fact;
-use stormlp_core::submission::system_yaml::{Drive, Link, SystemFacts};
+use stormlp_core::machine::{Drive, Link, SystemFacts};
 use stormlp_core::units::GIB;
 
 use super::root::Root;

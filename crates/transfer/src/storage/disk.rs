@@ -15,10 +15,11 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::reach::{self, Spot};
-use super::{Access, Entry, Facts, Identity, Kind, Space, Storage};
+use super::{Access, Entry, Facts, Kind, Space, Storage};
 use crate::error::TransferError;
 use crate::page_cache::{self, Residency};
 use crate::paths::{PathSpec, TransferPath, build_path};
+use stormlp_core::facts::Identity;
 
 /// The real storage.
 #[derive(Debug, Clone, Copy, Default)]

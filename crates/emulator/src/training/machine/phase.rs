@@ -59,7 +59,7 @@ pub struct PhaseSpec {
 
 impl PhaseSpec {
     /// A phase without steps, barriers or compute.
-    pub(in crate::training) fn nothing() -> Self {
+    pub fn nothing() -> Self {
         Self {
             steps: 0,
             barrier: false,

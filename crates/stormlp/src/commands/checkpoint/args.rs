@@ -9,9 +9,9 @@ use stormlp_core::checkpoint::{
 };
 use stormlp_core::names::file_name;
 use stormlp_core::path::PathKind;
-use stormlp_core::submission::Edition;
 use stormlp_core::transport::{DeviceId, EngineChoice, Pages};
 use stormlp_core::units::{ByteSize, parse_duration};
+use stormlp_mlperf::submission::Edition;
 
 use crate::commands::deliver::OutputArgs;
 use crate::commands::detached::DetachedArgs;

@@ -6,15 +6,15 @@ use std::time::Duration;
 use clap::Args;
 use stormlp_core::checkpoint::builtin;
 use stormlp_core::path::PathKind;
-use stormlp_core::sizing::request::MAX_ACCELERATORS;
-use stormlp_core::sizing::storage::DEFAULT_READ_AHEAD_BYTES;
-use stormlp_core::sizing::{SizingRequest, StorageModel};
 use stormlp_core::training::client::{Client, ClientCost};
 use stormlp_core::training::distribution::Distribution;
 use stormlp_core::training::profile::Profile;
 use stormlp_core::training::request::TrainRequest;
 use stormlp_core::training::workload::Workload;
 use stormlp_core::units::{ByteSize, parse_duration};
+use stormlp_planner::plan::request::MAX_ACCELERATORS;
+use stormlp_planner::plan::storage::DEFAULT_READ_AHEAD_BYTES;
+use stormlp_planner::plan::{SizingRequest, StorageModel};
 use stormlp_transfer::probe;
 
 use super::host_cost;

@@ -9,12 +9,14 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use stormlp_core::sizing::presets::{self, Preset};
-use stormlp_core::sizing::{SizingAnswer, SizingRequest};
 use stormlp_core::units::{counted, format_duration};
-use stormlp_emulator::sizing::{self, Depth, Look, Simulating, SizingError, Stage};
-use stormlp_emulator::training::SimulateError;
-use stormlp_show::sizing::{document, record_columns, sheet};
+use stormlp_planner::plan::presets;
+use stormlp_planner::plan::presets::Preset;
+use stormlp_planner::plan::{SizingAnswer, SizingRequest};
+use stormlp_planner::run as sizing;
+use stormlp_planner::run::{Depth, Look, Simulating, SizingError, Stage};
+use stormlp_planner::show::{document, record_columns, sheet};
+use stormlp_planner::simulate::SimulateError;
 
 use super::deliver::{Answer, AnswerArgs};
 use super::workloads;
@@ -149,7 +151,7 @@ fn line(at: Simulating, elapsed: Duration) -> String {
 
 fn list() -> Result<(), Failure> {
     let found: Vec<Preset> = presets::names().map(presets::find).collect::<Result<_, _>>()?;
-    output::show(&stormlp_show::sizing::presets(&found))
+    output::show(&stormlp_planner::show::presets(&found))
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use stormlp_core::report::AnyReport;
-use stormlp_core::sizing::StorageModel;
-use stormlp_core::sizing::presets;
+use stormlp_planner::plan::StorageModel;
+use stormlp_planner::plan::presets;
 
 use crate::commands::saved;
 use crate::exit::Failure;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use stormlp_core::submission::{Edition, Submission, Verdict, check};
-use stormlp_show::submission;
+use stormlp_mlperf::show as submission;
+use stormlp_mlperf::submission::{Edition, Submission, Verdict, check};
 
 use super::read;
 use crate::exit::Failure;

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use md5::{Digest, Md5};
-use stormlp_core::submission::tree::{CODE_HASH, Entry, Tree, last, parent};
+use stormlp_mlperf::submission::tree::{CODE_HASH, Entry, Tree, last, parent};
 
 /// Folders at the top of an image whose files do not count.
 const EXCLUDED_FOLDERS: [&str; 10] = [

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use stormlp_core::checkpoint::builtin;
-use stormlp_core::submission::Edition;
-use stormlp_core::submission::plan::{PlanRequest, Planned, plan, usual_accelerator};
 use stormlp_core::units::ByteSize;
-use stormlp_show::submission;
+use stormlp_mlperf::show as submission;
+use stormlp_mlperf::submission::Edition;
+use stormlp_mlperf::submission::plan::{PlanRequest, Planned, plan, usual_accelerator};
 use stormlp_transfer::probe;
 
 use crate::commands::numbers::whole;

@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use stormlp_core::submission::tree::{self, Content, Entry, Tree, Wanted, join};
+use stormlp_mlperf::submission::tree;
+use stormlp_mlperf::submission::tree::{Content, Entry, Tree, Wanted, join};
 
 use super::image;
 use crate::exit::Failure;

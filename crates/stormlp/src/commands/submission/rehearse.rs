@@ -5,10 +5,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use stormlp_core::submission::system_yaml::draft;
-use stormlp_core::submission::{EQUIVALENCE, Edition, NOTICE};
 use stormlp_core::training::profile::Profile;
-use stormlp_show::submission::Rehearsal;
+use stormlp_mlperf::show::Rehearsal;
+use stormlp_mlperf::submission::system_yaml::draft;
+use stormlp_mlperf::submission::{EQUIVALENCE, Edition, NOTICE};
 use stormlp_transfer::probe;
 
 use super::rehearsed::RehearsedTree;

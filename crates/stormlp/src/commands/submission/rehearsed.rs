@@ -13,7 +13,7 @@ use stormlp_core::training::plan::TrainPlan;
 use stormlp_core::training::report::TrainReport;
 use stormlp_core::training::workload::Workload;
 use stormlp_core::warning::{Warning, WarningKind};
-use stormlp_show::submission::{
+use stormlp_mlperf::show::{
     PROVENANCE, Rehearsal, RunInTree, checkpointing, too_long_a_gap, training, training_reports,
 };
 

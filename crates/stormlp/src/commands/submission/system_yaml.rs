@@ -5,9 +5,9 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use stormlp_core::submission::NOTICE;
-use stormlp_core::submission::system_yaml::{draft, faults};
 use stormlp_core::units::counted;
+use stormlp_mlperf::submission::NOTICE;
+use stormlp_mlperf::submission::system_yaml::{draft, faults};
 use stormlp_transfer::probe;
 
 use crate::commands::workloads::read_text;

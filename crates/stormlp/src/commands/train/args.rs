@@ -10,8 +10,6 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use stormlp_core::path::PathKind;
 use stormlp_core::shell::shell_word;
-use stormlp_core::submission::plan::usual_accelerator;
-use stormlp_core::submission::{Edition, SCORED_RUNS};
 use stormlp_core::training::catalog;
 use stormlp_core::training::client::{Client, ClientCost};
 use stormlp_core::training::distribution::Distribution;
@@ -20,6 +18,8 @@ use stormlp_core::training::request::{MAX_RUNS, StorageKind, TrainRequest};
 use stormlp_core::training::workload::Workload;
 use stormlp_core::transport::{DeviceId, EngineChoice, Pages};
 use stormlp_core::units::{ByteSize, parse_duration};
+use stormlp_mlperf::submission::plan::usual_accelerator;
+use stormlp_mlperf::submission::{Edition, SCORED_RUNS};
 
 use crate::commands::numbers::whole;
 use crate::commands::submission::other_edition;

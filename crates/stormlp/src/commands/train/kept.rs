@@ -5,7 +5,7 @@ use std::path::Path;
 use stormlp_core::training::report::TrainReport;
 use stormlp_core::training::workload::Workload;
 use stormlp_emulator::training::{self, Course, SoFar, Unit};
-use stormlp_show::training::mlperf;
+use stormlp_mlperf::training as mlperf;
 
 use super::super::deliver::{self, Savers, copy_of};
 use super::super::submission::RehearsedTree;

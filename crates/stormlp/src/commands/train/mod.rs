@@ -15,7 +15,6 @@ use stormlp_core::facts::HostFacts;
 use stormlp_core::location::Location;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::{Head, ReportKind};
-use stormlp_core::submission::Edition;
 use stormlp_core::training::plan::TrainPlan;
 use stormlp_core::training::profile::Profile;
 use stormlp_core::training::report::TrainReport;
@@ -26,6 +25,7 @@ use stormlp_core::transport::DeviceId;
 use stormlp_core::warning::Warning;
 use stormlp_emulator::training::{self, Course, SoFar, Unit};
 use stormlp_emulator::{Hosts, Surroundings};
+use stormlp_mlperf::submission::Edition;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{FolderLock, LockError};
 

@@ -1,0 +1,305 @@
+//! MLPerf Storage's result files of a checkpoint run, with DLIO's keys and units ("GB" is GiB).
+
+use serde_json::{Map, Value, json};
+use stormlp_core::checkpoint::{
+    CheckpointPlan, CheckpointProfile, CheckpointReport, CheckpointResult, FsyncPolicy,
+    PhaseSummary, gib_per_second, host_of,
+};
+use stormlp_core::names::file_name;
+use stormlp_core::units::GIB;
+
+use crate::official as mlperf;
+use crate::official::{Metadata, OutputFile, free_folder, hydra, override_list, pretty};
+use stormlp_show::stamp;
+use stormlp_show::stamp::iso_after;
+
+/// The files of a run, in the layout of its edition. The folder is named for the second in which the
+/// run began; where `taken` says that a folder of this name is there already, for the next second
+/// that is free.
+#[must_use]
+pub fn files(report: &CheckpointReport, taken: &dyn Fn(&str) -> bool) -> Vec<OutputFile> {
+    let results = match report.plan.profile {
+        CheckpointProfile::V3 => format!("whatif/stormlp/results/{}", report.head.host.hostname),
+        CheckpointProfile::V2 | CheckpointProfile::Native => String::new(),
+    };
+    files_below(&results, report, taken)
+}
+
+/// The same below the folder `results`.
+pub fn files_below(
+    results: &str,
+    report: &CheckpointReport,
+    taken: &dyn Fn(&str) -> bool,
+) -> Vec<OutputFile> {
+    let plan = &report.plan;
+    let started = stamp::unix_seconds(&report.head.started_at);
+    let runs = format!("checkpointing/{}", file_name(&plan.model, "model"));
+    let parent = match results {
+        "" => runs,
+        results => format!("{results}/{runs}"),
+    };
+    let folder = free_folder(&parent, started, taken);
+    let (config, overrides) = (config(plan), overrides(plan));
+    let file =
+        |name: &str, content: String| OutputFile { path: format!("{folder}/{name}"), content };
+    let metadata = Metadata {
+        benchmark: "checkpointing",
+        folder: &folder,
+        started_unix_seconds: started,
+        runtime_seconds: report.results.elapsed_seconds,
+        command: &report.head.command,
+        args: args(report),
+        overrides: &overrides,
+        config: config.clone(),
+        mark: mark(report),
+    };
+    let mut files = vec![file("summary.json", pretty(&summary(report)))];
+    for rank in 0..plan.scaling.ranks {
+        let stats = per_epoch_stats(report, rank);
+        files.push(file(&format!("{rank}_per_epoch_stats.json"), pretty(&stats)));
+        files.push(file(&format!("{rank}_output.json"), pretty(&output(report, rank))));
+    }
+    files.extend([
+        // JSON is YAML that quotes every word.
+        file("dlio_config/config.yaml", pretty(&config)),
+        file("dlio_config/overrides.yaml", override_list(&overrides)),
+        file("dlio_config/hydra.yaml", hydra(&plan.model, &folder)),
+        metadata.file(),
+    ]);
+    files
+}
+
+/// The workload as it ran, with DLIO's keys.
+fn config(plan: &CheckpointPlan) -> Value {
+    let (shape, spread) = (&plan.layout.architecture, &plan.layout.parallelism);
+    json!({"workload": {
+        "framework": "pytorch",
+        "workflow": {"generate_data": false, "train": false, "checkpoint": true},
+        "model": {
+            "name": plan.model,
+            "type": "transformer",
+            "num_layers": shape.num_layers,
+            "model_datatype": plan.layout.model_datatype,
+            "optimizer_datatype": plan.layout.optimizer_datatype,
+            "parallelism": {
+                "tensor": spread.tensor,
+                "pipeline": spread.pipeline,
+                "data": spread.data,
+                "zero_stage": spread.zero_stage,
+            },
+            "transformer": {
+                "vocab_size": shape.vocab_size,
+                "hidden_size": shape.hidden_size,
+                "ffn_hidden_size": shape.ffn_hidden_size,
+                "num_attention_heads": shape.num_attention_heads,
+                "num_kv_heads": shape.num_kv_heads,
+            },
+        },
+        "checkpoint": {
+            "checkpoint_folder": plan.folders.first(),
+            "mode": plan.mode,
+            "fsync": plan.fsync != FsyncPolicy::None,
+            "num_checkpoints_write": plan.writes,
+            "num_checkpoints_read": plan.restores.len(),
+            "time_between_checkpoints": plan.pause_seconds,
+        },
+    }})
+}
+
+/// What a launcher of MLPerf's sets of a model's file.
+fn overrides(plan: &CheckpointPlan) -> Vec<String> {
+    let folder = plan.folders.first().map(ToString::to_string);
+    let set = |key: &str, value: String| format!("++workload.checkpoint.{key}={value}");
+    vec![
+        format!("workload={}", plan.model.replace('-', "_")),
+        set("checkpoint_folder", folder.unwrap_or_default()),
+        set("num_checkpoints_write", plan.writes.to_string()),
+        set("num_checkpoints_read", plan.restores.len().to_string()),
+    ]
+}
+
+/// The run as mlpstorage's options would say it.
+fn args(report: &CheckpointReport) -> Value {
+    let (plan, host) = (&report.plan, &report.head.host);
+    json!({
+        "command": "run",
+        "model": plan.model,
+        "num_processes": plan.scaling.ranks,
+        "hosts": mlperf::names(host, report.results.group.as_ref()),
+        "client_host_memory_in_gb": host.memory_bytes / GIB,
+        "checkpoint_folder": plan.folders.first(),
+        "num_checkpoints_write": plan.writes,
+        "num_checkpoints_read": plan.restores.len(),
+    })
+}
+
+/// Whose run it is, for files that look like those of others.
+fn mark(report: &CheckpointReport) -> Value {
+    json!({
+        "version": report.head.host.stormlp_version,
+        "profile": report.plan.profile,
+        "scale": report.plan.scale,
+        "scaled": report.plan.is_scaled(),
+        "held_to_closed_rules": report.plan.closed,
+        "emulated_accelerator_memory": report.plan.save.emulated,
+    })
+}
+
+/// `summary.json`. Values of phases that did not run are left out.
+pub(super) fn summary(report: &CheckpointReport) -> Value {
+    let mut metric = Map::new();
+    let phases =
+        [("save", &report.results.summary.save), ("load", &report.results.summary.restore)];
+    for (name, phase) in phases {
+        if let Some(phase) = phase {
+            metric.extend(phase_metrics(report, name, phase));
+        }
+    }
+    let size_gib = report.plan.dlio_counted_bytes as f64 / GIB as f64;
+    metric.insert("checkpoint_size_GB".to_string(), size_gib.into());
+    let (host, group) = (&report.head.host, report.results.group.as_ref());
+    let mut summary = json!({
+        "start": iso_after(&report.head.started_at, 0.0),
+        "num_accelerators": report.plan.scaling.ranks,
+        "metric": metric,
+        "num_files_train": 0,
+        "num_files_eval": 0,
+        "num_samples_per_file": 1,
+        "potential_caching": vec![0; mlperf::names(host, group).len()],
+        "data_size_per_host_GB": 0.0,
+        "epochs": 1,
+        "end": iso_after(&report.head.started_at, report.results.elapsed_seconds),
+        "stormlp": mark(report),
+    });
+    let is_v3 = report.plan.profile == CheckpointProfile::V3;
+    if let Value::Object(entries) = &mut summary {
+        let machines = mlperf::machines(report.results.group.as_ref());
+        entries.extend(mlperf::hosts(&report.head.host, machines, is_v3));
+    }
+    summary
+}
+
+/// The four values of a phase.
+fn phase_metrics(
+    report: &CheckpointReport,
+    name: &str,
+    phase: &PhaseSummary,
+) -> Map<String, Value> {
+    let factor = counted_share(&report.plan);
+    let values = match report.plan.profile {
+        CheckpointProfile::V2 | CheckpointProfile::V3 => phase.dlio,
+        CheckpointProfile::Native => phase.all_ranks,
+    };
+    let entry = |key: &str, value: f64| (format!("{name}_checkpoint_{key}"), json!(value));
+    Map::from_iter([
+        entry("io_mean_GB_per_second", values.gib_per_second.mean * factor),
+        entry("io_stdev_GB_per_second", values.gib_per_second.deviation * factor),
+        entry("duration_mean_seconds", values.duration_seconds.mean),
+        entry("duration_stdev_seconds", values.duration_seconds.deviation),
+    ])
+}
+
+/// What DLIO counts as written of what it wrote: under ZeRO 2 it divides more bytes.
+fn counted_share(plan: &CheckpointPlan) -> f64 {
+    match plan.profile {
+        CheckpointProfile::V2 | CheckpointProfile::V3 => {
+            plan.dlio_counted_bytes as f64 / plan.total_bytes.max(1) as f64
+        }
+        CheckpointProfile::Native => 1.0,
+    }
+}
+
+/// `RANK_per_epoch_stats.json`: every rank times each checkpoint by itself, and divides the size of
+/// the whole checkpoint by its own time.
+pub(super) fn per_epoch_stats(report: &CheckpointReport, rank: u64) -> Value {
+    let started = &report.head.started_at;
+    let mut epoch = json!({ "start": iso_after(started, 0.0) });
+    let phases = [("save", &report.results.saves), ("load", &report.results.restores)];
+    for (name, results) in phases {
+        for (number, result) in (1..).zip(results) {
+            let own = result.ranks.iter().find(|own| own.rank == rank);
+            if let Some(own) = own {
+                let seconds = own.duration_seconds;
+                epoch[format!("{name}_ckpt{number}")] = phase_stats(report, result, seconds);
+            }
+        }
+    }
+    let seconds = report.results.elapsed_seconds;
+    epoch["end"] = iso_after(started, seconds).into();
+    epoch["duration"] = format!("{seconds:.2}").into();
+    json!({ "1": epoch })
+}
+
+fn phase_stats(report: &CheckpointReport, result: &CheckpointResult, seconds: f64) -> Value {
+    let (started, at) = (&report.head.started_at, result.started_at_seconds);
+    json!({
+        "start": iso_after(started, at),
+        "end": iso_after(started, at + seconds),
+        "duration": seconds,
+        "throughput": gib_per_second(result.bytes, seconds) * counted_share(&report.plan),
+    })
+}
+
+/// `RANK_output.json`: the host, and the lists of steps, which a run without training has none of.
+fn output(report: &CheckpointReport, rank: u64) -> Value {
+    let is_v3 = report.plan.profile == CheckpointProfile::V3;
+    let group = report.results.group.as_ref();
+    let processes = group.map_or(1, |group| group.size as usize);
+    let nth = report.plan.ranks.iter().position(|own| own.rank == rank);
+    let process = nth.map_or(0, |nth| host_of(nth, processes, report.plan.ranks.len()));
+    let host = mlperf::host_of(process as u32, &report.head.host, group, is_v3);
+    let mut all = Value::Object(host);
+    let started = &report.head.started_at;
+    all["1"] = json!({
+        "start": iso_after(started, 0.0),
+        "load": {}, "proc": {}, "throughput": {}, "au": {}, "compute": {},
+        "end": iso_after(started, report.results.elapsed_seconds),
+    });
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use stormlp_core::group::{GroupFacts, Member};
+    use stormlp_show::checkpoint::fixtures::report;
+
+    use super::*;
+
+    #[test]
+    fn mlperfs_summary_is_rank_0s_stopwatch() {
+        let summary = summary(&report(1.0));
+        let metric = &summary["metric"];
+        assert_eq!(metric["save_checkpoint_duration_mean_seconds"], 1.0);
+        assert_eq!(metric["save_checkpoint_io_mean_GB_per_second"], 2.0);
+        assert!(metric.get("load_checkpoint_io_mean_GB_per_second").is_none());
+        assert_eq!(summary["start"], "2026-01-31T23:59:55.000000");
+        assert_eq!(summary["end"], "2026-02-01T00:00:15.000000");
+        let stats = per_epoch_stats(&report(1.0), 0);
+        assert_eq!(stats["1"]["save_ckpt2"]["throughput"], 2.0);
+        assert_eq!(stats["1"]["duration"], "20.00");
+        // Each rank has its own, and divides all bytes by it.
+        let stats = per_epoch_stats(&report(1.0), 1);
+        assert_eq!(stats["1"]["save_ckpt2"]["duration"], 4.0);
+        assert_eq!(stats["1"]["save_ckpt2"]["throughput"], 0.5);
+    }
+
+    #[test]
+    fn mlperfs_files_tell_which_host_a_rank_was_on() {
+        let mut report = report(1.0);
+        let members = [Member::fixture(0, "h1"), Member::fixture(1, "h2")];
+        report.results.group = Some(GroupFacts::fixture(&members));
+        let files = files(&report, &|_| false);
+        let json = |end: &str| -> serde_json::Value {
+            let file = files.iter().find(|file| file.path.ends_with(end));
+            serde_json::from_str(&file.expect("a file").content).expect("JSON")
+        };
+        let summary = json("/summary.json");
+        assert_eq!(summary["num_hosts"], 2);
+        assert_eq!(summary["potential_caching"], serde_json::json!([0, 0]));
+        assert_eq!(json("_metadata.json")["args"]["hosts"], serde_json::json!(["h1", "h2"]));
+        for (rank, host) in ["h1", "h1", "h2", "h2"].into_iter().enumerate() {
+            let output = json(&format!("/{rank}_output.json"));
+            assert_eq!((&output["hostname"], &output["num_hosts"]), (&host.into(), &2.into()));
+        }
+    }
+}

@@ -1,0 +1,473 @@
+//! What DLIO, mlpstorage or `--mlperf-output` left of a run, as a document: `summary.json`, and the
+//! files of its ranks beside it.
+//!
+//! Nothing is computed but means and extremes of what stands there. "MB" and "GB" in DLIO's keys
+//! are MiB and GiB, and are called so.
+
+use serde_json::{Value, json};
+use stormlp_core::stats::mean;
+use stormlp_core::training::client::ClientCost;
+use stormlp_core::units::{ByteSize, GIB, counted};
+use stormlp_core::warning::{Warning, WarningKind};
+
+use stormlp_show::document::{Cell, Column, Document, Facts, Quantity, Table};
+use stormlp_show::records::Records;
+
+/// The files of a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DlioRun {
+    /// `summary.json`.
+    pub summary: Value,
+    /// `RANK_per_epoch_stats.json` of each rank that has one.
+    pub stats: Vec<Value>,
+    /// `RANK_output.json` of each rank that has one.
+    pub outputs: Vec<Value>,
+}
+
+/// Where the columns of the records stand in an epoch, or in a checkpoint of a run without training.
+const RECORDS: [(&str, &str); 12] = [
+    ("start", "start"),
+    ("num_accelerators", "num_accelerators"),
+    ("epoch", "/epoch"),
+    ("au_percent", "/au_percent"),
+    ("au_percent_lowest_rank", "/au_percent_lowest_rank"),
+    ("samples_per_second", "/samples_per_second"),
+    ("fetch_wait_seconds_mean", "/fetch_wait_seconds_mean"),
+    ("fetch_wait_seconds_max", "/fetch_wait_seconds_max"),
+    ("duration_seconds", "/duration_seconds"),
+    ("checkpoint", "/checkpoint"),
+    ("gib_per_second", "/gib_per_second"),
+    ("slowest_rank_seconds", "/slowest_rank_seconds"),
+];
+
+/// Whether `value` is a summary of DLIO's.
+pub fn is_summary(value: &Value) -> bool {
+    value["metric"].is_object() && value["num_accelerators"].is_number()
+}
+
+/// What a run came to.
+pub fn document(run: &DlioRun) -> Document {
+    let mut document = Document::new(headline(run));
+    facts(run, &mut document.facts);
+    let epochs = epochs(run);
+    if !epochs.is_empty() {
+        document.table(table(&epochs));
+    }
+    for (name, prefix) in [("saves", "save"), ("restores", "load")] {
+        if let Some(words) = checkpoints(&run.summary["metric"], prefix) {
+            document.facts.add(name, words);
+        }
+    }
+    document.warn(&warnings(&run.summary["metric"]));
+    let units = if epochs.is_empty() {
+        let saved = saved_and_restored(run);
+        if !saved.is_empty() {
+            document.table(table_of_checkpoints(&saved));
+        }
+        saved
+    } else {
+        epochs
+    };
+    document.records = Records::new(&run.summary, units, &RECORDS);
+    document
+}
+
+/// What of DLIO's own figures is not to be taken at its word.
+fn warnings(metric: &Value) -> Vec<Warning> {
+    let samples = numbers(&metric["train_throughput_samples_per_second"]);
+    let nonsense = samples.iter().any(|samples| *samples <= 0.0);
+    let warning = || {
+        Warning::new(
+            WarningKind::TooShort,
+            "samples/s of zero or less: DLIO counts the steps of a block less two, and puts nothing or \
+             less in place of a block of two steps or one",
+            "make blocks longer: more files, or fewer checkpoints",
+        )
+    };
+    nonsense.then(warning).into_iter().collect()
+}
+
+fn headline(run: &DlioRun) -> String {
+    let metric = &run.summary["metric"];
+    let accelerators = run.summary["num_accelerators"].as_u64().unwrap_or(0);
+    let of = counted(accelerators, "accelerator");
+    let who = match run.summary.get("stormlp") {
+        Some(_) => "stormlp's files",
+        None => "DLIO's files",
+    };
+    if let Some(au) = metric["train_au_mean_percentage"].as_f64() {
+        let met = match metric["train_au_meet_expectation"].as_str() {
+            Some("success") => ": meets its threshold",
+            Some(_) => ": misses its threshold",
+            None => "",
+        };
+        return format!("AU {au:.2} % of {of}{met} ({who})");
+    }
+    let rate = |prefix: &str, done: &str| {
+        let rate = metric[format!("{prefix}_checkpoint_io_mean_GB_per_second")].as_f64()?;
+        Some(format!("{done} at {rate:.3} GiB/s"))
+    };
+    let rates: Vec<String> =
+        [rate("save", "saved"), rate("load", "restored")].into_iter().flatten().collect();
+    if rates.is_empty() {
+        format!("no figure of {of} ({who})")
+    } else {
+        format!("checkpoints of {of} {} ({who})", rates.join(", "))
+    }
+}
+
+fn facts(run: &DlioRun, facts: &mut Facts) {
+    let summary = &run.summary;
+    let text = |key: &str| summary[key].as_str().unwrap_or("unknown").to_string();
+    facts.add("ran", format!("{} to {}", text("start"), text("end")));
+    let hosts = summary["num_hosts"].as_u64().unwrap_or(0);
+    let memory: Vec<f64> = numbers(&summary["host_memory_GB"]);
+    facts.add(
+        "hosts",
+        format!(
+            "{}, the first {}, {:.1} GiB of memory in all",
+            counted(hosts, "host"),
+            text("hostname"),
+            memory.iter().sum::<f64>()
+        ),
+    );
+    if let Some(files) = summary["num_files_train"].as_u64().filter(|files| *files > 0) {
+        let samples = summary["num_samples_per_file"].as_u64().unwrap_or(0);
+        let each = counted(samples, "sample");
+        facts.add("data", format!("{}, {each} in each", counted(files, "file")));
+    }
+    let metric = &summary["metric"];
+    if let (Some(samples), Some(mib)) = (
+        metric["train_throughput_mean_samples_per_second"].as_f64(),
+        metric["train_io_mean_MB_per_second"].as_f64(),
+    ) {
+        let words = format!("{samples:.2} samples/s, {mib:.2} MiB/s by the record length");
+        facts.add("throughput", words);
+    }
+    if let (Some(au), Some(samples)) = (
+        metric["eval_au_mean_percentage"].as_f64(),
+        metric["eval_throughput_mean_samples_per_second"].as_f64(),
+    ) {
+        facts.add("evaluation", format!("AU {au:.2} %, {samples:.2} samples/s"));
+    }
+    if let Some(spread) = metric["train_au_stdev_percentage"].as_f64() {
+        facts.add("spread", format!("AU {spread:.2} points over epochs"));
+    }
+    if let Some(mark) = summary.get("stormlp") {
+        let profile = mark["profile"].as_str().unwrap_or("unknown");
+        facts.add("made by", format!("stormlp, profile {profile}: no MLPerf result"));
+        if let Some(words) = client(mark) {
+            facts.add("client", words);
+        }
+    }
+    let ranks = run.outputs.len().max(run.stats.len());
+    facts.add("files of", counted(ranks as u64, "rank"));
+}
+
+/// Whether DLIO's own work is in a training run of stormlp's; `None` where its mark says nothing of
+/// it, as in checkpoint runs.
+fn client(mark: &Value) -> Option<String> {
+    let client = mark.get("client")?;
+    if client.is_null() {
+        return Some("none: AU is an upper bound, DLIO's own work is not in it".to_string());
+    }
+    let cost = ClientCost {
+        step_seconds: client["step_seconds"].as_f64()?,
+        cpu_seconds_per_gib: client["cpu_seconds_per_gib"].as_f64()?,
+        cpus: 1,
+        estimated: client["estimated"].as_bool()?,
+    };
+    Some(format!("DLIO's own work: {cost}"))
+}
+
+/// Means of the saves (`save`) or restores (`load`) of a run.
+fn checkpoints(metric: &Value, prefix: &str) -> Option<String> {
+    let of = |key: &str| metric[format!("{prefix}_checkpoint_{key}")].as_f64();
+    let (rate, seconds) = (of("io_mean_GB_per_second")?, of("duration_mean_seconds")?);
+    let gib = metric["checkpoint_size_GB"].as_f64().unwrap_or(0.0);
+    let size = ByteSize((gib * GIB as f64).round() as u64);
+    Some(format!("{size} each, {rate:.3} GiB/s, {seconds:.3} s by rank 0"))
+}
+
+/// What the summary and the files of the ranks say of each epoch.
+fn epochs(run: &DlioRun) -> Vec<Value> {
+    let metric = &run.summary["metric"];
+    let au = numbers(&metric["train_au_percentage"]);
+    let samples = numbers(&metric["train_throughput_samples_per_second"]);
+    let of_epoch = |index: usize, au: &f64| {
+        let name = (index + 1).to_string();
+        let of_ranks: Vec<f64> = run.outputs.iter().filter_map(|o| rank_au(&o[&name])).collect();
+        let waits: Vec<f64> = (run.outputs.iter())
+            .flat_map(|output| blocks(&output[&name]["load"]))
+            // The first fetch of a block starts the loader and is in no AU.
+            .flat_map(|load| numbers(load).into_iter().skip(1).collect::<Vec<f64>>())
+            .collect();
+        let most = |values: &[f64], pick: fn(f64, f64) -> f64| values.iter().copied().reduce(pick);
+        let seconds = run.stats.first().and_then(|stats| number(&stats[&name]["duration"]));
+        json!({
+            "epoch": index + 1,
+            "au_percent": au,
+            "au_percent_lowest_rank": most(&of_ranks, f64::min),
+            "samples_per_second": samples.get(index),
+            "fetch_wait_seconds_mean": (!waits.is_empty()).then(|| mean(&waits)),
+            "fetch_wait_seconds_max": most(&waits, f64::max),
+            "duration_seconds": seconds,
+        })
+    };
+    au.iter().enumerate().map(|(index, au)| of_epoch(index, au)).collect()
+}
+
+fn table(epochs: &[Value]) -> Table {
+    let mut table = Table::new([
+        Column::words("epoch", 0),
+        Column::numbers("AU %", 0),
+        Column::numbers("lowest rank AU %", 2),
+        Column::numbers("samples/s", 0),
+        Column::numbers("mean fetch wait s", 1),
+        Column::numbers("longest wait s", 3),
+        Column::numbers("took s", 1),
+    ]);
+    for epoch in epochs {
+        let of = |key: &str, unit: &'static str| match epoch[key].as_f64() {
+            Some(value) => Cell::from(Quantity::neutral(value, unit)),
+            None => "-".into(),
+        };
+        let name = epoch["epoch"].to_string();
+        table.row(
+            name.clone(),
+            vec![
+                name.into(),
+                of("au_percent", "%"),
+                of("au_percent_lowest_rank", "%"),
+                of("samples_per_second", "samples/s"),
+                of("fetch_wait_seconds_mean", "s"),
+                of("fetch_wait_seconds_max", "s"),
+                of("duration_seconds", "s"),
+            ],
+        );
+    }
+    table
+}
+
+/// What rank 0 says of each save and restore, and how long the slowest rank took; without files of
+/// ranks the means of the summary.
+fn saved_and_restored(run: &DlioRun) -> Vec<Value> {
+    let phases = ["save", "load"].into_iter();
+    phases.flat_map(|phase| of_phase(run, phase)).collect()
+}
+
+fn of_phase(run: &DlioRun, phase: &str) -> Vec<Value> {
+    let metric = &run.summary["metric"];
+    let mean = |key: &str| metric[format!("{phase}_checkpoint_{key}")].as_f64();
+    let entries = |stats: &Value| -> Vec<(String, String, Value)> {
+        let epochs = stats.as_object().into_iter().flatten();
+        let entries = epochs.flat_map(|(epoch, entries)| {
+            let entries = entries.as_object().into_iter().flatten();
+            entries.map(move |(name, entry)| (epoch.clone(), name.clone(), entry.clone()))
+        });
+        let prefix = format!("{phase}_ckpt");
+        let mut own: Vec<_> = entries.filter(|(_, name, _)| name.starts_with(&prefix)).collect();
+        // As text the tenth would come before the second.
+        own.sort_by_key(|(epoch, name, _)| (epoch.len(), epoch.clone(), name.len(), name.clone()));
+        own
+    };
+    let first = run.stats.first().map(entries).unwrap_or_default();
+    if first.is_empty() {
+        let means = mean("io_mean_GB_per_second").zip(mean("duration_mean_seconds")).map(
+            |(rate, seconds)| {
+                json!({"checkpoint": format!("{phase} mean"), "gib_per_second": rate,
+                   "duration_seconds": seconds})
+            },
+        );
+        return means.into_iter().collect();
+    }
+    let of_ranks: Vec<_> = run.stats.iter().map(entries).collect();
+    let row = |(epoch, name, entry): &(String, String, Value)| {
+        let same = of_ranks.iter().flatten().filter(|other| (&other.0, &other.1) == (epoch, name));
+        let seconds = same.filter_map(|(_, _, entry)| number(&entry["duration"]));
+        let count = name.trim_start_matches(|letter: char| !letter.is_ascii_digit());
+        json!({
+            "epoch": number(&json!(epoch)),
+            "checkpoint": format!("{phase} {count}"),
+            "gib_per_second": number(&entry["throughput"]),
+            "duration_seconds": number(&entry["duration"]),
+            "slowest_rank_seconds": seconds.reduce(f64::max),
+        })
+    };
+    first.iter().map(row).collect()
+}
+
+fn table_of_checkpoints(rows: &[Value]) -> Table {
+    let mut table = Table::new([
+        Column::words("checkpoint", 0),
+        Column::numbers("GiB/s", 0),
+        Column::numbers("rank 0 took s", 0),
+        Column::numbers("slowest rank took s", 1),
+    ]);
+    for row in rows {
+        let of = |key: &str, unit: &'static str| match row[key].as_f64() {
+            Some(value) => Cell::from(Quantity::neutral(value, unit)),
+            None => "-".into(),
+        };
+        let name = row["checkpoint"].as_str().unwrap_or_default().to_string();
+        table.row(
+            name.clone(),
+            vec![
+                name.into(),
+                of("gib_per_second", "GiB/s"),
+                of("duration_seconds", "s"),
+                of("slowest_rank_seconds", "s"),
+            ],
+        );
+    }
+    table
+}
+
+/// AU of one rank in an epoch: the mean of its blocks, by their steps.
+fn rank_au(epoch: &Value) -> Option<f64> {
+    let entries = epoch["au"].as_object().into_iter().flatten();
+    let blocks = entries.filter(|(name, _)| name.starts_with("block"));
+    let (mut sum, mut steps) = (0.0, 0.0);
+    for (name, au) in blocks {
+        let own = epoch["proc"][name].as_array().map_or(0, Vec::len) as f64;
+        sum += own * number(au)?;
+        steps += own;
+    }
+    (steps > 0.0).then(|| sum / steps)
+}
+
+/// The blocks of steps of an entry; evaluations are none.
+fn blocks(entry: &Value) -> Vec<&Value> {
+    let entries = entry.as_object().into_iter().flatten();
+    let blocks = entries.filter(|(name, _)| name.starts_with("block"));
+    blocks.map(|(_, value)| value).collect()
+}
+
+/// DLIO writes some durations as text.
+fn number(value: &Value) -> Option<f64> {
+    value.as_f64().or_else(|| value.as_str()?.parse().ok())
+}
+
+fn numbers(list: &Value) -> Vec<f64> {
+    let list = list.as_array().into_iter().flatten();
+    list.filter_map(Value::as_f64).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use stormlp_show::text;
+
+    #[test]
+    fn stormlps_files_say_whether_dlios_own_work_is_in_them() {
+        let shown = |mark: Value| {
+            let summary = json!({"stormlp": mark, "metric": {"train_au_mean_percentage": 80.0}});
+            let run = DlioRun { summary, ..DlioRun::default() };
+            text::render(&document(&run), None)
+        };
+        let cost = json!({"step_seconds": 0.00125, "cpu_seconds_per_gib": 0.9, "estimated": true});
+        let with = shown(json!({"profile": "v2", "client": cost}));
+        let words = "1.25 ms a step, 0.90 CPU s/GiB (estimated)";
+        assert!(with.contains(words), "{with}");
+        let without = shown(json!({"profile": "v2", "client": null}));
+        assert!(without.contains("upper bound"), "{without}");
+        let silent = shown(json!({"profile": "v2"}));
+        assert!(!silent.contains("upper bound"), "{silent}");
+    }
+
+    /// A block of one step, as DLIO computes it.
+    #[test]
+    fn samples_that_are_less_than_none_are_warned_of() {
+        let metric = json!({"train_throughput_samples_per_second": [12.0, -9351.8]});
+        assert_eq!(warnings(&metric).len(), 1);
+        let metric = json!({"train_throughput_samples_per_second": [12.0]});
+        assert_eq!(warnings(&metric), []);
+    }
+
+    #[test]
+    fn a_training_run_of_dlios_is_shown_epoch_by_epoch() {
+        let output = |au: f64| {
+            json!({"hostname": "n1", "1": {
+                "load": {"block1": [9.0, 0.5, 0.25], "block2": [0.5]},
+                "proc": {"block1": [9.5, 1.0, 0.75], "block2": [1.0]},
+                "au": {"block1": au, "block2": au - 8.0, "eval": 3.0},
+            }})
+        };
+        let run = DlioRun {
+            summary: json!({
+                "start": "2026-06-01T10:00:00.5", "end": "2026-06-01T10:10:00.5",
+                "num_accelerators": 2, "num_hosts": 1, "hostname": "n1",
+                "num_files_train": 168, "num_samples_per_file": 1, "host_memory_GB": [64.0],
+                "metric": {
+                    "train_au_percentage": [92.5], "train_au_mean_percentage": 92.5,
+                    "train_au_meet_expectation": "success", "train_au_stdev_percentage": 0.0,
+                    "train_throughput_samples_per_second": [40.0],
+                    "train_throughput_mean_samples_per_second": 40.0,
+                    "train_io_mean_MB_per_second": 5592.4,
+                    "eval_au_mean_percentage": 88.0,
+                    "eval_throughput_mean_samples_per_second": 12.5,
+                    "save_checkpoint_io_mean_GB_per_second": null,
+                },
+            }),
+            stats: vec![json!({"1": {"duration": "600.00"}})],
+            // Of four steps the last one is a block of its own.
+            outputs: vec![output(92.0), output(97.0)],
+        };
+        assert!(is_summary(&run.summary));
+        let shown = document(&run);
+        assert_eq!(
+            shown.records.rows[0][3..],
+            ["92.5", "90", "40", "0.375", "0.5", "600", "", "", ""]
+        );
+        insta::assert_snapshot!(text::render(&shown, None), @"
+        AU 92.50 % of 2 accelerators: meets its threshold (DLIO's files)
+        ran         2026-06-01T10:00:00.5 to 2026-06-01T10:10:00.5
+        hosts       1 host, the first n1, 64.0 GiB of memory in all
+        data        168 files, 1 sample in each
+        throughput  40.00 samples/s, 5592.40 MiB/s by the record length
+        evaluation  AU 88.00 %, 12.50 samples/s
+        spread      AU 0.00 points over epochs
+        files of    2 ranks
+        ───────────────────────────────────────────────────────────────────────────────────────────
+         epoch   AU %   lowest rank AU %   samples/s   mean fetch wait s   longest wait s   took s
+        ───────────────────────────────────────────────────────────────────────────────────────────
+         1       92.5               90.0        40.0               0.375            0.500      600
+        ───────────────────────────────────────────────────────────────────────────────────────────
+        ");
+    }
+
+    #[test]
+    fn a_checkpoint_run_of_dlios_has_a_row_for_each_checkpoint() {
+        let of_rank = |slower: f64| {
+            let entry = |seconds: f64| json!({"duration": seconds, "throughput": 8.0 / seconds});
+            let mut epoch = json!({"start": "2026-06-01T10:00:00", "load_ckpt1": entry(1.0)});
+            for number in 1..=10 {
+                let seconds = f64::from(number) * slower;
+                epoch[format!("save_ckpt{number}")] = entry(seconds);
+            }
+            json!({ "1": epoch })
+        };
+        let run = DlioRun {
+            summary: json!({
+                "start": "2026-06-01T10:00:00", "num_accelerators": 2,
+                "metric": {"save_checkpoint_io_mean_GB_per_second": 2.0,
+                           "save_checkpoint_duration_mean_seconds": 4.0},
+            }),
+            stats: vec![of_rank(1.0), of_rank(2.0)],
+            outputs: Vec::new(),
+        };
+        let rows = document(&run).records.rows;
+        assert_eq!(rows.len(), 11);
+        let second = &rows[1];
+        assert_eq!((second[2].as_str(), second[8].as_str()), ("1", "2"));
+        assert_eq!(second[9..], ["save 2", "4", "4"]);
+        assert_eq!(rows[9][9..], ["save 10", "0.8", "20"]);
+        assert_eq!(rows[10][9..], ["load 1", "8", "1"]);
+        // The summary alone has means.
+        let alone = DlioRun { stats: Vec::new(), ..run };
+        let rows = document(&alone).records.rows;
+        assert_eq!(rows.len(), 1);
+        assert_eq!((rows[0][8].as_str(), rows[0][9].as_str()), ("4", "save mean"));
+    }
+}

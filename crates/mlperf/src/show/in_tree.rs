@@ -1,0 +1,126 @@
+//! The runs that a rehearsal has in its tree already: what they are of, and whether those that a
+//! rehearsal would add belong with them.
+
+use serde::Serialize;
+use serde_json::Value;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::units::format_duration;
+
+use stormlp_show::settings;
+use stormlp_show::settings::{Difference, Work};
+use stormlp_show::stamp;
+
+/// What of a plan is no part of a rehearsal: how it was asked for, and what was estimated.
+const APART: &[&str] = &["workload_source", "transport.engine_asked", "memory_bytes"];
+
+/// A run of a rehearsal that came to its end and lies in its tree.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunInTree {
+    /// Its folder, below the folder that holds the tree.
+    pub folder: String,
+    /// Its `summary.json`.
+    pub summary: Value,
+    /// Its `provenance.json`.
+    pub provenance: Value,
+}
+
+impl RunInTree {
+    /// The number of the run, from 1, where stormlp told it and what the run is of.
+    pub fn number(&self) -> Option<u32> {
+        let plan = &self.provenance["rehearsed"]["plan"];
+        let number = self.summary["stormlp"]["run"].as_u64()?;
+        u32::try_from(number).ok().filter(|_| plan.is_object())
+    }
+
+    /// The command that made it.
+    pub fn command(&self) -> &str {
+        let command = &self.provenance["rehearsed"]["command"];
+        command.as_str().unwrap_or_default()
+    }
+
+    /// In what it differs from runs of `plan` on the host of these facts.
+    pub fn differences(&self, plan: &impl Serialize, host: &HostFacts) -> Vec<Difference> {
+        let told = &self.provenance["rehearsed"];
+        let then = Work::of_plan(&told["plan"], APART)
+            .with("host", told["host"].as_str().unwrap_or_default())
+            .with("stormlp", self.provenance["tool"]["version"].as_str().unwrap_or_default());
+        // As it would be read again, to the last digit.
+        let plan = serde_json::to_string(plan).unwrap_or_default();
+        let plan = serde_json::from_str(&plan).unwrap_or_default();
+        let now = Work::of_plan(&plan, APART)
+            .with("host", &host.hostname)
+            .with("stormlp", &host.stormlp_version);
+        settings::differences(&then, &now)
+    }
+
+    /// When it began and ended, in seconds since 1970.
+    fn span(&self) -> Option<(f64, f64)> {
+        // DLIO's moments have no zone, and stormlp's are in UTC.
+        let at = |key: &str| {
+            let moment = stamp::unix_seconds(&format!("{}Z", self.summary[key].as_str()?));
+            (moment > 0.0).then_some(moment)
+        };
+        Some((at("start")?, at("end")?))
+    }
+}
+
+/// What is broken where the next run begins only now: less than the shortest run may lie between two.
+pub fn too_long_a_gap(runs: &[RunInTree], now_unix_seconds: f64) -> Option<String> {
+    let spans: Vec<(f64, f64)> = runs.iter().filter_map(RunInTree::span).collect();
+    let (_, ended) = spans.last()?;
+    let shortest = spans.iter().map(|(start, end)| end - start).reduce(f64::min)?;
+    let gap = now_unix_seconds - ended;
+    (gap >= shortest).then(|| {
+        format!(
+            "{} lie between the last run and the next, and the shortest run took {}: rule 2.1.18 \
+             of v3.0 allows less than one run between two",
+            format_duration(gap),
+            format_duration(shortest)
+        )
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn run(start: &str, end: &str) -> RunInTree {
+        RunInTree {
+            folder: "rehearsal/x".to_string(),
+            summary: json!({"start": start, "end": end, "stormlp": {"run": 2}}),
+            provenance: json!({"rehearsed": {"plan": {"accelerators": 2, "memory_bytes": 1}}}),
+        }
+    }
+
+    #[test]
+    fn a_pause_as_long_as_the_shortest_run_is_told() {
+        let runs = [
+            run("2026-06-01T10:00:00.0", "2026-06-01T10:01:00.0"),
+            run("2026-06-01T10:01:01.0", "2026-06-01T10:01:51.0"),
+        ];
+        let ended = stamp::unix_seconds("2026-06-01T10:01:51Z");
+        assert_eq!(too_long_a_gap(&runs, ended + 49.0), None);
+        let told = too_long_a_gap(&runs, ended + 50.0).unwrap();
+        assert!(told.contains("took 50 s"), "{told}");
+        assert_eq!(too_long_a_gap(&[], ended), None);
+        assert_eq!(too_long_a_gap(&[run("x", "y")], ended), None);
+    }
+
+    #[test]
+    fn what_a_run_is_of_counts_and_what_was_estimated_does_not() {
+        let run = run("", "");
+        assert_eq!(run.number(), Some(2));
+        let host = stormlp_show::training::fixtures::report().head.host;
+        let of = |plan: Value| {
+            let told = run.differences(&plan, &host).into_iter();
+            told.map(|one| one.setting).collect::<Vec<String>>()
+        };
+        let same = of(json!({"accelerators": 2, "memory_bytes": 7}));
+        assert_eq!(same, ["host", "stormlp"]);
+        let other = of(json!({"accelerators": 4, "memory_bytes": 1}));
+        assert_eq!(other, ["host", "plan.accelerators", "stormlp"]);
+    }
+}

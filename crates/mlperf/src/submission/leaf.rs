@@ -1,0 +1,326 @@
+//! The folder of one run: what its files say of it.
+
+use serde_json::Value;
+
+use super::figures::{EpochStats, RankFigures, number};
+use super::survey::Edition;
+use super::tree::{Content, Entry, Form, Part, Tree, join, last, parent};
+use super::{marks, moment};
+use stormlp_core::training::profile::Profile;
+
+/// The folder of a run, a generation or a sizing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Leaf {
+    /// Where it lies.
+    pub path: String,
+    /// What it is a folder of.
+    pub kind: LeafKind,
+    /// DLIO's `summary.json`.
+    pub summary: Part,
+    /// mlpstorage's metadata.
+    pub metadata: Part,
+    /// The names of all files that are metadata; one is.
+    pub metadata_names: Vec<String>,
+    /// `provenance.json`.
+    pub provenance: Part,
+    /// `fs_separation.json`.
+    pub separation: Part,
+    /// `overrides.yaml`: the keys that were set, in order.
+    pub overrides: Vec<(String, String)>,
+    /// `overrides.yaml` itself.
+    pub overrides_file: Part,
+    /// `config.yaml`.
+    pub config: Part,
+    /// `hydra.yaml`.
+    pub hydra: Part,
+    /// `N_output.json` of each rank that has one, by path.
+    pub ranks: Vec<(String, RankFigures)>,
+    /// `N_per_epoch_stats.json` of each rank that has one, by path.
+    pub stats: Vec<(String, EpochStats)>,
+    /// How it is known that stormlp made it.
+    pub mark: Option<String>,
+    /// Files that cannot be used, and why.
+    pub unusable: Vec<(String, String)>,
+}
+
+/// What a leaf is a folder of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeafKind {
+    /// A sizing of a dataset.
+    Datasize,
+    /// A generation of a dataset.
+    Datagen,
+    /// A training run.
+    Run,
+    /// Checkpoint writes or reads.
+    Checkpoint,
+    /// Nothing tells.
+    Unknown,
+}
+
+impl Leaf {
+    /// The leaf at `path`, whose files are in `tree`.
+    pub(super) fn read(tree: &Tree, path: &str, kind: Option<LeafKind>) -> Self {
+        let json = |name: &str| tree.part(&join(path, name), Form::Json);
+        let config = |name: &str| {
+            let place = join(path, &format!("dlio_config/{name}.yaml"));
+            match tree.part(&place, Form::Yaml) {
+                // DLIO alone leaves them where Hydra does.
+                Part::Absent => tree.part(&join(path, &format!(".hydra/{name}.yaml")), Form::Yaml),
+                found => found,
+            }
+        };
+        let files = tree.files(path).into_iter();
+        let metadata_names: Vec<&str> = files.filter(|name| is_metadata(name)).collect();
+        let overrides_file = config("overrides");
+        let mut leaf = Self {
+            path: path.to_string(),
+            kind: LeafKind::Unknown,
+            summary: json("summary.json"),
+            metadata: metadata_names.first().map_or(Part::Absent, |name| json(name)),
+            metadata_names: metadata_names.iter().map(ToString::to_string).collect(),
+            provenance: json("provenance.json"),
+            separation: json("fs_separation.json"),
+            overrides: Vec::new(),
+            overrides_file,
+            config: config("config"),
+            hydra: config("hydra"),
+            ranks: Vec::new(),
+            stats: Vec::new(),
+            mark: marks::in_folder(tree, path),
+            unusable: Vec::new(),
+        };
+        leaf.overrides = leaf.keys_that_were_set();
+        leaf.take_ranks(tree);
+        leaf.find_unusable();
+        leaf.kind = kind.unwrap_or_else(|| leaf.kind_by_content());
+        leaf
+    }
+
+    fn take_ranks(&mut self, tree: &Tree) {
+        for name in tree.files(&self.path) {
+            let place = join(&self.path, name);
+            match tree.get(&place) {
+                Some(Entry::File { content: Content::Rank(figures), .. }) => {
+                    self.ranks.push((place, figures.clone()))
+                }
+                Some(Entry::File { content: Content::Stats(stats), .. }) => {
+                    self.stats.push((place, stats.clone()))
+                }
+                Some(Entry::File { content: Content::Unreadable(why), .. }) => {
+                    self.unusable.push((place, why.clone()))
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn find_unusable(&mut self) {
+        let parts = [
+            &self.summary,
+            &self.metadata,
+            &self.provenance,
+            &self.separation,
+            &self.overrides_file,
+            &self.config,
+            &self.hydra,
+        ];
+        for part in parts {
+            let fault = match part {
+                Part::Absent => continue,
+                Part::Broken { path, why } => Some((path, why.clone())),
+                // Hydra's list is the only one that is no mapping.
+                Part::Found { path, value } if path.ends_with("overrides.yaml") => {
+                    fault_of_overrides(value).map(|why| (path, why))
+                }
+                Part::Found { path, value } => (!value.is_object())
+                    .then(|| (path, "it does not hold what its name says".to_string())),
+            };
+            if let Some((path, why)) = fault
+                && !self.unusable.iter().any(|(known, _)| known == path)
+            {
+                self.unusable.push((path.clone(), why));
+            }
+        }
+    }
+
+    /// What was set over the workload's file: Hydra's overrides, then those of the metadata.
+    fn keys_that_were_set(&self) -> Vec<(String, String)> {
+        let mut keys: Vec<(String, String)> = Vec::new();
+        let mut add = |key: &str, value: String| {
+            let key = key.trim_start_matches('+');
+            let key = key.strip_prefix("workload.").unwrap_or(key).to_string();
+            if key != "workload" && !keys.iter().any(|(known, _)| *known == key) {
+                keys.push((key, value));
+            }
+        };
+        for line in self.overrides_file.value().as_array().into_iter().flatten() {
+            if let Some((key, value)) = line.as_str().and_then(|line| line.split_once('=')) {
+                add(key, value.to_string());
+            }
+        }
+        for section in ["override_parameters", "params_dict"] {
+            let entries = self.metadata.value()[section].as_object();
+            for (key, value) in entries.into_iter().flatten() {
+                add(key, plain(value));
+            }
+        }
+        keys
+    }
+
+    fn kind_by_content(&self) -> LeafKind {
+        let metric = self.summary.value()["metric"].as_object();
+        let begins = |prefix: &str| {
+            let mut keys = metric.into_iter().flatten();
+            keys.any(|(key, _)| key.starts_with(prefix))
+        };
+        if begins("train_") {
+            return LeafKind::Run;
+        }
+        if begins("save_") || begins("load_") {
+            return LeafKind::Checkpoint;
+        }
+        let is = |key: &str, wanted: &str| {
+            self.set(key).is_some_and(|value| value.eq_ignore_ascii_case(wanted))
+        };
+        if is("workflow.generate_data", "true") && !is("workflow.train", "true") {
+            return LeafKind::Datagen;
+        }
+        LeafKind::Unknown
+    }
+
+    /// The name of its folder.
+    pub fn name(&self) -> &str {
+        last(&self.path)
+    }
+
+    /// The folder it lies in.
+    pub fn parent(&self) -> &str {
+        parent(&self.path)
+    }
+
+    /// What a key of the workload was set to.
+    pub fn set(&self, key: &str) -> Option<&str> {
+        let mut keys = self.overrides.iter();
+        keys.find(|(known, _)| known == key).map(|(_, value)| value.as_str())
+    }
+
+    /// A number of the summary.
+    pub fn figure(&self, key: &str) -> Option<f64> {
+        number(&self.summary.value()[key])
+    }
+
+    /// A metric of the summary.
+    pub fn metric(&self, key: &str) -> Option<f64> {
+        number(&self.summary.value()["metric"][key])
+    }
+
+    /// An argument of mlpstorage.
+    pub fn argument(&self, key: &str) -> &Value {
+        &self.metadata.value()["args"][key]
+    }
+
+    /// A parameter of the workload as it ran, `dataset` and `num_files_train`: from the metadata,
+    /// else from DLIO's configuration.
+    pub fn parameter(&self, section: &str, key: &str) -> &Value {
+        let metadata = self.metadata.value();
+        let config = self.config.value();
+        let places =
+            [&metadata["parameters"], &metadata["combined_params"], &config["workload"], config];
+        let values = places.into_iter().map(|place| &place[section][key]);
+        let mut found = values.filter(|value| !value.is_null());
+        found.next().unwrap_or(&Value::Null)
+    }
+
+    /// When it began and ended, by its summary.
+    pub fn span(&self) -> Option<(f64, f64)> {
+        let at = |key: &str| moment::seconds(self.summary.value()[key].as_str()?);
+        Some((at("start")?, at("end")?))
+    }
+
+    /// The memory of all hosts together in GiB.
+    pub fn memory_gib(&self) -> Option<f64> {
+        let list = self.summary.value()["host_memory_GB"].as_array()?;
+        let each: Option<Vec<f64>> = list.iter().map(number).collect();
+        // Node numbers of MPI leave some of them 0, and count others twice.
+        let each = each.filter(|each| each.iter().all(|gib| *gib >= 0.0))?;
+        let sum: f64 = each.iter().sum();
+        (sum > 0.0 && sum.is_finite()).then_some(sum)
+    }
+
+    /// How the official tool judged it, in lower case.
+    pub fn verification(&self) -> Option<String> {
+        let verdict = self.metadata.value()["verification"].as_str()?;
+        Some(verdict.to_ascii_lowercase())
+    }
+
+    /// Whether stormlp made it, which never wrote some files of the official tool's.
+    pub fn is_of_stormlp(&self) -> bool {
+        self.mark.is_some()
+    }
+
+    /// The edition that it says or shows it is of, and what tells.
+    pub fn edition(&self) -> Option<(Edition, String)> {
+        let stamp = self.provenance.value()["rules_edition"].as_str();
+        if let Some(edition) = stamp.and_then(|edition| edition.parse().ok()) {
+            return Some((edition, "provenance.json names it".to_string()));
+        }
+        let accelerator = self.accelerator()?;
+        let edition = Profile::of_accelerator(&accelerator).and_then(Edition::of_profile)?;
+        Some((edition, format!("accelerator {accelerator}")))
+    }
+
+    /// The model by metadata, else by Hydra's choice of workload.
+    pub fn model(&self) -> Option<String> {
+        if let Some(model) = self.argument("model").as_str() {
+            return Some(model.to_ascii_lowercase());
+        }
+        let choice = self.choice()?;
+        Some(choice.split_once('_').map_or(choice, |(model, _)| model).to_ascii_lowercase())
+    }
+
+    /// The accelerator that was emulated.
+    pub fn accelerator(&self) -> Option<String> {
+        let argument = self.argument("accelerator_type").as_str().map(str::to_ascii_lowercase);
+        argument.or_else(|| self.accelerator_of_choice())
+    }
+
+    /// The accelerator in Hydra's choice of workload: `h100` of `unet3d_h100`.
+    pub fn accelerator_of_choice(&self) -> Option<String> {
+        let (_, accelerator) = self.choice()?.rsplit_once('_')?;
+        Some(accelerator.to_ascii_lowercase())
+    }
+
+    /// Hydra's choice of workload.
+    fn choice(&self) -> Option<&str> {
+        let mut lines = self.overrides_file.value().as_array()?.iter();
+        lines.find_map(|line| line.as_str()?.strip_prefix("workload="))
+    }
+}
+
+/// What is wrong with Hydra's overrides: each is `KEY=VALUE`, and one that is not says nothing of
+/// what was set.
+fn fault_of_overrides(value: &Value) -> Option<String> {
+    let Some(list) = value.as_array() else {
+        return Some("it is no list of overrides".to_string());
+    };
+    let is_override = |line: &str| {
+        line.split_once('=')
+            .is_some_and(|(key, _)| !key.trim_matches('+').trim().is_empty() && key.trim() == key)
+    };
+    let wrong = list.iter().find(|line| !line.as_str().is_some_and(is_override))?;
+    Some(format!("its entry {wrong} is no KEY=VALUE"))
+}
+
+/// Whether a file of this name is mlpstorage's metadata.
+pub(super) fn is_metadata(name: &str) -> bool {
+    name.contains("metadata") && name.ends_with(".json")
+}
+
+/// A value as an option would say it.
+pub(super) fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,513 @@
+//! What a submission takes: data, runs, time and disk, and the official tool's command lines in
+//! their order.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::survey::Edition;
+use stormlp_core::checkpoint::CheckpointWorkload;
+use stormlp_core::checkpoint::rules::{COUNT, PAUSE_SECONDS};
+use stormlp_core::problem::Problems;
+use stormlp_core::shell::shell_word;
+use stormlp_core::training::datasize::{DataSize, SizeRequest, datasize};
+use stormlp_core::training::rules::{CLOSED_RUNS, closed_workloads};
+use stormlp_core::training::workload::Workload;
+use stormlp_core::units::GIB;
+
+/// The accelerator that an edition is about where none is named.
+pub fn usual_accelerator(edition: Edition) -> &'static str {
+    match edition {
+        Edition::V2 => "h100",
+        Edition::V3 => "b200",
+    }
+}
+
+/// What is to be submitted.
+#[derive(Debug, Clone)]
+pub enum Planned {
+    /// A training workload.
+    Training(Box<Workload>),
+    /// A model whose checkpoints are written and read.
+    Checkpointing(Box<CheckpointWorkload>),
+}
+
+impl Planned {
+    /// Its name: a training workload and a model are never called the same.
+    fn name(&self) -> &str {
+        match self {
+            Self::Training(workload) => &workload.name,
+            Self::Checkpointing(model) => &model.name,
+        }
+    }
+}
+
+/// On what, and where things are to lie.
+#[derive(Debug, Clone)]
+pub struct PlanRequest {
+    /// Whose rules.
+    pub edition: Edition,
+    /// Emulated accelerators of a training run in all.
+    pub accelerators: u32,
+    /// The clients.
+    pub hosts: Vec<String>,
+    /// Memory of one client in bytes.
+    pub host_memory_bytes: u64,
+    /// How fast storage is written, where that is known.
+    pub write_bytes_per_second: Option<f64>,
+    /// How fast storage is read, where that is known.
+    pub read_bytes_per_second: Option<f64>,
+    /// Folder of the datasets.
+    pub data: String,
+    /// Folder of the checkpoints.
+    pub checkpoints: String,
+    /// Folder of the results; on another file system.
+    pub results: String,
+    /// The organisation.
+    pub organisation: String,
+    /// The system.
+    pub system: String,
+    /// The accelerator that checkpoints are of in v3.0.
+    pub checkpoint_accelerator: String,
+}
+
+/// A campaign.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CampaignPlan {
+    /// Whose rules.
+    pub edition: Edition,
+    /// The results.
+    pub results: Vec<PlannedResult>,
+    /// What is run, in order.
+    pub steps: Vec<Step>,
+    /// Bytes on the storage under test at the most.
+    pub disk_bytes: u64,
+    /// Estimated seconds of everything; `null` where a rate that decides it was not given.
+    pub estimated_seconds: Option<f64>,
+    /// What the estimate rests on.
+    pub estimate: String,
+}
+
+/// What one result takes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PlannedResult {
+    /// The workload.
+    pub workload: String,
+    /// The accelerator.
+    pub accelerator: String,
+    /// Accelerators, or ranks of a checkpoint.
+    pub accelerators: u64,
+    /// Files of the dataset; 0 for checkpoints.
+    pub files: u64,
+    /// Bytes on storage.
+    pub disk_bytes: u64,
+    /// Runs, or checkpoints written and read.
+    pub runs: u64,
+    /// Estimated seconds of one of them, where that is known.
+    pub estimated_run_seconds: Option<f64>,
+    /// Estimated seconds of it all, preparation too.
+    pub estimated_seconds: Option<f64>,
+}
+
+/// One command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// What it is for.
+    pub what: String,
+    /// The command line; empty for what people do.
+    pub command: String,
+}
+
+/// Plans a campaign of all of `planned`.
+///
+/// # Errors
+/// With every workload that the edition does not take, and numbers beyond all storage.
+pub fn plan(planned: &[Planned], request: &PlanRequest) -> Result<CampaignPlan, Problems> {
+    let mut problems = Problems::default();
+    names(request, &mut problems);
+    places(request, &mut problems);
+    let mut campaign = CampaignPlan {
+        edition: request.edition,
+        results: Vec::new(),
+        steps: opening(request),
+        disk_bytes: 0,
+        estimated_seconds: None,
+        estimate: estimate_of(request),
+    };
+    for (index, one) in planned.iter().enumerate() {
+        // Named twice it is one result.
+        if planned[..index].iter().any(|other| other.name() == one.name()) {
+            continue;
+        }
+        match one {
+            Planned::Training(workload) => {
+                training(workload, request, &mut campaign, &mut problems)
+            }
+            Planned::Checkpointing(model) => {
+                checkpointing(model, request, &mut campaign, &mut problems);
+            }
+        }
+    }
+    campaign.steps.extend(closing(request));
+    campaign.disk_bytes =
+        campaign.results.iter().fold(0, |sum, one| one.disk_bytes.saturating_add(sum));
+    let seconds = campaign.results.iter().map(|one| one.estimated_seconds);
+    campaign.estimated_seconds = seconds.sum();
+    problems.or(campaign)
+}
+
+/// Names become folders, and a name that is no folder's breaks rule 2.1.1 once everything has run.
+fn names(request: &PlanRequest, problems: &mut Problems) {
+    for (option, name) in [("--organisation", &request.organisation), ("--system", &request.system)]
+    {
+        if !is_name(name) {
+            problems.plan(
+                format!(
+                    "{option} `{name}` is no name of a folder that is submitted: letters, digits, \
+                     `.`, `_` and `-` (rule 2.1.1)"
+                ),
+                "put a `-` for each other character",
+            );
+        }
+    }
+}
+
+/// Whether folders of a submission may be called so.
+fn is_name(name: &str) -> bool {
+    let safe = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    !matches!(name, "" | "." | "..") && !name.starts_with('-') && name.chars().all(safe)
+}
+
+/// Results lie on another file system than what is measured, so never in the same folder.
+fn places(request: &PlanRequest, problems: &mut Problems) {
+    let results = Path::new(&request.results);
+    for (option, folder, rule) in [
+        ("--data-dir", &request.data, "3.4.1"),
+        ("--checkpoint-folder", &request.checkpoints, "4.4.1"),
+    ] {
+        // Compared as paths: a slash at the end makes no other folder.
+        if Path::new(folder) == results {
+            problems.plan(
+                format!("{option} and --results-dir are both {folder} (rule {rule})"),
+                "put the results on another file system: --results-dir DIR",
+            );
+        }
+    }
+}
+
+fn estimate_of(request: &PlanRequest) -> String {
+    let rates = match (request.write_bytes_per_second, request.read_bytes_per_second) {
+        (Some(_), Some(_)) => "written and read at the rates that were given",
+        (None, Some(_)) => "writing is not estimated: give --write-rate",
+        (Some(_), None) => "reading checkpoints is not estimated: give --read-rate",
+        (None, None) => {
+            "writing and reading checkpoints is not estimated: give --write-rate and --read-rate"
+        }
+    };
+    format!("an estimate, nothing was measured: runs at their AU threshold, {rates}")
+}
+
+/// A command line, each word quoted where a shell needs it.
+fn line(words: &[&str]) -> String {
+    let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
+    words.join(" ")
+}
+
+fn step(what: impl Into<String>, command: String) -> Step {
+    Step { what: what.into(), command }
+}
+
+fn opening(request: &PlanRequest) -> Vec<Step> {
+    match request.edition {
+        Edition::V2 => Vec::new(),
+        Edition::V3 => vec![step(
+            "claim the results folder, once",
+            line(&["mlpstorage", "init", &request.organisation, &request.results]),
+        )],
+    }
+}
+
+fn closing(request: &PlanRequest) -> Vec<Step> {
+    let report = line(&["mlpstorage", "reports", "reportgen", "--results-dir", &request.results]);
+    // The report has columns of the description.
+    let describe = format!(
+        "describe the system: systems/{0}.yaml (`stormlp submission system-yaml`) and systems/{0}.pdf",
+        request.system
+    );
+    let mut steps = vec![step(describe, String::new()), step("make the report", report)];
+    let check = line(&["stormlp", "submission", "check", &request.results]);
+    steps.push(step("look for what the official checker is silent about", check));
+    if request.edition == Edition::V3 {
+        let validate = line(&["mlpstorage", "validate", &request.results]);
+        steps.push(step("the official check", validate));
+    }
+    steps
+}
+
+/// Whole GiB of a client, as the tool takes them.
+fn memory(request: &PlanRequest) -> String {
+    request.host_memory_bytes.div_ceil(GIB).to_string()
+}
+
+fn training(
+    workload: &Workload,
+    request: &PlanRequest,
+    campaign: &mut CampaignPlan,
+    problems: &mut Problems,
+) {
+    let profile = request.edition.profile();
+    let (name, accelerator) = (workload.name.as_str(), workload.accelerator.as_str());
+    if !closed_workloads(profile).any(|known| known == (name, accelerator)) {
+        let known: Vec<String> =
+            closed_workloads(profile).map(|(model, on)| format!("{model} on {on}")).collect();
+        problems.plan(
+            format!("{name} on {accelerator} is no closed workload of v{}", request.edition),
+            format!("take one of {}", known.join(", ")),
+        );
+        return;
+    }
+    if !shared_equally(name, request, problems) {
+        return;
+    }
+    let size = datasize(&SizeRequest {
+        hosts: request.hosts.len() as u64,
+        host_memory_bytes: request.host_memory_bytes,
+        ..SizeRequest::of(workload, profile, u64::from(request.accelerators))
+    });
+    let size = match size {
+        Ok(size) => size,
+        Err(error) => return problems.plan(error.to_string(), "check the numbers that were given"),
+    };
+    let runs = u64::from(CLOSED_RUNS) + 1;
+    let steps = size.steps_per_epoch as f64 * f64::from(workload.train.epochs);
+    let compute = steps * workload.train.computation_time.mean_seconds();
+    let run_seconds = compute / workload.metric.au.max(0.01);
+    let generation = request.write_bytes_per_second.map(|rate| size.bytes as f64 / rate);
+    campaign.results.push(PlannedResult {
+        workload: name.to_string(),
+        accelerator: accelerator.to_string(),
+        accelerators: u64::from(request.accelerators),
+        files: size.files,
+        disk_bytes: size.bytes,
+        runs,
+        estimated_run_seconds: Some(run_seconds),
+        estimated_seconds: generation.map(|seconds| seconds + runs as f64 * run_seconds),
+    });
+    campaign.steps.extend(training_steps(workload, request, &size));
+}
+
+/// Whether each host has as many accelerators as the others; a problem where it has not.
+fn shared_equally(name: &str, request: &PlanRequest, problems: &mut Problems) -> bool {
+    let (count, hosts) = (request.accelerators, request.hosts.len());
+    let equally = u64::from(count).is_multiple_of(hosts.max(1) as u64);
+    if !equally {
+        let rule = match request.edition {
+            Edition::V2 => "9",
+            Edition::V3 => "3.3.6",
+        };
+        problems.plan(
+            format!(
+                "{name}: {count} accelerators on {hosts} hosts: each host has as many as the others \
+                 (rule {rule})"
+            ),
+            format!("give --accelerators as a multiple of {hosts}, or other --hosts"),
+        );
+    }
+    equally
+}
+
+/// The words that commands of a training workload are made of.
+struct Words<'a> {
+    name: &'a str,
+    accelerator: [&'a str; 2],
+    count: String,
+    sized: [String; 4],
+    folders: Vec<&'a str>,
+    params: Vec<String>,
+    request: &'a PlanRequest,
+}
+
+impl Words<'_> {
+    fn line(&self, begin: &[&str], options: &[&str], count: &str) -> String {
+        let mut words = begin.to_vec();
+        words.extend(options);
+        words.extend([count, &self.count]);
+        words.extend(&self.folders);
+        line(&words)
+    }
+
+    fn params(&self) -> String {
+        let params = self.params.iter().map(String::as_str);
+        line(&["--params"].into_iter().chain(params).collect::<Vec<&str>>())
+    }
+
+    /// Sizing, generation and run of v2.0.
+    fn v2(&self, writes_checkpoints: bool) -> [String; 3] {
+        let tool = |command| ["mlpstorage", "training", command, "--model", self.name];
+        let sized: Vec<&str> = self.sized.iter().map(String::as_str).collect();
+        let measured = [self.accelerator.as_slice(), &sized].concat();
+        let mut run = measured.clone();
+        run.push("--closed");
+        if writes_checkpoints {
+            run.extend(["--checkpoint-folder", &self.request.checkpoints]);
+        }
+        let params = self.params();
+        [
+            self.line(&tool("datasize"), &measured, "--max-accelerators"),
+            format!("{} {params}", self.line(&tool("datagen"), &[], "--num-processes")),
+            format!("{} {params}", self.line(&tool("run"), &run, "--num-accelerators")),
+        ]
+    }
+
+    /// The same of v3.0.
+    fn v3(&self) -> [String; 3] {
+        let tool = |command| ["mlpstorage", "closed", "training", self.name, command];
+        let stored = |command| [tool(command).as_slice(), &["file"]].concat();
+        let of = ["--systemname", &self.request.system];
+        let memory: Vec<&str> = self.sized.iter().take(2).map(String::as_str).collect();
+        let measured = [of.as_slice(), &self.accelerator, &memory].concat();
+        let params = self.params();
+        [
+            self.line(&tool("datasize"), &measured, "--max-accelerators"),
+            format!("{} {params}", self.line(&stored("datagen"), &of, "--num-processes")),
+            format!("{} {params}", self.line(&stored("run"), &measured, "--num-accelerators")),
+        ]
+    }
+}
+
+fn training_steps(workload: &Workload, request: &PlanRequest, size: &DataSize) -> Vec<Step> {
+    let name = workload.name.as_str();
+    let hosts = request.hosts.join(",");
+    let mut params = vec![format!("dataset.num_files_train={}", size.files)];
+    if size.subfolders > 0 {
+        params.push(format!("dataset.num_subfolders_train={}", size.subfolders));
+    }
+    let words = Words {
+        name,
+        accelerator: ["--accelerator-type", &workload.accelerator],
+        count: request.accelerators.to_string(),
+        sized: [
+            "--client-host-memory-in-gb".to_string(),
+            memory(request),
+            "--num-client-hosts".to_string(),
+            request.hosts.len().to_string(),
+        ],
+        folders: vec![
+            "--hosts",
+            &hosts,
+            "--data-dir",
+            &request.data,
+            "--results-dir",
+            &request.results,
+        ],
+        params,
+        request,
+    };
+    let [size, generate, run] = match request.edition {
+        Edition::V2 => words.v2(workload.workflow.checkpoint),
+        Edition::V3 => words.v3(),
+    };
+    let runs = CLOSED_RUNS + 1;
+    let run = format!("for run in $(seq {runs}); do {run}; done");
+    let what =
+        format!("{name}: a warm-up and {CLOSED_RUNS} scored runs, one right after the other");
+    vec![
+        step(format!("size the dataset of {name}"), size),
+        step(format!("write the dataset of {name}"), generate),
+        step(what, run),
+    ]
+}
+
+/// The most of `hosts` on which each has as many of `ranks` ranks as rule 4.6.2 asks for: four at
+/// least by the table of v2.0, more than four by the text of v3.0.
+fn hosts_of_ranks(edition: Edition, hosts: &[String], ranks: u64) -> Option<&[String]> {
+    let least = match edition {
+        Edition::V2 => 4,
+        Edition::V3 => 5,
+    };
+    let fits = |count: &usize| ranks / *count as u64 >= least;
+    let most = (1..=hosts.len()).rev().find(fits)?;
+    hosts.get(..most)
+}
+
+fn checkpointing(
+    model: &CheckpointWorkload,
+    request: &PlanRequest,
+    campaign: &mut CampaignPlan,
+    problems: &mut Problems,
+) {
+    let ranks = model.parallelism_of_all_ranks().ranks();
+    let bytes = model.layout(model.parallelism_of_all_ranks()).total_bytes();
+    let count = f64::from(COUNT);
+    let phase = |rate: Option<f64>| rate.map(|rate| count * (bytes as f64 / rate + PAUSE_SECONDS));
+    let both = phase(request.write_bytes_per_second).zip(phase(request.read_bytes_per_second));
+    campaign.results.push(PlannedResult {
+        workload: model.name.clone(),
+        accelerator: request.checkpoint_accelerator.clone(),
+        accelerators: ranks,
+        files: 0,
+        // All of them are kept until they were read.
+        disk_bytes: bytes.saturating_mul(u64::from(COUNT)),
+        runs: u64::from(COUNT),
+        estimated_run_seconds: None,
+        estimated_seconds: both.map(|(writes, reads)| writes + reads),
+    });
+    let (name, ten) = (model.name.as_str(), COUNT.to_string());
+    let Some(hosts) = hosts_of_ranks(request.edition, &request.hosts, ranks) else {
+        let what = format!("{name}: its {ranks} ranks are too few for one host by rule 4.6.2");
+        return problems.plan(what, "take another model");
+    };
+    let few = if hosts.len() == request.hosts.len() {
+        String::new()
+    } else {
+        format!(
+            ", on {} of the {} hosts: on more each would have too few ranks",
+            hosts.len(),
+            request.hosts.len()
+        )
+    };
+    let place = (hosts, ranks);
+    let command = |writes, reads| checkpoint_command(name, place, request, [writes, reads]);
+    let clear = match request.edition {
+        Edition::V2 => "clear the page cache of every client",
+        Edition::V3 => "clear the page cache of every client, and begin to read within 30 s",
+    };
+    campaign.steps.extend([
+        step(format!("{name}: write {COUNT} checkpoints{few}"), command(ten.as_str(), "0")),
+        step(clear, String::new()),
+        step(format!("{name}: read {COUNT} checkpoints"), command("0", ten.as_str())),
+    ]);
+}
+
+fn checkpoint_command(
+    name: &str,
+    (hosts, ranks): (&[String], u64),
+    request: &PlanRequest,
+    [writes, reads]: [&str; 2],
+) -> String {
+    let (memory, ranks, hosts) = (memory(request), ranks.to_string(), hosts.join(","));
+    let v2 = ["mlpstorage", "checkpointing", "run", "--model", name, "--closed"];
+    let v3 = ["mlpstorage", "closed", "checkpointing", name, "run", "file"];
+    let accelerator = request.checkpoint_accelerator.as_str();
+    let of = ["--accelerator-type", accelerator, "--systemname", &request.system];
+    let mut words = match request.edition {
+        Edition::V2 => v2.to_vec(),
+        Edition::V3 => [v3.as_slice(), &of].concat(),
+    };
+    let options = [
+        ("--hosts", hosts.as_str()),
+        ("--num-processes", &ranks),
+        ("--client-host-memory-in-gb", &memory),
+        ("--checkpoint-folder", &request.checkpoints),
+        ("--results-dir", &request.results),
+        ("--num-checkpoints-write", writes),
+        ("--num-checkpoints-read", reads),
+    ];
+    words.extend(options.iter().flat_map(|(option, value)| [*option, *value]));
+    line(&words)
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+#[allow(clippy::unwrap_used)]
+mod tests;

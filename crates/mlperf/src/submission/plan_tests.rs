@@ -1,0 +1,102 @@
+//! What a plan has, and what it refuses.
+
+use super::*;
+use stormlp_core::checkpoint::builtin;
+use stormlp_core::training::catalog;
+
+fn request(edition: Edition) -> PlanRequest {
+    PlanRequest {
+        edition,
+        accelerators: 8,
+        hosts: vec!["h1".to_string(), "h2".to_string()],
+        host_memory_bytes: 64 * GIB,
+        write_bytes_per_second: Some(1e9),
+        read_bytes_per_second: Some(2e9),
+        data: "/data".to_string(),
+        checkpoints: "/ckpt".to_string(),
+        results: "/my results".to_string(),
+        organisation: "acme".to_string(),
+        system: "fast".to_string(),
+        checkpoint_accelerator: "b200".to_string(),
+    }
+}
+
+fn unet3d(accelerator: &str) -> Planned {
+    let entry = catalog::find("unet3d", Some(accelerator)).unwrap();
+    Planned::Training(Box::new(entry.workload(&[]).unwrap()))
+}
+
+#[test]
+fn a_campaign_has_the_sizes_of_datasize_and_every_command_in_order() {
+    let model = Planned::Checkpointing(Box::new(builtin::load("llama3-8b").unwrap()));
+    for (edition, accelerator) in [(Edition::V2, "h100"), (Edition::V3, "b200")] {
+        let campaign = plan(&[unet3d(accelerator), model.clone()], &request(edition)).unwrap();
+        assert_eq!((campaign.results[0].files, campaign.results[0].runs), (28_000, 6));
+        assert_eq!(campaign.results[1].disk_bytes, 1_124_256_235_520);
+        assert!(campaign.estimated_seconds.unwrap() > 4104.0);
+        let steps = campaign
+            .steps
+            .iter()
+            .map(|step| format!("# {}\n{}", step.what, step.command))
+            .collect::<Vec<String>>()
+            .join("\n");
+        insta::assert_snapshot!(format!("steps_of_{edition}"), steps);
+    }
+}
+
+#[test]
+fn a_workload_that_is_named_twice_is_one_result() {
+    let once = plan(&[unet3d("b200")], &request(Edition::V3)).unwrap();
+    let twice = plan(&[unet3d("b200"), unet3d("b200")], &request(Edition::V3)).unwrap();
+    assert_eq!(twice, once);
+}
+
+#[test]
+fn no_command_breaks_the_rules_of_hosts() {
+    let mut request = request(Edition::V3);
+    request.accelerators = 3;
+    let told = plan(&[unet3d("b200")], &request).unwrap_err().to_string();
+    assert!(told.contains("3 accelerators on 2 hosts") && told.contains("3.3.6"), "{told}");
+    let hosts: Vec<String> = ["h1", "h2", "h3"].map(str::to_string).to_vec();
+    let taken = |edition, ranks| hosts_of_ranks(edition, &hosts, ranks).map(<[String]>::len);
+    // Four ranks a host are enough in v2.0, and one too few in v3.0.
+    assert_eq!(taken(Edition::V2, 8), Some(2));
+    assert_eq!(taken(Edition::V3, 8), Some(1));
+    assert_eq!(taken(Edition::V3, 64), Some(3));
+    assert_eq!(taken(Edition::V3, 4), None);
+}
+
+#[test]
+fn names_and_folders_that_break_rules_are_refused() {
+    let refused = |change: fn(&mut PlanRequest)| {
+        let mut request = request(Edition::V3);
+        change(&mut request);
+        plan(&[unet3d("b200")], &request).unwrap_err().to_string()
+    };
+    let told = refused(|request| request.organisation = "a/b;rm -rf".to_string());
+    assert!(told.contains("--organisation `a/b;rm -rf`"), "{told}");
+    let told = refused(|request| request.system = "x y".to_string());
+    assert!(told.contains("--system `x y`"), "{told}");
+    let told = refused(|request| request.data = "/my results/".to_string());
+    assert!(told.contains("--data-dir") && told.contains("3.4.1"), "{told}");
+    let told = refused(|request| request.checkpoints = "/my results".to_string());
+    assert!(told.contains("4.4.1"), "{told}");
+}
+
+#[test]
+fn without_rates_there_is_no_estimate_of_the_whole() {
+    let mut request = request(Edition::V3);
+    request.write_bytes_per_second = None;
+    let campaign = plan(&[unet3d("b200")], &request).unwrap();
+    assert_eq!(campaign.estimated_seconds, None);
+    assert!(campaign.results[0].estimated_run_seconds.is_some());
+    assert!(campaign.estimate.contains("--write-rate"), "{}", campaign.estimate);
+}
+
+#[test]
+fn what_an_edition_does_not_have_is_refused() {
+    let problems = plan(&[unet3d("a100")], &request(Edition::V3)).unwrap_err();
+    let told = problems.to_string();
+    assert!(told.contains("unet3d on a100 is no closed workload of v3.0"), "{told}");
+    assert!(problems.help().is_some_and(|help| help.contains("unet3d on b200")), "{told}");
+}

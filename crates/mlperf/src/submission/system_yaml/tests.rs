@@ -1,0 +1,274 @@
+//! The schema, each field and rule broken once.
+
+use stormlp_core::machine::{Drive, Link, SystemFacts};
+
+use super::*;
+
+/// A description with nothing wrong.
+pub(crate) const VALID: &str = "\
+system_under_test:
+  solution:
+    submission_name: fast
+    friendly_description: a box
+    architecture:
+      storage_location: remote
+      benchmark_API: file
+      product_API: file
+      client_footprint: open_source
+      client_installation: in_box
+    capabilities:
+      multi_host: true
+      simultaneous_write: true
+      simultaneous_read: true
+      remap_time_in_seconds: 0
+  deployment: onprem
+  product_nodes:
+  - friendly_description: node
+    quantity: 2
+    chassis:
+      model_name: m
+      rack_units: 2
+      cpu_model: c
+      cpu_qty: 2
+      cpu_cores: 64
+      memory_capacity: 512
+      power:
+        min_psus_active: 1
+        psus_configured:
+        - unit_count: 2
+          inlet_voltage: 230
+          nameplate_power_watts: 1200
+          efficiency: Titanium
+    networking:
+    - unit_count: 2
+      type: ethernet
+      state: up
+      speed: 100
+      traffic: [data]
+    drives:
+    - unit_count: 8
+      vendor_name: v
+      model_name: d
+      interface: nvme
+      media_type: TLC
+      capacity_in_GB: 7680
+      remark: free words
+      performance:
+        seq_read_MBps: 7000
+        seq_write_MBps: 6000
+        random_read_IOPS: 1000000
+        random_write_IOPS: 300000
+        form_factor: U.2
+    operating_system:
+      name: Linux
+      version: '6'
+  product_switches:
+  - unit_count: 1
+    vendor_name: v
+    model_name: s
+    ports:
+    - unit_count: 32
+      type: ethernet
+      state: down
+    rack_units: 1
+    power:
+      min_psus_active: 1
+      psus_configured:
+      - unit_count: 2
+        inlet_voltage: 230
+        nameplate_power_watts: 600
+        efficiency: Gold
+  total_rack_units: 5
+  clients:
+  - friendly_description: client
+    quantity: 1
+    chassis:
+      model_name: m
+      rack_units: 1
+      cpu_model: c
+      cpu_qty: 1
+      cpu_cores: 32
+      memory_capacity: 256
+      power:
+        min_psus_active: 1
+        psus_configured:
+        - unit_count: 1
+          inlet_voltage: 230
+          nameplate_power_watts: 800
+          efficiency: Platinum
+    networking:
+    - unit_count: 1
+      type: infiniband
+      state: up
+      speed: 400
+      traffic: [data, metadata]
+    operating_system:
+      name: Linux
+      version: '6'
+    sysctl:
+    - name: vm.dirty_ratio
+      value: '20'
+";
+
+#[test]
+fn nothing_is_wrong_with_a_right_one() {
+    assert_eq!(faults(VALID), []);
+}
+
+/// What to write for what, the field, and the line it is told at.
+const BROKEN: &[(&str, &str, &str, usize)] = &[
+    ("submission_name: fast", "submission_name: ''", "solution.submission_name", 3),
+    ("submission_name: fast", "submission_name: 5", "solution.submission_name", 3),
+    ("friendly_description: a box", "friendly: a box", "solution.friendly", 4),
+    ("location: remote", "location: near", "solution.architecture.storage_location", 6),
+    ("benchmark_API: file", "benchmark_API: block", "solution.architecture.benchmark_API", 7),
+    ("product_API: file", "product_API: tape", "solution.architecture.product_API", 8),
+    ("footprint: open_source", "footprint: free", "solution.architecture.client_footprint", 9),
+    ("footprint: open_source", "footprint: n/a", "solution.architecture.client_installation", 10),
+    ("installation: in_box", "installation: none", "solution.architecture.client_installation", 10),
+    ("multi_host: true", "multi_host: maybe", "solution.capabilities.multi_host", 12),
+    (
+        "simultaneous_write: true",
+        "simultaneous_write: false",
+        "solution.capabilities.remap_time_in_seconds",
+        15,
+    ),
+    (
+        "remap_time_in_seconds: 0",
+        "remap_time_in_seconds: 3",
+        "solution.capabilities.remap_time_in_seconds",
+        15,
+    ),
+    (
+        "remap_time_in_seconds: 0",
+        "remap_time_in_seconds: -1",
+        "solution.capabilities.remap_time_in_seconds",
+        15,
+    ),
+    ("deployment: onprem", "deployment: moon", "deployment", 16),
+    ("deployment: onprem", "deployment: cloud", "product_nodes[0].chassis.rack_units", 22),
+    ("quantity: 2", "quantity: 0", "product_nodes[0].quantity", 19),
+    ("quantity: 2", "quantity: 3", "total_rack_units", 73),
+    ("cpu_qty: 2", "cpu_qty: two", "product_nodes[0].chassis.cpu_qty", 24),
+    ("cpu_cores: 64", "cpu_cores: 6.5", "product_nodes[0].chassis.cpu_cores", 25),
+    ("memory_capacity: 512", "memory_capacity: 0", "product_nodes[0].chassis.memory_capacity", 26),
+    (
+        "min_psus_active: 1\n        psus_configured:\n        - unit_count: 2",
+        "min_psus_active: 3\n        psus_configured:\n        - unit_count: 2",
+        "product_nodes[0].chassis.power.min_psus_active",
+        28,
+    ),
+    (
+        "inlet_voltage: 230",
+        "inlet_voltage: high",
+        "product_nodes[0].chassis.power.psus_configured[0].inlet_voltage",
+        31,
+    ),
+    (
+        "nameplate_power_watts: 1200",
+        "nameplate_power_watts: 0",
+        "product_nodes[0].chassis.power.psus_configured[0].nameplate_power_watts",
+        32,
+    ),
+    (
+        "efficiency: Titanium",
+        "efficiency: Tin",
+        "product_nodes[0].chassis.power.psus_configured[0].efficiency",
+        33,
+    ),
+    (
+        "type: ethernet\n      state: up",
+        "type: token\n      state: up",
+        "product_nodes[0].networking[0].type",
+        36,
+    ),
+    ("speed: 100", "#", "product_nodes[0].networking[0]", 35),
+    ("traffic: [data]", "traffic: []", "product_nodes[0].networking[0]", 35),
+    ("traffic: [data]", "traffic: [gossip]", "product_nodes[0].networking[0].traffic[0]", 39),
+    ("interface: nvme", "interface: ide", "product_nodes[0].drives[0].interface", 44),
+    ("media_type: TLC", "media_type: SLC", "product_nodes[0].drives[0].media_type", 45),
+    ("capacity_in_GB: 7680", "#", "product_nodes[0].drives[0].capacity_in_GB", 41),
+    ("seq_read_MBps: 7000", "#", "product_nodes[0].drives[0].performance.seq_read_MBps", 48),
+    (
+        "form_factor: U.2",
+        "form_factor: U.9",
+        "product_nodes[0].drives[0].performance.form_factor",
+        53,
+    ),
+    (
+        "version: '6'\n  product_switches",
+        "#\n  product_switches",
+        "product_nodes[0].operating_system.version",
+        54,
+    ),
+    ("storage_location: remote", "storage_location: local", "product_switches", 57),
+    ("    rack_units: 1\n    power", "    #\n    power", "product_switches[0].rack_units", 58),
+    ("total_rack_units: 5", "#", "total_rack_units", 1),
+    ("- name: vm.dirty_ratio", "- name: ''", "clients[0].sysctl[0].name", 101),
+    ("  clients:", "  others:", "others", 74),
+];
+
+#[test]
+fn every_rule_broken_once_is_told_with_field_and_line() {
+    for (right, wrong, field, line) in BROKEN.iter().copied() {
+        let text = VALID.replacen(right, wrong, 1);
+        assert_ne!(text, VALID, "{right}");
+        let found = faults(&text);
+        let field = format!("system_under_test.{field}");
+        let mut of_field = found.iter().filter(|fault| fault.field == field);
+        let told = of_field.next();
+        assert!(told.is_some(), "{wrong}: {field}: {found:?}");
+        assert_eq!(told.and_then(|fault| fault.line), Some(line), "{wrong}: {told:?}");
+    }
+}
+
+#[test]
+fn what_is_no_description_is_told_and_nothing_panics() {
+    for text in [
+        "",
+        "[]",
+        "5",
+        "system_under_test: 5",
+        "a: {b: [",
+        "? [a, b]\n: c\n",
+        "system_under_test: {clients: {}}",
+    ] {
+        assert!(!faults(text).is_empty(), "{text}");
+    }
+    let large = faults("quantity: 99999999999999999999999")[0].to_string();
+    assert!(large.contains("beyond all numbers"), "{large}");
+}
+
+#[test]
+fn a_draft_lacks_nothing_but_what_only_people_know() {
+    let facts = SystemFacts {
+        model: Some("box: \"9\"".to_string()),
+        cpu_model: Some("cpu".to_string()),
+        sockets: Some(2),
+        cores: Some(64),
+        memory_gib: Some(512),
+        os_name: Some("Linux".to_string()),
+        os_version: None,
+        links: vec![
+            Link { kind: "ethernet", is_up: true, gbit_per_second: None, count: 2 },
+            Link { kind: "infiniband", is_up: false, gbit_per_second: None, count: 1 },
+        ],
+        drives: vec![Drive {
+            vendor: None,
+            model: Some("d".to_string()),
+            interface: "nvme",
+            rotational: false,
+            capacity_gb: 7680,
+            count: 4,
+        }],
+        sysctl: vec![("vm.dirty_ratio".to_string(), "20".to_string())],
+        environment: vec![],
+    };
+    let text = draft(&facts, "No result.");
+    let found = faults(&text);
+    assert!(found.iter().all(|fault| fault.is_blank && fault.line.is_some()), "{found:?}");
+    let fields: Vec<&str> = found.iter().map(|fault| fault.field.as_str()).collect();
+    assert!(fields.contains(&"system_under_test.clients[0].operating_system.version"));
+    assert!(!fields.iter().any(|field| field.ends_with("model_name") || field.contains("sysctl")));
+    insta::assert_snapshot!(text);
+}

@@ -1,0 +1,71 @@
+//! How fast runs are foretold: unet3d on 10,000 accelerators, 500 steps and 5 epochs by default.
+//! `cargo bench -p stormlp-emulator -- ACCELERATORS STEPS EPOCHS HOSTS DEVICES` takes others.
+//!
+//! A bench of its own and no statistics over repetitions: one run takes half a minute, and what it
+//! takes of memory counts as much.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::time::Instant;
+
+use stormlp_core::facts::HostFacts;
+use stormlp_core::path::PathKind;
+use stormlp_core::stop::StopToken;
+use stormlp_core::training::catalog;
+use stormlp_core::training::plan::TrainPlan;
+use stormlp_core::training::request::TrainRequest;
+use stormlp_core::training::resolve::imagined;
+use stormlp_planner::plan::{Scenario, StorageModel};
+use stormlp_planner::simulate::simulate;
+use stormlp_transfer::telemetry::peak_rss_bytes;
+
+/// unet3d on H100 with as many files as the steps take.
+fn plan(accelerators: u32, steps: u64, epochs: u32) -> TrainPlan {
+    let workload = catalog::find("unet3d", Some("h100")).unwrap();
+    let request = TrainRequest {
+        accelerators: Some(accelerators),
+        steps: Some(steps),
+        epochs: Some(epochs),
+        files: Some(u64::from(accelerators) * 7 * steps),
+        memory_limit_bytes: Some(u64::MAX),
+        ..TrainRequest::default()
+    };
+    let workload = workload.workload(&[]).unwrap();
+    let host = HostFacts::fixture();
+    imagined(&workload, &request, &host, PathKind::Buffered).unwrap()
+}
+
+fn main() {
+    let arguments = std::env::args().skip(1);
+    let given: Vec<u64> = arguments.filter_map(|text| text.parse().ok()).collect();
+    let or = |nth: usize, default| given.get(nth).copied().unwrap_or(default);
+    // `cargo test --benches` runs it too, and has no half minute to spare.
+    let accelerators = or(0, if cfg!(debug_assertions) { 10 } else { 10_000 });
+    let (steps, epochs) = (or(1, 500), or(2, 5));
+    let (hosts, devices) = (or(3, 1) as u32, or(4, 1) as u32);
+    let plan = plan(accelerators as u32, steps, epochs as u32);
+    let mut storage =
+        StorageModel::of_bandwidth(0.9 * plan.demand_bytes_per_second() / f64::from(devices));
+    storage.devices = devices;
+    storage.device.latency_seconds = 80e-6;
+    let scenario = Scenario {
+        hosts,
+        barrier_seconds: if hosts > 1 { 100e-6 } else { 0.0 },
+        sample_stdev_bytes: 68_341_808.0,
+        ..Scenario::of(storage)
+    };
+    let began = Instant::now();
+    let told = simulate(&plan, &scenario, &StopToken::new()).unwrap();
+    let seconds = began.elapsed().as_secs_f64();
+    let reads = (accelerators * steps * epochs * u64::from(plan.batch_size)) as f64;
+    println!(
+        "{accelerators} accelerators x {steps} steps x {epochs} epochs: {seconds:.1} s, {:.2} M reads/s, \
+         {:.2} M events/s, {} MiB at most; AU {:.3} %, {:.1} simulated s, limited by {}",
+        reads / seconds / 1e6,
+        told.events as f64 / seconds / 1e6,
+        peak_rss_bytes() >> 20,
+        told.au_percent,
+        told.run_seconds,
+        told.limited_by,
+    );
+}

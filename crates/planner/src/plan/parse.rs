@@ -1,0 +1,328 @@
+//! Storage as it is typed: `4x:read=550MB/s,latency=100us,stripe=128K`.
+//!
+//! A count of devices may come first, then the name of a preset or none, then keys with values:
+//!
+//! | key | value | of |
+//! |---|---|---|
+//! | `read`, `write` | bytes per second, `14.5GB/s` | one device |
+//! | `iops`, `write-iops` | operations of 4 KiB per second, `2.8M` | one device |
+//! | `latency` | time of a read besides its bytes, `80us` | one device |
+//! | `queue` | requests that it serves at a time | one device |
+//! | `stripe` | bytes of a stripe on one device, `128K` | all of them |
+//! | `link` | bytes per second of the network, `25GB/s` | each host |
+//! | `round-trip` | time that a request takes longer for it, `50us` | each host |
+//! | `readahead` | bytes that the kernel reads ahead, 0 for none, `128K` | each host |
+//! | `cache` | page cache that keeps the dataset's files, `200GiB` | each host |
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::presets;
+use super::storage::{DEFAULT_READ_AHEAD_BYTES, Link, MAX_DEVICES, StorageModel};
+use stormlp_core::names::nearest;
+use stormlp_core::printable::printable;
+use stormlp_core::problem::Problems;
+use stormlp_core::units::{ByteSize, parse_duration};
+
+/// The keys, as they are typed.
+const KEYS: [&str; 11] = [
+    "read",
+    "write",
+    "iops",
+    "write-iops",
+    "latency",
+    "queue",
+    "stripe",
+    "link",
+    "round-trip",
+    "cache",
+    "readahead",
+];
+/// What a value of a key may be at most: a petabyte, a petabyte per second.
+const MOST: f64 = 1e15;
+/// No file system is striped more finely.
+const LEAST_STRIPE_BYTES: u64 = 4096;
+/// A latency of a minute is no storage.
+const LONGEST_SECONDS: f64 = 60.0;
+
+impl FromStr for StorageModel {
+    type Err = Problems;
+
+    fn from_str(text: &str) -> Result<Self, Problems> {
+        let mut reader = Reader { text, seen: Vec::new(), problems: Problems::default() };
+        let (devices, rest) = reader.devices();
+        let mut parts = rest.split(',').map(str::trim).peekable();
+        let preset = parts.next_if(|first| !first.is_empty() && !first.contains('='));
+        let mut storage = match preset.map(presets::find) {
+            None => None,
+            Some(Ok(preset)) => Some(preset.storage),
+            Some(Err(problems)) => return Err(problems),
+        };
+        let target = storage.get_or_insert_with(|| StorageModel::of_bandwidth(0.0));
+        for part in parts {
+            reader.part(part, target);
+        }
+        target.devices = devices;
+        reader.check(preset.is_some(), target);
+        let storage = storage.unwrap_or_else(|| StorageModel::of_bandwidth(0.0));
+        reader.problems.or(())?;
+        storage.problems().or(storage)
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    /// Keys that were given.
+    seen: Vec<&'a str>,
+    problems: Problems,
+}
+
+impl<'a> Reader<'a> {
+    /// How many devices, and what follows.
+    fn devices(&mut self) -> (u32, &'a str) {
+        let Some((count, rest)) = self.text.split_once("x:") else {
+            return (1, self.text);
+        };
+        let count = count.trim();
+        match count.parse() {
+            Ok(devices) if (1..=MAX_DEVICES).contains(&devices) => (devices, rest),
+            _ => {
+                let at = self.place(count);
+                let message = format!("{at}: `{}` is no count of devices", printable(count));
+                let help = format!("write a number from 1 to {MAX_DEVICES} before `x:`, as in 4x:");
+                self.problems.plan(message, help);
+                (1, rest)
+            }
+        }
+    }
+
+    /// Where `part`, which is a piece of the text, stands in it.
+    fn place(&self, part: &str) -> String {
+        let offset = (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
+        let before = self.text.get(..offset).unwrap_or_default();
+        format!("--storage, character {}", before.chars().count() + 1)
+    }
+
+    fn part(&mut self, part: &'a str, storage: &mut StorageModel) {
+        let at = self.place(part);
+        let shown = printable(part);
+        let Some((key, value)) = part.split_once('=') else {
+            let message = match part {
+                "" => format!("{at}: nothing stands here"),
+                _ => format!("{at}: `{shown}` is no key=value"),
+            };
+            return self.problems.plan(message, USAGE);
+        };
+        let (key, value) = (key.trim(), value.trim());
+        let Some(known) = KEYS.iter().find(|known| **known == key) else {
+            let meant = nearest(key, KEYS.into_iter())
+                .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+            let message = format!("{at}: `{}` is no key of storage{meant}", printable(key));
+            return self.problems.plan(message, USAGE);
+        };
+        if self.seen.contains(known) {
+            let message = format!("{at}: {known} is given twice");
+            return self.problems.plan(message, "leave one of them out");
+        }
+        self.seen.push(known);
+        if let Err(why) = set(storage, known, value) {
+            let message = format!("{at}: {known}={}: {why}", printable(value));
+            self.problems.plan(message, USAGE);
+        }
+    }
+
+    /// What must be there, and what makes no sense alone.
+    fn check(&mut self, of_preset: bool, storage: &StorageModel) {
+        if !of_preset && !self.seen.contains(&"read") {
+            self.problems.plan(
+                "--storage: nothing says how much a device reads",
+                "give read=14.5GB/s, or the name of a preset (`stormlp plan --list-storage`)",
+            );
+        }
+        if self.seen.contains(&"stripe") && storage.devices == 1 {
+            self.problems.plan(
+                "--storage: stripe is given for one device",
+                "give the count of devices first, as in 4x:read=550MB/s,stripe=128K, or leave \
+                 stripe out",
+            );
+        }
+        let link = storage.link.filter(|link| link.bytes_per_second == 0.0);
+        if link.is_some() && self.seen.contains(&"round-trip") && !self.seen.contains(&"link") {
+            self.problems.plan(
+                "--storage: round-trip is given without a link",
+                "give the bandwidth of the network, too, as in link=25GB/s, or add the time to latency",
+            );
+        }
+    }
+}
+
+/// What a figure looks like.
+const USAGE: &str = "write read=14.5GB/s,write=10GB/s,iops=2.8M,latency=80us,queue=1024, \
+                     4x:read=550MB/s,stripe=128K for four devices, link=25GB/s,round-trip=50us for \
+                     a network, cache=200GiB for a page cache";
+
+fn set(storage: &mut StorageModel, key: &str, value: &str) -> Result<(), String> {
+    let device = &mut storage.device;
+    let link = |link: &mut Option<Link>| {
+        link.unwrap_or(Link { bytes_per_second: 0.0, round_trip_seconds: 0.0 })
+    };
+    match key {
+        "read" => device.read_bytes_per_second = rate(value)?,
+        "write" => device.write_bytes_per_second = Some(rate(value)?),
+        "iops" => device.reads_per_second = Some(operations(value)?),
+        "write-iops" => device.writes_per_second = Some(operations(value)?),
+        "latency" => device.latency_seconds = seconds(value)?,
+        "queue" => {
+            let depth = value.parse().ok().filter(|depth| *depth > 0);
+            device.queue_depth = Some(depth.ok_or("a whole number above 0 is needed")?);
+        }
+        "stripe" => match size(value)? {
+            bytes if bytes < LEAST_STRIPE_BYTES => return Err("it is below 4K".to_string()),
+            bytes => storage.stripe_bytes = Some(bytes),
+        },
+        "readahead" => storage.read_ahead_bytes = size_or_none(value)?,
+        "link" => {
+            storage.link = Some(Link { bytes_per_second: rate(value)?, ..link(&mut storage.link) });
+        }
+        "round-trip" => {
+            storage.link =
+                Some(Link { round_trip_seconds: seconds(value)?, ..link(&mut storage.link) });
+        }
+        _ => storage.cache_bytes = Some(size(value)?),
+    }
+    Ok(())
+}
+
+/// Bytes, at least one.
+fn size(value: &str) -> Result<u64, String> {
+    match size_or_none(value)? {
+        0 => Err("it must be above 0".to_string()),
+        bytes => Ok(bytes),
+    }
+}
+
+fn size_or_none(value: &str) -> Result<u64, String> {
+    let size: ByteSize = value.parse().map_err(told)?;
+    match size.bytes() {
+        bytes if bytes as f64 > MOST => Err("it is too large".to_string()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// Bytes a second, with or without `/s`.
+fn rate(value: &str) -> Result<f64, String> {
+    let plain = value.strip_suffix("/s").unwrap_or(value);
+    let is_bits = plain.ends_with('b') || plain.ends_with("bit");
+    match size(plain) {
+        Err(_) if is_bits => {
+            Err("these are bits: divide by 8, as in 14.5GB/s for 116Gb/s".to_string())
+        }
+        other => other.map(|bytes| bytes as f64),
+    }
+}
+
+/// Operations a second: `2.8M`, `98K`, `170`.
+fn operations(value: &str) -> Result<f64, String> {
+    let (number, factor) = match value.strip_suffix(['K', 'k']) {
+        Some(number) => (number, 1e3),
+        None => value.strip_suffix('M').map_or((value, 1.0), |number| (number, 1e6)),
+    };
+    let is_plain = number.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let count = number.parse::<f64>().ok().filter(|_| is_plain);
+    let count = count.map(|count| (count * factor).round());
+    match count {
+        None => Err("a number is needed, as in 98K or 2.8M".to_string()),
+        Some(count) if count < 1.0 => Err("it must be 1 or more".to_string()),
+        Some(count) if count > MOST => Err("it is too large".to_string()),
+        Some(count) => Ok(count),
+    }
+}
+
+fn seconds(value: &str) -> Result<f64, String> {
+    let time = parse_duration(value).map_err(told)?.as_secs_f64();
+    match value.ends_with(|c: char| c.is_ascii_digit()) && time > 0.0 {
+        true => Err("it needs a unit: us, ms or s".to_string()),
+        false if time == 0.0 => Err("it must be above 0, or left out".to_string()),
+        false if time > LONGEST_SECONDS => Err("it is above a minute".to_string()),
+        false => Ok(time),
+    }
+}
+
+fn told(error: impl fmt::Display) -> String {
+    error.to_string()
+}
+
+/// The figures as they can be typed again; a measured surface cannot.
+impl fmt::Display for StorageModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let device = &self.device;
+        if self.surface.is_some() {
+            let rate = typed_rate((device.read_bytes_per_second / 1e6).round() * 1e6);
+            return write!(f, "what was measured, reads of up to {rate}");
+        }
+        let latency = Some(device.latency_seconds).filter(|seconds| *seconds > 0.0);
+        let read_ahead =
+            Some(self.read_ahead_bytes).filter(|bytes| *bytes != DEFAULT_READ_AHEAD_BYTES);
+        let round_trip = self.link.map(|link| link.round_trip_seconds);
+        let parts = [
+            ("read", Some(typed_rate(device.read_bytes_per_second))),
+            ("write", device.write_bytes_per_second.map(typed_rate)),
+            ("iops", device.reads_per_second.map(typed_count)),
+            ("write-iops", device.writes_per_second.map(typed_count)),
+            ("latency", latency.map(typed_time)),
+            ("queue", device.queue_depth.map(|depth| depth.to_string())),
+            ("stripe", self.stripe_bytes.map(typed_size)),
+            ("readahead", read_ahead.map(typed_size)),
+            ("link", self.link.map(|link| typed_rate(link.bytes_per_second))),
+            ("round-trip", round_trip.filter(|seconds| *seconds > 0.0).map(typed_time)),
+            ("cache", self.cache_bytes.map(typed_size)),
+        ];
+        if self.devices != 1 {
+            write!(f, "{}x:", self.devices)?;
+        }
+        let parts = parts.into_iter().filter_map(|(key, value)| Some(format!("{key}={}", value?)));
+        f.write_str(&parts.collect::<Vec<String>>().join(","))
+    }
+}
+
+/// A number with the first unit that leaves at most three decimals.
+fn typed(value: u64, units: &[(u64, &str)], last: &str) -> String {
+    let unit = units
+        .iter()
+        .find(|(factor, _)| value >= *factor && value.is_multiple_of((*factor / 1000).max(1)));
+    match unit {
+        Some((factor, unit)) => {
+            let thousandths = value / (*factor / 1000).max(1);
+            let text = format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
+            format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
+        }
+        None => format!("{value}{last}"),
+    }
+}
+
+pub(super) fn typed_rate(bytes: f64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1_000_000_000, "GB/s"), (1_000_000, "MB/s"), (1_000, "kB/s")];
+    typed(bytes as u64, &UNITS, "/s")
+}
+
+pub(super) fn typed_count(count: f64) -> String {
+    typed(count as u64, &[(1_000_000, "M"), (1_000, "K")], "")
+}
+
+fn typed_time(seconds: f64) -> String {
+    let nanoseconds = (seconds * 1e9).round() as u64;
+    if nanoseconds < 1000 {
+        format!("0.{nanoseconds:03}us")
+    } else {
+        typed(nanoseconds, &[(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")], "")
+    }
+}
+
+fn typed_size(bytes: u64) -> String {
+    stormlp_core::units::short_size(bytes)
+}
+
+#[cfg(test)]
+#[path = "parse_tests.rs"]
+#[allow(clippy::unwrap_used)]
+mod tests;

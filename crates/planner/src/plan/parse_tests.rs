@@ -1,0 +1,139 @@
+//! Figures of storage as they are typed, and what is wrong with them.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::plan::storage::DeviceFigures;
+
+fn parse(text: &str) -> StorageModel {
+    text.parse().unwrap_or_else(|problems| panic!("{text}: {problems}"))
+}
+
+fn refused(text: &str) -> String {
+    let problems = text.parse::<StorageModel>().unwrap_err();
+    let help: Vec<&str> = problems.iter().map(|problem| &*problem.help).collect();
+    format!("{problems} | {}", help.join(" | "))
+}
+
+#[test]
+fn figures_are_what_was_typed() {
+    let storage = parse("read=14.5GB/s,write=10GB/s,iops=2.8M,latency=80us,queue=1024");
+    assert_eq!(
+        storage.device,
+        DeviceFigures {
+            read_bytes_per_second: 14.5e9,
+            write_bytes_per_second: Some(10e9),
+            reads_per_second: Some(2.8e6),
+            writes_per_second: None,
+            latency_seconds: 80e-6,
+            queue_depth: Some(1024),
+        }
+    );
+    assert_eq!(storage.devices, 1);
+    let stripe = parse("4x:read=550MB/s,latency=100us,stripe=128K");
+    assert_eq!((stripe.devices, stripe.stripe_bytes), (4, Some(128 << 10)));
+    assert_eq!(stripe.read_bytes_per_second(), 2.2e9);
+    let far = parse("read=10GB/s,round-trip=50us,link=25GB/s,cache=200GiB");
+    let link = Link { bytes_per_second: 25e9, round_trip_seconds: 50e-6 };
+    assert_eq!((far.link, far.cache_bytes), (Some(link), Some(200 << 30)));
+}
+
+#[test]
+fn a_preset_may_come_first_and_figures_change_it() {
+    let storage = parse("8x:solidigm-d7-ps1010,latency=60us");
+    assert_eq!(storage.devices, 8);
+    assert_eq!(storage.device.read_bytes_per_second, 14.5e9);
+    assert_eq!(storage.device.latency_seconds, 60e-6);
+}
+
+#[test]
+fn every_fault_is_told_with_its_key_and_its_place() {
+    let told = refused("read=14.5GB/s,lattency=80us,queue=0,iops=many");
+    for part in [
+        "3 things are wrong",
+        "character 15: `lattency` is no key of storage; did you mean `latency`?",
+        "character 29: queue=0: a whole number above 0 is needed",
+        "character 37: iops=many: a number is needed",
+    ] {
+        assert!(told.contains(part), "{told}");
+    }
+}
+
+#[test]
+fn what_makes_no_storage_is_refused() {
+    for (text, part) in [
+        ("", "nothing says how much a device reads"),
+        ("latency=80us", "nothing says how much a device reads"),
+        ("read=0", "character 1: read=0: it must be above 0"),
+        ("read=-5GB/s", "is not a size"),
+        ("read=1GB/s,latency=-1us", "is not a duration"),
+        ("read=1GB/s,latency=80", "it needs a unit"),
+        ("read=1GB/s,latency=2h", "above a minute"),
+        ("read=1GB/s,,queue=1", "character 12: nothing stands here"),
+        ("read=1GB/s,fast", "`fast` is no key=value"),
+        ("read=1GB/s,read=2GB/s", "read is given twice"),
+        ("0x:read=1GB/s", "character 1: `0` is no count of devices"),
+        ("read=1GB/s,stripe=64K", "stripe is given for one device"),
+        ("read=1GB/s,round-trip=1ms", "without a link"),
+        ("read=1GB/s,iops=10M", "contradict each other"),
+        ("read=14.5GB/s,iops=100", "contradict each other"),
+        ("fast-drive", "there is no preset `fast-drive`"),
+        ("read=99999999TB/s", "too large"),
+    ] {
+        let told = refused(text);
+        assert!(told.contains(part), "{text}: {told}");
+    }
+}
+
+prop_compose! {
+    fn figures()(
+        read in 1_000_000u64..1_000_000_000_000,
+        write in prop::option::of(1u64..1_000_000_000_000),
+        latency_ns in 0u64..60_000_000_000,
+        queue_depth in prop::option::of(1u32..100_000),
+        // Between what 16 MiB and 4 KiB at a time make of the bandwidth.
+        rate in prop::option::of(0.0f64..1.0),
+    ) -> DeviceFigures {
+        let (least, most) = (read as f64 / 16e6, read as f64 / 4096.0);
+        DeviceFigures {
+            read_bytes_per_second: read as f64,
+            write_bytes_per_second: write.map(|bytes| bytes as f64),
+            reads_per_second: rate.map(|at| (least + at * (most - least)).round().max(1.0)),
+            writes_per_second: None,
+            latency_seconds: std::time::Duration::from_nanos(latency_ns).as_secs_f64(),
+            queue_depth,
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_reads_back(
+        device in figures(),
+        devices in 1u32..=MAX_DEVICES,
+        stripe in prop::option::of(LEAST_STRIPE_BYTES..1 << 40),
+        link in prop::option::of((1u64..1_000_000_000_000, 0u64..60_000_000_000)),
+        cache_bytes in prop::option::of(1u64..1 << 49),
+        read_ahead_bytes in prop::option::of(0u64..1 << 40),
+    ) {
+        let storage = StorageModel {
+            devices,
+            device,
+            stripe_bytes: stripe.filter(|_| devices > 1),
+            link: link.map(|(rate, ns)| Link {
+                bytes_per_second: rate as f64,
+                round_trip_seconds: std::time::Duration::from_nanos(ns).as_secs_f64(),
+            }),
+            cache_bytes,
+            read_ahead_bytes: read_ahead_bytes.unwrap_or(DEFAULT_READ_AHEAD_BYTES),
+            surface: None,
+        };
+        let text = storage.to_string();
+        prop_assert_eq!(text.parse::<StorageModel>(), Ok(storage), "{}", text);
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in "([0-9]x:)?([a-z-]{1,8}=?[0-9.a-zA-Z/]{0,6},?){0,4}|.{0,40}") {
+        let _ = text.parse::<StorageModel>();
+    }
+}

@@ -1,0 +1,196 @@
+//! The part of a run that is simulated: some of its steps and, of very many accelerators, some.
+//!
+//! Accelerators do all the same, so a few on their share of storage stand for all on all of it. What
+//! that changes: a read takes as long for itself as those of all whom it stands for, one after the
+//! other, and no longer, since they make it at one time. Where storage is what they wait for, that is
+//! how long they wait; where it is not, it adds less than one part in as many as there are reads under
+//! way.
+
+use super::scenario::{Scenario, Shares};
+use stormlp_core::training::client::ClientCost;
+use stormlp_core::training::distribution::Distribution;
+use stormlp_core::training::plan::{LoaderPlan, ReadPattern, TrainPlan};
+
+/// An epoch that is simulated has so many steps at least, beside those in which loaders fill up.
+const FEWEST_STEPS: u64 = 64;
+/// So many accelerators at least stand for all.
+const FEWEST_ACCELERATORS: u32 = 64;
+/// Where each accelerator keeps one in very many records, those between are simulated as so many.
+const MOST_KEPT_APART: u32 = 64;
+
+/// What is simulated of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Part {
+    pub(super) accelerators: u32,
+    pub(super) hosts: u32,
+    pub(super) epochs: u32,
+    pub(super) steps: u64,
+    /// The first of the steps, in which loaders fill up.
+    pub(super) filling: u64,
+    /// Files that this much of the epoch takes.
+    pub(super) files: u64,
+}
+
+impl Part {
+    /// About `room` reads of `whole`, whose dataset has so many files.
+    pub(super) fn of(whole: &TrainPlan, scenario: &Scenario, files: u64, room: f64) -> Self {
+        // All epochs are alike once a page cache is warm.
+        let epochs = match scenario.storage.cache_bytes {
+            Some(_) => whole.epochs,
+            None => 1,
+        };
+        let most = whole.steps_per_epoch;
+        let filling = filling(whole);
+        let fewest = (filling + FEWEST_STEPS).min(most);
+        let of_step = whole.reads_of_epoch() / most as f64 / f64::from(whole.accelerators);
+        let of_step = of_step / coarser(whole) * f64::from(epochs);
+        let (accelerators, hosts) = if may_stand_for_others(whole, scenario) {
+            standing(whole, scenario, (room / of_step / fewest as f64) as u32)
+        } else {
+            (whole.accelerators, scenario.hosts)
+        };
+        let steps = room / of_step / f64::from(accelerators);
+        let steps = (steps as u64).clamp(fewest, most);
+        // Loaders read on behind the last step, as they do in the middle of an epoch; and those that
+        // deal whole files lose some.
+        let share = (steps + filling + 1) as f64 / most as f64;
+        let of_all = match keeps(whole) {
+            1 => f64::from(accelerators) / f64::from(whole.accelerators),
+            // Each goes through all files, so that each gets as many of its own.
+            _ => f64::from(accelerators),
+        };
+        let taken =
+            ((files as f64 * share).ceil() + opened_ahead(whole)).min(files as f64) * of_all;
+        let taken = (taken.ceil() as u64).next_multiple_of(u64::from(accelerators));
+        Self {
+            accelerators,
+            hosts,
+            epochs,
+            steps,
+            filling,
+            files: if accelerators == whole.accelerators {
+                taken.clamp(1, files.max(1))
+            } else {
+                taken.max(1)
+            },
+        }
+    }
+
+    /// Makes the run of these accelerators a part of `whole`.
+    pub(super) fn cut(&self, plan: &mut TrainPlan, whole: &TrainPlan) {
+        plan.epochs = self.epochs;
+        if self.steps < whole.steps_per_epoch {
+            plan.metric.exclude_start_steps = self.filling.min(self.steps / 2);
+        }
+        let share = f64::from(self.accelerators) / f64::from(whole.accelerators);
+        plan.client = whole.client.map(|client| of_share(client, share));
+        keep_fewer(plan, whole);
+    }
+
+    /// What they have of storage, and of their hosts' network.
+    pub(super) fn shares(&self, whole: &TrainPlan, scenario: &Scenario) -> Shares {
+        let of_host = scenario.accelerators_per_host(whole.accelerators);
+        Shares {
+            storage: f64::from(self.accelerators) / f64::from(whole.accelerators),
+            link: if self.accelerators == whole.accelerators {
+                1.0
+            } else {
+                f64::from(self.accelerators) / f64::from(self.hosts) / f64::from(of_host)
+            },
+        }
+    }
+}
+
+/// Steps in which the loaders of `whole` fill up, or which AU leaves out.
+pub(super) fn filling(whole: &TrainPlan) -> u64 {
+    let groups = match (&whole.loader, &whole.reads) {
+        (
+            LoaderPlan::Workers { read_threads, row_groups_in_flight, .. },
+            ReadPattern::RowGroups,
+        ) => {
+            let groups = u64::from((*read_threads).max(1)) * u64::from(*row_groups_in_flight);
+            (groups * whole.data.rows_of_group()).div_ceil(u64::from(whole.batch_size.max(1)))
+        }
+        _ => 0,
+    };
+    whole.batches_ahead().max(groups) + whole.metric.exclude_start_steps
+}
+
+/// Files that the loaders of all accelerators have open besides those that a step reads from: towards
+/// the end of a part they would lack them, and read fewer at a time.
+fn opened_ahead(whole: &TrainPlan) -> f64 {
+    match whole.loader {
+        LoaderPlan::Interleave { read_threads, keep_every: 1, .. } => {
+            f64::from(3 * read_threads) * f64::from(whole.accelerators)
+        }
+        LoaderPlan::Interleave { read_threads, .. } => f64::from(3 * read_threads),
+        LoaderPlan::Workers { .. } => 0.0,
+    }
+}
+
+/// Whether loaders read so far ahead that an epoch says little of storage: more than a tenth of it may
+/// have been read before the first step that counts, as in searches on real storage.
+pub(super) fn reads_far_ahead(whole: &TrainPlan) -> bool {
+    10 * filling(whole) > whole.steps_per_epoch
+}
+
+/// Whether accelerators do all the same. Of times that are drawn, more of them see a longer one; and
+/// hosts with a page cache keep the more of a dataset, the more of them there are.
+fn may_stand_for_others(whole: &TrainPlan, scenario: &Scenario) -> bool {
+    let is_constant = |time| matches!(time, Distribution::Constant { .. });
+    let cached = scenario.storage.cache_bytes.is_some() && scenario.hosts > 1;
+    is_constant(whole.compute) && is_constant(whole.preprocess) && !cached
+}
+
+/// About `wanted` accelerators, of hosts as full as they are: so many, on so many hosts.
+fn standing(whole: &TrainPlan, scenario: &Scenario, wanted: u32) -> (u32, u32) {
+    let all = whole.accelerators;
+    let wanted = wanted.clamp(FEWEST_ACCELERATORS.min(all), all);
+    let of_host = scenario.accelerators_per_host(all);
+    if of_host > wanted {
+        return (wanted, 1);
+    }
+    let hosts = wanted.div_ceil(of_host).min(scenario.hosts);
+    let accelerators = hosts.saturating_mul(of_host);
+    if accelerators < all { (accelerators, hosts) } else { (all, scenario.hosts) }
+}
+
+/// One in so many records is kept by an accelerator.
+fn keeps(plan: &TrainPlan) -> u32 {
+    match plan.loader {
+        LoaderPlan::Interleave { keep_every, .. } => keep_every.max(1),
+        LoaderPlan::Workers { .. } => 1,
+    }
+}
+
+/// So many records are simulated as one.
+fn coarser(whole: &TrainPlan) -> f64 {
+    (f64::from(keeps(whole)) / f64::from(MOST_KEPT_APART)).max(1.0)
+}
+
+/// Lets each accelerator keep one record in as many as in `whole`, or in fewer that are larger.
+fn keep_fewer(plan: &mut TrainPlan, whole: &TrainPlan) {
+    let coarser = coarser(whole);
+    let LoaderPlan::Interleave { keep_every, .. } = &mut plan.loader else {
+        return;
+    };
+    *keep_every = keeps(whole).min(MOST_KEPT_APART);
+    if coarser > 1.0 {
+        let samples = plan.data.samples_per_file as f64 / coarser;
+        plan.data.samples_per_file = (samples.round() as u64).max(1);
+        if let ReadPattern::Records { transfer_size } = &mut plan.reads {
+            *transfer_size = (*transfer_size as f64 * coarser) as u64;
+        }
+    }
+}
+
+/// What a client costs on this share of the CPUs: a whole number of them, as fast as the share.
+fn of_share(client: ClientCost, share: f64) -> ClientCost {
+    let exact = client.cpus as f64 * share;
+    let cpus = exact.round().max(1.0);
+    ClientCost {
+        cpu_seconds_per_gib: client.cpu_seconds_per_gib * cpus / exact,
+        cpus: cpus as usize,
+        ..client
+    }
+}

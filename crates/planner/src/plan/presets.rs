@@ -1,0 +1,112 @@
+//! Storage that can be named: figures of public data sheets, kept as YAML in `configs/storage/` and
+//! in the program itself. Each file names its source.
+
+use serde::Deserialize;
+
+use super::storage::StorageModel;
+use stormlp_core::names::nearest;
+use stormlp_core::printable::printable;
+use stormlp_core::problem::Problems;
+
+/// Names and texts.
+const PRESETS: [(&str, &str); 6] = [
+    ("solidigm-d7-ps1010", include_str!("../../../../configs/storage/solidigm-d7-ps1010.yaml")),
+    ("solidigm-d7-p5810", include_str!("../../../../configs/storage/solidigm-d7-p5810.yaml")),
+    ("solidigm-d5-p5336", include_str!("../../../../configs/storage/solidigm-d5-p5336.yaml")),
+    ("solidigm-d3-s4520", include_str!("../../../../configs/storage/solidigm-d3-s4520.yaml")),
+    ("samsung-pm9a3", include_str!("../../../../configs/storage/samsung-pm9a3.yaml")),
+    ("kingston-dc600m", include_str!("../../../../configs/storage/kingston-dc600m.yaml")),
+];
+
+/// A device whose figures its maker has published.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Preset {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, in a line for people.
+    pub description: String,
+    /// Where the figures are from.
+    pub source: String,
+    /// One device of it.
+    pub storage: StorageModel,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PresetFile {
+    description: String,
+    source: String,
+    /// The figures as they are typed.
+    storage: String,
+}
+
+/// The names of all presets.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    PRESETS.iter().map(|(name, _)| *name)
+}
+
+/// The preset of this name.
+///
+/// # Errors
+/// When there is none; the nearest name is told.
+pub fn find(name: &str) -> Result<Preset, Problems> {
+    let mut problems = Problems::default();
+    let lower = name.to_ascii_lowercase();
+    let Some((name, text)) = PRESETS.iter().find(|(known, _)| *known == lower) else {
+        // `d7-ps1010` is meant as a name, too, but which maker's it is has to be said.
+        let ending = names().find(|known| known.ends_with(&format!("-{lower}")));
+        let meant = ending
+            .or_else(|| nearest(&lower, names()))
+            .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+        problems.plan(
+            format!("--storage: there is no preset `{}`{meant}", printable(name)),
+            format!(
+                "use one of {}, or figures such as read=14.5GB/s,latency=80us",
+                names().collect::<Vec<_>>().join(", ")
+            ),
+        );
+        return Err(problems);
+    };
+    let read = serde_yaml::from_str::<PresetFile>(text)
+        .map_err(|fault| fault.to_string())
+        .and_then(|file| {
+            let storage = file.storage.parse();
+            Ok((storage.map_err(|faults: Problems| faults.to_string())?, file))
+        });
+    match read {
+        Ok((storage, file)) => {
+            Ok(Preset { name, description: file.description, source: file.source, storage })
+        }
+        Err(fault) => {
+            problems.plan(format!("the preset {name} cannot be read: {fault}"), "");
+            Err(problems)
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_is_one_device_with_a_source() {
+        for name in names() {
+            let preset = find(name).unwrap();
+            assert_eq!(preset.storage.devices, 1, "{name}");
+            assert!(preset.storage.problems().is_empty(), "{name}");
+            assert!(!preset.source.is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_name_that_was_meant_is_told() {
+        for (typed, meant) in
+            [("solidigm-d7-ps1011", "solidigm-d7-ps1010"), ("PM9A3", "samsung-pm9a3")]
+        {
+            let told = find(typed).unwrap_err().to_string();
+            assert!(told.contains(&format!("did you mean `{meant}`?")), "{told}");
+        }
+        assert!(!find("tape").unwrap_err().to_string().contains("mean"));
+    }
+}

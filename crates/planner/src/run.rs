@@ -1,0 +1,552 @@
+//! Answers how many accelerators some storage feeds, by simulating runs of them: as many as it
+//! takes to find the largest number, and those that tables show.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use crate::plan::assumptions;
+use crate::plan::request::MAX_ACCELERATORS;
+use crate::plan::storage::MAX_DEVICES;
+use crate::plan::{
+    AtCount, AtDevices, Case, CheckpointTimes, Extent, Foretold, LimitedBy, SizingAnswer,
+    SizingRequest, StorageModel, StoragePart, search,
+};
+use stormlp_core::problem::Problems;
+use stormlp_core::stop::StopToken;
+use stormlp_core::training::plan::TrainPlan;
+
+use crate::simulate::SimulateError;
+use crate::simulate::simulate;
+
+/// What is simulated of a run to judge it.
+const TRIAL: Extent = Extent::Reads(500_000);
+/// What is simulated of a run to tell of it: all of a usual one.
+const FULL: Extent = Extent::Reads(2_000_000);
+/// Numbers of devices that the table shows, as multiples of what there is.
+const MULTIPLES: [u32; 4] = [1, 2, 4, 8];
+
+/// The table goes on to numbers of devices that feed about so many accelerators.
+const MOST_IN_ROWS: u32 = 1000;
+
+/// So many whole runs may show that a number needs more devices than parts of runs told.
+const MOST_CONFIRMATIONS: u32 = 6;
+
+/// What is told above what storage gives is worth a word from here on.
+const LEAST_MORE_PERCENT: f64 = 0.05;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum SizingError {
+    /// Workload and options make no plan.
+    #[error(transparent)]
+    Problems(#[from] Problems),
+    /// A simulation ended early.
+    #[error(transparent)]
+    Simulation(#[from] SimulateError),
+}
+
+/// How much is simulated for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// What was asked about, and the largest number.
+    Brief,
+    /// Besides what a number needs, and tables over accelerators and drives.
+    Tables,
+}
+
+/// What is being simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Simulating {
+    /// Accelerators of the run.
+    pub accelerators: u32,
+    /// Devices that they read from.
+    pub devices: u32,
+    /// Simulations that are over.
+    pub done: u64,
+    /// What it is for.
+    pub stage: Stage,
+}
+
+/// What a simulation is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stage {
+    /// The largest number of accelerators.
+    #[default]
+    Largest,
+    /// Hosts and devices that a number of accelerators needs.
+    Needs,
+    /// A row of the table over accelerators, from 1, of so many.
+    Accelerators(usize, usize),
+    /// A row of the table over devices, from 1, of so many.
+    Devices(usize, usize),
+}
+
+/// Who is told before each simulation.
+pub type Look<'a> = &'a dyn Fn(Simulating);
+
+/// Answers `request`, and tells `look` what it is at. The same request gives the same answer to the bit.
+///
+/// # Errors
+/// When workload and options make no plan, or `stop` was pulled.
+pub fn answer(
+    request: &SizingRequest,
+    depth: Depth,
+    stop: &StopToken,
+    look: Look<'_>,
+) -> Result<SizingAnswer, SizingError> {
+    let mut study = Study {
+        request,
+        stop,
+        look,
+        done: Cell::new(0),
+        stage: Cell::default(),
+        known: BTreeMap::new(),
+    };
+    let devices = request.storage.devices;
+    let largest = study.largest_confirmed(devices)?;
+    let accelerators = request.accelerators.unwrap_or(largest.max(1));
+    let whole = study.whole(accelerators, devices)?;
+    let (search_limited_by, search_part) = study.limit_above(largest, devices)?;
+    let need = match (depth, request.accelerators) {
+        (Depth::Tables, Some(asked)) => study.needed(asked)?,
+        _ => Need::default(),
+    };
+    let (over_accelerators, over_devices) = match depth {
+        Depth::Brief => (Vec::new(), Vec::new()),
+        Depth::Tables => (study.over_accelerators(largest, accelerators)?, study.over_devices()?),
+    };
+    Ok(SizingAnswer {
+        largest_accelerators: largest,
+        // What memory serves is what storage does not: neither could feed more.
+        is_lower_bound: !matches!(search_limited_by, LimitedBy::Storage | LimitedBy::Memory),
+        limited_by: match request.accelerators {
+            Some(_) => whole.foretold.limited_by,
+            None => search_limited_by,
+        },
+        storage_part: match request.accelerators {
+            Some(_) => whole.foretold.storage_part(),
+            None => search_part,
+        },
+        model_error: assumptions::model_error(request, &whole.case.whole, search_part),
+        search_limited_by,
+        needed_devices: need.devices,
+        needed_hosts: need.hosts,
+        tried_devices: need.tried_devices,
+        over_accelerators,
+        over_devices,
+        ..whole.told(request)
+    })
+}
+
+/// Why more is told than storage gives, where that is so.
+fn above_storage(request: &SizingRequest, plan: &TrainPlan, foretold: &Foretold) -> Option<String> {
+    let storage = &request.storage;
+    let told = foretold.samples_per_second * plan.data.read_sample_bytes * plan.passes();
+    let more = 100.0 * (told / storage.read_bytes_per_second() - 1.0);
+    let is_all = storage.cache_bytes.is_none() && storage.surface.is_none();
+    (is_all && more > LEAST_MORE_PERCENT).then(|| {
+        format!(
+            "throughput is of the steps that count, and what loaders had read before the first of them \
+             makes it {more:.1} % more than storage gives"
+        )
+    })
+}
+
+/// Saves and restores of the job on so many hosts.
+fn checkpoint(request: &SizingRequest, hosts: u32) -> Option<CheckpointTimes> {
+    let (what, bytes) = request.checkpoint.clone()?;
+    let storage = &request.storage;
+    let links = storage.link.map_or(f64::INFINITY, |link| link.bytes_per_second * f64::from(hosts));
+    Some(CheckpointTimes::new(
+        what,
+        bytes,
+        storage.write_bytes_per_second().map(|rate| rate.min(links)),
+        storage.read_bytes_per_second().min(links),
+        request.mtbf_seconds,
+    ))
+}
+
+/// Bytes per second that storage has to give for all to compute all the time.
+fn demand(plan: &TrainPlan) -> f64 {
+    plan.demand_bytes_per_second() * plan.passes()
+}
+
+/// What is known so far.
+struct Study<'a> {
+    request: &'a SizingRequest,
+    stop: &'a StopToken,
+    look: Look<'a>,
+    /// Simulations that are over.
+    done: Cell<u64>,
+    stage: Cell<Stage>,
+    /// By accelerators, hosts and devices.
+    known: BTreeMap<(u32, u32, u32), Known>,
+}
+
+/// What a number of accelerators needs, as far as it was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Need {
+    hosts: Option<u32>,
+    devices: Option<u32>,
+    /// Devices that were tried at the most, where none of them were enough.
+    tried_devices: Option<u32>,
+}
+
+impl Need {
+    fn more_than(devices: u32) -> Self {
+        Self { tried_devices: Some(devices), ..Self::default() }
+    }
+}
+
+/// What a number of accelerators comes to.
+struct Known {
+    foretold: Foretold,
+    /// Whether that is by all that is simulated of a run at the most.
+    is_full: bool,
+}
+
+/// A run as it would be made, and what it comes to.
+struct Whole {
+    case: Case,
+    foretold: Foretold,
+}
+
+impl Whole {
+    fn meets(&self) -> bool {
+        self.foretold.au_percent >= self.case.whole.metric.threshold_percent
+    }
+
+    /// What it says by itself: nothing that was searched for.
+    fn told(self, request: &SizingRequest) -> SizingAnswer {
+        let meets_threshold = self.meets();
+        let Self { case, foretold } = self;
+        let mut told = assumptions::of(request, &case.whole);
+        told.extend(foretold.assumptions.iter().cloned());
+        told.extend(case.assumptions());
+        told.extend(above_storage(request, &case.whole, &foretold));
+        let run_seconds = case.run_seconds(&foretold);
+        let plan = case.whole;
+        SizingAnswer {
+            measured: false,
+            profile: plan.profile,
+            accelerators: plan.accelerators,
+            asked: request.accelerators.is_some(),
+            hosts: case.hosts,
+            au_percent: foretold.au_percent,
+            threshold_percent: plan.metric.threshold_percent,
+            meets_threshold,
+            samples_per_second: foretold.samples_per_second,
+            mib_per_second: foretold.mib_per_second,
+            read_mib_per_second: foretold.read_mib_per_second,
+            largest_accelerators: 0,
+            is_lower_bound: false,
+            limited_by: foretold.limited_by,
+            storage_part: foretold.storage_part(),
+            search_limited_by: foretold.limited_by,
+            needed_devices: None,
+            needed_hosts: None,
+            tried_devices: None,
+            storage: request.storage.to_string(),
+            storage_source: request.storage_source.clone(),
+            storage_model: request.storage.clone(),
+            dataset: case.size,
+            host_memory_bytes: request.host_memory_bytes,
+            run_seconds,
+            checkpoint: checkpoint(request, case.hosts),
+            over_accelerators: Vec::new(),
+            over_devices: Vec::new(),
+            assumptions: told,
+            model_error: String::new(),
+            workload: plan.workload,
+            accelerator: plan.accelerator,
+            foretold,
+        }
+    }
+}
+
+impl Study<'_> {
+    fn simulate(&self, case: &Case) -> Result<Foretold, SimulateError> {
+        (self.look)(Simulating {
+            accelerators: case.whole.accelerators,
+            devices: case.scenario.storage.devices,
+            done: self.done.get(),
+            stage: self.stage.get(),
+        });
+        let foretold = simulate(&case.plan, &case.scenario, self.stop)?;
+        self.done.set(self.done.get() + 1);
+        Ok(case.of_all(foretold))
+    }
+
+    /// What so many accelerators come to, judged by a part of the run.
+    fn at(&mut self, accelerators: u32, hosts: u32, devices: u32) -> Result<Foretold, SizingError> {
+        let key = (accelerators, hosts, devices);
+        if let Some(known) = self.known.get(&key) {
+            return Ok(known.foretold.clone());
+        }
+        let case = self.case(key, TRIAL)?;
+        let foretold = self.simulate(&case)?;
+        let known = Known { foretold: foretold.clone(), is_full: false };
+        self.known.insert(key, known);
+        Ok(foretold)
+    }
+
+    fn case(
+        &self,
+        (accelerators, hosts, devices): (u32, u32, u32),
+        extent: Extent,
+    ) -> Result<Case, Problems> {
+        let storage = StorageModel { devices, ..self.request.storage.clone() };
+        self.request.case(accelerators, hosts, &storage, extent)
+    }
+
+    /// The run of so many accelerators, and what all of it comes to.
+    fn whole(&mut self, accelerators: u32, devices: u32) -> Result<Whole, SizingError> {
+        let key = (accelerators, self.request.hosts_of(accelerators), devices);
+        let case = self.case(key, FULL)?;
+        let foretold = match self.known.get(&key) {
+            Some(known) if known.is_full => known.foretold.clone(),
+            _ => self.simulate(&case)?,
+        };
+        let known = Known { foretold: foretold.clone(), is_full: true };
+        self.known.insert(key, known);
+        Ok(Whole { case, foretold })
+    }
+
+    fn meets(&mut self, accelerators: u32, hosts: u32, devices: u32) -> Result<bool, SizingError> {
+        let threshold = self.request.workload.metric.au * 100.0;
+        Ok(!self.rests_on_read_ahead(accelerators, hosts, devices)?
+            && self.at(accelerators, hosts, devices)?.au_percent >= threshold)
+    }
+
+    fn rests_on_read_ahead(
+        &self,
+        accelerators: u32,
+        hosts: u32,
+        devices: u32,
+    ) -> Result<bool, SizingError> {
+        let case = self.case((accelerators, hosts, devices), TRIAL)?;
+        Ok(case.rests_on_read_ahead())
+    }
+
+    /// The most accelerators that meet the threshold on so many devices; 0 where none do.
+    fn largest(&mut self, devices: u32) -> Result<u32, SizingError> {
+        let request = self.request;
+        let guess = self.guess(devices)?;
+        search::last(guess, request.most_accelerators(), |count| {
+            self.meets(count, request.hosts_of(count), devices)
+        })
+    }
+
+    /// The same, held against whole runs: a part of a run may lie on the other side of the
+    /// threshold.
+    fn largest_confirmed(&mut self, devices: u32) -> Result<u32, SizingError> {
+        let judged = self.largest(devices)?;
+        let most = self.request.most_accelerators();
+        let mut meets = |count| {
+            let hosts = self.request.hosts_of(count);
+            Ok::<_, SizingError>(
+                !self.rests_on_read_ahead(count, hosts, devices)?
+                    && self.whole(count, devices)?.meets(),
+            )
+        };
+        if judged > 0 && !meets(judged)? {
+            return match judged {
+                1 => Ok(0),
+                _ => search::last(judged - 1, judged - 1, meets),
+            };
+        }
+        if judged < most && meets(judged + 1)? {
+            search::last(judged + 1, most, meets)
+        } else {
+            Ok(judged)
+        }
+    }
+
+    /// As many as bandwidth alone would feed.
+    fn guess(&self, devices: u32) -> Result<u32, SizingError> {
+        let storage = &self.request.storage;
+        let one = self.request.case(1, self.request.hosts_of(1), storage, TRIAL)?.whole;
+        let demand = one.demand_bytes_per_second() * one.metric.threshold_percent / 100.0;
+        let rate = storage.device.read_bytes_per_second * f64::from(devices);
+        Ok((rate / demand).clamp(1.0, f64::from(MAX_ACCELERATORS)) as u32)
+    }
+
+    /// What keeps one more than `largest` from meeting the threshold.
+    fn limit_above(
+        &mut self,
+        largest: u32,
+        devices: u32,
+    ) -> Result<(LimitedBy, Option<StoragePart>), SizingError> {
+        if largest >= self.request.most_accelerators() {
+            // The hosts are full, or nobody asks for more.
+            return Ok((LimitedBy::Client, None));
+        }
+        let hosts = self.request.hosts_of(largest + 1);
+        if self.rests_on_read_ahead(largest + 1, hosts, devices)? {
+            return Ok((LimitedBy::Storage, Some(StoragePart::Devices)));
+        }
+        let foretold = self.at(largest + 1, hosts, devices)?;
+        Ok((foretold.limited_by, foretold.storage_part()))
+    }
+
+    /// Hosts and devices that so many accelerators need at least: hosts as if there were devices
+    /// enough, then devices for those.
+    fn needed(&mut self, accelerators: u32) -> Result<Need, SizingError> {
+        self.stage.set(Stage::Needs);
+        let request = self.request;
+        if request.storage.surface.is_some() {
+            // What was measured is the whole storage; nobody knows what more of it would give.
+            return Ok(Need::default());
+        }
+        let (enough, fewest) = self.devices_of_bandwidth(accelerators)?;
+        let fixed = request.hosts_of(accelerators);
+        let hosts = match (request.hosts, request.accelerators_per_host) {
+            (_, Some(_)) => fixed,
+            (Some(_), None) => fixed,
+            (None, None) if request.storage.link.is_some() || request.client.is_some() => {
+                match self.fewest_hosts(accelerators, enough)? {
+                    Some(hosts) => hosts,
+                    None => return Ok(Need::more_than(enough)),
+                }
+            }
+            (None, None) => fixed,
+        };
+        if !self.meets(accelerators, hosts, enough)? {
+            return Ok(Need::more_than(enough));
+        }
+        let misses = search::last(fewest, enough, |devices| {
+            Ok::<_, SizingError>(!self.meets(accelerators, hosts, devices)?)
+        })?;
+        self.confirmed_need(accelerators, hosts, misses + 1)
+    }
+
+    /// The same, held against whole runs: more devices where a part of a run was judged too well.
+    fn confirmed_need(
+        &self,
+        accelerators: u32,
+        hosts: u32,
+        devices: u32,
+    ) -> Result<Need, SizingError> {
+        let one = self.request.storage.devices;
+        let whole = self.case((accelerators, hosts, one), TRIAL)?.whole;
+        let demand = demand(&whole) * whole.metric.threshold_percent;
+        let of_one = 100.0 * self.request.storage.device.read_bytes_per_second;
+        // What no page cache serves takes bandwidth, whatever a part of a run has read ahead.
+        let mut devices = match self.request.storage.cache_bytes {
+            None => devices.max((demand / of_one).ceil() as u32),
+            Some(_) => devices,
+        };
+        let mut tried = devices;
+        for _ in 0..MOST_CONFIRMATIONS {
+            let case = self.case((accelerators, hosts, devices), FULL)?;
+            let au = self.simulate(&case)?.au_percent;
+            let threshold = case.whole.metric.threshold_percent;
+            if au >= threshold {
+                return Ok(Need {
+                    hosts: Some(hosts),
+                    devices: Some(devices),
+                    tried_devices: None,
+                });
+            }
+            tried = devices;
+            let scaled = f64::from(devices) * threshold / au.max(1.0);
+            devices = (scaled.ceil() as u32).clamp(devices + 1, MAX_DEVICES.max(devices + 1));
+        }
+        Ok(Need::more_than(tried))
+    }
+
+    /// Devices that surely have bandwidth enough, and about as many as it takes.
+    fn devices_of_bandwidth(&self, accelerators: u32) -> Result<(u32, u32), SizingError> {
+        let request = self.request;
+        let hosts = request.hosts_of(accelerators);
+        let plan = request.case(accelerators, hosts, &request.storage, TRIAL)?.whole;
+        let of_one = request.storage.device.read_bytes_per_second;
+        let devices = (demand(&plan) / of_one).ceil();
+        let most = |count: f64| count.clamp(1.0, f64::from(MAX_DEVICES)) as u32;
+        let fewest = devices * plan.metric.threshold_percent / 100.0 - 1.0;
+        Ok((most(devices * 4.0 + 4.0), most(fewest)))
+    }
+
+    fn fewest_hosts(
+        &mut self,
+        accelerators: u32,
+        devices: u32,
+    ) -> Result<Option<u32>, SizingError> {
+        if !self.meets(accelerators, accelerators, devices)? {
+            return Ok(None);
+        }
+        let misses = search::last(1, accelerators, |hosts| {
+            Ok::<_, SizingError>(!self.meets(accelerators, hosts, devices)?)
+        })?;
+        Ok(Some(misses + 1))
+    }
+
+    /// Counts that were simulated on this storage, and powers of two about them.
+    fn over_accelerators(&mut self, largest: u32, asked: u32) -> Result<Vec<AtCount>, SizingError> {
+        let threshold_percent = self.request.workload.metric.au * 100.0;
+        let most = self.request.most_accelerators();
+        let end = largest.max(1).saturating_mul(2).min(most);
+        let powers = (0..32).map(|power| 1u32 << power);
+        let mut counts: Vec<u32> = powers.take_while(|count| *count <= end).collect();
+        counts.extend([largest.max(1), (largest + 1).min(most), asked]);
+        counts.sort_unstable();
+        counts.dedup();
+        let devices = self.request.storage.devices;
+        let rows = counts.len();
+        let row = |(nth, count): (usize, u32)| {
+            self.stage.set(Stage::Accelerators(nth + 1, rows));
+            let hosts = self.request.hosts_of(count);
+            let foretold = self.at(count, hosts, devices)?;
+            Ok(AtCount {
+                rests_on_read_ahead: self.rests_on_read_ahead(count, hosts, devices)?,
+                ..AtCount::of(count, &foretold, threshold_percent)
+            })
+        };
+        counts.into_iter().enumerate().map(row).collect()
+    }
+
+    /// The most accelerators of several numbers of devices.
+    fn over_devices(&mut self) -> Result<Vec<AtDevices>, SizingError> {
+        let storage = &self.request.storage;
+        if storage.surface.is_some() {
+            return Ok(Vec::new());
+        }
+        let multiples = MULTIPLES.map(|times| storage.devices.saturating_mul(times));
+        let mut devices = multiples.to_vec();
+        // The first row costs nothing: it is known.
+        while devices.len() > 1 && !self.is_worth_a_row(devices[devices.len() - 1])? {
+            devices.pop();
+        }
+        let rows = devices.len();
+        let row = |(nth, count)| {
+            self.stage.set(Stage::Devices(nth + 1, rows));
+            self.row_of_devices(count)
+        };
+        devices.into_iter().enumerate().map(row).collect()
+    }
+
+    fn is_worth_a_row(&self, devices: u32) -> Result<bool, SizingError> {
+        Ok(devices <= MAX_DEVICES && self.guess(devices)? <= MOST_IN_ROWS)
+    }
+
+    fn row_of_devices(&mut self, devices: u32) -> Result<AtDevices, SizingError> {
+        let largest_accelerators = self.largest(devices)?;
+        let shown = largest_accelerators.max(1);
+        let hosts = self.request.hosts_of(shown);
+        let foretold = self.at(shown, hosts, devices)?;
+        let (limited_by, storage_part) = self.limit_above(largest_accelerators, devices)?;
+        Ok(AtDevices {
+            devices,
+            largest_accelerators,
+            mib_per_second: foretold.mib_per_second,
+            read_mib_per_second: foretold.read_mib_per_second,
+            limited_by,
+            storage_part,
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+#[allow(clippy::unwrap_used)]
+mod tests;

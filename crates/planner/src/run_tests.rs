@@ -1,0 +1,287 @@
+//! Answers beside published rows, and what parts of runs, hosts and clients come to.
+
+use crate::plan::presets;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::path::PathKind;
+use stormlp_core::training::catalog;
+use stormlp_core::training::client::ClientCost;
+use stormlp_core::training::profile::Profile;
+use stormlp_core::training::request::TrainRequest;
+use stormlp_core::units::GIB;
+
+use super::*;
+
+/// What is asked of `storage`, for an H100 by the rules of v1.0 and hosts with as much memory as
+/// the published ones.
+fn request(workload: &str, storage: StorageModel) -> SizingRequest {
+    let entry = catalog::find(workload, Some("h100")).unwrap();
+    SizingRequest {
+        workload: entry.workload(&[]).unwrap(),
+        train: TrainRequest { profile: Some(Profile::V1), ..TrainRequest::default() },
+        host: HostFacts::fixture(),
+        accelerators: None,
+        hosts: None,
+        accelerators_per_host: None,
+        host_memory_bytes: 1006 * GIB,
+        host_cpus: 104,
+        client: None,
+        barrier_seconds: 0.0,
+        path: PathKind::Buffered,
+        storage,
+        storage_source: "a test".to_string(),
+        checkpoint: None,
+        mtbf_seconds: None,
+    }
+}
+
+fn study<'a>(request: &'a SizingRequest, stop: &'a StopToken) -> Study<'a> {
+    Study {
+        request,
+        stop,
+        look: &|_| {},
+        done: Cell::new(0),
+        stage: Cell::default(),
+        known: BTreeMap::new(),
+    }
+}
+
+#[test]
+fn published_rows_that_drives_limit_are_foretold() {
+    // Drive, drives, the most accelerators and MiB/s, as published.
+    for (drive, devices, published, mib_per_second) in [
+        ("solidigm-d7-ps1010", 1, 4, 11_869.57),
+        ("solidigm-d5-p5336", 2, 4, 11_864.99),
+        ("solidigm-d5-p5336", 1, 2, 5_938.05),
+    ] {
+        let storage = StorageModel { devices, ..presets::find(drive).unwrap().storage };
+        let (request, stop) = (request("unet3d", storage), StopToken::new());
+        let mut study = study(&request, &stop);
+        let largest = study.largest(devices).unwrap();
+        assert!(largest.abs_diff(published) <= 1, "{drive}: {largest}");
+        let foretold = study.at(published, 1, devices).unwrap();
+        let error = foretold.mib_per_second / mib_per_second - 1.0;
+        assert!(error.abs() < 0.05, "{drive}: {error}");
+    }
+}
+
+#[test]
+fn a_part_of_a_run_is_judged_as_all_of_it() {
+    // Storage that gives five accelerators 80 % of what they ask for.
+    let (request, stop) = (request("unet3d", StorageModel::of_bandwidth(12.7e9)), StopToken::new());
+    let simulated = |extent| {
+        let case = request.case(5, 1, &request.storage, extent).unwrap();
+        let foretold = simulate(&case.plan, &case.scenario, &stop).unwrap();
+        (foretold.au_percent, case.run_seconds(&case.of_all(foretold.clone())))
+    };
+    let part = simulated(Extent::Reads(10_000));
+    let whole = simulated(Extent::Reads(200_000));
+    assert!((part.0 - whole.0).abs() < 1.0, "{part:?} {whole:?}");
+    assert!((part.1 / whole.1 - 1.0).abs() < 0.05, "{part:?} {whole:?}");
+}
+
+#[test]
+fn a_client_that_costs_time_limits_before_storage() {
+    let mut request = request("unet3d", StorageModel::of_bandwidth(1e12));
+    request.client =
+        Some(ClientCost { step_seconds: 0.1, cpu_seconds_per_gib: 0.0, cpus: 1, estimated: false });
+    let stop = StopToken::new();
+    let mut study = study(&request, &stop);
+    assert_eq!(study.largest(1).unwrap(), 0);
+    let one = study.at(1, 1, 1).unwrap();
+    assert_eq!(one.limited_by, LimitedBy::Client);
+    // 323 ms of compute in each 423 ms.
+    assert!((one.au_percent - 76.4).abs() < 0.5, "{}", one.au_percent);
+}
+
+#[test]
+fn hosts_and_drives_that_a_number_needs_are_found() {
+    let mut storage = StorageModel::of_bandwidth(7e9);
+    storage.link = Some(crate::plan::Link { bytes_per_second: 12.5e9, round_trip_seconds: 20e-6 });
+    let request = request("unet3d", storage);
+    let stop = StopToken::new();
+    let Need { hosts, devices, .. } = study(&request, &stop).needed(10).unwrap();
+    // 28.6 GB/s for 90 % of their demand: four and a bit at each host is 35 GB/s in three.
+    assert!(matches!(hosts, Some(3)), "{hosts:?}");
+    assert!(matches!(devices, Some(5 | 6)), "{devices:?}");
+}
+
+#[test]
+fn no_profile_tells_more_than_storage_gives() {
+    let storage = StorageModel::of_bandwidth(7e9);
+    for profile in [Profile::V1, Profile::V2, Profile::V3] {
+        let mut request = request("resnet50", storage.clone());
+        request.train.profile = Some(profile);
+        let case = request.case(64, 1, &request.storage, Extent::Reads(10_000)).unwrap();
+        let foretold = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
+        let foretold = case.of_all(foretold);
+        // 7 GB/s are 6,676 MiB/s.
+        let over = foretold.mib_per_second / 6_676.0;
+        assert!((0.9..1.02).contains(&over), "{profile}: {over}");
+    }
+}
+
+#[test]
+fn the_limit_of_steps_of_a_workload_is_none_beyond_its_dataset() {
+    let mut request = request("unet3d", StorageModel::of_bandwidth(7e9));
+    request.host_memory_bytes = GIB;
+    request.workload.train.total_training_steps = Some(1000);
+    let storage = request.storage.clone();
+    let steps = |request: &SizingRequest| {
+        let case = request.case(1, 1, &storage, Extent::Whole).unwrap();
+        case.whole.steps_per_epoch
+    };
+    assert!((499..=500).contains(&steps(&request)));
+    request.workload.train.total_training_steps = Some(50);
+    assert_eq!(steps(&request), 50);
+}
+
+#[test]
+fn drives_that_are_needed_have_the_bandwidth_that_is_asked_for() {
+    let mut request = request("unet3d", StorageModel::of_bandwidth(1e9));
+    request.host_memory_bytes = GIB;
+    request.train.epochs = Some(1);
+    let stop = StopToken::new();
+    let Need { hosts, devices, .. } = study(&request, &stop).needed(40).unwrap();
+    let devices = devices.unwrap();
+    // 90 % of what 40 of them ask for, 3.18 GB/s each, is 114.3 GB/s.
+    assert!((115..=120).contains(&devices), "{devices}");
+    let storage = StorageModel { devices, ..request.storage.clone() };
+    let case = request.case(40, hosts.unwrap(), &storage, FULL).unwrap();
+    let whole = simulate(&case.plan, &case.scenario, &stop).unwrap();
+    assert!(whole.au_percent >= 90.0, "{}", whole.au_percent);
+}
+
+#[test]
+fn some_accelerators_on_their_share_stand_for_all() {
+    let linked =
+        |bytes_per_second| Some(crate::plan::Link { bytes_per_second, round_trip_seconds: 50e-6 });
+    // Storage, hosts, and the AU of 160 accelerators that ask for 32.8 GB/s in all.
+    let slow = StorageModel::of_bandwidth(24e9);
+    let mut late = StorageModel::of_bandwidth(60e9);
+    late.device.latency_seconds = 0.012;
+    let behind_links = StorageModel { link: linked(1.2e9), ..StorageModel::of_bandwidth(90e9) };
+    for (what, storage, hosts) in
+        [("slow", slow, 1), ("late", late, 1), ("behind links", behind_links, 20)]
+    {
+        let mut request = request("resnet50", storage);
+        request.hosts = Some(hosts);
+        let simulated = |extent| {
+            let case = request.case(160, hosts, &request.storage, extent).unwrap();
+            let foretold = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
+            (case.plan.accelerators, case.of_all(foretold))
+        };
+        let (some, few) = simulated(Extent::Reads(10_000));
+        let (all, many) = simulated(Extent::Reads(2_200_000));
+        assert!(some <= 64 && all == 160, "{some} {all}");
+        let apart = few.au_percent - many.au_percent;
+        assert!(apart.abs() < 1.0, "{what}: {few:?} {many:?}");
+        let rate = few.mib_per_second / many.mib_per_second;
+        assert!((rate - 1.0).abs() < 0.01, "{what}: {few:?} {many:?}");
+        assert_eq!(few.storage_part(), many.storage_part(), "{what}");
+    }
+}
+
+/// What the catalog has for another accelerator than an H100, by its own edition.
+fn of_catalog(workload: &str, accelerator: &str, storage: StorageModel) -> SizingRequest {
+    let entry = catalog::find(workload, Some(accelerator)).unwrap();
+    let mut request = request("unet3d", storage);
+    request.workload = entry.workload(&[]).unwrap();
+    request.train.profile = None;
+    request
+}
+
+#[test]
+fn what_rests_on_reading_far_ahead_is_told() {
+    let request = of_catalog("flux", "b200", StorageModel::of_bandwidth(14.5e9));
+    let case = request.case(200, 1, &request.storage, TRIAL).unwrap();
+    let told = case.assumptions().join("; ");
+    assert!(told.contains("batches ahead, and an epoch has"), "{told}");
+    assert!(!case.rests_on_read_ahead(), "bandwidth feeds 200");
+    let request = of_catalog("unet3d", "b200", StorageModel::of_bandwidth(14.5e9));
+    let case = request.case(8, 1, &request.storage, TRIAL).unwrap();
+    assert_eq!(case.assumptions(), Vec::<String>::new());
+    assert!(!case.rests_on_read_ahead(), "it does not read that far ahead");
+}
+
+#[test]
+fn no_more_are_found_than_bandwidth_feeds_however_far_loaders_read_ahead() {
+    let storage = StorageModel::of_bandwidth(3e8);
+    let mut request = of_catalog("flux", "b200", storage.clone());
+    request.host_memory_bytes = GIB;
+    let found = answer(&request, Depth::Tables, &StopToken::new(), &|_| {}).unwrap();
+    let one = request.case(1, 1, &storage, TRIAL).unwrap().whole;
+    let takes = one.demand_bytes_per_second() * one.metric.threshold_percent / 100.0;
+    assert_eq!(found.largest_accelerators, (3e8 / takes) as u32);
+    assert_eq!(found.search_limited_by, LimitedBy::Storage);
+    // One more reaches the threshold in a run of this length, which the table tells apart.
+    let above = found.largest_accelerators + 1;
+    let mut rows = found.over_accelerators.iter();
+    let row = rows.find(|row| row.accelerators == above).unwrap();
+    assert!(row.meets && row.rests_on_read_ahead, "{row:?}");
+}
+
+#[test]
+fn where_files_are_fewer_than_accelerators_each_reads_them_all() {
+    let mut request = of_catalog("bert", "v100", StorageModel::of_bandwidth(14.5e7));
+    request.host_memory_bytes = 16 * GIB;
+    let found = answer(&request, Depth::Brief, &StopToken::new(), &|_| {}).unwrap();
+    let files = u32::try_from(found.dataset.files).unwrap();
+    // With one more than there are files, each reads as much as all did before.
+    assert_eq!(found.largest_accelerators, files);
+    assert_eq!(found.limited_by, LimitedBy::Storage);
+}
+
+#[test]
+fn a_part_of_a_run_from_records_is_judged_as_all_of_it() {
+    // Bandwidth limits, latency limits, and nothing does.
+    for (bytes_per_second, latency_seconds) in [(1.3e9, 0.0), (3e9, 0.012), (2e9, 0.005)] {
+        let mut storage = StorageModel::of_bandwidth(bytes_per_second);
+        storage.device.latency_seconds = latency_seconds;
+        let mut request = request("resnet50", storage);
+        request.host_memory_bytes = GIB;
+        request.train.epochs = Some(1);
+        let simulated = |extent| {
+            let case = request.case(4, 1, &request.storage, extent).unwrap();
+            let foretold = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
+            (case.plan.steps_per_epoch, foretold.au_percent)
+        };
+        let (part, whole) = (simulated(Extent::Reads(10_000)), simulated(Extent::Whole));
+        assert!(part.0 < 100 && whole.0 > 400, "{part:?} {whole:?}");
+        assert!((part.1 - whole.1).abs() < 1.0, "{part:?} {whole:?}");
+    }
+}
+
+#[test]
+fn whoever_looks_is_told_what_each_simulation_is_for() {
+    let mut request = request("unet3d", StorageModel::of_bandwidth(7e9));
+    request.host_memory_bytes = GIB;
+    request.train.epochs = Some(1);
+    request.train.steps = Some(20);
+    request.accelerators = Some(3);
+    let seen = std::cell::RefCell::new(Vec::new());
+    let look = |at| seen.borrow_mut().push(at);
+    answer(&request, Depth::Tables, &StopToken::new(), &look).unwrap();
+    let seen: Vec<Simulating> = seen.into_inner();
+    assert_eq!(seen[0].stage, Stage::Largest);
+    assert!(seen.iter().any(|at| at.stage == Stage::Needs && at.accelerators == 3));
+    let last = seen.last().unwrap();
+    assert_eq!(last.stage, Stage::Devices(4, 4), "{last:?}");
+    assert_eq!(last.devices, 8);
+    assert!(seen.iter().enumerate().all(|(nth, at)| at.done == nth as u64));
+}
+
+#[test]
+fn more_than_storage_gives_is_explained() {
+    let told = |accelerators| {
+        let mut request = request("unet3d", StorageModel::of_bandwidth(7e9));
+        request.host_memory_bytes = GIB;
+        request.train.epochs = Some(1);
+        request.train.profile = Some(Profile::V2);
+        request.accelerators = Some(accelerators);
+        let found = answer(&request, Depth::Brief, &StopToken::new(), &|_| {}).unwrap();
+        found.assumptions.join("; ")
+    };
+    let (limited, fed) = (told(8), told(1));
+    assert!(limited.contains("% more than storage gives"), "{limited}");
+    assert!(!fed.contains("more than storage gives"), "{fed}");
+}

@@ -1,0 +1,377 @@
+//! What a plan answers, for people and as rows for programs. All of it is foretold, and says so.
+
+mod charts;
+mod presets;
+
+use crate::plan::checkpoint::AFFORDABLE_PERCENT;
+use crate::plan::{AtCount, AtDevices, CheckpointTimes, LimitedBy, SizingAnswer, StoragePart};
+use serde::Serialize;
+use serde_json::Value;
+use stormlp_core::training::datasize::{Binding, MEMORY_MULTIPLE, MIN_STEPS};
+use stormlp_core::units::{ByteSize, counted, format_duration};
+
+use stormlp_show::document::{Cell, Column, Document, Facts, Quantity, Table};
+use stormlp_show::html::Sheet;
+use stormlp_show::records::Records;
+
+pub use presets::presets;
+
+/// With less of the time for training, no interval between checkpoints is worth naming.
+const LEAST_USEFUL_PERCENT: f64 = 25.0;
+
+/// Columns of the records, and where their values are: in a row, or in the answer.
+const RECORDS: [(&str, &str); 13] = [
+    ("workload", "workload"),
+    ("accelerator", "accelerator"),
+    ("storage", "storage"),
+    ("accelerators", "/accelerators"),
+    ("au_percent", "/au_percent"),
+    ("samples_per_second", "/samples_per_second"),
+    ("mib_per_second", "/mib_per_second"),
+    ("limited_by", "/limited_by"),
+    ("meets", "/meets"),
+    ("drives", "/devices"),
+    ("row", "/row"),
+    ("needed_drives", "needed_devices"),
+    ("needed_hosts", "needed_hosts"),
+];
+
+/// The columns of the records of an answer.
+pub fn record_columns() -> Vec<&'static str> {
+    RECORDS.iter().map(|(name, _)| *name).collect()
+}
+
+/// The answer for people.
+pub fn document(answer: &SizingAnswer) -> Document {
+    let mut document = Document::new(headline(answer));
+    document.facts = facts(answer);
+    if !answer.over_accelerators.is_empty() {
+        let threshold = percent(answer.threshold_percent);
+        document
+            .section(
+                &format!("Over accelerators, {threshold} to reach"),
+                Some(over_accelerators(answer)),
+            )
+            .lines
+            .push("foretold by simulation, not measured".to_string());
+    }
+    if !answer.over_devices.is_empty() {
+        document.section("Over drives", Some(over_devices(answer)));
+    }
+    if let Some(checkpoint) = &answer.checkpoint {
+        document.section("Checkpoints", None).facts = of_checkpoint(checkpoint);
+    }
+    let section = document.section("What this takes for granted", None);
+    section.lines = answer.assumptions.iter().map(|one| format!("- {one}")).collect();
+    document.section("How far off it may be", None).lines.push(answer.model_error.clone());
+    let rows = rows_of_records(answer);
+    document.records = Records::new(answer, rows, &RECORDS);
+    document
+}
+
+/// A row for each count of accelerators and for each number of drives, or one where neither was gone
+/// through. A number of drives is told with the most accelerators that it feeds.
+fn rows_of_records(answer: &SizingAnswer) -> Vec<Value> {
+    let drives = answer.storage_model.devices;
+    let of_count = |at: &AtCount| marked(at, "accelerators", ("devices", drives));
+    let of_drives =
+        |at: &AtDevices| marked(at, "drives", ("accelerators", at.largest_accelerators));
+    let mut rows: Vec<Value> = answer.over_accelerators.iter().map(of_count).collect();
+    rows.extend(answer.over_devices.iter().map(of_drives));
+    if rows.is_empty() {
+        let at = AtCount {
+            meets: answer.meets_threshold,
+            limited_by: answer.limited_by,
+            storage_part: answer.storage_part,
+            ..AtCount::of(answer.accelerators, &answer.foretold, answer.threshold_percent)
+        };
+        rows.push(of_count(&at));
+    }
+    rows
+}
+
+/// `row` as JSON, with what it is a row of and one number more.
+fn marked(row: &impl Serialize, of: &str, (name, number): (&str, u32)) -> Value {
+    let mut value = serde_json::to_value(row).unwrap_or_default();
+    value["row"] = of.into();
+    value[name] = number.into();
+    value
+}
+
+/// The answer as a part of a page.
+pub fn sheet(answer: &SizingAnswer) -> Sheet {
+    Sheet::of_answer(document(answer), charts::charts(answer))
+}
+
+fn headline(answer: &SizingAnswer) -> String {
+    let SizingAnswer { accelerators, accelerator, workload, largest_accelerators: largest, .. } =
+        answer;
+    let au = percent(answer.au_percent);
+    let threshold = percent(answer.threshold_percent);
+    let most = match largest {
+        0 => "not even 1 reaches it".to_string(),
+        1 => "1 is the most that reaches it".to_string(),
+        largest => format!("{largest} are the most that reach it"),
+    };
+    let by_read_ahead = answer.meets_threshold && answer.accelerators > *largest;
+    let verdict = match (answer.asked, answer.meets_threshold) {
+        _ if by_read_ahead => format!(
+            "AU {au}, which reaches {threshold} only by what was read before the first step; {largest} \
+             are the most that storage feeds"
+        ),
+        (true, true) => format!("AU {au}, which reaches {threshold}; {most}"),
+        (true, false) => format!("AU {au}, which misses {threshold}; {most}"),
+        (false, true) => format!("AU {au}, the most accelerators that reach {threshold}"),
+        (false, false) => format!("AU {au}, so not even 1 reaches {threshold}"),
+    };
+    format!("{workload} on {accelerators} {accelerator}: {verdict} (foretold, not measured)")
+}
+
+fn facts(answer: &SizingAnswer) -> Facts {
+    let mut facts = Facts::default();
+    let rate = Quantity::higher(answer.mib_per_second, "MiB/s").text();
+    let samples = Quantity::higher(answer.samples_per_second, "samples/s").text();
+    let read = if reads_less(answer.mib_per_second, answer.read_mib_per_second) {
+        format!(
+            " by the record length, {} MiB/s read",
+            Quantity::higher(answer.read_mib_per_second, "MiB/s").text()
+        )
+    } else {
+        String::new()
+    };
+    facts.add("throughput", format!("{rate} MiB/s{read}, {samples} samples/s"));
+    facts.add("limited by", limits(answer));
+    facts.add("hosts", hosts(answer));
+    // Where more drives were not simulated, nobody knows.
+    if answer.asked && !answer.over_devices.is_empty() {
+        facts.add("needs", needs(answer));
+    }
+    facts.add("storage", format!("{} ({})", answer.storage, answer.storage_source));
+    let busy = percent(answer.foretold.storage_busy_percent);
+    let cached = match answer.foretold.cached_percent {
+        cached if cached > 0.0 => format!("; {} of the bytes from the page cache", percent(cached)),
+        _ => String::new(),
+    };
+    let link = match answer.foretold.link_busy_percent {
+        link if link > 0.0 => format!("; the links of the hosts {}", percent(link)),
+        _ => String::new(),
+    };
+    facts.add("in use", format!("storage {busy} of the time{link}{cached}"));
+    facts.add("dataset", dataset(answer));
+    facts.add("run", format!("{} (simulated)", format_duration(answer.run_seconds)));
+    facts
+}
+
+/// What limits, and whether storage would have more to give.
+fn limits(answer: &SizingAnswer) -> String {
+    let limit = limit(answer.limited_by, answer.storage_part);
+    let part = match answer.storage_part {
+        Some(StoragePart::Link) => ": the network link of each host; more drives change nothing",
+        Some(StoragePart::Latency) => {
+            ": latency, with as many reads under way as there are; more drives change nothing, more \
+             --read-threads or readahead= may"
+        }
+        Some(StoragePart::Devices) | None => "",
+    };
+    let now = if answer.asked || answer.largest_accelerators == 0 {
+        format!("{limit}{part}")
+    } else {
+        format!("{limit}, at one accelerator more{part}")
+    };
+    if answer.is_lower_bound && answer.largest_accelerators == 0 {
+        return format!("{now}; storage could feed more");
+    }
+    if answer.is_lower_bound {
+        let what = match answer.search_limited_by {
+            LimitedBy::Client => "the hosts'",
+            LimitedBy::Barrier => "the barrier's",
+            LimitedBy::Memory => "memory's",
+            LimitedBy::Storage | LimitedBy::Nothing => "the search's",
+        };
+        return format!(
+            "{now}; storage could feed more: {what} limit comes first, so {} is a lower bound of what storage feeds",
+            answer.largest_accelerators
+        );
+    }
+    now
+}
+
+/// What limits, with the part of storage where that is not its drives.
+fn limit(limit: LimitedBy, part: Option<StoragePart>) -> String {
+    match part {
+        Some(StoragePart::Link) => format!("{limit} (link)"),
+        Some(StoragePart::Latency) => format!("{limit} (latency)"),
+        Some(StoragePart::Devices) | None => limit.to_string(),
+    }
+}
+
+/// Whether fewer bytes are read than records have; a start-up makes a small difference.
+fn reads_less(mib_per_second: f64, read_mib_per_second: f64) -> bool {
+    read_mib_per_second < 0.8 * mib_per_second
+}
+
+fn hosts(answer: &SizingAnswer) -> String {
+    let each = answer.accelerators.div_ceil(answer.hosts.max(1));
+    format!("{}, {} each at most", answer.hosts, counted(u64::from(each), "accelerator"))
+}
+
+fn needs(answer: &SizingAnswer) -> String {
+    match (answer.needed_hosts, answer.needed_devices) {
+        (Some(hosts), Some(devices)) => format!(
+            "{} like this on {} for {} at {}",
+            counted(u64::from(devices), "drive"),
+            counted(u64::from(hosts), "host"),
+            counted(u64::from(answer.accelerators), "accelerator"),
+            percent(answer.threshold_percent)
+        ),
+        _ => match answer.tried_devices {
+            Some(most) => format!(
+                "none up to {} brings {} to {}",
+                counted(u64::from(most), "drive"),
+                counted(u64::from(answer.accelerators), "accelerator"),
+                percent(answer.threshold_percent)
+            ),
+            None => "unknown: more of this storage was not simulated".to_string(),
+        },
+    }
+}
+
+fn dataset(answer: &SizingAnswer) -> String {
+    let size = &answer.dataset;
+    let because = match size.binding {
+        Binding::Memory => format!(
+            "{MEMORY_MULTIPLE} times {} of memory in {}",
+            ByteSize(answer.host_memory_bytes),
+            counted(u64::from(answer.hosts), "host")
+        ),
+        Binding::Steps => format!("{MIN_STEPS} steps an epoch"),
+    };
+    format!(
+        "{}, {} by the rules ({because}), {} an epoch",
+        counted(size.files, "file"),
+        ByteSize(size.bytes),
+        counted(size.steps_per_epoch, "step")
+    )
+}
+
+fn over_accelerators(answer: &SizingAnswer) -> Table {
+    let mut table = Table::new([
+        Column::numbers("accelerators", 0),
+        Column::numbers("AU %", 0),
+        Column::words("reached", 0),
+        Column::numbers("samples/s", 1),
+        Column::numbers("MiB/s", 0),
+        Column::words("limited by", 0),
+    ]);
+    let rows = &answer.over_accelerators;
+    let less = |at: &AtCount| reads_less(at.mib_per_second, at.read_mib_per_second);
+    if rows.iter().any(less) {
+        table.footnote("MiB/s are by the record length; fewer are read".to_string());
+    }
+    for at in rows {
+        table.row(at.accelerators.to_string(), row(at));
+    }
+    table
+}
+
+fn row(at: &AtCount) -> Vec<Cell> {
+    vec![
+        at.accelerators.to_string().into(),
+        Quantity::higher(at.au_percent, "%").into(),
+        match (at.meets, at.rests_on_read_ahead) {
+            (true, true) => "by read-ahead",
+            (true, false) => "yes",
+            (false, _) => "no",
+        }
+        .into(),
+        Quantity::higher(at.samples_per_second, "samples/s").into(),
+        Quantity::higher(at.mib_per_second, "MiB/s").into(),
+        limit(at.limited_by, at.storage_part).into(),
+    ]
+}
+
+fn over_devices(answer: &SizingAnswer) -> Table {
+    let mut table = Table::new([
+        Column::numbers("drives", 0),
+        Column::numbers("most accelerators", 0),
+        Column::numbers("MiB/s", 0),
+        Column::words("limited by, at one more", 0),
+    ]);
+    for at in &answer.over_devices {
+        table.row(at.devices.to_string(), of_devices(at));
+    }
+    table
+}
+
+fn of_devices(at: &AtDevices) -> Vec<Cell> {
+    vec![
+        at.devices.to_string().into(),
+        at.largest_accelerators.to_string().into(),
+        Quantity::higher(at.mib_per_second, "MiB/s").into(),
+        limit(at.limited_by, at.storage_part).into(),
+    ]
+}
+
+fn of_checkpoint(checkpoint: &CheckpointTimes) -> Facts {
+    let mut facts = Facts::default();
+    let size = ByteSize(checkpoint.bytes);
+    facts.add("of", format!("{}, {size}", checkpoint.what));
+    let Some(save) = checkpoint.save_seconds else {
+        facts.add("save", "unknown: the storage's figures say no write=");
+        facts.add("restore", format_duration(checkpoint.restore_seconds));
+        return facts;
+    };
+    facts.add("save", format_duration(save));
+    facts.add("restore", format_duration(checkpoint.restore_seconds));
+    if let Some(interval) = checkpoint.affordable_interval_seconds {
+        facts.add(
+            "affordable",
+            format!(
+                "one after every {} of training costs {} of the time",
+                format_duration(interval),
+                percent(AFFORDABLE_PERCENT)
+            ),
+        );
+    }
+    match &checkpoint.optimum {
+        Some(optimum) if save >= optimum.mtbf_seconds => facts.add(
+            "optimum",
+            format!(
+                "none: with a failure every {} the job fails before a checkpoint is saved",
+                format_duration(optimum.mtbf_seconds)
+            ),
+        ),
+        Some(optimum) if optimum.useful_percent < LEAST_USEFUL_PERCENT => facts.add(
+            "optimum",
+            format!(
+                "none that is of use: with a failure every {} and {} to save, training has {} of the \
+                 time at best",
+                format_duration(optimum.mtbf_seconds),
+                format_duration(save),
+                percent(optimum.useful_percent)
+            ),
+        ),
+        None => facts.add("optimum", "give --mtbf, the time between failures of the job"),
+        Some(optimum) => facts.add(
+            "optimum",
+            format!(
+                "one after every {} (Daly; Young {}) with a failure every {}: training then has {} of \
+                 the time",
+                format_duration(optimum.daly_interval_seconds),
+                format_duration(optimum.young_interval_seconds),
+                format_duration(optimum.mtbf_seconds),
+                percent(optimum.useful_percent)
+            ),
+        ),
+    }
+    facts
+}
+
+fn percent(value: f64) -> String {
+    let text = format!("{value:.1}");
+    format!("{} %", text.trim_end_matches(".0"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

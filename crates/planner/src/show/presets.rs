@@ -1,0 +1,29 @@
+//! The storage that can be named, with the source of its figures.
+
+use crate::plan::presets::Preset;
+
+use stormlp_show::document::{Column, Document, Table};
+
+/// The list for people.
+pub fn presets(presets: &[Preset]) -> Document {
+    let mut document = Document::new("Storage that --storage takes by name, figures of one drive");
+    let mut table = Table::new([
+        Column::words("name", 0),
+        Column::words("drive", 1),
+        Column::words("figures", 0),
+        Column::words("source", 2),
+    ]);
+    for preset in presets {
+        table.row(
+            preset.name,
+            vec![
+                preset.name.into(),
+                preset.description.as_str().into(),
+                preset.storage.to_string().into(),
+                preset.source.as_str().into(),
+            ],
+        );
+    }
+    document.table(table);
+    document
+}

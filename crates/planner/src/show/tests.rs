@@ -1,0 +1,227 @@
+//! What a reader gets to see of an answer.
+
+use crate::plan::{Foretold, StorageModel};
+use stormlp_core::training::datasize::DataSize;
+use stormlp_core::training::profile::Profile;
+use stormlp_core::training::report::WaitingSeconds;
+
+use super::*;
+use stormlp_show::{csv, html, markdown, text};
+
+fn foretold() -> Foretold {
+    Foretold {
+        au_percent: 91.5,
+        samples_per_second: 99.1,
+        mib_per_second: 13_849.0,
+        read_mib_per_second: 13_800.0,
+        run_seconds: 1863.0,
+        limited_by: LimitedBy::Nothing,
+        storage_busy_percent: 99.8,
+        link_busy_percent: 0.0,
+        cached_percent: 0.0,
+        waiting_seconds: WaitingSeconds::default(),
+        epoch_au_percent: vec![91.5],
+        events: 1,
+        assumptions: Vec::new(),
+    }
+}
+
+fn answer() -> SizingAnswer {
+    let at = |accelerators, au_percent| AtCount {
+        accelerators,
+        meets: au_percent >= 90.0,
+        ..AtCount::of(1, &Foretold { au_percent, ..foretold() }, 90.0)
+    };
+    SizingAnswer {
+        measured: false,
+        workload: "unet3d".to_string(),
+        accelerator: "h100".to_string(),
+        profile: Profile::V2,
+        accelerators: 5,
+        asked: false,
+        hosts: 1,
+        au_percent: 91.5,
+        threshold_percent: 90.0,
+        meets_threshold: true,
+        samples_per_second: 99.1,
+        mib_per_second: 13_849.0,
+        read_mib_per_second: 13_800.0,
+        largest_accelerators: 5,
+        is_lower_bound: false,
+        limited_by: LimitedBy::Storage,
+        storage_part: Some(StoragePart::Devices),
+        search_limited_by: LimitedBy::Storage,
+        needed_devices: None,
+        needed_hosts: None,
+        tried_devices: None,
+        storage: "read=14.5GB/s".to_string(),
+        storage_source: "as given".to_string(),
+        storage_model: StorageModel::of_bandwidth(14.5e9),
+        dataset: DataSize {
+            files: 36_841,
+            bytes: 5 << 40,
+            subfolders: 3,
+            steps_per_epoch: 1052,
+            binding: Binding::Memory,
+            files_for_memory: 36_841,
+            files_for_steps: 17_500,
+        },
+        host_memory_bytes: 1006 << 30,
+        run_seconds: 1863.0,
+        over_accelerators: vec![at(4, 100.0), at(5, 91.5), at(6, 76.3)],
+        over_devices: vec![AtDevices {
+            devices: 1,
+            largest_accelerators: 5,
+            mib_per_second: 13_849.0,
+            read_mib_per_second: 13_800.0,
+            limited_by: LimitedBy::Storage,
+            storage_part: Some(StoragePart::Devices),
+        }],
+        checkpoint: Some(CheckpointTimes::new(
+            "the model of unet3d".to_string(),
+            499_153_191,
+            Some(1e9),
+            2e9,
+            Some(3600.0),
+        )),
+        assumptions: vec!["everything here is simulated".to_string()],
+        model_error: "within 5 %".to_string(),
+        foretold: foretold(),
+    }
+}
+
+#[test]
+fn an_answer_says_first_how_many_and_that_it_is_foretold() {
+    let page = text::render(&document(&answer()), Some(100));
+    let first = page.lines().next().unwrap();
+    assert_eq!(
+        first,
+        "unet3d on 5 h100: AU 91.5 %, the most accelerators that reach 90 % (foretold, not measured)"
+    );
+    for part in [
+        "limited by  storage, at one accelerator more",
+        "5 times 1006 GiB of memory in 1 host",
+        "- everything here is simulated",
+        "within 5 %",
+        "with a failure every 1 h 00 m",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+}
+
+#[test]
+fn a_number_that_was_asked_about_is_told_with_what_it_needs() {
+    let asked = SizingAnswer {
+        asked: true,
+        accelerators: 16,
+        au_percent: 28.6,
+        meets_threshold: false,
+        needed_devices: Some(4),
+        needed_hosts: Some(2),
+        ..answer()
+    };
+    let page = text::render(&document(&asked), Some(120));
+    assert!(page.contains("AU 28.6 %, which misses 90 %; 5 are the most that reach it"), "{page}");
+    assert!(page.contains("4 drives like this on 2 hosts for 16 accelerators at 90 %"), "{page}");
+    let none = SizingAnswer { needed_devices: None, tried_devices: Some(24), ..asked };
+    let page = text::render(&document(&none), Some(120));
+    assert!(page.contains("none up to 24 drives brings 16 accelerators to 90 %"), "{page}");
+}
+
+#[test]
+fn a_limit_before_storages_is_called_a_lower_bound() {
+    let bound = SizingAnswer {
+        is_lower_bound: true,
+        search_limited_by: LimitedBy::Client,
+        limited_by: LimitedBy::Client,
+        ..answer()
+    };
+    let page = text::render(&document(&bound), None);
+    assert!(page.contains("so 5 is a lower bound of what storage feeds"), "{page}");
+}
+
+#[test]
+fn programs_get_a_row_for_each_count_and_pages_get_charts() {
+    let rows = csv::render(&document(&answer()), true).unwrap();
+    assert_eq!(rows.lines().count(), 5);
+    let drives = rows.lines().last().unwrap();
+    assert!(
+        drives.starts_with("unet3d,h100,read=14.5GB/s,5,,,13849,storage,,1,drives,,"),
+        "{rows}"
+    );
+    let brief =
+        SizingAnswer { over_accelerators: Vec::new(), over_devices: Vec::new(), ..answer() };
+    let rows = csv::render(&document(&brief), true).unwrap();
+    assert_eq!(rows.lines().count(), 2, "{rows}");
+    assert!(rows.contains(",5,91.5,99.1,13849,storage,true,1,accelerators,,"), "{rows}");
+    assert!(rows.starts_with("workload,accelerator,storage,accelerators,au_percent"));
+    let page = html::page(vec![sheet(&answer())]);
+    assert!(page.contains("AU over accelerators"));
+    assert!(!page.contains("What ran"), "nothing ran");
+    assert!(page.find("In short") < page.find("<svg"), "{page}");
+    assert!(page.contains("<svg"));
+}
+
+#[test]
+fn lists_have_one_bullet_and_times_in_use_a_name() {
+    let page = markdown::render(&document(&answer()));
+    assert!(page.contains("\n- everything here is simulated\n"), "{page}");
+    assert!(page.contains("- in use: storage 99.8 % of the time"), "{page}");
+    let page = html::page(vec![sheet(&answer())]);
+    assert!(page.contains("<li>everything here is simulated</li>"), "{page}");
+}
+
+#[test]
+fn an_interval_that_leaves_no_time_to_train_is_none() {
+    // A save takes 0.5 s.
+    let of = |mtbf_seconds| {
+        let times = CheckpointTimes::new(
+            "a model".to_string(),
+            499_153_191,
+            Some(1e9),
+            2e9,
+            Some(mtbf_seconds),
+        );
+        let answer = SizingAnswer { checkpoint: Some(times), ..answer() };
+        text::render(&document(&answer), Some(160))
+    };
+    assert!(of(0.4).contains("fails before a checkpoint is saved"));
+    let page = of(0.6);
+    assert!(
+        page.contains("none that is of use: with a failure every 600 ms and 499 ms to save"),
+        "{page}"
+    );
+    assert!(of(60.0).contains("one after every"));
+}
+
+#[test]
+fn the_part_of_storage_that_limits_is_named() {
+    let by_link = SizingAnswer {
+        storage_part: Some(StoragePart::Link),
+        foretold: Foretold { storage_busy_percent: 24.9, link_busy_percent: 99.6, ..foretold() },
+        ..answer()
+    };
+    let page = text::render(&document(&by_link), Some(160));
+    assert!(page.contains("storage (link), at one accelerator more"), "{page}");
+    assert!(page.contains("more drives change nothing"), "{page}");
+    assert!(page.contains("the links of the hosts 99.6 %"), "{page}");
+}
+
+#[test]
+fn what_is_read_stands_beside_what_records_have() {
+    let columns = SizingAnswer { read_mib_per_second: 2_900.0, ..answer() };
+    let page = text::render(&document(&columns), Some(160));
+    assert!(page.contains("MiB/s by the record length, 2,900"), "{page}");
+}
+
+#[test]
+fn where_not_even_one_is_fed_nothing_is_said_of_one_more() {
+    let none = SizingAnswer {
+        largest_accelerators: 0,
+        meets_threshold: false,
+        accelerators: 1,
+        ..answer()
+    };
+    let page = text::render(&document(&none), Some(160));
+    assert!(!page.contains("at one accelerator more"), "{page}");
+}

@@ -1,0 +1,102 @@
+//! The page cache of each host, over epochs.
+//!
+//! It begins cold and keeps what its host has read, up to its size. Of a dataset that is larger it
+//! keeps the same part all the time, as the kernel's list of pages in use does and a list of the
+//! last ones read would not: the published runs that read faster than their drives can are as much
+//! faster as the part of their dataset that fits memory. Which files that part is, their numbers
+//! decide.
+
+use crate::plan::Scenario;
+use stormlp_core::training::plan::TrainPlan;
+
+use super::reads::Asked;
+
+/// Stretches of a file that are kept or not, each by itself.
+const STRETCH_BYTES: u64 = 1 << 20;
+
+/// What all hosts keep in one epoch: they are alike.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Cache {
+    /// Whether there is any.
+    exists: bool,
+    /// Share of the dataset's bytes that a host finds there.
+    share: f64,
+    /// Makes hosts and epochs differ in what they keep, where they read other files each time.
+    salt: u64,
+}
+
+impl Cache {
+    /// What is kept when `epoch` (from 1) begins.
+    pub(super) fn at(plan: &TrainPlan, scenario: &Scenario, direct: bool, epoch: u32) -> Self {
+        let bytes = scenario.storage.cache_bytes.filter(|_| !direct);
+        let Some(bytes) = bytes else {
+            return Self { exists: false, share: 0.0, salt: 0 };
+        };
+        let all = plan.data.bytes.max(1) as f64;
+        let own = own_share(plan, scenario);
+        let share = match epoch {
+            // Files are dropped before each epoch.
+            _ if plan.cold => 0.0,
+            0 | 1 => 0.0,
+            epoch if deals_anew(plan) => {
+                let seen = all * (1.0 - (1.0 - own).powi(epoch as i32 - 1));
+                seen.min(bytes as f64) / all
+            }
+            _ => bytes as f64 / (all * own),
+        };
+        Self {
+            exists: true,
+            share: share.min(1.0),
+            salt: if deals_anew(plan) { u64::from(epoch) } else { 0 },
+        }
+    }
+
+    /// Whether `host` has what is asked for.
+    pub(super) fn has(&self, asked: &Asked, host: u32) -> bool {
+        if !self.exists {
+            return false;
+        }
+        if asked.again || self.share >= 1.0 {
+            return true;
+        }
+        if self.share <= 0.0 {
+            return false;
+        }
+        let stretch = asked.offset / STRETCH_BYTES;
+        let salt = match self.salt {
+            0 => 0,
+            salt => salt << 32 | u64::from(host),
+        };
+        let place = mixed(mixed(asked.file ^ mixed(salt)) ^ stretch);
+        ((place >> 11) as f64 / (1u64 << 53) as f64) < self.share
+    }
+}
+
+/// Share of the dataset that one host reads in an epoch.
+fn own_share(plan: &TrainPlan, scenario: &Scenario) -> f64 {
+    let ranks = plan.accelerators.max(1);
+    if plan.data.files < u64::from(ranks) && plan.data.samples_per_file > 1 {
+        // tf.data: everybody reads all of them.
+        return 1.0;
+    }
+    let own = scenario.accelerators_per_host(ranks).min(ranks);
+    f64::from(own) / f64::from(ranks)
+}
+
+/// Whether a host reads other files in each epoch.
+fn deals_anew(plan: &TrainPlan) -> bool {
+    plan.profile.reshuffles() && own_files_change(plan)
+}
+
+fn own_files_change(plan: &TrainPlan) -> bool {
+    use stormlp_core::training::workload::Shuffle;
+    plan.shuffle.files != Shuffle::Off
+}
+
+/// Bits that have nothing to do with each other (the finalizer of SplitMix64).
+fn mixed(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}

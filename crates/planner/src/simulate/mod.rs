@@ -1,0 +1,334 @@
+//! A run foretold: the emulator itself on simulated time, over storage that may not exist yet.
+//!
+//! Loaders, order, barrier, compute and AU are those of a real run; only the clock and storage are
+//! others. So nothing here knows what a workload is, but for [`reads`], which says by arithmetic
+//! what a real run reads from its files.
+
+mod assumptions;
+mod cache;
+mod reads;
+mod storage;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::plan::{Foretold, LimitedBy, Scenario};
+use stormlp_core::stop::StopToken;
+use stormlp_core::training::metrics;
+use stormlp_core::training::plan::{EvaluationPlan, TrainPlan};
+use stormlp_core::training::report::{Bound, EpochReport, Measures, WaitingSeconds, scored};
+use stormlp_core::training::request::StorageKind;
+use stormlp_transfer::telemetry::CpuTimes;
+
+use cache::Cache;
+use reads::{Calls, Reads, Sizes};
+use storage::{Grain, SimulatedStorage};
+use stormlp_emulator::training::attribution;
+use stormlp_emulator::training::attribution::Reading;
+use stormlp_emulator::training::machine::drive;
+use stormlp_emulator::training::machine::drive::{DriveError, Flights, VirtualClock};
+use stormlp_emulator::training::machine::{Loader, Machine, Nanos, PhaseSpec, Share};
+use stormlp_emulator::training::measure;
+use stormlp_emulator::training::measure::PhaseMeasured;
+use stormlp_emulator::training::{prepare, verdict};
+
+/// Where more than this of the bytes comes from the page cache, what is missing is memory: storage
+/// alone would feed far fewer.
+const FROM_MEMORY_PERCENT: f64 = 50.0;
+
+/// Why nothing could be foretold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SimulateError {
+    /// Somebody wanted the end.
+    #[error("the simulation was stopped")]
+    Stopped,
+    /// There is nothing to go through.
+    #[error("a plan of {steps} steps for {accelerators} accelerators trains nothing")]
+    NothingToDo {
+        /// Steps of an epoch.
+        steps: u64,
+        /// Accelerators.
+        accelerators: u32,
+    },
+    /// The machine came to stand still.
+    #[error(transparent)]
+    Drive(DriveError),
+}
+
+impl From<DriveError> for SimulateError {
+    fn from(error: DriveError) -> Self {
+        match error {
+            DriveError::Stopped => Self::Stopped,
+            error @ DriveError::Stalled { .. } => Self::Drive(error),
+        }
+    }
+}
+
+/// What one run of `plan` comes to on the hosts and storage of `scenario`. The same plan and
+/// scenario give the same answer to the bit.
+///
+/// # Errors
+/// When the plan has nothing to do, or `stop` was pulled.
+pub fn simulate(
+    plan: &TrainPlan,
+    scenario: &Scenario,
+    stop: &StopToken,
+) -> Result<Foretold, SimulateError> {
+    let sizes =
+        if reads::sizes_matter(plan) { Sizes::of(plan, scenario) } else { Sizes::mean(plan) };
+    simulate_over(plan, scenario, sizes, stop)
+}
+
+/// As [`simulate`], over files of these sizes.
+fn simulate_over(
+    plan: &TrainPlan,
+    scenario: &Scenario,
+    sizes: Sizes,
+    stop: &StopToken,
+) -> Result<Foretold, SimulateError> {
+    let (steps, accelerators) = (plan.steps_per_epoch, plan.accelerators);
+    if steps == 0 || accelerators == 0 || plan.data.files == 0 {
+        return Err(SimulateError::NothingToDo { steps, accelerators });
+    }
+    let plan = TrainPlan { storage: StorageKind::Real, ..plan.clone() };
+    let mut simulation = Simulation::new(&plan, scenario, sizes);
+    let epochs = simulation.epochs(stop)?;
+    Ok(simulation.foretold(&epochs))
+}
+
+/// A run on simulated time.
+struct Simulation<'a> {
+    plan: &'a TrainPlan,
+    scenario: &'a Scenario,
+    calls: Calls,
+    sizes: Arc<Sizes>,
+    machine: Machine,
+    storage: SimulatedStorage,
+    clock: VirtualClock,
+    flights: Flights,
+}
+
+/// The reads of a phase and what each accelerator goes through.
+struct Phase {
+    reads: (Reads, Cache),
+    shares: Vec<Share>,
+}
+
+impl<'a> Simulation<'a> {
+    fn new(plan: &'a TrainPlan, scenario: &'a Scenario, sizes: Sizes) -> Self {
+        let calls = Calls::of(plan, scenario);
+        let sizes = Arc::new(sizes);
+        let phase = phase_of(plan, scenario, (calls, &sizes), plan.data.files, plan.batch_size, 1);
+        let reads = plan.reads_of_epoch() * f64::from(plan.epochs);
+        let grain = Grain {
+            parts: (scenario.events as f64 / reads.max(1.0)) as u64,
+            checkpoint: checkpoint_ns(plan, scenario),
+            request_bytes: phase.reads.0.usual_request_bytes(),
+        };
+        let accelerators = plan.accelerators;
+        let storage = SimulatedStorage::new(scenario, accelerators, calls, grain, phase.reads);
+        Self {
+            plan,
+            scenario,
+            calls,
+            sizes,
+            machine: Machine::new(loaders(plan, plan.batch_size), false),
+            storage,
+            clock: VirtualClock::default(),
+            flights: Flights::default(),
+        }
+    }
+
+    fn epochs(&mut self, stop: &StopToken) -> Result<Vec<EpochReport>, SimulateError> {
+        let plan = self.plan;
+        let mut next_checkpoint = plan.checkpoint.as_ref().and_then(|rules| rules.after_epoch);
+        let mut next_evaluation = plan.evaluation.as_ref().map(|rules| rules.after_epoch);
+        let mut epochs = Vec::new();
+        for epoch in 1..=plan.epochs {
+            epochs.push(self.training(epoch, stop)?);
+            if next_checkpoint == Some(epoch)
+                && let Some(rules) = &plan.checkpoint
+            {
+                self.clock.now += checkpoint_ns(plan, self.scenario);
+                next_checkpoint = Some(epoch.saturating_add(rules.epochs_between.max(1)));
+            }
+            if next_evaluation.is_some_and(|next| epoch >= next)
+                && let Some(rules) = &plan.evaluation
+            {
+                let pause = rules.epochs_between.max(1);
+                next_evaluation = next_evaluation.map(|next| next.saturating_add(pause));
+                self.evaluation(epoch, rules, stop)?;
+            }
+        }
+        Ok(epochs)
+    }
+
+    fn phase(&self, files: u64, batch_size: u32, epoch: u32) -> Phase {
+        let how = (self.calls, &self.sizes);
+        phase_of(self.plan, self.scenario, how, files, batch_size, epoch)
+    }
+
+    fn training(&mut self, epoch: u32, stop: &StopToken) -> Result<EpochReport, SimulateError> {
+        let plan = self.plan;
+        let Phase { reads, shares } = self.phase(plan.data.files, plan.batch_size, epoch);
+        self.storage.turn_to(reads);
+        if plan.prewarm {
+            let spec = PhaseSpec { steps: 1, shares: shares.clone(), ..PhaseSpec::nothing() };
+            self.run(spec, stop)?;
+            self.drain()?;
+        }
+        let spec = PhaseSpec {
+            barrier_ns: (self.scenario.barrier_seconds * 1e9) as Nanos,
+            ..prepare::training(plan, epoch, shares)
+        };
+        let first = self.reading();
+        self.run(spec, stop)?;
+        let last = self.reading();
+        let measured = PhaseMeasured {
+            waiting: attribution::divide(&first, &last, 1, false),
+            first,
+            last,
+            cached: None,
+            accelerators: measure::accelerators(&self.machine.blocks(), 0),
+            first_accelerator: 0,
+            waits_us: Vec::new(),
+            device_read_bytes: None,
+            checkpoints: Vec::new(),
+            blamed_ns: self.machine.blamed_ns(),
+            preread_samples: self.machine.preread_samples(),
+            histograms: self.machine.histograms().clone(),
+            steps: Vec::new(),
+        };
+        Ok(measure::epoch(plan, epoch, &measured))
+    }
+
+    /// One evaluation, with loaders of its own.
+    fn evaluation(
+        &mut self,
+        epoch: u32,
+        rules: &EvaluationPlan,
+        stop: &StopToken,
+    ) -> Result<(), SimulateError> {
+        let plan = self.plan;
+        self.drain()?;
+        let loaders = loaders(plan, rules.batch_size);
+        let training = self.machine.exchange_loaders(loaders);
+        let Phase { reads, shares } = self.phase(plan.data.eval_files, rules.batch_size, epoch);
+        self.storage.turn_to(reads);
+        self.run(prepare::evaluation(plan, rules, epoch, shares), stop)?;
+        self.drain()?;
+        self.machine.exchange_loaders(training);
+        Ok(())
+    }
+
+    fn run(&mut self, spec: PhaseSpec, stop: &StopToken) -> Result<(), SimulateError> {
+        drive::run_on(
+            &mut self.machine,
+            &mut self.storage,
+            spec,
+            &mut self.clock,
+            &mut self.flights,
+            &|| stop.is_stopped(),
+        )
+        .map_err(SimulateError::from)
+    }
+
+    fn drain(&mut self) -> Result<(), SimulateError> {
+        drive::drain(&mut self.machine, &mut self.storage, &mut self.clock, &mut self.flights)
+            .map_err(SimulateError::from)
+    }
+
+    fn reading(&mut self) -> Reading {
+        let served = self.storage.served();
+        Reading {
+            now: self.clock.now,
+            waits: self.machine.waits(self.clock.now),
+            bytes: served.bytes + served.cached_bytes,
+            device: Some(self.storage.counters()),
+            cpu: CpuTimes::default(),
+        }
+    }
+
+    fn foretold(&self, epochs: &[EpochReport]) -> Foretold {
+        let plan = self.plan;
+        let measures: Vec<Measures> = scored(plan, epochs);
+        let mean = metrics::mean(&measures);
+        let all: Vec<&EpochReport> = epochs.iter().collect();
+        let verdict = verdict::verdict(plan, &all, &mean, None);
+        let served = self.storage.served();
+        let elapsed_ns = self.clock.now.max(1) as f64;
+        let devices = f64::from(storage::groups(self.scenario));
+        let links = f64::from(self.scenario.hosts.max(1));
+        let bytes = (served.bytes + served.cached_bytes).max(1) as f64;
+        let samples_per_second = samples_per_second(plan, &mean);
+        let cached_percent = 100.0 * served.cached_bytes as f64 / bytes;
+        Foretold {
+            au_percent: mean.au_percent.profile,
+            samples_per_second,
+            mib_per_second: metrics::mib(&metrics::Rule::of(plan), samples_per_second),
+            read_mib_per_second: mean.read_mib_per_second,
+            run_seconds: elapsed_ns / 1e9,
+            limited_by: match limited_by(verdict.bound, &mean.waiting_seconds) {
+                LimitedBy::Storage if cached_percent > FROM_MEMORY_PERCENT => LimitedBy::Memory,
+                other => other,
+            },
+            storage_busy_percent: (100.0 * served.device_ns / elapsed_ns / devices).min(100.0),
+            link_busy_percent: (100.0 * served.link_ns / elapsed_ns / links).min(100.0),
+            cached_percent,
+            waiting_seconds: mean.waiting_seconds,
+            epoch_au_percent: measures.iter().map(|m| m.au_percent.profile).collect(),
+            events: self.clock.events,
+            assumptions: assumptions::of(plan, self.scenario, &self.calls),
+        }
+    }
+}
+
+/// The reads of `epoch` over so many files, in batches of `batch_size`.
+fn phase_of(
+    plan: &TrainPlan,
+    scenario: &Scenario,
+    (calls, sizes): (Calls, &Arc<Sizes>),
+    files: u64,
+    batch_size: u32,
+    epoch: u32,
+) -> Phase {
+    let (index, shares) = prepare::index(plan, files, u64::from(batch_size), epoch);
+    let reads = Reads::new(plan, calls, sizes, index);
+    let cache = Cache::at(plan, scenario, calls.direct, epoch);
+    Phase { reads: (reads, cache), shares }
+}
+
+/// How long a checkpoint of training is written.
+fn checkpoint_ns(plan: &TrainPlan, scenario: &Scenario) -> Nanos {
+    let bytes = plan.checkpoint.as_ref().map_or(0, |rules| rules.bytes);
+    let rate = scenario.storage.write_bytes_per_second();
+    rate.map_or(0, |rate| (1e9 * bytes as f64 / rate) as Nanos)
+}
+
+/// Throughput of a run. Formulas of whole runs count the first steps, too, or all but two over a window
+/// that leaves only the first out: where a part of a run leaves out more, its window tells.
+fn samples_per_second(plan: &TrainPlan, mean: &Measures) -> f64 {
+    if plan.metric.exclude_start_steps > 1 {
+        mean.window_samples_per_second
+    } else {
+        mean.samples_per_second
+    }
+}
+
+fn limited_by(bound: Bound, waiting: &WaitingSeconds) -> LimitedBy {
+    match bound {
+        Bound::Compute | Bound::ReadAhead | Bound::Unknown => LimitedBy::Nothing,
+        Bound::Storage | Bound::Startup => LimitedBy::Storage,
+        Bound::Client => LimitedBy::Client,
+        Bound::StorageAndClient if waiting.storage >= waiting.cpu => LimitedBy::Storage,
+        Bound::StorageAndClient => LimitedBy::Client,
+        Bound::Barrier => LimitedBy::Barrier,
+    }
+}
+
+/// A loader for each accelerator of `plan`.
+fn loaders(plan: &TrainPlan, batch_size: u32) -> Vec<Loader> {
+    prepare::loaders(plan, plan.accelerators as usize, batch_size)
+}

@@ -1,0 +1,395 @@
+//! Storage in action: devices in a stripe, the network of each host, the page cache before them.
+//!
+//! Each device has two lines in which requests stand, one for operations and one for bytes, and a
+//! latency that comes on top: what `--throttle` does to real storage. A read is many requests, of
+//! which a few are under way at a time. They stand in line together, in as many parts as there is
+//! time to simulate; a part is over when the lines are through with it, and no sooner than its
+//! requests, one after the other, take on idle storage.
+
+use crate::plan::{Scenario, StorageModel, Surface};
+use stormlp_transfer::telemetry::DeviceCounters;
+
+use super::cache::Cache;
+use super::reads::{Asked, Calls, Reads};
+use stormlp_emulator::training::machine::drive::Device;
+use stormlp_emulator::training::machine::{Landed, Nanos, ReadRequest};
+
+/// More devices than this are simulated in groups, each as fast as all of its devices.
+pub(super) const GROUPS_AT_MOST: u32 = 64;
+
+/// Devices that are simulated, or groups of them. Of a share of storage it is one: where accelerators
+/// are many, each device has as much to do as any other in the long run, which a part is too short for.
+pub(super) fn groups(scenario: &Scenario) -> u32 {
+    if scenario.shares.storage < 1.0 {
+        1
+    } else {
+        scenario.storage.devices.clamp(1, GROUPS_AT_MOST)
+    }
+}
+
+/// From this depth on a measured surface is taken as flat.
+const DEEPEST: usize = 4096;
+
+/// What storage did.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Served {
+    pub(super) bytes: u64,
+    pub(super) cached_bytes: u64,
+    pub(super) requests: u64,
+    /// Time with anything in flight.
+    pub(super) busy_ns: u64,
+    /// Work of all devices.
+    pub(super) device_ns: f64,
+    /// Work of all links.
+    pub(super) link_ns: f64,
+}
+
+/// When one device is through with all requests so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lines {
+    operations: f64,
+    bytes: f64,
+}
+
+/// The rate of storage that was measured as a whole, by requests in flight.
+struct Measured {
+    surface: Surface,
+    /// What of it there is.
+    share: f64,
+    request_bytes: u64,
+    /// Nanoseconds of a byte; 0 where nobody asked yet.
+    by_depth: Vec<f64>,
+}
+
+/// One device, in nanoseconds, and how files lie on all of them.
+#[derive(Debug, Clone, Copy)]
+struct OfOne {
+    operation: f64,
+    byte: f64,
+    latency: f64,
+    stripe_bytes: f64,
+    devices: f64,
+}
+
+/// One group of devices, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct Figures {
+    operation: f64,
+    byte: f64,
+    latency: f64,
+    /// One over the requests that are served at a time.
+    share_of_queue: f64,
+}
+
+/// See the [module's description](self).
+pub(super) struct SimulatedStorage {
+    reads: Reads,
+    cache: Cache,
+    calls: Calls,
+    figures: Figures,
+    of_one: OfOne,
+    stripe_bytes: u64,
+    devices: Vec<Lines>,
+    measured: Option<Measured>,
+    /// What a byte takes, and what it takes of the share that there is.
+    link_byte_ns: f64,
+    link_work_ns: f64,
+    round_trip_ns: f64,
+    links: Vec<f64>,
+    per_host: u32,
+    /// One over the requests of a read that are under way at a time.
+    share_of_window: f64,
+    /// Parts of a read at most.
+    parts: u64,
+    checkpoint: Nanos,
+    in_flight: u64,
+    busy_until: Nanos,
+    served: Served,
+}
+
+/// How finely, and what for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Grain {
+    /// Parts of a read at most.
+    pub(super) parts: u64,
+    /// How long a checkpoint takes.
+    pub(super) checkpoint: Nanos,
+    /// Bytes of a usual request.
+    pub(super) request_bytes: u64,
+}
+
+impl SimulatedStorage {
+    pub(super) fn new(
+        scenario: &Scenario,
+        accelerators: u32,
+        calls: Calls,
+        grain: Grain,
+        (reads, cache): (Reads, Cache),
+    ) -> Self {
+        let storage = &scenario.storage;
+        let share = scenario.shares.storage;
+        let groups = groups(scenario);
+        let in_group = f64::from(storage.devices.max(1)) * share / f64::from(groups);
+        let link = storage.link;
+        let link_byte_ns = link.map_or(0.0, |link| 1e9 / link.bytes_per_second);
+        Self {
+            reads,
+            cache,
+            calls,
+            figures: Figures::of(storage, in_group),
+            of_one: OfOne::of(storage),
+            stripe_bytes: (storage.stripe_bytes_or_default() as f64 * in_group.max(1.0)) as u64,
+            devices: vec![Lines::default(); groups as usize],
+            measured: storage.surface.clone().map(|surface| Measured {
+                surface,
+                share,
+                request_bytes: grain.request_bytes,
+                by_depth: vec![0.0; DEEPEST + 1],
+            }),
+            link_byte_ns,
+            link_work_ns: link_byte_ns / scenario.shares.link,
+            round_trip_ns: link.map_or(0.0, |link| 1e9 * link.round_trip_seconds),
+            links: vec![0.0; scenario.hosts.max(1) as usize],
+            per_host: scenario.accelerators_per_host(accelerators),
+            share_of_window: 1.0 / calls.window as f64,
+            parts: grain.parts.max(1),
+            checkpoint: grain.checkpoint,
+            in_flight: 0,
+            busy_until: 0,
+            served: Served::default(),
+        }
+    }
+
+    /// Goes on with the reads of another phase.
+    pub(super) fn turn_to(&mut self, (reads, cache): (Reads, Cache)) {
+        (self.reads, self.cache) = (reads, cache);
+    }
+
+    /// What was done until now.
+    pub(super) fn served(&self) -> Served {
+        self.served
+    }
+
+    /// What a kernel would have counted.
+    pub(super) fn counters(&self) -> DeviceCounters {
+        DeviceCounters {
+            reads: self.served.requests,
+            read_bytes: self.served.bytes,
+            busy_ms: self.served.busy_ns / 1_000_000,
+            ..DeviceCounters::default()
+        }
+    }
+
+    fn parts_of(&self, asked: &Asked) -> u64 {
+        // A part has as many requests as are under way at a time, or more.
+        (asked.requests / self.calls.window).clamp(1, self.parts)
+    }
+
+    /// Takes one part of a read and says when it will be over.
+    fn serve(&mut self, asked: &Asked, host: usize, part: u64, now: Nanos) -> Nanos {
+        let parts = self.parts_of(asked);
+        let (done, requests, bytes) = match parts {
+            1 => (0, asked.requests.max(1), asked.bytes),
+            _ => {
+                let cut = |nth: u64| asked.requests * nth / parts;
+                let of_first = |count| self.reads.bytes_of_first(count, asked);
+                let (from, to) = (cut(part), cut(part + 1));
+                let done = of_first(from);
+                (done, to - from, of_first(to) - done)
+            }
+        };
+        self.served.requests += requests;
+        self.served.bytes += bytes;
+        let at = now as f64;
+        let (through, latency) = match &mut self.measured {
+            Some(measured) => {
+                let depth = self.in_flight * self.calls.window.min(asked.requests);
+                let work = measured.byte_ns(depth) * bytes as f64;
+                self.served.device_ns += work;
+                let line = &mut self.devices[0].bytes;
+                *line = line.max(at) + work;
+                // What was measured has its latency in its rate.
+                (*line, 0.0)
+            }
+            None => {
+                let offset = asked.offset + done;
+                let through = self.stripe(asked.file, offset, (requests, bytes), at);
+                (through, self.figures.latency)
+            }
+        };
+        let through = through.max(self.link(host, bytes as f64, at));
+        let alone = at + self.alone_ns(requests as f64, bytes as f64);
+        let over = alone.max(through + latency + self.round_trip_ns);
+        let over = rounded_up(over).max(now);
+        self.served.busy_ns += over.saturating_sub(now.max(self.busy_until));
+        self.busy_until = self.busy_until.max(over);
+        over
+    }
+
+    /// What requests take, some of them under way at a time, where storage has nothing else to do.
+    fn alone_ns(&self, requests: f64, bytes: f64) -> f64 {
+        let of_request = bytes / requests;
+        let of_device = match self.measured {
+            Some(_) => 0.0,
+            None => {
+                let of_one = &self.of_one;
+                let one_by_one = of_request * of_one.byte;
+                let moved = if of_request > of_one.stripe_bytes && of_one.devices > 1.0 {
+                    one_by_one / (of_request / of_one.stripe_bytes).min(of_one.devices)
+                } else {
+                    one_by_one
+                };
+                of_one.latency + of_one.operation + moved
+            }
+        };
+        let one = of_device + self.round_trip_ns + of_request * self.link_byte_ns;
+        one * (requests * self.share_of_window).max(1.0)
+    }
+
+    /// Lets the devices of a stretch of a file do their part; when the last of them is through.
+    fn stripe(&mut self, file: u64, offset: u64, work: (u64, u64), at: f64) -> f64 {
+        let count = self.devices.len() as u64;
+        if count == 1 {
+            return self.device(0, work.0 as f64, work.1 as f64, at);
+        }
+        let (requests, bytes) = work;
+        // Files lie one behind the other: one begins on any device.
+        let first = file.wrapping_mul(0x9e37_79b9) + offset / self.stripe_bytes;
+        let (rounds, rest) =
+            (bytes / (self.stripe_bytes * count), bytes % (self.stripe_bytes * count));
+        let touched = match rounds {
+            0 => rest.div_ceil(self.stripe_bytes).max(1),
+            _ => count,
+        };
+        // A request that crosses from one device to another is one at each.
+        let stretches = bytes.div_ceil(self.stripe_bytes).max(1);
+        let requests = requests.max(stretches) as f64;
+        let mut over: f64 = 0.0;
+        for nth in 0..touched {
+            let tail = rest.saturating_sub(nth * self.stripe_bytes);
+            let own = rounds * self.stripe_bytes + tail.min(self.stripe_bytes);
+            let own_requests = requests * own as f64 / bytes.max(1) as f64;
+            let device = ((first + nth) % count) as usize;
+            over = over.max(self.device(device, own_requests, own as f64, at));
+        }
+        over
+    }
+
+    /// Lets one device do so many requests; when it is through with them, but for latency.
+    fn device(&mut self, device: usize, requests: f64, bytes: f64, at: f64) -> f64 {
+        let Figures { operation, byte, latency, share_of_queue } = self.figures;
+        let last = byte * bytes / requests.max(1.0);
+        // Where only so many are served at a time, each takes its share of the time of all.
+        let operation = operation.max((latency + operation + last) * share_of_queue);
+        let lines = &mut self.devices[device];
+        let begun = lines.operations.max(at);
+        lines.operations = begun + operation * requests;
+        let moved = lines.bytes.max(begun + operation.min(lines.operations - begun));
+        lines.bytes = (moved + byte * bytes).max(lines.operations + last);
+        self.served.device_ns += (operation * requests).max(byte * bytes);
+        lines.bytes
+    }
+
+    fn link(&mut self, host: usize, bytes: f64, at: f64) -> f64 {
+        if self.link_byte_ns == 0.0 {
+            return at;
+        }
+        let work = self.link_work_ns * bytes;
+        self.served.link_ns += work;
+        let line = &mut self.links[host];
+        *line = line.max(at) + work;
+        *line
+    }
+
+    fn host(&self, request: &ReadRequest) -> usize {
+        if self.links.len() == 1 {
+            return 0;
+        }
+        let host = (request.accelerator / self.per_host) as usize;
+        host.min(self.links.len() - 1)
+    }
+}
+
+/// The first whole nanosecond at or after `at`. The library's own is a call on CPUs of any age.
+fn rounded_up(at: f64) -> Nanos {
+    let whole = at as Nanos;
+    whole + Nanos::from((whole as f64) < at)
+}
+
+impl OfOne {
+    fn of(storage: &StorageModel) -> Self {
+        let of_one = Figures::of(storage, 1.0);
+        Self {
+            operation: of_one.operation,
+            byte: of_one.byte,
+            latency: of_one.latency,
+            stripe_bytes: storage.stripe_bytes_or_default() as f64,
+            devices: f64::from(storage.devices.max(1)),
+        }
+    }
+}
+
+impl Figures {
+    fn of(storage: &StorageModel, in_group: f64) -> Self {
+        let device = &storage.device;
+        Self {
+            operation: device.reads_per_second.map_or(0.0, |rate| 1e9 / rate) / in_group,
+            byte: 1e9 / device.read_bytes_per_second / in_group,
+            latency: 1e9 * device.latency_seconds,
+            share_of_queue: device.queue_depth.map_or(0.0, |queue| 1.0 / f64::from(queue))
+                / in_group,
+        }
+    }
+}
+
+impl Measured {
+    fn byte_ns(&mut self, depth: u64) -> f64 {
+        let depth = ((depth.max(1) as f64 / self.share) as usize).min(DEEPEST);
+        let known = &mut self.by_depth[depth];
+        if *known == 0.0 {
+            let point = self.surface.at(self.request_bytes, depth as u32);
+            *known = 1e9 / point.bytes_per_second / self.share;
+        }
+        *known
+    }
+}
+
+impl Device for SimulatedStorage {
+    fn queue_depth(&self) -> usize {
+        self.calls.reads_at_once
+    }
+
+    fn start(&mut self, request: &ReadRequest, now: Nanos) -> Nanos {
+        self.in_flight += 1;
+        let asked = self.reads.asked(request);
+        let host = self.host(request);
+        if self.cache.has(&asked, host as u32) {
+            self.served.cached_bytes += asked.bytes;
+            return now;
+        }
+        self.serve(&asked, host, 0, now)
+    }
+
+    fn go_on(&mut self, request: &ReadRequest, ended: u32, now: Nanos) -> Option<Nanos> {
+        if self.parts == 1 {
+            // Nothing is left: do not look it up.
+            return None;
+        }
+        let asked = self.reads.asked(request);
+        let host = self.host(request);
+        let part = u64::from(ended);
+        if part >= self.parts_of(&asked) || self.cache.has(&asked, host as u32) {
+            return None;
+        }
+        Some(self.serve(&asked, host, part, now))
+    }
+
+    fn finish(&mut self, request: &ReadRequest) -> Landed {
+        self.in_flight -= 1;
+        self.reads.landed(request)
+    }
+
+    fn checkpoint(&mut self) -> Nanos {
+        self.checkpoint
+    }
+}
