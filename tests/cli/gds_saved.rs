@@ -185,7 +185,7 @@ fn reports_of_newer_versions_and_other_files_are_refused() {
     write("newer.json", r#"{"format_version": 999, "kind": "gds"}"#);
     write("no.json", "{}");
     write("text.json", "hello");
-    let train = include_str!("../../crates/core/tests/version_1/train.json");
+    let train = include_str!("../fixtures/reports/v1/train.json");
     write("train.json", train);
     write("cut.json", r#"{"format_version": 1, "kind": "gds", "cells": []}"#);
     for (file, said) in [

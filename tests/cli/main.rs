@@ -14,6 +14,7 @@ mod double;
 mod find_knee;
 mod find_max;
 mod frame;
+mod frozen;
 mod gds;
 mod gds_honest;
 mod gds_saved;

@@ -4,9 +4,9 @@
 
 use stormlp_core::report::{AnyReport, Ending, FORMAT_VERSION, ReportError};
 
-const GDS: &str = include_str!("version_1/gds.json");
-const TRAIN: &str = include_str!("version_1/train.json");
-const CHECKPOINT: &str = include_str!("version_1/checkpoint.json");
+const GDS: &str = include_str!("../../../tests/fixtures/reports/v1/gds.json");
+const TRAIN: &str = include_str!("../../../tests/fixtures/reports/v1/train.json");
+const CHECKPOINT: &str = include_str!("../../../tests/fixtures/reports/v1/checkpoint.json");
 
 #[test]
 fn a_matrix_still_loads() {
