@@ -2,23 +2,19 @@
 //! lanes measure alike. `docs/results.md` describes every field.
 
 mod check;
-mod sums;
+pub mod sums;
 mod upgrade;
 
-use derive_more::From;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
-use crate::checkpoint::CheckpointReport;
 use crate::evidence::Evidence;
 use crate::facts::HostFacts;
 use crate::histogram::NamedHistogram;
-use crate::matrix::MatrixReport;
 use crate::parts::PartOf;
 use crate::tag::Tags;
 use crate::telemetry::{Load, Track};
-use crate::training::report::TrainReport;
 use crate::warning::Warning;
 
 /// The version of the saved report's format. It goes up when an old reader would misread a new
@@ -286,31 +282,6 @@ impl<P, R> Report<P, R> {
     }
 }
 
-/// A saved report of any command.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, From)]
-#[serde(untagged)]
-#[allow(clippy::large_enum_variant, reason = "one at a time is held")]
-pub enum AnyReport {
-    /// A transfer matrix.
-    #[schemars(extend("properties" = {"kind": {"const": "gds"}, "format_version": {"const": FORMAT_VERSION}, "comparison": comparison_schema()}))]
-    Gds(MatrixReport),
-    /// A training run.
-    #[schemars(extend("properties" = {"kind": {"const": "train"}, "format_version": {"const": FORMAT_VERSION}, "comparison": comparison_schema()}))]
-    Train(TrainReport),
-    /// A checkpoint run.
-    #[schemars(extend("properties" = {"kind": {"const": "checkpoint"}, "format_version": {"const": FORMAT_VERSION}, "comparison": comparison_schema()}))]
-    Checkpoint(CheckpointReport),
-}
-
-/// What stands beside a report that is printed or exported with a baseline; nothing that is saved.
-fn comparison_schema() -> serde_json::Value {
-    serde_json::json!({
-        "type": "object",
-        "description": "The comparison with the report of `--baseline`, as `stormlp compare` prints \
-                        it; only where JSON was printed or exported with one.",
-    })
-}
-
 /// A saved report that this program cannot read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
@@ -350,66 +321,30 @@ pub enum ReportError {
     },
 }
 
-impl AnyReport {
-    /// Reads a saved report: the version first, then the rest. Reports of format version 1 are
-    /// brought to the current form.
-    ///
-    /// # Errors
-    /// When `json` is no report, a damaged one, or newer than this program.
-    pub fn from_json(json: &str) -> Result<Self, ReportError> {
-        let mut value: serde_json::Value =
-            serde_json::from_str(json).map_err(ReportError::NoJson)?;
-        let version = value.get("format_version");
-        match version.and_then(serde_json::Value::as_u64) {
-            Some(0) | None if version.is_some() => {
-                return Err(ReportError::NoReport("`format_version` is no version"));
-            }
-            Some(found) if found <= u64::from(FORMAT_VERSION) => {}
-            Some(found) => return Err(ReportError::Newer { found }),
-            None => return Err(ReportError::NoReport("`format_version` is missing")),
+/// A saved report as JSON in the current form, and which command made it: the version is read first,
+/// and reports of older versions are brought to the current form.
+///
+/// # Errors
+/// When `json` is no report, a damaged one, or newer than this program.
+pub fn current_form(json: &str) -> Result<(ReportKind, serde_json::Value), ReportError> {
+    let mut value: serde_json::Value = serde_json::from_str(json).map_err(ReportError::NoJson)?;
+    let version = value.get("format_version");
+    match version.and_then(serde_json::Value::as_u64) {
+        Some(0) | None if version.is_some() => {
+            return Err(ReportError::NoReport("`format_version` is no version"));
         }
-        let kind = value.get("kind").cloned().unwrap_or_default();
-        let kind: ReportKind = serde_json::from_value(kind)
-            .map_err(|_| ReportError::NoReport("it does not say which command made it"))?;
-        if value["format_version"] == 1 {
-            upgrade::from_version_1(kind, &mut value);
-        }
-        if let Some(what) = check::absurdity(&value) {
-            return Err(ReportError::Absurd { kind, what });
-        }
-        let report = match kind {
-            ReportKind::Gds => serde_json::from_value(value).map(Self::Gds),
-            ReportKind::Train => serde_json::from_value(value).map(Self::Train),
-            ReportKind::Checkpoint => serde_json::from_value(value).map(Self::Checkpoint),
-        };
-        report.map_err(|source| ReportError::Damaged { kind, source })
+        Some(found) if found <= u64::from(FORMAT_VERSION) => {}
+        Some(found) => return Err(ReportError::Newer { found }),
+        None => return Err(ReportError::NoReport("`format_version` is missing")),
     }
-
-    /// The first fields.
-    pub fn head(&self) -> &Head {
-        match self {
-            Self::Gds(report) => &report.head,
-            Self::Train(report) => &report.head,
-            Self::Checkpoint(report) => &report.head,
-        }
+    let kind = value.get("kind").cloned().unwrap_or_default();
+    let kind: ReportKind = serde_json::from_value(kind)
+        .map_err(|_| ReportError::NoReport("it does not say which command made it"))?;
+    if value["format_version"] == 1 {
+        upgrade::from_version_1(kind, &mut value);
     }
-
-    /// Over how many hosts the run went: the processes that had a share in it.
-    pub fn hosts(&self) -> usize {
-        let hosts = match self {
-            Self::Gds(report) => report.results.hosts.len(),
-            Self::Train(report) => report.plan.hosts.len(),
-            Self::Checkpoint(report) => report.results.hosts.len(),
-        };
-        hosts.max(1)
-    }
-
-    /// How the run ended.
-    pub fn ending(&self) -> &Ending {
-        match self {
-            Self::Gds(report) => &report.ending,
-            Self::Train(report) => &report.ending,
-            Self::Checkpoint(report) => &report.ending,
-        }
+    match check::absurdity(&value) {
+        Some(what) => Err(ReportError::Absurd { kind, what }),
+        None => Ok((kind, value)),
     }
 }

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod any_report;
 mod cli;
 mod commands;
 mod exit;

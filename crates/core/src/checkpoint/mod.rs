@@ -17,6 +17,7 @@ mod alike;
 mod architecture;
 pub mod builtin;
 mod choice;
+pub mod contradictions;
 mod dealt;
 mod facts;
 mod knee;

@@ -8,6 +8,7 @@ mod alike;
 mod cells;
 mod check;
 mod choice;
+pub mod contradictions;
 mod devices;
 mod files;
 mod fit;

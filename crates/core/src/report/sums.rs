@@ -4,19 +4,15 @@
 //! A run writes none of these. Whoever reads a report is told of them and may still look at it: a
 //! field that somebody corrected does not make the rest of it worthless.
 
-mod checkpoint;
-mod matrix;
-mod training;
-
-use super::{AnyReport, Head, NamedHistogram, Series};
+use super::{Head, NamedHistogram, Series};
 use crate::histogram::{LatencyUs, of_saved};
 
 /// Rates are computed from the numbers that stand beside them: what is further apart was changed.
-const TOLERANCE: f64 = 0.01;
+pub const TOLERANCE: f64 = 0.01;
 /// Intervals begin and end when somebody looks, not when bytes begin to move.
 const TOLERANCE_OF_INTERVALS: f64 = 0.1;
 /// Means are of numbers that stand in the report with all their digits.
-const TOLERANCE_OF_MEANS: f64 = 1e-4;
+pub const TOLERANCE_OF_MEANS: f64 = 1e-4;
 /// Values of a histogram are known within 1 %, and so are the percentiles that were taken of it.
 const TOLERANCE_OF_LATENCIES: f64 = 0.02;
 /// The shortest latency that a histogram tells from others.
@@ -24,31 +20,35 @@ const LEAST_LATENCY_US: f64 = 0.0011;
 /// Fewer intervals say little: the first or the last may hold most of a part.
 const FEWEST_INTERVALS: usize = 10;
 
-impl AnyReport {
-    /// Where figures of the report contradict each other, in words; empty for what a run wrote.
-    pub fn contradictions(&self) -> Vec<String> {
-        let mut found = Found::default();
-        found.times(self.head());
-        match self {
-            Self::Gds(report) => found.matrix(report),
-            Self::Train(report) => found.training(report),
-            Self::Checkpoint(report) => found.checkpoint(report),
-        }
-        found.0
-    }
-}
-
-#[derive(Default)]
-struct Found(Vec<String>);
+/// Contradictions that were found so far, in words.
+#[derive(Debug, Default)]
+pub struct Found(Vec<String>);
 
 impl Found {
+    /// Those of the head of a report, which all lanes share.
+    pub fn of(head: &Head) -> Self {
+        let mut found = Self::default();
+        found.times(head);
+        found
+    }
+
+    /// All of them.
+    pub fn into_words(self) -> Vec<String> {
+        self.0
+    }
+
+    /// Adds one.
+    pub fn push(&mut self, words: String) {
+        self.0.push(words);
+    }
+
     /// Tells where a number is not what others come to.
-    fn hold(&mut self, place: &str, what: &str, number: f64, comes_to: f64, from: &str) {
+    pub fn hold(&mut self, place: &str, what: &str, number: f64, comes_to: f64, from: &str) {
         self.hold_within(TOLERANCE, (place, what), [number, comes_to], from);
     }
 
     /// The same of a number and what others come to, at a tolerance of its own.
-    fn hold_within(
+    pub fn hold_within(
         &mut self,
         tolerance: f64,
         (place, what): (&str, &str),
@@ -64,7 +64,7 @@ impl Found {
     }
 
     /// Tells where a part is more than its whole.
-    fn hold_part(&mut self, place: &str, what: &str, part: f64, whole: f64, of: &str) {
+    pub fn hold_part(&mut self, place: &str, what: &str, part: f64, whole: f64, of: &str) {
         if part > whole * (1.0 + TOLERANCE) {
             let place = inner(place, what);
             let (part, whole) = (short(part), short(whole));
@@ -73,7 +73,7 @@ impl Found {
     }
 
     /// The same of whole numbers, which agree exactly.
-    fn hold_count(&mut self, place: &str, what: &str, number: u64, comes_to: u64, from: &str) {
+    pub fn hold_count(&mut self, place: &str, what: &str, number: u64, comes_to: u64, from: &str) {
         if number != comes_to {
             let place = inner(place, what);
             self.0.push(format!("{place} is {number}, but {from} come to {comes_to}"));
@@ -91,7 +91,7 @@ impl Found {
     }
 
     /// That latencies are in order, and those of the histogram that is saved beside them.
-    fn latencies(&mut self, place: &str, count: u64, told: &LatencyUs, saved: &str) {
+    pub fn latencies(&mut self, place: &str, count: u64, told: &LatencyUs, saved: &str) {
         let known = [
             ("min", Some(told.min)),
             ("p50", told.p50),
@@ -135,7 +135,13 @@ impl Found {
     }
 
     /// That what the hosts had a share in comes to the whole, where any are told.
-    fn hosts(&mut self, place: &str, what: &str, whole: u64, shares: impl Iterator<Item = u64>) {
+    pub fn hosts(
+        &mut self,
+        place: &str,
+        what: &str,
+        whole: u64,
+        shares: impl Iterator<Item = u64>,
+    ) {
         let shares: Vec<u64> = shares.collect();
         if !shares.is_empty() {
             let sum = shares.into_iter().fold(0, u64::saturating_add);
@@ -143,7 +149,8 @@ impl Found {
         }
     }
 
-    fn histograms(&mut self, histograms: &[NamedHistogram]) {
+    /// Those between distributions and their summaries.
+    pub fn histograms(&mut self, histograms: &[NamedHistogram]) {
         for (index, one) in histograms.iter().enumerate() {
             let place = format!("histograms.{index}");
             self.latencies(&place, one.count, &one.summary_us, &one.data);
@@ -151,7 +158,7 @@ impl Found {
     }
 
     /// That all rows of a series have a value for each interval.
-    fn shape(&mut self, place: &str, series: &Series) {
+    pub fn shape(&mut self, place: &str, series: &Series) {
         let intervals = series.interval_bytes.len();
         let device = series.interval_device_bytes.as_ref();
         let mut rows = vec![
@@ -173,7 +180,7 @@ impl Found {
     }
 
     /// That the intervals hold the bytes that were counted while they lasted.
-    fn intervals(&mut self, place: &str, series: &Series, bytes: u64, covers: Covers) {
+    pub fn intervals(&mut self, place: &str, series: &Series, bytes: u64, covers: Covers) {
         let row = &series.interval_bytes;
         if row.len() < FEWEST_INTERVALS {
             return;
@@ -192,8 +199,8 @@ impl Found {
 }
 
 /// What of the bytes of a part its intervals hold.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Covers {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Covers {
     /// All of them.
     All,
     /// All, and others besides.
@@ -203,12 +210,12 @@ enum Covers {
 }
 
 /// A number with no more digits than tell it from another.
-fn short(number: f64) -> String {
+pub fn short(number: f64) -> String {
     if number.abs() >= 1e4 { format!("{number:.0}") } else { format!("{number:.4}") }
 }
 
 /// `place` and what lies in it.
-fn inner(place: &str, name: &str) -> String {
+pub fn inner(place: &str, name: &str) -> String {
     match place {
         "" => name.to_string(),
         place => format!("{place}.{name}"),

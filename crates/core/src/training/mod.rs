@@ -6,6 +6,7 @@
 pub mod barrier;
 pub mod catalog;
 pub mod client;
+pub mod contradictions;
 pub mod datasize;
 pub mod distribution;
 pub mod edition;

@@ -6,7 +6,7 @@ use stormlp_core::checkpoint::{
     resolve,
 };
 use stormlp_core::facts::HostFacts;
-use stormlp_core::report::{AnyReport, Ending, Head, ReportKind, Series};
+use stormlp_core::report::{Ending, Head, ReportKind, Series};
 
 use super::*;
 
@@ -192,6 +192,6 @@ proptest! {
         prop_assert_eq!(shares, saved);
         let slowest: u64 = whole.results.hosts.iter().map(|host| host.slowest).sum();
         prop_assert_eq!(slowest, 3);
-        prop_assert_eq!(AnyReport::from(whole).contradictions(), Vec::<String>::new());
+        prop_assert_eq!(stormlp_core::checkpoint::contradictions::contradictions(&whole), Vec::<String>::new());
     }
 }

@@ -46,7 +46,7 @@ impl RunInTree {
             .with("stormlp", self.provenance["tool"]["version"].as_str().unwrap_or_default());
         // As it would be read again, to the last digit.
         let plan = serde_json::to_string(plan).unwrap_or_default();
-        let plan = serde_json::from_str(&plan).unwrap_or_default();
+        let plan: Value = serde_json::from_str(&plan).unwrap_or_default();
         let now = Work::of_plan(&plan, APART)
             .with("host", &host.hostname)
             .with("stormlp", &host.stormlp_version);

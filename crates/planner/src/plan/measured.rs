@@ -2,11 +2,10 @@
 
 use super::storage::{DeviceFigures, StorageModel};
 use super::surface::{Surface, SurfacePoint};
-use stormlp_core::matrix::CellReport;
+use stormlp_core::matrix::{CellReport, MatrixReport};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 use stormlp_core::problem::Problems;
-use stormlp_core::report::AnyReport;
 
 /// Of a cell, more than this share in the page cache says nothing about storage.
 const MOST_CACHED_SHARE: f64 = 0.05;
@@ -16,20 +15,9 @@ impl StorageModel {
     /// `place`: measured throughput and latency over transfer size and depth.
     ///
     /// # Errors
-    /// When it is the report of another command, or no cell of it read from storage.
-    pub fn measured(report: &AnyReport, place: &str) -> Result<Self, Problems> {
+    /// When no cell of it read from storage.
+    pub fn measured(report: &MatrixReport, place: &str) -> Result<Self, Problems> {
         let mut problems = Problems::default();
-        let AnyReport::Gds(report) = report else {
-            problems.plan(
-                format!(
-                    "--storage: {place} is the report of `stormlp {}`, which measures no transfer \
-                     sizes and depths",
-                    report.head().kind.name()
-                ),
-                "name a report of `stormlp gds`, or figures such as read=14.5GB/s,latency=80us",
-            );
-            return Err(problems);
-        };
         // Of several processes a cell has the threads of one.
         let processes = report.results.group.as_ref().map_or(1, |group| group.size);
         let points = |direction| points(&report.results.cells, direction, processes);

@@ -1,5 +1,7 @@
 //! Reports that tests look at.
 
+use super::{DryRun, document, dry_run};
+use crate::document::Document;
 use stormlp_core::checkpoint::{
     CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, CheckpointResult,
     CheckpointResults, DeviceBytes, HostPhase, Parts, RankResult, ScaleChoice, Summary,
@@ -123,4 +125,21 @@ pub fn detached() -> CheckpointReport {
     };
     report.results.hosts = vec![share("h1", 0), share("h2", 2)];
     report
+}
+
+/// A small run, for the tests of every renderer.
+pub fn sample_report() -> CheckpointReport {
+    report(1.0)
+}
+
+/// Documents for the tests of every renderer.
+pub fn samples() -> Vec<(&'static str, Document)> {
+    let plan = self::plan(1.0);
+    let problems = &[];
+    vec![
+        ("checkpoint", document(&report(1.0))),
+        ("checkpoint_scaled", document(&report(0.4))),
+        ("checkpoint_detached", document(&detached())),
+        ("checkpoint_plan", dry_run(&DryRun { plan: &plan, problems })),
+    ]
 }

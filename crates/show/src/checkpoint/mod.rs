@@ -9,14 +9,17 @@ mod figures;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 mod knee;
+mod lane;
+mod outcome;
 mod plan;
 mod run;
+mod settings;
 
 pub(crate) use charts::charts;
 pub(crate) use figures::figures;
 
 pub use plan::{DryRun, dry_run, opening};
-pub(crate) use run::RECORDS;
+pub use run::RECORDS;
 pub use run::document;
 
 use stormlp_core::checkpoint::CheckpointPlan;
@@ -37,4 +40,4 @@ fn gib(bytes: u64) -> String {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

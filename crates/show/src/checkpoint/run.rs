@@ -20,7 +20,7 @@ use crate::{around, hosts, storage};
 const GIB_S: (&str, u64) = ("GiB/s", 1 << 30);
 
 /// Where the columns of the records stand: with `/` in the save or restore, else in the report.
-pub(crate) const RECORDS: [(&str, &str); 37] = [
+pub const RECORDS: [(&str, &str); 37] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),

@@ -1,11 +1,9 @@
 //! What people and MLPerf's tools get to see.
 
-use stormlp_core::checkpoint::CheckpointReport;
-use stormlp_core::report::AnyReport;
-
-pub(crate) use super::fixtures::*;
+use super::fixtures::*;
 use super::*;
 use crate::document::Document;
+use crate::shown::Shown as _;
 
 fn shown(document: &Document) -> String {
     crate::text::render(document, None)
@@ -56,26 +54,10 @@ fn detached_hosts_are_not_taken_for_one_checkpoint() {
         !text.contains("rank 0 GiB/s") && !text.contains("DLIO") && !text.contains("MLPerf"),
         "{text}"
     );
-    let found = AnyReport::from(detached()).contradictions();
+    let found = detached().contradictions();
     assert_eq!(found, Vec::<String>::new());
     let mut other = detached();
     other.results.saves[0].hosts[1].duration_seconds = 9.0;
-    let found = AnyReport::from(other).contradictions().join("; ");
+    let found = other.contradictions().join("; ");
     assert!(found.contains("saves.0.duration_seconds.max is"), "{found}");
-}
-
-/// A small run, for the tests of every renderer.
-pub(crate) fn sample_report() -> CheckpointReport {
-    report(1.0)
-}
-
-pub(crate) fn samples() -> Vec<(&'static str, Document)> {
-    let plan = plan(1.0);
-    let problems = &[];
-    vec![
-        ("checkpoint", document(&report(1.0))),
-        ("checkpoint_scaled", document(&report(0.4))),
-        ("checkpoint_detached", document(&detached())),
-        ("checkpoint_plan", dry_run(&DryRun { plan: &plan, problems })),
-    ]
 }

@@ -1,10 +1,9 @@
 //! What worked in the baseline and broke now: it has no figures, so no verdict tells of it.
 
-use stormlp_core::matrix::CellReport;
-use stormlp_core::report::{AnyReport, Ending};
+use stormlp_core::report::Ending;
 
 use super::Named;
-use crate::matrix::subject;
+use crate::shown::{Subject, status};
 
 /// Combinations that every report of the baseline measured and one of now did not, and runs of now
 /// that did not end where those of the baseline did.
@@ -14,12 +13,11 @@ pub(super) fn broken(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
     if baseline.iter().all(whole) {
         let cut = now.iter().filter(|named| !whole(named));
         told.extend(cut.map(|named| {
-            let status = crate::status(named.report);
+            let status = status(named.report.ending());
             format!("{} is {status}, and the baseline complete", named.name)
         }));
     }
-    let before: Vec<Vec<(String, Option<String>)>> =
-        baseline.iter().map(|one| cells(one.report)).collect();
+    let before: Vec<Vec<Subject>> = baseline.iter().map(|one| one.report.subjects()).collect();
     let worked = |subject: &str| {
         before.iter().all(|cells| {
             let mut of = cells.iter().filter(|(name, _)| name == subject).peekable();
@@ -28,7 +26,7 @@ pub(super) fn broken(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
     };
     for named in now {
         let mut seen: Vec<String> = Vec::new();
-        for (subject, fault) in cells(named.report) {
+        for (subject, fault) in named.report.subjects() {
             let Some(fault) = fault.filter(|_| !seen.contains(&subject) && worked(&subject)) else {
                 continue;
             };
@@ -37,25 +35,4 @@ pub(super) fn broken(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
         }
     }
     told
-}
-
-/// The combination of every cell that was planned, and why it has no numbers, where it has none.
-fn cells(report: &AnyReport) -> Vec<(String, Option<String>)> {
-    let AnyReport::Gds(report) = report else {
-        return Vec::new();
-    };
-    let done = &report.results.cells;
-    let planned = report.plan.cells.iter().enumerate();
-    let left_out = planned.filter(|(index, _)| done.iter().all(|cell| cell.cell != *index)).map(
-        |(index, planned)| {
-            let cell = CellReport::without_numbers(index, planned, "it did not run");
-            (subject(report, &cell), cell.reason)
-        },
-    );
-    let done = done.iter().map(|cell| {
-        let reason = cell.reason.clone().unwrap_or_default();
-        let fault = cell.result().is_none().then_some(reason);
-        (subject(report, cell), fault)
-    });
-    done.chain(left_out).collect()
 }

@@ -1,10 +1,9 @@
 //! The figures of a report that tell how fast the work went and what it cost.
 
 use stormlp_core::comparison::Run;
-use stormlp_core::report::{AnyReport, Series};
+use stormlp_core::report::Series;
 
 use crate::document::{Direction, Quantity};
-use crate::{checkpoint, matrix, training};
 
 /// A smaller change is none: nobody would act on half a percent.
 const SMALLEST_CHANGE: f64 = 0.005;
@@ -37,18 +36,9 @@ pub struct Figure {
     pub within: Vec<f64>,
 }
 
-/// The figures of a report of any command.
-pub(crate) fn of(report: &AnyReport) -> Vec<Figure> {
-    match report {
-        AnyReport::Gds(report) => matrix::figures(report),
-        AnyReport::Train(report) => training::figures(report),
-        AnyReport::Checkpoint(report) => checkpoint::figures(report),
-    }
-}
-
 impl Figure {
     /// One that its run has as a single number.
-    pub(crate) fn new(subject: &str, name: &'static str, quantity: Quantity) -> Self {
+    pub fn new(subject: &str, name: &'static str, quantity: Quantity) -> Self {
         Self {
             subject: subject.to_string(),
             name,
@@ -60,7 +50,7 @@ impl Figure {
     }
 
     /// One that is no finer than the buckets of a histogram.
-    pub(crate) fn percentile(subject: &str, name: &'static str, us: f64) -> Self {
+    pub fn percentile(subject: &str, name: &'static str, us: f64) -> Self {
         Self {
             smallest_change: SMALLEST_OF_PERCENTILES,
             run_to_run: RUN_TO_RUN_OF_COSTS,
@@ -69,7 +59,7 @@ impl Figure {
     }
 
     /// CPU time for each GiB.
-    pub(crate) fn cpu(subject: &str, seconds_per_gib: f64) -> Self {
+    pub fn cpu(subject: &str, seconds_per_gib: f64) -> Self {
         Self {
             run_to_run: RUN_TO_RUN_OF_COSTS,
             ..Self::new(subject, "CPU time", Quantity::lower(seconds_per_gib, "s/GiB"))
@@ -78,7 +68,7 @@ impl Figure {
 
     /// With what it was in each repetition, epoch or checkpoint, where there are enough of them.
     #[must_use]
-    pub(crate) fn parts(mut self, parts: impl IntoIterator<Item = f64>) -> Self {
+    pub fn parts(mut self, parts: impl IntoIterator<Item = f64>) -> Self {
         let parts: Vec<f64> = parts.into_iter().collect();
         if parts.len() >= FEWEST_PARTS {
             self.within = parts;
@@ -88,7 +78,7 @@ impl Figure {
 
     /// With how fast bytes moved over time, where no parts tell how it varies.
     #[must_use]
-    pub(crate) fn or_rates<'a>(mut self, series: impl IntoIterator<Item = &'a Series>) -> Self {
+    pub fn or_rates<'a>(mut self, series: impl IntoIterator<Item = &'a Series>) -> Self {
         if self.within.is_empty() {
             let rates: Vec<f64> = series.into_iter().flat_map(rates).collect();
             if rates.len() >= FEWEST_INTERVALS {
@@ -99,17 +89,17 @@ impl Figure {
     }
 
     /// What the run says of it.
-    pub(crate) fn run(&self) -> Run {
+    pub fn run(&self) -> Run {
         Run { value: self.quantity.estimate.value, within: self.within.clone() }
     }
 
     /// Whether more of it is better.
-    pub(crate) fn higher_is_better(&self) -> bool {
+    pub fn higher_is_better(&self) -> bool {
         self.quantity.direction == Direction::Higher
     }
 
     /// Whether both are the same figure of two reports.
-    pub(crate) fn is(&self, subject: &str, name: &str) -> bool {
+    pub fn is(&self, subject: &str, name: &str) -> bool {
         self.subject == subject && self.name == name
     }
 }

@@ -4,28 +4,25 @@
 mod broken;
 mod document;
 mod figure;
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-pub(crate) mod tests;
 
 use serde::Serialize;
 use stormlp_core::comparison::{Basis, Level, Outcome, Pair, Run, Verdict, judge};
-use stormlp_core::report::AnyReport;
+use stormlp_core::report::ReportKind;
 
-use crate::settings::Work;
-use crate::{checkpoint, settings};
+use crate::settings;
+use crate::shown::{Shown, contradictions, status};
 
 pub use document::record_columns;
 pub use figure::Figure;
 pub use settings::Difference;
 
 /// A report, and what it is called: its file.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Named<'a> {
     /// Its name.
     pub name: &'a str,
     /// The report.
-    pub report: &'a AnyReport,
+    pub report: &'a dyn Shown,
 }
 
 /// Two sets of reports, compared. Serialised it is what `--format json` prints.
@@ -123,7 +120,7 @@ impl Comparison {
         warnings.extend(broken.iter().cloned());
         warnings.extend(doubts(&baseline, &now));
         let figures = |side: &[Named<'_>]| -> Vec<Vec<Figure>> {
-            side.iter().map(|named| figure::of(named.report)).collect()
+            side.iter().map(|named| named.report.figures()).collect()
         };
         let (figures, unmatched) =
             matched(&figures(&baseline), &figures(&now), force && of_matrices(&now));
@@ -214,14 +211,19 @@ fn is_same(baseline: &[Named<'_>], now: &[Named<'_>]) -> bool {
     let pairs = baseline.iter().zip(now);
     !baseline.is_empty()
         && baseline.len() == now.len()
-        && pairs.into_iter().all(|(a, b)| a.report == b.report)
+        && pairs.into_iter().all(|(a, b)| is_same_report(a, b))
+}
+
+/// Whether both are the same report, whatever their files are called.
+fn is_same_report(a: &Named<'_>, b: &Named<'_>) -> bool {
+    a.report.head() == b.report.head() && a.report.to_json() == b.report.to_json()
 }
 
 /// Every report of a side once: one that is counted twice would make the side seem steadier.
 fn once<'a>(side: &[Named<'a>], warnings: &mut Vec<String>) -> Vec<Named<'a>> {
     let mut kept: Vec<Named<'_>> = Vec::new();
     for named in side {
-        match kept.iter().find(|other| other.report == named.report) {
+        match kept.iter().find(|other| is_same_report(other, named)) {
             Some(other) => warnings.push(format!(
                 "{} and {} are the same report, which counts once",
                 other.name, named.name
@@ -236,7 +238,7 @@ fn once<'a>(side: &[Named<'a>], warnings: &mut Vec<String>) -> Vec<Named<'a>> {
 fn on_both(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
     let both = now.iter().filter(|named| {
         let mut others = baseline.iter();
-        others.any(|other| other.report == named.report)
+        others.any(|other| is_same_report(other, named))
     });
     let told = both.map(|named| format!("{} is on both sides", named.name));
     told.collect()
@@ -246,12 +248,12 @@ fn on_both(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
 fn doubts(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
     let mut doubts = Vec::new();
     for named in baseline.iter().chain(now) {
-        let status = crate::status(named.report);
+        let status = status(named.report.ending());
         if status != "complete" {
             let name = &named.name;
             doubts.push(format!("{name} is {status}: it has what was measured until then"));
         }
-        let contradictions = crate::contradictions(named.report).into_iter();
+        let contradictions = contradictions(named.report).into_iter();
         doubts.extend(contradictions.map(|told| format!("{}: {told}", named.name)));
     }
     if let (Some(then), Some(now)) = (baseline.first(), now.first()) {
@@ -275,27 +277,23 @@ fn doubts(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
 
 /// Whether the subjects of a side are combinations.
 fn of_matrices(side: &[Named<'_>]) -> bool {
-    let matrix = |named: &Named<'_>| matches!(named.report, AnyReport::Gds(_));
-    side.iter().all(matrix)
+    side.iter().all(|named| named.report.head().kind == ReportKind::Gds)
 }
 
 /// What every line about a scaled checkpoint begins with.
 fn mark(side: &[Named<'_>]) -> Option<String> {
-    side.iter().find_map(|named| match named.report {
-        AnyReport::Checkpoint(report) => checkpoint::mark(&report.plan),
-        AnyReport::Gds(_) | AnyReport::Train(_) => None,
-    })
+    side.iter().find_map(|named| named.report.mark())
 }
 
 /// Where any report is not the work of the first.
 fn differences(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<Difference> {
     let mut all = baseline.iter().chain(now);
-    let Some(first) = all.next().map(|named| Work::of(named.report)) else {
+    let Some(first) = all.next().map(|named| named.report.work()) else {
         return Vec::new();
     };
     let mut found: Vec<Difference> = Vec::new();
     for named in all {
-        for difference in settings::differences(&first, &Work::of(named.report)) {
+        for difference in settings::differences(&first, &named.report.work()) {
             if !found.contains(&difference) {
                 found.push(difference);
             }

@@ -3,14 +3,15 @@
 
 mod write;
 
-use stormlp_core::report::{AnyReport, Head};
+use stormlp_core::report::Head;
 use stormlp_core::tag;
 use stormlp_core::units::{ByteSize, counted};
 
 use self::write::{Text, escaped};
 use crate::chart::{self, Chart, Group, dark_rules};
 use crate::document::{Document, Facts, Table};
-use crate::{checkpoint, matrix, storage, training};
+use crate::shown::Shown;
+use crate::storage;
 
 /// The style of a page, but for the colours of charts.
 const STYLE: &str = include_str!("style.css");
@@ -41,15 +42,15 @@ pub struct Sheet {
 
 impl Sheet {
     /// All that a page shows of a report, `document` being what the other outputs do.
-    pub fn new(report: &AnyReport, document: Document) -> Self {
+    pub fn new(report: &dyn Shown, document: Document) -> Self {
         let head = report.head();
         let (kind, host) = (head.kind.name(), &head.host.hostname);
         Self {
             document,
-            groups: charts(report),
+            groups: report.charts(),
             origin: format!("stormlp {kind} on {host}, {}", head.started_at),
             command: head.command.clone(),
-            settings: crate::settings::facts(report),
+            settings: report.work().facts(),
             machine: machine(head),
             is_answer: false,
         }
@@ -58,15 +59,6 @@ impl Sheet {
     /// An answer that is no report, with its charts.
     pub fn of_answer(document: Document, groups: Vec<Group>) -> Self {
         Self { document, groups, is_answer: true, ..Self::default() }
-    }
-}
-
-/// What can be drawn of a report.
-fn charts(report: &AnyReport) -> Vec<Group> {
-    match report {
-        AnyReport::Gds(report) => matrix::charts(report),
-        AnyReport::Train(report) => training::charts(report),
-        AnyReport::Checkpoint(report) => checkpoint::charts(report),
     }
 }
 
@@ -81,8 +73,8 @@ impl From<Document> for Sheet {
 ///
 /// # Errors
 /// When the report has nothing that can be drawn, with the reasons.
-pub fn lead(report: &AnyReport) -> Result<String, String> {
-    let groups = charts(report);
+pub fn lead(report: &dyn Shown) -> Result<String, String> {
+    let groups = report.charts();
     match groups.iter().flat_map(|group| &group.charts).next() {
         Some(chart) => chart::svg(chart, true),
         None => {
@@ -302,7 +294,3 @@ impl Page<'_> {
         self.text.push("</details>\n</figure>\n");
     }
 }
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests;

@@ -3,18 +3,23 @@
 mod charts;
 mod compare;
 mod figures;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixtures;
 mod gdsio;
 mod group;
 mod jobs;
 mod knee;
+mod lane;
+mod outcome;
 mod plan;
 mod progress;
 mod reach;
 mod run;
+mod settings;
 mod study;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-pub(crate) mod tests;
+mod tests;
 mod warnings;
 
 pub(crate) use charts::charts;
@@ -25,6 +30,6 @@ pub use plan::plan;
 pub use progress::{cell_row, cell_row_head};
 pub(crate) use reach::fsync_setting;
 pub use reach::reached;
-pub use run::{Columns, document};
-pub(crate) use run::{RECORDS, best, memory_words};
+pub use run::{Columns, RECORDS, document};
+pub(crate) use run::{best, memory_words};
 pub use warnings::of_cells as cell_warnings;

@@ -31,7 +31,7 @@ pub enum Columns {
 }
 
 /// Where the columns of the records stand: with `/` in the cell, else in the report.
-pub(crate) const RECORDS: [(&str, &str); 42] = [
+pub const RECORDS: [(&str, &str); 42] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),

@@ -4,15 +4,14 @@
 //! by its place, but for those that are listed as no part of the work: so a field that is new to a
 //! plan counts until somebody says that it does not.
 
-mod named;
 mod places;
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::Value;
-use stormlp_core::report::AnyReport;
+use stormlp_core::report::Report;
 use stormlp_core::units::counted;
+use stormlp_core::warning::WarningKind;
 
 use crate::document::Facts;
 
@@ -33,6 +32,7 @@ pub struct Difference {
 }
 
 /// A setting that has a name.
+#[derive(Debug, Clone)]
 struct Setting {
     name: &'static str,
     words: String,
@@ -41,6 +41,7 @@ struct Setting {
 }
 
 /// All that two runs must share to be the same work.
+#[derive(Debug, Clone)]
 pub struct Work {
     named: Vec<Setting>,
     /// What the plan has at every place, or what else belongs to the work.
@@ -48,30 +49,58 @@ pub struct Work {
 }
 
 impl Work {
-    /// What the run of a report was.
-    pub(crate) fn of(report: &AnyReport) -> Self {
-        Self { named: named::of(report), places: places::of(report) }
-    }
-
     /// What a plan is, by its places alone, but for those that are `apart`.
-    pub fn of_plan(plan: &Value, apart: &[&str]) -> Self {
+    pub fn of_plan(plan: &impl Serialize, apart: &[&str]) -> Self {
         Self { named: Vec::new(), places: places::in_plan(plan, apart) }
     }
 
+    /// Adds a setting that has a name; what `explains` lists of the plan follows from it.
+    pub fn add(
+        &mut self,
+        name: &'static str,
+        words: impl ToString,
+        explains: &'static [&'static str],
+    ) {
+        self.named.push(Setting { name, words: words.to_string(), explains });
+    }
+
     /// With something else that belongs to the work.
+    #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.places.insert(name.to_string(), value.to_string());
         self
     }
+
+    /// With how the program was built and what was done to the storage.
+    pub(crate) fn of_run<P, R>(mut self, report: &Report<P, R>) -> Self {
+        let build = if report.head.host.release_build { "release" } else { "debug" };
+        self.add("build", build, &[]);
+        let impaired: Vec<&str> = (report.warnings.iter())
+            .filter(|w| w.kind == WarningKind::Impaired)
+            .map(|warning| &*warning.fact)
+            .collect();
+        let words = if impaired.is_empty() {
+            "none".to_string()
+        } else {
+            format!("({})", impaired.join("; "))
+        };
+        self.add("impairment", words, &[]);
+        self
+    }
+
+    /// The settings that have a name, for a page.
+    pub(crate) fn facts(&self) -> Facts {
+        let mut facts = Facts::default();
+        for setting in &self.named {
+            facts.add(setting.name, &setting.words);
+        }
+        facts
+    }
 }
 
-/// The settings of a report that have a name, for a page.
-pub(crate) fn facts(report: &AnyReport) -> Facts {
-    let mut facts = Facts::default();
-    for setting in named::of(report) {
-        facts.add(setting.name, setting.words);
-    }
-    facts
+/// `on` or `off`.
+pub fn switch(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
 }
 
 /// Where two runs are not the same work. What follows from a setting that differs is not told again.
@@ -126,4 +155,13 @@ fn short(value: &str) -> String {
         Some((end, _)) => format!("{}…", &value[..end]),
         None => value.to_string(),
     }
+}
+
+/// Fields of `apart` that `plan` does not have: lists of what is not part of the work must not outlive
+/// the fields that they name.
+#[cfg(test)]
+pub(crate) fn absent_fields<'a>(plan: &impl Serialize, apart: &[&'a str]) -> Vec<&'a str> {
+    let all = places::in_plan(plan, &[]);
+    let absent = |field: &&&str| !all.keys().any(|place| places::is_within(place, field));
+    apart.iter().filter(absent).copied().collect()
 }

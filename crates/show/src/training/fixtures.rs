@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use super::{document, workloads};
+use crate::document::Document;
 use stormlp_core::facts::FoundFile;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::histogram::LatencyUs;
@@ -168,4 +170,19 @@ pub fn report() -> TrainReport {
         series: vec![NamedSeries { name, series }],
         ..Report::new(head, plan, results)
     }
+}
+
+/// A small run, for the tests of every renderer.
+pub fn sample_report() -> TrainReport {
+    report()
+}
+
+/// Documents for the tests of every renderer.
+pub fn samples() -> Vec<(&'static str, Document)> {
+    let whole = catalog::CATALOG.iter().map(|entry| entry.workload(&[]).unwrap());
+    vec![
+        ("train", document(&report())),
+        ("train_plan", super::plan(&self::plan())),
+        ("workloads", workloads(&whole.collect::<Vec<_>>())),
+    ]
 }

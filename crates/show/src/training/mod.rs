@@ -6,21 +6,24 @@ mod datasize;
 mod figures;
 mod find_max;
 mod hosts;
+mod lane;
+mod outcome;
 mod plan;
 mod run;
+mod settings;
 mod workloads;
 
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-pub(crate) mod tests;
+mod tests;
 
 pub(crate) use charts::charts;
 pub use datasize::{SizeAnswer, datasize};
 pub(crate) use figures::figures;
 pub use plan::plan;
 pub(crate) use plan::{data, loader};
-pub(crate) use run::RECORDS;
+pub use run::RECORDS;
 pub use run::document;
 pub use workloads::workloads;

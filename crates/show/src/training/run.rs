@@ -25,7 +25,7 @@ const SCORED_MEAN: &str = "mean of all scored runs";
 const A_SCORED_RUN: &str = "a scored run at the mean";
 
 /// Where the columns of the records stand: with `/` in the epoch, else in the report.
-pub(crate) const RECORDS: [(&str, &str); 32] = [
+pub const RECORDS: [(&str, &str); 32] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),

@@ -2,12 +2,11 @@
 
 use stormlp_core::path::PathKind;
 use stormlp_core::report::Ending;
-use stormlp_core::training::catalog;
 use stormlp_core::training::datasize::{SizeRequest, datasize};
 use stormlp_core::training::profile::Profile;
 use stormlp_core::training::report::{TrainReport, scored};
 
-use super::fixtures::{plan, report, workload};
+use super::fixtures::{report, workload};
 use super::*;
 use crate::document::Document;
 
@@ -129,18 +128,4 @@ fn the_keys_that_scripts_rely_on_are_there() {
     }
     let back: TrainReport = serde_json::from_value(json).unwrap();
     assert_eq!(back, report());
-}
-
-/// A small run, for the tests of every renderer.
-pub(crate) fn sample_report() -> TrainReport {
-    report()
-}
-
-pub(crate) fn samples() -> Vec<(&'static str, Document)> {
-    let whole = catalog::CATALOG.iter().map(|entry| entry.workload(&[]).unwrap());
-    vec![
-        ("train", document(&report())),
-        ("train_plan", super::plan(&plan())),
-        ("workloads", workloads(&whole.collect::<Vec<_>>())),
-    ]
 }

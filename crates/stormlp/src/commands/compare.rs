@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::any_report::AnyReport;
 use stormlp_core::comparison::Verdict;
-use stormlp_core::report::AnyReport;
 use stormlp_core::units::counted;
 use stormlp_show::comparison::{Comparison, Named, record_columns};
 
@@ -116,7 +116,7 @@ fn read(places: &[PathBuf]) -> Result<Vec<Saved>, Failure> {
 }
 
 fn named(side: &[Saved]) -> Vec<Named<'_>> {
-    let named = side.iter().map(|(name, report)| Named { name, report });
+    let named = side.iter().map(|(name, report)| Named { name, report: &**report });
     named.collect()
 }
 

@@ -11,12 +11,12 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::slice;
 
+use crate::any_report::AnyReport;
 use anyhow::Context;
 use clap::Args;
 use stormlp_core::facts::HostFacts;
-use stormlp_core::report::{AnyReport, Ending, Head, ReportKind};
+use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::tag::{self, Tag, Tags};
 use stormlp_core::telemetry::Telemetry;
 use stormlp_mlperf::official::OutputFile;
@@ -229,7 +229,7 @@ impl ShowArgs {
         for (path, format) in &exports {
             check_folder("--export", path)?;
             if *format == Format::Csv {
-                check_header(path, &stormlp_show::record_columns(kind))?;
+                check_header(path, &crate::any_report::record_columns(kind))?;
             }
         }
         let baseline = self.baseline.as_deref();
@@ -374,10 +374,10 @@ impl Delivery {
             (Format::Gdsio, AnyReport::Gds(report)) => Ok(gdsio_lines(report, self.per_job)),
             (Format::Markdown, _) => Ok(markdown::render(&self.document(report))),
             (Format::Csv, _) => rows(&self.document(report), true),
-            (Format::Html, _) => Ok(html::page(vec![Sheet::new(report, self.document(report))])),
-            (Format::Openmetrics, _) => Ok(openmetrics::render(slice::from_ref(report))),
+            (Format::Html, _) => Ok(html::page(vec![Sheet::new(&**report, self.document(report))])),
+            (Format::Openmetrics, _) => Ok(openmetrics::render(&[&**report])),
             (Format::Svg, _) => {
-                html::lead(report).map_err(|why| Failure::no_plan(anyhow::anyhow!("{why}")))
+                html::lead(&**report).map_err(|why| Failure::no_plan(anyhow::anyhow!("{why}")))
             }
             (Format::Text | Format::Gdsio, _) => Ok(text::render(&self.document(report), width)),
         }
@@ -390,7 +390,7 @@ impl Delivery {
     /// The document of a report, and whether there was anything to compare it with where there is
     /// a baseline.
     fn compared(&self, report: &AnyReport) -> (Document, bool) {
-        let mut document = stormlp_show::document(report, self.columns);
+        let mut document = report.document_with(self.columns);
         let Some(comparison) = self.comparison(report) else {
             return (document, true);
         };
@@ -402,7 +402,7 @@ impl Delivery {
     fn comparison(&self, report: &AnyReport) -> Option<Comparison> {
         let (name, baseline) = self.baseline.as_ref()?;
         let [then, now] = [(name.as_str(), baseline), ("this run", report)]
-            .map(|(name, report)| [Named { name, report }]);
+            .map(|(name, report)| [Named { name, report: &**report }]);
         Some(Comparison::of(&then, &now, false))
     }
 

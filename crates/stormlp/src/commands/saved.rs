@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::any_report::AnyReport;
 use anyhow::Context;
 use serde_json::Value;
-use stormlp_core::report::{AnyReport, Ending, ReportKind};
+use stormlp_core::report::{Ending, ReportKind};
 use stormlp_core::shell::shell_word;
 use stormlp_emulator::matrix;
 use stormlp_mlperf::dlio;

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use stormlp_core::report::{AnyReport, Ending, ReportKind};
+use crate::any_report::AnyReport;
+use stormlp_core::report::{Ending, ReportKind};
 use stormlp_core::training::client::ClientCost;
 use stormlp_core::training::report::TrainReport;
 use stormlp_core::training::request::StorageKind;

@@ -1,8 +1,9 @@
 //! `--storage`: figures, a drive by its name, or a saved report of `stormlp gds`.
 
 use std::path::Path;
+use stormlp_core::problem::Problems;
 
-use stormlp_core::report::AnyReport;
+use crate::any_report::AnyReport;
 use stormlp_planner::plan::StorageModel;
 use stormlp_planner::plan::presets;
 
@@ -55,7 +56,21 @@ pub(super) fn storage(text: &str) -> Result<Given, Failure> {
 /// The storage of the report in `path`. One whose figures contradict each other may still be of use,
 /// and says so wherever the answer is told.
 fn measured(path: &Path, text: &str) -> Result<Given, Failure> {
-    let report = saved::any(path)?;
+    let report = match saved::any(path)? {
+        AnyReport::Gds(report) => report,
+        other @ (AnyReport::Train(_) | AnyReport::Checkpoint(_)) => {
+            let mut problems = Problems::default();
+            problems.plan(
+                format!(
+                    "--storage: {text} is the report of `stormlp {}`, which measures no transfer \
+                     sizes and depths",
+                    other.head().kind.name()
+                ),
+                "name a report of `stormlp gds`, or figures such as read=14.5GB/s,latency=80us",
+            );
+            return Err(problems.into());
+        }
+    };
     let storage = StorageModel::measured(&report, text)?;
     let found = stormlp_show::contradictions(&report);
     for one in &found {
@@ -66,11 +81,7 @@ fn measured(path: &Path, text: &str) -> Result<Given, Failure> {
     } else {
         "; its figures contradict each other, so it was damaged or changed"
     };
-    let group = match &report {
-        AnyReport::Gds(report) => report.results.group.as_ref(),
-        AnyReport::Train(_) | AnyReport::Checkpoint(_) => None,
-    };
-    let hosts = group.map(|group| match group.machines.len() as u32 {
+    let hosts = report.results.group.as_ref().map(|group| match group.machines.len() as u32 {
         0 => group.size,
         machines => machines,
     });

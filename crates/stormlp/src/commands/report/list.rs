@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::any_report::AnyReport;
 use serde::Serialize;
-use stormlp_core::report::AnyReport;
 use stormlp_core::tag::{self, Tags};
 use stormlp_core::units::counted;
 use stormlp_show::document::{Cell, Column, Document, Table};
@@ -58,13 +58,13 @@ const COLUMNS: [&str; 11] = [
 impl Row {
     fn of(file: PathBuf, report: &AnyReport) -> Self {
         let head = report.head();
-        let document = stormlp_show::document(report, Columns::Standard);
-        let outcome = stormlp_show::outcome(report);
+        let document = report.document();
+        let outcome = report.outcome();
         let mark = document.mark.map(|mark| format!("{mark}  ")).unwrap_or_default();
         Self {
             started_at: Some(head.started_at.clone()),
             kind: Some(head.kind.name()),
-            status: stormlp_show::status(report),
+            status: stormlp_show::status(report.ending()),
             headline: format!("{mark}{}", document.headline),
             command: Some(head.command.clone()),
             file,

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::any_report::AnyReport;
 use stormlp_core::checkpoint::{self as checkpoints, CheckpointReport};
 use stormlp_core::matrix::{self as matrices, MatrixReport};
 use stormlp_core::parts::{self, PartOf, names};
-use stormlp_core::report::{AnyReport, Head};
+use stormlp_core::report::Head;
 use stormlp_core::training::report::TrainReport;
 use stormlp_core::units::counted;
 use stormlp_core::warning::{Warning, WarningKind};
@@ -50,12 +51,12 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     }
     let reports: Vec<AnyReport> =
         found.iter().map(|file| saved::any(file)).collect::<Result<_, _>>()?;
-    let reports = parts::in_order(reports, AnyReport::head).map_err(|why| {
+    let reports = parts::in_order(reports, |report| report.head()).map_err(|why| {
         Failure::no_plan(anyhow::anyhow!("these reports cannot be put together: {why}"))
             .with_help("name the parts of one run: the folder `parts` of its results, or the reports of hosts that were given the same --run-id and --start-at")
     })?;
-    let missing = parts::missing(reports.iter().map(AnyReport::head));
-    let detached = parts::detached(reports.iter().map(AnyReport::head));
+    let missing = parts::missing(reports.iter().map(|report| report.head()));
+    let detached = parts::detached(reports.iter().map(|report| report.head()));
     let mut whole = merged(reports)?;
     if let Some((run_id, hosts)) = detached {
         let made = counted(hosts.len() as u64, "part");

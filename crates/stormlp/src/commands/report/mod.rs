@@ -6,8 +6,9 @@ mod several;
 
 use std::path::PathBuf;
 
+use crate::any_report::AnyReport;
 use clap::ValueEnum;
-use stormlp_core::report::{AnyReport, Head, ReportKind};
+use stormlp_core::report::{Head, ReportKind};
 use stormlp_core::tag::{self, Tag, Tags};
 use stormlp_mlperf::dlio;
 use stormlp_mlperf::dlio::DlioRun;

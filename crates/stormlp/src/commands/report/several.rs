@@ -1,8 +1,10 @@
 //! Several reports at once, each of them whole.
 
 use std::path::{Path, PathBuf};
+use stormlp_show::Shown;
 
-use stormlp_core::report::{AnyReport, ReportKind};
+use crate::any_report::AnyReport;
+use stormlp_core::report::ReportKind;
 use stormlp_show::document::Document;
 use stormlp_show::html::{self, Sheet};
 use stormlp_show::matrix::{Columns, gdsio_lines};
@@ -33,7 +35,7 @@ pub(super) fn show(
     if columns != Columns::Standard {
         only(&reports, ReportKind::Gds, "--columns")?;
     }
-    let documents = || reports.iter().map(|report| stormlp_show::document(report, columns));
+    let documents = || reports.iter().map(|report| report.document_with(columns));
     let text = match format {
         Format::Text => {
             let drawn: Vec<String> = documents().map(|document| sink.drawn(&document)).collect();
@@ -52,10 +54,10 @@ pub(super) fn show(
             let sheets = reports
                 .iter()
                 .zip(documents())
-                .map(|(report, document)| Sheet::new(report, document));
+                .map(|(report, document)| Sheet::new(&**report, document));
             html::page(sheets.collect())
         }
-        Format::Openmetrics => openmetrics::render(&reports),
+        Format::Openmetrics => openmetrics::render(&shown(&reports)),
         Format::Gdsio => {
             only(&reports, ReportKind::Gds, "gdsio's result lines")?;
             let lines = reports.iter().map(|report| match report {
@@ -80,7 +82,7 @@ pub(super) fn metrics(files: &[PathBuf], filter: &Filter, sink: &Sink) -> Result
         return Err(filter.none_of(files.len()));
     }
     by_time(&mut reports);
-    sink.write(&openmetrics::render(&reports))
+    sink.write(&openmetrics::render(&shown(&reports)))
 }
 
 fn left_out(file: &Path, failure: &Failure) {
@@ -111,4 +113,9 @@ fn only(reports: &[AnyReport], kind: ReportKind, what: &str) -> Result<(), Failu
 fn rows(documents: impl Iterator<Item = Document>) -> Result<String, Failure> {
     let rows = documents.enumerate().map(|(nth, document)| deliver::rows(&document, nth == 0));
     rows.collect()
+}
+
+/// Reports as outputs take them that know no lane.
+fn shown(reports: &[AnyReport]) -> Vec<&dyn Shown> {
+    reports.iter().map(|report| &**report).collect()
 }

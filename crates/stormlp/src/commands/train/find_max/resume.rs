@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::any_report::AnyReport;
 use serde_json::Value;
-use stormlp_core::report::{AnyReport, ReportKind};
+use stormlp_core::report::ReportKind;
 use stormlp_core::training::find_max::FindMax;
 use stormlp_core::training::plan::TrainPlan;
 use stormlp_core::training::report::TrainReport;

@@ -2,22 +2,24 @@
 
 use proptest::prelude::*;
 use serde_json::json;
-use stormlp_core::comparison::Verdict;
+use stormlp_core::comparison::{Basis, Verdict};
 use stormlp_core::matrix::{CellStatus, MatrixReport};
-use stormlp_core::report::{AnyReport, Ending};
+use stormlp_core::report::Ending;
 
-use super::*;
-use crate::document::Document;
-use crate::matrix::tests::run_of;
-use crate::training::fixtures;
-use crate::{checkpoint, text};
+use stormlp_show::comparison::{Compared, Comparison, Named};
+use stormlp_show::document::Document;
+use stormlp_show::matrix::fixtures::run_of;
+use stormlp_show::training::fixtures;
+use stormlp_show::{checkpoint, text};
+
+use crate::any_report::AnyReport;
 
 /// Names of reports in the order of their sides.
 const NAMES: [&str; 8] = ["a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8"];
 
 fn named(reports: &[AnyReport]) -> Vec<Named<'_>> {
     let named = reports.iter().zip(NAMES);
-    named.map(|(report, name)| Named { name, report }).collect()
+    named.map(|(report, name)| Named { name, report: &**report }).collect()
 }
 
 fn compare(baseline: &[AnyReport], now: &[AnyReport]) -> Comparison {
@@ -131,7 +133,7 @@ fn the_keys_that_scripts_rely_on_are_there() {
 #[test]
 fn every_command_has_figures_and_the_same_report_twice_is_identical() {
     for report in
-        [run_of(20.0).into(), fixtures::report().into(), checkpoint::tests::report(1.0).into()]
+        [run_of(20.0).into(), fixtures::report().into(), checkpoint::fixtures::report(1.0).into()]
     {
         let side = [report];
         let same = compare(&side, &side);
@@ -243,7 +245,7 @@ fn a_report_that_contradicts_itself_is_flagged_wherever_it_is_shown() {
         told.contains("a1: the report contradicts itself") && told.contains("cells.0.throughput"),
         "{told}"
     );
-    let document = crate::document(&changed.into(), crate::matrix::Columns::Standard);
+    let document = AnyReport::from(changed).document();
     let told = document.warnings.join("; ");
     assert!(told.contains("cells.0.throughput_bytes_per_second"), "{told}");
 }
@@ -276,7 +278,7 @@ proptest! {
         let whole: AnyReport = match lane {
             0 => course(20.0).into(),
             1 => fixtures::report().into(),
-            _ => checkpoint::tests::report(1.0).into(),
+            _ => checkpoint::fixtures::report(1.0).into(),
         };
         let mut json = serde_json::to_value(&whole).unwrap();
         let mut numbers = Vec::new();
@@ -308,7 +310,7 @@ fn numbers_of(report: &mut MatrixReport) -> &mut stormlp_core::matrix::Measureme
 pub(crate) fn samples() -> Vec<(&'static str, Document)> {
     let sets = compare(&runs(&[20.0, 20.2, 19.8]), &runs(&[18.0, 18.2, 17.8]));
     let now = course(18.0);
-    let mut closed = crate::matrix::document(&now, crate::matrix::Columns::Standard);
+    let mut closed = stormlp_show::matrix::document(&now, stormlp_show::matrix::Columns::Standard);
     compare(&[course(20.0).into()], &[now.into()]).close(&mut closed);
     vec![("comparison", sets.document()), ("gds_baseline", closed)]
 }

@@ -1,14 +1,13 @@
 //! `docs/results.schema.json` is what the types say, and `docs/results.md` names every field.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::Value;
-use stormlp_core::report::AnyReport;
 
-const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+use crate::any_report::AnyReport;
+
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs");
 
 fn schema() -> Value {
     schemars::schema_for!(AnyReport).to_value()
@@ -24,7 +23,7 @@ fn the_schema_is_that_of_the_types() {
     assert!(
         fs::read_to_string(&path).unwrap_or_default() == text,
         "docs/results.schema.json is not what the types say: \
-         UPDATE_SCHEMA=1 cargo test --workspace --test schema"
+         UPDATE_SCHEMA=1 cargo test --bin stormlp schema"
     );
 }
 

@@ -4,7 +4,10 @@ use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::matrix::MatrixReport;
 use stormlp_core::report::{NamedSeries, Series};
 
-use super::*;
+use stormlp_show::html::{Sheet, lead, page};
+use stormlp_show::{checkpoint, contradictions, matrix, training};
+
+use crate::any_report::AnyReport;
 
 const NASTY: &str =
     "</style></title><script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u{202e}&amp;";
@@ -63,16 +66,16 @@ fn latencies(operations: u64, different: u64) -> LatencyHistogram {
 }
 
 fn reports() -> [(&'static str, AnyReport); 3] {
-    let matrix = matrix::tests::sample_report();
+    let matrix = matrix::fixtures::sample_report();
     [
         ("gds", with_latencies(matrix, 2000)),
-        ("train", training::tests::sample_report().into()),
-        ("checkpoint", checkpoint::tests::sample_report().into()),
+        ("train", training::fixtures::sample_report().into()),
+        ("checkpoint", checkpoint::fixtures::sample_report().into()),
     ]
 }
 
 fn sheet(report: &AnyReport) -> Sheet {
-    Sheet::new(report, crate::document(report, crate::matrix::Columns::Standard))
+    Sheet::new(&**report, report.document())
 }
 
 /// Whether tags open and close in pairs, the way a browser reads them.
@@ -95,12 +98,12 @@ fn is_balanced(page: &str) {
 #[test]
 fn every_kind_of_report_is_a_page_as_it_was() {
     for (name, report) in reports() {
-        assert_eq!(crate::contradictions(&report), Vec::<String>::new());
+        assert_eq!(contradictions(&*report), Vec::<String>::new());
         let page = page(vec![sheet(&report)]);
         is_balanced(&page);
         assert!(page.contains("<svg role=\"img\""), "{name}");
         // The style is a file of its own.
-        let page = page.replace(STYLE, "");
+        let page = page.replace(include_str!("../../../../show/src/html/style.css"), "");
         insta::assert_snapshot!(format!("{name}_page"), page);
     }
 }
@@ -140,7 +143,7 @@ fn words_of_strangers_stay_words() {
 
 #[test]
 fn a_report_without_series_says_what_is_not_drawn() {
-    let mut report = training::tests::sample_report();
+    let mut report = training::fixtures::sample_report();
     report.series.clear();
     report.histograms.clear();
     report.results.epochs.clear();
@@ -160,17 +163,17 @@ const NO_EPOCH: &str = "the report holds no epoch";
 
 #[test]
 fn large_reports_are_pages_that_a_mail_takes() {
-    let full = matrix::tests::full_report();
+    let full = matrix::fixtures::full_report();
     assert_eq!(full.results.cells.len(), 432);
     let page_of = |report: AnyReport| page(vec![sheet(&report)]);
     let full = with_latencies(longer(full, 10_000), 200_000);
-    assert_eq!(crate::contradictions(&full), Vec::<String>::new());
+    assert_eq!(contradictions(&*full), Vec::<String>::new());
     let full = page_of(full);
     // Every combination has its percentile curves, each with all its points.
     assert_eq!(full.matches(">p99.999</th>").count(), 144);
     assert!(full.len() < 3 << 20, "{} bytes", full.len());
 
-    let mut hour = training::tests::sample_report();
+    let mut hour = training::fixtures::sample_report();
     let series = Series {
         interval_seconds: 3600.0 / 1024.0,
         interval_bytes: (0..1024u64).map(|n| (n * 7919 % 1000) << 20).collect(),
@@ -188,7 +191,7 @@ fn large_reports_are_pages_that_a_mail_takes() {
 #[test]
 fn the_first_chart_stands_alone() {
     for (name, report) in reports() {
-        let svg = lead(&report).unwrap();
+        let svg = lead(&*report).unwrap();
         assert!(svg.starts_with("<svg width=") && svg.contains("<style>"), "{name}");
         assert!(svg.contains("prefers-color-scheme:dark"));
         insta::assert_snapshot!(format!("{name}_lead"), svg);

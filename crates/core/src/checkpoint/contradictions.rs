@@ -1,14 +1,27 @@
 //! A checkpoint run: ranks, saves and restores, and the means over them.
 
-use super::{Covers, Found};
+use derive_more::{Deref, DerefMut};
+
 use crate::checkpoint::{
     CheckpointReport, CheckpointResult, CheckpointResults, DurationAndRate, FindStreams,
     PhaseSummary, StreamKnee, durations, gib_per_second, rates, summarise,
 };
 use crate::report::NamedSeries;
+use crate::report::sums::{Covers, Found};
 
-impl Found {
-    pub(super) fn checkpoint(&mut self, report: &CheckpointReport) {
+/// Where figures of the report contradict each other, in words; empty for what a run wrote.
+pub fn contradictions(report: &CheckpointReport) -> Vec<String> {
+    let mut sums = Sums(Found::of(&report.head));
+    sums.checkpoint(report);
+    sums.0.into_words()
+}
+
+/// What was found, by what this lane adds up.
+#[derive(Deref, DerefMut)]
+struct Sums(Found);
+
+impl Sums {
+    fn checkpoint(&mut self, report: &CheckpointReport) {
         let results = &report.results;
         let phases = [
             ("save", "saves", &results.saves, results.summary.save),
@@ -47,7 +60,7 @@ impl Found {
                 (Some(told), Some(comes_to)) => (told, comes_to),
                 (None, None) => continue,
                 _ => {
-                    self.0.push(format!("{place} is not what the runs that were tried come to"));
+                    self.push(format!("{place} is not what the runs that were tried come to"));
                     continue;
                 }
             };
@@ -138,11 +151,11 @@ impl Found {
             (None, None) => return,
             (Some(_), None) => {
                 let what = format!("{place} is of checkpoints, but there are none");
-                return self.0.push(what);
+                return self.push(what);
             }
             (None, Some(_)) => {
                 let what = format!("{place} is missing, but there are checkpoints");
-                return self.0.push(what);
+                return self.push(what);
             }
         };
         let from = "those of the checkpoints";

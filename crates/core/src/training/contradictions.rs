@@ -1,14 +1,27 @@
 //! A training run: epochs and the blocks that they are made of, means, and the verdict.
 
-use super::{Covers, Found, TOLERANCE_OF_MEANS, inner};
+use derive_more::{Deref, DerefMut};
+
 use crate::report::Ending;
+use crate::report::sums::{Covers, Found, TOLERANCE_OF_MEANS, inner};
 use crate::training::metrics::{self, Rule};
 use crate::training::plan::TrainPlan;
 use crate::training::report::{EpochReport, Measures, TrainReport, scored};
 use crate::units::MIB;
 
-impl Found {
-    pub(super) fn training(&mut self, report: &TrainReport) {
+/// Where figures of the report contradict each other, in words; empty for what a run wrote.
+pub fn contradictions(report: &TrainReport) -> Vec<String> {
+    let mut sums = Sums(Found::of(&report.head));
+    sums.training(report);
+    sums.0.into_words()
+}
+
+/// What was found, by what this lane adds up.
+#[derive(Deref, DerefMut)]
+struct Sums(Found);
+
+impl Sums {
+    fn training(&mut self, report: &TrainReport) {
         let (plan, results) = (&report.plan, &report.results);
         let (steps, planned) = (results.steps_per_epoch, plan.steps_per_epoch);
         self.hold_count("", "steps_per_epoch", steps, planned, "those of the plan");
@@ -49,7 +62,7 @@ impl Found {
         let complete = report.ending == Ending::Complete && any;
         let meets = complete && au >= results.threshold_percent;
         if results.meets_threshold != meets {
-            self.0.push(format!(
+            self.push(format!(
                 "meets_threshold is {}, but AU is {au:.2} % of {:.2} %, and the run {} complete",
                 results.meets_threshold,
                 results.threshold_percent,

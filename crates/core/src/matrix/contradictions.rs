@@ -1,13 +1,26 @@
 //! Cells of a matrix: which of the plan they are, which path ran, and their numbers.
 
-use super::{Covers, Found};
+use derive_more::{Deref, DerefMut};
+
 use crate::matrix::{CellReport, FindKnee, Knee, MatrixReport, Measurement, find_knees};
 use crate::path::PathKind;
 use crate::report::Ending;
+use crate::report::sums::{Covers, Found};
 use crate::units::GIB;
 
-impl Found {
-    pub(super) fn matrix(&mut self, report: &MatrixReport) {
+/// Where figures of the report contradict each other, in words; empty for what a run wrote.
+pub fn contradictions(report: &MatrixReport) -> Vec<String> {
+    let mut sums = Sums(Found::of(&report.head));
+    sums.matrix(report);
+    sums.0.into_words()
+}
+
+/// What was found, by what this lane adds up.
+#[derive(Deref, DerefMut)]
+struct Sums(Found);
+
+impl Sums {
+    fn matrix(&mut self, report: &MatrixReport) {
         for (index, cell) in report.results.cells.iter().enumerate() {
             let place = format!("cells.{index}");
             let before = report.results.cells.iter().take(index);
@@ -46,7 +59,7 @@ impl Found {
         };
         let told = report.results.find_knee.clone().map(settings);
         if told.is_some() && told != find_knees(report).map(settings) {
-            self.0.push("find_knee.knees are not those of the cells".to_string());
+            self.push("find_knee.knees are not those of the cells".to_string());
         }
     }
 
@@ -60,20 +73,20 @@ impl Found {
     ) {
         let number = cell.cell;
         if let Some(first) = before.position(|one| one.cell == number) {
-            self.0.push(format!(
+            self.push(format!(
                 "{place}.cell is {number}, as that of cells.{first} is: one of the plan stands twice, and counts once"
             ));
         }
         let Some(planned) = report.plan.cells.get(number) else {
             let planned = report.plan.cells.len();
-            self.0.push(format!("{place}.cell is {number}, but {planned} were planned"));
+            self.push(format!("{place}.cell is {number}, but {planned} were planned"));
             return;
         };
         let (repeat, of) = (u64::from(cell.repeat), u64::from(planned.repeat));
         self.hold_count(place, "repeat", repeat, of, "the plan's");
         let (asked, planned) = (cell.requested_path, planned.transport.path);
         if asked != planned {
-            self.0.push(format!(
+            self.push(format!(
                 "{place}.requested_path is {asked}, but the plan asked for {planned}"
             ));
         }
@@ -86,8 +99,7 @@ impl Found {
         let shown = cell.evidence.as_ref().and_then(|evidence| evidence.effective_path);
         if cell.effective_path != shown {
             let (told, shown) = (name(cell.effective_path), name(shown));
-            self.0
-                .push(format!("{place}.effective_path is {told}, but its evidence shows {shown}"));
+            self.push(format!("{place}.effective_path is {told}, but its evidence shows {shown}"));
         }
     }
 
@@ -145,7 +157,7 @@ impl Found {
     fn costs(&mut self, place: &str, numbers: &Measurement) {
         if numbers.operations == 0 || numbers.bytes == 0 {
             let what = "operations and bytes";
-            self.0.push(format!("{place} has latencies and a rate, but no {what}"));
+            self.push(format!("{place} has latencies and a rate, but no {what}"));
             return;
         }
         let cpu = numbers.cpu_user_seconds + numbers.cpu_system_seconds;

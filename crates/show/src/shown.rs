@@ -1,0 +1,151 @@
+//! What a saved report shows of itself, so that pages, lists, metrics and comparisons know no lane.
+
+use serde::Serialize;
+use stormlp_core::report::{Ending, Head, Report};
+
+use crate::chart::Group;
+use crate::comparison::Figure;
+use crate::document::Document;
+use crate::outcome::Outcome;
+use crate::settings::Work;
+
+/// A subject of a report, and why it has no numbers, where it has none.
+pub type Subject = (String, Option<String>);
+
+/// The results of a lane: what its reports show.
+pub trait Lane: Serialize + Clone + Sized {
+    /// What the lane decides before the first byte moves.
+    type Plan: Serialize + Clone;
+
+    /// The number of processes that had a share in the run; 0 or 1 for a single one.
+    fn hosts(report: &Report<Self::Plan, Self>) -> usize;
+    /// Where figures contradict each other, in words; empty for what a run wrote.
+    fn contradictions(report: &Report<Self::Plan, Self>) -> Vec<String>;
+    /// The report as a document.
+    fn document(report: &Report<Self::Plan, Self>) -> Document;
+    /// What can be drawn of it.
+    fn charts(report: &Report<Self::Plan, Self>) -> Vec<Group>;
+    /// The figures that comparisons hold against those of other reports.
+    fn figures(report: &Report<Self::Plan, Self>) -> Vec<Figure>;
+    /// What makes another run the same work.
+    fn work(report: &Report<Self::Plan, Self>) -> Work;
+    /// The headline figure with its name, and the verdict of a run that ended as `status` says.
+    fn outcome(report: &Report<Self::Plan, Self>, status: String) -> Outcome;
+    /// Everything that was planned to be measured; empty where a report has one subject.
+    fn subjects(_: &Report<Self::Plan, Self>) -> Vec<Subject> {
+        Vec::new()
+    }
+    /// What every line begins with where the work is reduced: `SCALED 0.27`.
+    fn mark(_: &Report<Self::Plan, Self>) -> Option<String> {
+        None
+    }
+}
+
+/// A saved report of any lane.
+pub trait Shown {
+    /// Version, command, time and host.
+    fn head(&self) -> &Head;
+    /// How the run ended.
+    fn ending(&self) -> &Ending;
+    /// The report as it is saved.
+    fn to_json(&self) -> serde_json::Value;
+    /// The number of processes that had a share in the run, at least 1.
+    fn hosts(&self) -> usize;
+    /// Where figures contradict each other, in words; empty for what a run wrote.
+    fn contradictions(&self) -> Vec<String>;
+    /// The report as a document, its contradictions among the warnings.
+    fn document(&self) -> Document;
+    /// What can be drawn of it.
+    fn charts(&self) -> Vec<Group>;
+    /// The figures that comparisons hold against those of other reports.
+    fn figures(&self) -> Vec<Figure>;
+    /// What makes another run the same work.
+    fn work(&self) -> Work;
+    /// The headline figure and the verdict.
+    fn outcome(&self) -> Outcome;
+    /// Everything that was planned to be measured; empty where a report has one subject.
+    fn subjects(&self) -> Vec<Subject>;
+    /// What every line begins with where the work is reduced: `SCALED 0.27`.
+    fn mark(&self) -> Option<String>;
+}
+
+impl<R: Lane> Shown for Report<R::Plan, R> {
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn ending(&self) -> &Ending {
+        &self.ending
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        // A report was read from JSON, or will be saved as such.
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
+    fn hosts(&self) -> usize {
+        R::hosts(self).max(1)
+    }
+
+    fn contradictions(&self) -> Vec<String> {
+        R::contradictions(self)
+    }
+
+    fn document(&self) -> Document {
+        let mut document = R::document(self);
+        document.warnings.extend(contradictions(self));
+        document
+    }
+
+    fn charts(&self) -> Vec<Group> {
+        R::charts(self)
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        R::figures(self)
+    }
+
+    fn work(&self) -> Work {
+        R::work(self).of_run(self)
+    }
+
+    fn outcome(&self) -> Outcome {
+        R::outcome(self, status(&self.ending).to_string())
+    }
+
+    fn subjects(&self) -> Vec<Subject> {
+        R::subjects(self)
+    }
+
+    fn mark(&self) -> Option<String> {
+        R::mark(self)
+    }
+}
+
+/// How a run ended, in one word.
+pub fn status(ending: &Ending) -> &'static str {
+    match ending {
+        Ending::Unfinished => "unfinished",
+        Ending::Complete => "complete",
+        Ending::Stopped => "stopped",
+        Ending::Failed { .. } => "failed",
+    }
+}
+
+/// More contradictions of a report are counted.
+const MOST_CONTRADICTIONS: usize = 4;
+
+/// Warnings of the contradictions of a report.
+pub fn contradictions(report: &dyn Shown) -> Vec<String> {
+    let found = report.contradictions();
+    let mut words: Vec<String> = found
+        .iter()
+        .take(MOST_CONTRADICTIONS)
+        .map(|one| format!("the report contradicts itself, so it was damaged or changed: {one}"))
+        .collect();
+    let left = found.len().saturating_sub(MOST_CONTRADICTIONS);
+    if left > 0 {
+        words.push(format!("the report contradicts itself in {left} more places"));
+    }
+    words
+}

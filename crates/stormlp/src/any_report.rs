@@ -1,0 +1,93 @@
+//! A saved report of any command: the one place that knows all lanes' reports.
+
+use std::ops::Deref;
+
+use derive_more::From;
+#[cfg(test)]
+use schemars::JsonSchema;
+use serde::Serialize;
+use stormlp_core::checkpoint::CheckpointReport;
+use stormlp_core::matrix::MatrixReport;
+#[cfg(test)]
+use stormlp_core::report::FORMAT_VERSION;
+use stormlp_core::report::{ReportError, ReportKind, current_form};
+use stormlp_core::training::report::TrainReport;
+use stormlp_show::document::Document;
+use stormlp_show::matrix::Columns;
+use stormlp_show::{Shown, checkpoint, contradictions, matrix, training};
+
+/// A saved report of any command.
+#[derive(Debug, Clone, Serialize, From)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(untagged)]
+#[allow(clippy::large_enum_variant, reason = "one at a time is held")]
+pub(crate) enum AnyReport {
+    /// A transfer matrix.
+    #[cfg_attr(test, schemars(extend("properties" = {"kind": {"const": "gds"}, "format_version": {"const": FORMAT_VERSION}, "comparison": comparison_schema()})))]
+    Gds(MatrixReport),
+    /// A training run.
+    #[cfg_attr(test, schemars(extend("properties" = {"kind": {"const": "train"}, "format_version": {"const": FORMAT_VERSION}, "comparison": comparison_schema()})))]
+    Train(TrainReport),
+    /// A checkpoint run.
+    #[cfg_attr(test, schemars(extend("properties" = {"kind": {"const": "checkpoint"}, "format_version": {"const": FORMAT_VERSION}, "comparison": comparison_schema()})))]
+    Checkpoint(CheckpointReport),
+}
+
+/// What stands beside a report that is printed or exported with a baseline; nothing that is saved.
+#[cfg(test)]
+fn comparison_schema() -> serde_json::Value {
+    serde_json::json!({
+        "type": "object",
+        "description": "The comparison with the report of `--baseline`, as `stormlp compare` prints \
+                        it; only where JSON was printed or exported with one.",
+    })
+}
+
+impl AnyReport {
+    /// Reads a saved report, of older versions too.
+    pub(crate) fn from_json(json: &str) -> Result<Self, ReportError> {
+        let (kind, value) = current_form(json)?;
+        let report = match kind {
+            ReportKind::Gds => serde_json::from_value(value).map(Self::Gds),
+            ReportKind::Train => serde_json::from_value(value).map(Self::Train),
+            ReportKind::Checkpoint => serde_json::from_value(value).map(Self::Checkpoint),
+        };
+        report.map_err(|source| ReportError::Damaged { kind, source })
+    }
+
+    /// The report as a document; `columns` are those of a matrix.
+    pub(crate) fn document_with(&self, columns: Columns) -> Document {
+        let Self::Gds(report) = self else {
+            return self.document();
+        };
+        let mut document = matrix::document(report, columns);
+        document.warnings.extend(contradictions(report));
+        document
+    }
+}
+
+impl Deref for AnyReport {
+    type Target = dyn Shown;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Gds(report) => report,
+            Self::Train(report) => report,
+            Self::Checkpoint(report) => report,
+        }
+    }
+}
+
+/// The columns of the records of a command.
+pub(crate) fn record_columns(kind: ReportKind) -> Vec<&'static str> {
+    let places = match kind {
+        ReportKind::Gds => &matrix::RECORDS[..],
+        ReportKind::Train => &training::RECORDS[..],
+        ReportKind::Checkpoint => &checkpoint::RECORDS[..],
+    };
+    places.iter().map(|(name, _)| *name).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

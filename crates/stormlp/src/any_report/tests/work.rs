@@ -1,0 +1,92 @@
+//! What makes two runs the same work.
+
+use serde_json::Value;
+use stormlp_show::matrix::fixtures::run_of;
+use stormlp_show::training::fixtures;
+use stormlp_show::{checkpoint, settings};
+
+use crate::any_report::AnyReport;
+
+/// The three kinds of reports, as JSON.
+fn reports() -> [Value; 3] {
+    [run_of(20.0).into(), fixtures::report().into(), checkpoint::fixtures::report(1.0).into()]
+        .map(|report: AnyReport| serde_json::to_value(report).unwrap())
+}
+
+fn read(report: &Value) -> AnyReport {
+    AnyReport::from_json(&report.to_string()).unwrap()
+}
+
+/// What differs between a report and the same with `value` at `place`.
+fn changed(report: &Value, place: &str, value: Value) -> Vec<String> {
+    let mut other = report.clone();
+    let found = other.pointer_mut(place).unwrap_or_else(|| panic!("{place}"));
+    assert_ne!(*found, value, "{place}");
+    *found = value;
+    let [then, now] = [report, &other].map(|one| read(one).work());
+    let differences = settings::differences(&then, &now);
+    differences.into_iter().map(|one| one.setting).collect()
+}
+
+#[test]
+fn whatever_changes_the_work_counts_by_its_name_or_its_place() {
+    let [gds, train, checkpoint] = reports();
+    // So close to the other that words do not tell them apart.
+    let longer = gds["plan"]["span"]["seconds"].as_f64().unwrap() + 0.001;
+    for (report, place, value, told) in [
+        (&gds, "/plan/fill", "every".into(), "plan.fill"),
+        (&gds, "/plan/cells/0/submit_batch", 9.into(), "plan.cells.submit_batch"),
+        (&gds, "/plan/cells/0/register_buffers", false.into(), "plan.cells.register_buffers"),
+        (&gds, "/plan/warmup_seconds", 2.5.into(), "warm-up"),
+        (&gds, "/plan/span/seconds", longer.into(), "plan.span.seconds"),
+        (&train, "/plan/transport/engine", "psync".into(), "plan.transport.engine"),
+        (&train, "/plan/transport/threads", 77.into(), "plan.transport.threads"),
+        (&train, "/plan/shuffle/files", "off".into(), "plan.shuffle.files"),
+        (&train, "/plan/runs", 6.into(), "a warm-up run"),
+        (&checkpoint, "/plan/save/engine", "uring".into(), "plan.save.engine"),
+        (&checkpoint, "/plan/restore/chunk_bytes", 4096.into(), "plan.restore.chunk_bytes"),
+        (&checkpoint, "/plan/save/streams", 77.into(), "plan.save.streams"),
+        (&checkpoint, "/plan/rank_shift", 1.into(), "plan.rank_shift"),
+    ] {
+        assert_eq!(changed(report, place, value), [told]);
+    }
+}
+
+#[test]
+fn a_matrix_of_two_hosts_is_other_work_than_that_of_one() {
+    let [mut gds, ..] = reports();
+    gds["hosts"] = serde_json::json!([]);
+    let share = serde_json::json!({"name": "h", "bytes": 1, "cpu_seconds": 0.1, "slowest": 1});
+    let two = serde_json::json!([share, share]);
+    assert_eq!(changed(&gds, "/hosts", two), ["hosts"]);
+}
+
+#[test]
+fn detached_hosts_are_other_work_than_hosts_of_one_checkpoint() {
+    let detached: AnyReport = checkpoint::fixtures::detached().into();
+    let detached = serde_json::to_value(detached).unwrap();
+    let mut together = detached.clone();
+    let member = stormlp_core::group::Member::fixture(0, "h1");
+    let group = stormlp_core::group::GroupFacts::fixture(&[member]);
+    together["group"] = serde_json::to_value(group).unwrap();
+    let [then, now] = [&together, &detached].map(|one| read(one).work());
+    let told = settings::differences(&then, &now);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!((&*told[0].setting, &*told[0].baseline), ("hosts", "2"));
+}
+
+#[test]
+fn where_and_how_often_is_no_part_of_the_work() {
+    let [gds, train, checkpoint] = reports();
+    for (report, place, value) in [
+        (&gds, "/plan/name", "other".into()),
+        (&gds, "/plan/seed", 7.into()),
+        (&gds, "/plan/files/0/path", "/elsewhere".into()),
+        (&train, "/plan/data/folder", "/elsewhere".into()),
+        (&train, "/plan/telemetry_seconds", 1.0.into()),
+        (&checkpoint, "/plan/folders/0", "/elsewhere".into()),
+        (&checkpoint, "/plan/writes", 77.into()),
+    ] {
+        assert_eq!(changed(report, place, value), Vec::<String>::new(), "{place}");
+    }
+}
