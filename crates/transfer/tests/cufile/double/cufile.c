@@ -175,6 +175,10 @@ status_t cuFileDriverGetProperties(void *properties) { CALL();
     return OK;
 }
 
+#if DOUBLE_VERSION >= 1160
+status_t cuFileDriverGetP2PFlags(int target, unsigned *routes) { CALL(); (void)target; *routes = 0; return OK; }
+#endif
+
 #if DOUBLE_VERSION >= 1140
 status_t cuFileSetParameterBool(int parameter, bool value) {
     CALL();
