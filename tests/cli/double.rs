@@ -314,6 +314,44 @@ fn a_longer_cell_makes_more_calls_that_move_data_and_no_others() {
     assert_eq!(long.0, ["cuFileRead 1040"]);
 }
 
+/// Up to 1.19 the library crashes where several threads ask for what cufile.json decides.
+#[test]
+fn threads_ask_the_driver_for_nothing_but_their_transfers() {
+    let asked = |threads: u32, path: &str| {
+        let folder = gds::folder();
+        let words = "--device cuda:0 --io-size 8K --file-size 1M --passes 1";
+        let words = format!("{words} --path {path} --threads {threads}");
+        let mut command = gds::gds(folder.path(), &words);
+        with_double(&mut command, "direct")?;
+        let told = folder.path().join("calls");
+        // The probe's process writes there as well, and this one last.
+        command.env("DOUBLE_CALLS", &told).assert().success();
+        let calls = fs::read_to_string(told).expect("the double tells its calls");
+        let asks = |line: &&str| {
+            let of_the_driver = line.starts_with("cuFileDriver") || line.starts_with("cuFileGetP");
+            of_the_driver || line.starts_with("cuFileUseCount")
+        };
+        let mut asked: Vec<String> = calls.lines().filter(asks).map(str::to_string).collect();
+        asked.sort();
+        Some(asked)
+    };
+    for path in ["gds", "gds-batch"] {
+        let (Some(one), Some(eight)) = (asked(1, path), asked(8, path)) else {
+            return;
+        };
+        assert_eq!(one, eight, "{path}");
+        for once in [
+            "cuFileDriverGetProperties 1",
+            "cuFileDriverOpen 1",
+            "cuFileDriverClose 1",
+            // One for each kind of target.
+            "cuFileDriverGetP2PFlags 13",
+        ] {
+            assert!(eight.iter().any(|line| line == once), "{path}: {eight:?}");
+        }
+    }
+}
+
 #[test]
 fn a_small_share_is_not_touched_before_it_is_measured() {
     let folder = gds::folder();

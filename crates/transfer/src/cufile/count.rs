@@ -21,6 +21,10 @@ pub enum Statistics {
 }
 
 /// Turns the library's counting on and off, and keeps what it had counted.
+///
+/// Off is level 0, where the library counts no further and says nothing. `cuFileStatsStop` is never
+/// called: in 1.15.1 and 1.16 it takes memory away that a thread of the library writes to every
+/// fraction of a millisecond, and some calls in a hundred crash.
 #[derive(Debug)]
 pub(super) struct Switch {
     /// `None` in a library without statistics, and where they are never to be on.
@@ -35,7 +39,7 @@ struct State {
     on: bool,
     /// How many want it on.
     holders: usize,
-    /// What was counted before it was last turned off, which the library forgets then.
+    /// What had been counted when it was last turned off; the library goes on from there.
     before: Option<Counters>,
 }
 
@@ -47,8 +51,7 @@ impl Switch {
             Statistics::WhileAsked => ROUTES,
             Statistics::Throughout(level) => level,
         };
-        // SAFETY: a call with a plain value; the driver is closed.
-        let on = stats.is_some_and(|stats| unsafe { (stats.set_level)(level.into()) }.err == 0);
+        let on = stats.is_some_and(|stats| set_level(stats, level));
         let state = State { on, ..State::default() };
         Self { stats, statistics, api, state: Mutex::new(state) }
     }
@@ -67,10 +70,7 @@ impl Switch {
             && self.statistics == Statistics::WhileAsked
             && let Some(stats) = self.stats
         {
-            // SAFETY: a call with a plain value. Turning it off has set the level to 0; libraries
-            // take the level while they are open (tried with 1.16 and 1.20, under load).
-            let set = unsafe { (stats.set_level)(ROUTES.into()) }.err == 0;
-            state.on = set && self.start();
+            state.on = set_level(stats, ROUTES) && self.start();
         }
     }
 
@@ -81,14 +81,19 @@ impl Switch {
         if state.holders == 0 && state.on && self.statistics == Statistics::WhileAsked {
             state.before = self.sum(&state);
             state.on = false;
-            self.turn_off();
+            if let Some(stats) = self.stats {
+                set_level(stats, 0);
+            }
         }
     }
 
-    /// Turns it off for good.
-    pub(super) fn stop(&self) {
-        if std::mem::take(&mut self.lock().on) {
-            self.turn_off();
+    /// The driver is about to be closed: at level 0 it would leave its shared memory behind.
+    pub(super) fn before_closing(&self) {
+        if let Some(stats) = self.stats
+            && self.statistics == Statistics::WhileAsked
+            && !self.lock().on
+        {
+            set_level(stats, ROUTES);
         }
     }
 
@@ -99,11 +104,7 @@ impl Switch {
     }
 
     fn sum(&self, state: &State) -> Option<Counters> {
-        let now = self.read().filter(|_| state.on);
-        match (state.before, now) {
-            (Some(before), Some(now)) => Some(before + now),
-            (before, now) => before.or(now),
-        }
+        if state.on { self.read() } else { state.before }
     }
 
     fn read(&self) -> Option<Counters> {
@@ -118,16 +119,15 @@ impl Switch {
         self.stats.is_some_and(|stats| unsafe { (stats.start)() }.err == 0)
     }
 
-    fn turn_off(&self) {
-        if let Some(stats) = self.stats {
-            // SAFETY: no arguments; counting has been started.
-            unsafe { (stats.stop)() };
-        }
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn set_level(stats: StatsApi, level: u8) -> bool {
+    // SAFETY: a call with a plain value, which libraries take while they are closed as well as
+    // while they are open (tried with all from 1.15 to 1.20, under load).
+    unsafe { (stats.set_level)(level.into()) }.err == 0
 }
 
 /// While it lives, cuFile counts transfers by their routes, where it can.

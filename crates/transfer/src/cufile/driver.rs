@@ -213,9 +213,9 @@ impl Driver {
         Ok(driver)
     }
 
-    /// Ends counting and closes the library's driver.
+    /// Closes the library's driver, which ends its counting.
     fn close(&self) {
-        self.switch.stop();
+        self.switch.before_closing();
         // SAFETY: opened once by this value; every registration held a share of it, so none is
         // left. A failure leaves nothing that could be done.
         unsafe { (self.api.driver_close)() };

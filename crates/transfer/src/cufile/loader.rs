@@ -59,7 +59,6 @@ pub(super) struct ParameterApi {
 pub(super) struct StatsApi {
     pub(super) set_level: sys::FnSetStatsLevel,
     pub(super) start: sys::FnStatus,
-    pub(super) stop: sys::FnStatus,
     pub(super) level_3: sys::FnGetStats,
 }
 
@@ -213,7 +212,6 @@ impl Symbols {
             Some(StatsApi {
                 set_level: self.optional("cuFileSetStatsLevel")?,
                 start: self.optional("cuFileStatsStart")?,
-                stop: self.optional("cuFileStatsStop")?,
                 level_3: self.optional("cuFileGetStatsL3")?,
             })
         }

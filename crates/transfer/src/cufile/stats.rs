@@ -5,8 +5,6 @@
 //! structure grew between versions (fields for vectored calls, from 1.19), so it is read as
 //! words from a buffer larger than any known layout.
 
-use derive_more::Add;
-
 use super::version::LibraryVersion;
 
 /// Bytes set aside for the statistics; the newest layout known takes 5112.
@@ -56,7 +54,7 @@ impl RawStatistics {
 }
 
 /// What cuFile has counted in this process so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Add)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Reads that went well, batches left out.
     pub reads: u64,

@@ -1,5 +1,5 @@
-//! What the scenarios need beside Rust: the double and a shim compiled with `cc`, and NVIDIA's
-//! library from its Python package. All of it lies in the target folder, made at most once a run.
+//! What the scenarios need beside Rust: the double and shims compiled with `cc`, and NVIDIA's
+//! library from its Python packages. All of it lies in the target folder, made at most once a run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,10 @@ fn sources() -> PathBuf {
     // The tests of the whole program use it, too.
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let own = package.join("tests/cufile/double");
-    if own.is_dir() { own } else { package.join("crates/transfer/tests/cufile/double") }
+    match own.is_dir() {
+        true => own,
+        false => package.join("crates/transfer/tests/cufile/double"),
+    }
 }
 
 /// The folder that holds the double of a version of libcufile under the names of both libraries,
@@ -32,12 +35,29 @@ fn build_double(version: u32) -> Result<PathBuf, String> {
     let library = folder.join("libdouble.so");
     let version = format!("-DDOUBLE_VERSION={version}");
     compile(&[&version], &["cufile.c", "cuda.c"], &library)?;
-    for name in ["libcuda.so", "libcuda.so.1", "libcufile.so.0"] {
-        let link = folder.join(name);
-        let _ = std::fs::remove_file(&link);
-        std::os::unix::fs::symlink(&library, link).map_err(|error| error.to_string())?;
-    }
+    link(&library, &["libcuda.so", "libcuda.so.1", "libcufile.so.0"])?;
     Ok(folder)
+}
+
+/// The folder of a libcuda for NVIDIA's own libcufile where there is no GPU, or why there is none.
+#[allow(dead_code, reason = "the tests of all wheels use it")]
+pub(crate) fn stand_in() -> Result<PathBuf, String> {
+    let folder = workplace().join("stand-in");
+    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    let library = folder.join("libstandin.so");
+    compile(&[], &["stand_in.c", "cuda.c"], &library)?;
+    link(&library, &["libcuda.so", "libcuda.so.1"])?;
+    Ok(folder)
+}
+
+/// Gives a library more names in its folder.
+fn link(library: &Path, names: &[&str]) -> Result<(), String> {
+    for name in names {
+        let link = library.with_file_name(name);
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(library, link).map_err(|error| error.to_string())?;
+    }
+    Ok(())
 }
 
 /// The shim that makes up for a missing `/proc/modules`, or why there is none.
@@ -51,6 +71,12 @@ pub(crate) fn shim() -> Result<PathBuf, String> {
 pub(crate) fn nvidia_fs() -> Result<PathBuf, String> {
     static SHIM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     SHIM.get_or_init(|| preloaded("nvidia_fs")).clone()
+}
+
+/// The shim that shows entries of udev's database, or why there is none.
+#[allow(dead_code, reason = "the tests of all wheels use it")]
+pub(crate) fn udev() -> Result<PathBuf, String> {
+    preloaded("udev")
 }
 
 fn preloaded(name: &str) -> Result<PathBuf, String> {
@@ -77,33 +103,49 @@ fn compile(options: &[&str], names: &[&str], library: &Path) -> Result<(), Strin
     std::fs::rename(fresh, library).map_err(|error| error.to_string())
 }
 
-/// NVIDIA's libcufile, fetched with pip unless it is here already, or why it cannot be had.
+/// NVIDIA's newest libcufile, fetched with pip unless it is here already, or why it cannot be had.
 pub(crate) fn real_library() -> Result<PathBuf, String> {
     static LIBRARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    LIBRARY.get_or_init(fetch).clone()
+    LIBRARY.get_or_init(|| wheel("nvidia-cufile", "nvidia-cufile>=1.16")).clone()
 }
 
-fn fetch() -> Result<PathBuf, String> {
-    let library = workplace().join("nvidia-cufile/nvidia/cu13/lib/libcufile.so.0");
-    if library.exists() {
+/// The libcufile of the wheel that meets `requirement`, which lies in the folder `name` once it
+/// has been fetched with pip; or why it cannot be had.
+pub(crate) fn wheel(name: &str, requirement: &str) -> Result<PathBuf, String> {
+    let place = workplace().join(name);
+    if let Some(library) = library_below(&place) {
         return Ok(library);
     }
-    let folder = workplace().join(format!("nvidia-cufile.{}", std::process::id()));
+    let folder = workplace().join(format!("{name}.{}", std::process::id()));
+    let fetched = fetch(requirement, &folder);
+    // Another run may have been quicker; then its copy serves.
+    if fetched.is_err() || std::fs::rename(&folder, &place).is_err() {
+        let _ = std::fs::remove_dir_all(&folder);
+    }
+    fetched?;
+    library_below(&place).ok_or_else(|| "the package holds no libcufile".to_string())
+}
+
+/// The library, which packages of CUDA 12 have in another folder than those of CUDA 13.
+fn library_below(place: &Path) -> Option<PathBuf> {
+    ["cu13", "cufile"]
+        .map(|part| place.join("nvidia").join(part).join("lib/libcufile.so.0"))
+        .into_iter()
+        .find(|library| library.exists())
+}
+
+/// Has pip fetch a wheel into `folder`, and unpacks it there.
+fn fetch(requirement: &str, folder: &Path) -> Result<(), String> {
     let pip = ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"];
     let limits = ["--timeout", "10", "--retries", "0", "--only-binary=:all:", "--dest"];
-    python(Command::new("python3").args(pip).args(limits).arg(&folder).arg("nvidia-cufile>=1.16"))?;
-    let wheel = std::fs::read_dir(&folder)
+    python(Command::new("python3").args(pip).args(limits).arg(folder).arg(requirement))?;
+    let wheel = std::fs::read_dir(folder)
         .map_err(|error| error.to_string())?
         .flatten()
         .map(|entry| entry.path())
         .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
         .ok_or("pip fetched no wheel")?;
-    python(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(wheel).arg(&folder))?;
-    // Another run may have been quicker; then its copy serves.
-    if std::fs::rename(&folder, workplace().join("nvidia-cufile")).is_err() {
-        let _ = std::fs::remove_dir_all(&folder);
-    }
-    if library.exists() { Ok(library) } else { Err("the package holds no libcufile".to_string()) }
+    python(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(wheel).arg(folder))
 }
 
 fn python(command: &mut Command) -> Result<(), String> {

@@ -1,6 +1,7 @@
 /* The libcuda half of the double; see double.h. One device, whose memory is the host's. */
 #define _GNU_SOURCE
 #include "double.h"
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +33,10 @@ result_t cuDeviceGetName(char *name, int length, int device) { CALL();
 result_t cuDeviceTotalMem_v2(size_t *bytes, int device) { CALL(); (void)device; *bytes = (size_t)4 << 30; return SUCCESS; }
 result_t cuMemGetInfo_v2(size_t *unused, size_t *total) { CALL(); *unused = *total = (size_t)4 << 30; return SUCCESS; }
 result_t cuDeviceGetAttribute(int *value, int attribute, int device) { CALL();
-    (void)attribute, (void)device;
-    *value = 0;
+    (void)device;
+    /* NVIDIA's libcufile takes GPUs from compute capability 6 on. */
+    enum { COMPUTE_CAPABILITY_MAJOR = 75 };
+    *value = attribute == COMPUTE_CAPABILITY_MAJOR ? 9 : 0;
     return SUCCESS;
 }
 result_t cuDeviceGetPCIBusId(char *text, int length, int device) { CALL();
@@ -60,11 +63,37 @@ result_t cuCtxSetCurrent(void *context) { CALL(); current = context; return SUCC
 result_t cuGetErrorName(result_t error, const char **name) { CALL(); (void)error; *name = "CUDA_ERROR_DOUBLE"; return SUCCESS; }
 result_t cuGetErrorString(result_t error, const char **text) { CALL(); (void)error; *text = "an error of the double"; return SUCCESS; }
 
+/* Where device memory is. */
+static struct { char *base; size_t bytes; } memory[1024];
+static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
+static void replace_memory(void *base, void *by, size_t bytes) {
+    pthread_mutex_lock(&memory_lock);
+    for (int i = 0; i < 1024; i++)
+        if (memory[i].base == base) {
+            memory[i].base = by;
+            memory[i].bytes = bytes;
+            break;
+        }
+    pthread_mutex_unlock(&memory_lock);
+}
+size_t device_memory(const void *at, void **base) {
+    size_t bytes = 0;
+    pthread_mutex_lock(&memory_lock);
+    for (int i = 0; i < 1024 && bytes == 0; i++)
+        if (memory[i].base != NULL && (uintptr_t)at - (uintptr_t)memory[i].base < memory[i].bytes) {
+            *base = memory[i].base;
+            bytes = memory[i].bytes;
+        }
+    pthread_mutex_unlock(&memory_lock);
+    return bytes;
+}
+
 static result_t allocate(void **base, size_t bytes) {
     if (current == NULL) return INVALID_CONTEXT;
     if (fault("out-of-memory")) return OUT_OF_MEMORY;
     /* Only as aligned as CUDA promises. */
     *base = (char *)aligned_alloc(65536, (bytes + 131071) & ~(size_t)65535) + 512;
+    replace_memory(NULL, *base, bytes);
     ledger.allocations++;
     return SUCCESS;
 }
@@ -72,6 +101,7 @@ static result_t release(void *base) {
     if (current == NULL) return INVALID_CONTEXT;
     char *start = (char *)base - 512;
     if (is_registered(base) || is_registered(start + 65536)) ledger.freed_while_registered++;
+    replace_memory(base, NULL, 0);
     free(start);
     ledger.allocations--;
     return SUCCESS;
@@ -119,11 +149,13 @@ result_t cuMemAddressReserve(void **base, size_t bytes, size_t alignment, void *
                              unsigned long long flags) { CALL();
     (void)alignment, (void)hint, (void)flags;
     *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    replace_memory(NULL, *base, bytes);
     ledger.allocations++;
     return SUCCESS;
 }
 result_t cuMemAddressFree(void *base, size_t bytes) { CALL();
     if (is_registered(base)) ledger.freed_while_registered++;
+    replace_memory(base, NULL, 0);
     munmap(base, bytes);
     ledger.allocations--;
     return SUCCESS;

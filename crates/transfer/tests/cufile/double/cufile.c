@@ -175,6 +175,10 @@ status_t cuFileDriverGetProperties(void *properties) { CALL();
     return OK;
 }
 
+#if DOUBLE_VERSION >= 1160
+status_t cuFileDriverGetP2PFlags(int target, unsigned *routes) { CALL(); (void)target; *routes = 0; return OK; }
+#endif
+
 #if DOUBLE_VERSION >= 1140
 status_t cuFileSetParameterBool(int parameter, bool value) {
     CALL();
@@ -287,12 +291,16 @@ status_t cuFileWriteAsync(handle_t *handle, void *base, size_t *size, off_t *fil
 status_t cuFileSetStatsLevel(int level) {
     CALL();
     stats_level = level;
-    posix_reads = posix_writes = direct_reads = 0;
     return OK;
 }
 status_t cuFileStatsStart(void) { CALL(); return stats_level > 0 ? OK : (status_t){5030, 0}; }
 /* As the real one: the level is 0 from here on, and what was counted is forgotten. */
-status_t cuFileStatsStop(void) { CALL(); stats_level = 0; return OK; }
+status_t cuFileStatsStop(void) {
+    CALL();
+    stats_level = 0;
+    posix_reads = posix_writes = direct_reads = 0;
+    return OK;
+}
 status_t cuFileGetStatsL3(void *statistics) {
     CALL();
     if (stats_level < 3) return (status_t){5022, 0};

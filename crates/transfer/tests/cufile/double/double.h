@@ -41,6 +41,9 @@ extern struct ledger ledger;
 /* Registered memory, to see a free that comes too early. */
 int is_registered(const void *base);
 
+/* Bytes of the device memory that `at` lies in, and its `base`; 0 where that is none. */
+size_t device_memory(const void *at, void **base);
+
 /* Transfers that wait for their stream. */
 struct pending {
     int fd, write;

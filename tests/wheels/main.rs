@@ -1,0 +1,162 @@
+//! Whole runs of eight threads by NVIDIA's own libcufile, version by version, with a cufile.json as
+//! toolkits install it: every run ends well and leaves a whole report.
+//!
+//! There is no GPU in it: the library finds a libcuda whose memory is the host's, and moves every
+//! byte in its POSIX compatibility mode. By default the newest wheel of each minor version runs
+//! each command once; `STORMLP_WHEELS=all` has every wheel run each ten times, which takes ten
+//! minutes. `cargo test --test wheels 1.16` runs those whose version begins so.
+//!
+//! What is missing (pip's index, a C compiler) is said in a line, and the test passes;
+//! `STORMLP_REQUIRE_CUFILE=1` makes that a failure. The wheels lie in the target folder.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+#[allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "shared with the tests of cuFile, which have a double as well"
+)]
+#[path = "../../crates/transfer/tests/cufile/build.rs"]
+mod build;
+mod runs;
+mod scene;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use runs::{RUNS, Verdict};
+use scene::Scene;
+
+/// The package of CUDA 12 and that of CUDA 13, with their wheels from 1.11 on; a newer one is
+/// found by pip.
+const WHEELS: [(&str, &[&str]); 2] = [
+    ("nvidia-cufile-cu12", &["1.11.1.6", "1.13.0.11", "1.13.1.3", "1.14.0.30", "1.14.1.1"]),
+    (
+        "nvidia-cufile",
+        &[
+            "1.15.0.42",
+            "1.15.1.6",
+            "1.16.0.49",
+            "1.16.1.26",
+            "1.17.0.44",
+            "1.17.1.22",
+            "1.18.0.66",
+            "1.18.1.6",
+            "1.19.0.109",
+            "1.19.1.55",
+            "1.20.0.107",
+        ],
+    ),
+];
+
+/// What would make a test run that misses a wheel.
+const PIP: &str = "python3 with a pip that reaches its index would do";
+
+fn main() -> ExitCode {
+    let word = std::env::args().skip(1).find(|word| !word.starts_with('-'));
+    let word = word.unwrap_or_default();
+    let is_wanted = |version: &str| "wheels".contains(&word) || version.starts_with(&word);
+    if !"wheels".contains(&word) && !word.starts_with("1.") {
+        // It is about other tests.
+        return ExitCode::SUCCESS;
+    }
+    let all = std::env::var_os("STORMLP_WHEELS").is_some_and(|value| value == "all");
+    let mut tally = Tally::default();
+    let (scene, newest, its_library) = match Scene::set().and_then(|scene| {
+        let (version, library) = newest()?;
+        Ok((scene, version, library))
+    }) {
+        Ok(found) => found,
+        Err(why) => {
+            tally.skip("wheels", &why);
+            return tally.exit_code();
+        }
+    };
+    for (package, versions) in WHEELS {
+        for version in chosen(versions, all).filter(|version| is_wanted(version)) {
+            let name = format!("{package}-{version}");
+            match build::wheel(&name, &format!("{package}=={version}")) {
+                Ok(library) => tally.play(&scene, version, &library, all),
+                Err(why) => tally.skip(version, &format!("{why}; {PIP}")),
+            }
+        }
+    }
+    let is_known = WHEELS.iter().any(|(_, versions)| versions.contains(&newest.as_str()));
+    if !is_known && is_wanted(&newest) {
+        tally.play(&scene, &newest, &its_library, all);
+    }
+    tally.exit_code()
+}
+
+/// All of `versions`, or the newest of each minor version.
+fn chosen<'a>(versions: &'a [&'a str], all: bool) -> impl Iterator<Item = &'a str> {
+    let newer = |at: usize| (versions.get(at + 1)).is_some_and(|v| minor(v) == minor(versions[at]));
+    (versions.iter().enumerate())
+        .filter(move |(at, _)| all || !newer(*at))
+        .map(|(_, version)| *version)
+}
+
+/// `16` of `1.16.1.26`.
+fn minor(version: &str) -> u32 {
+    version.split('.').nth(1).unwrap().parse().unwrap()
+}
+
+/// The newest wheel's version and library. Where it cannot be had, the others need not be tried.
+fn newest() -> Result<(String, PathBuf), String> {
+    let library = build::real_library().map_err(|why| format!("{why}; {PIP}"))?;
+    let package = library.ancestors().nth(4).unwrap();
+    let version = std::fs::read_dir(package)
+        .map_err(|error| error.to_string())?
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .find_map(|name| {
+            let version = name.strip_prefix("nvidia_cufile-")?;
+            Some(version.strip_suffix(".dist-info")?.to_string())
+        });
+    let version = version.ok_or("the wheel does not tell its version")?;
+    Ok((version, library))
+}
+
+/// How the tests ended.
+#[derive(Default)]
+struct Tally {
+    failed: bool,
+}
+
+impl Tally {
+    /// Plays all runs of a wheel and says how they ended.
+    fn play(&mut self, scene: &Scene, version: &str, library: &Path, all: bool) {
+        let folder = scene.folder();
+        let repeats = if all { 10 } else { 1 };
+        let mut complaints = Vec::new();
+        let mut played = 0;
+        for run in RUNS.iter().filter(|run| run.is_for(minor(version))) {
+            for repeat in 1..=repeats {
+                played += 1;
+                match run.play(scene, library, folder.path()) {
+                    Verdict::Whole => {}
+                    Verdict::Refused(why) => return self.skip(version, &why),
+                    Verdict::Failed(why) => {
+                        complaints.push(format!("{} ({repeat} of {repeats}): {why}", run.name));
+                    }
+                }
+            }
+        }
+        if complaints.is_empty() {
+            println!("test wheel {version} ... ok, {played} runs");
+        } else {
+            self.failed = true;
+            let told = complaints.join("\n");
+            let failed = complaints.len();
+            println!("test wheel {version} ... FAILED, {failed} of {played} runs\n{told}");
+        }
+    }
+
+    fn skip(&mut self, name: &str, why: &str) {
+        println!("skipped: {name}: {why}");
+        self.failed |= std::env::var_os("STORMLP_REQUIRE_CUFILE").is_some_and(|v| v == "1");
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        if self.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    }
+}

@@ -1,0 +1,151 @@
+//! The runs that every wheel has to get through, and what their reports hold.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+use crate::scene::Scene;
+
+/// Longer than any run takes; one that is still there hangs.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// A command line of eight threads.
+pub(crate) struct Run {
+    pub(crate) name: &'static str,
+    words: &'static str,
+    /// Whether it has a GPU; without one the library opens from 1.16 on.
+    has_gpu: bool,
+    /// Whether all that was to be measured is in the report.
+    is_whole: fn(&Value) -> bool,
+}
+
+pub(crate) const RUNS: [Run; 5] = [
+    Run {
+        name: "gds",
+        words: "gds --path gds --device cuda:0 --threads 8 --io-size 64K --file-size 256K --passes 1",
+        has_gpu: true,
+        is_whole: has_read_all,
+    },
+    Run {
+        name: "gds-batch",
+        words: "gds --path gds-batch --queue-depth 4 --device cuda:0 --threads 8 --io-size 64K \
+                --file-size 256K --passes 1",
+        has_gpu: true,
+        is_whole: has_read_all,
+    },
+    Run {
+        name: "train",
+        words: "train unet3d --path gds --device cuda:0 --threads 8 --files 28 --epochs 1 \
+                --compute-time 1ms --params dataset.record_length_bytes=150000 \
+                dataset.record_length_bytes_stdev=20000 metric.au=0.001",
+        has_gpu: true,
+        is_whole: |report| {
+            report["epochs"].as_array().is_some_and(|all| all.len() == 1)
+                && report["bytes_read"].as_u64() > Some(28 * 100_000)
+        },
+    },
+    Run {
+        name: "checkpoint",
+        words: "checkpoint tiny.yaml --path gds --device cuda:0 --ranks 8 --scale 1 --writes 1 \
+                --reads 1 --pause 0",
+        has_gpu: true,
+        is_whole: |report| {
+            let total = &report["plan"]["total_bytes"];
+            let moved = |phase: &str| &report[phase][0]["bytes"];
+            total.is_u64() && moved("saves") == total && moved("restores") == total
+        },
+    },
+    Run {
+        name: "gds in host memory",
+        words: "gds --path gds --memory host --device host --threads 8 --io-size 64K \
+                --file-size 256K --passes 1",
+        has_gpu: false,
+        is_whole: has_read_all,
+    },
+];
+
+/// A cell that went over eight files.
+fn has_read_all(report: &Value) -> bool {
+    let cell = &report["cells"][0];
+    cell["status"] == "ok" && cell["bytes"] == 8 * 256 * 1024
+}
+
+/// How a run ended.
+pub(crate) enum Verdict {
+    Whole,
+    /// The library takes no file here.
+    Refused(String),
+    Failed(String),
+}
+
+impl Run {
+    /// Whether a minor version can do it.
+    pub(crate) fn is_for(&self, minor: u32) -> bool {
+        self.has_gpu || minor >= 16
+    }
+
+    /// Runs the executable in `folder`, where data of runs before may lie, and judges its report.
+    pub(crate) fn play(&self, scene: &Scene, library: &Path, folder: &Path) -> Verdict {
+        let results = folder.join("stormlp-results");
+        let _ = fs::remove_dir_all(&results);
+        fs::write(folder.join("tiny.yaml"), include_str!("../html/tiny.yaml")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_stormlp"));
+        command
+            .current_dir(folder)
+            .env_remove("STORMLP_RESULTS_DIR")
+            .args(self.words.split_whitespace())
+            .timeout(TIME_LIMIT);
+        scene.enter(&mut command, library, self.has_gpu);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() {
+            let refused = said.contains("cuFile does not take a file in");
+            return match scene.hurdle().filter(|_| refused) {
+                Some(why) => Verdict::Refused(why),
+                None => Verdict::Failed(format!("{}\n{}", output.status, said.trim_end())),
+            };
+        }
+        match self.judge(&results) {
+            Ok(()) => Verdict::Whole,
+            Err(why) => Verdict::Failed(why),
+        }
+    }
+
+    /// Looks for the report and at what it says.
+    fn judge(&self, results: &Path) -> Result<(), String> {
+        let words = |error: &dyn std::error::Error| format!("no report: {error}");
+        let mut runs = fs::read_dir(results).map_err(|error| words(&error))?;
+        let run = runs.next().ok_or("no report")?.unwrap().path();
+        let text = fs::read_to_string(run.join("report.json")).map_err(|error| words(&error))?;
+        let report: Value = serde_json::from_str(&text).map_err(|error| words(&error))?;
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let cells = list(&report["cells"]);
+        let evidence: Vec<Value> = (cells.iter().map(|cell| cell["evidence"].clone()))
+            .chain(list(&report["evidence"]))
+            .collect();
+        let mut warnings = (cells.iter().flat_map(|cell| list(&cell["warnings"])))
+            .chain(list(&report["warnings"]));
+        let fell_back = |evidence: &Value| {
+            let summary = evidence["summary"].as_str().unwrap_or_default();
+            evidence["effective_path"] == "gds-compat"
+                && summary.starts_with("cuFile's POSIX compatibility mode")
+        };
+        for (holds, complaint) in [
+            (report["ending"]["status"] == "complete", "is not complete"),
+            ((self.is_whole)(&report), "lacks something"),
+            (
+                !evidence.is_empty() && evidence.iter().all(fell_back),
+                "does not tell the compatibility mode",
+            ),
+            (warnings.any(|warning| warning["kind"] == "path_fell_back"), "does not warn of it"),
+        ] {
+            if !holds {
+                return Err(format!("the report {complaint}:\n{text}"));
+            }
+        }
+        Ok(())
+    }
+}
