@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::matrix::CellReport;
-
 /// What the numbers of a phase count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -60,11 +58,6 @@ pub enum Event {
         bytes: u64,
         /// Transfers since the cell started.
         operations: u64,
-    },
-    /// The current cell is over, and this is what came of it.
-    CellFinished {
-        /// Its entry of the report.
-        cell: Box<CellReport>,
     },
     /// Something the user should read while the run goes on.
     Note {

@@ -1,35 +1,11 @@
 //! Parts of a run that several hosts have a share in: whose a saved report is, and of which run.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use crate::group::Member;
-use crate::report::{Ending, Head};
+use crate::report::{Ending, Head, PartOf};
 use crate::warning::{Warning, WarningKind};
 
 /// Hosts without a launcher that worked together for a smaller share of a time are told of.
 pub const TOGETHER: f64 = 0.95;
-
-/// Of which run a report is a part, and whose.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PartOf {
-    /// The run: the name of its folder, or what `--run-id` said.
-    pub run_id: String,
-    /// What the host is called beside the others.
-    pub host: String,
-    /// What the kernel drew when the host was started: equal for processes of one host.
-    pub boot_id: String,
-    /// Its process there.
-    pub process: u32,
-    /// The number of the process under its launcher, from 0; `None` without a launcher.
-    pub rank: Option<u32>,
-    /// The processes that the launcher started; `None` without a launcher.
-    pub size: Option<u32>,
-    /// When the hosts were to begin (`--start-at`), RFC 3339 in UTC; `None` under a launcher, where
-    /// they wait for each other.
-    #[serde(default)]
-    pub start_at: Option<String>,
-}
 
 /// What the hosts of `parts` are called beside each other: by their processes where several without
 /// a launcher were on one host.
@@ -42,19 +18,6 @@ pub fn names(parts: &[&PartOf]) -> Vec<String> {
         }
     };
     parts.iter().map(name).collect()
-}
-
-/// What one host had a share in, of a matrix or of checkpoints.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct HostShare {
-    /// The host, with its rank where the host has several processes.
-    pub name: String,
-    /// Bytes that it moved.
-    pub bytes: u64,
-    /// CPU time of its process, user and system.
-    pub cpu_seconds: f64,
-    /// Cells or checkpoints that it was the last one to end.
-    pub slowest: u64,
 }
 
 /// For each of several parts, whether what belongs to a whole host is to be counted there: processes

@@ -12,7 +12,6 @@ use strum::IntoStaticStr;
 use crate::evidence::Evidence;
 use crate::facts::HostFacts;
 use crate::histogram::NamedHistogram;
-use crate::parts::PartOf;
 use crate::tag::Tags;
 use crate::telemetry::{Load, Track};
 use crate::warning::Warning;
@@ -225,6 +224,40 @@ pub struct NamedEvidence {
     /// What ran, with the facts that show it.
     #[serde(flatten)]
     pub evidence: Evidence,
+}
+
+/// Of which run a report is a part, and whose.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PartOf {
+    /// The run: the name of its folder, or what `--run-id` said.
+    pub run_id: String,
+    /// What the host is called beside the others.
+    pub host: String,
+    /// What the kernel drew when the host was started: equal for processes of one host.
+    pub boot_id: String,
+    /// Its process there.
+    pub process: u32,
+    /// The number of the process under its launcher, from 0; `None` without a launcher.
+    pub rank: Option<u32>,
+    /// The processes that the launcher started; `None` without a launcher.
+    pub size: Option<u32>,
+    /// When the hosts were to begin (`--start-at`), RFC 3339 in UTC; `None` under a launcher, where
+    /// they wait for each other.
+    #[serde(default)]
+    pub start_at: Option<String>,
+}
+
+/// What one host had a share in, of a matrix or of checkpoints.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostShare {
+    /// The host, with its rank where the host has several processes.
+    pub name: String,
+    /// Bytes that it moved.
+    pub bytes: u64,
+    /// CPU time of its process, user and system.
+    pub cpu_seconds: f64,
+    /// Cells or checkpoints that it was the last one to end.
+    pub slowest: u64,
 }
 
 /// The report of a run: `P` is the lane's plan, `R` what only this lane measures.

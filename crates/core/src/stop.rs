@@ -43,3 +43,20 @@ impl StopToken {
         Arc::clone(&self.asked)
     }
 }
+
+/// The two wishes to end that every thread of a crew looks at.
+#[derive(Debug, Clone, Copy)]
+pub struct Ends<'a> {
+    /// The user's.
+    pub stop: &'a StopToken,
+    /// Of whoever failed beside it.
+    pub failed: &'a StopToken,
+}
+
+impl Ends<'_> {
+    /// Whether it is time to end.
+    #[inline]
+    pub fn are_near(&self) -> bool {
+        self.stop.is_stopped() || self.failed.is_stopped()
+    }
+}

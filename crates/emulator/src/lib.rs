@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 pub mod checkpoint;
-mod ends;
 mod evidence;
 mod fallback;
 mod hosts;

@@ -1,7 +1,7 @@
 //! The hosts of a run that has several: how they found each other, and what meeting costs.
 
 use stormlp_core::group::GroupFacts;
-use stormlp_core::parts::HostShare;
+use stormlp_core::report::HostShare;
 use stormlp_core::units::ByteSize;
 
 use crate::document::{Cell, Column, Document, Facts, Table};

@@ -9,7 +9,7 @@ use super::knee::FindStreams;
 use super::plan::CheckpointPlan;
 use super::summary::Summary;
 use crate::group::GroupFacts;
-use crate::parts::HostShare;
+use crate::report::HostShare;
 use crate::report::Report;
 
 /// The smallest, mean and largest over ranks, and rank 0's; durations in seconds.

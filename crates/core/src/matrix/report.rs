@@ -13,8 +13,8 @@ use crate::facts::Availability;
 use crate::group::GroupFacts;
 use crate::histogram::LatencyUs;
 use crate::operation::Operation;
-use crate::parts::HostShare;
 use crate::path::{EngineKind, PathKind};
+use crate::report::HostShare;
 use crate::report::{Report, Series};
 use crate::warning::Warning;
 

@@ -8,10 +8,8 @@ use stormlp_core::checkpoint::{
     RankResult, Summary, summarise,
 };
 use stormlp_core::histogram::{LatencyHistogram, NamedHistogram};
-use stormlp_core::parts::{
-    self, HostShare, PartOf, TOGETHER, began_by_clocks, count_hosts_once, names,
-};
-use stormlp_core::report::{NamedEvidence, NamedSeries, Report};
+use stormlp_core::parts::{self, TOGETHER, began_by_clocks, count_hosts_once, names};
+use stormlp_core::report::{HostShare, NamedEvidence, NamedSeries, PartOf, Report};
 use stormlp_core::warning::{Warning, WarningKind};
 
 use super::together;

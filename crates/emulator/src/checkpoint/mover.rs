@@ -20,7 +20,7 @@ use super::clerk::{Answer, FileTask, Job, Request};
 use super::content::CheckpointContent;
 use super::error::CheckpointError;
 use super::pieces::{Piece, Pieces};
-use crate::ends::Ends;
+use stormlp_core::stop::Ends;
 
 /// Direct transfers are whole blocks of this many bytes.
 const BLOCK_BYTES: u64 = 4096;

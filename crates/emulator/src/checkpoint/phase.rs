@@ -10,8 +10,8 @@ use stormlp_core::event::{Event, Observer};
 use stormlp_core::evidence::Evidence;
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::operation::Direction;
-use stormlp_core::parts::HostShare;
 use stormlp_core::path::PathKind;
+use stormlp_core::report::HostShare;
 use stormlp_core::report::Series;
 use stormlp_core::stop::StopToken;
 use stormlp_core::transport::Transport;
@@ -27,11 +27,11 @@ use super::content::CheckpointContent;
 use super::error::CheckpointError;
 use super::mover::{MoveRules, Moved, Mover, RankTask};
 use super::together;
-use crate::ends::Ends;
 use crate::evidence;
 use crate::hosts::{Company, Hosts};
 use crate::sampler::{Counters, Sampler};
 use crate::surroundings::unix_seconds;
+use stormlp_core::stop::Ends;
 
 /// Threads for what blocks, at most.
 const MOST_CLERKS: usize = 64;

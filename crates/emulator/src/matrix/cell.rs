@@ -27,9 +27,9 @@ use super::prepare::{files_of, set_cache};
 use super::recorder::Recorder;
 use super::regions::Regions;
 use super::worker::{BufferFill, Outcome, Work, Worker};
-use crate::ends::Ends;
 use crate::sampler::{Counters, Sampler};
 use crate::surroundings::unix_seconds;
+use stormlp_core::stop::Ends;
 
 /// What a cell measured, before it becomes part of a report.
 pub(crate) struct CellMeasurement {

@@ -16,7 +16,7 @@ use stormlp_transfer::storage::{Storage, is_direct_refused};
 use stormlp_transfer::{Driver, DriverSet, HostStandIn, PathSpec, Place, Region, TransferError};
 
 use super::MatrixError;
-use crate::ends::Ends;
+use stormlp_core::stop::Ends;
 
 /// Bytes of one write: large enough for any device, small enough for a core's cache.
 const CHUNK_BYTES: usize = 1 << 20;

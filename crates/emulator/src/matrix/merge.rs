@@ -7,9 +7,10 @@ use stormlp_core::matrix::{
     CellReport, CellStatus, HostCell, JobReport, MatrixPlan, MatrixReport, MatrixResults,
     Measurement, Verification, find_knees, result_warnings,
 };
-use stormlp_core::parts::{self, HostShare, PartOf, count_hosts_once, names, share_at_once};
+use stormlp_core::parts::{self, count_hosts_once, names, share_at_once};
 use stormlp_core::path::PathKind;
 use stormlp_core::report::Ending;
+use stormlp_core::report::{HostShare, PartOf};
 use stormlp_core::units;
 use stormlp_core::warning::{Warning, WarningKind};
 

@@ -269,9 +269,6 @@ impl Matrix<'_> {
             Ok(Some(whole)) => whole,
             Ok(None) | Err(_) => &own,
         };
-        if cell.availability == Availability::Available {
-            self.bench.observer.event(&Event::CellFinished { cell: Box::new(heard.clone()) });
-        }
         on_cell(Measured { own: &own, whole: heard });
         whole
     }

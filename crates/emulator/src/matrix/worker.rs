@@ -16,7 +16,7 @@ use stormlp_transfer::{Driver, FileId, Landed, Place, Slot, Stamp, TransferError
 
 use super::offsets::{OffsetSpec, Offsets, Visit};
 use super::recorder::Recorder;
-use crate::ends::Ends;
+use stormlp_core::stop::Ends;
 
 /// Transfers of a rehearsal, where the path has not more slots.
 const REHEARSED: u64 = 8;

@@ -9,7 +9,7 @@ use stormlp_core::checkpoint::{
 };
 use stormlp_core::facts::HostFacts;
 use stormlp_core::histogram::LatencyHistogram;
-use stormlp_core::parts::HostShare;
+use stormlp_core::report::HostShare;
 use stormlp_core::report::{Ending, Head, NamedSeries, Report, ReportKind, Series};
 
 /// Bytes of a GiB.

@@ -4,8 +4,8 @@
 use std::str::FromStr;
 
 use chrono::{DateTime, NaiveTime, SecondsFormat, Utc};
-use stormlp_core::parts::PartOf;
 use stormlp_core::report::Head;
+use stormlp_core::report::PartOf;
 use stormlp_emulator::Company;
 
 use crate::exit::Failure;

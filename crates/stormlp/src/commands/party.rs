@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use stormlp_core::difference::Promise;
 use stormlp_core::group::{GroupFacts, Machine, Member, SharedFolder, clocks_apart, differ};
-use stormlp_core::parts::PartOf;
+use stormlp_core::report::PartOf;
 use stormlp_core::report::{Ending, FailureCause};
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_emulator::Hosts;

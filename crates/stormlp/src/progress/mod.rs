@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use stormlp_core::event::{Event, Observer};
+use stormlp_core::matrix::CellReport;
 
 use self::cell::{Cell, Pace};
 use self::phase::Phase;
@@ -39,6 +40,17 @@ impl Progress {
     /// Draws on stderr, or not at all when `quiet`.
     pub(crate) fn new(quiet: bool) -> Self {
         Self { quiet, terminal: std::io::stderr().is_terminal(), state: Mutex::default() }
+    }
+}
+
+impl Progress {
+    /// The current cell of a matrix is over, with this entry of the report.
+    pub(crate) fn cell_finished(&self, entry: &CellReport) {
+        // A panic elsewhere must not hide what the run still has to say.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cell) = state.cell.take() {
+            cell.finish(entry, &mut state.pace);
+        }
     }
 }
 
@@ -80,11 +92,6 @@ impl Observer for Progress {
                 if let Some(cell) = state.cell.as_mut() {
                     let moved = (*bytes, *operations);
                     cell.advance(moved, Instant::now(), &state.pace, self.terminal);
-                }
-            }
-            Event::CellFinished { cell: entry } => {
-                if let Some(cell) = state.cell.take() {
-                    cell.finish(entry, &mut state.pace);
                 }
             }
             Event::Note { message } => match state.bar() {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use serde::Serialize;
 use stormlp_core::matrix::CellReport;
-use stormlp_core::parts::PartOf;
+use stormlp_core::report::PartOf;
 use stormlp_core::report::ReportKind;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::cufile;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::any_report::AnyReport;
 use serde::Serialize;
 use stormlp_core::matrix::{CellReport, MatrixReport};
-use stormlp_core::parts::PartOf;
+use stormlp_core::report::PartOf;
 use stormlp_core::report::Report;
 
 use super::{Delivery, Saver};

@@ -73,6 +73,7 @@ pub(crate) fn execute(
     let surroundings =
         Surroundings { storage: &session.storage, observer: &progress, stop: &session.stop };
     let mut on_cell = |measured: Measured<'_>| {
+        progress.cell_finished(measured.whole);
         savers.cell(measured.own, measured.whole);
         // One that was cut short before is measured anew.
         own.retain(|one| one.cell != measured.own.cell);
