@@ -5,7 +5,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use stormlp_core::checkpoint::{Container, ContentFacts};
+use stormlp_checkpoint::plan::{Container, ContentFacts};
+use stormlp_checkpoint::run::CheckpointContent;
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::{EngineKind, PathKind};
@@ -13,9 +14,9 @@ use stormlp_dataset::content::Content;
 use stormlp_dataset::dataset::{Dataset, FormatKind, Recipe};
 use stormlp_dataset::format::{ChunkSink, SinkError};
 use stormlp_dataset::sizes::{SizeDraw, SizeRule};
-use stormlp_emulator::checkpoint::CheckpointContent;
-use stormlp_emulator::training::machine::drive::{self, DeviceModel, ModelledDevice, VirtualClock};
-use stormlp_emulator::training::machine::{
+use stormlp_training::run::machine::drive;
+use stormlp_training::run::machine::drive::{DeviceModel, ModelledDevice, VirtualClock};
+use stormlp_training::run::machine::{
     ClientWork, Landed, Leftover, Loader, Machine, Pace, PhaseSpec, ReadRequest, Share, Workers,
     WorkersConfig,
 };

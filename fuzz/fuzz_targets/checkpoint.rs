@@ -1,7 +1,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stormlp_core::checkpoint::{CheckpointFacts, CheckpointRequest, FolderFacts, parse, resolve};
+use stormlp_checkpoint::plan::{CheckpointFacts, CheckpointRequest, FolderFacts, parse, resolve};
 use stormlp_core::facts::{Availability, HostFacts};
 
 // A workload file becomes a plan or problems, whatever its numbers.

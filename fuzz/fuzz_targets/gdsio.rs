@@ -1,7 +1,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stormlp_core::matrix::gdsio::{GdsioArgs, GdsioRun, parse_args, parse_job_file};
+use stormlp_matrix::plan::gdsio::{GdsioArgs, GdsioRun, parse_args, parse_job_file};
 
 /// Everything that is made of a run that was read.
 fn use_run(run: &GdsioRun) {

@@ -1,7 +1,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stormlp_core::checkpoint::Marker;
+use stormlp_checkpoint::plan::Marker;
 
 // What is read is written back to the same, and its numbers can be reckoned with. Text that a save
 // wrote is the seed that gets furthest: `.stormlp-checkpoint.json` in a checkpoint's folder.

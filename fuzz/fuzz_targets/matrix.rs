@@ -1,7 +1,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stormlp_core::matrix::{DataManifest, JobRequest, MatrixRequest, apply_text};
+use stormlp_matrix::plan::{DataManifest, JobRequest, MatrixRequest, apply_text};
 
 // What `stormlp gds` reads: a preset, a job of the command line, a folder's manifest.
 fuzz_target!(|text: &str| {

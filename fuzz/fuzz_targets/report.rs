@@ -3,7 +3,7 @@
 use libfuzzer_sys::fuzz_target;
 use stormlp_core::report::AnyReport;
 use stormlp_show::html::{self, Sheet};
-use stormlp_show::matrix::Columns;
+use stormlp_matrix::show::Columns;
 use stormlp_show::openmetrics;
 
 // Whatever is read as a report can be shown, and no word in it is a tag of the page. Saved reports

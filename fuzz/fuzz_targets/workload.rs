@@ -1,7 +1,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stormlp_core::training::workload::Workload;
+use stormlp_training::plan::workload::Workload;
 
 // A workload file, and the first lines of the input once more as `--params`.
 fuzz_target!(|text: &str| {

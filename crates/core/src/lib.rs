@@ -12,9 +12,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod checkpoint;
-pub mod comparison;
-pub mod dataset;
 pub mod difference;
 pub mod event;
 pub mod evidence;
@@ -25,24 +22,22 @@ pub mod impairment;
 pub mod knee;
 pub mod location;
 pub mod machine;
-pub mod matrix;
 pub mod mt19937;
 pub mod names;
 pub mod operation;
 pub mod panics;
-pub mod parts;
 pub mod path;
 pub mod pattern;
 pub mod placement;
 pub mod printable;
 pub mod problem;
+pub mod profile;
 pub mod report;
 pub mod shell;
 pub mod stats;
 pub mod stop;
 pub mod tag;
 pub mod telemetry;
-pub mod training;
 pub mod transport;
 pub mod units;
 pub mod warning;

@@ -61,7 +61,7 @@ pub struct Transport {
 
 impl Transport {
     /// One transfer at a time, with all that is not said here yet to be decided.
-    pub(crate) fn bare(
+    pub fn bare(
         path: PathKind,
         engine: EngineKind,
         engine_asked: EngineChoice,
@@ -323,7 +323,7 @@ pub fn emulated_warning() -> Warning {
 
 /// Says what it means that cuFile's statistics were asked for at `level` (`--cufile-stats`), where
 /// a path of cuFile's runs.
-pub(crate) fn statistics_warning(
+pub fn statistics_warning(
     level: Option<u8>,
     any_cufile: bool,
     host: &HostFacts,

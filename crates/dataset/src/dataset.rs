@@ -15,8 +15,8 @@ use crate::format::png::Png;
 use crate::format::tfrecord::Tfrecord;
 use crate::format::{FileSpec, Format};
 use crate::names::{Naming, Split};
+use crate::section::ParquetColumn;
 use crate::sizes::{FileSizes, SizeDraw, SizeRule};
-use stormlp_core::training::workload::ParquetColumn;
 
 /// The formats, by the names that workloads use.
 #[derive(Debug, Clone, PartialEq, Eq, IntoStaticStr, Serialize)]

@@ -12,5 +12,7 @@ pub mod generate;
 pub mod inventory;
 pub mod manifest;
 pub mod names;
+pub mod report;
+pub mod section;
 pub mod sizes;
 pub mod spec;

@@ -1,7 +1,7 @@
 //! From a workload's `dataset` section to a recipe.
 
-use stormlp_core::training::profile::Profile;
-use stormlp_core::training::workload::{DataFormat, DatasetSpec};
+use crate::section::{DataFormat, DatasetSpec};
+use stormlp_core::profile::Profile;
 
 use crate::content::Content;
 use crate::dataset::{FormatKind, Recipe};
@@ -72,7 +72,7 @@ fn format(spec: &DatasetSpec) -> FormatKind {
         DataFormat::Hdf5 => FormatKind::Hdf5,
         DataFormat::Csv => FormatKind::Csv,
         DataFormat::Parquet => FormatKind::Parquet {
-            columns: spec.parquet.columns.clone(),
+            columns: spec.parquet.columns.0.clone(),
             row_group_rows: spec.parquet.row_group_size,
         },
     }
@@ -81,11 +81,11 @@ fn format(spec: &DatasetSpec) -> FormatKind {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use stormlp_core::names::VariantArray;
-    use stormlp_core::training::profile::Profile;
-    use stormlp_core::training::workload::{
-        DataFormat, DatasetSpec, ElementType, ParquetColumn, ParquetSpec,
+    use crate::section::{
+        DataFormat, DatasetSpec, ElementType, ParquetColumn, ParquetColumns, ParquetSpec,
     };
+    use stormlp_core::names::VariantArray;
+    use stormlp_core::profile::Profile;
 
     use super::{Making, recipe};
     use crate::dataset::Dataset;
@@ -140,10 +140,11 @@ mod tests {
         let mut spec = unet3d();
         spec.format = DataFormat::Parquet;
         spec.parquet = ParquetSpec {
-            columns: sizes
-                .iter()
-                .map(|size| column(&format!("c{size}_{}", size % 3), *size))
-                .collect(),
+            columns: ParquetColumns(
+                (sizes.iter())
+                    .map(|size| column(&format!("c{size}_{}", size % 3), *size))
+                    .collect(),
+            ),
             row_group_size: 288,
             generation_batch_size: 0,
         };

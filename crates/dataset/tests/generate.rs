@@ -7,7 +7,6 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use stormlp_core::dataset::GenerateReport;
 use stormlp_core::event::Silent;
 use stormlp_core::facts::FoundFile;
 use stormlp_core::path::EngineKind;
@@ -19,6 +18,7 @@ use stormlp_dataset::generate;
 use stormlp_dataset::generate::{Existing, GenerateError, GeneratePlan};
 use stormlp_dataset::inventory;
 use stormlp_dataset::manifest::{JOURNAL_NAME, MANIFEST_NAME, Manifest};
+use stormlp_dataset::report::GenerateReport;
 use stormlp_dataset::sizes::{SizeDraw, SizeRule};
 use stormlp_transfer::storage::Disk;
 

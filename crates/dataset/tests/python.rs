@@ -6,7 +6,6 @@
 use std::path::Path;
 use std::process::Command;
 
-use stormlp_core::training::workload::{ElementType, ParquetColumn};
 use stormlp_dataset::content::{Content, FileContent};
 use stormlp_dataset::format::jpeg::Jpeg;
 use stormlp_dataset::format::npy::Npy;
@@ -15,6 +14,7 @@ use stormlp_dataset::format::parquet::Parquet;
 use stormlp_dataset::format::png::Png;
 use stormlp_dataset::format::tfrecord::Tfrecord;
 use stormlp_dataset::format::{ChunkSink, FileSpec, Format, SinkError};
+use stormlp_dataset::section::{ElementType, ParquetColumn};
 use stormlp_dataset::sizes::SampleShape;
 
 struct VecSink {

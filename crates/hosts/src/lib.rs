@@ -12,11 +12,13 @@
 //! `mpi`, `pmix` and the first lines of `pmi1`.
 
 mod choice;
+pub mod company;
 mod engine;
 mod environment;
 mod error;
 mod group;
 mod mpi;
+pub mod parts;
 mod pmi1;
 mod pmix;
 mod rounds;

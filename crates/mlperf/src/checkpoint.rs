@@ -1,7 +1,7 @@
 //! MLPerf Storage's result files of a checkpoint run, with DLIO's keys and units ("GB" is GiB).
 
 use serde_json::{Map, Value, json};
-use stormlp_core::checkpoint::{
+use stormlp_checkpoint::plan::{
     CheckpointPlan, CheckpointProfile, CheckpointReport, CheckpointResult, FsyncPolicy,
     PhaseSummary, gib_per_second, host_of,
 };
@@ -260,8 +260,8 @@ fn output(report: &CheckpointReport, rank: u64) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use stormlp_checkpoint::show::fixtures::report;
     use stormlp_core::group::{GroupFacts, Member};
-    use stormlp_show::checkpoint::fixtures::report;
 
     use super::*;
 

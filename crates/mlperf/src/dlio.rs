@@ -6,9 +6,9 @@
 
 use serde_json::{Value, json};
 use stormlp_core::stats::mean;
-use stormlp_core::training::client::ClientCost;
 use stormlp_core::units::{ByteSize, GIB, counted};
 use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_training::plan::client::ClientCost;
 
 use stormlp_show::document::{Cell, Column, Document, Facts, Quantity, Table};
 use stormlp_show::records::Records;

@@ -11,12 +11,12 @@ use std::time::Instant;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::path::PathKind;
 use stormlp_core::stop::StopToken;
-use stormlp_core::training::catalog;
-use stormlp_core::training::plan::TrainPlan;
-use stormlp_core::training::request::TrainRequest;
-use stormlp_core::training::resolve::imagined;
 use stormlp_planner::plan::{Scenario, StorageModel};
 use stormlp_planner::simulate::simulate;
+use stormlp_training::plan::catalog;
+use stormlp_training::plan::request::TrainRequest;
+use stormlp_training::plan::resolve::imagined;
+use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_transfer::telemetry::peak_rss_bytes;
 
 /// unet3d on H100 with as many files as the steps take.

@@ -7,9 +7,9 @@
 use std::fs;
 
 use stormlp_core::stop::StopToken;
-use stormlp_core::training::report::TrainReport;
 use stormlp_planner::plan::{Scenario, StorageModel};
 use stormlp_planner::simulate::simulate;
+use stormlp_training::report::TrainReport;
 
 fn main() {
     let mut arguments = std::env::args().skip(1);

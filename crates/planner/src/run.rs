@@ -13,7 +13,7 @@ use crate::plan::{
 };
 use stormlp_core::problem::Problems;
 use stormlp_core::stop::StopToken;
-use stormlp_core::training::plan::TrainPlan;
+use stormlp_training::plan::train_plan::TrainPlan;
 
 use crate::simulate::SimulateError;
 use crate::simulate::simulate;

@@ -3,11 +3,11 @@
 use crate::plan::presets;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::path::PathKind;
-use stormlp_core::training::catalog;
-use stormlp_core::training::client::ClientCost;
-use stormlp_core::training::profile::Profile;
-use stormlp_core::training::request::TrainRequest;
+use stormlp_core::profile::Profile;
 use stormlp_core::units::GIB;
+use stormlp_training::plan::catalog;
+use stormlp_training::plan::client::ClientCost;
+use stormlp_training::plan::request::TrainRequest;
 
 use super::*;
 

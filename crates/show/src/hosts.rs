@@ -7,7 +7,7 @@ use stormlp_core::units::ByteSize;
 use crate::document::{Cell, Column, Document, Facts, Table};
 
 /// How the hosts found each other, and what their barriers cost.
-pub(crate) fn describe(group: &GroupFacts, facts: &mut Facts) {
+pub fn describe(group: &GroupFacts, facts: &mut Facts) {
     facts.add("found by", format!("{} ({})", group.backend, group.library));
     let barriers = [
         ("empty barrier", group.empty_barrier_us),
@@ -33,7 +33,7 @@ pub(crate) fn describe(group: &GroupFacts, facts: &mut Facts) {
 }
 
 /// What else there is of something of this host, where so many have a share in it.
-pub(crate) fn on_each(hosts: usize) -> String {
+pub fn on_each(hosts: usize) -> String {
     match hosts {
         0 | 1 => String::new(),
         hosts => format!(", and as many on each of the {hosts} hosts"),
@@ -42,7 +42,7 @@ pub(crate) fn on_each(hosts: usize) -> String {
 
 /// A row for the share of each host; `units` are what it was the last one to end. Nothing where there
 /// was one host.
-pub(crate) fn section(
+pub fn section(
     shares: &[HostShare],
     group: Option<&GroupFacts>,
     units: &str,

@@ -3,29 +3,25 @@
 
 #![forbid(unsafe_code)]
 
-mod around;
+pub mod around;
 pub mod chart;
-pub mod checkpoint;
 pub mod comparison;
 pub mod csv;
-pub mod dataset;
 pub mod doctor;
 pub mod document;
-mod hosts;
+pub mod hosts;
 pub mod html;
 pub mod markdown;
-pub mod matrix;
 pub mod numbers;
 pub mod openmetrics;
-mod outcome;
+pub mod outcome;
 pub mod records;
 pub mod series;
 pub mod settings;
-mod shown;
+pub mod shown;
 pub mod stamp;
-mod storage;
+pub mod storage;
 pub mod text;
-pub mod training;
 
 pub use self::outcome::Outcome;
 pub use self::shown::{Lane, Shown, Subject, contradictions, status};

@@ -39,7 +39,7 @@ pub struct Distribution {
 
 impl Series {
     /// Bytes over time in a unit of so many bytes a second; `None` when it was over too soon.
-    pub(crate) fn rates(
+    pub fn rates(
         name: String,
         series: &report::Series,
         (unit, bytes): (&'static str, u64),
@@ -73,7 +73,7 @@ impl Series {
 
 /// Bytes in each interval as a rate in units of so many bytes a second, in the middle of the
 /// interval.
-pub(crate) fn over_time(series: &report::Series, moved: &[u64], unit: u64) -> Vec<(f64, f64)> {
+pub fn over_time(series: &report::Series, moved: &[u64], unit: u64) -> Vec<(f64, f64)> {
     let rate = |(interval, bytes): (Interval, u64)| {
         let rate = bytes as f64 / unit as f64 / interval.seconds;
         (interval.middle(), rate)
@@ -83,7 +83,7 @@ pub(crate) fn over_time(series: &report::Series, moved: &[u64], unit: u64) -> Ve
 
 /// How often so many transfers were in flight, in percent of the times that somebody looked; none
 /// where nobody did.
-pub(crate) fn depths(in_flight: &[u32]) -> Vec<Bar> {
+pub fn depths(in_flight: &[u32]) -> Vec<Bar> {
     // 0, 1, 2, 3 to 4, 5 to 8 and so on.
     let class = |depth: u32| match depth {
         0 => 0,
@@ -109,7 +109,7 @@ pub(crate) fn depths(in_flight: &[u32]) -> Vec<Bar> {
 
 impl Distribution {
     /// Times in microseconds.
-    pub(crate) fn of(name: impl Into<String>, us: &LatencyUs) -> Self {
+    pub fn of(name: impl Into<String>, us: &LatencyUs) -> Self {
         Self {
             name: name.into(),
             unit: "µs",

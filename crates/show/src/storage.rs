@@ -8,17 +8,13 @@ use crate::document::Facts;
 /// Whether most of `bytes` came from the page cache. Few bytes of the block devices prove it. Many
 /// do not prove the opposite, as the devices count what everyone else reads too: so what lay in the
 /// cache before decides as well.
-pub(crate) fn is_from_memory(
-    bytes: f64,
-    device_bytes: Option<f64>,
-    cached_share: Option<f64>,
-) -> bool {
+pub fn is_from_memory(bytes: f64, device_bytes: Option<f64>, cached_share: Option<f64>) -> bool {
     device_bytes.is_some_and(|device| device < bytes / 2.0)
         || cached_share.is_some_and(|share| share > 0.5)
 }
 
 /// Adds a line for each storage that the run used, as far as the kernel told of it.
-pub(crate) fn describe(host: &HostFacts, facts: &mut Facts) {
+pub fn describe(host: &HostFacts, facts: &mut Facts) {
     for (index, storage) in host.storage.iter().enumerate() {
         let words = words(storage);
         if !words.is_empty() {

@@ -6,15 +6,18 @@ use derive_more::From;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
-use stormlp_core::checkpoint::CheckpointReport;
-use stormlp_core::matrix::MatrixReport;
+use stormlp_checkpoint::plan::CheckpointReport;
+use stormlp_checkpoint::show as checkpoint;
 #[cfg(test)]
 use stormlp_core::report::FORMAT_VERSION;
 use stormlp_core::report::{ReportError, ReportKind, current_form};
-use stormlp_core::training::report::TrainReport;
+use stormlp_matrix::plan::MatrixReport;
+use stormlp_matrix::show as matrix;
+use stormlp_matrix::show::Columns;
 use stormlp_show::document::Document;
-use stormlp_show::matrix::Columns;
-use stormlp_show::{Shown, checkpoint, contradictions, matrix, training};
+use stormlp_show::{Shown, contradictions};
+use stormlp_training::report::TrainReport;
+use stormlp_training::show as training;
 
 /// A saved report of any command.
 #[derive(Debug, Clone, Serialize, From)]

@@ -27,9 +27,11 @@ use crate::stamp::{Stamp, StampClock};
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Counters {
-    bytes: AtomicU64,
+    /// Bytes that landed.
+    pub bytes: AtomicU64,
     operations: AtomicU64,
-    in_flight: AtomicU64,
+    /// Transfers in flight now.
+    pub in_flight: AtomicU64,
     in_flight_sum: AtomicU64,
 }
 

@@ -16,16 +16,23 @@ pub mod drive;
 pub mod engine;
 mod environment;
 pub mod error;
+pub mod evidence;
+pub mod fallback;
 pub mod limits;
 pub mod page_cache;
 pub mod paths;
 pub mod probe;
 pub mod region;
+pub mod sampler;
 pub mod signals;
 pub mod slot;
 pub mod stamp;
 pub mod storage;
+pub mod surroundings;
 pub mod telemetry;
+#[cfg(any(test, feature = "testing"))]
+#[allow(clippy::unwrap_used)]
+pub mod testing;
 pub mod thread;
 pub mod timer;
 

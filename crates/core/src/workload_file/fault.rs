@@ -24,7 +24,7 @@ pub struct WorkloadError {
 
 impl WorkloadError {
     /// Faults of `source_name` that have no place in a text.
-    pub(crate) fn new(source_name: &str, messages: Vec<String>) -> Self {
+    pub fn new(source_name: &str, messages: Vec<String>) -> Self {
         let fault = |message| Fault { place: None, message };
         Self {
             source_name: source_name.to_string(),

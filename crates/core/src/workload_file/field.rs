@@ -12,7 +12,7 @@ const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 /// A value in a workload.
 ///
 /// `read` fails with the rest of a sentence that begins with the key, such as what [`wants`] says.
-pub(crate) trait Field {
+pub trait Field {
     /// Takes what `value`, which is not null, says.
     fn read(&mut self, value: &Value) -> Result<(), String>;
 
@@ -139,12 +139,12 @@ impl<T: Named + FromStr<Err = String> + Into<&'static str> + Copy> Field for T {
 }
 
 /// That something is `value`, and what it should be.
-pub(crate) fn wants(value: &Value, what: &str) -> String {
+pub fn wants(value: &Value, what: &str) -> String {
     format!(" is {}: {what}", shown(value))
 }
 
 /// A value as an error message shows it.
-pub(crate) fn shown(value: &Value) -> String {
+pub fn shown(value: &Value) -> String {
     match value {
         Value::Null => "empty".to_string(),
         Value::Bool(b) => format!("`{b}`"),
@@ -166,7 +166,7 @@ pub(crate) fn boolean(value: &Value) -> Option<bool> {
 }
 
 /// A finite number; YAML 1.1's `1_000_000` too.
-pub(crate) fn number(value: &Value) -> Option<f64> {
+pub fn number(value: &Value) -> Option<f64> {
     let number = match value {
         Value::Number(n) => n.as_f64(),
         Value::String(s) => s.replace('_', "").parse().ok(),
@@ -176,7 +176,7 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
 }
 
 /// A whole number from 0.
-pub(crate) fn count(value: &Value) -> Option<u64> {
+pub fn count(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| {
         number(value)
             .filter(|n| *n >= 0.0 && n.fract() == 0.0 && *n <= MOST_EXACT)
@@ -185,7 +185,7 @@ pub(crate) fn count(value: &Value) -> Option<u64> {
 }
 
 /// A word, or what can be taken for one.
-pub(crate) fn text(value: &Value) -> Option<String> {
+pub fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(s) => Some(s.clone()),
         Value::Number(n) => Some(n.to_string()),

@@ -16,10 +16,10 @@ mod write;
 use serde::{Deserialize, Serialize};
 
 pub use fault::{Fault, WorkloadError};
-pub(crate) use field::{Field, count, number, shown, text, wants};
-pub(crate) use read::Contents;
-pub(crate) use table::{Key, Table};
-pub(crate) use write::{line, sections};
+pub use field::{Field, count, number, shown, text, wants};
+pub use read::Contents;
+pub use table::{Key, Table};
+pub use write::{line, sections};
 
 /// A key that was accepted but changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -14,21 +14,21 @@ const MAX_FAULTS: usize = 20;
 
 /// What a file and `--params` say, and in which words: the words tell a file's edition.
 #[derive(Debug, Default)]
-pub(crate) struct Contents {
+pub struct Contents {
     /// Values by the path of their key, aliases resolved.
     pub(super) values: BTreeMap<&'static str, Value>,
     /// The file's keys as they are written, aliases and all.
-    pub(crate) written: BTreeSet<&'static str>,
+    pub written: BTreeSet<&'static str>,
 }
 
 impl Contents {
     /// Whether the key `path` is there.
-    pub(crate) fn has(&self, path: &str) -> bool {
+    pub fn has(&self, path: &str) -> bool {
         self.values.contains_key(path)
     }
 
     /// Whether any key of `section` is there.
-    pub(crate) fn has_section(&self, section: &str) -> bool {
+    pub fn has_section(&self, section: &str) -> bool {
         let mut sections = self.values.keys().filter_map(|path| path.split_once('.'));
         sections.any(|(of, _)| of == section)
     }
@@ -41,7 +41,7 @@ impl<W: Default> Table<W> {
     /// # Errors
     /// With every unknown key and every value that its key does not take, or the first fault of
     /// YAML itself.
-    pub(crate) fn read(
+    pub fn read(
         &self,
         text: &str,
         source_name: &str,

@@ -9,18 +9,18 @@ use super::write::line;
 use crate::names::distance;
 
 /// The keys of one kind of workload.
-pub(crate) struct Table<W: 'static> {
+pub struct Table<W: 'static> {
     /// Every key. They are set and written in this order, whatever the file's.
-    pub(crate) keys: &'static [Key<W>],
+    pub keys: &'static [Key<W>],
     /// Other names of whole sections at the top; an empty one stands for the file itself.
-    pub(crate) section_aliases: &'static [(&'static str, &'static str)],
+    pub section_aliases: &'static [(&'static str, &'static str)],
 }
 
 /// Where in a workload a value is.
 type PlaceIn<W> = fn(&mut W) -> &mut dyn Field;
 
 /// A key: its path, `reader.batch_size`, and what it does.
-pub(crate) enum Key<W: 'static> {
+pub enum Key<W: 'static> {
     /// It is the value at this place.
     Used(&'static str, PlaceIn<W>),
     /// It is the value at this place; a count above this is refused.
@@ -118,7 +118,7 @@ pub(super) enum Target<W: 'static> {
 
 impl<W> Table<W> {
     /// The keys of `contents` that change nothing.
-    pub(crate) fn without_effect(&self, contents: &Contents) -> Vec<KeyNote> {
+    pub fn without_effect(&self, contents: &Contents) -> Vec<KeyNote> {
         let given = self.keys.iter().filter(|key| contents.has(key.path()));
         given
             .filter_map(|key| {
@@ -181,7 +181,7 @@ impl<W> Table<W> {
 
     /// The known key that `path` was probably meant to be: by edits of its last part, those of the
     /// same section first. `None` where every key is too far away to have been meant.
-    pub(crate) fn nearest(&self, path: &str) -> Option<&'static str> {
+    pub fn nearest(&self, path: &str) -> Option<&'static str> {
         let (section, name) = split(path);
         let keys =
             self.keys.iter().filter(|key| !matches!(key, Key::Alias(..))).filter_map(|key| {
@@ -198,8 +198,8 @@ impl<W> Table<W> {
     }
 
     /// Keys that lead nowhere or stand twice.
-    #[cfg(test)]
-    pub(crate) fn mistakes(&self) -> Vec<&'static str> {
+    #[cfg(any(test, feature = "fixtures"))]
+    pub fn mistakes(&self) -> Vec<&'static str> {
         let is_used = |of| matches!(self.at(of), Some(key) if matches!(key, Key::Used(..)));
         let is_wrong = |key: &&Key<W>| {
             let twice = self.keys.iter().filter(|other| other.path() == key.path());

@@ -6,7 +6,7 @@ use super::table::Table;
 
 impl<W: Clone> Table<W> {
     /// Path and value of every key that says something of `workload`, in the table's order.
-    pub(crate) fn values(&self, workload: &W) -> Vec<(&'static str, Value)> {
+    pub fn values(&self, workload: &W) -> Vec<(&'static str, Value)> {
         let mut workload = workload.clone();
         let values = self.keys.iter().map(|key| (key.path(), key.value(&mut workload)));
         values.filter(|(_, value)| !value.is_null()).collect()
@@ -14,7 +14,7 @@ impl<W: Clone> Table<W> {
 }
 
 /// `values` in the sections that their paths name.
-pub(crate) fn sections(values: Vec<(&'static str, Value)>) -> Mapping {
+pub fn sections(values: Vec<(&'static str, Value)>) -> Mapping {
     let mut file = Mapping::new();
     for (path, value) in values {
         let mut names = path.split('.');
@@ -30,7 +30,7 @@ pub(crate) fn sections(values: Vec<(&'static str, Value)>) -> Mapping {
 }
 
 /// A value in one line: JSON is YAML.
-pub(crate) fn line(value: &Value) -> String {
+pub fn line(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => serde_json::to_string(other).expect("plain values are JSON"),

@@ -15,7 +15,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPrope
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
-pub use stormlp_core::training::workload::{ElementType, ParquetColumn};
+pub use crate::section::{ElementType, ParquetColumn};
 
 use super::{
     ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, Spans,
@@ -377,7 +377,7 @@ mod tests {
 
     use super::super::testing::{column, encode, inspect, spec};
     use super::{Parquet, read_footer};
-    use stormlp_core::training::workload::{ElementType, ParquetColumn};
+    use crate::section::{ElementType, ParquetColumn};
 
     fn every_type() -> Vec<ParquetColumn> {
         ElementType::VARIANTS

@@ -207,7 +207,7 @@ mod tests {
     use super::super::testing::{assert_robust, column, encode, inspect, spec};
     use super::{decode, read_footer};
     use crate::format::Span;
-    use stormlp_core::training::workload::ElementType;
+    use crate::section::ElementType;
 
     #[test]
     fn faults_are_named() {

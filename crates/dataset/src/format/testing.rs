@@ -4,8 +4,8 @@
 
 use super::{ChunkSink, FileLayout, FileSpec, Finish, Format, FormatError, SinkError};
 use crate::content::{Content, FileContent};
+use crate::section::{ElementType, ParquetColumn};
 use crate::sizes::SampleShape;
-use stormlp_core::training::workload::{ElementType, ParquetColumn};
 
 /// Collects a file, handing out buffers of `chunk` bytes.
 pub(crate) struct VecSink {

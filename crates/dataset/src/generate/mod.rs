@@ -21,9 +21,9 @@ mod panic_tests;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::report::GenerateOutline;
+pub use crate::report::{GenerateReport, Verification};
 use serde::{Deserialize, Serialize};
-use stormlp_core::dataset::GenerateOutline;
-pub use stormlp_core::dataset::{GenerateReport, Verification};
 use stormlp_core::path::EngineKind;
 use stormlp_transfer::storage::{Disk, Space, Storage};
 

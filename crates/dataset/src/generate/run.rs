@@ -25,7 +25,7 @@ use crate::manifest::{
     JOURNAL_NAME, Journal, Manifest, ManifestError, ManifestFile, ManifestHead, Record, finish,
 };
 use crate::names::Split;
-use stormlp_core::dataset::GenerateReport;
+use crate::report::GenerateReport;
 
 /// Names of remade files that a report lists.
 const MAX_REMADE_NAMES: usize = 100;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::report::Verification;
 use crc_fast::Digest;
-use stormlp_core::dataset::Verification;
 use stormlp_core::event::{Event, Observer, Unit};
 use stormlp_core::facts::FoundFile;
 use stormlp_core::stop::StopToken;

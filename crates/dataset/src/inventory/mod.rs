@@ -5,6 +5,7 @@
 //! [`check`] holds what was found against what a workload wants.
 
 mod check;
+pub mod facts;
 mod plan;
 
 use std::cmp::Ordering;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use crate::inventory::facts as plan;
 use stormlp_core::facts::{Availability, FoundFile};
-use stormlp_core::training::inventory as plan;
 use stormlp_transfer::storage::Storage;
 
 use super::{FoundDataset, dlio_order, inspect};

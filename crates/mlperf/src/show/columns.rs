@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::submission::REHEARSAL_ORGANISATION;
 use serde_json::Value;
-use stormlp_core::checkpoint::{CheckpointPlan, Mode};
+use stormlp_checkpoint::plan::{CheckpointPlan, Mode};
 use stormlp_core::stats::mean;
-use stormlp_core::training::plan::TrainPlan;
+use stormlp_training::plan::train_plan::TrainPlan;
 
 /// Columns of every result.
 const GENERAL: [&str; 14] = [

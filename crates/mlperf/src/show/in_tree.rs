@@ -113,7 +113,7 @@ mod tests {
     fn what_a_run_is_of_counts_and_what_was_estimated_does_not() {
         let run = run("", "");
         assert_eq!(run.number(), Some(2));
-        let host = stormlp_show::training::fixtures::report().head.host;
+        let host = stormlp_training::show::fixtures::report().head.host;
         let of = |plan: Value| {
             let told = run.differences(&plan, &host).into_iter();
             told.map(|one| one.setting).collect::<Vec<String>>()

@@ -3,14 +3,14 @@
 
 use crate::submission::{Edition, NOTICE, REHEARSAL_ORGANISATION};
 use serde_json::{Map, Value, json};
-use stormlp_core::checkpoint::{CheckpointProfile, CheckpointReport};
+use stormlp_checkpoint::plan::{CheckpointProfile, CheckpointReport};
 use stormlp_core::names::file_name;
 use stormlp_core::report::Head;
-use stormlp_core::training::datasize::{SizeRequest, datasize};
-use stormlp_core::training::plan::TrainPlan;
-use stormlp_core::training::report::TrainReport;
-use stormlp_core::training::workload::Workload;
 use stormlp_core::units::GIB;
+use stormlp_training::plan::datasize::{SizeRequest, datasize};
+use stormlp_training::plan::train_plan::TrainPlan;
+use stormlp_training::plan::workload::Workload;
+use stormlp_training::report::TrainReport;
 
 use super::columns::{self, Row};
 use super::in_tree::RunInTree;

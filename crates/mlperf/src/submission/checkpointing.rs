@@ -9,9 +9,9 @@ use super::leaf::{Leaf, plain};
 use super::moment;
 use super::rule::{Official, Outcome, or_passed};
 use super::survey::{Division, Edition, Group, Submission};
-use stormlp_core::checkpoint::resolve::HOST_RANKS;
-use stormlp_core::checkpoint::rules::{COUNT, MEMORIES, outgrows_memory};
-use stormlp_core::checkpoint::{CheckpointWorkload, builtin};
+use stormlp_checkpoint::plan::resolve::HOST_RANKS;
+use stormlp_checkpoint::plan::rules::{COUNT, MEMORIES, outgrows_memory};
+use stormlp_checkpoint::plan::{CheckpointWorkload, builtin};
 use stormlp_core::units::{GIB, counted, format_duration};
 
 /// Seconds that may lie between the invocation that writes and the one that reads.

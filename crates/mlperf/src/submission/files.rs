@@ -7,8 +7,8 @@ use super::moment;
 use super::rule::{Official, Outcome, or_passed};
 use super::survey::{Category, Edition, Group, Shape, Submission};
 use super::tree::{Entry, join, last, parent, rank_of};
-use stormlp_core::training::rules::CLOSED_RUNS;
 use stormlp_core::units::{counted, format_duration};
+use stormlp_training::plan::rules::CLOSED_RUNS;
 
 /// Files of a configuration folder.
 const CONFIGS: [&str; 3] = ["config.yaml", "hydra.yaml", "overrides.yaml"];

@@ -6,7 +6,7 @@ use super::figures::{EpochStats, RankFigures, number};
 use super::survey::Edition;
 use super::tree::{Content, Entry, Form, Part, Tree, join, last, parent};
 use super::{marks, moment};
-use stormlp_core::training::profile::Profile;
+use stormlp_core::profile::Profile;
 
 /// The folder of a run, a generation or a sizing.
 #[derive(Debug, Clone, PartialEq)]

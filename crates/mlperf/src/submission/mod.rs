@@ -47,7 +47,7 @@ pub const EQUIVALENCE: &str = "A rehearsed figure is a stormlp figure, modelled 
     itself are stormlp's.";
 
 /// Scored runs of a training result; a warm-up comes before them.
-pub const SCORED_RUNS: u32 = stormlp_core::training::rules::CLOSED_RUNS;
+pub const SCORED_RUNS: u32 = stormlp_training::plan::rules::CLOSED_RUNS;
 
 /// The organisation that a rehearsed tree is of.
 pub const REHEARSAL_ORGANISATION: &str = "stormlp-rehearsal";

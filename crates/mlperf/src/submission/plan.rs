@@ -6,14 +6,14 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::survey::Edition;
-use stormlp_core::checkpoint::CheckpointWorkload;
-use stormlp_core::checkpoint::rules::{COUNT, PAUSE_SECONDS};
+use stormlp_checkpoint::plan::CheckpointWorkload;
+use stormlp_checkpoint::plan::rules::{COUNT, PAUSE_SECONDS};
 use stormlp_core::problem::Problems;
 use stormlp_core::shell::shell_word;
-use stormlp_core::training::datasize::{DataSize, SizeRequest, datasize};
-use stormlp_core::training::rules::{CLOSED_RUNS, closed_workloads};
-use stormlp_core::training::workload::Workload;
 use stormlp_core::units::GIB;
+use stormlp_training::plan::datasize::{DataSize, SizeRequest, datasize};
+use stormlp_training::plan::rules::{CLOSED_RUNS, closed_workloads};
+use stormlp_training::plan::workload::Workload;
 
 /// The accelerator that an edition is about where none is named.
 pub fn usual_accelerator(edition: Edition) -> &'static str {

@@ -1,8 +1,8 @@
 //! What a plan has, and what it refuses.
 
 use super::*;
-use stormlp_core::checkpoint::builtin;
-use stormlp_core::training::catalog;
+use stormlp_checkpoint::plan::builtin;
+use stormlp_training::plan::catalog;
 
 fn request(edition: Edition) -> PlanRequest {
     PlanRequest {

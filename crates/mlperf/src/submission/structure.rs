@@ -5,9 +5,9 @@ use super::provenance;
 use super::rule::{Outcome, or_passed};
 use super::survey::{Category, DIVISIONS, Edition, Group, OTHER_BENCHMARKS, Shape, Submission};
 use super::tree::{CODE_HASH, Form, Part, Tree, join, last, parent};
-use stormlp_core::checkpoint::builtin;
-use stormlp_core::training::rules::closed_workloads;
+use stormlp_checkpoint::plan::builtin;
 use stormlp_core::units::counted;
+use stormlp_training::plan::rules::closed_workloads;
 
 /// What only a package has is not looked for in a folder of results.
 pub(super) fn of_package(

@@ -9,8 +9,8 @@ use super::survey::{Group, Submission};
 use super::training::{record_bytes, samples_per_file};
 use super::tree::last;
 use stormlp_core::stats::mean;
-use stormlp_core::training::metrics::mib_of_samples;
 use stormlp_core::units::counted;
+use stormlp_training::plan::metrics::mib_of_samples;
 
 /// How far figures may be apart that are the same: they were rounded when they were written.
 const ROUNDING: f64 = 0.005;

@@ -8,7 +8,7 @@ use super::leaf::{Leaf, LeafKind, is_metadata};
 use super::tree::{Tree, is_in_image, join, last, parent};
 use super::{marks, moment};
 use stormlp_core::names::Named;
-use stormlp_core::training::profile::Profile;
+use stormlp_core::profile::Profile;
 
 use schemars::JsonSchema;
 use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};

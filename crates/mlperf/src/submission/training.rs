@@ -8,11 +8,11 @@ use super::files::whole_ranks;
 use super::leaf::{Leaf, LeafKind};
 use super::rule::{Official, Outcome, or_passed};
 use super::survey::{Division, Edition, Group, Submission};
-use stormlp_core::training::catalog;
-use stormlp_core::training::datasize::{MEMORY_MULTIPLE, MIN_STEPS, SizeRequest, datasize};
-pub(super) use stormlp_core::training::rules::{Freedom, freedom, prefetch_fault};
-use stormlp_core::training::workload::Workload;
 use stormlp_core::units::{GIB, counted};
+use stormlp_training::plan::catalog;
+use stormlp_training::plan::datasize::{MEMORY_MULTIPLE, MIN_STEPS, SizeRequest, datasize};
+pub(super) use stormlp_training::plan::rules::{Freedom, freedom, prefetch_fault};
+use stormlp_training::plan::workload::Workload;
 
 const AS_WRITTEN: &str = "take summary.json, metadata and overrides.yaml as the tool wrote them";
 

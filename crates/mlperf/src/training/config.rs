@@ -1,10 +1,10 @@
 //! The configuration folder: the workload as it ran, and in what it differs from the built-in one.
 
 use serde_json::{Value, json};
-use stormlp_core::training::catalog;
-use stormlp_core::training::plan::TrainPlan;
-use stormlp_core::training::workload::Workload;
 use stormlp_core::units::GIB;
+use stormlp_training::plan::catalog;
+use stormlp_training::plan::train_plan::TrainPlan;
+use stormlp_training::plan::workload::Workload;
 
 use super::Run;
 use crate::official as mlperf;

@@ -8,10 +8,10 @@ mod steps;
 mod summary;
 
 use serde_json::{Value, json};
+use stormlp_core::profile::Profile;
 use stormlp_core::report::Ending;
-use stormlp_core::training::profile::Profile;
-use stormlp_core::training::report::{EpochReport, StepLists, TrainReport, WrittenCheckpoint};
-use stormlp_core::training::workload::Workload;
+use stormlp_training::plan::workload::Workload;
+use stormlp_training::report::{EpochReport, StepLists, TrainReport, WrittenCheckpoint};
 
 use crate::official::{Metadata, OutputFile, free_folder, hydra, override_list, pretty};
 

@@ -1,9 +1,10 @@
 //! What each accelerator did, epoch by epoch and step by step.
 
 use serde_json::{Value, json};
-use stormlp_core::training::metrics::{self, Rule};
-use stormlp_core::training::profile::Profile;
-use stormlp_core::training::report::{AcceleratorEpoch, BlockSums, WrittenCheckpoint};
+use stormlp_core::profile::Profile;
+use stormlp_training::plan::metrics;
+use stormlp_training::plan::metrics::Rule;
+use stormlp_training::report::{AcceleratorEpoch, BlockSums, WrittenCheckpoint};
 
 use super::{Run, summary};
 use crate::official as mlperf;

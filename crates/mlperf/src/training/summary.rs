@@ -1,10 +1,11 @@
 //! `summary.json`: what a run comes down to, under DLIO's keys.
 
 use serde_json::{Value, json};
+use stormlp_core::profile::Profile;
 use stormlp_core::stats::{self, population_deviation as deviation};
-use stormlp_core::training::metrics::{self, Rule};
-use stormlp_core::training::profile::Profile;
-use stormlp_core::training::report::{EvaluationReport, WrittenCheckpoint};
+use stormlp_training::plan::metrics;
+use stormlp_training::plan::metrics::Rule;
+use stormlp_training::report::{EvaluationReport, WrittenCheckpoint};
 
 use super::Run;
 use crate::official as mlperf;

@@ -3,13 +3,13 @@
 use serde_json::Value;
 use stormlp_core::group::{GroupFacts, Member};
 use stormlp_core::report::Ending;
-use stormlp_core::training::distribution::Distribution;
-use stormlp_core::training::metrics;
-use stormlp_core::training::plan::EvaluationPlan;
-use stormlp_core::training::report::{AcceleratorEpoch, BlockSums, EvaluationReport, RunReport};
+use stormlp_training::plan::distribution::Distribution;
+use stormlp_training::plan::metrics;
+use stormlp_training::plan::train_plan::EvaluationPlan;
+use stormlp_training::report::{AcceleratorEpoch, BlockSums, EvaluationReport, RunReport};
 
 use super::*;
-use stormlp_show::training::fixtures::{plan, report, workload};
+use stormlp_training::show::fixtures::{plan, report, workload};
 
 fn file<'a>(files: &'a [OutputFile], end: &str) -> &'a OutputFile {
     files.iter().find(|file| file.path.ends_with(end)).unwrap()

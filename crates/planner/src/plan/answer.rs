@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::checkpoint::CheckpointTimes;
 use super::foretold::{Foretold, LimitedBy, StoragePart};
 use super::storage::StorageModel;
-use stormlp_core::training::datasize::DataSize;
-use stormlp_core::training::profile::Profile;
+use stormlp_core::profile::Profile;
+use stormlp_training::plan::datasize::DataSize;
 
 /// The answer of `stormlp plan`; its JSON is these fields.
 #[derive(Debug, Clone, PartialEq, Serialize)]

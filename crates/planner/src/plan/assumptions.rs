@@ -3,8 +3,8 @@
 use super::foretold::StoragePart;
 use super::request::SizingRequest;
 use super::storage::DEFAULT_STRIPE_BYTES;
-use stormlp_core::training::plan::TrainPlan;
 use stormlp_core::units::{ByteSize, counted, format_duration, short_size};
+use stormlp_training::plan::train_plan::TrainPlan;
 
 /// How far the model was from published runs, and how far this one is from those;
 /// docs/validation.md has them one by one.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::Display;
 
-use stormlp_core::training::report::WaitingSeconds;
+use stormlp_training::report::WaitingSeconds;
 
 /// What keeps accelerators from computing, or more of them from being fed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Display, Serialize, Deserialize, JsonSchema)]

@@ -2,10 +2,10 @@
 
 use super::storage::{DeviceFigures, StorageModel};
 use super::surface::{Surface, SurfacePoint};
-use stormlp_core::matrix::{CellReport, MatrixReport};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 use stormlp_core::problem::Problems;
+use stormlp_matrix::plan::{CellReport, MatrixReport};
 
 /// Of a cell, more than this share in the page cache says nothing about storage.
 const MOST_CACHED_SHARE: f64 = 0.05;
@@ -75,7 +75,7 @@ fn points(
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use stormlp_core::matrix::{CellPlan, CellStatus, Measurement};
+    use stormlp_matrix::plan::{CellPlan, CellStatus, Measurement};
 
     /// A cell that read a GiB by `path`, of which so much came from the device.
     fn cell(path: PathKind, from_device: Option<u64>) -> CellReport {

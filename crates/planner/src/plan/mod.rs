@@ -1,6 +1,6 @@
 //! Sizing: storage that may not exist yet, in figures, and what a run on it is foretold to be.
 //!
-//! The workload is a [`TrainPlan`](stormlp_core::training::plan::TrainPlan), as a real run has it; only
+//! The workload is a [`TrainPlan`](stormlp_training::plan::train_plan::TrainPlan), as a real run has it; only
 //! storage and what lies between the hosts are described here.
 
 pub mod answer;

@@ -7,9 +7,9 @@
 //! way.
 
 use super::scenario::{Scenario, Shares};
-use stormlp_core::training::client::ClientCost;
-use stormlp_core::training::distribution::Distribution;
-use stormlp_core::training::plan::{LoaderPlan, ReadPattern, TrainPlan};
+use stormlp_training::plan::client::ClientCost;
+use stormlp_training::plan::distribution::Distribution;
+use stormlp_training::plan::train_plan::{LoaderPlan, ReadPattern, TrainPlan};
 
 /// An epoch that is simulated has so many steps at least, beside those in which loaders fill up.
 const FEWEST_STEPS: u64 = 64;

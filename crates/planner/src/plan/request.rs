@@ -7,12 +7,12 @@ use super::storage::StorageModel;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::path::PathKind;
 use stormlp_core::problem::Problems;
-use stormlp_core::training::client::ClientCost;
-use stormlp_core::training::datasize::{DataSize, SizeRequest, datasize};
-use stormlp_core::training::plan::TrainPlan;
-use stormlp_core::training::request::TrainRequest;
-use stormlp_core::training::resolve::imagined;
-use stormlp_core::training::workload::Workload;
+use stormlp_training::plan::client::ClientCost;
+use stormlp_training::plan::datasize::{DataSize, SizeRequest, datasize};
+use stormlp_training::plan::request::TrainRequest;
+use stormlp_training::plan::resolve::imagined;
+use stormlp_training::plan::train_plan::TrainPlan;
+use stormlp_training::plan::workload::Workload;
 
 /// More accelerators than this are not searched for.
 pub const MAX_ACCELERATORS: u32 = 100_000;

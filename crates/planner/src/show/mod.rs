@@ -7,8 +7,8 @@ use crate::plan::checkpoint::AFFORDABLE_PERCENT;
 use crate::plan::{AtCount, AtDevices, CheckpointTimes, LimitedBy, SizingAnswer, StoragePart};
 use serde::Serialize;
 use serde_json::Value;
-use stormlp_core::training::datasize::{Binding, MEMORY_MULTIPLE, MIN_STEPS};
 use stormlp_core::units::{ByteSize, counted, format_duration};
+use stormlp_training::plan::datasize::{Binding, MEMORY_MULTIPLE, MIN_STEPS};
 
 use stormlp_show::document::{Cell, Column, Document, Facts, Quantity, Table};
 use stormlp_show::html::Sheet;

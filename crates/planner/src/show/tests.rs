@@ -1,9 +1,9 @@
 //! What a reader gets to see of an answer.
 
 use crate::plan::{Foretold, StorageModel};
-use stormlp_core::training::datasize::DataSize;
-use stormlp_core::training::profile::Profile;
-use stormlp_core::training::report::WaitingSeconds;
+use stormlp_core::profile::Profile;
+use stormlp_training::plan::datasize::DataSize;
+use stormlp_training::report::WaitingSeconds;
 
 use super::*;
 use stormlp_show::{csv, html, markdown, text};

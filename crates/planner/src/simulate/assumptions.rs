@@ -1,8 +1,8 @@
 //! What a simulation takes for granted, in sentences.
 
 use crate::plan::Scenario;
-use stormlp_core::training::plan::TrainPlan;
 use stormlp_core::units::ByteSize;
+use stormlp_training::plan::train_plan::TrainPlan;
 
 use super::reads::Calls;
 use super::storage::GROUPS_AT_MOST;

@@ -7,7 +7,7 @@
 //! decide.
 
 use crate::plan::Scenario;
-use stormlp_core::training::plan::TrainPlan;
+use stormlp_training::plan::train_plan::TrainPlan;
 
 use super::reads::Asked;
 
@@ -89,7 +89,7 @@ fn deals_anew(plan: &TrainPlan) -> bool {
 }
 
 fn own_files_change(plan: &TrainPlan) -> bool {
-    use stormlp_core::training::workload::Shuffle;
+    use stormlp_training::plan::workload::Shuffle;
     plan.shuffle.files != Shuffle::Off
 }
 

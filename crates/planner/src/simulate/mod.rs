@@ -16,23 +16,23 @@ use std::sync::Arc;
 
 use crate::plan::{Foretold, LimitedBy, Scenario};
 use stormlp_core::stop::StopToken;
-use stormlp_core::training::metrics;
-use stormlp_core::training::plan::{EvaluationPlan, TrainPlan};
-use stormlp_core::training::report::{Bound, EpochReport, Measures, WaitingSeconds, scored};
-use stormlp_core::training::request::StorageKind;
+use stormlp_training::plan::metrics;
+use stormlp_training::plan::request::StorageKind;
+use stormlp_training::plan::train_plan::{EvaluationPlan, TrainPlan};
+use stormlp_training::report::{Bound, EpochReport, Measures, WaitingSeconds, scored};
 use stormlp_transfer::telemetry::CpuTimes;
 
 use cache::Cache;
 use reads::{Calls, Reads, Sizes};
 use storage::{Grain, SimulatedStorage};
-use stormlp_emulator::training::attribution;
-use stormlp_emulator::training::attribution::Reading;
-use stormlp_emulator::training::machine::drive;
-use stormlp_emulator::training::machine::drive::{DriveError, Flights, VirtualClock};
-use stormlp_emulator::training::machine::{Loader, Machine, Nanos, PhaseSpec, Share};
-use stormlp_emulator::training::measure;
-use stormlp_emulator::training::measure::PhaseMeasured;
-use stormlp_emulator::training::{prepare, verdict};
+use stormlp_training::run::attribution;
+use stormlp_training::run::attribution::Reading;
+use stormlp_training::run::machine::drive;
+use stormlp_training::run::machine::drive::{DriveError, Flights, VirtualClock};
+use stormlp_training::run::machine::{Loader, Machine, Nanos, PhaseSpec, Share};
+use stormlp_training::run::measure;
+use stormlp_training::run::measure::PhaseMeasured;
+use stormlp_training::run::{prepare, verdict};
 
 /// Where more than this of the bytes comes from the page cache, what is missing is memory: storage
 /// alone would feed far fewer.

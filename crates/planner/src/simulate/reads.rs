@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use crate::plan::Scenario;
 use stormlp_core::path::PathKind;
-use stormlp_core::training::plan::{LoaderPlan, ReadPattern, TrainPlan};
-use stormlp_core::training::workload::DataFormat;
 use stormlp_dataset::format::Span;
+use stormlp_dataset::section::DataFormat;
 use stormlp_dataset::sizes::{FileSizes, SizeDraw, SizeRule};
+use stormlp_training::plan::train_plan::{LoaderPlan, ReadPattern, TrainPlan};
 
-use stormlp_emulator::training::dataset::{EpochIndex, null_records};
-use stormlp_emulator::training::machine::{Landed, ReadRequest, Unit};
-use stormlp_emulator::training::prepare;
-use stormlp_emulator::training::requests;
-use stormlp_emulator::training::requests::Requests;
-use stormlp_emulator::training::source::Reads as Known;
+use stormlp_training::run::dataset::{EpochIndex, null_records};
+use stormlp_training::run::machine::{Landed, ReadRequest, Unit};
+use stormlp_training::run::prepare;
+use stormlp_training::run::requests;
+use stormlp_training::run::requests::Requests;
+use stormlp_training::run::source::Reads as Known;
 
 /// So many files have sizes of their own; those beyond have them over again. They would take more
 /// memory than all else, and more time.

@@ -11,8 +11,8 @@ use stormlp_transfer::telemetry::DeviceCounters;
 
 use super::cache::Cache;
 use super::reads::{Asked, Calls, Reads};
-use stormlp_emulator::training::machine::drive::Device;
-use stormlp_emulator::training::machine::{Landed, Nanos, ReadRequest};
+use stormlp_training::run::machine::drive::Device;
+use stormlp_training::run::machine::{Landed, Nanos, ReadRequest};
 
 /// More devices than this are simulated in groups, each as fast as all of its devices.
 pub(super) const GROUPS_AT_MOST: u32 = 64;

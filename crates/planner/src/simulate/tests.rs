@@ -4,10 +4,10 @@ use crate::plan::{DeviceFigures, Link, StorageModel, Surface, SurfacePoint};
 use proptest::prelude::*;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::path::PathKind;
-use stormlp_core::training::catalog;
-use stormlp_core::training::client::ClientCost;
-use stormlp_core::training::request::TrainRequest;
-use stormlp_core::training::resolve::imagined;
+use stormlp_training::plan::catalog;
+use stormlp_training::plan::client::ClientCost;
+use stormlp_training::plan::request::TrainRequest;
+use stormlp_training::plan::resolve::imagined;
 
 use super::*;
 
@@ -166,7 +166,7 @@ fn devices_in_a_stripe_add_up_for_many_readers() {
 fn a_single_reader_gets_no_more_than_its_requests_under_way() {
     // One worker: a request of 128 KiB and the one read ahead, each on one device.
     let mut plan = unet3d(1, 20);
-    plan.loader = stormlp_core::training::plan::LoaderPlan::Workers {
+    plan.loader = stormlp_training::plan::train_plan::LoaderPlan::Workers {
         read_threads: 1,
         prefetch_size: 1,
         batches_outstanding: 1,

@@ -12,7 +12,7 @@ use crate::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Scale};
 const MOST_INTERVALS: usize = 2048;
 
 /// How many of `series` a page has room for, in their order: one at least.
-pub(crate) fn room_for<'s>(series: impl Iterator<Item = &'s Series>, most: usize) -> usize {
+pub fn room_for<'s>(series: impl Iterator<Item = &'s Series>, most: usize) -> usize {
     let mut intervals = 0;
     let fits = series.take(most).take_while(|one| {
         intervals += one.interval_bytes.len();
@@ -22,7 +22,7 @@ pub(crate) fn room_for<'s>(series: impl Iterator<Item = &'s Series>, most: usize
 }
 
 /// Why there is nothing over time.
-pub(crate) const NO_COURSE: &str = "the report holds fewer than two intervals of it";
+pub const NO_COURSE: &str = "the report holds fewer than two intervals of it";
 
 /// A chart of tracks in one unit.
 struct Picture {
@@ -83,11 +83,7 @@ const PICTURES: [Picture; 9] = [
 ];
 
 /// Devices, host, network and GPUs over time, with names at some moments.
-pub(crate) fn over_time(
-    title: impl Into<String>,
-    series: &Series,
-    marks: &[(f64, String)],
-) -> Group {
+pub fn over_time(title: impl Into<String>, series: &Series, marks: &[(f64, String)]) -> Group {
     let mut drawn = Group::new(title);
     if series.tracks.is_empty() {
         let why = "nobody looked at them (`--telemetry`)";
@@ -164,7 +160,7 @@ fn processors(series: &Series) -> Vec<Line> {
 
 /// The run's own transfers in flight: counted over the time of each interval, or looked at once at
 /// its end.
-pub(crate) fn in_flight(series: &Series) -> Option<Chart> {
+pub fn in_flight(series: &Series) -> Option<Chart> {
     let (x, y) = (Axis::new("seconds", Scale::Linear), Axis::new("in flight", Scale::Linear));
     let most: Vec<f64> =
         (series.interval_in_flight_max.iter()).map(|most| f64::from(*most)).collect();
@@ -185,7 +181,7 @@ pub(crate) fn in_flight(series: &Series) -> Option<Chart> {
 }
 
 /// How deep the queue was whenever a transfer was submitted, in percent of the transfers.
-pub(crate) fn depths(load: &Load) -> Option<Chart> {
+pub fn depths(load: &Load) -> Option<Chart> {
     let counts = load.depths.iter().map(|one| (u64::from(one.depth), one.transfers));
     let name = |most: u64| match most {
         0..3 => most.to_string(),
@@ -197,7 +193,7 @@ pub(crate) fn depths(load: &Load) -> Option<Chart> {
 }
 
 /// The sizes of transfers, in percent of them.
-pub(crate) fn sizes(load: &Load) -> Option<Chart> {
+pub fn sizes(load: &Load) -> Option<Chart> {
     let counts = load.sizes.iter().map(|one| (one.up_to_bytes, one.transfers));
     let name = |most: u64| format!("up to {}", ByteSize(most));
     let title = "Sizes of the transfers";

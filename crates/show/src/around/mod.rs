@@ -1,7 +1,7 @@
 //! What went on around a run: its devices, its host, its network, its GPUs, and how deep the queue
 //! was that it kept.
 
-pub(crate) mod charts;
+pub mod charts;
 
 use stormlp_core::report::{Interval, Series};
 use stormlp_core::telemetry::{DepthCount, Load, Measure, Track};
@@ -20,13 +20,13 @@ struct Followed {
 }
 
 /// What the section is called where there is one run.
-pub(crate) const TITLE: &str = "Around the run";
+pub const TITLE: &str = "Around the run";
 
 /// Block devices that are shown each for itself at most; of more the first, which lies on the others.
 const MOST_DEVICES: usize = 2;
 
 /// Adds the section as `title`, if anything was looked at.
-pub(crate) fn section<'s>(
+pub fn section<'s>(
     document: &mut Document,
     title: &str,
     series: impl Iterator<Item = &'s Series> + Clone,
@@ -35,7 +35,7 @@ pub(crate) fn section<'s>(
 }
 
 /// The same, but for what is seen in other numbers as well.
-pub(crate) fn brief_section<'s>(
+pub fn brief_section<'s>(
     document: &mut Document,
     title: &str,
     series: impl Iterator<Item = &'s Series> + Clone,

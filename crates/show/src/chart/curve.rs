@@ -5,7 +5,7 @@ use stormlp_core::histogram;
 use super::{Axis, Chart, Line, Scale};
 
 /// A curve for each saved histogram that can be read.
-pub(crate) fn percentiles<'a>(
+pub fn percentiles<'a>(
     title: impl Into<String>,
     histograms: impl IntoIterator<Item = (String, &'a str)>,
 ) -> Option<Chart> {

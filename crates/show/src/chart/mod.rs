@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use stormlp_core::histogram::NamedHistogram;
 
-pub(crate) use curve::percentiles;
+pub use curve::percentiles;
 pub use draw::svg;
 pub(crate) use palette::dark_rules;
 pub use ruler::Scale;
@@ -21,7 +21,7 @@ pub use ruler::Scale;
 /// More rows than this are not taken in at a glance.
 pub(crate) const MOST_ROWS: usize = 32;
 /// More lines than this in one chart cannot be told apart.
-pub(crate) const MOST_LINES: usize = 5;
+pub const MOST_LINES: usize = 5;
 /// More points than this are more than a chart has pixels for. Series have at most 1024.
 const MOST_POINTS: usize = 1100;
 
@@ -129,7 +129,7 @@ impl Group {
     }
 
     /// How the times of `histograms` spread, drawn as a chart that is called `what`.
-    pub(crate) fn of_histograms(title: &str, what: &str, histograms: &[NamedHistogram]) -> Self {
+    pub fn of_histograms(title: &str, what: &str, histograms: &[NamedHistogram]) -> Self {
         let mut drawn = Self::new(title);
         let curves = histograms.iter().map(|one| (one.name.replace('_', " "), one.data.as_str()));
         let why = "the report holds no distribution that can be read";
@@ -169,7 +169,7 @@ impl Line {
     }
 
     /// A line of steps: a value that holds from one place to another.
-    pub(crate) fn steps(
+    pub fn steps(
         name: impl Into<String>,
         steps: impl IntoIterator<Item = ((f64, f64), f64)>,
     ) -> Self {
@@ -196,14 +196,14 @@ impl Line {
     }
 
     /// Its points from left to right.
-    pub(crate) fn points(&self) -> impl Iterator<Item = (f64, f64)> {
+    pub fn points(&self) -> impl Iterator<Item = (f64, f64)> {
         self.pieces.iter().flatten().copied()
     }
 }
 
 impl Bar {
     /// A bar of one part.
-    pub(crate) fn one(name: impl Into<String>, value: f64) -> Self {
+    pub fn one(name: impl Into<String>, value: f64) -> Self {
         Self { name: name.into(), values: vec![value] }
     }
 
@@ -228,12 +228,12 @@ impl Chart {
     }
 
     /// A chart of bars of one part; `None` without a bar.
-    pub(crate) fn bars(title: impl Into<String>, unit: &str, rows: Vec<Bar>) -> Option<Self> {
+    pub fn bars(title: impl Into<String>, unit: &str, rows: Vec<Bar>) -> Option<Self> {
         Self::stacked(title, unit, &[""], rows)
     }
 
     /// A chart of bars in parts; `None` without a bar.
-    pub(crate) fn stacked(
+    pub fn stacked(
         title: impl Into<String>,
         unit: &str,
         parts: &[&str],
@@ -266,14 +266,14 @@ impl Chart {
 
     /// With something to know of it.
     #[must_use]
-    pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
+    pub fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
     }
 
     /// With a value to reach.
     #[must_use]
-    pub(crate) fn limit(mut self, value: f64, name: impl Into<String>) -> Self {
+    pub fn limit(mut self, value: f64, name: impl Into<String>) -> Self {
         if let (Plot::Bars(bars), true) = (&mut self.plot, is_amount(value)) {
             bars.limit = Some((value, name.into()));
         }

@@ -1,7 +1,7 @@
 //! A comparison as a document of its own, and at the end of a report that has a baseline.
 
+use crate::comparison::judge::{Basis, SIGNIFICANCE, Verdict};
 use serde_json::Value;
-use stormlp_core::comparison::{Basis, SIGNIFICANCE, Verdict};
 use stormlp_core::units::counted;
 
 use super::figure::{RUN_TO_RUN, RUN_TO_RUN_OF_COSTS};

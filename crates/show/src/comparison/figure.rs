@@ -1,6 +1,6 @@
 //! The figures of a report that tell how fast the work went and what it cost.
 
-use stormlp_core::comparison::Run;
+use crate::comparison::judge::Run;
 use stormlp_core::report::Series;
 
 use crate::document::{Direction, Quantity};

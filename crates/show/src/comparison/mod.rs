@@ -4,9 +4,10 @@
 mod broken;
 mod document;
 mod figure;
+pub mod judge;
 
+use crate::comparison::judge::{Basis, Level, Outcome, Pair, Run, Verdict, judge};
 use serde::Serialize;
-use stormlp_core::comparison::{Basis, Level, Outcome, Pair, Run, Verdict, judge};
 use stormlp_core::report::ReportKind;
 
 use crate::settings;

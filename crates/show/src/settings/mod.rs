@@ -159,8 +159,8 @@ fn short(value: &str) -> String {
 
 /// Fields of `apart` that `plan` does not have: lists of what is not part of the work must not outlive
 /// the fields that they name.
-#[cfg(test)]
-pub(crate) fn absent_fields<'a>(plan: &impl Serialize, apart: &[&'a str]) -> Vec<&'a str> {
+#[cfg(feature = "fixtures")]
+pub fn absent_fields<'a>(plan: &impl Serialize, apart: &[&'a str]) -> Vec<&'a str> {
     let all = places::in_plan(plan, &[]);
     let absent = |field: &&&str| !all.keys().any(|place| places::is_within(place, field));
     apart.iter().filter(absent).copied().collect()

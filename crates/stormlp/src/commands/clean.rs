@@ -6,11 +6,11 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::Context;
 use serde_json::Value;
 use stormlp_core::facts::Identity;
-use stormlp_core::matrix::MANIFEST_NAME;
 use stormlp_core::printable::printable;
 use stormlp_core::units::{ByteSize, counted};
 use stormlp_dataset::generate::{State, state_of};
 use stormlp_dataset::manifest::{JOURNAL_NAME, ManifestFile, Record, journals_beside};
+use stormlp_matrix::plan::MANIFEST_NAME;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Disk, FolderLock, LOCK_NAME, Left, Storage as _, temporary_name};
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use crate::any_report::AnyReport;
-use stormlp_core::comparison::Verdict;
 use stormlp_core::units::counted;
+use stormlp_show::comparison::judge::Verdict;
 use stormlp_show::comparison::{Comparison, Named, record_columns};
 
 use super::deliver::AnswerArgs;

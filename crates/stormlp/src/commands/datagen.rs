@@ -2,18 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlp_core::dataset::GenerateReport;
 use stormlp_core::difference::Promise;
 use stormlp_core::event::{Event, Observer as _, Unit};
-use stormlp_core::training::profile::Profile;
+use stormlp_core::profile::Profile;
 use stormlp_core::transport::EngineChoice;
 use stormlp_dataset::content::Content;
 use stormlp_dataset::dataset::{Dataset, Recipe};
 use stormlp_dataset::generate;
 use stormlp_dataset::generate::{Existing, GenerateError, GeneratePlan, Generation, Share};
 use stormlp_dataset::manifest::ManifestError;
+use stormlp_dataset::report::GenerateReport;
 use stormlp_dataset::spec::{self, DEFAULT_SEED, Making};
-use stormlp_show::dataset as text;
+use stormlp_training::show::datagen as text;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::storage::Disk;
 

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use stormlp_core::training::datasize::{SizeRequest, datasize};
-use stormlp_core::training::profile::Profile;
+use stormlp_core::profile::Profile;
 use stormlp_core::units::ByteSize;
-use stormlp_show::training::{self, SizeAnswer};
+use stormlp_training::plan::datasize::{SizeRequest, datasize};
+use stormlp_training::show as training;
+use stormlp_training::show::SizeAnswer;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Disk, Storage as _};
 

@@ -19,11 +19,11 @@ use stormlp_core::facts::HostFacts;
 use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::tag::{self, Tag, Tags};
 use stormlp_core::telemetry::Telemetry;
+use stormlp_matrix::show::{Columns, gdsio_lines};
 use stormlp_mlperf::official::OutputFile;
 use stormlp_show::comparison::{Comparison, Named};
 use stormlp_show::document::Document;
 use stormlp_show::html::{self, Sheet};
-use stormlp_show::matrix::{Columns, gdsio_lines};
 use stormlp_show::{csv, markdown, openmetrics, text};
 use stormlp_transfer::storage::{Disk, Durability, Storage as _};
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use chrono::{DateTime, NaiveTime, SecondsFormat, Utc};
 use stormlp_core::report::Head;
 use stormlp_core::report::PartOf;
-use stormlp_emulator::Company;
+use stormlp_hosts::company::Company;
 
 use crate::exit::Failure;
 use crate::hosts::boot_id;

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use clap::builder::FalseyValueParser;
 use stormlp_core::facts::HostFacts;
-use stormlp_core::matrix::MatrixRequest;
-use stormlp_core::matrix::gdsio::{
+use stormlp_core::transport::DeviceId;
+use stormlp_hosts::company::Company;
+use stormlp_matrix::plan::MatrixRequest;
+use stormlp_matrix::plan::gdsio::{
     GdsioArgs, GdsioRun, emulate, in_gdsios_words, parse_args, parse_job_file,
 };
-use stormlp_core::transport::DeviceId;
-use stormlp_emulator::Company;
 
 use super::deliver::{Delivery, Savers};
 use super::gds;

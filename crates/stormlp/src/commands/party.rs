@@ -9,7 +9,7 @@ use stormlp_core::group::{GroupFacts, Machine, Member, SharedFolder, clocks_apar
 use stormlp_core::report::PartOf;
 use stormlp_core::report::{Ending, FailureCause};
 use stormlp_core::warning::{Warning, WarningKind};
-use stormlp_emulator::Hosts;
+use stormlp_hosts::company::Hosts;
 use stormlp_transfer::probe;
 
 use super::shared;

@@ -8,7 +8,7 @@ use anyhow::Context;
 use serde_json::Value;
 use stormlp_core::report::{Ending, ReportKind};
 use stormlp_core::shell::shell_word;
-use stormlp_emulator::matrix;
+use stormlp_matrix::run as matrix;
 use stormlp_mlperf::dlio;
 use stormlp_mlperf::dlio::DlioRun;
 use stormlp_mlperf::python_json;

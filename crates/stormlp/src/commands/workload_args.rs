@@ -2,7 +2,7 @@
 
 use crate::commands::numbers::whole;
 use clap::Args;
-use stormlp_core::training::request::{MAX_EPOCHS, MAX_PREFETCH, MAX_READ_THREADS};
+use stormlp_training::plan::request::{MAX_EPOCHS, MAX_PREFETCH, MAX_READ_THREADS};
 
 /// How long a run is.
 #[derive(Debug, Args)]

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Subcommand;
-use stormlp_core::training::catalog::{self, CATALOG, Entry};
-use stormlp_core::training::profile::Profile;
-use stormlp_core::training::warnings::edition;
-use stormlp_core::training::workload::Workload;
+use stormlp_core::profile::Profile;
 use stormlp_core::units::{ByteSize, UnitError};
-use stormlp_show::training;
+use stormlp_training::plan::catalog;
+use stormlp_training::plan::catalog::{CATALOG, Entry};
+use stormlp_training::plan::warnings::edition;
+use stormlp_training::plan::workload::Workload;
+use stormlp_training::show as training;
 
 use crate::exit::Failure;
 use crate::output::{self, Format};

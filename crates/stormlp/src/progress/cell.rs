@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use stormlp_core::event::Event;
-use stormlp_core::matrix::CellReport;
 use stormlp_core::units::{GIB, format_duration};
-use stormlp_show::matrix::{cell_row, cell_row_head};
+use stormlp_matrix::plan::CellReport;
+use stormlp_matrix::show::{cell_row, cell_row_head};
 use stormlp_show::numbers::{short, thousands};
 
 use super::{LINE_EVERY, QUIET_FOR};

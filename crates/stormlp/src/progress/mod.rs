@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use stormlp_core::event::{Event, Observer};
-use stormlp_core::matrix::CellReport;
+use stormlp_matrix::plan::CellReport;
 
 use self::cell::{Cell, Pace};
 use self::phase::Phase;

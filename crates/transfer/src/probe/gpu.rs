@@ -188,7 +188,8 @@ mod tests {
 
     #[test]
     fn the_drivers_are_read() {
-        let root = server().root();
+        let tree = server();
+        let root = tree.root();
         assert_eq!(driver_version(&root), Fact::Known("570.124.06".to_string()));
         assert_eq!(driver_open(&root), Fact::Known(true));
         assert!(driver_registry(&root).known().unwrap().starts_with("RMForceStaticBar1"));

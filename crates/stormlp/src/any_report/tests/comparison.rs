@@ -2,15 +2,16 @@
 
 use proptest::prelude::*;
 use serde_json::json;
-use stormlp_core::comparison::{Basis, Verdict};
-use stormlp_core::matrix::{CellStatus, MatrixReport};
 use stormlp_core::report::Ending;
+use stormlp_matrix::plan::{CellStatus, MatrixReport};
+use stormlp_show::comparison::judge::{Basis, Verdict};
 
+use stormlp_checkpoint::show as checkpoint;
+use stormlp_matrix::show::fixtures::run_of;
 use stormlp_show::comparison::{Compared, Comparison, Named};
 use stormlp_show::document::Document;
-use stormlp_show::matrix::fixtures::run_of;
-use stormlp_show::training::fixtures;
-use stormlp_show::{checkpoint, text};
+use stormlp_show::text;
+use stormlp_training::show::fixtures;
 
 use crate::any_report::AnyReport;
 
@@ -302,7 +303,7 @@ proptest! {
     }
 }
 
-fn numbers_of(report: &mut MatrixReport) -> &mut stormlp_core::matrix::Measurement {
+fn numbers_of(report: &mut MatrixReport) -> &mut stormlp_matrix::plan::Measurement {
     report.results.cells[0].measurement.as_mut().unwrap()
 }
 
@@ -310,7 +311,7 @@ fn numbers_of(report: &mut MatrixReport) -> &mut stormlp_core::matrix::Measureme
 pub(crate) fn samples() -> Vec<(&'static str, Document)> {
     let sets = compare(&runs(&[20.0, 20.2, 19.8]), &runs(&[18.0, 18.2, 17.8]));
     let now = course(18.0);
-    let mut closed = stormlp_show::matrix::document(&now, stormlp_show::matrix::Columns::Standard);
+    let mut closed = stormlp_matrix::show::document(&now, stormlp_matrix::show::Columns::Standard);
     compare(&[course(20.0).into()], &[now.into()]).close(&mut closed);
     vec![("comparison", sets.document()), ("gds_baseline", closed)]
 }

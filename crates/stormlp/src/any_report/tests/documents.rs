@@ -3,8 +3,11 @@
 use serde_json::{Value, json};
 use stormlp_core::histogram::LatencyHistogram;
 
+use stormlp_checkpoint::show as checkpoint;
+use stormlp_matrix::show as matrix;
 use stormlp_show::document::Document;
-use stormlp_show::{checkpoint, csv, markdown, matrix, text, training};
+use stormlp_show::{csv, markdown, text};
+use stormlp_training::show as training;
 
 use super::comparison;
 use stormlp_core::report::ReportKind;

@@ -1,11 +1,14 @@
 //! Pages of small reports: as they were, whole, and without a word that could steer a browser.
 
 use stormlp_core::histogram::LatencyHistogram;
-use stormlp_core::matrix::MatrixReport;
 use stormlp_core::report::{NamedSeries, Series};
+use stormlp_matrix::plan::MatrixReport;
 
+use stormlp_checkpoint::show as checkpoint;
+use stormlp_matrix::show as matrix;
+use stormlp_show::contradictions;
 use stormlp_show::html::{Sheet, lead, page};
-use stormlp_show::{checkpoint, contradictions, matrix, training};
+use stormlp_training::show as training;
 
 use crate::any_report::AnyReport;
 

@@ -1,9 +1,10 @@
 //! What makes two runs the same work.
 
 use serde_json::Value;
-use stormlp_show::matrix::fixtures::run_of;
-use stormlp_show::training::fixtures;
-use stormlp_show::{checkpoint, settings};
+use stormlp_checkpoint::show as checkpoint;
+use stormlp_matrix::show::fixtures::run_of;
+use stormlp_show::settings;
+use stormlp_training::show::fixtures;
 
 use crate::any_report::AnyReport;
 

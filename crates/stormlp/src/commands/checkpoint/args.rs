@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::{Path, PathBuf};
 
-use stormlp_core::checkpoint::{
+use stormlp_checkpoint::plan::{
     CheckpointProfile, CheckpointRequest, CheckpointWorkload, Container, FsyncPolicy, Mode,
     ScaleChoice, builtin, parse,
 };

@@ -1,9 +1,9 @@
 //! Checkpoints of hosts that no launcher started: each saves and restores its own, and only the time of
 //! the beginning is common to them.
 
-use stormlp_core::checkpoint::{CheckpointPlan, CheckpointRequest, ScaleChoice};
-use stormlp_emulator::Company;
-use stormlp_emulator::checkpoint::CheckpointError;
+use stormlp_checkpoint::plan::{CheckpointPlan, CheckpointRequest, ScaleChoice};
+use stormlp_checkpoint::run::CheckpointError;
+use stormlp_hosts::company::Company;
 use stormlp_transfer::storage::LockError;
 
 use super::args::Args;

@@ -5,22 +5,23 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
-use stormlp_core::checkpoint::{
+use stormlp_checkpoint::plan::{
     CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, CheckpointResults,
     FindStreams, KNEE_STREAMS, ScaleChoice, StreamKnee,
 };
+use stormlp_checkpoint::run::{Look, run_in_company, scan};
+use stormlp_checkpoint::show::{mark, opening};
 use stormlp_core::event::Silent;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::report::{Ending, ReportKind};
 use stormlp_core::stats::mean;
 use stormlp_core::units::{counted, format_duration};
 use stormlp_core::warning::WarningKind;
-use stormlp_emulator::checkpoint::{Look, run_in_company, scan};
-use stormlp_emulator::{Company, Hosts, Surroundings};
-use stormlp_show::checkpoint::{mark, opening};
-use stormlp_show::matrix::Columns;
+use stormlp_hosts::company::{Company, Hosts};
+use stormlp_matrix::show::Columns;
 use stormlp_show::text;
 use stormlp_transfer::storage::Disk;
+use stormlp_transfer::surroundings::Surroundings;
 
 use super::{Args, ending, hosts, planned};
 use crate::commands::deliver::{Delivery, Savers, copy_of};

@@ -1,7 +1,7 @@
 //! A checkpoint of which several hosts save and restore a share: one of them plans for all.
 
 use serde::{Deserialize, Serialize};
-use stormlp_core::checkpoint::{CheckpointFacts, CheckpointPlan, CheckpointRequest};
+use stormlp_checkpoint::plan::{CheckpointFacts, CheckpointPlan, CheckpointRequest};
 use stormlp_core::difference::Promise;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::warning::{Warning, WarningKind};
@@ -232,7 +232,7 @@ fn check(plan: &CheckpointPlan, party: &Party, session: &Session) -> Result<(), 
 
 #[cfg(test)]
 mod tests {
-    use stormlp_core::checkpoint::FolderFacts;
+    use stormlp_checkpoint::plan::FolderFacts;
     use stormlp_core::facts::Availability;
 
     use super::*;

@@ -7,10 +7,13 @@ mod hosts;
 
 use std::path::Path;
 
-use stormlp_core::checkpoint::{
+use stormlp_checkpoint::plan::{
     CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, CheckpointResults,
     Resolution, ScaleChoice, resolve,
 };
+use stormlp_checkpoint::run::{Cleaned, Look, clean, run_in_company, scan, write_rate};
+use stormlp_checkpoint::show as checkpoint;
+use stormlp_checkpoint::show::{DryRun, mark, opening};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::location::Location;
 use stormlp_core::printable::printable;
@@ -19,15 +22,13 @@ use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::transport::DeviceId;
 use stormlp_core::units::ByteSize;
 use stormlp_core::warning::{Warning, WarningKind};
-use stormlp_emulator::checkpoint::{Cleaned, Look, clean, run_in_company, scan, write_rate};
-use stormlp_emulator::{Company, Surroundings};
+use stormlp_hosts::company::Company;
+use stormlp_matrix::show::Columns;
 use stormlp_mlperf::checkpoint::files as mlperf_files;
-use stormlp_show::checkpoint;
-use stormlp_show::checkpoint::{DryRun, mark, opening};
-use stormlp_show::matrix::Columns;
 use stormlp_show::text;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::Disk;
+use stormlp_transfer::surroundings::Surroundings;
 
 use super::deliver::{self, OutputArgs, Savers, copy_of};
 use super::party::{Party, blame_launcher, shared_fate};

@@ -3,15 +3,15 @@
 
 use clap::Command;
 use clap::builder::PossibleValuesParser;
-use stormlp_core::checkpoint::{CheckpointProfile, FsyncPolicy, Mode, builtin};
-use stormlp_core::matrix::{CacheState, Fill, preset_names};
+use stormlp_checkpoint::plan::{CheckpointProfile, FsyncPolicy, Mode, builtin};
 use stormlp_core::names::VariantNames;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::{MemoryKind, PathKind};
-use stormlp_core::training::catalog::CATALOG;
-use stormlp_core::training::client::Client;
-use stormlp_core::training::profile::Profile;
+use stormlp_core::profile::Profile;
 use stormlp_core::transport::EngineChoice;
+use stormlp_matrix::plan::{CacheState, Fill, preset_names};
+use stormlp_training::plan::catalog::CATALOG;
+use stormlp_training::plan::client::Client;
 
 /// An argument of a command and the values it takes.
 type Offer = (&'static str, &'static str, Vec<&'static str>);

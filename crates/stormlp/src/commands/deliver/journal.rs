@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde::Serialize;
-use stormlp_core::matrix::CellReport;
+use stormlp_matrix::plan::CellReport;
 
 use crate::exit::Failure;
 

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde::Serialize;
-use stormlp_core::matrix::CellReport;
 use stormlp_core::report::PartOf;
 use stormlp_core::report::ReportKind;
+use stormlp_matrix::plan::CellReport;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::cufile;
 use stormlp_transfer::storage::{self, Disk, Storage as _};

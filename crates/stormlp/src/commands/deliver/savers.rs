@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use crate::any_report::AnyReport;
 use serde::Serialize;
-use stormlp_core::matrix::{CellReport, MatrixReport};
 use stormlp_core::report::PartOf;
 use stormlp_core::report::Report;
+use stormlp_matrix::plan::{CellReport, MatrixReport};
 
 use super::{Delivery, Saver};
 use crate::commands::party::Party;

@@ -5,14 +5,14 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use stormlp_core::matrix::{
-    CacheState, Fill, Fsync, IoSize, JobRequest, KNEE_DEPTHS, KNEE_REPEAT, KNEE_THREADS,
-    MatrixRequest, PathChoice, Span, Target, apply_preset,
-};
 use stormlp_core::operation::Operation;
 use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::transport::{DeviceId, EngineChoice, Pages};
 use stormlp_core::units::{ByteSize, parse_duration, parse_size_sweep};
+use stormlp_matrix::plan::{
+    CacheState, Fill, Fsync, IoSize, JobRequest, KNEE_DEPTHS, KNEE_REPEAT, KNEE_THREADS,
+    MatrixRequest, PathChoice, Span, Target, apply_preset,
+};
 
 use crate::commands::numbers::whole;
 use crate::commands::threads::ThreadArgs;

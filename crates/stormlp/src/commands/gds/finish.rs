@@ -1,15 +1,17 @@
 //! Runs a plan, saves after every cell, and says in the end how it went.
 
-use stormlp_core::matrix::gdsio::in_gdsios_words;
-use stormlp_core::matrix::{CellReport, CellStatus, MatrixPlan, MatrixReport, likely_left};
 use stormlp_core::report::Ending;
 use stormlp_core::shell::shell_word;
 use stormlp_core::units::{ByteSize, counted, format_duration};
-use stormlp_emulator::matrix::{self, MatrixError, Measured};
-use stormlp_emulator::{Company, Surroundings};
-use stormlp_show::matrix as matrix_report;
+use stormlp_hosts::company::Company;
+use stormlp_matrix::plan::gdsio::in_gdsios_words;
+use stormlp_matrix::plan::{CellReport, CellStatus, MatrixPlan, MatrixReport, likely_left};
+use stormlp_matrix::run as matrix;
+use stormlp_matrix::run::{MatrixError, Measured};
+use stormlp_matrix::show as matrix_report;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
+use stormlp_transfer::surroundings::Surroundings;
 
 use super::names_paths;
 use crate::commands::deliver::{Delivery, Format, Savers, own_part};

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use stormlp_core::difference::Promise;
 use stormlp_core::facts::HostFacts;
-use stormlp_core::matrix::{MatrixRequest, Target, TargetInventory, asked, decided, resolve};
 use stormlp_core::operation::Direction;
 use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_matrix::plan::{MatrixRequest, Target, TargetInventory, asked, decided, resolve};
 use stormlp_transfer::storage::{Disk, Storage as _};
 
 use super::{Prepared, host_facts, scan};

@@ -9,13 +9,13 @@ pub(crate) mod scan;
 use std::path::PathBuf;
 
 use stormlp_core::facts::HostFacts;
-use stormlp_core::matrix::{
-    MatrixPlan, MatrixReport, MatrixRequest, MatrixResults, PathChoice, resolve,
-};
 use stormlp_core::path::PathKind;
 use stormlp_core::report::ReportKind;
-use stormlp_emulator::Company;
-use stormlp_show::matrix;
+use stormlp_hosts::company::Company;
+use stormlp_matrix::plan::{
+    MatrixPlan, MatrixReport, MatrixRequest, MatrixResults, PathChoice, resolve,
+};
+use stormlp_matrix::show as matrix;
 use stormlp_transfer::probe;
 
 use super::deliver::{ColumnsArg, Delivery, OutputArgs, Savers};

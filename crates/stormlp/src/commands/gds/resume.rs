@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use crate::any_report::AnyReport;
 use serde::{Deserialize, Serialize};
 use stormlp_core::facts::HostFacts;
-use stormlp_core::matrix::{
-    CellReport, MatrixPlan, MatrixReport, MatrixResults, NotTaken, take_measured,
-};
 use stormlp_core::report::ReportKind;
 use stormlp_core::tag::Tags;
 use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_matrix::plan::{
+    CellReport, MatrixPlan, MatrixReport, MatrixResults, NotTaken, take_measured,
+};
 
 use super::Prepared;
 use super::finish::Run;

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use stormlp_core::facts::{Availability, FoundFile};
 use stormlp_core::machine::{DirectSupport, Fact};
-use stormlp_core::matrix::{
+use stormlp_core::pattern::{Pattern, stream_of};
+use stormlp_matrix::plan::{
     DataManifest, FileFacts, FileKind, FolderFacts, MANIFEST_NAME, MatrixRequest, OtherFile,
     Target, TargetInventory,
 };
-use stormlp_core::pattern::{Pattern, stream_of};
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Access, Disk, Kind, Storage as _, dead_link};
 

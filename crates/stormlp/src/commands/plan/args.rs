@@ -4,17 +4,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use stormlp_core::checkpoint::builtin;
+use stormlp_checkpoint::plan::builtin;
 use stormlp_core::path::PathKind;
-use stormlp_core::training::client::{Client, ClientCost};
-use stormlp_core::training::distribution::Distribution;
-use stormlp_core::training::profile::Profile;
-use stormlp_core::training::request::TrainRequest;
-use stormlp_core::training::workload::Workload;
+use stormlp_core::profile::Profile;
 use stormlp_core::units::{ByteSize, parse_duration};
 use stormlp_planner::plan::request::MAX_ACCELERATORS;
 use stormlp_planner::plan::storage::DEFAULT_READ_AHEAD_BYTES;
 use stormlp_planner::plan::{SizingRequest, StorageModel};
+use stormlp_training::plan::client::{Client, ClientCost};
+use stormlp_training::plan::distribution::Distribution;
+use stormlp_training::plan::request::TrainRequest;
+use stormlp_training::plan::workload::Workload;
 use stormlp_transfer::probe;
 
 use super::host_cost;

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use crate::any_report::AnyReport;
 use stormlp_core::report::{Ending, ReportKind};
-use stormlp_core::training::client::ClientCost;
-use stormlp_core::training::report::TrainReport;
-use stormlp_core::training::request::StorageKind;
 use stormlp_core::units::GIB;
+use stormlp_training::plan::client::ClientCost;
+use stormlp_training::plan::request::StorageKind;
+use stormlp_training::report::TrainReport;
 
 use crate::commands::saved;
 use crate::exit::Failure;

@@ -6,8 +6,8 @@ use crate::any_report::AnyReport;
 use serde::Serialize;
 use stormlp_core::tag::{self, Tags};
 use stormlp_core::units::counted;
+use stormlp_matrix::show::Columns;
 use stormlp_show::document::{Cell, Column, Document, Table};
-use stormlp_show::matrix::Columns;
 use stormlp_show::records::Records;
 use stormlp_show::{html, markdown};
 

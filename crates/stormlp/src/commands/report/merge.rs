@@ -3,15 +3,20 @@
 use std::path::{Path, PathBuf};
 
 use crate::any_report::AnyReport;
-use stormlp_core::checkpoint::{self as checkpoints, CheckpointReport};
-use stormlp_core::matrix::{self as matrices, MatrixReport};
-use stormlp_core::parts::{self, names};
+use stormlp_checkpoint::plan as checkpoints;
+use stormlp_checkpoint::plan::CheckpointReport;
+use stormlp_checkpoint::run as checkpoint;
 use stormlp_core::report::Head;
 use stormlp_core::report::PartOf;
-use stormlp_core::training::report::TrainReport;
 use stormlp_core::units::counted;
 use stormlp_core::warning::{Warning, WarningKind};
-use stormlp_emulator::{checkpoint, matrix, training};
+use stormlp_hosts::parts;
+use stormlp_hosts::parts::names;
+use stormlp_matrix::plan as matrices;
+use stormlp_matrix::plan::MatrixReport;
+use stormlp_matrix::run as matrix;
+use stormlp_training::report::TrainReport;
+use stormlp_training::run as training;
 
 use crate::commands::deliver::{ColumnsArg, PARTS, ShowArgs};
 use crate::commands::saved;

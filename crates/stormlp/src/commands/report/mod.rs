@@ -10,11 +10,11 @@ use crate::any_report::AnyReport;
 use clap::ValueEnum;
 use stormlp_core::report::{Head, ReportKind};
 use stormlp_core::tag::{self, Tag, Tags};
+use stormlp_matrix::show::Columns;
 use stormlp_mlperf::dlio;
 use stormlp_mlperf::dlio::DlioRun;
 use stormlp_show::html;
 use stormlp_show::markdown;
-use stormlp_show::matrix::Columns;
 
 use super::deliver::{self, ColumnsArg, Format, ShowArgs, Sink};
 use super::saved;

@@ -5,9 +5,9 @@ use stormlp_show::Shown;
 
 use crate::any_report::AnyReport;
 use stormlp_core::report::ReportKind;
+use stormlp_matrix::show::{Columns, gdsio_lines};
 use stormlp_show::document::Document;
 use stormlp_show::html::{self, Sheet};
-use stormlp_show::matrix::{Columns, gdsio_lines};
 use stormlp_show::{markdown, openmetrics};
 
 use super::super::deliver::{self, Format, ShowArgs, Sink};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use stormlp_core::checkpoint::builtin;
+use stormlp_checkpoint::plan::builtin;
 use stormlp_core::units::ByteSize;
 use stormlp_mlperf::show as submission;
 use stormlp_mlperf::submission::Edition;

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use stormlp_core::training::profile::Profile;
+use stormlp_core::profile::Profile;
 use stormlp_mlperf::show::Rehearsal;
 use stormlp_mlperf::submission::system_yaml::draft;
 use stormlp_mlperf::submission::{EQUIVALENCE, Edition, NOTICE};

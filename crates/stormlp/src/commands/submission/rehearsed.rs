@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 
 use chrono::Utc;
 use serde_json::Value;
-use stormlp_core::checkpoint::CheckpointReport;
+use stormlp_checkpoint::plan::CheckpointReport;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::location::Location;
 use stormlp_core::report::Ending;
-use stormlp_core::training::plan::TrainPlan;
-use stormlp_core::training::report::TrainReport;
-use stormlp_core::training::workload::Workload;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_mlperf::show::{
     PROVENANCE, Rehearsal, RunInTree, checkpointing, too_long_a_gap, training, training_reports,
 };
+use stormlp_training::plan::train_plan::TrainPlan;
+use stormlp_training::plan::workload::Workload;
+use stormlp_training::report::TrainReport;
 
 use super::rehearse::separate;
 use crate::commands::deliver;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use stormlp_core::report::Ending;
-use stormlp_core::training::report::TrainReport;
+use stormlp_training::report::TrainReport;
 
 use crate::exit::Failure;
 

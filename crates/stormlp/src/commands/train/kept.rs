@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use stormlp_core::training::report::TrainReport;
-use stormlp_core::training::workload::Workload;
-use stormlp_emulator::training::{self, Course, SoFar, Unit};
 use stormlp_mlperf::training as mlperf;
+use stormlp_training::plan::workload::Workload;
+use stormlp_training::report::TrainReport;
+use stormlp_training::run as training;
+use stormlp_training::run::{Course, SoFar, Unit};
 
 use super::super::deliver::{self, Savers, copy_of};
 use super::super::submission::RehearsedTree;

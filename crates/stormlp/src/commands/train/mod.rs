@@ -14,22 +14,25 @@ use std::path::{Path, PathBuf};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::location::Location;
 use stormlp_core::path::PathKind;
+use stormlp_core::profile::Profile;
 use stormlp_core::report::{Head, ReportKind};
-use stormlp_core::training::plan::TrainPlan;
-use stormlp_core::training::profile::Profile;
-use stormlp_core::training::report::TrainReport;
-use stormlp_core::training::request::{StorageKind, TrainRequest};
-use stormlp_core::training::resolve::{Resolved, rules_broken_without_data};
-use stormlp_core::training::workload::{DataFormat, Workload};
 use stormlp_core::transport::DeviceId;
 use stormlp_core::warning::Warning;
-use stormlp_emulator::training::{self, Course, SoFar, Unit};
-use stormlp_emulator::{Hosts, Surroundings};
+use stormlp_dataset::section::DataFormat;
+use stormlp_hosts::company::Hosts;
 use stormlp_mlperf::submission::Edition;
+use stormlp_training::plan::request::{StorageKind, TrainRequest};
+use stormlp_training::plan::resolve::{Resolved, rules_broken_without_data};
+use stormlp_training::plan::train_plan::TrainPlan;
+use stormlp_training::plan::workload::Workload;
+use stormlp_training::report::TrainReport;
+use stormlp_training::run as training;
+use stormlp_training::run::{Course, SoFar, Unit};
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{FolderLock, LockError};
+use stormlp_transfer::surroundings::Surroundings;
 
-use stormlp_show::matrix::Columns;
+use stormlp_matrix::show::Columns;
 
 pub(crate) use self::args::parse_compute;
 use self::data::Data;
@@ -191,7 +194,7 @@ fn print_plan(args: &Args, prepared: &Prepared, session: &Session) -> Result<(),
     }
     let plan = &prepared.plan;
     args.output.print_plan(plan, plan.closed, |plan| {
-        let mut document = stormlp_show::training::plan(plan);
+        let mut document = stormlp_training::show::plan(plan);
         document.warn(&prepared.warnings);
         document
     })

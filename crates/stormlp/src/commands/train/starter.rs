@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use stormlp_core::training::request::TrainRequest;
-use stormlp_core::training::workload::Workload;
 use stormlp_core::units::ByteSize;
 use stormlp_dataset::generate;
+use stormlp_training::plan::request::TrainRequest;
+use stormlp_training::plan::workload::Workload;
 use stormlp_transfer::storage::Disk;
 
 use super::data::dataset;

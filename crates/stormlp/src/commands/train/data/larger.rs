@@ -1,8 +1,8 @@
 //! A larger starter set in the place of one that is too small.
 
-use stormlp_core::training::request::TrainRequest;
-use stormlp_core::training::workload::Workload;
 use stormlp_dataset::spec::{self, Making};
+use stormlp_training::plan::request::TrainRequest;
+use stormlp_training::plan::workload::Workload;
 
 use super::super::args::DataArgs;
 use super::super::starter;

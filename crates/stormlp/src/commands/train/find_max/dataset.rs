@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use stormlp_core::problem::{ProblemKind, Problems};
 use stormlp_core::shell::shell_word;
-use stormlp_core::training::find_max::Limit;
-use stormlp_core::training::plan::TrainPlan;
-use stormlp_core::training::request::TrainRequest;
-use stormlp_core::training::resolve::Resolved;
 use stormlp_core::units::counted;
 use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_training::plan::find_max::Limit;
+use stormlp_training::plan::request::TrainRequest;
+use stormlp_training::plan::resolve::Resolved;
+use stormlp_training::plan::train_plan::TrainPlan;
 
 use super::super::{data, is_null, lock};
 use super::Hunt;

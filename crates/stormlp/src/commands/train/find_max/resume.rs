@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use crate::any_report::AnyReport;
 use serde_json::Value;
 use stormlp_core::report::ReportKind;
-use stormlp_core::training::find_max::FindMax;
-use stormlp_core::training::plan::TrainPlan;
-use stormlp_core::training::report::TrainReport;
 use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_training::plan::find_max::FindMax;
+use stormlp_training::plan::train_plan::TrainPlan;
+use stormlp_training::report::TrainReport;
 
 use super::Hunt;
 use crate::commands::saved;

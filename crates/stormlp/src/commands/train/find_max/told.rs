@@ -4,10 +4,10 @@ use std::path::Path;
 
 use stormlp_core::report::Ending;
 use stormlp_core::shell::shell_word;
-use stormlp_core::training::find_max::{FindMax, RunKind, Tried};
-use stormlp_core::training::report::TrainReport;
-use stormlp_core::training::search::Next;
 use stormlp_core::units::{counted, format_duration};
+use stormlp_training::plan::find_max::{FindMax, RunKind, Tried};
+use stormlp_training::plan::search::Next;
+use stormlp_training::report::TrainReport;
 
 use super::Hunt;
 use crate::exit::{Code, Failure};

@@ -1,0 +1,11 @@
+//! Checkpoints: `checkpoint`, `--find-knee`.
+//!
+//! Ranks write and read the files of a model whose layout follows from its architecture and
+//! parallelism.
+
+#![forbid(unsafe_code)]
+
+pub mod plan;
+pub mod report;
+pub mod run;
+pub mod show;

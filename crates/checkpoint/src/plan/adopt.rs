@@ -1,0 +1,156 @@
+//! Checkpoints that others made: restored by the names and sizes of their files, as DLIO writes them.
+//!
+//! Nothing says what their bytes must be, so content is not checked. Sizes are: a file has its
+//! tensors' bytes, and at most what a container adds to them.
+
+use super::choice::Container;
+use super::facts::{CheckpointFacts, SavedPart, Unmarked};
+use super::layout::{CheckpointFile, Layout};
+use super::marker::{ContentFacts, MarkedFile, Marker};
+use super::request::CheckpointRequest;
+use super::saved::{folders_of, named};
+use super::torch::most_overhead;
+use crate::plan::checkpoint_plan::CheckpointPlan;
+use stormlp_core::problem::Problems;
+use stormlp_core::warning::{Warning, WarningKind};
+
+/// A source of content as short as one may be: nothing is written from it or compared with it.
+const NO_SOURCE_BYTES: u64 = 4096;
+
+/// The facts with checkpoints that others made taken for those of `layout` on `ranks` ranks, where
+/// their files are such; `None` where the run saves, or stormlp made something that is there.
+pub(super) fn unmarked(
+    request: &CheckpointRequest,
+    facts: &CheckpointFacts,
+    layout: &Layout,
+    ranks: u64,
+) -> Option<CheckpointFacts> {
+    let marked = facts.saved.iter().any(|part| part.marker.is_some());
+    if request.writes != Some(0) || marked || facts.saved.is_empty() {
+        return None;
+    }
+    let mut adopted = facts.clone();
+    let folders = facts.folders.len().max(1) as u64;
+    let mut of_folder: Vec<Option<Marker>> = vec![None; folders as usize];
+    for part in &mut adopted.saved {
+        let first = &mut of_folder[part.folder];
+        match adopt(request, part, layout, ranks, folders) {
+            // All are read in the sizes of the first.
+            Ok(marker) if first.as_ref().is_some_and(|first| first.files != marker.files) => {
+                let why = "its files have other sizes than those of the first".to_string();
+                part.unmarked = Some(Unmarked::Unlike(why));
+            }
+            Ok(marker) => {
+                *first = Some(marker.clone());
+                part.marker = Some(Ok(marker));
+                part.unmarked = Some(Unmarked::Taken);
+            }
+            Err(why) => part.unmarked = Some(Unmarked::Unlike(why)),
+        }
+    }
+    Some(adopted)
+}
+
+/// The marker that stormlp would have written beside the files of `part`.
+fn adopt(
+    request: &CheckpointRequest,
+    part: &SavedPart,
+    layout: &Layout,
+    ranks: u64,
+    folders: u64,
+) -> Result<Marker, String> {
+    let mut files = Vec::new();
+    let mut container = Container::Raw;
+    for rank in (0..ranks).filter(|rank| rank % folders == part.folder as u64) {
+        for CheckpointFile { name, bytes, tensors } in layout.rank_files(rank) {
+            let found = part
+                .files
+                .iter()
+                .find(|found| found.name == name)
+                .ok_or_else(|| format!("{name} is missing"))?
+                .bytes;
+            let most = bytes.saturating_add(most_overhead(tensors));
+            if !(bytes..=most).contains(&found) {
+                return Err(format!(
+                    "{name} has {found} bytes, its tensors take {bytes}, {most} at most in a container"
+                ));
+            }
+            if found > bytes {
+                container = Container::Torch;
+            }
+            files.push(MarkedFile { rank, name, bytes: found, identity: None });
+        }
+    }
+    let (format_version, _) = Marker::version();
+    Ok(Marker {
+        format_version,
+        made_by: "others".to_string(),
+        complete: true,
+        // Nobody says whether it was synced; nobody says that it was not.
+        crash_safe: true,
+        model: request.workload.name.clone(),
+        layout: *layout,
+        full_layers: layout.architecture.num_layers,
+        ranks,
+        full_ranks: ranks,
+        content: ContentFacts { seed: 0, source_bytes: NO_SOURCE_BYTES, stamped: false, container },
+        files,
+    })
+}
+
+fn taken(facts: &CheckpointFacts) -> impl Iterator<Item = &SavedPart> {
+    let parts = facts.saved.iter();
+    parts.filter(|part| part.unmarked == Some(Unmarked::Taken))
+}
+
+/// Gives the plan's files the sizes that were found: containers differ by versions of torch.
+pub(super) fn take_sizes(plan: &mut CheckpointPlan, facts: &CheckpointFacts) {
+    if taken(facts).next().is_none() {
+        return;
+    }
+    for rank in &mut plan.ranks {
+        let part = taken(facts).find(|part| part.folder == rank.folder);
+        for file in &mut rank.files {
+            let found = part.and_then(|part| part.files.iter().find(|f| f.name == file.name));
+            file.bytes = found.map_or(file.bytes, |found| found.bytes);
+        }
+        rank.bytes = rank.files.iter().map(|file| file.bytes).sum();
+    }
+    plan.total_bytes = plan.ranks.iter().map(|rank| rank.bytes).sum();
+}
+
+/// What cannot be asked of such checkpoints.
+pub(super) fn problems(
+    request: &CheckpointRequest,
+    facts: &CheckpointFacts,
+    problems: &mut Problems,
+) {
+    if request.verify && taken(facts).next().is_some() {
+        problems.plan(
+            "--verify: these checkpoints were made by others, so nothing says what they must hold",
+            "leave --verify out: the sizes of their files are checked",
+        );
+    }
+}
+
+/// That content is not checked.
+pub(super) fn warning(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning> {
+    let mut steps: Vec<u32> = taken(facts).map(|part| part.step).collect();
+    steps.retain(|step| plan.restores.iter().any(|restore| restore.step == *step));
+    steps.sort_unstable();
+    steps.dedup();
+    (!steps.is_empty()).then(|| {
+        Warning::new(
+            WarningKind::EarlierCheckpoints,
+            format!(
+                "{} in {} {} made by others: the names and sizes of the files are those of {}, their \
+                 content is not checked",
+                named(&steps),
+                folders_of(plan),
+                if steps.len() == 1 { "was" } else { "were" },
+                plan.model
+            ),
+            "",
+        )
+    })
+}

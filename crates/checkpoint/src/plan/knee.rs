@@ -1,0 +1,276 @@
+//! The fewest streams of each rank that bring the bandwidth of saves, and of restores.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::choice::FsyncPolicy;
+use crate::report::{CheckpointReport, CheckpointResult};
+use stormlp_core::group::GroupFacts;
+use stormlp_core::knee::{Found, KneeLimit, Search, Setting, WITHIN};
+
+/// Streams that a search tries.
+pub const STREAMS: [u32; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
+/// Saves, and restores, that the settings get which an answer rests on.
+const REPEAT: usize = 3;
+/// Share of the threads at work, or of all CPUs, from which on they are what limits.
+const BUSY: f64 = 0.9;
+/// Below this share they are not.
+const IDLE: f64 = 0.75;
+/// A larger share of a checkpoint in the page cache before its restore makes memory the source.
+const CACHED: f64 = 0.5;
+
+/// What a search for the fewest streams found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FindStreams {
+    /// How far below the best a knee may lie, in percent.
+    pub within_percent: f64,
+    /// The numbers of streams that can be tried here.
+    pub streams: Vec<u32>,
+    /// Every run, in order.
+    pub tried: Vec<TriedStreams>,
+    /// The fewest for saves; `null` without any.
+    pub save: Option<StreamKnee>,
+    /// The fewest for restores; `null` without any.
+    pub restore: Option<StreamKnee>,
+}
+
+/// One run of a search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TriedStreams {
+    /// Streams of each rank.
+    pub streams: u32,
+    /// Bytes of all ranks by the duration of the slowest, of each save.
+    pub save_gib_per_second: Vec<f64>,
+    /// The same of each restore.
+    pub restore_gib_per_second: Vec<f64>,
+    /// What limited the saves, where that can be told.
+    pub save_limited_by: Option<KneeLimit>,
+    /// What limited the restores.
+    pub restore_limited_by: Option<KneeLimit>,
+    /// How long the run took.
+    pub seconds: f64,
+}
+
+/// The fewest streams that come within `within_percent` of the best.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamKnee {
+    /// Streams of each rank.
+    pub streams: u32,
+    /// The mean bandwidth with them.
+    pub gib_per_second: f64,
+    /// That in percent of the best.
+    pub share_of_best_percent: f64,
+    /// Streams of the best.
+    pub best_streams: u32,
+    /// The highest mean bandwidth.
+    pub best_gib_per_second: f64,
+    /// Standard deviation of repetitions in percent of their mean.
+    pub noise_percent: Option<f64>,
+    /// Fewer streams that the noise does not tell from those that reach the best.
+    pub alike: Vec<u32>,
+    /// Whether the best was still gaining with the most streams that were tried.
+    pub is_lower_bound: bool,
+    /// What limits the best; `null` where that cannot be told.
+    pub limited_by: Option<KneeLimit>,
+}
+
+/// Saves or restores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Save,
+    Restore,
+}
+
+impl FindStreams {
+    /// A search over these numbers of streams, nothing tried.
+    pub fn begun(streams: Vec<u32>) -> Self {
+        Self {
+            within_percent: WITHIN * 100.0,
+            streams,
+            tried: Vec::new(),
+            save: None,
+            restore: None,
+        }
+    }
+
+    /// How many streams the next run has; `None` when saves and restores have their answer.
+    pub fn next(&self) -> Option<u32> {
+        let of = |phase| {
+            let search = self.search(phase);
+            // A phase that nothing ran of needs none; before the first run all do.
+            let asked = self.tried.is_empty() || search.found().is_some();
+            search.next().filter(|_| asked)
+        };
+        let (_, index) = of(Phase::Save).or_else(|| of(Phase::Restore))?;
+        self.streams.get(index).copied()
+    }
+
+    /// Takes in a run, and what is known by it.
+    pub fn take(&mut self, streams: u32, report: &CheckpointReport, seconds: f64) {
+        let rates = |results: &[CheckpointResult]| -> Vec<f64> {
+            results.iter().map(|result| result.gib_per_second.total).collect()
+        };
+        let results = &report.results;
+        self.tried.push(TriedStreams {
+            streams,
+            save_gib_per_second: rates(&results.saves),
+            restore_gib_per_second: rates(&results.restores),
+            save_limited_by: limit(report, Phase::Save),
+            restore_limited_by: limit(report, Phase::Restore),
+            seconds,
+        });
+        [self.save, self.restore] = self.of_tried();
+    }
+
+    /// How many runs are likely to come.
+    pub fn likely_left(&self) -> usize {
+        if self.next().is_none() {
+            return 0;
+        }
+        let search = Search { repeat: 1, ..self.search(Phase::Save) };
+        // The knee, the best and the next below are repeated.
+        (search.likely_runs() + REPEAT).saturating_sub(self.tried.len()).max(1)
+    }
+
+    fn search(&self, phase: Phase) -> Search {
+        let setting = |streams: &u32| {
+            let runs = self.tried.iter().filter(|run| run.streams == *streams);
+            let rates: Vec<f64> = runs.clone().flat_map(|run| run.rates(phase)).copied().collect();
+            Setting { cost: u64::from(*streams), runs: rates.len().max(runs.count()), rates }
+        };
+        Search { lines: vec![self.streams.iter().map(setting).collect()], repeat: REPEAT }
+    }
+
+    /// The knees of saves and of restores that the runs come to.
+    pub(crate) fn of_tried(&self) -> [Option<StreamKnee>; 2] {
+        [Phase::Save, Phase::Restore].map(|phase| self.knee(phase))
+    }
+
+    fn knee(&self, phase: Phase) -> Option<StreamKnee> {
+        let search = self.search(phase);
+        let Found { knee, best, noise_percent, alike, is_lower_bound } = search.found()?;
+        // A search that did not come to its end says no more than that.
+        let is_lower_bound = is_lower_bound || search.next().is_some();
+        let streams = |place: (usize, usize)| self.streams.get(place.1).copied().unwrap_or(1);
+        let of_best = self.tried.iter().rev().find(|run| run.streams == streams(best));
+        let limited_by = of_best.and_then(|run| match phase {
+            Phase::Save => run.save_limited_by,
+            Phase::Restore => run.restore_limited_by,
+        });
+        Some(StreamKnee {
+            streams: streams(knee),
+            gib_per_second: search.rate(knee),
+            share_of_best_percent: search.rate(knee) / search.rate(best) * 100.0,
+            best_streams: streams(best),
+            best_gib_per_second: search.rate(best),
+            noise_percent,
+            alike: alike.into_iter().map(streams).collect(),
+            is_lower_bound,
+            // Where more would bring more, it was no storage that kept it from that.
+            limited_by: limited_by.filter(|by| !is_lower_bound || *by != KneeLimit::Storage),
+        })
+    }
+}
+
+impl TriedStreams {
+    fn rates(&self, phase: Phase) -> &[f64] {
+        match phase {
+            Phase::Save => &self.save_gib_per_second,
+            Phase::Restore => &self.restore_gib_per_second,
+        }
+    }
+}
+
+/// What limited the saves or restores of a run.
+fn limit(report: &CheckpointReport, phase: Phase) -> Option<KneeLimit> {
+    let (results, transport) = match phase {
+        Phase::Save => (&report.results.saves, &report.plan.save),
+        Phase::Restore => (&report.results.restores, &report.plan.restore),
+    };
+    let sum = |of: fn(&CheckpointResult) -> f64| results.iter().map(of).sum::<f64>();
+    let seconds = sum(|result| result.duration_seconds.max);
+    if seconds <= 0.0 {
+        return None;
+    }
+    let at_work = sum(|result| result.cpu_user_seconds + result.cpu_system_seconds) / seconds;
+    // The CPU time is that of all hosts, and so are the threads and the CPUs.
+    let group = report.results.group.as_ref();
+    let processes = group.map_or(1, |group| group.size.max(1) as usize);
+    let cpus = group.and_then(GroupFacts::cpus).unwrap_or(report.head.host.cpus).max(1) as usize;
+    let most = (transport.threads * processes).clamp(1, cpus) as f64;
+    let cached = |result: &CheckpointResult| {
+        result.page_cache_before.is_some_and(|before| before.share > CACHED)
+    };
+    let through_cache = transport.path.uses_page_cache();
+    let of_memory = match phase {
+        Phase::Save => through_cache && report.plan.fsync == FsyncPolicy::None,
+        Phase::Restore => through_cache && results.iter().any(cached),
+    };
+    if at_work >= BUSY * most {
+        Some(KneeLimit::Client)
+    } else if of_memory {
+        Some(KneeLimit::Memory)
+    } else {
+        (at_work <= IDLE * most).then_some(KneeLimit::Storage)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn tried(streams: u32, save: f64, restores: &[f64]) -> TriedStreams {
+        TriedStreams {
+            streams,
+            save_gib_per_second: vec![save, save],
+            restore_gib_per_second: restores.to_vec(),
+            save_limited_by: Some(KneeLimit::Storage),
+            restore_limited_by: None,
+            seconds: 1.0,
+        }
+    }
+
+    /// A whole search on rates that are known.
+    fn searched(rate: impl Fn(u32) -> (f64, Vec<f64>)) -> FindStreams {
+        let mut find = FindStreams::begun(STREAMS.to_vec());
+        while let Some(streams) = find.next() {
+            let (save, restores) = rate(streams);
+            find.tried.push(tried(streams, save, &restores));
+            assert!(find.tried.len() < 40, "{find:?}");
+        }
+        find.save = find.knee(Phase::Save);
+        find.restore = find.knee(Phase::Restore);
+        find
+    }
+
+    #[test]
+    fn saves_and_restores_have_knees_of_their_own() {
+        let find = searched(|streams| {
+            let streams = f64::from(streams);
+            (streams.min(2.0), vec![streams.min(10.0); 2])
+        });
+        let (save, restore) = (find.save.unwrap(), find.restore.unwrap());
+        assert_eq!((save.streams, save.limited_by), (2, Some(KneeLimit::Storage)));
+        assert_eq!((restore.streams, restore.is_lower_bound), (12, false));
+    }
+
+    #[test]
+    fn a_search_that_did_not_come_to_its_end_is_a_lower_bound() {
+        let mut find = FindStreams::begun(STREAMS.to_vec());
+        for (streams, rate) in [(1, 1.0), (2, 2.0)] {
+            assert_eq!(find.next(), Some(streams));
+            find.tried.push(tried(streams, rate, &[]));
+        }
+        let knee = find.knee(Phase::Save).unwrap();
+        assert_eq!((knee.streams, knee.is_lower_bound), (2, true));
+        assert_eq!(knee.limited_by, None);
+    }
+
+    #[test]
+    fn what_did_not_run_has_no_knee_and_is_not_waited_for() {
+        let find = searched(|_| (1.0, Vec::new()));
+        assert_eq!(find.save.unwrap().streams, 1);
+        assert_eq!(find.restore, None);
+    }
+}

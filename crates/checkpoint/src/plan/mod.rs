@@ -1,0 +1,64 @@
+//! Checkpoints of large language models: who writes which bytes, what was asked, what was
+//! decided, what came out.
+//!
+//! A workload file describes a model and its parallelism; [`Layout`] derives from them every file
+//! of every rank. [`resolve`] turns a request and the facts of the host into a plan in which every
+//! number is decided, and a run of it gives a [`CheckpointReport`].
+//!
+//! ```
+//! use crate::plan::builtin;
+//! let workload = builtin::load("llama3-8b").expect("a built-in model");
+//! let layout = workload.layout(workload.parallelism_of_all_ranks());
+//! assert_eq!(layout.total_bytes(), 112_425_623_552);
+//! ```
+
+mod adopt;
+mod alike;
+mod architecture;
+pub mod builtin;
+pub mod checkpoint_plan;
+pub mod choice;
+mod dealt;
+mod facts;
+pub mod knee;
+mod layout;
+mod marker;
+mod parallelism;
+mod parse;
+mod request;
+pub mod resolve;
+pub mod rules;
+mod saved;
+mod scale;
+mod space;
+pub mod summary;
+mod torch;
+mod transport;
+mod warnings;
+mod workload;
+
+pub use crate::plan::checkpoint_plan::{CheckpointPlan, OverlapPlan, RankPlan, RestorePlan};
+pub use crate::report::{
+    CacheBefore, CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes,
+    DurationSeconds, GibPerSecond, HostPhase, OverlapResult, Parts, RankResult,
+};
+pub use alike::difference;
+pub use architecture::{Architecture, DataType};
+pub use choice::{Arithmetic, CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
+pub use dealt::{dealt_to, host_of};
+pub use facts::{CheckpointFacts, FolderFacts, OtherFile, SavedPart, Unmarked};
+pub use knee::{FindStreams, STREAMS as KNEE_STREAMS, StreamKnee, TriedStreams};
+pub use layout::{CheckpointFile, Layout};
+pub use marker::{
+    ContentFacts, MARKER_NAME, MarkedFile, Marker, MarkerError, step_folder, step_of,
+};
+pub use parallelism::{Parallelism, Position, ZeroStage};
+pub use parse::parse;
+pub use request::CheckpointRequest;
+pub use resolve::{Resolution, resolve};
+pub use scale::Scaling;
+pub use summary::{
+    DurationAndRate, PhaseSummary, Spread, Summary, durations, gib_per_second, rates, summarise,
+};
+pub use torch::{FileTensors, Framing, TensorGroup};
+pub use workload::{CheckpointWorkload, Mode};

@@ -1,0 +1,469 @@
+//! From a request and the facts to a plan, or to everything that is in its way.
+
+use super::adopt;
+use super::choice::{CheckpointProfile, Container, ScaleChoice};
+use super::facts::CheckpointFacts;
+use super::layout::Layout;
+use super::marker::ContentFacts;
+use super::request::CheckpointRequest;
+use super::rules;
+use super::saved;
+use super::scale::{Scaling, cut};
+use super::space;
+use super::transport;
+use super::warnings;
+use super::workload::Mode;
+use crate::plan::checkpoint_plan::{CheckpointPlan, OverlapPlan, RankPlan};
+use stormlp_core::facts::HostFacts;
+use stormlp_core::placement;
+use stormlp_core::problem::{ProblemKind, Problems};
+use stormlp_core::transport::{DeviceId, Transport, statistics_warning, wait_warning};
+use stormlp_core::units::ByteSize;
+
+/// How long a scaled run should take, in seconds.
+const SCALED_RUN_SECONDS: f64 = 60.0;
+/// What storage is taken to write and read where nobody has tried, in bytes per second.
+const ASSUMED_BYTES_PER_SECOND: f64 = 1e9;
+/// Saves of a run, and restores, at most: each has its place in the plan and in the report.
+const MOST_CHECKPOINTS: u32 = 100_000;
+/// Ranks of one host in MLPerf's checkpoints.
+pub const HOST_RANKS: u64 = 8;
+
+/// What [`resolve`] found: a plan as far as one can be made, and every problem.
+#[derive(Debug, Clone)]
+pub struct Resolution {
+    /// The plan; `None` when the request itself makes none, or a dry run asks for a path, an
+    /// engine or a device that is not here. With other problems of the machine there is still one,
+    /// for a dry run to print.
+    pub plan: Option<CheckpointPlan>,
+    /// What keeps it from running; empty when nothing does.
+    pub problems: Problems,
+}
+
+impl Resolution {
+    /// Whether a problem lies in the request itself.
+    pub fn has_no_valid_plan(&self) -> bool {
+        self.plan.is_none() || self.problems.kind() == ProblemKind::Plan
+    }
+}
+
+/// Decides every number of a run. All problems are returned, not the first.
+pub fn resolve(
+    request: &CheckpointRequest,
+    host: &HostFacts,
+    facts: &CheckpointFacts,
+) -> Resolution {
+    let mut problems = Problems::default();
+    request_problems(request, &mut problems);
+    let job = job(request, &mut problems);
+    let Some((layout, ranks)) = job.filter(|_| problems.is_empty()) else {
+        return Resolution { plan: None, problems };
+    };
+    let adopted = adopt::unmarked(request, facts, &layout, ranks);
+    let facts = adopted.as_ref().unwrap_or(facts);
+    let counts = saved::counts(request, facts);
+    let scaling = scale(request, host, facts, &layout, ranks, &counts);
+    let scaled = cut(&layout, scaling.layers);
+    let transports = transport::decide(request, host, scaling.ranks, &mut problems);
+    if request.dry_run && !problems.is_empty() {
+        // Sizes can be told of any machine; a path, an engine or a device can be wrong here.
+        return Resolution { plan: None, problems };
+    }
+    let mut plan = assemble(request, transports, facts, &scaled, scaling, &counts);
+    adopt::take_sizes(&mut plan, facts);
+    adopt::problems(request, facts, &mut problems);
+    rules::closed_problems(request, &plan, host, &mut problems);
+    size_problems(request, &layout, &plan, &mut problems);
+    transport::problems(&plan, host, &mut problems);
+    if !request.dry_run || !facts.folders.is_empty() {
+        saved::problems(request, &plan, facts, &mut problems);
+        // What a directory that cannot be used has free is no news.
+        if folder_problems(&plan, facts, &mut problems) {
+            space::problems(request, &plan, facts, &mut problems);
+        }
+    }
+    plan.warnings = warnings::of(request, &plan, facts);
+    let waits = plan.save.waits_for_gpu();
+    plan.warnings.extend(wait_warning(&request.threading, waits));
+    let cufile = plan.path().needs_cufile();
+    let statistics = statistics_warning(request.cufile_stats, cufile, host);
+    plan.warnings.extend(statistics);
+    let far = placement::warnings(&plan.save.placement, plan.device(), host);
+    plan.warnings.extend(far);
+    Resolution { plan: Some(plan), problems }
+}
+
+/// What hosts that have folders of their own cannot do.
+fn local_problems(request: &CheckpointRequest, problems: &mut Problems) {
+    if request.rank_shift.is_some_and(|ranks| ranks > 0) {
+        problems.plan(
+            "--local-data: what another host wrote is not to be had here, so no rank restores the \
+             files of another one",
+            "leave out --rank-shift; --cold or --path cpu keep the page cache out",
+        );
+    }
+    if request.writes == Some(0) {
+        problems.plan(
+            "--local-data: each host has its own ranks' files alone, which only the run that wrote \
+             them restores",
+            "leave out --writes 0; --cold drops them from the page cache before they are restored",
+        );
+    }
+}
+
+/// What is wrong with the request by itself.
+fn request_problems(request: &CheckpointRequest, problems: &mut Problems) {
+    if request.local_data {
+        local_problems(request, problems);
+    }
+    let workload = &request.workload;
+    let of_model = workload.architecture.problems();
+    for what in (of_model.into_iter()).chain(workload.parallelism_of_all_ranks().problems()) {
+        problems.plan(what, "correct the workload file");
+    }
+    if workload.pipeline > workload.architecture.num_layers {
+        problems.plan(
+            format!(
+                "{} pipeline stages for {} layers: some stages would be empty",
+                workload.pipeline, workload.architecture.num_layers
+            ),
+            "lower model.parallelism.pipeline, or raise model.num_layers",
+        );
+    }
+    if workload.tensor > workload.architecture.num_attention_heads {
+        problems.plan(
+            format!(
+                "{} tensor-parallel ranks for {} attention heads: some ranks would have none",
+                workload.tensor, workload.architecture.num_attention_heads
+            ),
+            "lower model.parallelism.tensor, or raise model.transformer.num_attention_heads",
+        );
+    }
+    number_problems(request, problems);
+}
+
+/// Numbers of the request that are zero where they must not be, or absurd.
+fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
+    let mut must = |holds: bool, what: String, remedy: &str| {
+        if !holds {
+            let fixed = "leave it out: the closed rules fix it";
+            problems.plan(what, if request.closed { fixed } else { remedy });
+        }
+    };
+    let (streams, chunk) = (request.streams, request.chunk_bytes);
+    must(
+        streams.is_none_or(|n| (1..=256).contains(&n)),
+        format!("{} streams for each rank", streams.unwrap_or(0)),
+        "use --streams 1 to 256",
+    );
+    must(
+        chunk.is_none_or(transport::is_chunk),
+        format!("a chunk of {}", ByteSize(chunk.unwrap_or(0))),
+        "use --chunk-size with a multiple of 4K, from 4K to 1G",
+    );
+    let pause = request.pause_seconds.unwrap_or(0.0);
+    must(
+        (0.0..=86_400.0).contains(&pause),
+        format!("a pause of {pause} s"),
+        "use --pause with 0 to 24h",
+    );
+    let step = request.overlap_step_seconds.unwrap_or(1.0);
+    must(
+        (0.001..=86_400.0).contains(&step),
+        format!("training steps of {step} s"),
+        "use --overlap with 1ms to 24h",
+    );
+    must(
+        request.keep != Some(0),
+        "keeping 0 checkpoints leaves nothing to restore".to_string(),
+        "use --keep 1 or more, or --reads 0 and --clean afterwards",
+    );
+    let workload = &request.workload;
+    for (name, asked) in [
+        ("writes", request.writes.or(workload.writes)),
+        ("reads", request.reads.or(workload.reads)),
+    ] {
+        let count = asked.unwrap_or(0);
+        let remedy = format!("use --{name} with {MOST_CHECKPOINTS} at most");
+        must(count <= MOST_CHECKPOINTS, format!("{count} {name}"), &remedy);
+    }
+    must(
+        (request.writes, request.reads) != (Some(0), Some(0)),
+        "0 writes and 0 reads: there is nothing to do".to_string(),
+        "use --writes or --reads with at least 1, or --dry-run",
+    );
+    must(
+        !request.folders.is_empty() || request.dry_run,
+        "no directory for the checkpoints".to_string(),
+        "use --dir",
+    );
+}
+
+/// The layout of the whole job, and how many of its ranks are there before scaling.
+fn job(request: &CheckpointRequest, problems: &mut Problems) -> Option<(Layout, u64)> {
+    let workload = &request.workload;
+    let group = workload.tensor.saturating_mul(workload.pipeline);
+    if request.ranks == Some(0) || group == 0 {
+        problems.plan("0 ranks", "use --ranks with at least 1");
+        return None;
+    }
+    let (layout, ranks) = match request.mode.unwrap_or(workload.mode) {
+        Mode::Default => {
+            let ranks =
+                request.ranks.unwrap_or_else(|| group.saturating_mul(workload.data.unwrap_or(1)));
+            if !ranks.is_multiple_of(group) {
+                problems.plan(
+                    format!(
+                        "{ranks} ranks are no multiple of tensor × pipeline = {} × {} = {group}",
+                        workload.tensor, workload.pipeline
+                    ),
+                    if request.closed {
+                        "leave --ranks out: the closed rules fix it".to_string()
+                    } else {
+                        format!("use --ranks with a multiple of {group}, or --mode subset")
+                    },
+                );
+                return None;
+            }
+            (workload.layout(workload.parallelism(ranks / group)), ranks)
+        }
+        Mode::Subset => {
+            let layout = workload.layout(workload.parallelism_of_all_ranks());
+            let all = group.saturating_mul(workload.data.unwrap_or(1));
+            let ranks = request.ranks.unwrap_or_else(|| HOST_RANKS.min(all));
+            if ranks > all {
+                problems.plan(
+                    format!("a subset of {ranks} ranks out of {all}"),
+                    format!("use --ranks with at most {all}"),
+                );
+                return None;
+            }
+            (layout, ranks)
+        }
+    };
+    for what in layout.parallelism.problems() {
+        problems.plan(what, "use fewer --ranks");
+    }
+    Some((layout, ranks))
+}
+
+/// How much of the checkpoint is written.
+fn scale(
+    request: &CheckpointRequest,
+    host: &HostFacts,
+    facts: &CheckpointFacts,
+    layout: &Layout,
+    ranks: u64,
+    counts: &saved::Counts,
+) -> Scaling {
+    let full = Scaling::none(layout, ranks);
+    if request.closed {
+        return full;
+    }
+    // Restoring what is there: as it was saved, unless the user says otherwise.
+    if request.writes == Some(0)
+        && request.scale.is_none_or(|scale| scale == ScaleChoice::Auto)
+        && let Some(found) = saved::scaling_of(request, facts, layout, ranks)
+    {
+        return found;
+    }
+    match request.scale {
+        Some(ScaleChoice::Factor(factor)) => Scaling::by_factor(layout, ranks, factor),
+        None if request.dry_run => full,
+        None | Some(ScaleChoice::Auto) => {
+            let open = transport::most_ranks(host);
+            let room = space::Room::of(facts, counts.writes);
+            if ranks <= open && room.fits(layout, ranks, counts.peak()) {
+                return full;
+            }
+            let counts = counts.for_scaled(true);
+            let half = space::Room::of(facts, counts.writes).half();
+            let rate = facts.trial_bytes_per_second.unwrap_or(ASSUMED_BYTES_PER_SECOND);
+            // Two saves and two restores within the time, reads taken to be as slow as writes.
+            let in_time = (rate * SCALED_RUN_SECONDS / 4.0) as u64;
+            let fits = |part: &Layout, there: u64| {
+                // All of it was just found not to fit, with as many saves as it would have.
+                let all = part == layout && there == ranks;
+                !all && part.first_ranks_bytes(there) <= in_time
+                    && half.fits(part, there, counts.peak())
+            };
+            match (request.scale, request.ranks) {
+                // Ranks that were asked for are there, or the run is refused with the numbers.
+                (None, Some(_)) => Scaling::with_all_ranks(layout, ranks, fits),
+                _ => Scaling::largest_that(layout, ranks, open, fits),
+            }
+        }
+    }
+}
+
+/// What cannot be had of the size that was reached: a factor no part is as small as, and files of
+/// ranks that are not there. `layout` is the full one.
+fn size_problems(
+    request: &CheckpointRequest,
+    layout: &Layout,
+    plan: &CheckpointPlan,
+    problems: &mut Problems,
+) {
+    let scaling = &plan.scaling;
+    if let Some(ScaleChoice::Factor(factor)) = request.scale
+        && !request.closed
+        && scaling.is_beyond(factor)
+    {
+        let reached = scaling.typed_factor(layout).unwrap_or(1.0);
+        let smallest = match scaling.ranks {
+            1 => "one rank".to_string(),
+            group => format!("the {group} ranks that share its tensors"),
+        };
+        problems.plan(
+            format!(
+                "scale {factor} cannot be reached: one layer on {smallest} is {} bytes, {reached} \
+                 of the checkpoint",
+                plan.total_bytes
+            ),
+            format!(
+                "use --scale {reached} or more, or describe a smaller model in a workload file"
+            ),
+        );
+    }
+    if plan.rank_shift >= scaling.ranks && plan.rank_shift > 0 {
+        let cut = if scaling.ranks < scaling.full_ranks {
+            format!(" (of {}: the run is scaled)", scaling.full_ranks)
+        } else {
+            String::new()
+        };
+        problems.plan(
+            format!(
+                "--rank-shift {} with {} ranks{cut}: there is no rank so much further on",
+                plan.rank_shift, scaling.ranks
+            ),
+            match scaling.ranks {
+                1 => "leave --rank-shift out, or use a --scale that has more ranks".to_string(),
+                ranks => format!("use --rank-shift 1 to {}", ranks - 1),
+            },
+        );
+    }
+}
+
+/// Puts the plan together.
+fn assemble(
+    request: &CheckpointRequest,
+    (save, restore): (Transport, Transport),
+    facts: &CheckpointFacts,
+    layout: &Layout,
+    scaling: Scaling,
+    counts: &saved::Counts,
+) -> CheckpointPlan {
+    let counts = counts.for_scaled(scaling.is_scaled() && !request.closed);
+    let content = ContentFacts {
+        seed: request.seed,
+        source_bytes: save.chunk_bytes,
+        stamped: !matches!(save.device, Some(DeviceId::Cuda(_))) || request.verify,
+        container: container(request, facts),
+    };
+    let folders = request.folders.len().max(1);
+    let ranks = rank_plans(layout, scaling.ranks, folders, content.container);
+    let total_bytes = ranks.iter().map(|rank| rank.bytes).sum();
+    let pause_seconds = request.pause_seconds.unwrap_or(if scaling.is_scaled() {
+        0.0
+    } else {
+        request.workload.pause_seconds.unwrap_or(5.0)
+    });
+    let restores = saved::restores(request, facts, &counts, content, layout, &scaling);
+    CheckpointPlan {
+        model: request.workload.name.clone(),
+        profile: request.profile,
+        closed: request.closed,
+        mode: request.mode.unwrap_or(request.workload.mode),
+        layout: *layout,
+        parameters: u64::try_from(layout.architecture.parameters()).unwrap_or(u64::MAX),
+        scale: scaling.factor,
+        scaling,
+        full_run: request.full_run_command(),
+        total_bytes,
+        dlio_counted_bytes: (0..scaling.ranks)
+            .map(|rank| layout.rank_bytes_as_dlio_counts(rank))
+            .sum(),
+        ranks,
+        folders: request.folders.clone(),
+        writes: counts.writes,
+        restores,
+        pause_seconds,
+        keep: request.keep,
+        fsync: request.fsync.unwrap_or_default(),
+        split_restores: request.profile == CheckpointProfile::V3,
+        content,
+        overlap: request.overlap_step_seconds.map(|step_seconds| OverlapPlan {
+            step_seconds,
+            steps_between: (pause_seconds / step_seconds).ceil().max(1.0) as u32,
+        }),
+        rank_shift: request.rank_shift.unwrap_or(0),
+        local_data: request.local_data,
+        cold: request.cold,
+        verify: request.verify,
+        require_gds: request.require_gds,
+        cufile_stats: request.cufile_stats,
+        telemetry: request.telemetry,
+        free_bytes: space::free(facts),
+        peak_bytes: total_bytes.saturating_mul(counts.peak()),
+        buffer_bytes: save.buffer_bytes().max(restore.buffer_bytes()) + content.source_bytes,
+        save,
+        restore,
+        warnings: Vec::new(),
+    }
+}
+
+/// How tensors are packed: as asked, else as the checkpoints to be restored are.
+fn container(request: &CheckpointRequest, facts: &CheckpointFacts) -> Container {
+    let restored = || facts.container_of(&request.workload.name);
+    let asked = request.container;
+    asked.or_else(|| (request.writes == Some(0)).then(restored).flatten()).unwrap_or_default()
+}
+
+/// The ranks that are there, with their files; they take the directories in turn.
+fn rank_plans(layout: &Layout, ranks: u64, folders: usize, container: Container) -> Vec<RankPlan> {
+    (0..ranks)
+        .map(|rank| {
+            let files = layout.packed_files(rank, container);
+            RankPlan {
+                rank,
+                bytes: files.iter().map(|file| file.bytes).sum(),
+                folder: (rank % folders as u64) as usize,
+                files,
+            }
+        })
+        .collect()
+}
+
+/// Finds directories that cannot be used; says whether all can.
+fn folder_problems(
+    plan: &CheckpointPlan,
+    facts: &CheckpointFacts,
+    problems: &mut Problems,
+) -> bool {
+    let before = problems.len();
+    for folder in &facts.folders {
+        if plan.writes > 0
+            && let stormlp_core::facts::Availability::Unavailable { reason, remedy } =
+                &folder.writable
+        {
+            problems.machine(format!("cannot write to {}: {reason}", folder.path), remedy.clone());
+        }
+        if plan.path().wants_direct()
+            && let stormlp_core::facts::Availability::Unavailable { reason, .. } = &folder.direct
+        {
+            problems.machine(
+                format!(
+                    "path {} needs O_DIRECT, which {} refuses: {reason}",
+                    plan.path(),
+                    folder.path
+                ),
+                "use --path buffered, or another --dir",
+            );
+        }
+    }
+    problems.len() == before
+}
+
+#[cfg(test)]
+#[path = "resolve_tests.rs"]
+mod tests;

@@ -1,0 +1,235 @@
+//! MLPerf Storage's rules for a closed checkpoint run.
+//!
+//! Of a closed run only the folder of the checkpoints may be chosen, and whether saves and
+//! restores are two runs or one. Everything else is as the edition (the profile) has it.
+
+use std::path::PathBuf;
+
+use super::builtin;
+use super::choice::{CheckpointProfile, FsyncPolicy, ScaleChoice};
+use super::request::CheckpointRequest;
+use super::resolve::HOST_RANKS;
+use super::transport;
+use super::workload::{CheckpointWorkload, Mode};
+use crate::plan::checkpoint_plan::CheckpointPlan;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::path::PathKind;
+use stormlp_core::printable::printable;
+use stormlp_core::problem::Problems;
+use stormlp_core::transport::EngineChoice;
+use stormlp_core::units::ByteSize;
+
+/// Saves and restores of a closed run.
+pub const COUNT: u32 = 10;
+/// Seconds before each of them.
+pub const PAUSE_SECONDS: f64 = 5.0;
+/// What a client writes is out of its page cache by itself when it is so many times its memory.
+pub const MEMORIES: u64 = 3;
+
+/// A rule: its numbers, whether it holds, and what breaks it.
+type Rule = (Numbers, bool, String);
+
+/// Where v2.0 and v3.0 say a rule.
+type Numbers = (&'static str, &'static str);
+
+/// The four models.
+const MODEL: Numbers = ("2.2.1", "4.3.3");
+/// How many ranks, and so bytes, they have.
+const RANKS: Numbers = ("2.2.5", "4.6.1");
+/// The subset of one host.
+const SUBSET: Numbers = ("2.2.2", "4.3.5");
+/// How many saves and restores.
+const ORDER: Numbers = ("2.2.5", "4.7.1");
+/// That restores are from storage.
+const CACHE: Numbers = ("2.2.2", "4.3.1");
+/// That saves are synced.
+const SYNC: Numbers = ("2.2.2", "4.3.2");
+/// What may be chosen.
+const PARAMETERS: Numbers = ("2.2.5", "4.6.3");
+/// Where results go; only v3.0 says so, 2.2.2 of v2.0 only keeps those of two runs apart.
+const RESULTS: Numbers = ("2.2.2", "4.4.2");
+
+/// Finds the rules a closed run would break; none when it is not closed.
+pub(super) fn closed_problems(
+    request: &CheckpointRequest,
+    plan: &CheckpointPlan,
+    host: &HostFacts,
+    problems: &mut Problems,
+) {
+    if !plan.closed {
+        return;
+    }
+    if plan.profile == CheckpointProfile::Native {
+        problems.plan(
+            "--closed goes by the rules of v2.0 or v3.0, not by profile native",
+            "use --profile v2 or v3, or run without --closed",
+        );
+        return;
+    }
+    let rules = [
+        of_the_model(request, plan),
+        of_the_order(request, plan, host),
+        of_transfers(request, plan),
+        of_results(request, plan),
+    ];
+    for ((of_v2, of_v3), _, what) in rules.into_iter().flatten().filter(|(_, holds, _)| !holds) {
+        let rule = match plan.profile {
+            CheckpointProfile::V3 => format!("{of_v3} of v3.0"),
+            CheckpointProfile::V2 | CheckpointProfile::Native => format!("{of_v2} of v2.0"),
+        };
+        problems.plan(format!("rule {rule}: {what}"), "follow the rules, or run without --closed");
+    }
+}
+
+/// Model, ranks and size.
+fn of_the_model(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule> {
+    let mut known = builtin::names().filter_map(builtin::load);
+    let Some(model) = known.find(|model| is_same(model, &request.workload, plan.mode)) else {
+        let what = format!("`{}` is none of MLPerf's models as they are defined", plan.model);
+        return vec![(MODEL, false, what)];
+    };
+    let ranks = plan.scaling.ranks;
+    let all = model.parallelism_of_all_ranks().ranks();
+    let size = match plan.mode {
+        Mode::Default => (RANKS, ranks == all, format!("{ranks} ranks; {} has {all}", plan.model)),
+        Mode::Subset => {
+            (SUBSET, ranks == HOST_RANKS, format!("a subset of {ranks} ranks; it is {HOST_RANKS}"))
+        }
+    };
+    let smallest = builtin::names().next() == Some(model.name.as_str());
+    vec![
+        size,
+        (
+            SUBSET,
+            plan.mode == Mode::Default || plan.profile != CheckpointProfile::V3 || smallest,
+            "in v3 subset mode is for the 8B model only".to_string(),
+        ),
+        (
+            RANKS,
+            !matches!(request.scale, Some(ScaleChoice::Factor(factor)) if factor < 1.0),
+            "--scale below 1".to_string(),
+        ),
+    ]
+}
+
+/// Whether a workload file describes one of MLPerf's models. Its name and the folder of the
+/// checkpoints are free, and the number of replicas follows from that of the ranks, but for a
+/// subset.
+fn is_same(model: &CheckpointWorkload, asked: &CheckpointWorkload, mode: Mode) -> bool {
+    let defined = |workload: &CheckpointWorkload| {
+        (
+            workload.architecture,
+            workload.tensor,
+            workload.pipeline,
+            workload.zero_stage,
+            workload.model_datatype,
+            workload.optimizer_datatype,
+        )
+    };
+    defined(model) == defined(asked) && (mode == Mode::Default || asked.data == model.data)
+}
+
+/// Whether the checkpoints of a run leave the page cache by themselves.
+pub fn outgrows_memory(checkpoint_bytes: u64, memory_bytes: u64) -> bool {
+    checkpoint_bytes.saturating_mul(u64::from(COUNT)) >= memory_bytes.saturating_mul(MEMORIES)
+}
+
+/// Counts, pauses, syncing, and what may come between saves and restores.
+fn of_the_order(request: &CheckpointRequest, plan: &CheckpointPlan, host: &HostFacts) -> Vec<Rule> {
+    let (writes, reads) = (plan.writes, request.reads.unwrap_or(plan.restores.len() as u32));
+    let written = plan.total_bytes.saturating_mul(u64::from(COUNT));
+    let memory = host.memory_bytes;
+    let from_storage = reads == 0
+        || plan.cold
+        || !plan.path().uses_page_cache()
+        || outgrows_memory(plan.total_bytes, memory);
+    vec![
+        (
+            ORDER,
+            matches!((writes, reads), (COUNT, COUNT) | (COUNT, 0) | (0, COUNT)),
+            format!(
+                "{writes} writes and {reads} reads; it is {COUNT} of both, in one run or in two"
+            ),
+        ),
+        (
+            CACHE,
+            from_storage,
+            format!(
+                "restores from the page cache: {COUNT} checkpoints ({}) are less than {MEMORIES} \
+                 times the memory of this host ({}), so it is to be cleared: use --cold",
+                ByteSize(written),
+                ByteSize(memory)
+            ),
+        ),
+        (
+            SYNC,
+            plan.fsync == FsyncPolicy::PerFile,
+            format!("--fsync {}; each file is synced", plan.fsync),
+        ),
+        (
+            PARAMETERS,
+            (plan.pause_seconds - PAUSE_SECONDS).abs() < 1e-9,
+            format!("a pause of {} s; it is {PAUSE_SECONDS} s", plan.pause_seconds),
+        ),
+        (
+            PARAMETERS,
+            plan.overlap.is_none() && plan.rank_shift == 0 && plan.keep.is_none(),
+            "--overlap, --rank-shift and --keep are not part of it".to_string(),
+        ),
+    ]
+}
+
+/// Since v3 results are on another file system than the checkpoints.
+fn of_results(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule> {
+    let beside = request.results_beside_data.iter();
+    let rule = |folder: &PathBuf| {
+        let folder = folder.display().to_string();
+        let folder = printable(&folder);
+        let what = format!(
+            "results go to {folder}, which is on the file system of the checkpoints; use another \
+             one (--results-dir, --mlperf-output)"
+        );
+        (RESULTS, plan.profile != CheckpointProfile::V3, what)
+    };
+    beside.map(rule).collect()
+}
+
+/// How bytes are moved: as the edition does, which leaves nothing to tune.
+fn of_transfers(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule> {
+    let direct = plan.profile != CheckpointProfile::V2;
+    let (paths, fits) = match plan.path() {
+        PathKind::Buffered => ("", true),
+        PathKind::Cpu => ("it is buffered in v2", direct),
+        _ if direct => ("it is buffered or cpu (O_DIRECT)", false),
+        _ => ("it is buffered", false),
+    };
+    let streams = plan.profile.read_streams();
+    vec![
+        (PARAMETERS, fits, format!("--path {}; {paths}", plan.path())),
+        (
+            PARAMETERS,
+            plan.save.window == 1 && plan.restore.window == streams as usize,
+            format!(
+                "--streams {}; a rank saves one piece at a time and restores {streams} in {}",
+                plan.save.window, plan.profile
+            ),
+        ),
+        (
+            PARAMETERS,
+            request
+                .chunk_bytes
+                .is_none_or(|bytes| bytes == transport::default_chunk_bytes(plan.path())),
+            "--chunk-size is not to be chosen".to_string(),
+        ),
+        (
+            PARAMETERS,
+            request.engine == EngineChoice::Auto,
+            "--engine is not to be chosen".to_string(),
+        ),
+        (
+            PARAMETERS,
+            request.folders.len() <= 1,
+            format!("{} directories; checkpoints go into one", request.folders.len()),
+        ),
+    ]
+}

@@ -1,0 +1,136 @@
+//! What MLPerf's closed rules forbid, allow and advise.
+
+use super::*;
+use stormlp_core::problem::Problem;
+
+/// A closed request for `model`, changed.
+fn closed(model: &str, change: impl Fn(&mut CheckpointRequest)) -> CheckpointRequest {
+    let mut request = request(model);
+    request.closed = true;
+    change(&mut request);
+    request
+}
+
+#[test]
+fn closed_rules_are_held_one_by_one() {
+    type Change = fn(&mut CheckpointRequest);
+    let breaches: [(Change, &str); 13] = [
+        (|r| r.writes = Some(3), "rule 2.2.5 of v2.0: 3 writes and 3 reads; it is 10 of both"),
+        (|r| r.fsync = Some(FsyncPolicy::None), "rule 2.2.2 of v2.0: --fsync none"),
+        (|r| r.pause_seconds = Some(1.0), "rule 2.2.5 of v2.0: a pause of 1 s; it is 5 s"),
+        (|r| r.rank_shift = Some(1), "rule 2.2.5 of v2.0: --overlap, --rank-shift"),
+        (|r| r.scale = Some(ScaleChoice::Factor(0.5)), "rule 2.2.5 of v2.0: --scale below 1"),
+        (|r| r.path = PathKind::Cpu, "rule 2.2.5 of v2.0: --path cpu; it is buffered in v2"),
+        (|r| r.path = PathKind::PageCache, "rule 2.2.5 of v2.0: --path page-cache"),
+        (|r| r.streams = Some(4), "rule 2.2.5 of v2.0: --streams 4"),
+        (|r| r.chunk_bytes = Some(4096), "rule 2.2.5 of v2.0: --chunk-size"),
+        (
+            |r| r.engine = stormlp_core::transport::EngineChoice::Uring,
+            "rule 2.2.5 of v2.0: --engine",
+        ),
+        (|r| r.ranks = Some(128), "rule 2.2.5 of v2.0: 128 ranks; llama3-70b has 64"),
+        (|r| r.folders.push("b".into()), "rule 2.2.5 of v2.0: 2 directories"),
+        (
+            |r| {
+                r.profile = CheckpointProfile::V3;
+                r.results_beside_data = vec!["/ckpt/results".into()];
+            },
+            "rule 4.4.2 of v3.0: results go to /ckpt/results, which is on the file system of the checkpoints",
+        ),
+    ];
+    for (change, part) in breaches {
+        let problems = whats(&closed("llama3-70b", change), &facts(100_000 * GIB));
+        assert!(problems[0].contains(part), "{part}: {problems:?}");
+    }
+}
+
+#[test]
+fn closed_rules_forbid_nothing_else() {
+    type Allowed = fn(&mut CheckpointRequest);
+    let allowed: [Allowed; 7] = [
+        |_| {},
+        |r| r.reads = Some(0),
+        |r| r.streams = Some(1),
+        |r| r.chunk_bytes = Some(1 << 20),
+        |r| r.cold = true,
+        // v2 has no rule of where results go.
+        |r| r.results_beside_data = vec!["/ckpt/results".into()],
+        |r| {
+            r.profile = CheckpointProfile::V3;
+            r.path = PathKind::Cpu;
+        },
+    ];
+    for change in allowed {
+        let problems = whats(&closed("llama3-70b", change), &facts(100_000 * GIB));
+        assert_eq!(problems, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_closed_run_goes_by_an_edition() {
+    let native = closed("llama3-70b", |r| r.profile = CheckpointProfile::Native);
+    let problems = whats(&native, &facts(100_000 * GIB));
+    assert_eq!(problems, ["--closed goes by the rules of v2.0 or v3.0, not by profile native"]);
+}
+
+#[test]
+fn a_closed_subset_is_of_eight_ranks_and_in_v3_of_the_8b() {
+    let of = |model: &str, profile: CheckpointProfile, ranks: Option<u64>| {
+        let request = closed(model, |r| {
+            r.mode = Some(Mode::Subset);
+            r.profile = profile;
+            r.ranks = ranks;
+        });
+        whats(&request, &facts(100_000 * GIB)).join("\n")
+    };
+    assert_eq!(of("llama3-405b", CheckpointProfile::V2, None), "");
+    assert_eq!(of("llama3-8b", CheckpointProfile::V3, None), "");
+    let large = of("llama3-405b", CheckpointProfile::V3, None);
+    assert!(large.contains("8B model only"), "{large}");
+    let twelve = of("llama3-70b", CheckpointProfile::V2, Some(12));
+    assert!(twelve.contains("a subset of 12 ranks; it is 8"), "{twelve}");
+}
+
+#[test]
+fn closed_restores_are_cold_where_the_host_could_hold_what_it_wrote() {
+    let large = HostFacts { memory_bytes: 1024 * GIB, ..host() };
+    let problems = |request: &CheckpointRequest| {
+        let all = resolve(request, &large, &facts(100_000 * GIB)).problems;
+        all.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>()
+    };
+    let warm = problems(&closed("llama3-8b", |_| {}));
+    assert!(warm[0].contains("use --cold"), "{warm:?}");
+    for change in
+        [|r: &mut CheckpointRequest| r.cold = true, |r: &mut CheckpointRequest| r.reads = Some(0)]
+    {
+        assert_eq!(problems(&closed("llama3-8b", change)), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn mlperfs_own_files_are_its_models_under_any_name() {
+    let mut own = request("llama3-8b");
+    own.workload.name = "llama_8b".to_string();
+    own.workload.folder = Some("checkpoints/llama_8b".to_string());
+    own.workload.data = None;
+    own.ranks = Some(8);
+    own.closed = true;
+    assert_eq!(whats(&own, &facts(10_000 * GIB)), Vec::<String>::new());
+    own.workload.architecture.num_layers = 31;
+    let other = whats(&own, &facts(10_000 * GIB));
+    assert!(other[0].contains("none of MLPerf's models"), "{other:?}");
+}
+
+#[test]
+fn a_closed_run_is_told_nothing_that_it_may_not_do() {
+    let small = HostFacts { open_files_limit: 64, memory_bytes: 1 << 20, ..host() };
+    let problems = resolve(&closed("llama3-8b", |_| {}), &small, &facts(GIB)).problems;
+    let of_machine: Vec<&Problem> =
+        problems.iter().filter(|problem| problem.kind == ProblemKind::Capacity).collect();
+    assert_eq!(of_machine.len(), 3, "{problems:?}");
+    for problem in of_machine {
+        for option in ["--scale", "--writes", "--keep", "--ranks", "--streams", "--chunk-size"] {
+            assert!(!problem.help.contains(option), "{option}: {problem:?}");
+        }
+    }
+}

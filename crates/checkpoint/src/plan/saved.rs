@@ -1,0 +1,560 @@
+//! How many checkpoints are saved and restored, and whether those that are there can be.
+
+use super::adopt;
+use super::choice::ScaleChoice;
+use super::facts::{CheckpointFacts, OtherFile, SavedPart};
+use super::layout::Layout;
+use super::marker::{ContentFacts, Marker, step_folder};
+use super::request::CheckpointRequest;
+use super::scale::{Scaling, cut};
+use crate::plan::checkpoint_plan::{CheckpointPlan, RestorePlan};
+use stormlp_core::facts::keeps_files_in_memory;
+use stormlp_core::problem::Problems;
+use stormlp_core::warning::{Warning, WarningKind};
+
+/// Saves and restores that MLPerf asks for.
+const MLPERF_COUNT: u32 = 10;
+/// Saves and restores of a run that was scaled by itself.
+const SCALED_COUNT: u32 = 2;
+
+/// How many checkpoints are saved and restored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Saves.
+    pub(super) writes: u32,
+    /// Restores.
+    pub(super) reads: u32,
+    asked_writes: Option<u32>,
+    asked_reads: Option<u32>,
+    keep: Option<u32>,
+    there: u32,
+}
+
+impl Counts {
+    /// How many checkpoints are on storage at the fullest moment of the run.
+    pub(super) fn peak(&self) -> u64 {
+        let kept = self.keep.map_or(u32::MAX, |keep| keep.saturating_add(1));
+        u64::from(self.writes.min(kept))
+    }
+
+    /// The counts of a run that was scaled, or not.
+    pub(super) fn for_scaled(self, scaled: bool) -> Self {
+        let default = |asked: Option<u32>, plain: u32| match (asked, scaled) {
+            (Some(asked), _) => asked,
+            (None, true) => plain.min(SCALED_COUNT),
+            (None, false) => plain,
+        };
+        let writes = default(self.asked_writes, self.writes);
+        let reads = default(self.asked_reads, self.reads);
+        let there = if writes > 0 { self.keep.unwrap_or(writes).min(writes) } else { self.there };
+        Self { writes, reads: self.asked_reads.unwrap_or(reads.min(there)), ..self }
+    }
+}
+
+/// What was asked, else what the workload says, else MLPerf's ten.
+pub(super) fn counts(request: &CheckpointRequest, facts: &CheckpointFacts) -> Counts {
+    let steps = facts.steps();
+    // Where none is whole they are still tried, so that what each lacks is named.
+    let there = match whole_of(facts, &steps) {
+        0 => steps.len(),
+        whole => whole,
+    } as u32;
+    let workload = &request.workload;
+    Counts {
+        writes: request.writes.or(workload.writes).unwrap_or(MLPERF_COUNT),
+        reads: request.reads.or(workload.reads).unwrap_or(MLPERF_COUNT),
+        asked_writes: request.writes,
+        asked_reads: request.reads,
+        keep: request.keep,
+        there,
+    }
+}
+
+/// How many of `steps` are whole.
+fn whole_of(facts: &CheckpointFacts, steps: &[u32]) -> usize {
+    let whole = |step: &&u32| facts.parts(**step).all(|part| part.defects().is_empty());
+    steps.iter().filter(whole).count()
+}
+
+/// The checkpoints to restore: the oldest of those this run saved, or, when it saves none, of
+/// those that are there. A run that saves never restores an older run's.
+pub(super) fn restores(
+    request: &CheckpointRequest,
+    facts: &CheckpointFacts,
+    counts: &Counts,
+    content: ContentFacts,
+    layout: &Layout,
+    scaling: &Scaling,
+) -> Vec<RestorePlan> {
+    let mut plans: Vec<RestorePlan> = if counts.writes > 0 {
+        let kept = request.keep.unwrap_or(counts.writes).min(counts.writes);
+        (counts.writes - kept + 1..=counts.writes)
+            .map(|step| RestorePlan { step, content })
+            .collect()
+    } else {
+        let alike = |marker: &Marker| {
+            marker.model == request.workload.name
+                && marker.layout == *layout
+                && marker.ranks == scaling.ranks
+        };
+        let mut steps = facts.steps();
+        let like_this = |step: &u32| {
+            let mut markers = facts.parts(*step).filter_map(|part| part.readable_marker());
+            markers.all(alike)
+        };
+        let of_this: Vec<u32> = steps.iter().copied().filter(like_this).collect();
+        // Where none is like the plan, the plan says in what they differ.
+        if !of_this.is_empty() {
+            steps = of_this;
+        }
+        if request.reads.is_none() {
+            let whole = whole_of(facts, &steps);
+            steps.truncate(if whole == 0 { steps.len() } else { whole });
+        }
+        let saved = |step: u32| {
+            let marker = facts.parts(step).find_map(|part| part.readable_marker());
+            let content = marker.map_or(content, |marker| marker.content);
+            RestorePlan { step, content }
+        };
+        steps.into_iter().map(saved).collect()
+    };
+    plans.truncate(counts.reads as usize);
+    plans
+}
+
+/// How the checkpoints that are there were scaled, when they are of this model.
+pub(super) fn scaling_of(
+    request: &CheckpointRequest,
+    facts: &CheckpointFacts,
+    layout: &Layout,
+    ranks: u64,
+) -> Option<Scaling> {
+    let markers = facts.saved.iter().filter_map(|part| part.readable_marker());
+    let marker = markers
+        .filter(|marker| marker.model == request.workload.name)
+        .filter(|marker| marker.full_layers == layout.architecture.num_layers)
+        .find(|marker| cut(layout, marker.layout.architecture.num_layers) == marker.layout)?;
+    if marker.ranks > ranks || marker.full_ranks != ranks {
+        return None;
+    }
+    let full = Scaling::none(layout, ranks);
+    Some(Scaling {
+        factor: marker.layout.first_ranks_bytes(marker.ranks) as f64
+            / full.full_bytes.max(1) as f64,
+        layers: marker.layout.architecture.num_layers,
+        ranks: marker.ranks,
+        ..full
+    })
+}
+
+/// What is wrong with the checkpoints to be read, and with what is in the way of those to be
+/// written.
+pub(super) fn problems(
+    request: &CheckpointRequest,
+    plan: &CheckpointPlan,
+    facts: &CheckpointFacts,
+    problems: &mut Problems,
+) {
+    too_few(request, plan, facts, problems);
+    if plan.writes == 0 {
+        for restore in &plan.restores {
+            restore_problems(request, plan, facts, restore.step, problems);
+        }
+    }
+    in_the_way(plan, facts, problems);
+    never_cold(plan, facts, problems);
+}
+
+/// Cold restores from directories whose files are in memory and nowhere else: there is nothing to
+/// drop, whatever path reads them.
+fn never_cold(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Problems) {
+    if !plan.cold || plan.restores.is_empty() {
+        return;
+    }
+    for folder in &facts.folders {
+        let kind = folder.file_system.as_deref();
+        let Some(kind) = kind.filter(|kind| keeps_files_in_memory(kind)) else {
+            continue;
+        };
+        problems.machine(
+            format!(
+                "--cold: {} is on {kind}, which keeps its files in memory: no restore from there \
+                 is cold",
+                folder.path
+            ),
+            if plan.closed {
+                "use a --dir on the storage in question"
+            } else {
+                "use a --dir on the storage in question, or leave --cold out"
+            },
+        );
+    }
+}
+
+/// More restores than checkpoints.
+fn too_few(
+    request: &CheckpointRequest,
+    plan: &CheckpointPlan,
+    facts: &CheckpointFacts,
+    problems: &mut Problems,
+) {
+    let there = plan.restores.len();
+    let asked = request.reads.map_or(there, |reads| reads as usize);
+    let enough = asked <= there && (plan.writes > 0 || there > 0);
+    if enough {
+        return;
+    }
+    let asked = asked.max(1);
+    let are = match there {
+        1 => "checkpoint is",
+        _ => "checkpoints are",
+    };
+    let what = format!("{asked} restores were asked for; {there} {are} there");
+    if plan.writes > 0 {
+        let help = if plan.closed {
+            "use 10 of both, as the closed rules want".to_string()
+        } else {
+            format!("use --reads {there}, or more --writes or --keep")
+        };
+        problems.plan(format!("{what}: a run that saves restores only what it saved itself"), help);
+        return;
+    }
+    let size = match (request.closed, request.scale) {
+        (true, _) => "--closed".to_string(),
+        (false, Some(ScaleChoice::Factor(factor))) => format!("--scale {factor}"),
+        (false, _) => "--scale auto".to_string(),
+    };
+    let command = request.command(&size);
+    problems.machine(
+        format!("{what} in {}{}", folders_of(plan), unmarked(facts)),
+        format!("save some first: `{command} --writes {asked} --reads 0`"),
+    );
+}
+
+/// What lies where checkpoints are to be saved and is not theirs to replace.
+fn in_the_way(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Problems) {
+    for (index, folder) in facts.folders.iter().enumerate() {
+        let mut others: Vec<(String, Vec<u32>)> = Vec::new();
+        for part in replaced(plan, facts).filter(|part| part.folder == index) {
+            let name = folder.path.join(step_folder(part.step));
+            let name = name.display();
+            let mut blocks = |what: String| {
+                problems.machine(what, "use another --dir, or move it away");
+            };
+            match (&part.marker, &part.foreign) {
+                (None, _) => blocks(format!("{name} is in the way and was not made by stormlp")),
+                (Some(Err(error)), _) => blocks(format!("{name} is in the way: {error}")),
+                (Some(Ok(_)), Some(OtherFile { name: other, what })) => blocks(match what {
+                    None => format!("{name}/{other} is in the way and was not made by stormlp"),
+                    Some(what) => {
+                        format!("{name}/{other} is {what}, which is not what stormlp made there")
+                    }
+                }),
+                (Some(Ok(marker)), None) => {
+                    let Some(other) = plan.of_another_job(marker) else {
+                        continue;
+                    };
+                    match others.iter_mut().find(|(known, _)| *known == other) {
+                        Some((_, steps)) => steps.push(part.step),
+                        None => others.push((other, vec![part.step])),
+                    }
+                }
+            }
+        }
+        for (other, steps) in others {
+            let verb = if steps.len() == 1 { "is" } else { "are" };
+            problems.machine(
+                format!(
+                    "{} in {} {verb} of {other}; a save would replace {}",
+                    named(&steps),
+                    folder.path,
+                    if steps.len() == 1 { "it" } else { "them" },
+                ),
+                "use another --dir, or remove what is there first: the same command with --clean",
+            );
+        }
+    }
+}
+
+/// What lies under the names of the checkpoints to be saved.
+fn replaced<'a>(
+    plan: &CheckpointPlan,
+    facts: &'a CheckpointFacts,
+) -> impl Iterator<Item = &'a SavedPart> {
+    let writes = plan.writes;
+    facts.saved.iter().filter(move |part| part.step <= writes)
+}
+
+/// What the reader should know of the checkpoints that are there.
+pub(super) fn warnings(
+    request: &CheckpointRequest,
+    plan: &CheckpointPlan,
+    facts: &CheckpointFacts,
+) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let of_earlier = || replaced(plan, facts).filter(|part| part.readable_marker().is_some());
+    let mut old: Vec<u32> = of_earlier().map(|part| part.step).collect();
+    old.sort_unstable();
+    old.dedup();
+    if !old.is_empty() {
+        warnings.push(Warning::new(
+            WarningKind::EarlierCheckpoints,
+            format!(
+                "{} of an earlier run in {} {} replaced",
+                named(&old),
+                those_of(plan, |index| of_earlier().any(|part| part.folder == index)),
+                if old.len() == 1 { "is" } else { "are" },
+            ),
+            "use another --dir to keep what is there",
+        ));
+    }
+    if plan.writes == 0 {
+        warnings.extend(on_left_out(request, plan, facts));
+        warnings.extend(adopt::warning(plan, facts));
+        warnings.extend(on_unsynced(plan, facts));
+        warnings.extend(on_holes(plan, facts));
+    }
+    warnings
+}
+
+/// Checkpoints that are there and not restored, though nobody said how many to restore.
+fn on_left_out(
+    request: &CheckpointRequest,
+    plan: &CheckpointPlan,
+    facts: &CheckpointFacts,
+) -> Option<Warning> {
+    let is_restored = |step: &u32| plan.restores.iter().any(|restore| restore.step == *step);
+    let mut left = facts.steps();
+    left.retain(|step| !is_restored(step));
+    let first = *left.first().filter(|_| request.reads.is_none())?;
+    let why = facts.parts(first).find_map(|part| {
+        let differs = part.readable_marker().and_then(|m| difference(plan, m));
+        differs
+            .map(|difference| format!("checkpoint {first} is of {difference}"))
+            .or_else(|| part.defects().into_iter().next())
+    });
+    Some(Warning::new(
+        WarningKind::EarlierCheckpoints,
+        format!(
+            "not restored: {} in {}{}",
+            named(&left),
+            folders_of(plan),
+            why.map_or(String::new(), |why| format!(" ({why})")),
+        ),
+        "use --reads to say how many are restored",
+    ))
+}
+
+/// Checkpoints to be restored that were saved without syncing.
+fn on_unsynced(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning> {
+    let unsynced = |step: &u32| {
+        let mut markers = facts.parts(*step).filter_map(|part| part.readable_marker());
+        markers.any(|marker| !marker.crash_safe)
+    };
+    let mut steps: Vec<u32> = plan.restores.iter().map(|restore| restore.step).collect();
+    steps.retain(unsynced);
+    (!steps.is_empty()).then(|| {
+        Warning::new(
+            WarningKind::NotDurable,
+            format!(
+                "{} {} saved with --fsync none: not crash-safe, so if the machine went down \
+                 since, bytes may be lost that no size shows",
+                named(&steps),
+                if steps.len() == 1 { "was" } else { "were" },
+            ),
+            "use --verify to check every byte",
+        )
+    })
+}
+
+/// Checkpoints to be restored whose files hold less than their size says.
+fn on_holes(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning> {
+    let parts = || plan.restores.iter().flat_map(|restore| facts.parts(restore.step));
+    let holes: u64 = parts().map(|part| part.hole_bytes).sum();
+    let share = 100.0 * holes as f64 / parts().map(SavedPart::bytes).sum::<u64>().max(1) as f64;
+    (share >= 1.0).then(|| {
+        Warning::new(
+            WarningKind::Holes,
+            format!(
+                "{share:.0} % of what is restored lies in holes: no device is read for that, so \
+                 restores look faster than storage is"
+            ),
+            "save the checkpoints anew",
+        )
+    })
+}
+
+/// Checkpoints in words; `steps` ascend.
+pub(super) fn named(steps: &[u32]) -> String {
+    match steps {
+        [one] => format!("checkpoint {one}"),
+        [first, .., last] if (last - first) as usize == steps.len() - 1 => {
+            format!("checkpoints {first} to {last}")
+        }
+        _ => {
+            let all: Vec<String> = steps.iter().map(u32::to_string).collect();
+            format!("checkpoints {}", all.join(", "))
+        }
+    }
+}
+
+/// The directories of a plan.
+pub(super) fn folders_of(plan: &CheckpointPlan) -> String {
+    those_of(plan, |_| true)
+}
+
+/// The directories of a plan that are `wanted`, by index.
+fn those_of(plan: &CheckpointPlan, wanted: impl Fn(usize) -> bool) -> String {
+    let folders: Vec<String> = (plan.folders.iter().enumerate())
+        .filter(|(index, _)| wanted(*index))
+        .map(|(_, folder)| folder.to_string())
+        .collect();
+    folders.join(", ")
+}
+
+/// The command that saves checkpoints 1 to `last` at the plan's size.
+fn saving(request: &CheckpointRequest, plan: &CheckpointPlan, last: u32) -> String {
+    let scaling = &plan.scaling;
+    let full = Layout {
+        architecture: plan.layout.architecture.with_layers(scaling.full_layers),
+        ..plan.layout
+    };
+    let (size, writes) = match scaling.typed_factor(&full) {
+        // The rules know only ten.
+        _ if plan.closed => ("--closed".to_string(), MLPERF_COUNT),
+        Some(factor) => (format!("--scale {factor}"), last),
+        None => ("--scale auto".to_string(), last),
+    };
+    format!("{} --writes {writes} --reads 0", request.command(&size))
+}
+
+/// Folders that look like checkpoints and have no marker, so that stormlp cannot have made them.
+fn unmarked(facts: &CheckpointFacts) -> String {
+    let parts = facts.saved.iter().filter(|part| part.marker.is_none());
+    parts.flat_map(|part| part.defects()).map(|defect| format!("; {defect}")).collect()
+}
+
+/// Why checkpoint `step`, which is there, cannot be restored by this plan.
+fn restore_problems(
+    request: &CheckpointRequest,
+    plan: &CheckpointPlan,
+    facts: &CheckpointFacts,
+    step: u32,
+    problems: &mut Problems,
+) {
+    if let Some(message) = mixed(facts, step) {
+        let help = "name the directories that one run saved to, all of them and in the same \
+                    order, or save it again";
+        return problems.machine(message, help);
+    }
+    let again = format!(
+        "checkpoint {step} is not whole and cannot be mended; `{}` saves it again",
+        saving(request, plan, step)
+    );
+    for (index, folder) in facts.folders.iter().enumerate() {
+        let name = folder.path.join(step_folder(step));
+        let needed = plan.ranks.iter().any(|rank| rank.folder == index && rank.bytes > 0);
+        let Some(part) = facts.parts(step).find(|part| part.folder == index) else {
+            if needed {
+                problems
+                    .machine(format!("checkpoint {} is missing", name.display()), again.clone());
+            }
+            continue;
+        };
+        if let Some(difference) = part.readable_marker().and_then(|m| difference(plan, m)) {
+            problems.plan(
+                format!("checkpoint {} is of {difference}", name.display()),
+                if plan.closed {
+                    "use another --dir: one that a run with --closed saved into"
+                } else {
+                    "use the model, --ranks and --scale it was saved with, or another --dir"
+                },
+            );
+            continue;
+        }
+        if part.readable_marker().is_some_and(|m| !holds_files_of(plan, index, m)) {
+            problems.plan(
+                format!("checkpoint {} holds the files of other ranks", name.display()),
+                "name the directories it was saved to, all of them and in the same order",
+            );
+            continue;
+        }
+        for defect in part.defects() {
+            problems
+                .machine(format!("cannot restore from {}: {defect}", folder.path), again.clone());
+        }
+    }
+}
+
+/// Parts of checkpoint `step` that different runs saved. Each may be whole, but together they are
+/// no checkpoint. Every run has content of its own, so its content tells a run's parts.
+fn mixed(facts: &CheckpointFacts, step: u32) -> Option<String> {
+    let mut parts = facts
+        .parts(step)
+        .filter_map(|part| Some((part.folder, part.readable_marker()?)))
+        .filter(|(_, marker)| !marker.files.is_empty());
+    let (first, of_first) = parts.next()?;
+    let (other, _) = parts.find(|(_, marker)| marker.content != of_first.content)?;
+    let name = |folder: usize| {
+        let folder = facts.folders.get(folder).map(|folder| &folder.path);
+        folder.map_or(step_folder(step), |path| path.join(step_folder(step)).display().to_string())
+    };
+    Some(format!(
+        "checkpoint {step} is not of one save: {} and {} were saved by different runs",
+        name(first),
+        name(other)
+    ))
+}
+
+/// Whether a checkpoint's part in directory `folder` has the files that the plan's ranks have
+/// there; those of another spread over directories belong to another save.
+fn holds_files_of(plan: &CheckpointPlan, folder: usize, marker: &Marker) -> bool {
+    let ranks = plan.ranks.iter().filter(|rank| rank.folder == folder);
+    let planned = ranks.flat_map(|rank| rank.files.iter().map(|file| (rank.rank, &file.name)));
+    planned.eq(marker.files.iter().map(|file| (file.rank, &file.name)))
+}
+
+impl CheckpointPlan {
+    /// In what a checkpoint belongs to another job than the plan's: another model, or the same
+    /// under another parallelism. `None` for one that differs by its scale at most; such a one a
+    /// save replaces.
+    pub fn of_another_job(&self, marker: &Marker) -> Option<String> {
+        if marker.model != self.model {
+            return Some(format!("another model: {}, not {}", marker.model, self.model));
+        }
+        let (there, wanted) = (&marker.layout.parallelism, &self.layout.parallelism);
+        if there.ranks() != wanted.ranks() {
+            return Some(format!(
+                "another number of ranks: {} of {}, not {} of {}",
+                marker.ranks,
+                there.ranks(),
+                self.scaling.ranks,
+                wanted.ranks()
+            ));
+        }
+        let layers = self.layout.architecture.num_layers;
+        let same = cut(&marker.layout, layers) == self.layout
+            && marker.full_layers == self.scaling.full_layers;
+        (!same).then(|| format!("another shape of {}", self.model))
+    }
+}
+
+/// In what a checkpoint differs from the plan's; `None` when it is the same.
+fn difference(plan: &CheckpointPlan, marker: &Marker) -> Option<String> {
+    let packed = marker.content.container;
+    let wanted = plan.content.container;
+    let other = (packed != wanted)
+        .then(|| format!("another container: {packed}, not {wanted} (--container)"));
+    plan.of_another_job(marker).or(other).or_else(|| {
+        let same = marker.layout == plan.layout && marker.ranks == plan.scaling.ranks;
+        (!same).then(|| {
+            format!(
+                "another scale: {} layers on {} ranks, not {} on {}",
+                marker.layout.architecture.num_layers,
+                marker.ranks,
+                plan.layout.architecture.num_layers,
+                plan.scaling.ranks
+            )
+        })
+    })
+}

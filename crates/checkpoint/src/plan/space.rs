@@ -1,0 +1,154 @@
+//! Whether checkpoints fit on the file systems of their directories.
+
+use super::facts::CheckpointFacts;
+use super::layout::Layout;
+use super::request::CheckpointRequest;
+use crate::plan::checkpoint_plan::CheckpointPlan;
+use stormlp_core::problem::Problems;
+use stormlp_core::units::ByteSize;
+
+/// What is left untouched for the file system's own needs, in bytes.
+const RESERVE_BYTES: u64 = 16 << 20;
+
+/// Free bytes of all file systems together; `None` when storage was not looked at.
+pub(super) fn free(facts: &CheckpointFacts) -> Option<u64> {
+    (!facts.folders.is_empty()).then(|| facts.file_systems().iter().map(|(free, _)| free).sum())
+}
+
+/// What one file system has for checkpoints, and which directories lie on it.
+struct FileSystemRoom {
+    usable_bytes: u64,
+    folders: Vec<usize>,
+}
+
+/// What the file systems of the directories have for checkpoints 1 to the last that is saved,
+/// counting what is free and what they replace; later ones of an earlier run stay.
+pub(super) struct Room {
+    file_systems: Vec<FileSystemRoom>,
+    folders: u64,
+}
+
+impl Room {
+    /// The room for checkpoints 1 to `writes`; without end where storage was not looked at.
+    pub(super) fn of(facts: &CheckpointFacts, writes: u32) -> Self {
+        let room = |(free, folders): (u64, Vec<usize>)| FileSystemRoom {
+            usable_bytes: free
+                .saturating_add(replaced(facts, &folders, writes))
+                .saturating_sub(RESERVE_BYTES),
+            folders,
+        };
+        Self {
+            file_systems: facts.file_systems().into_iter().map(room).collect(),
+            folders: facts.folders.len().max(1) as u64,
+        }
+    }
+
+    /// Half of it.
+    pub(super) fn half(mut self) -> Self {
+        for file_system in &mut self.file_systems {
+            file_system.usable_bytes /= 2;
+        }
+        self
+    }
+
+    /// Whether every file system has room for `copies` of what the first `ranks` ranks of
+    /// `layout` write to it: they take the directories in turn.
+    pub(super) fn fits(&self, layout: &Layout, ranks: u64, copies: u64) -> bool {
+        let shares = match self.file_systems.len() {
+            0 => return true,
+            1 => vec![layout.first_ranks_bytes(ranks)],
+            _ => {
+                let by_folder = layout.first_ranks_bytes_by_folder(ranks, self.folders);
+                let share = |f: &FileSystemRoom| f.folders.iter().map(|i| by_folder[*i]).sum();
+                self.file_systems.iter().map(share).collect()
+            }
+        };
+        let holds = |(file_system, share): (&FileSystemRoom, u64)| {
+            share.saturating_mul(copies) <= file_system.usable_bytes
+        };
+        self.file_systems.iter().zip(shares).all(holds)
+    }
+}
+
+/// Bytes of stormlp's own checkpoints up to step `last` in the given directories.
+fn replaced(facts: &CheckpointFacts, folders: &[usize], last: u32) -> u64 {
+    facts
+        .saved
+        .iter()
+        .filter(|part| part.step <= last && folders.contains(&part.folder))
+        .filter(|part| part.readable_marker().is_some())
+        .map(super::facts::SavedPart::bytes)
+        .sum()
+}
+
+/// Too little space, with the numbers, for each file system.
+pub(super) fn problems(
+    request: &CheckpointRequest,
+    plan: &CheckpointPlan,
+    facts: &CheckpointFacts,
+    problems: &mut Problems,
+) {
+    if plan.writes == 0 || plan.total_bytes == 0 {
+        return;
+    }
+    let copies = plan.peak_bytes / plan.total_bytes;
+    for (free, members) in facts.file_systems() {
+        let share: u64 = plan
+            .ranks
+            .iter()
+            .filter(|rank| members.contains(&rank.folder))
+            .map(|rank| rank.bytes)
+            .sum();
+        let needed = share.saturating_mul(copies).saturating_add(RESERVE_BYTES);
+        let own = replaced(facts, &members, plan.writes);
+        if needed > free.saturating_add(own) {
+            let first = &facts.folders[members[0]].path;
+            problems.capacity(
+                format!(
+                    "{copies} checkpoints of {} ({share} bytes) need {} ({needed} bytes) on the \
+                     file system of {}; it has {} ({free} bytes) free",
+                    ByteSize(share),
+                    ByteSize(needed),
+                    first,
+                    ByteSize(free),
+                ),
+                remedy(request, plan, facts),
+            );
+        }
+    }
+}
+
+/// What makes checkpoints fit: only what helps and is not done yet, and under closed rules only
+/// what they allow.
+fn remedy(request: &CheckpointRequest, plan: &CheckpointPlan, facts: &CheckpointFacts) -> String {
+    if plan.closed {
+        return "use another --dir, or free some space: --closed writes all of it".to_string();
+    }
+    let scaling = &plan.scaling;
+    let mut ways = vec!["another --dir".to_string()];
+    let room = Room::of(facts, plan.writes);
+    let fit = |copies: u64| room.fits(&plan.layout, scaling.ranks, copies);
+    if plan.writes > 1 && fit(1) {
+        ways.push("fewer --writes".to_string());
+    }
+    if plan.writes > 2 && plan.keep != Some(1) && fit(2) {
+        ways.push("--keep 1".to_string());
+    }
+    let smallest = (scaling.layers, scaling.ranks) == (1, 1);
+    match request.scale {
+        _ if smallest => {}
+        // Unless a scale is given, the ranks that were asked for are kept.
+        None if request.ranks.is_some() && !request.dry_run => {
+            ways.push("fewer --ranks".to_string());
+            ways.push("--scale auto, which may leave some of them out".to_string());
+        }
+        _ => ways.push("--scale auto for the largest part that fits".to_string()),
+    }
+    let last = ways.pop().unwrap_or_default();
+    let listed = if ways.is_empty() { last } else { format!("{}, or {last}", ways.join(", ")) };
+    if smallest {
+        format!("use {listed}: this is the smallest scale there is")
+    } else {
+        format!("use {listed}")
+    }
+}

@@ -1,0 +1,138 @@
+//! How saves and restores move bytes: threads, buffers and the size of a transfer.
+
+use super::choice::FsyncPolicy;
+use super::request::CheckpointRequest;
+use crate::plan::checkpoint_plan::CheckpointPlan;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::path::{EngineKind, PathKind};
+use stormlp_core::problem::Problems;
+use stormlp_core::transport;
+use stormlp_core::transport::{Asked, EngineChoice, Transport};
+use stormlp_core::units::{ByteSize, MIB};
+
+/// Transfers in flight over all ranks, at most; with the largest default chunk 256 MiB.
+const MOST_IN_FLIGHT: usize = 64;
+/// Threads that move bytes, at most.
+const MOST_THREADS: usize = 16;
+/// File descriptors of a rank: one for the path, one for syncing beside it.
+const FILES_PER_RANK: u64 = 2;
+/// File descriptors of everything else.
+const OTHER_FILES: u64 = 96;
+/// Memory of a rank beside the buffers, in bytes: its state and its list of files.
+const RANK_BYTES: u64 = 64 << 10;
+
+/// Ranks for which this host has file descriptors.
+pub(super) fn most_ranks(host: &HostFacts) -> u64 {
+    host.open_files_limit.saturating_sub(OTHER_FILES).max(FILES_PER_RANK) / FILES_PER_RANK
+}
+
+/// Bytes of one transfer unless the user says otherwise. Through the page cache the CPU copies: a
+/// piece that stays in its cache costs least. Directly, a larger piece costs fewer calls.
+pub(super) fn default_chunk_bytes(path: PathKind) -> u64 {
+    if path.uses_page_cache() { MIB } else { 4 * MIB }
+}
+
+/// Whether a transfer can have this length: whole pages, up to a GiB.
+pub(super) fn is_chunk(bytes: u64) -> bool {
+    (4096..=1 << 30).contains(&bytes) && bytes.is_multiple_of(4096)
+}
+
+/// Decides how `ranks` ranks save and restore.
+pub(super) fn decide(
+    request: &CheckpointRequest,
+    host: &HostFacts,
+    ranks: u64,
+    problems: &mut Problems,
+) -> (Transport, Transport) {
+    let path = request.path;
+    let asked = Asked {
+        path,
+        engine: request.engine,
+        device: request.device,
+        require_gds: request.require_gds,
+        threading: &request.threading,
+    };
+    let bare = transport::decide(asked, host, problems);
+    let cpus = bare.placement.cpu_count(host);
+    // Through the page cache a write is a copy by the CPU whoever asks for it, and a ring would
+    // hand it to a kernel thread first, so `auto` takes plain calls there.
+    let copies = request.engine == EngineChoice::Auto && path.uses_page_cache();
+    let engine_of_saves = if copies { EngineKind::Psync } else { bare.engine };
+    let chunk_bytes = request.chunk_bytes.unwrap_or(default_chunk_bytes(path));
+    let transport = |engine: EngineKind, streams: u32| {
+        let ranks = ranks.max(1) as usize;
+        let window = streams as usize;
+        let wanted = ranks.saturating_mul(window);
+        let threads = threads(engine, path, cpus, wanted);
+        let queue_depth = match engine {
+            EngineKind::Psync => window,
+            _ => wanted.min(MOST_IN_FLIGHT).div_ceil(threads),
+        };
+        Transport {
+            engine,
+            threads,
+            queue_depth: queue_depth.max(1),
+            chunk_bytes,
+            window,
+            pages: request.pages,
+            // Each rank has one file open.
+            streams: ranks.div_ceil(threads),
+            ..bare.clone()
+        }
+    };
+    let read_streams = request.streams.unwrap_or_else(|| request.profile.read_streams());
+    let save = transport(engine_of_saves, request.streams.unwrap_or(1));
+    (save, transport(bare.engine, read_streams))
+}
+
+/// Threads: enough to keep every CPU copying where the CPU copies or waits, and one or two where
+/// the kernel queues.
+fn threads(engine: EngineKind, path: PathKind, cpus: usize, wanted: usize) -> usize {
+    let cpus = cpus.max(1);
+    let most = match engine {
+        EngineKind::Psync if path.uses_page_cache() => cpus,
+        EngineKind::Psync => MOST_THREADS,
+        _ if path.uses_page_cache() => cpus,
+        _ => cpus.div_ceil(2),
+    };
+    wanted.clamp(1, most.min(MOST_THREADS))
+}
+
+/// What keeps the plan from moving bytes on this host.
+pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts, problems: &mut Problems) {
+    let ranks = plan.scaling.ranks;
+    // Files that are synced together stay open until then.
+    let held = match plan.fsync {
+        FsyncPolicy::PerCheckpoint => plan.ranks.iter().map(|rank| rank.files.len()).max(),
+        FsyncPolicy::PerFile | FsyncPolicy::None => None,
+    };
+    let files = ranks * (FILES_PER_RANK + held.unwrap_or(0) as u64) + OTHER_FILES;
+    if files > host.open_files_limit {
+        problems.capacity(
+            format!(
+                "{ranks} ranks need {files} open files; this process may have {}",
+                host.open_files_limit
+            ),
+            if plan.closed {
+                format!("raise the limit with `ulimit -n {files}`")
+            } else {
+                format!("raise the limit with `ulimit -n {files}`, or use fewer --ranks")
+            },
+        );
+    }
+    let memory = plan.buffer_bytes + ranks * RANK_BYTES;
+    if memory > host.usable_memory_bytes() {
+        problems.capacity(
+            format!(
+                "buffers and {ranks} ranks need {} of memory; there is {}",
+                ByteSize(memory),
+                ByteSize(host.usable_memory_bytes())
+            ),
+            if plan.closed {
+                "use a host, or a limit of its memory, with more"
+            } else {
+                "use a smaller --chunk-size, fewer --streams or fewer --ranks"
+            },
+        );
+    }
+}

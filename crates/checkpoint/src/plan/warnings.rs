@@ -1,0 +1,216 @@
+//! What the reader should know of a plan before it runs: what it is not, and what has no effect.
+
+use super::choice::{CheckpointProfile, FsyncPolicy, ScaleChoice};
+use super::facts::CheckpointFacts;
+use super::parallelism::ZeroStage;
+use super::request::CheckpointRequest;
+use super::saved;
+use crate::plan::checkpoint_plan::CheckpointPlan;
+use stormlp_core::transport::DeviceId;
+use stormlp_core::units::ByteSize;
+use stormlp_core::warning::{Warning, WarningKind};
+
+/// Everything worth saying about a plan.
+pub(super) fn of(
+    request: &CheckpointRequest,
+    plan: &CheckpointPlan,
+    facts: &CheckpointFacts,
+) -> Vec<Warning> {
+    let mut warnings = on_scale(request, plan, facts);
+    warnings.extend(on_saves(plan));
+    warnings.extend(on_restores(plan));
+    warnings.extend(saved::warnings(request, plan, facts));
+    warnings.extend(on_the_workload(request, plan));
+    warnings.extend(on_options(request, plan));
+    warnings.extend(on_what_is_left_out(request, plan, facts));
+    warnings
+}
+
+/// What was cut, and by what it was judged.
+fn on_scale(
+    request: &CheckpointRequest,
+    plan: &CheckpointPlan,
+    facts: &CheckpointFacts,
+) -> Vec<Warning> {
+    if !plan.is_scaled() {
+        return Vec::new();
+    }
+    let full = &plan.scaling;
+    let mut warnings = vec![Warning::new(
+        WarningKind::Scaled,
+        format!(
+            "SCALED to {} of the checkpoint: {} of {} layers, {} of {} ranks, {} of {}",
+            full.shown(),
+            full.layers,
+            full.full_layers,
+            full.ranks,
+            full.full_ranks,
+            ByteSize(plan.total_bytes),
+            ByteSize(full.full_bytes),
+        ),
+        format!("the full run is `{}`", plan.full_run),
+    )];
+    match request.scale {
+        None | Some(ScaleChoice::Auto)
+            if facts.trial_bytes_per_second.is_none() && !request.dry_run && plan.writes > 0 =>
+        {
+            warnings.push(Warning::new(
+                WarningKind::Scaled,
+                "storage was taken to move 1 GB/s when the scale was chosen",
+                "use --scale to set it by hand",
+            ));
+        }
+        _ => {}
+    }
+    warnings
+}
+
+/// What saves do not promise.
+fn on_saves(plan: &CheckpointPlan) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if plan.fsync == FsyncPolicy::None && plan.writes > 0 {
+        warnings.push(Warning::new(
+            WarningKind::NotDurable,
+            "nothing is synced: not crash-safe",
+            "use --fsync per-file for checkpoints that survive a crash",
+        ));
+    }
+    if !plan.content.stamped && plan.writes > 0 {
+        warnings.push(Warning::new(
+            WarningKind::NotComparable,
+            format!(
+                "content in device memory repeats every {}: it is not stamped with its position",
+                ByteSize(plan.content.source_bytes)
+            ),
+            "storage that removes duplicates may look faster than it is; --verify stamps it",
+        ));
+    }
+    if plan.verify && plan.writes > 0 && matches!(plan.device(), Some(DeviceId::Cuda(_))) {
+        warnings.push(Warning::new(
+            WarningKind::HarnessBound,
+            "saves include stamping content and copying it to device memory, which --verify asks for",
+            "measure saves without --verify; restores are compared after they were measured",
+        ));
+    }
+    let counted_twice = plan.layout.parallelism.zero_stage == ZeroStage::Two
+        && plan.dlio_counted_bytes > plan.total_bytes;
+    if plan.profile != CheckpointProfile::Native && counted_twice {
+        warnings.push(Warning::new(
+            WarningKind::NotComparable,
+            format!(
+                "under ZeRO 2 DLIO counts {} for the {} that are written",
+                ByteSize(plan.dlio_counted_bytes),
+                ByteSize(plan.total_bytes)
+            ),
+            "rates here are of bytes written; only MLPerf's files follow DLIO's count",
+        ));
+    }
+    warnings
+}
+
+/// Where restored bytes come from and end.
+fn on_restores(plan: &CheckpointPlan) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if plan.device() == Some(DeviceId::Host) {
+        warnings.push(Warning::new(
+            WarningKind::Emulated,
+            "accelerator memory is host memory (emulated)",
+            "the CPU makes the copies that a GPU makes where there is one",
+        ));
+    }
+    if !plan.restores.is_empty() && !plan.cold && plan.path().uses_page_cache() {
+        warnings.push(Warning::new(
+            WarningKind::CacheState,
+            "restores read what the page cache still holds of the saves",
+            "use --cold to measure storage",
+        ));
+    }
+    warnings
+}
+
+/// Options that change nothing of this run.
+fn on_options(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Warning> {
+    let (saves, restores) = (plan.writes > 0, !plan.restores.is_empty());
+    let shifts = request.rank_shift.is_some_and(|ranks| ranks > 0);
+    let idle: Vec<String> = [
+        ("--rank-shift 0", request.rank_shift == Some(0), "it shifts nothing"),
+        ("--rank-shift", shifts && !restores, "no restores"),
+        ("--cold", request.cold && !restores, "no restores"),
+        ("--keep", request.keep.is_some() && !saves, "no saves"),
+        ("--fsync", request.fsync.is_some() && !saves, "no saves"),
+        ("--overlap", request.overlap_step_seconds.is_some() && !saves, "no saves"),
+        (
+            "--device",
+            request.device.is_some() && plan.device().is_none(),
+            "no accelerator on this path",
+        ),
+    ]
+    .into_iter()
+    .filter(|(_, given, _)| *given)
+    .map(|(option, _, why)| format!("{option} ({why})"))
+    .collect();
+    if idle.is_empty() {
+        Vec::new()
+    } else {
+        vec![Warning::new(
+            WarningKind::NoEffect,
+            format!("options without effect: {}", idle.join(", ")),
+            "",
+        )]
+    }
+}
+
+/// Checkpoints that a run which only restores passes over because they are not whole.
+fn on_what_is_left_out(
+    request: &CheckpointRequest,
+    plan: &CheckpointPlan,
+    facts: &CheckpointFacts,
+) -> Vec<Warning> {
+    if plan.writes > 0 || request.reads.is_some() {
+        return Vec::new();
+    }
+    let restored = |step: u32| plan.restores.iter().any(|restore| restore.step == step);
+    let defects: Vec<String> = facts
+        .steps()
+        .into_iter()
+        .filter(|step| !restored(*step))
+        .flat_map(|step| facts.parts(step).flat_map(|part| part.defects()))
+        .collect();
+    match defects.first() {
+        None => Vec::new(),
+        Some(first) => vec![Warning::new(
+            WarningKind::Dataset,
+            format!("a checkpoint that is not whole is not restored: {first}"),
+            "--clean removes what stormlp saved",
+        )],
+    }
+}
+
+/// Keys of the workload file that are not followed.
+fn on_the_workload(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Warning> {
+    let workload = &request.workload;
+    // Every file of DLIO's has these two; to name them would be noise.
+    let warnings = workload
+        .without_effect
+        .iter()
+        .filter(|note| note.key != "workflow" && note.key != "framework");
+    let mut keys: Vec<String> =
+        warnings.map(|note| format!("{} ({})", note.key, note.reason)).collect();
+    if workload.fsync == Some(false) && plan.fsync != FsyncPolicy::None {
+        keys.push("checkpoint.fsync (--fsync none does that)".to_string());
+    }
+    if workload.folder.is_some() {
+        keys.push("checkpoint.checkpoint_folder (--dir does that)".to_string());
+    }
+    if workload.rank_shift && request.rank_shift.is_none() {
+        keys.push("checkpoint.recovery_rank_shift (--rank-shift does that)".to_string());
+    }
+    if keys.is_empty() {
+        return Vec::new();
+    }
+    vec![Warning::new(
+        WarningKind::NoEffect,
+        format!("keys of the workload file without effect: {}", keys.join(", ")),
+        "",
+    )]
+}

@@ -1,0 +1,130 @@
+//! A checkpoint workload: what a workload file says, under MLPerf's key names.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use stormlp_core::names::{Named, unknown};
+use stormlp_core::workload_file::KeyNote;
+use strum::{EnumString, IntoStaticStr, VariantNames};
+
+use super::architecture::{Architecture, DataType};
+use super::layout::Layout;
+use super::parallelism::{Parallelism, ZeroStage};
+
+/// One checkpoint workload with every default filled in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CheckpointWorkload {
+    /// The model's name.
+    pub name: String,
+    /// Its shape.
+    pub architecture: Architecture,
+    /// `model.parallelism.tensor`.
+    pub tensor: u64,
+    /// `model.parallelism.pipeline`.
+    pub pipeline: u64,
+    /// `model.parallelism.data`; `None` where the file leaves it to the number of ranks.
+    pub data: Option<u64>,
+    /// `model.parallelism.zero_stage`.
+    pub zero_stage: ZeroStage,
+    /// `model.model_datatype`.
+    pub model_datatype: DataType,
+    /// `model.optimizer_datatype`.
+    pub optimizer_datatype: DataType,
+    /// `checkpoint.mode`.
+    pub mode: Mode,
+    /// `checkpoint.num_checkpoints_write`.
+    pub writes: Option<u32>,
+    /// `checkpoint.num_checkpoints_read`.
+    pub reads: Option<u32>,
+    /// `checkpoint.time_between_checkpoints`, in seconds.
+    pub pause_seconds: Option<f64>,
+    /// `checkpoint.fsync`.
+    pub fsync: Option<bool>,
+    /// `checkpoint.checkpoint_folder`.
+    pub folder: Option<String>,
+    /// `checkpoint.recovery_rank_shift`.
+    pub rank_shift: bool,
+    /// Keys that were accepted but change nothing here.
+    pub without_effect: Vec<KeyNote>,
+}
+
+/// Which of a job's ranks are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[derive(EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
+pub enum Mode {
+    /// All of them: the number of ranks decides how many replicas there are.
+    #[default]
+    Default,
+    /// The first few, writing their share of a job of full size.
+    Subset,
+}
+
+impl Named for Mode {
+    const WHAT: &'static str = "a mode";
+}
+
+impl Mode {
+    /// The name on the command line and in workload files.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+impl CheckpointWorkload {
+    /// The parallelism of the job at its full size, as the file describes it.
+    pub fn parallelism_of_all_ranks(&self) -> Parallelism {
+        self.parallelism(self.data.unwrap_or(1))
+    }
+
+    /// The parallelism with `data` replicas.
+    pub fn parallelism(&self, data: u64) -> Parallelism {
+        Parallelism {
+            tensor: self.tensor,
+            pipeline: self.pipeline,
+            data,
+            zero_stage: self.zero_stage,
+        }
+    }
+
+    /// Files and sizes under `parallelism`.
+    pub fn layout(&self, parallelism: Parallelism) -> Layout {
+        Layout {
+            architecture: self.architecture,
+            parallelism,
+            model_datatype: self.model_datatype,
+            optimizer_datatype: self.optimizer_datatype,
+        }
+    }
+}
+
+/// What DLIO takes where a file says nothing.
+impl Default for CheckpointWorkload {
+    fn default() -> Self {
+        Self {
+            name: "default".to_string(),
+            architecture: Architecture {
+                vocab_size: 32_000,
+                hidden_size: 2048,
+                ffn_hidden_size: 8192,
+                num_layers: 1,
+                num_attention_heads: 32,
+                num_kv_heads: 8,
+            },
+            tensor: 1,
+            pipeline: 1,
+            data: None,
+            zero_stage: ZeroStage::Zero,
+            model_datatype: DataType::Fp16,
+            optimizer_datatype: DataType::Fp32,
+            mode: Mode::Default,
+            writes: None,
+            reads: None,
+            pause_seconds: None,
+            fsync: None,
+            folder: None,
+            rank_shift: false,
+            without_effect: Vec::new(),
+        }
+    }
+}

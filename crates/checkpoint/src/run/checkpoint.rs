@@ -1,0 +1,540 @@
+//! The loop of a checkpoint run: saves with pauses between them, then restores.
+
+mod cache;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::plan::{
+    CacheBefore, CheckpointPlan, CheckpointReport, CheckpointResult, CheckpointResults, Container,
+    DeviceBytes, Framing, RankPlan, RestorePlan, Summary, step_folder, summarise,
+};
+use stormlp_core::event::{Event, Unit};
+use stormlp_core::histogram::LatencyHistogram;
+use stormlp_core::location::Location;
+use stormlp_core::operation::Direction;
+use stormlp_core::report::{Ending, Head, NamedEvidence, NamedSeries, Report};
+use stormlp_core::stop::StopToken;
+use stormlp_core::transport::DeviceId;
+use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_transfer::telemetry::{Instruments, peak_rss_bytes};
+use stormlp_transfer::{Accelerator, Region, TransferError, accelerator, thread};
+
+use super::clerk::FileTask;
+use super::content::{CheckpointContent, file_key};
+use super::error::CheckpointError;
+use super::folders;
+use super::mover::RankTask;
+use super::overlap;
+use super::phase::{PhaseMeasurement, Purpose, Stage};
+use super::together;
+use stormlp_hosts::company::{Company, Hosts};
+use stormlp_transfer::fallback;
+use stormlp_transfer::fallback::{hold_cufile, settings};
+use stormlp_transfer::surroundings::Surroundings;
+use stormlp_transfer::surroundings::now;
+
+/// How often a pause looks whether the user wants to end.
+const TICK: Duration = Duration::from_millis(50);
+/// Share of a checkpoint that may be left in the page cache for a restore to count as cold.
+const COLD_SHARE: f64 = 0.01;
+
+/// Seconds of CPU over all phases; zero, not the `-0.0` of an empty sum, when there was none.
+fn cpu_seconds<'r>(
+    results: impl Iterator<Item = &'r CheckpointResult>,
+    pick: fn(&CheckpointResult) -> f64,
+) -> f64 {
+    results.map(pick).fold(0.0, |sum, seconds| sum + seconds)
+}
+
+/// Runs the plan and tells `on_unit` after each save and restore what was measured until then. What
+/// was measured before a failure or a stop is in the report, whose `ending` says which it was.
+///
+/// # Errors
+/// When the run cannot start: no such device, a directory in use, no memory for the buffers.
+pub fn run(
+    head: Head,
+    plan: &CheckpointPlan,
+    surroundings: &Surroundings<'_>,
+    on_unit: &mut dyn FnMut(&CheckpointReport),
+) -> Result<CheckpointReport, CheckpointError> {
+    run_in_company(head, plan, Company::Alone, surroundings, on_unit)
+}
+
+/// The same in `company`. Of several hosts that wait for each other each ends with the report of all;
+/// one that only begins at the same time as others has checkpoints and a report of its own.
+///
+/// # Errors
+/// As [`run`], and when the hosts were to begin before this one was ready.
+pub fn run_in_company(
+    head: Head,
+    plan: &CheckpointPlan,
+    company: Company<'_>,
+    surroundings: &Surroundings<'_>,
+    on_unit: &mut dyn FnMut(&CheckpointReport),
+) -> Result<CheckpointReport, CheckpointError> {
+    let index = plan.device().and_then(DeviceId::cuda_index);
+    // Threads that are started later, and their buffers, are where this one is.
+    thread::bind(plan.save.placement.cpus.as_ref())?;
+    let accelerator = accelerator::open(index, plan.save.wait)?;
+    run_over((head, plan, company), surroundings, on_unit, accelerator)
+}
+
+/// [`run_in_company`] whose transfers end in `accelerator`.
+pub(super) fn run_over(
+    (head, plan, company): (Head, &CheckpointPlan, Company<'_>),
+    surroundings: &Surroundings<'_>,
+    on_unit: &mut dyn FnMut(&CheckpointReport),
+    accelerator: Arc<dyn Accelerator>,
+) -> Result<CheckpointReport, CheckpointError> {
+    let &Surroundings { storage, observer, stop } = surroundings;
+    let hosts = match company {
+        Company::Hosts(hosts) => Some(hosts),
+        Company::Alone | Company::From(_) => None,
+    };
+    // One process keeps other runs out for all that see the folders.
+    let leads = together::leads(plan, hosts);
+    let _locks = if leads {
+        folders::enter(&**storage, &plan.folders)?
+    } else {
+        folders::hold(&**storage, &plan.folders)
+    };
+    let folders: Vec<_> = plan.folders.iter().map(Location::folder).collect();
+    let devices = storage.devices(&folders);
+    let gpu = plan.save.device.and_then(DeviceId::cuda_index);
+    let instruments = Instruments::around(folders, gpu, plan.telemetry);
+    let settings = settings(plan.require_gds, plan.cufile_stats);
+    let _cufile = hold_cufile(plan.path().needs_cufile(), &settings)?;
+    let mut region = Region::on(plan.region_bytes() as usize, plan.save.pages)?;
+    let mut report = Report::new(head, plan.clone(), CheckpointResults::default());
+    report.warnings.clone_from(&plan.warnings);
+    report.warnings.extend(debug_build(&report.head));
+    report.results.group = hosts.map(|hosts| hosts.facts.clone());
+    let mut run = Run {
+        stage: Stage {
+            plan,
+            storage: &**storage,
+            accelerator,
+            observer,
+            stop,
+            devices: &devices,
+            instruments: &instruments,
+            hosts,
+            company,
+            is_first: true,
+        },
+        leads,
+        here: together::plan_here(plan, hosts),
+        started: Instant::now(),
+        report,
+        latencies: [LatencyHistogram::new(), LatencyHistogram::new()],
+        on_unit,
+    };
+    let ended = run.save_all(&mut region).and_then(|()| run.restore_all(&mut region));
+    // All come to the end alike; with an error the run ends, whatever the others say.
+    let ended = ended.and_then(|()| run.edge());
+    if let Err(error @ CheckpointError::Late { .. }) = ended {
+        return Err(error);
+    }
+    run.sum_up();
+    let mut report = run.report;
+    report.ending = match ended {
+        Err(error) => failed(&error, plan),
+        Ok(()) if has_stopped(hosts, stop) => Ending::Stopped,
+        Ok(()) => Ending::Complete,
+    };
+    report.warnings.extend(storage.warnings());
+    let warning = still_cached(&report.results.restores);
+    report.warnings.extend(warning);
+    report.head.ended_at = Some(now());
+    Ok(report)
+}
+
+/// Whether a run was told to end: of several hosts all have heard so, or this one left them.
+fn has_stopped(hosts: Option<&Hosts>, stop: &StopToken) -> bool {
+    match hosts {
+        Some(hosts) => hosts.were_told_to_end() || hosts.are_apart(),
+        None => stop.is_stopped(),
+    }
+}
+
+/// How a run ends that could not go on.
+fn failed(error: &CheckpointError, plan: &CheckpointPlan) -> Ending {
+    let fell_back = match error {
+        CheckpointError::Transfer(error) => fallback::remedy(plan.require_gds, error),
+        _ => None,
+    };
+    Ending::Failed {
+        cause: error.cause(),
+        message: error.to_string(),
+        remedy: fell_back.unwrap_or(error.remedy(plan.closed)).to_string(),
+    }
+}
+
+/// Says that the program itself may have been the limit.
+fn debug_build(head: &Head) -> Option<Warning> {
+    (!head.host.release_build).then(|| {
+        Warning::new(
+            WarningKind::DebugBuild,
+            "stormlp was built without optimisations",
+            "use a release build for numbers that count",
+        )
+    })
+}
+
+/// Restores that were to be cold and were not: an O_DIRECT read passes cached pages by where the
+/// file system does as it is told, and nobody knows whether this one does.
+fn still_cached(restores: &[CheckpointResult]) -> Option<Warning> {
+    let cached = |restore: &&CheckpointResult| {
+        let before = restore.page_cache_before.as_ref();
+        before.is_some_and(|before| before.dropped && before.share > COLD_SHARE)
+    };
+    let steps: Vec<String> =
+        restores.iter().filter(cached).map(|restore| restore.step.to_string()).collect();
+    (!steps.is_empty()).then(|| {
+        Warning::new(
+            WarningKind::CacheState,
+            format!(
+                "--cold: more than {:.0} % of checkpoint {} was still in the page cache after it \
+                 was dropped",
+                COLD_SHARE * 100.0,
+                steps.join(", ")
+            ),
+            "use a --dir on a file system that gives up its cached pages",
+        )
+    })
+}
+
+/// The names of what belongs to one direction: its parts, evidence and histogram.
+fn names(direction: Direction) -> (&'static str, &'static str, &'static str) {
+    match direction {
+        Direction::Write => ("save", "saves", "save_transfer"),
+        Direction::Read => ("restore", "restores", "restore_transfer"),
+    }
+}
+
+/// A run on its way.
+struct Run<'a> {
+    stage: Stage<'a>,
+    /// Whether this process makes and removes folders, and says what is whole.
+    leads: bool,
+    /// The plan of what lies in the folders that this process sees.
+    here: CheckpointPlan,
+    started: Instant,
+    report: CheckpointReport,
+    /// Of all transfers of the saves and of the restores.
+    latencies: [LatencyHistogram; 2],
+    on_unit: &'a mut dyn FnMut(&CheckpointReport),
+}
+
+impl Run<'_> {
+    /// Sums over what was measured until now.
+    fn sum_up(&mut self) {
+        let results = &mut self.report.results;
+        results.summary =
+            Summary { save: summarise(&results.saves), restore: summarise(&results.restores) };
+        let both = || results.saves.iter().chain(&results.restores);
+        results.cpu_user_seconds = cpu_seconds(both(), |result| result.cpu_user_seconds);
+        results.cpu_system_seconds = cpu_seconds(both(), |result| result.cpu_system_seconds);
+        results.elapsed_seconds = self.started.elapsed().as_secs_f64();
+        results.peak_rss_bytes = peak_rss_bytes();
+        let [saves, restores] = &self.latencies;
+        let named =
+            [saves.named(names(Direction::Write).2), restores.named(names(Direction::Read).2)];
+        self.report.histograms = named.into_iter().flatten().collect();
+    }
+
+    /// Tells what was measured until now.
+    fn tell(&mut self) {
+        self.sum_up();
+        (self.on_unit)(&self.report);
+    }
+
+    /// Takes over what a phase says beside its ranks, whatever came of it.
+    fn take(&mut self, direction: Direction, step: u32, measured: &mut PhaseMeasurement) {
+        let (part, name, _) = names(direction);
+        self.stage.is_first = false;
+        self.latencies[usize::from(direction == Direction::Read)].merge(&measured.latency);
+        self.report.series.push(NamedSeries {
+            name: format!("{part} {step}"),
+            series: std::mem::take(&mut measured.series),
+        });
+        if let Some(evidence) = measured.evidence.take() {
+            let path = self.stage.plan.path();
+            let (required, transfers) = (self.stage.plan.require_gds, measured.latency.len());
+            let broken = fallback::broken_demand(required, path, &evidence, transfers);
+            if let Some(summary) = broken {
+                measured.failure.get_or_insert(CheckpointError::FellBack { summary });
+            }
+            if let Some(warning) = fallback::warning(path, &evidence) {
+                self.report.warn(warning);
+            }
+            self.report.evidence.retain(|named| named.name != name);
+            let name = name.to_string();
+            self.report.evidence.push(NamedEvidence { name, evidence });
+        }
+    }
+
+    fn save_all(&mut self, region: &mut Region) -> Result<(), CheckpointError> {
+        let plan = self.stage.plan;
+        let content = CheckpointContent::new(plan.content);
+        for step in 1..=plan.writes {
+            // With training beside it, the time between saves is the training itself. Who begins at a
+            // time waits for that.
+            if plan.overlap.is_none() && !self.stage.awaits_time() && !self.pause()? {
+                return Ok(());
+            }
+            if self.is_stopped() {
+                return Ok(());
+            }
+            self.works()?;
+            if self.leads {
+                folders::begin(self.stage.storage, &self.here, step)?;
+            }
+            // What an earlier run left is gone before anybody writes.
+            if let Some(hosts) = self.stage.hosts {
+                if !hosts.meet(&|| true)? {
+                    return Ok(());
+                }
+                folders::hold(self.stage.storage, &plan.folders);
+            }
+            let outcome = self.save(step, &content, region);
+            if self.leads && !matches!(outcome, Ok(true)) {
+                folders::sweep(self.stage.storage, &self.here, step);
+            }
+            if !outcome? {
+                return Ok(());
+            }
+            if let Some(old) = plan.keep.and_then(|keep| step.checked_sub(keep))
+                && old >= 1
+                && self.leads
+            {
+                folders::remove(self.stage.storage, &self.here, old)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Saves one checkpoint; whether it is whole.
+    fn save(
+        &mut self,
+        step: u32,
+        content: &CheckpointContent,
+        region: &mut Region,
+    ) -> Result<bool, CheckpointError> {
+        let plan = self.stage.plan;
+        self.works()?;
+        self.announce("saving", step, plan.writes);
+        self.free(region)?;
+        let tasks = self.tasks(step, 0);
+        let (measured, trained) = overlap::beside(
+            plan.overlap,
+            self.stage.stop,
+            || self.stage.run(Purpose::Save, content, tasks, region),
+            |saved| saved.as_ref().is_ok_and(|measured| measured.complete),
+        )?;
+        let mut measured = measured?;
+        self.stage.observer.event(&Event::PhaseFinished);
+        self.take(Direction::Write, step, &mut measured);
+        if let Some(failure) = measured.failure.take() {
+            return Err(failure);
+        }
+        if !measured.complete {
+            return Ok(false);
+        }
+        self.works()?;
+        if self.leads {
+            folders::complete(self.stage.storage, &self.here, step)?;
+        }
+        let shares = std::mem::take(&mut measured.shares);
+        let mut result = self.result(step, measured, None);
+        together::add(&mut self.report.results.hosts, shares, &result);
+        result.overlap = trained.map(|trained| trained.result(result.duration_seconds.max));
+        self.report.results.saves.push(result);
+        self.tell();
+        Ok(true)
+    }
+
+    fn restore_all(&mut self, region: &mut Region) -> Result<(), CheckpointError> {
+        let plan = self.stage.plan;
+        for (index, restore) in plan.restores.iter().enumerate() {
+            if self.is_stopped() {
+                return Ok(());
+            }
+            if (index > 0 || plan.writes > 0) && !self.pause()? {
+                return Ok(());
+            }
+            if self.is_stopped() || !self.restore(restore, region)? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Restores one checkpoint; whether all of it was read.
+    fn restore(
+        &mut self,
+        restore: &RestorePlan,
+        region: &mut Region,
+    ) -> Result<bool, CheckpointError> {
+        let plan = self.stage.plan;
+        self.works()?;
+        let cache = self.prepare_cache(restore.step)?;
+        let content = CheckpointContent::new(restore.content);
+        self.announce("restoring", restore.step, plan.restores.len() as u32);
+        self.free(region)?;
+        let tasks = self.tasks(restore.step, plan.rank_shift);
+        let mut measured = (self.stage).run(Purpose::Restore, &content, tasks, region)?;
+        self.stage.observer.event(&Event::PhaseFinished);
+        self.take(Direction::Read, restore.step, &mut measured);
+        if let Some(failure) = measured.failure.take() {
+            return Err(failure);
+        }
+        if !measured.complete {
+            return Ok(false);
+        }
+        self.works()?;
+        let shares = std::mem::take(&mut measured.shares);
+        let result = self.result(restore.step, measured, cache);
+        together::add(&mut self.report.results.hosts, shares, &result);
+        let checked = !plan.verify || self.check(restore, &content, region)?;
+        self.report.results.restores.push(result);
+        self.tell();
+        Ok(checked)
+    }
+
+    /// Reads a checkpoint once more and compares every byte, after the restore that is measured, so
+    /// that comparing is in nobody's time; whether all of it was compared.
+    fn check(
+        &mut self,
+        restore: &RestorePlan,
+        content: &CheckpointContent,
+        region: &mut Region,
+    ) -> Result<bool, CheckpointError> {
+        let plan = self.stage.plan;
+        self.announce("checking", restore.step, plan.restores.len() as u32);
+        self.free(region)?;
+        let tasks = self.tasks(restore.step, plan.rank_shift);
+        let checked = (self.stage).run(Purpose::Check, content, tasks, region)?;
+        self.stage.observer.event(&Event::PhaseFinished);
+        self.works()?;
+        self.report.results.verified_bytes += checked.verified_bytes;
+        match checked.failure {
+            Some(failure) => Err(failure),
+            None => Ok(checked.complete),
+        }
+    }
+
+    /// Makes the region free; a phase that broke may still have buffers, then there is a new one.
+    fn free(&self, region: &mut Region) -> Result<(), TransferError> {
+        if !region.reset() {
+            let plan = self.stage.plan;
+            *region = Region::on(plan.region_bytes() as usize, plan.save.pages)?;
+        }
+        Ok(())
+    }
+
+    fn announce(&self, verb: &str, step: u32, of: u32) {
+        let plan = self.stage.plan;
+        let scaled = if plan.is_scaled() {
+            format!("SCALED {}  ", plan.scaling.shown())
+        } else {
+            String::new()
+        };
+        // What is shown to have taken so long was the waiting, too.
+        let first = if self.stage.awaits_time() { "waiting for --start-at, then " } else { "" };
+        self.stage.observer.event(&Event::PhaseStarted {
+            label: format!("{scaled}{first}{verb} checkpoint {step} of {of}"),
+            total: Some(plan.total_bytes),
+            unit: Unit::Bytes,
+        });
+    }
+
+    /// Each rank with its files, or those of the rank `shift` further on.
+    fn tasks(&self, step: u32, shift: u64) -> Vec<RankTask> {
+        let plan = self.stage.plan;
+        let count = plan.ranks.len();
+        let task = |index: usize| {
+            let owner = &plan.ranks[(index + shift as usize) % count];
+            let folder = plan.folders[owner.folder].join(step_folder(step));
+            let mut framings = self.framings(owner).into_iter();
+            let files = owner.files.iter().enumerate().map(|(number, file)| FileTask {
+                path: folder.join(&file.name),
+                bytes: file.bytes,
+                key: file_key(step, owner.rank, number),
+                framing: framings.next(),
+            });
+            RankTask { rank: plan.ranks[index].rank, files: files.collect::<VecDeque<_>>() }
+        };
+        together::own_ranks(self.stage.hosts, count).map(task).collect()
+    }
+
+    /// What lies over the content of the files of `rank`, in their order; none where tensors are
+    /// packed raw, or nothing is written and nothing compared.
+    fn framings(&self, rank: &RankPlan) -> Vec<Arc<Framing>> {
+        let plan = self.stage.plan;
+        let needed = plan.content.container == Container::Torch && (plan.writes > 0 || plan.verify);
+        let tensors = needed.then(|| plan.layout.rank_tensors(rank.rank)).into_iter().flatten();
+        tensors.map(|file| Arc::new(Framing::of(&file))).collect()
+    }
+
+    /// Whether the run is to end: alone as soon as this host is told to, else once all have heard of
+    /// it, in a phase.
+    fn is_stopped(&self) -> bool {
+        match self.stage.hosts {
+            Some(hosts) => hosts.are_apart(),
+            None => self.stage.stop.is_stopped(),
+        }
+    }
+
+    /// Waits between checkpoints; whether the run goes on, of which all hosts are of one mind.
+    fn pause(&self) -> Result<bool, CheckpointError> {
+        let stop = self.stage.stop;
+        let end = Instant::now() + Duration::from_secs_f64(self.stage.plan.pause_seconds);
+        self.works()?;
+        while !stop.is_stopped() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            std::thread::sleep(left.min(TICK));
+        }
+        match self.stage.hosts {
+            Some(hosts) => Ok(!hosts.edge()?),
+            None => Ok(!stop.is_stopped()),
+        }
+    }
+
+    /// Tells the other hosts that this one works, until all meet again.
+    fn works(&self) -> Result<(), CheckpointError> {
+        let works = self.stage.hosts.map_or(Ok(()), |hosts| hosts.works(self.stage.stop));
+        works.map_err(CheckpointError::from)
+    }
+
+    /// Waits until all hosts are as far as this one.
+    fn edge(&self) -> Result<(), CheckpointError> {
+        let edge = self.stage.hosts.map_or(Ok(false), Hosts::edge);
+        edge.map(drop).map_err(CheckpointError::from)
+    }
+
+    fn result(
+        &self,
+        step: u32,
+        measured: PhaseMeasurement,
+        page_cache_before: Option<CacheBefore>,
+    ) -> CheckpointResult {
+        CheckpointResult {
+            started_at_seconds: (measured.started - self.started).as_secs_f64(),
+            started_unix_seconds: measured.started_unix_seconds,
+            device: measured.device.map(|device| DeviceBytes {
+                read_bytes: device.read_bytes,
+                written_bytes: device.written_bytes,
+            }),
+            page_cache_before,
+            cpu_user_seconds: measured.cpu.user_seconds,
+            cpu_system_seconds: measured.cpu.system_seconds,
+            ..CheckpointResult::of_ranks(step, measured.ranks)
+        }
+    }
+}

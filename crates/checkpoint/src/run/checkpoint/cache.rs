@@ -1,0 +1,59 @@
+//! What of a checkpoint lies in the page cache before it is restored.
+
+use crate::plan::CacheBefore;
+use stormlp_transfer::page_cache::Method;
+
+use super::super::error::CheckpointError;
+use super::{COLD_SHARE, Run};
+
+impl Run<'_> {
+    /// Drops a checkpoint from the page cache when that was asked for, and looks at what is there.
+    /// `None` where the kernel does not tell this user, and nothing depends on it.
+    pub(super) fn prepare_cache(&self, step: u32) -> Result<Option<CacheBefore>, CheckpointError> {
+        let (plan, storage) = (self.stage.plan, self.stage.storage);
+        let written = self.tasks(step, 0);
+        // Of several hosts each has in its cache what it wrote, and reads what another one did.
+        let tasks = match self.stage.hosts {
+            Some(_) => self.tasks(step, plan.rank_shift),
+            None => Vec::new(),
+        };
+        let tasks = if tasks.is_empty() { &written } else { &tasks };
+        let files = || tasks.iter().flat_map(|task| &task.files);
+        if plan.cold {
+            for file in written.iter().flat_map(|task| &task.files).chain(files()) {
+                storage.drop_cached(&file.path)?;
+            }
+            if let Some(hosts) = self.stage.hosts {
+                // Processes of one host share a cache, and what one of them still writes back stays.
+                hosts.meet(&|| true)?;
+                for file in files() {
+                    storage.drop_cached(&file.path)?;
+                }
+            }
+        }
+        let mut paths = files().map(|file| file.path.as_path());
+        let Some(residency) = storage.cached(&mut paths)? else {
+            if plan.cold && plan.path().uses_page_cache() {
+                // It must be known here: whatever keeps it secret ends the run.
+                for file in files() {
+                    storage.residency(&file.path)?;
+                }
+            }
+            return Ok(None);
+        };
+        let (share, files) = (residency.share(), files().count() as u64);
+        if plan.cold && plan.path().uses_page_cache() && share > COLD_SHARE {
+            return Err(CheckpointError::StillCached { step, share: share * 100.0 });
+        }
+        Ok(Some(CacheBefore {
+            share,
+            dropped: plan.cold,
+            // A kernel has the call or has it not.
+            by_cachestat: match residency.method {
+                Method::Cachestat => files,
+                Method::Mincore => 0,
+            },
+            files,
+        }))
+    }
+}

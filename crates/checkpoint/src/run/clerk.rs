@@ -1,0 +1,188 @@
+//! Clerks: threads that do what blocks (opening, preallocating, syncing, renaming, closing) so
+//! that the threads that move bytes never wait for one rank's `fsync` with another rank's data.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::plan::{Framing, Parts};
+use stormlp_transfer::TransferError;
+use stormlp_transfer::crew::guarded;
+use stormlp_transfer::storage::{Access, Storage, temporary_name};
+
+use super::error::CheckpointError;
+
+/// One file of a rank.
+#[derive(Debug, Clone)]
+pub(super) struct FileTask {
+    /// Its final name.
+    pub(super) path: PathBuf,
+    /// Its size in bytes.
+    pub(super) bytes: u64,
+    /// Its number in the content.
+    pub(super) key: u64,
+    /// What lies over the content; `None` where that is nothing, or need not be known.
+    pub(super) framing: Option<Arc<Framing>>,
+}
+
+/// Something to be done for a rank.
+pub(super) struct Request {
+    /// The mover's number of the rank; comes back with the answer.
+    pub(super) rank: usize,
+    /// What.
+    pub(super) job: Job,
+    /// Where the answer goes.
+    pub(super) reply: Sender<Answer>,
+}
+
+/// What a clerk does.
+pub(super) enum Job {
+    /// Makes (and preallocates) a file under its temporary name.
+    Create { task: FileTask, direct: bool },
+    /// Opens a file and looks at its size.
+    Open { task: FileTask, direct: bool },
+    /// Gives written files their size, syncs them, gives them their final name; syncs the folder
+    /// when these are the rank's last.
+    Finish { files: Vec<(File, FileTask)>, sync: bool, last: bool },
+    /// Closes a file.
+    Close(File),
+}
+
+impl Job {
+    /// What it is, for messages.
+    fn what(&self) -> String {
+        match self {
+            Self::Create { task, .. } => format!("make {}", task.path.display()),
+            Self::Open { task, .. } => format!("open {}", task.path.display()),
+            Self::Finish { files, .. } => match files.last() {
+                Some((_, task)) => format!("finish {}", task.path.display()),
+                None => "finish no file".to_string(),
+            },
+            Self::Close(_) => "close a file".to_string(),
+        }
+    }
+
+    fn run(
+        self,
+        storage: &dyn Storage,
+        parts: &mut Parts,
+    ) -> Result<Option<(File, File)>, CheckpointError> {
+        match self {
+            Self::Create { task, direct } => {
+                timed(&mut parts.open_seconds, || create(storage, &task, direct)).map(Some)
+            }
+            Self::Open { task, direct } => {
+                timed(&mut parts.open_seconds, || open(storage, &task, direct)).map(Some)
+            }
+            Self::Finish { files, sync, last } => {
+                finish(storage, files, sync, last, parts).map(|()| None)
+            }
+            Self::Close(file) => {
+                timed(&mut parts.close_seconds, || drop(file));
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// How a request ended.
+pub(super) struct Answer {
+    /// The mover's number of the rank.
+    pub(super) rank: usize,
+    /// Where the time went.
+    pub(super) parts: Parts,
+    /// The file, twice: one for the path, one to finish it with. `None` after the others.
+    pub(super) result: Result<Option<(File, File)>, CheckpointError>,
+}
+
+/// Takes requests until there are none left.
+pub(super) fn serve(storage: &dyn Storage, requests: &Mutex<Receiver<Request>>) {
+    loop {
+        let next = requests.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Request { rank, job, reply }) = next else {
+            return;
+        };
+        let mut parts = Parts::default();
+        let clerk = format!("clerk, which was to {},", job.what());
+        // The mover waits for an answer to every request, so a panic is one too.
+        let result = guarded(&clerk, || job.run(storage, &mut parts))
+            .unwrap_or_else(|panic| Err(panic.into()));
+        // A mover that gave up no longer listens.
+        let _ = reply.send(Answer { rank, parts, result });
+    }
+}
+
+/// Runs `work` and adds its time to `seconds`.
+fn timed<T>(seconds: &mut f64, work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let result = work();
+    *seconds += start.elapsed().as_secs_f64();
+    result
+}
+
+fn twice(file: File, path: &Path) -> Result<(File, File), CheckpointError> {
+    let other = file.try_clone().map_err(|source| TransferError::file("open", path, source))?;
+    Ok((file, other))
+}
+
+fn create(
+    storage: &dyn Storage,
+    task: &FileTask,
+    direct: bool,
+) -> Result<(File, File), CheckpointError> {
+    let temporary = temporary_name(&task.path);
+    let file = storage
+        .create(&temporary, task.bytes, direct)
+        .map_err(|error| CheckpointError::on(&temporary, error))?;
+    twice(file, &temporary)
+}
+
+fn open(
+    storage: &dyn Storage,
+    task: &FileTask,
+    direct: bool,
+) -> Result<(File, File), CheckpointError> {
+    let file = storage.open(&task.path, Access::Read, direct)?;
+    let found = file
+        .metadata()
+        .map_err(|source| TransferError::file("ask for the size of", &task.path, source))?
+        .len();
+    if found != task.bytes {
+        return Err(CheckpointError::Short {
+            path: task.path.clone(),
+            found,
+            expected: task.bytes,
+        });
+    }
+    twice(file, &task.path)
+}
+
+/// Ends the writing of files, in order.
+fn finish(
+    storage: &dyn Storage,
+    files: Vec<(File, FileTask)>,
+    sync: bool,
+    last: bool,
+    parts: &mut Parts,
+) -> Result<(), CheckpointError> {
+    let folder = files.last().and_then(|(_, task)| task.path.parent().map(Path::to_path_buf));
+    for (file, task) in files {
+        let temporary = temporary_name(&task.path);
+        // Direct writes end on whole blocks; the file ends where it must.
+        timed(&mut parts.transfer_seconds, || file.set_len(task.bytes))
+            .map_err(|source| TransferError::file("set the size of", &temporary, source))
+            .map_err(|error| CheckpointError::on(&task.path, error))?;
+        if sync {
+            timed(&mut parts.fsync_seconds, || storage.sync(&file, &temporary))
+                .map_err(|source| CheckpointError::on_sync(&task.path, source))?;
+        }
+        timed(&mut parts.close_seconds, || drop(file));
+        timed(&mut parts.rename_seconds, || storage.rename(&temporary, &task.path))?;
+    }
+    if let (true, true, Some(folder)) = (sync, last, folder) {
+        timed(&mut parts.rename_seconds, || storage.sync_folder(&folder))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! The bytes of checkpoints: a small incompressible source, made once, that every file repeats,
+//! with a stamp in each sector of 512 bytes that says which file and position it belongs to.
+//!
+//! The source costs nothing in the timed part, since buffers hold it beforehand; a stamp is one
+//! word written to one cache line in eight. So no two sectors of a run are alike, whatever block
+//! size storage compares, and every byte can be checked. What storage could still find is that
+//! sectors a transfer's length apart are *similar*: all but the stamp is the same.
+
+use std::ops::Range;
+
+use crate::plan::ContentFacts;
+use stormlp_core::pattern::{Mismatch, Pattern};
+
+/// Bytes between two stamps: the smallest block that storage can be asked for, and so the
+/// smallest that it can take for a duplicate.
+const SECTOR_BYTES: usize = 512;
+/// Bytes of a stamp: one word of the pattern.
+const STAMP_BYTES: usize = 8;
+/// The stream of the pattern that the source is; stamps have others.
+const SOURCE_STREAM: u64 = u64::MAX;
+
+/// Content of one checkpoint.
+#[derive(Debug)]
+pub struct CheckpointContent {
+    facts: ContentFacts,
+    source: Vec<u8>,
+}
+
+/// A number for a file that no other file of the run has.
+pub(super) fn file_key(step: u32, rank: u64, index: usize) -> u64 {
+    (u64::from(step) << 42) ^ (rank << 21) ^ index as u64
+}
+
+impl CheckpointContent {
+    /// Makes the source.
+    pub fn new(facts: ContentFacts) -> Self {
+        let mut source = vec![0; facts.source_bytes as usize];
+        Pattern::new(facts.seed, SOURCE_STREAM).fill(0, &mut source);
+        Self { facts, source }
+    }
+
+    /// The source: what every buffer holds before the first stamp.
+    pub fn source(&self) -> &[u8] {
+        &self.source
+    }
+
+    /// Stamps a buffer that holds the source, for a transfer to `offset` of file `key`, a multiple
+    /// of a sector.
+    #[inline]
+    pub fn stamp(&self, key: u64, offset: u64, buffer: &mut [u8]) {
+        let pattern = Pattern::new(self.facts.seed, key);
+        for (at, sector) in (offset..).step_by(SECTOR_BYTES).zip(buffer.chunks_mut(SECTOR_BYTES)) {
+            let stamp = stamp_at(pattern, at);
+            match sector.first_chunk_mut() {
+                Some(place) => *place = stamp,
+                None => sector.copy_from_slice(&stamp[..sector.len()]),
+            }
+        }
+    }
+
+    /// Makes the sector at byte `at`, or as much of it as `sector` holds.
+    fn sector(&self, pattern: Pattern, at: u64, sector: &mut [u8]) {
+        let from = (at % self.facts.source_bytes) as usize;
+        sector.copy_from_slice(&self.source[from..from + sector.len()]);
+        if self.facts.stamped {
+            let len = sector.len().min(STAMP_BYTES);
+            sector[..len].copy_from_slice(&stamp_at(pattern, at)[..len]);
+        }
+    }
+
+    /// Makes the bytes `range` of `buffer`, which is of `offset` of file `key`, a multiple of a
+    /// sector, what content they would be.
+    pub fn expect(&self, key: u64, offset: u64, range: Range<usize>, buffer: &mut [u8]) {
+        let pattern = Pattern::new(self.facts.seed, key);
+        let mut sector = [0; SECTOR_BYTES];
+        for start in (range.start / SECTOR_BYTES * SECTOR_BYTES..range.end).step_by(SECTOR_BYTES) {
+            self.sector(pattern, offset + start as u64, &mut sector);
+            let (from, to) = (range.start.max(start), range.end.min(start + SECTOR_BYTES));
+            buffer[from..to].copy_from_slice(&sector[from - start..to - start]);
+        }
+    }
+
+    /// Compares what was read at `offset` of file `key`, a multiple of a sector, with what must
+    /// be there.
+    pub fn check(&self, key: u64, offset: u64, found: &[u8]) -> Result<(), Mismatch> {
+        let pattern = Pattern::new(self.facts.seed, key);
+        let mut expected = [0; SECTOR_BYTES];
+        for (start, sector) in (0..).step_by(SECTOR_BYTES).zip(found.chunks(SECTOR_BYTES)) {
+            let at = offset + start as u64;
+            let expected = &mut expected[..sector.len()];
+            self.sector(pattern, at, expected);
+            if expected == sector {
+                continue;
+            }
+            let mut pairs = expected.iter().zip(sector);
+            if let Some(place) = pairs.position(|(wanted, found)| wanted != found) {
+                return Err(Mismatch {
+                    at: start + place,
+                    expected: expected[place],
+                    found: sector[place],
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The stamp of the sector at byte `at` of the file that `pattern` belongs to.
+#[inline]
+fn stamp_at(pattern: Pattern, at: u64) -> [u8; STAMP_BYTES] {
+    pattern.word(at / STAMP_BYTES as u64)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::plan::Container;
+    use proptest::prelude::*;
+
+    fn content(stamped: bool) -> CheckpointContent {
+        CheckpointContent::new(ContentFacts {
+            seed: 7,
+            source_bytes: 32 * SECTOR_BYTES as u64,
+            stamped,
+            container: Container::Raw,
+        })
+    }
+
+    fn buffer(content: &CheckpointContent, key: u64, offset: u64, len: usize) -> Vec<u8> {
+        let mut buffer = content.source()[..len].to_vec();
+        content.stamp(key, offset, &mut buffer);
+        buffer
+    }
+
+    #[test]
+    fn no_two_sectors_of_files_ranks_and_checkpoints_are_alike() {
+        let content = content(true);
+        let mut seen = std::collections::HashSet::new();
+        for key in [file_key(1, 0, 0), file_key(1, 1, 0), file_key(1, 0, 1), file_key(2, 0, 0)] {
+            for chunk in 0..8u64 {
+                let chunk = buffer(&content, key, chunk * content.facts.source_bytes, 16384);
+                for sector in chunk.chunks(SECTOR_BYTES) {
+                    assert!(seen.insert(sector.to_vec()));
+                }
+            }
+        }
+        assert_eq!(seen.len(), 4 * 8 * 32);
+    }
+
+    #[test]
+    fn what_was_not_stamped_is_checked_without_stamps() {
+        let content = content(false);
+        assert_eq!(content.check(3, 0, content.source()), Ok(()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_changed_byte_is_found(
+            chunk in 0u64..9, len in 1usize..16384, at in 0usize..16384, flip in 1u8..
+        ) {
+            let content = content(true);
+            let offset = chunk * content.facts.source_bytes;
+            let mut bytes = buffer(&content, 5, offset, len);
+            prop_assert_eq!(content.check(5, offset, &bytes), Ok(()));
+            let at = at % len;
+            bytes[at] ^= flip;
+            let mismatch = content.check(5, offset, &bytes).unwrap_err();
+            prop_assert_eq!((mismatch.at, mismatch.found), (at, bytes[at]));
+        }
+
+        #[test]
+        fn bytes_of_another_place_do_not_pass(chunk in 1u64..9) {
+            let content = content(true);
+            let elsewhere = buffer(&content, 5, chunk * content.facts.source_bytes, 4096);
+            prop_assert!(content.check(5, 0, &elsewhere).is_err());
+            prop_assert!(content.check(6, chunk * content.facts.source_bytes, &elsewhere).is_err());
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Runs a checkpoint plan: saves and restores the files of all ranks.
+//!
+//! A few threads move bytes, each with one transfer path; ranks are small state machines that
+//! take turns on them and share their buffers. What blocks (opening, syncing, renaming) is done by
+//! clerks beside them. Every checkpoint has a marker that says "incomplete" until its last file is
+//! durable, so nothing half-written is ever taken for whole.
+
+pub mod checkpoint;
+mod clerk;
+mod content;
+mod error;
+mod folders;
+mod merge;
+mod mover;
+mod overlap;
+mod phase;
+mod pieces;
+mod together;
+mod trial;
+
+pub use crate::run::checkpoint::{run, run_in_company};
+pub use content::CheckpointContent;
+pub use error::CheckpointError;
+pub use folders::{Cleaned, Look, clean, scan};
+pub use merge::merged;
+pub use trial::write_rate;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

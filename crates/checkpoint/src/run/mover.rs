@@ -1,0 +1,497 @@
+//! A mover: one thread with one transfer path that moves the bytes of several ranks.
+//!
+//! A rank is a small state machine: it opens a file, has its pieces moved, hands the file to a
+//! clerk to be finished and goes on to the next. Ranks take turns, so each costs a few hundred
+//! bytes and no thread.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Instant;
+
+use crate::plan::{FsyncPolicy, Parts, RankResult, gib_per_second};
+use stormlp_core::evidence::Evidence;
+use stormlp_core::histogram::LatencyHistogram;
+use stormlp_core::operation::Direction;
+use stormlp_core::pattern::Mismatch;
+use stormlp_transfer::{Driver, FileId, Landed, Place, Slot, TransferError};
+
+use super::clerk::{Answer, FileTask, Job, Request};
+use super::content::CheckpointContent;
+use super::error::CheckpointError;
+use super::pieces::{Piece, Pieces};
+use stormlp_core::stop::Ends;
+
+/// Direct transfers are whole blocks of this many bytes.
+const BLOCK_BYTES: u64 = 4096;
+/// How often a transfer that moved too little is tried again.
+const MOST_ATTEMPTS: u32 = 3;
+
+/// How the ranks of a checkpoint are moved.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MoveRules<'a> {
+    pub(super) direction: Direction,
+    pub(super) direct: bool,
+    pub(super) chunk_bytes: u64,
+    pub(super) window: usize,
+    pub(super) split: bool,
+    pub(super) fsync: FsyncPolicy,
+    pub(super) verify: bool,
+    pub(super) stamped: bool,
+    pub(super) content: &'a CheckpointContent,
+}
+
+impl MoveRules<'_> {
+    /// Makes `buffer`, which holds the source, what `piece` of a file must be.
+    fn lay(&self, task: &FileTask, piece: Piece, buffer: &mut [u8]) {
+        if self.stamped {
+            self.content.stamp(task.key, piece.offset, buffer);
+        }
+        for (place, bytes) in task.framing_of(piece) {
+            buffer[place..place + bytes.len()].copy_from_slice(bytes);
+        }
+    }
+
+    /// Puts the source back where `piece` of a file had something else than content.
+    fn lift(&self, task: &FileTask, piece: Piece, buffer: &mut [u8]) {
+        for (place, bytes) in task.framing_of(piece) {
+            let range = place..place + bytes.len();
+            buffer[range.clone()].copy_from_slice(&self.content.source()[range]);
+        }
+    }
+
+    /// Compares what was read of a file with what must be there.
+    fn compare(&self, task: &FileTask, piece: Piece, found: &[u8]) -> Result<(), Mismatch> {
+        if !task.is_framed(piece) {
+            return self.content.check(task.key, piece.offset, found);
+        }
+        // Framing that is as it must be is content to the check.
+        let mut plain = found.to_vec();
+        for (place, bytes) in task.framing_of(piece) {
+            let pairs = bytes.iter().zip(&found[place..]);
+            if let Some(at) = pairs.clone().position(|(wanted, found)| wanted != found) {
+                return Err(Mismatch {
+                    at: place + at,
+                    expected: bytes[at],
+                    found: found[place + at],
+                });
+            }
+            let range = place..place + bytes.len();
+            self.content.expect(task.key, piece.offset, range, &mut plain);
+        }
+        self.content.check(task.key, piece.offset, &plain)
+    }
+}
+
+impl FileTask {
+    /// What lies over the content in `piece`.
+    fn framing_of(&self, piece: Piece) -> impl Iterator<Item = (usize, &[u8])> {
+        let framing = self.framing.iter();
+        framing.flat_map(move |framing| framing.within(piece.offset, piece.len))
+    }
+
+    fn is_framed(&self, piece: Piece) -> bool {
+        self.framing_of(piece).next().is_some()
+    }
+}
+
+/// A rank and its files.
+#[derive(Debug)]
+pub(super) struct RankTask {
+    pub(super) rank: u64,
+    pub(super) files: VecDeque<FileTask>,
+}
+
+/// A file that is being moved.
+struct OpenFile {
+    task: FileTask,
+    id: FileId,
+    /// The same file, to finish it with.
+    handle: File,
+    pieces: Pieces,
+    since: Instant,
+}
+
+/// A rank on its way through its files.
+struct RankState {
+    rank: u64,
+    left: VecDeque<FileTask>,
+    current: Option<OpenFile>,
+    /// The file a clerk is opening.
+    opening: Option<FileTask>,
+    /// Files written but not yet synced, when a rank syncs all of them at its end.
+    held: Vec<(File, FileTask)>,
+    bytes: u64,
+    parts: Parts,
+    duration_seconds: Option<f64>,
+}
+
+/// A transfer in flight.
+#[derive(Clone, Copy)]
+pub(super) struct Flight {
+    rank: usize,
+    piece: Piece,
+    attempts: u32,
+}
+
+/// What a mover brings home.
+pub(super) struct Moved {
+    /// What each rank did. A rank that did not get to its end has no result.
+    pub(super) ranks: Vec<RankResult>,
+    pub(super) evidence: Evidence,
+    pub(super) verified_bytes: u64,
+    /// From submitting a transfer to its completion.
+    pub(super) latency: LatencyHistogram,
+    pub(super) failure: Option<CheckpointError>,
+}
+
+/// The thread's state.
+pub(super) struct Mover<'a> {
+    driver: Driver<'a, Flight>,
+    ranks: Vec<RankState>,
+    /// The rank whose turn it is.
+    turn: usize,
+    /// Requests without an answer yet.
+    unanswered: usize,
+    requests: Sender<Request>,
+    reply: Sender<Answer>,
+    answers: Receiver<Answer>,
+    rules: MoveRules<'a>,
+    ends: Ends<'a>,
+    /// Host memory for one transfer, beside buffers that the CPU cannot reach.
+    scratch: Vec<u8>,
+    verified_bytes: u64,
+    latency: LatencyHistogram,
+    start: Instant,
+}
+
+impl<'a> Mover<'a> {
+    /// A mover over a path, its buffers filled with the content's source.
+    pub(super) fn new(
+        mut driver: Driver<'a, Flight>,
+        tasks: Vec<RankTask>,
+        requests: Sender<Request>,
+        rules: MoveRules<'a>,
+        ends: Ends<'a>,
+    ) -> Result<Self, TransferError> {
+        let chunk_bytes = rules.chunk_bytes as usize;
+        let needs_scratch = driver.idle().iter().any(|slot| slot.host().is_none());
+        // What is restored may have been saved in shorter transfers, or longer ones, than this
+        // run's: only a save needs the source here.
+        let mut scratch = vec![0; if needs_scratch { chunk_bytes } else { 0 }];
+        if rules.direction == Direction::Write {
+            let source = &rules.content.source()[..chunk_bytes];
+            for slot in driver.idle() {
+                slot.copy_in(source)?;
+            }
+            if needs_scratch {
+                scratch.copy_from_slice(source);
+            }
+        }
+        let (reply, answers) = std::sync::mpsc::channel();
+        Ok(Self {
+            driver,
+            ranks: tasks.into_iter().map(RankState::new).collect(),
+            turn: 0,
+            unanswered: 0,
+            requests,
+            reply,
+            answers,
+            rules,
+            ends,
+            scratch,
+            verified_bytes: 0,
+            latency: LatencyHistogram::new(),
+            start: Instant::now(),
+        })
+    }
+
+    /// Moves every rank's files from `start` on. After a failure or a stop it only waits for what
+    /// is under way.
+    pub(super) fn run(mut self, start: Instant) -> Moved {
+        self.start = start;
+        let worked = self.work();
+        if worked.is_err() {
+            self.ends.failed.stop();
+        }
+        // What breaks now breaks a checkpoint that has failed, or was stopped, already.
+        let _ = self.driver.drain();
+        let answered = self.await_answers();
+        let result = |rank: &RankState| {
+            let duration_seconds = rank.duration_seconds?;
+            Some(RankResult {
+                rank: rank.rank,
+                duration_seconds,
+                bytes: rank.bytes,
+                gib_per_second: gib_per_second(rank.bytes, duration_seconds),
+                parts: rank.parts,
+            })
+        };
+        Moved {
+            ranks: self.ranks.iter().filter_map(result).collect(),
+            evidence: self.driver.evidence(),
+            verified_bytes: self.verified_bytes,
+            latency: std::mem::take(&mut self.latency),
+            failure: worked.and(answered).err(),
+        }
+    }
+
+    fn work(&mut self) -> Result<(), CheckpointError> {
+        for rank in 0..self.ranks.len() {
+            self.next_file(rank);
+        }
+        while !self.ends.are_near() {
+            while let Ok(answer) = self.answers.try_recv() {
+                self.answered(answer)?;
+            }
+            self.submit_all()?;
+            if self.driver.in_flight() > 0 {
+                self.driver.wait(1)?;
+                while let Some(landed) = self.driver.next_landed() {
+                    self.completed(landed)?;
+                }
+            } else if self.unanswered > 0 {
+                // Only clerks are at work: nothing to do until one of them is done.
+                if let Ok(answer) = self.answers.recv() {
+                    self.answered(answer)?;
+                }
+            } else {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for what clerks are still at.
+    fn await_answers(&mut self) -> Result<(), CheckpointError> {
+        let mut first = Ok(());
+        while self.unanswered > 0
+            && let Ok(answer) = self.answers.recv()
+        {
+            self.unanswered -= 1;
+            first = first.and(answer.result.map(drop));
+        }
+        first
+    }
+
+    fn send(&mut self, rank: usize, job: Job) {
+        self.unanswered += 1;
+        let request = Request { rank, job, reply: self.reply.clone() };
+        self.requests.send(request).expect("clerks serve as long as there are movers");
+    }
+
+    /// Has the rank's next file opened; a rank without one is done.
+    fn next_file(&mut self, rank: usize) {
+        let state = &mut self.ranks[rank];
+        let Some(task) = state.left.pop_front() else {
+            let none = state.bytes == 0;
+            let seconds = if none { 0.0 } else { self.start.elapsed().as_secs_f64() };
+            state.duration_seconds = Some(seconds);
+            return;
+        };
+        state.opening = Some(task.clone());
+        let direct = self.rules.direct;
+        let job = match self.rules.direction {
+            Direction::Write => Job::Create { task, direct },
+            Direction::Read => Job::Open { task, direct },
+        };
+        self.send(rank, job);
+    }
+
+    /// A clerk is done with a rank's request.
+    fn answered(&mut self, answer: Answer) -> Result<(), CheckpointError> {
+        self.unanswered -= 1;
+        let state = &mut self.ranks[answer.rank];
+        state.parts += answer.parts;
+        let Some((file, handle)) = answer.result? else {
+            self.next_file(answer.rank);
+            return Ok(());
+        };
+        let task = state.opening.take().expect("only a file being opened is answered with one");
+        let id = self.driver.attach(file)?;
+        let rules = &self.rules;
+        state.current = Some(OpenFile {
+            id,
+            handle,
+            pieces: Pieces::new(task.bytes, rules.chunk_bytes, rules.window, rules.split),
+            task,
+            since: Instant::now(),
+        });
+        Ok(())
+    }
+
+    /// Starts transfers while there are buffers and ranks with something to move.
+    fn submit_all(&mut self) -> Result<(), CheckpointError> {
+        let count = self.ranks.len();
+        let mut idle = 0;
+        while idle < count && self.driver.has_room() {
+            let rank = self.turn;
+            self.turn = (self.turn + 1) % count;
+            let next = self.ranks[rank].current.as_mut().and_then(|open| open.pieces.next());
+            match next {
+                Some(piece) => {
+                    idle = 0;
+                    let slot = self.driver.take_slot().expect("checked above");
+                    let flight = Flight { rank, piece, attempts: 1 };
+                    self.submit(slot, flight)?;
+                }
+                None => idle += 1,
+            }
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, mut slot: Slot, flight: Flight) -> Result<(), CheckpointError> {
+        let open = self.ranks[flight.rank].open();
+        let (piece, rules) = (flight.piece, &self.rules);
+        let framed = open.task.is_framed(piece);
+        if rules.direction == Direction::Write && (rules.stamped || framed) {
+            let len = piece.len as usize;
+            match slot.host_mut() {
+                Some(bytes) => rules.lay(&open.task, piece, &mut bytes[..len]),
+                None => {
+                    rules.lay(&open.task, piece, &mut self.scratch[..len]);
+                    slot.copy_in(&self.scratch[..len])?;
+                    rules.lift(&open.task, piece, &mut self.scratch[..len]);
+                }
+            }
+        }
+        let len =
+            if self.rules.direct { piece.len.next_multiple_of(BLOCK_BYTES) } else { piece.len };
+        let place = Place {
+            direction: self.rules.direction,
+            file: open.id,
+            offset: piece.offset,
+            len: len as usize,
+        };
+        self.driver
+            .submit(slot, place, flight)
+            .map_err(|error| CheckpointError::on(&open.task.path, error))
+    }
+
+    /// A transfer is over.
+    fn completed(&mut self, landed: Landed<Flight>) -> Result<(), CheckpointError> {
+        let Landed { tag: flight, mut slot, submitted, result } = landed;
+        self.latency.record_ns(self.driver.now().nanos_since(submitted));
+        let (rank, piece) = (flight.rank, flight.piece);
+        let moved = match result {
+            Ok(moved) => moved as u64,
+            Err(error) => {
+                self.driver.put_back(slot);
+                let open = self.ranks[rank].open();
+                return Err(CheckpointError::on(&open.task.path, error));
+            }
+        };
+        if moved < piece.len {
+            return self.again(slot, flight, moved);
+        }
+        if self.rules.verify && self.rules.direction == Direction::Read {
+            self.check(rank, piece, &slot)?;
+        }
+        if self.rules.direction == Direction::Write {
+            self.lift(rank, piece, &mut slot)?;
+        }
+        self.driver.put_back(slot);
+        let state = &mut self.ranks[rank];
+        state.bytes += piece.len;
+        let open = state.current.as_mut().expect("a rank moves its open file");
+        open.pieces.done(piece.stream);
+        if open.pieces.is_finished() {
+            self.finish_file(rank)?;
+        }
+        Ok(())
+    }
+
+    /// A transfer moved too little: it is done again, and given up when that does not help.
+    fn again(&mut self, slot: Slot, flight: Flight, moved: u64) -> Result<(), CheckpointError> {
+        if flight.attempts < MOST_ATTEMPTS {
+            let attempts = flight.attempts + 1;
+            return self.submit(slot, Flight { attempts, ..flight });
+        }
+        self.driver.put_back(slot);
+        let open = self.ranks[flight.rank].open();
+        Err(CheckpointError::Short {
+            path: open.task.path.clone(),
+            found: flight.piece.offset + moved,
+            expected: open.task.bytes,
+        })
+    }
+
+    /// Takes from a buffer what lay over the content, so that the next file finds it as it was.
+    fn lift(&mut self, rank: usize, piece: Piece, slot: &mut Slot) -> Result<(), CheckpointError> {
+        let task = &self.ranks[rank].open().task;
+        if !task.is_framed(piece) {
+            return Ok(());
+        }
+        let len = piece.len as usize;
+        match slot.host_mut() {
+            Some(bytes) => self.rules.lift(task, piece, &mut bytes[..len]),
+            None => slot.copy_in(&self.rules.content.source()[..len])?,
+        }
+        Ok(())
+    }
+
+    /// Compares what was read with what must be there.
+    fn check(&mut self, rank: usize, piece: Piece, slot: &Slot) -> Result<(), CheckpointError> {
+        let open = self.ranks[rank].open();
+        let len = piece.len as usize;
+        let bytes = match slot.host() {
+            Some(bytes) => &bytes[..len],
+            None => {
+                slot.copy_out(&mut self.scratch[..len])?;
+                &self.scratch[..len]
+            }
+        };
+        self.rules.compare(&open.task, piece, bytes).map_err(|mismatch| {
+            CheckpointError::Corrupt {
+                path: open.task.path.clone(),
+                at: piece.offset + mismatch.at as u64,
+                expected: mismatch.expected,
+                found: mismatch.found,
+            }
+        })?;
+        self.verified_bytes += piece.len;
+        Ok(())
+    }
+
+    /// All pieces of a rank's file are moved: a clerk does the rest.
+    fn finish_file(&mut self, rank: usize) -> Result<(), CheckpointError> {
+        let state = &mut self.ranks[rank];
+        let open = state.current.take().expect("a rank finishes its open file");
+        state.parts.transfer_seconds += open.since.elapsed().as_secs_f64();
+        self.driver.detach(open.id)?;
+        let last = state.left.is_empty();
+        if self.rules.direction == Direction::Read {
+            self.send(rank, Job::Close(open.handle));
+            return Ok(());
+        }
+        state.held.push((open.handle, open.task));
+        if self.rules.fsync == FsyncPolicy::PerCheckpoint && !last {
+            self.next_file(rank);
+            return Ok(());
+        }
+        let files = std::mem::take(&mut state.held);
+        let sync = self.rules.fsync != FsyncPolicy::None;
+        self.send(rank, Job::Finish { files, sync, last });
+        Ok(())
+    }
+}
+
+impl RankState {
+    fn open(&self) -> &OpenFile {
+        self.current.as_ref().expect("a rank moves its open file")
+    }
+
+    fn new(task: RankTask) -> Self {
+        Self {
+            rank: task.rank,
+            left: task.files,
+            current: None,
+            opening: None,
+            held: Vec::new(),
+            bytes: 0,
+            parts: Parts::default(),
+            duration_seconds: None,
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Training beside a save: what asynchronous checkpointing leaves of the time training waits.
+//!
+//! Emulated steps go on while the save runs. When the next checkpoint is due and the save has not
+//! ended, training is held up until it has; that and the lateness of the steps is what the save
+//! costs training. Training that is of no more use, since the save failed or the user wants to
+//! end, ends at once.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::plan::{OverlapPlan, OverlapResult};
+use stormlp_core::stop::StopToken;
+use stormlp_transfer::crew::CrewError;
+
+/// How often a step looks whether training is still of use.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Runs emulated steps on a thread of their own while `save` runs on this one. There is nothing
+/// of them when `save` is not `whole` or `stop` was pulled before the last.
+pub(super) fn beside<T>(
+    plan: Option<OverlapPlan>,
+    stop: &StopToken,
+    save: impl FnOnce() -> T,
+    whole: impl FnOnce(&T) -> bool,
+) -> Result<(T, Option<Trained>), CrewError> {
+    let Some(plan) = plan else {
+        return Ok((save(), None));
+    };
+    let in_vain = AtomicBool::new(false);
+    let is_over = || in_vain.load(Ordering::Relaxed) || stop.is_stopped();
+    thread::scope(|scope| {
+        let trainer = thread::Builder::new()
+            .name("trainer".to_string())
+            .spawn_scoped(scope, || train(plan, is_over))
+            .map_err(CrewError::Start)?;
+        let start = Instant::now();
+        let result = save();
+        let save_seconds = start.elapsed().as_secs_f64();
+        in_vain.store(!whole(&result), Ordering::Relaxed);
+        let late_seconds = trainer.join().ok().flatten();
+        let trained = late_seconds.map(|late_seconds| Trained {
+            plan,
+            late_seconds,
+            train_end_seconds: plan.step_seconds * f64::from(plan.steps_between) + late_seconds,
+            save_seconds,
+        });
+        Ok((result, trained))
+    })
+}
+
+/// What training did beside a save.
+pub(super) struct Trained {
+    plan: OverlapPlan,
+    late_seconds: f64,
+    train_end_seconds: f64,
+    save_seconds: f64,
+}
+
+impl Trained {
+    /// The result, for a save that would have blocked training for `blocking_seconds`.
+    pub(super) fn result(&self, blocking_seconds: f64) -> OverlapResult {
+        OverlapResult {
+            step_seconds: self.plan.step_seconds,
+            steps: self.plan.steps_between,
+            held_seconds: (self.save_seconds - self.train_end_seconds).max(0.0),
+            late_seconds: self.late_seconds,
+            blocking_seconds,
+        }
+    }
+}
+
+/// Sleeps through the steps; returns by how much they ended late in all, or nothing when it
+/// `is_over` before the last has ended. A step cannot start before the one before it has ended.
+fn train(plan: OverlapPlan, is_over: impl Fn() -> bool) -> Option<f64> {
+    let step = Duration::from_secs_f64(plan.step_seconds);
+    let mut late = Duration::ZERO;
+    for _ in 0..plan.steps_between {
+        let due = Instant::now() + step;
+        while let Some(left) = due.checked_duration_since(Instant::now()).filter(|d| !d.is_zero()) {
+            if is_over() {
+                return None;
+            }
+            thread::sleep(left.min(TICK));
+        }
+        late += due.elapsed();
+    }
+    Some(late.as_secs_f64())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const PLAN: OverlapPlan = OverlapPlan { step_seconds: 0.001, steps_between: 3 };
+
+    #[test]
+    fn a_save_that_ends_early_holds_nobody_up() {
+        let ((), trained) = beside(Some(PLAN), &StopToken::new(), || (), |()| true).unwrap();
+        let result = trained.unwrap().result(0.5);
+        assert_eq!((result.held_seconds, result.steps), (0.0, 3));
+        assert_eq!(result.blocking_seconds, 0.5);
+    }
+
+    #[test]
+    fn a_long_save_holds_training_up_for_the_rest() {
+        let trained = Trained {
+            plan: PLAN,
+            late_seconds: 0.0,
+            train_end_seconds: 0.003,
+            save_seconds: 2.003,
+        };
+        assert!((trained.result(2.003).held_seconds - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn without_overlap_only_the_save_runs() {
+        let (value, trained) = beside(None, &StopToken::new(), || 7, |_| true).unwrap();
+        assert_eq!(value, 7);
+        assert!(trained.is_none());
+    }
+
+    /// More than a day of training: a test that waits for it does not end.
+    const ENDLESS: OverlapPlan = OverlapPlan { step_seconds: 86_400.0, steps_between: 2 };
+
+    #[test]
+    fn training_ends_with_the_users_wish_and_leaves_no_figures() {
+        let stop = StopToken::new();
+        let ((), trained) = beside(Some(ENDLESS), &stop, || stop.stop(), |()| true).unwrap();
+        assert!(trained.is_none());
+    }
+
+    #[test]
+    fn training_beside_a_save_that_failed_is_not_waited_for() {
+        let stop = StopToken::new();
+        let (saved, trained) =
+            beside(Some(ENDLESS), &stop, || Err::<(), _>(5), Result::is_ok).unwrap();
+        assert_eq!(saved, Err(5));
+        assert!(trained.is_none());
+    }
+}

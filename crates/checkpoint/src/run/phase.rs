@@ -1,0 +1,362 @@
+//! One save or restore: threads, paths and buffers set up, measured, and taken down again.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Instant;
+
+use crate::plan::{CheckpointPlan, RankResult};
+use stormlp_core::event::{Event, Observer};
+use stormlp_core::evidence::Evidence;
+use stormlp_core::histogram::LatencyHistogram;
+use stormlp_core::operation::Direction;
+use stormlp_core::path::PathKind;
+use stormlp_core::report::HostShare;
+use stormlp_core::report::Series;
+use stormlp_core::stop::StopToken;
+use stormlp_core::transport::Transport;
+use stormlp_transfer::crew::{self, CrewError, Start, Watch};
+use stormlp_transfer::storage::Storage;
+use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, DeviceCounters, Instruments};
+use stormlp_transfer::{
+    Accelerator, Driver, DriverSet, PathBuffers, PathSpec, Region, TransferError,
+};
+
+use super::clerk::{self, Request};
+use super::content::CheckpointContent;
+use super::error::CheckpointError;
+use super::mover::{MoveRules, Moved, Mover, RankTask};
+use super::together;
+use stormlp_core::stop::Ends;
+use stormlp_hosts::company::{Company, Hosts};
+use stormlp_transfer::evidence;
+use stormlp_transfer::sampler::{Counters, Sampler};
+use stormlp_transfer::surroundings::unix_seconds;
+
+/// Threads for what blocks, at most.
+const MOST_CLERKS: usize = 64;
+/// Stack of a clerk in bytes: it does nothing but call the kernel.
+const CLERK_STACK_BYTES: usize = 128 << 10;
+
+/// What a phase is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A save, which is measured.
+    Save,
+    /// A restore, which is measured.
+    Restore,
+    /// A second restore, which compares every byte and is not measured.
+    Check,
+}
+
+impl Purpose {
+    /// Which way the bytes go.
+    pub(super) fn direction(self) -> Direction {
+        match self {
+            Self::Save => Direction::Write,
+            Self::Restore | Self::Check => Direction::Read,
+        }
+    }
+}
+
+/// What all phases of a run share.
+pub(super) struct Stage<'a> {
+    pub(super) plan: &'a CheckpointPlan,
+    pub(super) storage: &'a dyn Storage,
+    pub(super) accelerator: Arc<dyn Accelerator>,
+    pub(super) observer: &'a dyn Observer,
+    pub(super) stop: &'a StopToken,
+    pub(super) devices: &'a BlockDevices,
+    pub(super) instruments: &'a Instruments,
+    /// The hosts, where several have a share.
+    pub(super) hosts: Option<&'a Hosts>,
+    /// With whom the run begins.
+    pub(super) company: Company<'a>,
+    /// Whether the next phase is the first of the run, which alone begins at the time of a company.
+    pub(super) is_first: bool,
+}
+
+/// What one phase measured.
+pub(super) struct PhaseMeasurement {
+    /// When its gate opened.
+    pub(super) started: Instant,
+    /// The same in seconds since 1970, where other hosts go by their clocks.
+    pub(super) started_unix_seconds: Option<f64>,
+    pub(super) ranks: Vec<RankResult>,
+    pub(super) series: Series,
+    /// From submitting a transfer to its completion, over all movers.
+    pub(super) latency: LatencyHistogram,
+    pub(super) cpu: CpuTimes,
+    pub(super) device: Option<DeviceCounters>,
+    pub(super) evidence: Option<Evidence>,
+    pub(super) verified_bytes: u64,
+    /// Whether every rank got to its end.
+    pub(super) complete: bool,
+    /// Each host's share, where there are several.
+    pub(super) shares: Vec<HostShare>,
+    pub(super) failure: Option<CheckpointError>,
+}
+
+impl PhaseMeasurement {
+    /// Takes over what each mover of the path that was asked for came to.
+    fn take(&mut self, asked: PathKind, movers: Vec<Result<Moved, CheckpointError>>) {
+        let mut seen = Vec::with_capacity(movers.len());
+        for moved in movers {
+            let failure = match moved {
+                Ok(moved) => {
+                    self.ranks.extend(moved.ranks);
+                    self.latency.merge(&moved.latency);
+                    self.verified_bytes += moved.verified_bytes;
+                    seen.push(moved.evidence);
+                    moved.failure
+                }
+                Err(failure) => Some(failure),
+            };
+            self.failure = self.failure.take().or(failure);
+        }
+        self.evidence = evidence::combine(asked, &seen.iter().collect::<Vec<_>>());
+        self.ranks.sort_unstable_by_key(|result| result.rank);
+    }
+}
+
+/// What one mover is given before it starts.
+struct Supplies {
+    index: usize,
+    buffers: PathBuffers,
+    tasks: Vec<RankTask>,
+    requests: Sender<Request>,
+}
+
+impl<'a> Stage<'a> {
+    /// Moves `tasks` for one purpose with buffers from `region`, which must be free.
+    pub(super) fn run(
+        &self,
+        purpose: Purpose,
+        content: &CheckpointContent,
+        tasks: Vec<RankTask>,
+        region: &mut Region,
+    ) -> Result<PhaseMeasurement, CheckpointError> {
+        let transport = match purpose {
+            Purpose::Save => &self.plan.save,
+            Purpose::Restore | Purpose::Check => &self.plan.restore,
+        };
+        let wanted = tasks.len();
+        let files = tasks.iter().flat_map(|task| &task.files);
+        let total: u64 = files.map(|file| file.bytes).sum();
+        let (requests, queue) = channel::<Request>();
+        let queue = Mutex::new(queue);
+        let supplies = self.supplies(transport, tasks, requests, region)?;
+        let rules = self.rules(purpose, transport, content);
+        let drivers = DriverSet::counting_loads(supplies.len());
+        let failed = StopToken::new();
+        let ends = Ends { stop: self.stop, failed: &failed };
+        let (movers, watched) = thread::scope(|scope| {
+            let clerks = wanted.clamp(1, MOST_CLERKS);
+            // Clerks end when the last mover is gone, with what it asks them by.
+            let supplies = supplies;
+            self.spawn_clerks(scope, clerks, &queue)?;
+            crew::run(
+                "mover",
+                supplies,
+                &failed,
+                |supplies, start| {
+                    self.move_bytes(supplies, rules, transport, &drivers, ends, start)
+                },
+                |watch| {
+                    let begins = self.await_time(watch, &failed);
+                    let watched = begins.and_then(|()| self.watch(watch, &drivers, total));
+                    watched.inspect_err(|_| failed.stop())
+                },
+            )
+        })?;
+        let watched = watched?;
+        let mut measured = PhaseMeasurement {
+            started: watched.started,
+            started_unix_seconds: watched.started_unix_seconds,
+            complete: false,
+            shares: Vec::new(),
+            verified_bytes: 0,
+            ranks: Vec::with_capacity(wanted),
+            series: Series { load: drivers.load(), ..watched.series },
+            latency: LatencyHistogram::new(),
+            cpu: watched.cpu,
+            device: watched.device,
+            evidence: None,
+            failure: None,
+        };
+        measured.take(transport.path, movers);
+        measured.complete = measured.failure.is_none() && measured.ranks.len() == wanted;
+        // A failure here ends the others, too.
+        if let Some(hosts) = self.hosts.filter(|_| measured.failure.is_none()) {
+            together::put_together(hosts, &mut measured, self.stop)?;
+        }
+        Ok(measured)
+    }
+
+    fn rules<'c>(
+        &self,
+        purpose: Purpose,
+        transport: &Transport,
+        content: &'c CheckpointContent,
+    ) -> MoveRules<'c> {
+        let direction = purpose.direction();
+        MoveRules {
+            direction,
+            direct: transport.path.wants_direct(),
+            chunk_bytes: transport.chunk_bytes,
+            window: transport.window,
+            split: direction == Direction::Read && self.plan.split_restores,
+            fsync: self.plan.fsync,
+            verify: purpose == Purpose::Check,
+            stamped: self.plan.content.stamped,
+            content,
+        }
+    }
+
+    /// Buffers for each thread, and the ranks dealt out to them in turn.
+    fn supplies(
+        &self,
+        transport: &Transport,
+        tasks: Vec<RankTask>,
+        requests: Sender<Request>,
+        region: &mut Region,
+    ) -> Result<Vec<Supplies>, TransferError> {
+        let threads = transport.threads.min(tasks.len()).max(1);
+        let mut supplies = Vec::with_capacity(threads);
+        for index in 0..threads {
+            supplies.push(Supplies {
+                index,
+                requests: requests.clone(),
+                buffers: PathBuffers::allocate(
+                    transport.path,
+                    transport.queue_depth,
+                    transport.chunk_bytes as usize,
+                    (&*self.accelerator, transport.memory),
+                    region,
+                )?,
+                tasks: Vec::new(),
+            });
+        }
+        for (index, task) in tasks.into_iter().enumerate() {
+            supplies[index % threads].tasks.push(task);
+        }
+        Ok(supplies)
+    }
+
+    fn spawn_clerks<'scope, 'env: 'scope>(
+        &'env self,
+        scope: &'scope thread::Scope<'scope, 'env>,
+        count: usize,
+        queue: &'env Mutex<Receiver<Request>>,
+    ) -> Result<(), CrewError> {
+        for _ in 0..count {
+            thread::Builder::new()
+                .name("clerk".to_string())
+                .stack_size(CLERK_STACK_BYTES)
+                .spawn_scoped(scope, || clerk::serve(self.storage, queue))
+                .map_err(CrewError::Start)?;
+        }
+        Ok(())
+    }
+
+    /// The life of a mover's thread.
+    fn move_bytes(
+        &self,
+        supplies: Supplies,
+        rules: MoveRules<'_>,
+        transport: &Transport,
+        drivers: &DriverSet,
+        ends: Ends<'_>,
+        start: &mut Start<'_>,
+    ) -> Result<Moved, CheckpointError> {
+        let spec = PathSpec {
+            kind: transport.path,
+            engine: transport.engine,
+            host: supplies.buffers.host,
+            accelerator_buffers: supplies.buffers.accelerator,
+            accelerator: Arc::clone(&self.accelerator),
+            submit_batch: transport.submit_batch,
+            max_files: transport.streams,
+            register_buffers: transport.register_buffers,
+            page_aligned: transport.path.wants_direct(),
+        };
+        let prepare = || {
+            self.accelerator.bind_thread()?;
+            let driver = Driver::new(self.storage.path(spec)?, drivers, supplies.index);
+            Mover::new(driver, supplies.tasks, supplies.requests, rules, ends)
+        };
+        let mover = prepare().inspect_err(|_| ends.failed.stop())?;
+        Ok(mover.run(start.wait()))
+    }
+
+    /// Whether the next phase begins at a time.
+    pub(super) fn awaits_time(&self) -> bool {
+        self.is_first && matches!(self.company, Company::From(_))
+    }
+
+    /// Waits for the time at which the run begins, where there is one, with all threads and buffers
+    /// ready.
+    fn await_time(&self, watch: &Watch<'_>, failed: &StopToken) -> Result<(), CheckpointError> {
+        if !self.awaits_time() {
+            return Ok(());
+        }
+        watch.gather();
+        // Nobody waits to hear that a thread could not begin.
+        let late = if failed.is_stopped() { None } else { self.company.await_time(self.stop) };
+        late.map_or(Ok(()), |seconds| Err(CheckpointError::Late { seconds }))
+    }
+
+    /// Opens the gate, then tells progress and samples until every mover is done.
+    fn watch(
+        &self,
+        watch: &Watch<'_>,
+        drivers: &DriverSet,
+        total: u64,
+    ) -> Result<Watched, CheckpointError> {
+        if let Some(hosts) = self.hosts {
+            watch.gather();
+            hosts.meet(&|| !self.stop.is_stopped())?;
+        }
+        let device_before = self.devices.counters();
+        let cpu_before = CpuTimes::of_process();
+        let mut sampler = Sampler::of_what_may_be_short(self.plan.telemetry, self.instruments);
+        // Before the first transfer, so that no byte is missing.
+        sampler.look(0, Counters::now(drivers, self.devices));
+        let start = watch.open();
+        let by_clock = matches!(self.company, Company::From(_));
+        let started_unix_seconds = by_clock.then(unix_seconds);
+        if let Some(hosts) = self.hosts {
+            hosts.works(self.stop)?;
+        }
+        let mut is_over = false;
+        while !is_over {
+            watch.sleep(sampler.pause());
+            is_over = watch.is_over();
+            let at_ns = start.elapsed().as_nanos() as u64;
+            sampler.tick(at_ns, is_over, || Counters::now(drivers, self.devices));
+            // Direct transfers go beyond the end of a file, up to a whole block.
+            let done = drivers.total().bytes.min(total);
+            self.observer.event(&Event::Progress { done });
+        }
+        Ok(Watched {
+            started: start,
+            started_unix_seconds,
+            cpu: CpuTimes::of_process().since(cpu_before),
+            device: self
+                .devices
+                .counters()
+                .zip(device_before)
+                .map(|(after, before)| after.since(before)),
+            series: sampler.series(),
+        })
+    }
+}
+
+/// What the watching thread saw.
+struct Watched {
+    started: Instant,
+    started_unix_seconds: Option<f64>,
+    series: Series,
+    cpu: CpuTimes,
+    device: Option<DeviceCounters>,
+}

@@ -1,0 +1,145 @@
+//! Reports that tests look at.
+
+use super::{DryRun, document, dry_run};
+use crate::plan::{
+    CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, CheckpointResult,
+    CheckpointResults, DeviceBytes, HostPhase, Parts, RankResult, ScaleChoice, Summary,
+    gib_per_second, parse, resolve, summarise,
+};
+use stormlp_core::facts::HostFacts;
+use stormlp_core::histogram::LatencyHistogram;
+use stormlp_core::report::HostShare;
+use stormlp_core::report::{Ending, Head, NamedSeries, Report, ReportKind, Series};
+use stormlp_show::document::Document;
+
+/// Bytes of a GiB.
+pub const GIB: u64 = 1 << 30;
+
+const MODEL: &str = "
+model:
+  name: small
+  type: transformer
+  num_layers: 4
+  parallelism: {tensor: 2, pipeline: 1, zero_stage: 1}
+  transformer: {vocab_size: 1000, hidden_size: 256, ffn_hidden_size: 1024,
+    num_attention_heads: 8, num_kv_heads: 4}
+";
+
+/// The machine of the reports.
+pub fn host() -> HostFacts {
+    HostFacts { hostname: "client".to_string(), memory_bytes: 24 * GIB, ..HostFacts::fixture() }
+}
+
+/// The plan of a small checkpoint at `scale`.
+pub fn plan(scale: f64) -> CheckpointPlan {
+    let workload = parse(MODEL, "model.yaml").expect("a workload");
+    let mut request = CheckpointRequest::plain(workload, "ckpt".into());
+    request.dry_run = true;
+    request.ranks = Some(4);
+    request.scale = Some(ScaleChoice::Factor(scale));
+    let resolution = resolve(&request, &host(), &CheckpointFacts::default());
+    resolution.plan.expect("a plan")
+}
+
+/// A save or restore whose second rank takes `slow` seconds.
+pub fn result(step: u32, slow: f64) -> CheckpointResult {
+    let rank = |rank, duration_seconds| RankResult {
+        rank,
+        duration_seconds,
+        bytes: GIB,
+        gib_per_second: gib_per_second(GIB, duration_seconds),
+        parts: Parts { transfer_seconds: duration_seconds / 2.0, ..Parts::default() },
+    };
+    let ranks = vec![rank(0, 1.0), rank(1, slow)];
+    let mean_parts = ranks[0].parts;
+    CheckpointResult {
+        started_at_seconds: 10.0,
+        mean_parts,
+        device: Some(DeviceBytes { read_bytes: 0, written_bytes: 2 * GIB }),
+        cpu_user_seconds: 0.5,
+        cpu_system_seconds: 0.5,
+        ..CheckpointResult::of_ranks(step, ranks)
+    }
+}
+
+/// The report of two saves.
+pub fn report(scale: f64) -> CheckpointReport {
+    let saves = vec![result(1, 2.0), result(2, 4.0)];
+    let head = Head::new(
+        ReportKind::Checkpoint,
+        "stormlp checkpoint small".to_string(),
+        "2026-01-31T23:59:55Z".to_string(),
+        host(),
+    );
+    let results = CheckpointResults {
+        summary: Summary { save: summarise(&saves), restore: None },
+        saves,
+        restores: Vec::new(),
+        elapsed_seconds: 20.0,
+        verified_bytes: 0,
+        cpu_user_seconds: 1.0,
+        cpu_system_seconds: 1.0,
+        peak_rss_bytes: 64 << 20,
+        find_knee: None,
+        hosts: Vec::new(),
+        group: None,
+    };
+    let series = |step: u64, intervals: u64| NamedSeries {
+        name: format!("save {step}"),
+        series: Series {
+            interval_seconds: 0.25,
+            interval_bytes: (0..intervals).map(|n| (n + step) << 25).collect(),
+            ..Series::default()
+        },
+    };
+    let mut latency = LatencyHistogram::new();
+    (1..=1000).for_each(|n| latency.record_ns(n * 10_000));
+    CheckpointReport {
+        ending: Ending::Complete,
+        // The second has too few intervals to be shown.
+        series: vec![series(1, 12), series(2, 8)],
+        histograms: latency.named("save_transfer").into_iter().collect(),
+        ..Report::new(head, plan(scale), results)
+    }
+}
+
+/// The same of two hosts that began by their clocks, put together.
+pub fn detached() -> CheckpointReport {
+    let mut report = report(1.0);
+    let host = |name: &str, seconds: f64| HostPhase {
+        name: name.to_string(),
+        bytes: GIB,
+        duration_seconds: seconds,
+        started_unix_seconds: Some(1.8e9),
+    };
+    for save in &mut report.results.saves {
+        save.hosts = vec![host("h1", 1.0), host("h2", save.duration_seconds.max)];
+        save.started_unix_seconds = Some(1.8e9);
+        save.at_once_share = Some(1.0 / save.duration_seconds.max);
+    }
+    let share = |name: &str, slowest| HostShare {
+        name: name.to_string(),
+        bytes: 2 * GIB,
+        cpu_seconds: 1.0,
+        slowest,
+    };
+    report.results.hosts = vec![share("h1", 0), share("h2", 2)];
+    report
+}
+
+/// A small run, for the tests of every renderer.
+pub fn sample_report() -> CheckpointReport {
+    report(1.0)
+}
+
+/// Documents for the tests of every renderer.
+pub fn samples() -> Vec<(&'static str, Document)> {
+    let plan = self::plan(1.0);
+    let problems = &[];
+    vec![
+        ("checkpoint", document(&report(1.0))),
+        ("checkpoint_scaled", document(&report(0.4))),
+        ("checkpoint_detached", document(&detached())),
+        ("checkpoint_plan", dry_run(&DryRun { plan: &plan, problems })),
+    ]
+}

@@ -1,0 +1,118 @@
+//! A search for the fewest streams: the answer, and every run of it.
+
+use crate::plan::{CheckpointReport, FindStreams, StreamKnee, TriedStreams};
+use stormlp_core::stats::{mean, sample_deviation};
+use stormlp_core::units::{counted, format_duration};
+
+use stormlp_show::document::{Cell, Column, Document, Quantity, Table, ended};
+
+/// The answer of a search.
+pub(super) fn headline(report: &CheckpointReport, find: &FindStreams) -> String {
+    let phases = [("saves", &find.save), ("restores", &find.restore)];
+    let known: Vec<String> = phases
+        .into_iter()
+        .filter_map(|(what, knee)| {
+            let knee = knee.as_ref()?;
+            let streams = counted(u64::from(knee.streams), "stream");
+            let rate = knee.gib_per_second;
+            let bound =
+                if knee.is_lower_bound { ", and more than was tried may bring more" } else { "" };
+            Some(format!("{streams} a rank for {what}, {rate:.3} GiB/s{bound}"))
+        })
+        .collect();
+    let answer = if known.is_empty() {
+        "nothing was measured".to_string()
+    } else {
+        format!("enough are {}", known.join("; "))
+    };
+    format!("checkpoint {}: {answer}{}", report.plan.model, ended(&report.ending))
+}
+
+/// The knees and every run.
+pub(super) fn sections(find: &FindStreams, document: &mut Document) {
+    let phases = [("saves", &find.save), ("restores", &find.restore)];
+    for (what, knee) in phases {
+        if let Some(knee) = knee {
+            document.facts.add(what, in_words(find, knee));
+        }
+    }
+    let seconds: f64 = find.tried.iter().map(|run| run.seconds).sum();
+    let runs = counted(find.tried.len() as u64, "run");
+    document.facts.add("search", format!("{runs} in {}", format_duration(seconds)));
+    if !find.tried.is_empty() {
+        document.section("Every number of streams tried", Some(table(find)));
+    }
+}
+
+fn in_words(find: &FindStreams, knee: &StreamKnee) -> String {
+    let mut words = format!(
+        "{} a rank come to {:.1} % of the best ({:.3} GiB/s with {})",
+        counted(u64::from(knee.streams), "stream"),
+        knee.share_of_best_percent,
+        knee.best_gib_per_second,
+        knee.best_streams
+    );
+    match knee.limited_by {
+        Some(limit) => words.push_str(&format!("; limited by {}", limit.name())),
+        None => words.push_str("; what limits it is not told"),
+    }
+    if let Some(noise) = knee.noise_percent {
+        words.push_str(&format!("; repetitions differ by {noise:.1} %"));
+    }
+    if !knee.alike.is_empty() {
+        let alike: Vec<String> = knee.alike.iter().map(u32::to_string).collect();
+        words.push_str(&format!(", so that {} cannot be told from it", alike.join(", ")));
+    }
+    if knee.is_lower_bound {
+        let most = find.tried.iter().map(|run| run.streams).max();
+        words.push_str(&format!(
+            "; {} were the most that were tried, and more may bring more",
+            most.unwrap_or(1)
+        ));
+    }
+    words
+}
+
+fn table(find: &FindStreams) -> Table {
+    let mut table = Table::new([
+        Column::numbers("streams", 0),
+        Column::numbers("save GiB/s", 0),
+        Column::numbers("restore GiB/s", 0),
+        Column::words("answer", 0),
+        Column::numbers("took", 2),
+    ]);
+    for streams in &find.streams {
+        let runs: Vec<&TriedStreams> =
+            find.tried.iter().filter(|run| run.streams == *streams).collect();
+        if runs.is_empty() {
+            continue;
+        }
+        let rate = |of: fn(&TriedStreams) -> &Vec<f64>| -> Cell {
+            let rates: Vec<f64> = runs.iter().flat_map(|run| of(run)).copied().collect();
+            let spread = (rates.len() > 1).then(|| sample_deviation(&rates));
+            if rates.is_empty() {
+                "".into()
+            } else {
+                Quantity::higher(mean(&rates), "GiB/s").spread(spread).into()
+            }
+        };
+        let is = |knee: &Option<StreamKnee>, what: &str| {
+            let here = knee.as_ref().is_some_and(|knee| knee.streams == *streams);
+            here.then(|| format!("enough to {what}"))
+        };
+        let answers: Vec<String> =
+            [is(&find.save, "save"), is(&find.restore, "restore")].into_iter().flatten().collect();
+        let seconds: f64 = runs.iter().map(|run| run.seconds).sum();
+        table.row(
+            format!("{streams} streams"),
+            vec![
+                streams.to_string().into(),
+                rate(|run| &run.save_gib_per_second),
+                rate(|run| &run.restore_gib_per_second),
+                answers.join(", ").into(),
+                format_duration(seconds).into(),
+            ],
+        );
+    }
+    table
+}

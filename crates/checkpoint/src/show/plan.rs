@@ -1,0 +1,173 @@
+//! What a run would take: ranks, files, bytes, space.
+
+use crate::plan::{CheckpointPlan, RankPlan};
+use serde::Serialize;
+use stormlp_core::problem::Problem;
+use stormlp_core::units::{ByteSize, counted, format_duration};
+
+use super::{gib, mark};
+use stormlp_show::document::{Document, Facts};
+
+/// A plan that is not run, with what keeps it from running here; its JSON is these fields.
+#[derive(Debug, Serialize)]
+pub struct DryRun<'a> {
+    /// The plan.
+    #[serde(flatten)]
+    pub plan: &'a CheckpointPlan,
+    /// What does not fit or is missing; empty when it could run.
+    pub problems: &'a [Problem],
+}
+
+/// What a run takes: printed before it starts.
+pub fn opening(plan: &CheckpointPlan) -> Document {
+    let mut document = Document::new(format!(
+        "checkpoint {}: {} ({} bytes) each, {} saves and {} restores",
+        plan.model,
+        gib(plan.total_bytes),
+        plan.total_bytes,
+        plan.writes,
+        plan.restores.len()
+    ));
+    document.mark = mark(plan);
+    setup(plan, &mut document.facts);
+    document
+}
+
+/// Where buffers lie, and where threads are, as far as that was asked for.
+fn buffers_and_threads(plan: &CheckpointPlan, facts: &mut Facts) {
+    if let Some(remark) = plan.save.pages.remark() {
+        facts.add("buffers", remark);
+    }
+    if let Some(words) = plan.save.threads_in_words() {
+        facts.add("threads", words);
+    }
+}
+
+/// The job, the size of its checkpoints, and the space they take.
+pub(super) fn setup(plan: &CheckpointPlan, facts: &mut Facts) {
+    let spread = &plan.layout.parallelism;
+    facts.add(
+        "model",
+        format!(
+            "{} ({} parameters), profile {}, mode {}",
+            plan.model,
+            plan.parameters,
+            plan.profile,
+            plan.mode.name()
+        ),
+    );
+    facts.add(
+        "ranks",
+        format!(
+            "{} of {} (TP {} × PP {} × DP {}), ZeRO {}",
+            plan.scaling.ranks,
+            spread.ranks(),
+            spread.tensor,
+            spread.pipeline,
+            spread.data,
+            u8::from(spread.zero_stage)
+        ),
+    );
+    let files: usize = plan.ranks.iter().map(|rank| rank.files.len()).sum();
+    let bytes = plan.ranks.iter().map(|rank| rank.bytes);
+    let (least, most) = (bytes.clone().min().unwrap_or(0), bytes.max().unwrap_or(0));
+    let per_rank =
+        if least == most { gib(most) } else { format!("{} to {}", gib(least), gib(most)) };
+    let (total, exact) = (gib(plan.total_bytes), plan.total_bytes);
+    facts.add("checkpoint", format!("{total} ({exact} bytes) in {files} files, {per_rank} a rank"));
+    facts.add(
+        "order",
+        format!(
+            "{} and {}, {}",
+            counted(plan.writes.into(), "save"),
+            counted(plan.restores.len() as u64, "restore"),
+            if plan.pause_seconds > 0.0 {
+                format!("{} apart", format_duration(plan.pause_seconds))
+            } else {
+                "one after the other".to_string()
+            }
+        ),
+    );
+    buffers_and_threads(plan, facts);
+    facts.add("space", space(plan));
+    if plan.is_scaled() {
+        let full = &plan.scaling;
+        facts.add(
+            "full run",
+            format!(
+                "{} layers and {} ranks, {} ({} bytes) a checkpoint: {}",
+                full.full_layers,
+                full.full_ranks,
+                gib(full.full_bytes),
+                full.full_bytes,
+                plan.full_run
+            ),
+        );
+    }
+}
+
+/// What the checkpoints that are kept at a time take, beside what is free.
+fn space(plan: &CheckpointPlan) -> String {
+    let kept = plan.peak_bytes.checked_div(plan.total_bytes).unwrap_or(0);
+    let free = plan.free_bytes.map_or("not looked at".to_string(), gib);
+    let peak = gib(plan.peak_bytes);
+    format!("up to {kept} checkpoints at a time: {peak}; free: {free}")
+}
+
+/// A plan for people: the opening, how bytes move, the ranks, and what does not fit.
+pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
+    let plan = dry_run.plan;
+    let mut document = opening(plan);
+    document.facts.add("path", plan.path());
+    for (name, phase) in [("saves", &plan.save), ("restores", &plan.restore)] {
+        document.facts.add(
+            name,
+            format!(
+                "by {} ({} threads, {} in flight a rank), {} a transfer",
+                phase.engine,
+                phase.threads,
+                phase.window,
+                ByteSize(phase.chunk_bytes)
+            ),
+        );
+    }
+    document.facts.add("fsync", plan.fsync);
+    for group in groups(&plan.ranks) {
+        ranks(&mut document, group);
+    }
+    if !dry_run.problems.is_empty() {
+        let problems = dry_run.problems.iter();
+        let lines = problems.map(|problem| format!("{}; {}", problem.message, problem.help));
+        document.section("This cannot run here:", None).lines = lines.collect();
+    }
+    document
+}
+
+/// Neighbouring ranks whose files have the same sizes.
+fn groups(ranks: &[RankPlan]) -> Vec<&[RankPlan]> {
+    ranks
+        .chunk_by(|a, b| {
+            let sizes =
+                |rank: &RankPlan| rank.files.iter().map(|file| file.bytes).collect::<Vec<_>>();
+            a.bytes == b.bytes && sizes(a) == sizes(b)
+        })
+        .collect()
+}
+
+/// A group of alike ranks: how many, how large, and the files of the first.
+fn ranks(document: &mut Document, group: &[RankPlan]) {
+    let (Some(first), Some(last)) = (group.first(), group.last()) else {
+        return;
+    };
+    let name = match group.len() {
+        1 => format!("rank {}", first.rank),
+        _ => format!("ranks {} to {}", first.rank, last.rank),
+    };
+    let each = if group.len() > 1 { " each" } else { "" };
+    let (bytes, size) = (first.bytes, gib(first.bytes));
+    let title = format!("{name}: {bytes} bytes ({size}){each}, {} files", first.files.len());
+    let section = document.section(&title, None);
+    for file in &first.files {
+        section.facts.add(format!("{:>16}", file.bytes), &file.name);
+    }
+}

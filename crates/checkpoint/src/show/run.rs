@@ -1,0 +1,388 @@
+//! A checkpoint run as a document.
+
+use crate::plan::{
+    Arithmetic, CheckpointReport, CheckpointResult, DeviceBytes, DurationAndRate, FsyncPolicy,
+    PhaseSummary,
+};
+use crate::report::headline_arithmetic;
+use serde_json::Value;
+use stormlp_core::evidence::Evidence;
+use stormlp_core::report::MODELLED;
+use stormlp_core::units::ByteSize;
+
+use super::plan::setup;
+use super::{detached, gib, knee, mark};
+use stormlp_show::document::{Cell, Column, Document, Facts, Quantity, Section, Table, ended};
+use stormlp_show::records::Records;
+use stormlp_show::series::{Distribution, Series};
+use stormlp_show::{around, hosts, storage};
+
+/// The unit of throughput.
+const GIB_S: (&str, u64) = ("GiB/s", 1 << 30);
+
+/// Where the columns of the records stand: with `/` in the save or restore, else in the report.
+pub const RECORDS: [(&str, &str); 37] = [
+    ("format_version", "format_version"),
+    ("started_at", "started_at"),
+    ("hostname", "host/hostname"),
+    ("command", "command"),
+    ("model", "plan/model"),
+    ("scale", "plan/scale"),
+    ("profile", "plan/profile"),
+    ("path", "plan/save/path"),
+    ("phase", "/phase"),
+    ("step", "/step"),
+    ("bytes", "/bytes"),
+    ("duration_seconds_max", "/duration_seconds/max"),
+    ("duration_seconds_mean", "/duration_seconds/mean"),
+    ("duration_seconds_min", "/duration_seconds/min"),
+    ("duration_seconds_rank0", "/duration_seconds/rank0"),
+    ("gib_per_second_total", "/gib_per_second/total"),
+    ("gib_per_second_rank0", "/gib_per_second/rank0"),
+    ("gib_per_second_min_rank", "/gib_per_second/min_rank"),
+    ("gib_per_second_mean_rank", "/gib_per_second/mean_rank"),
+    ("gib_per_second_max_rank", "/gib_per_second/max_rank"),
+    ("open_seconds", "/mean_parts/open_seconds"),
+    ("transfer_seconds", "/mean_parts/transfer_seconds"),
+    ("fsync_seconds", "/mean_parts/fsync_seconds"),
+    ("rename_seconds", "/mean_parts/rename_seconds"),
+    ("close_seconds", "/mean_parts/close_seconds"),
+    ("page_cache_share", "/page_cache_before/share"),
+    ("device_read_bytes", "/device/read_bytes"),
+    ("device_written_bytes", "/device/written_bytes"),
+    ("overlap_held_seconds", "/overlap/held_seconds"),
+    ("overlap_late_seconds", "/overlap/late_seconds"),
+    ("cpu_user_seconds", "/cpu_user_seconds"),
+    ("cpu_system_seconds", "/cpu_system_seconds"),
+    ("started_at_seconds", "/started_at_seconds"),
+    ("hosts", "/hosts"),
+    ("detached", "/detached"),
+    ("started_unix_seconds", "/started_unix_seconds"),
+    ("at_once_share", "/at_once_share"),
+];
+
+/// What a run came to.
+pub fn document(report: &CheckpointReport) -> Document {
+    let find_knee = report.results.find_knee.as_ref();
+    let mut document = Document::new(match find_knee {
+        Some(find) => knee::headline(report, find),
+        None => headline(report),
+    });
+    document.mark = mark(&report.plan);
+    setup(&report.plan, &mut document.facts);
+    detached::describe(&report.results, &mut document.facts);
+    if !report.results.is_of_detached_hosts() {
+        // Beside the model and its profile, which it is about; the averages name MLPerf, too.
+        let figure = ("figure".to_string(), MODELLED.to_string());
+        document.facts.0.insert(1, figure);
+    }
+    if let Some(find) = find_knee {
+        knee::sections(find, &mut document);
+    }
+    storage::describe(&report.head.host, &mut document.facts);
+    ran("saves ran", report.evidence_of("saves"), &mut document.facts);
+    ran("restores ran", report.evidence_of("restores"), &mut document.facts);
+    for (title, results, part) in [
+        ("Saves", &report.results.saves, "save"),
+        ("Restores", &report.results.restores, "restore"),
+    ] {
+        if !results.is_empty() {
+            let section = phase(&mut document, title, results);
+            detached::narrow(section, results);
+            over_time(section, report, part);
+        }
+    }
+    averages(&mut document, report);
+    let group = report.results.group.as_ref();
+    let shares = &report.results.hosts;
+    hosts::section(shares, group, "checkpoints", &mut document);
+    let series = report.series.iter().map(|one| &one.series);
+    around::section(&mut document, around::TITLE, series);
+    document.warn(&report.warnings);
+    let mut alone = report.clone();
+    alone.results.saves.clear();
+    alone.results.restores.clear();
+    document.records = Records::new(&alone, units(report), &RECORDS);
+    document
+}
+
+/// Saves and restores for the records, each with the number of hosts that had a share in it.
+fn units(report: &CheckpointReport) -> impl Iterator<Item = Value> {
+    let hosts = report.results.hosts.len().max(1);
+    let unit = |phase: &'static str| {
+        move |result: &CheckpointResult| {
+            // A result is plain data, which always has a JSON form.
+            let mut value = serde_json::to_value(result).unwrap_or_default();
+            value["phase"] = phase.into();
+            value["hosts"] = hosts.into();
+            detached::note(&mut value, &report.results);
+            value
+        }
+    };
+    let saves = report.results.saves.iter().map(unit("save"));
+    saves.chain(report.results.restores.iter().map(unit("restore")))
+}
+
+/// The rates by the profile's own arithmetic, and how the run ended when not well.
+fn headline(report: &CheckpointReport) -> String {
+    let own = headline_arithmetic(report);
+    let phases = [
+        ("saved", &report.results.summary.save, saved_to_memory(report)),
+        ("restored", &report.results.summary.restore, restored_from_memory(report)),
+    ];
+    let rates: Vec<String> = phases
+        .into_iter()
+        .filter_map(|(done, summary, of_memory)| {
+            let pair = figure(summary.as_ref()?, own);
+            let (rate, seconds) = (pair.gib_per_second.mean, pair.duration_seconds.mean);
+            let memory = match (of_memory, done) {
+                (false, _) => "",
+                (true, "saved") => ", mostly written to memory",
+                (true, _) => ", mostly read from memory",
+            };
+            Some(format!("{done} at {rate:.3} GiB/s ({seconds:.3} s each{memory})"))
+        })
+        .collect();
+    let answer = if rates.is_empty() {
+        "nothing was measured".to_string()
+    } else {
+        format!("{} by {}", rates.join(", "), detached::by_what(report))
+    };
+    let ended = ended(&report.ending);
+    let of = detached::in_words(&report.results);
+    format!("checkpoint {}{of}: {answer}{ended}", report.plan.model)
+}
+
+/// Whether most of what was restored came from the page cache.
+fn restored_from_memory(report: &CheckpointReport) -> bool {
+    let restores = &report.results.restores;
+    let of_devices = device_bytes(restores, |device| device.read_bytes);
+    let cached = |result: &CheckpointResult| {
+        let cache = result.page_cache_before?;
+        Some(cache.share * result.bytes as f64)
+    };
+    let from_cache = restores.iter().map(cached).sum::<Option<f64>>();
+    let bytes = restores.iter().map(|result| result.bytes).sum::<u64>() as f64;
+    report.plan.path().uses_page_cache()
+        && bytes > 0.0
+        && storage::is_from_memory(bytes, of_devices, from_cache.map(|cached| cached / bytes))
+}
+
+/// Whether most of what was saved was still in memory when the saves were over.
+fn saved_to_memory(report: &CheckpointReport) -> bool {
+    let saves = &report.results.saves;
+    let bytes = saves.iter().map(|result| result.bytes).sum::<u64>() as f64;
+    report.plan.path().uses_page_cache()
+        && report.plan.fsync == FsyncPolicy::None
+        && device_bytes(saves, |device| device.written_bytes).is_none_or(|b| b < bytes / 2.0)
+}
+
+/// What the block devices moved in all of `results`; `None` where that is not known of each.
+fn device_bytes(results: &[CheckpointResult], moved: fn(&DeviceBytes) -> u64) -> Option<f64> {
+    let each = results.iter().map(|result| result.device.as_ref().map(moved));
+    each.sum::<Option<u64>>().map(|bytes| bytes as f64)
+}
+
+/// What moved the bytes, with its proof.
+fn ran(name: &str, evidence: Option<&Evidence>, facts: &mut Facts) {
+    if let Some(evidence) = evidence {
+        let path = evidence.effective_path.map_or("unknown", |path| path.name());
+        let engine = evidence.engine.as_ref();
+        let engine = engine.map_or(String::new(), |facts| format!(", engine {}", facts.engine));
+        facts.add(name, format!("path {path}{engine}: {}", evidence.summary));
+    }
+}
+
+/// The table of saves or restores.
+fn phase<'d>(
+    document: &'d mut Document,
+    title: &str,
+    results: &[CheckpointResult],
+) -> &'d mut Section {
+    let saving = title == "Saves";
+    let columns = [
+        ("step", 0),
+        ("GiB", 2),
+        ("max s", 0),
+        ("mean s", 3),
+        ("min s", 5),
+        ("rank 0 s", 0),
+        ("GiB/s", 0),
+        ("rank 0 GiB/s", 0),
+        ("lowest rank GiB/s", 1),
+        (if saving { "write s" } else { "read s" }, 4),
+    ];
+    let parts = if saving {
+        &[("fsync s", 4), ("rename s", 7), ("close s", 8), ("device GiB", 6)][..]
+    } else {
+        &[("close s", 8), ("cached %", 2), ("device GiB", 6)][..]
+    };
+    let columns = columns.iter().chain(parts);
+    let mut table = Table::new(columns.map(|(name, drop)| Column::numbers(*name, *drop)));
+    for result in results {
+        table.row(result.step.to_string(), row(result, saving));
+    }
+    let overlaps = results.iter().filter_map(|result| {
+        let overlap = result.overlap?;
+        Some(format!(
+            "step {}: {} training steps of {:.3} s ran beside it; training was held up {:.3} s \
+             (and {:.3} s late in its steps), a blocking save holds it up {:.3} s",
+            result.step,
+            overlap.steps,
+            overlap.step_seconds,
+            overlap.held_seconds,
+            overlap.late_seconds,
+            overlap.blocking_seconds
+        ))
+    });
+    let title = format!("{title} (seconds over the ranks; parts are means over the ranks)");
+    let section = document.section(&title, Some(table));
+    section.lines = overlaps.collect();
+    section
+}
+
+/// How each save or restore went over time, and how long the transfers of all of them took.
+fn over_time(section: &mut Section, report: &CheckpointReport, part: &str) {
+    let is_of = |name: &str| name.starts_with(part);
+    let series = report.series.iter().filter(|one| is_of(&one.name));
+    let rates = series.filter_map(|one| Series::rates(one.name.clone(), &one.series, GIB_S));
+    section.series = rates.collect();
+    let timed = report
+        .histograms
+        .iter()
+        .filter(|one| is_of(&one.name))
+        .map(|one| Distribution::of(one.name.replace('_', " "), &one.summary_us));
+    section.distributions = timed.collect();
+}
+
+fn row(result: &CheckpointResult, saving: bool) -> Vec<Cell> {
+    let seconds = |value: f64| Cell::from(Quantity::lower(value, "s"));
+    let speed = |value: f64| Cell::from(Quantity::higher(value, "GiB/s"));
+    let in_gib =
+        |bytes: u64| Cell::from(Quantity::neutral(bytes as f64 / (1u64 << 30) as f64, "GiB"));
+    let (duration, rate) = (&result.duration_seconds, &result.gib_per_second);
+    let parts = &result.mean_parts;
+    let mut row = vec![
+        result.step.to_string().into(),
+        in_gib(result.bytes),
+        seconds(duration.max),
+        seconds(duration.mean),
+        seconds(duration.min),
+        seconds(duration.rank0),
+        speed(rate.total),
+        speed(rate.rank0),
+        speed(rate.min_rank),
+        seconds(parts.transfer_seconds),
+    ];
+    if saving {
+        row.push(seconds(parts.fsync_seconds));
+        row.push(seconds(parts.rename_seconds));
+        row.push(seconds(parts.close_seconds));
+    } else {
+        row.push(seconds(parts.close_seconds));
+        row.push(match result.page_cache_before {
+            Some(cache) => format!("{:.1}", cache.share * 100.0).into(),
+            None => "?".into(),
+        });
+    }
+    row.push(match (result.device, saving) {
+        (Some(device), true) => in_gib(device.written_bytes),
+        (Some(device), false) => in_gib(device.read_bytes),
+        (None, _) => "?".into(),
+    });
+    row
+}
+
+const ARITHMETICS: [(Arithmetic, &str, &str); 3] = [
+    (Arithmetic::MlperfRules, "MLPerf's rules", "the slowest rank's time, the lowest rank's rate"),
+    (Arithmetic::Dlio, "DLIO", "rank 0's time, all bytes over it"),
+    (Arithmetic::AllRanks, "all ranks", "the slowest rank's time, all bytes over it"),
+];
+
+pub(super) fn figure(summary: &PhaseSummary, arithmetic: Arithmetic) -> DurationAndRate {
+    match arithmetic {
+        Arithmetic::MlperfRules => summary.mlperf_rules,
+        Arithmetic::Dlio => summary.dlio,
+        Arithmetic::AllRanks => summary.all_ranks,
+    }
+}
+
+/// The arithmetics side by side, the profile's own marked; then what the run cost the host.
+fn averages(document: &mut Document, report: &CheckpointReport) {
+    let own = headline_arithmetic(report);
+    let told = || ARITHMETICS.iter().filter(|(one, ..)| detached::has(report, *one));
+    let mut table = Table::new([
+        Column::words("", 0),
+        Column::words("arithmetic", 0),
+        Column::numbers("seconds", 0),
+        Column::numbers("GiB/s", 0),
+        Column::words("profile", 1),
+    ]);
+    let phases =
+        [("save", &report.results.summary.save), ("restore", &report.results.summary.restore)];
+    for (name, summary) in phases {
+        let Some(summary) = summary else { continue };
+        for &(arithmetic, label, _) in told() {
+            let pair = figure(summary, arithmetic);
+            let (seconds, rate) = (pair.duration_seconds, pair.gib_per_second);
+            let mark = if arithmetic == own && !report.results.is_of_detached_hosts() {
+                report.plan.profile.to_string()
+            } else {
+                String::new()
+            };
+            table.row(
+                format!("{name} {label}"),
+                vec![
+                    name.into(),
+                    label.into(),
+                    Quantity::lower(seconds.mean, "s").spread(Some(seconds.deviation)).into(),
+                    Quantity::higher(rate.mean, "GiB/s").spread(Some(rate.deviation)).into(),
+                    mark.into(),
+                ],
+            );
+        }
+    }
+    let title = "Means over the checkpoints (± spread)";
+    let section = document.section(title, (!table.rows.is_empty()).then_some(table));
+    for &(_, label, takes) in told() {
+        section.facts.add(label, takes);
+    }
+    costs(section, report);
+}
+
+/// What the checkpoints took besides time.
+fn costs(section: &mut Section, report: &CheckpointReport) {
+    let summary = &report.results.summary;
+    // CPU time is added up over the hosts; memory and buffers are the first one's.
+    let (whose, of_first) = match report.results.hosts.len() {
+        0 | 1 => ("the process", ""),
+        _ => ("all processes", " of the first process"),
+    };
+    for (name, summary) in [("save", &summary.save), ("restore", &summary.restore)] {
+        if let Some(summary) = summary {
+            section.facts.add(
+                format!("{name}s"),
+                format!(
+                    "{}: total over total {:.3} GiB/s, CPU time of {whose} {:.3} s a GiB",
+                    summary.checkpoints,
+                    summary.total_over_total_gib_per_second,
+                    summary.cpu_seconds_per_gib
+                ),
+            );
+        }
+    }
+    section.facts.add(
+        "host",
+        format!(
+            "CPU {:.2} s user, {:.2} s system; peak resident memory{of_first} {}; buffers {}",
+            report.results.cpu_user_seconds,
+            report.results.cpu_system_seconds,
+            ByteSize(report.results.peak_rss_bytes),
+            ByteSize(report.plan.buffer_bytes)
+        ),
+    );
+    if report.plan.verify {
+        let verified = gib(report.results.verified_bytes);
+        section.facts.add("verified", format!("{verified} of restored content"));
+    }
+}

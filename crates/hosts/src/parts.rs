@@ -1,0 +1,247 @@
+//! Parts of a run that several hosts have a share in: whose a saved report is, and of which run.
+
+use stormlp_core::group::Member;
+use stormlp_core::report::{Ending, Head, PartOf};
+use stormlp_core::warning::{Warning, WarningKind};
+
+/// Hosts without a launcher that worked together for a smaller share of a time are told of.
+pub const TOGETHER: f64 = 0.95;
+
+/// What the hosts of `parts` are called beside each other: by their processes where several without
+/// a launcher were on one host.
+pub fn names(parts: &[&PartOf]) -> Vec<String> {
+    let name = |part: &&PartOf| {
+        let same = parts.iter().filter(|other| other.host == part.host);
+        match same.count() {
+            0 | 1 => part.host.clone(),
+            _ => format!("{} (process {})", part.host, part.process),
+        }
+    };
+    parts.iter().map(name).collect()
+}
+
+/// For each of several parts, whether what belongs to a whole host is to be counted there: processes
+/// of one host see the same devices.
+pub fn count_hosts_once(hosts: &[(&str, &str)]) -> Vec<bool> {
+    let first = |nth: usize| hosts.iter().position(|host| *host == hosts[nth]) == Some(nth);
+    (0..hosts.len()).map(first).collect()
+}
+
+/// The [same](count_hosts_once) of the processes of a run.
+pub fn count_members_once(members: &[Member]) -> Vec<bool> {
+    let boots = members.iter().map(|member| (&*member.hostname, &*member.boot_id));
+    count_hosts_once(&boots.collect::<Vec<_>>())
+}
+
+/// Puts parts into the order of their ranks, or of the names of their hosts.
+///
+/// # Errors
+/// When they are not parts of one run, in words that name two of them.
+pub fn in_order<T>(mut parts: Vec<T>, head: fn(&T) -> &Head) -> Result<Vec<T>, String> {
+    let part = |one: &T| head(one).part.clone();
+    for one in &parts {
+        if part(one).is_none() {
+            let (host, began) = (&head(one).host.hostname, &head(one).started_at);
+            return Err(format!(
+                "the report of {host} that began at {began} is no part of a run over several hosts"
+            ));
+        }
+    }
+    let key = |one: &T| {
+        let part = part(one);
+        part.map(|part| (part.rank, part.host, part.boot_id, part.process))
+    };
+    parts.sort_by_key(key);
+    for pair in parts.windows(2) {
+        let [one, other] = pair else { continue };
+        let (Some(first), Some(second)) = (part(one), part(other)) else {
+            continue;
+        };
+        if first.run_id != second.run_id {
+            return Err(format!(
+                "they are parts of two runs: {} of {}, {} of {}",
+                first.host, first.run_id, second.host, second.run_id
+            ));
+        }
+        // One --run-id may have been given to hosts on two nights.
+        if let (Some(of_one), Some(of_other)) = (&first.start_at, &second.start_at)
+            && of_one != of_other
+        {
+            return Err(format!(
+                "they are parts of two runs called {}: {} was to begin at {of_one}, {} at {of_other}",
+                first.run_id, first.host, second.host
+            ));
+        }
+        if key(one) == key(other) {
+            return Err(format!("two of them are the same part, that of {}", first.host));
+        }
+        let (of_one, of_other) = (head(one), head(other));
+        if of_one.kind != of_other.kind {
+            return Err(format!(
+                "{} ran `stormlp {}`, {} `stormlp {}`",
+                first.host,
+                of_one.kind.name(),
+                second.host,
+                of_other.kind.name()
+            ));
+        }
+        let versions = [of_one, of_other].map(|head| &head.host.stormlp_version);
+        if versions[0] != versions[1] {
+            return Err(format!(
+                "{} had stormlp {}, {} stormlp {}",
+                first.host, versions[0], second.host, versions[1]
+            ));
+        }
+    }
+    Ok(parts)
+}
+
+/// How a run ended whose parts have these `endings`: as the first did that failed, else as the first that
+/// did not come to its end.
+pub fn ending(endings: impl Iterator<Item = Ending> + Clone) -> Ending {
+    let failed = |ending: &Ending| matches!(ending, Ending::Failed { .. });
+    let worst = endings
+        .clone()
+        .find(failed)
+        .or_else(|| endings.clone().find(|ending| *ending != Ending::Complete));
+    worst.unwrap_or(Ending::Complete)
+}
+
+/// The share of the longest of `times` in which all of them ran, 0 to 1. Each is when a host began by its
+/// clock and how long it took, in seconds; `None` where none took any time.
+pub fn share_at_once(times: &[(f64, f64)]) -> Option<f64> {
+    let began = times.iter().map(|time| time.0).fold(f64::MIN, f64::max);
+    let ended = times.iter().map(|time| time.0 + time.1).fold(f64::MAX, f64::min);
+    let longest = times.iter().map(|time| time.1).fold(0.0, f64::max);
+    (longest > 0.0).then(|| ((ended - began) / longest).clamp(0.0, 1.0))
+}
+
+/// Says of hosts that nobody started together for which share of `each` of their units they were at it
+/// at the same time: `least` in `which`. Where that is little, `advice` says what helps.
+pub fn began_by_clocks(each: &str, (least, which): (f64, &str), advice: &str) -> Warning {
+    let mut fact = format!(
+        "these hosts began by their own clocks (--start-at), whose offsets nobody measured: by these \
+         they measured each {each} at the same time "
+    );
+    let advice = if least < TOGETHER {
+        advice
+    } else {
+        "keep the clocks by one time server, or start the hosts by a launcher"
+    };
+    fact.push_str(&if least < TOGETHER { format!(
+            "for {:.0} % of its time or more, the least in {which}: the sum of their rates there is of \
+             different times",
+            least * 100.0
+        ) } else { format!("for {:.1} % of its time or more", least * 100.0) });
+    Warning::new(WarningKind::Hosts, fact, advice)
+}
+
+/// The ranks of which there is no part.
+pub fn missing<'h>(parts: impl Iterator<Item = &'h Head> + Clone) -> Vec<u32> {
+    let known = parts.filter_map(|head| head.part.as_ref());
+    let size = known.clone().filter_map(|part| part.size).max();
+    let has = |rank: &u32| known.clone().any(|part| part.rank == Some(*rank));
+    (0..size.unwrap_or(0)).filter(|rank| !has(rank)).collect()
+}
+
+/// The run and the hosts of parts that no launcher started, which do not know how many they are; `None`
+/// for others.
+pub fn detached<'h>(parts: impl Iterator<Item = &'h Head>) -> Option<(String, Vec<String>)> {
+    let known: Option<Vec<&PartOf>> = parts.map(|head| head.part.as_ref()).collect();
+    let known = known?;
+    let first = known.first().filter(|part| part.size.is_none())?;
+    Some((first.run_id.clone(), names(&known)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use stormlp_core::facts::HostFacts;
+    use stormlp_core::report::ReportKind;
+
+    fn head(run_id: &str, host: &str, rank: Option<u32>) -> Head {
+        let facts = HostFacts::fixture();
+        let mut head = Head::new(ReportKind::Gds, String::new(), String::new(), facts);
+        head.part = Some(PartOf {
+            run_id: run_id.to_string(),
+            host: host.to_string(),
+            boot_id: "boot".to_string(),
+            process: 1,
+            rank,
+            size: rank.map(|_| 3),
+            start_at: None,
+        });
+        head
+    }
+
+    #[test]
+    fn parts_of_one_run_are_put_in_order() {
+        let parts = vec![head("r", "b", Some(2)), head("r", "c", Some(0))];
+        let parts = in_order(parts, |head| head).unwrap();
+        assert_eq!(parts[0].part.as_ref().unwrap().host, "c");
+        assert_eq!(missing(parts.iter()), [1]);
+        assert_eq!(detached(parts.iter()), None);
+        let alone = [head("night", "h", None)];
+        let told = detached(alone.iter()).unwrap();
+        assert_eq!(told, ("night".to_string(), vec!["h".to_string()]));
+    }
+
+    #[test]
+    fn what_does_not_belong_together_is_told() {
+        let whole = Head { part: None, ..head("r", "a", None) };
+        let cases = [
+            (whole, "no part"),
+            (head("other", "b", None), "two runs"),
+            (head("r", "a", None), "the same part, that of a"),
+        ];
+        for (other, told) in cases {
+            let error = in_order(vec![head("r", "a", None), other], |head| head).unwrap_err();
+            assert!(error.contains(told), "{error}");
+        }
+    }
+
+    #[test]
+    fn runs_of_one_name_that_began_at_other_times_are_two() {
+        let at = |host: &str, start_at: &str| {
+            let mut head = head("night", host, None);
+            head.part.as_mut().unwrap().start_at = Some(start_at.to_string());
+            head
+        };
+        let (monday, tuesday) = ("2026-01-05T22:00:00Z", "2026-01-06T22:00:00Z");
+        for host in ["a", "b"] {
+            let parts = vec![at("a", monday), at(host, tuesday)];
+            let error = in_order(parts, |head| head).unwrap_err();
+            let told = "two runs called night: a was to begin at 2026-01-05T22:00:00Z, ";
+            assert!(error.contains(told) && error.contains(tuesday), "{error}");
+        }
+        assert!(in_order(vec![at("a", monday), at("b", monday)], |head| head).is_ok());
+    }
+
+    #[test]
+    fn hosts_work_at_once_from_the_last_start_to_the_first_end() {
+        let share = |times: &[(f64, f64)]| share_at_once(times).unwrap();
+        assert_eq!(share(&[(100.0, 4.0), (101.0, 4.0)]), 0.75);
+        assert_eq!(share(&[(100.0, 4.0), (101.0, 2.0)]), 0.5, "of the longest");
+        assert_eq!(share(&[(100.0, 1.0), (105.0, 1.0)]), 0.0);
+        assert_eq!(share(&[(100.0, 1.0)]), 1.0);
+        assert_eq!(share_at_once(&[]), None);
+        let told = |least| began_by_clocks("save", (least, "save 2"), "have fewer");
+        assert!(told(0.99).fact.ends_with("for 99.0 % of its time or more"));
+        assert!(told(0.5).fact.contains("the least in save 2"));
+        assert_eq!(told(0.5).advice, "have fewer");
+    }
+
+    #[test]
+    fn a_whole_ends_as_its_worst_part() {
+        let endings = [Ending::Complete, Ending::Stopped, Ending::Unfinished];
+        assert_eq!(ending(endings.iter().cloned()), Ending::Stopped);
+        assert_eq!(ending(endings[..1].iter().cloned()), Ending::Complete);
+    }
+
+    #[test]
+    fn a_host_is_counted_once() {
+        let hosts = [("a", "1"), ("a", "1"), ("b", "2"), ("a", "3")];
+        assert_eq!(count_hosts_once(&hosts), [true, false, true, true]);
+    }
+}

@@ -1,0 +1,10 @@
+//! The transfer matrix: `gds`, `gdsio`, `--find-knee`.
+//!
+//! Cells are combinations of path, operation, size, threads and depth; each is measured alone.
+
+#![forbid(unsafe_code)]
+
+pub mod plan;
+pub mod report;
+pub mod run;
+pub mod show;

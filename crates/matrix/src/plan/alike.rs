@@ -1,0 +1,198 @@
+//! What hosts of one matrix have to do alike. It is taken from the whole request and the whole plan
+//! but for what is named here, so that nothing new can be forgotten.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::request::MatrixRequest;
+use crate::plan::matrix_plan::{CellPlan, MatrixPlan};
+use stormlp_core::difference::{Promise, fields_but, in_words, text};
+use stormlp_core::units::{ByteSize, counted};
+
+/// What each host may be asked for itself: what it may write over decides nothing that is measured.
+/// Jobs are compared apart from where their files lie.
+const ASKED_APART: [&str; 3] = ["jobs", "overwrite_block_devices", "overwrite_signatures"];
+/// What of a plan is each host's own: where it reads, what lies there, and where its threads are.
+/// Cells and sizes of files are compared one by one.
+const DECIDED_APART: [&str; 11] = [
+    "folders",
+    "files",
+    "layout_bytes",
+    "region_bytes",
+    "estimated_seconds",
+    "warnings",
+    "engine",
+    "placement",
+    "crews",
+    "cells",
+    "job_names",
+];
+/// The same of a cell, and what its words say already.
+const OF_CELL_APART: [&str; 11] = [
+    "availability",
+    "estimated_seconds",
+    "placement",
+    "path",
+    "op",
+    "io_size",
+    "device",
+    "threads",
+    "queue_depth",
+    "engine",
+    "direct",
+];
+
+/// What `request` asks for, as far as all hosts have to ask the same; where its files lie, too, where
+/// the hosts share the `same_places`.
+pub fn asked(request: &MatrixRequest, same_places: bool) -> Vec<Promise> {
+    let mut promises = settings(request, &ASKED_APART);
+    let mut jobs = request.jobs.clone();
+    let places: Vec<PathBuf> =
+        jobs.iter_mut().map(|job| std::mem::take(job.target.path_mut())).collect();
+    promises.push(("jobs".to_string(), compact(&jobs)));
+    if same_places {
+        let place = |place: &PathBuf| std::path::absolute(place).unwrap_or_else(|_| place.clone());
+        let places = places.iter().map(place);
+        promises.extend(
+            places.map(|place| ("place of the files".to_string(), place.display().to_string())),
+        );
+    }
+    promises
+}
+
+/// What `plan` decided, as far as all hosts have to do the same.
+pub fn decided(plan: &MatrixPlan) -> Vec<Promise> {
+    let mut promises = settings(plan, &DECIDED_APART);
+    let bytes: u64 = plan.files.iter().map(|file| file.bytes).sum();
+    let files = counted(plan.files.len() as u64, "file");
+    promises.push((
+        "test files, whose size --file-size sets".to_string(),
+        format!("{files} with {}", ByteSize(bytes)),
+    ));
+    promises.push(("number of cells".to_string(), plan.cells.len().to_string()));
+    for (number, cell) in plan.cells.iter().enumerate() {
+        promises.push((format!("cell {number}"), words(plan, cell)));
+    }
+    promises.extend(of_cells(&plan.cells));
+    promises
+}
+
+/// The first thing that the host of `other` was to measure otherwise than the host of `one`, in one line
+/// that names both: of what was [decided], and of the parts that threads have of files.
+pub fn difference(
+    (one, plan): (&str, &MatrixPlan),
+    (other, other_plan): (&str, &MatrixPlan),
+) -> Option<String> {
+    let all = |plan| {
+        let mut promises = decided(plan);
+        promises.push(("threads of the cells".to_string(), workers(plan)));
+        promises
+    };
+    let (ours, theirs) = (all(plan), all(other_plan));
+    let mut pairs = ours.iter().zip(&theirs);
+    let ((what, of_one), (_, of_other)) = pairs.find(|(ours, theirs)| ours != theirs)?;
+    Some(in_words(what, (one, of_one), (other, of_other)))
+}
+
+/// What each thread of the cells goes over.
+fn workers(plan: &MatrixPlan) -> String {
+    let crews = plan.crews.iter().map(|crew| {
+        let workers = crew.workers.iter().map(|worker| {
+            json!({
+                "job": worker.job,
+                "file": worker.file,
+                "start_bytes": worker.start_bytes,
+                "length_bytes": worker.length_bytes,
+                "io_size": worker.io_size,
+            })
+        });
+        workers.collect::<Vec<_>>()
+    });
+    compact(&crews.collect::<Vec<_>>())
+}
+
+/// The settings of the cells that their words do not say: one value where all have the same, else that
+/// of each.
+fn of_cells(cells: &[CellPlan]) -> Vec<Promise> {
+    let mut settings: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for cell in cells {
+        for (key, value) in fields_but(cell, &OF_CELL_APART) {
+            settings.entry(key).or_default().push(value);
+        }
+    }
+    let promise = |(key, values): (String, Vec<Value>)| {
+        let same = values.iter().all(|value| *value == values[0]);
+        let told = if same { text(&values[0]) } else { compact(&values) };
+        (format!("setting `{key}` of the cells"), told)
+    };
+    settings.into_iter().map(promise).collect()
+}
+
+/// A cell in words.
+fn words(plan: &MatrixPlan, cell: &CellPlan) -> String {
+    let transport = &cell.transport;
+    let can = if cell.availability.is_available() { "" } else { ", which it cannot run" };
+    let device = transport.device.map_or(String::new(), |device| format!(" to {device}"));
+    let direct = if cell.direct { ", O_DIRECT" } else { "" };
+    format!(
+        "{} {} {}{device}, {} threads, depth {}, {}{direct}{can}",
+        transport.path,
+        cell.op.of_mix(plan.read_percent),
+        cell.io_size,
+        transport.threads,
+        transport.queue_depth,
+        transport.engine
+    )
+}
+
+/// The fields of a value but those `apart`, in words.
+fn settings<T: Serialize>(value: &T, apart: &[&str]) -> Vec<Promise> {
+    let fields = fields_but(value, apart).into_iter();
+    fields.map(|(key, value)| (format!("setting `{key}`"), text(&value))).collect()
+}
+
+fn compact<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::choice::Fsync;
+    use crate::plan::request::Target;
+
+    fn request() -> MatrixRequest {
+        MatrixRequest::plain(PathBuf::from("/data"))
+    }
+
+    #[test]
+    fn every_other_setting_is_another_promise() {
+        let ours = asked(&request(), true);
+        let changes: [fn(&mut MatrixRequest); 6] = [
+            |request| request.verify = true,
+            |request| request.fsync = Fsync::End,
+            |request| request.file_size_bytes = Some(1 << 20),
+            |request| request.require_direct = true,
+            |request| request.jobs[0].numa_node = Some(1),
+            |request| request.jobs[0].target = Target::Folder(PathBuf::from("/other")),
+        ];
+        for change in changes {
+            let mut other = request();
+            change(&mut other);
+            let theirs = asked(&other, true);
+            let differ = ours.iter().zip(&theirs).filter(|(one, other)| one != other);
+            assert_eq!(differ.count(), 1, "{theirs:?}");
+        }
+    }
+
+    #[test]
+    fn each_host_may_have_places_and_permissions_of_its_own() {
+        let mut other = request();
+        other.jobs[0].target = Target::Folder(PathBuf::from("/other"));
+        other.overwrite_block_devices = true;
+        assert_eq!(asked(&request(), false), asked(&other, false));
+    }
+}

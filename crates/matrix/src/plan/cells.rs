@@ -1,0 +1,347 @@
+//! The cells of a matrix: which combinations there are, and which of them this machine can run.
+//!
+//! The paths are the innermost axis and repetitions come next, so that what is compared runs in
+//! turn and a machine that drifts does so under all of them.
+
+use super::choice::{Fsync, IoSize, Span};
+use super::files::FileTable;
+use super::inventory::TargetInventory;
+use super::knee;
+use super::request::MatrixRequest;
+use super::resolve::{ASSUMED_BYTES_PER_SECOND, requested_bytes, worker_io_size};
+use crate::plan::matrix_plan::{CellPlan, Crew, WorkerPlan};
+use stormlp_core::facts::{Availability, HostFacts};
+use stormlp_core::operation::{Direction, Operation};
+use stormlp_core::path::{EngineKind, MemoryKind, PathKind, buffers_needed};
+use stormlp_core::placement::Placement;
+use stormlp_core::problem::Problems;
+use stormlp_core::transport;
+use stormlp_core::transport::{DeviceId, Transport};
+use stormlp_core::units::{ByteSize, short_size};
+
+/// Between the end of one cell and the start of the next, in seconds.
+const CELL_OVERHEAD_SECONDS: f64 = 0.05;
+/// Buffers begin and end on pages.
+const PAGE_BYTES: u64 = 4096;
+
+/// What cells that are to be compared share.
+#[derive(Clone, Copy)]
+struct Shape {
+    op: Operation,
+    io_size: IoSize,
+    /// Index of the crew.
+    crew: usize,
+    /// Transfers in flight for each thread.
+    depth: u32,
+    repeat: u32,
+}
+
+/// What cells are made from.
+pub(super) struct Context<'a> {
+    pub(super) request: &'a MatrixRequest,
+    pub(super) facts: &'a HostFacts,
+    pub(super) inventory: &'a TargetInventory,
+    pub(super) engine: EngineKind,
+    pub(super) table: &'a FileTable,
+    pub(super) crews: &'a [Crew],
+    pub(super) placement: &'a Placement,
+}
+
+/// All cells in the order they run.
+pub(super) fn all(context: &Context<'_>, problems: &mut Problems) -> Vec<CellPlan> {
+    let request = context.request;
+    let paths = without_repeats(&request.paths.paths());
+    let mut cells = Vec::new();
+    for op in without_repeats(&request.ops) {
+        for io_size in without_repeats(&request.io_sizes) {
+            for crew in 0..context.crews.len() {
+                for depth in without_repeats(&request.queue_depths) {
+                    for repeat in 1..=request.repeat {
+                        let shape = Shape { op, io_size, crew, depth, repeat };
+                        cells.extend(paths.iter().map(|path| context.cell(*path, shape)));
+                    }
+                }
+            }
+        }
+    }
+    if request.find_knee {
+        cells = knee::grid(cells, context.facts.usable_memory_bytes());
+    }
+    for cell in cells.iter().filter(|cell| cell.availability.is_available()) {
+        context.check(cell, problems);
+    }
+    context.check_paths(&cells, problems);
+    cells
+}
+
+fn without_repeats<T: PartialEq + Copy>(list: &[T]) -> Vec<T> {
+    let mut once = Vec::new();
+    for item in list {
+        if !once.contains(item) {
+            once.push(*item);
+        }
+    }
+    once
+}
+
+/// Whether memory of this kind is ordinary host memory, on a GPU's paths too.
+fn is_host_memory(kind: MemoryKind) -> bool {
+    matches!(kind, MemoryKind::Host | MemoryKind::Mmap)
+}
+
+/// Host memory for the buffers of the largest cell, those of all workers or of those on one NUMA
+/// node; the stand-in's accelerator buffers are host memory too.
+pub(super) fn region_bytes(
+    cells: &[CellPlan],
+    crews: &[Crew],
+    counts: impl Fn(&WorkerPlan) -> bool,
+) -> u64 {
+    let of_cell = |cell: &CellPlan| {
+        let (host, accelerator) = buffers_needed(cell.transport.path, cell.transport.queue_depth);
+        let workers = crews[cell.crew].workers.iter();
+        workers.filter(|worker| counts(worker)).fold(0u64, |sum, worker| {
+            let carved = is_host_memory(cell.transport.memory) || worker.device == DeviceId::Host;
+            let count = host + if carved { accelerator } else { 0 };
+            sum.saturating_add((count as u64).saturating_mul(cell.transport.chunk_bytes))
+        })
+    };
+    let runnable = cells.iter().filter(|c| c.availability.is_available());
+    runnable.map(of_cell).max().unwrap_or(0)
+}
+
+impl Context<'_> {
+    fn cell(&self, path: PathKind, shape: Shape) -> CellPlan {
+        let crew = &self.crews[shape.crew];
+        let requested_bytes = requested_bytes(self.request.span, crew);
+        let transport = self.transport(path, shape, crew);
+        let direct =
+            path.wants_direct() && self.request.open_direct && self.refuses_direct(crew).is_none();
+        CellPlan {
+            estimated_seconds: self.estimated_seconds(&transport, requested_bytes),
+            transport,
+            op: shape.op,
+            io_size: shape.io_size,
+            repeat: shape.repeat,
+            crew: shape.crew,
+            availability: self.availability(path, crew),
+            direct,
+            fsync: self.syncs(path, shape.op, direct),
+            requested_bytes,
+        }
+    }
+
+    /// How long a cell is thought to take. When its time is up nothing new is started, but what
+    /// is in flight is waited for: with many threads and large transfers that takes longer than
+    /// the time itself.
+    fn estimated_seconds(&self, transport: &Transport, requested_bytes: u64) -> f64 {
+        let in_flight = (transport.threads as u64)
+            .saturating_mul(transport.queue_depth as u64)
+            .saturating_mul(transport.chunk_bytes);
+        let bytes = |bytes: u64| bytes as f64 / ASSUMED_BYTES_PER_SECOND;
+        let measured = match self.request.span {
+            Span::Seconds(seconds) if transport.path == PathKind::Null => seconds,
+            Span::Seconds(seconds) => seconds + bytes(in_flight),
+            Span::Passes(_) => bytes(requested_bytes),
+        };
+        self.request.warmup_seconds + measured + CELL_OVERHEAD_SECONDS
+    }
+
+    /// Whether a cell ends with a sync: without one, writes through the page cache measure memory.
+    fn syncs(&self, path: PathKind, op: Operation, direct: bool) -> bool {
+        let writes = op.direction() == Direction::Write || self.request.read_percent.is_some();
+        writes
+            && path != PathKind::Null
+            && match self.request.fsync {
+                Fsync::Auto => !direct,
+                Fsync::None => false,
+                Fsync::End => true,
+            }
+    }
+
+    /// How a crew moves transfers of this size.
+    fn transport(&self, path: PathKind, shape: Shape, crew: &Crew) -> Transport {
+        let request = self.request;
+        let largest = (crew.workers.iter())
+            .map(|worker| worker_io_size(worker, shape.io_size).max_bytes)
+            .fold(0, u64::max);
+        let mut devices = crew.workers.iter().map(|worker| worker.device);
+        let first = devices.next().filter(|_| path.ends_in_accelerator());
+        let on_host = crew.workers.iter().any(|w| w.device == DeviceId::Host);
+        let device = first.filter(|first| devices.all(|device| device == *first));
+        let depth = shape.depth as usize;
+        let engine = transport::engine_at(request.engine, self.engine, path, depth);
+        let batch = (request.submit_batch).map(|batch| batch as usize);
+        Transport {
+            memory: request.memory,
+            emulated: path.ends_in_accelerator() && on_host,
+            threads: crew.workers.len(),
+            queue_depth: depth,
+            chunk_bytes: largest.next_multiple_of(PAGE_BYTES),
+            submit_batch: batch.unwrap_or_else(|| transport::submit_batch(path, depth)),
+            pages: request.pages,
+            register_buffers: request.register,
+            wait: request.threading.wait.unwrap_or_default(),
+            placement: self.placement.clone(),
+            ..Transport::bare(path, engine, request.engine, device)
+        }
+    }
+
+    /// Whether a path can run here, with the memory that was chosen.
+    fn availability(&self, path: PathKind, crew: &Crew) -> Availability {
+        let support = self.facts.support(path);
+        let kind = self.request.memory;
+        let on_host = crew.workers.iter().any(|w| w.device == DeviceId::Host);
+        let on_gpu = crew.workers.iter().any(|w| w.device != DeviceId::Host);
+        let host_kind = is_host_memory(kind);
+        if !support.is_available() {
+            support
+        } else if path.needs_cufile() && on_host && !host_kind {
+            Availability::unavailable(
+                "cuFile is here, but no GPU for it to transfer to",
+                "--memory host measures cuFile on host memory",
+            )
+        } else if path.has_bounce_buffer() && on_gpu && (host_kind || kind == MemoryKind::Pinned) {
+            Availability::unavailable(
+                format!("--memory {} is for the cuFile paths", kind.name()),
+                "leave --memory out, or use --device host",
+            )
+        } else {
+            Availability::Available
+        }
+    }
+
+    /// Why a file of the crew cannot be opened with `O_DIRECT`, when one cannot.
+    fn refuses_direct(&self, crew: &Crew) -> Option<(String, &str, &str)> {
+        crew.workers.iter().find_map(|worker| {
+            let file = &self.table.files[worker.file];
+            let (direct, _) = self.direct(worker.file)?;
+            match direct {
+                Availability::Available => None,
+                Availability::Unavailable { reason, remedy } => {
+                    Some((file.path.display().to_string(), reason.as_str(), remedy.as_str()))
+                }
+            }
+        })
+    }
+
+    /// Whether a file takes `O_DIRECT`, and its alignment in bytes.
+    fn direct(&self, file: usize) -> Option<(&Availability, u64)> {
+        let file = &self.table.files[file];
+        match file.folder {
+            Some(index) => {
+                let folder = self.inventory.folder(self.table.folders[index].path.folder())?;
+                Some((&folder.direct, folder.direct_alignment_bytes))
+            }
+            None => {
+                let facts = self.inventory.file(&file.path)?;
+                Some((&facts.direct, facts.direct_alignment_bytes))
+            }
+        }
+    }
+
+    /// Whether a cell that this machine can run makes sense.
+    fn check(&self, cell: &CellPlan, problems: &mut Problems) {
+        let crew = &self.crews[cell.crew];
+        for worker in &crew.workers {
+            let io_size = worker_io_size(worker, cell.io_size);
+            if io_size.max_bytes > worker.length_bytes {
+                problems.plan(
+                    format!(
+                        "an I/O size of {} is larger than a thread's part of {} ({}, {} threads)",
+                        ByteSize(io_size.max_bytes),
+                        self.table.files[worker.file].path.display(),
+                        ByteSize(worker.length_bytes),
+                        cell.transport.threads
+                    ),
+                    format!(
+                        "use a larger --file-size or an --io-size up to {}",
+                        short_size(worker.length_bytes)
+                    ),
+                );
+            }
+        }
+        if cell.transport.path.wants_direct() && self.request.open_direct {
+            match self.refuses_direct(crew) {
+                None => self.check_alignment(cell, problems),
+                Some((path, reason, remedy)) if self.request.require_direct => problems.machine(
+                    format!("--require-direct: {path} cannot be opened with O_DIRECT: {reason}"),
+                    remedy,
+                ),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Whether offsets and sizes are what `O_DIRECT` takes; cuFile copes with any.
+    fn check_alignment(&self, cell: &CellPlan, problems: &mut Problems) {
+        if cell.transport.path.needs_cufile() {
+            return;
+        }
+        for worker in &self.crews[cell.crew].workers {
+            let Some((_, alignment)) = self.direct(worker.file) else {
+                continue;
+            };
+            let alignment = alignment.max(1);
+            let size = worker_io_size(worker, cell.io_size);
+            let mut numbers = vec![
+                ("an I/O size", size.min_bytes),
+                ("a step of I/O sizes", size.step_bytes),
+                ("an offset", worker.start_bytes),
+            ];
+            if cell.op.is_random() {
+                let random =
+                    if self.request.unaligned { 1 } else { self.request.random_alignment_bytes };
+                numbers.push(("an alignment of random offsets", random));
+            }
+            for (what, bytes) in numbers {
+                if !bytes.is_multiple_of(alignment) {
+                    problems.plan(
+                        format!(
+                            "{what} of {bytes} bytes is no multiple of {alignment}, as O_DIRECT \
+                             on path {} needs",
+                            cell.transport.path
+                        ),
+                        "use multiples of 4K, or the paths buffered and page-cache",
+                    );
+                }
+            }
+        }
+    }
+
+    /// Whether any of the paths can run, and the ones that must can.
+    fn check_paths(&self, cells: &[CellPlan], problems: &mut Problems) {
+        let runnable = |cell: &&CellPlan| cell.availability.is_available();
+        if self.request.require_gds
+            && !cells.iter().filter(runnable).any(|c| c.transport.path.needs_cufile())
+        {
+            let (reason, remedy) =
+                first_reason(cells.iter().filter(|c| c.transport.path.needs_cufile()));
+            problems.machine(format!("--require-gds: {reason}"), remedy);
+        } else if !cells.iter().any(|cell| runnable(&cell)) {
+            let (reason, remedy) = first_reason(cells.iter());
+            problems.machine(format!("none of the requested paths can run here: {reason}"), remedy);
+        }
+    }
+}
+
+/// The reasons why cells cannot run, each path once, and the first remedy.
+fn first_reason<'a>(cells: impl Iterator<Item = &'a CellPlan>) -> (String, String) {
+    let mut reasons: Vec<String> = Vec::new();
+    let mut remedies = String::new();
+    for cell in cells {
+        if let Availability::Unavailable { reason, remedy } = &cell.availability {
+            let line = format!("{}: {reason}", cell.transport.path);
+            if !reasons.contains(&line) {
+                reasons.push(line);
+            }
+            if remedies.is_empty() {
+                remedies.clone_from(remedy);
+            }
+        }
+    }
+    if reasons.is_empty() {
+        reasons.push("no cuFile path is among --path".to_string());
+        remedies.push_str("add --path gds");
+    }
+    (reasons.join("; "), remedies)
+}

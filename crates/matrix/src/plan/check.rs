@@ -1,0 +1,115 @@
+//! Numbers that make no sense on any machine.
+
+use super::choice::Span;
+use super::request::MatrixRequest;
+use stormlp_core::operation::Operation;
+use stormlp_core::problem::Problems;
+use stormlp_core::units::{ByteSize, GIB};
+
+/// More threads than this help no benchmark of one host.
+const MOST_THREADS: u32 = 1024;
+/// The largest ring the kernel makes has 32,768 entries; this leaves room for batches.
+const MOST_IN_FLIGHT: u32 = 4096;
+/// A transfer above this does not fit the 32-bit lengths of the system calls.
+const LARGEST_TRANSFER_BYTES: u64 = GIB;
+/// A cell of a week is a typing error.
+const LONGEST_SECONDS: f64 = 7.0 * 86_400.0;
+
+/// Finds the numbers of a request that are zero, absurd or out of range.
+pub(super) fn numbers(request: &MatrixRequest, problems: &mut Problems) {
+    lists(request, problems);
+    let count = |what: &str, value: u32, most: u32, problems: &mut Problems| {
+        if value == 0 || value > most {
+            problems.plan(format!("{what} is {value}"), format!("use 1 to {most} for {what}"));
+        }
+    };
+    for depth in &request.queue_depths {
+        count("--queue-depth", *depth, MOST_IN_FLIGHT, problems);
+    }
+    count("--repeat", request.repeat, 1000, problems);
+    if let Some(batch) = request.submit_batch {
+        count("--submit-batch", batch, MOST_IN_FLIGHT, problems);
+    }
+    match request.span {
+        Span::Passes(passes) => count("--passes", passes, 1_000_000, problems),
+        Span::Seconds(seconds) => {
+            if !(seconds > 0.0 && seconds <= LONGEST_SECONDS) {
+                problems.plan(
+                    format!("--duration is {seconds} s"),
+                    "use more than zero and at most a week",
+                );
+            }
+        }
+    }
+    if !(0.0..=LONGEST_SECONDS).contains(&request.warmup_seconds) {
+        problems.plan(
+            format!("--warmup is {} s", request.warmup_seconds),
+            "use zero or more and at most a week",
+        );
+    }
+    if request.file_size_bytes == Some(0) {
+        problems.plan("--file-size is 0", "use a size above zero, such as 1G");
+    }
+    if request.random_alignment_bytes == 0 {
+        problems.plan("the alignment of random offsets is 0", "use 4096");
+    }
+    if let Some(percent) = request.read_percent {
+        mix(request, percent, problems);
+    }
+}
+
+/// A mix of reads and writes: the operation says the order of offsets, and nothing else.
+fn mix(request: &MatrixRequest, percent: u8, problems: &mut Problems) {
+    if percent > 100 {
+        problems.plan("a read share above 100 %", "use 0 to 100");
+    }
+    if request.verify {
+        problems.plan(
+            "a mix of reads and writes is not verified",
+            "leave out one of --verify and --read-percent",
+        );
+    }
+    for [read, write] in
+        [[Operation::Read, Operation::Write], [Operation::RandRead, Operation::RandWrite]]
+    {
+        if request.ops.contains(&read) && request.ops.contains(&write) {
+            problems.plan(
+                format!("with --read-percent, {read} and {write} are the same mix"),
+                format!("name one of the two, as in --op {read}"),
+            );
+        }
+    }
+}
+
+/// The lists that make the matrix.
+fn lists(request: &MatrixRequest, problems: &mut Problems) {
+    let empty = [
+        ("--path", request.paths.paths().is_empty()),
+        ("--op", request.ops.is_empty()),
+        ("--io-size", request.io_sizes.is_empty()),
+        ("--threads", request.threads.is_empty()),
+        ("--queue-depth", request.queue_depths.is_empty()),
+        ("the list of jobs", request.jobs.is_empty()),
+    ];
+    for (what, _) in empty.into_iter().filter(|(_, empty)| *empty) {
+        problems.plan(format!("{what} is empty"), "name at least one");
+    }
+    let threads = request.threads.iter().copied();
+    for threads in threads.chain(request.jobs.iter().filter_map(|job| job.threads)) {
+        if threads == 0 || threads > MOST_THREADS {
+            problems.plan(
+                format!("a cell of {threads} threads"),
+                format!("use 1 to {MOST_THREADS} threads"),
+            );
+        }
+    }
+    let own = request.jobs.iter().filter_map(|job| job.io_size);
+    for size in request.io_sizes.iter().copied().chain(own) {
+        if size.min_bytes == 0 || size.max_bytes > LARGEST_TRANSFER_BYTES {
+            problems.plan(
+                format!("an I/O size of {}", ByteSize(size.max_bytes)),
+                format!("use 1 byte to {}", ByteSize(LARGEST_TRANSFER_BYTES)),
+            );
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The small choices of a matrix: closed sets with the names of the command line.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use strum::{EnumString, IntoStaticStr, VariantNames};
+
+use stormlp_core::names::{Named, unknown};
+use stormlp_core::path::PathKind;
+use stormlp_core::units::{ByteSize, short_size};
+
+/// Which paths to compare.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PathChoice {
+    /// `gds`, `cpu-gpu` and `page-cache`, as far as this machine can run them.
+    Auto,
+    /// Every path, as far as this machine can run them.
+    All,
+    /// These, as far as this machine can run them: what a preset names.
+    Wanted(Vec<PathKind>),
+    /// Exactly these; one that cannot run is an error in the end.
+    Named(Vec<PathKind>),
+}
+
+impl PathChoice {
+    /// The paths, in the order of the table.
+    pub fn paths(&self) -> Vec<PathKind> {
+        match self {
+            Self::Auto => PathKind::AUTO.to_vec(),
+            Self::All => PathKind::ALL.to_vec(),
+            Self::Wanted(paths) | Self::Named(paths) => paths.clone(),
+        }
+    }
+}
+
+/// How long a cell runs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Span {
+    /// For so many seconds, starting over at the end of the files.
+    Seconds(f64),
+    /// So many times over every thread's part of the files, all of it counted.
+    Passes(u32),
+}
+
+/// What a cell finds in the page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[derive(EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
+pub enum CacheState {
+    /// The files are dropped from the page cache before the cell.
+    #[default]
+    Cold,
+    /// The files are read once before the cell.
+    Warm,
+    /// Whatever is there.
+    AsIs,
+}
+
+impl Named for CacheState {
+    const WHAT: &'static str = "a cache state";
+}
+
+impl CacheState {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// What write buffers hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[derive(EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
+pub enum Fill {
+    /// Incompressible bytes, made once before the cell.
+    #[default]
+    Once,
+    /// Incompressible bytes, made anew for every write.
+    Every,
+    /// Zeros.
+    Zero,
+}
+
+impl Named for Fill {
+    const WHAT: &'static str = "a way to fill";
+}
+
+impl Fill {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// When the files of a writing cell are synced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[derive(EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
+pub enum Fsync {
+    /// At the end where writes go through the page cache, so that the time is that of storage; not
+    /// where they go around it.
+    #[default]
+    Auto,
+    /// Never.
+    None,
+    /// At the end of every writing cell, within the measured time.
+    End,
+}
+
+impl Named for Fsync {
+    const WHAT: &'static str = "a way to sync";
+}
+
+impl Fsync {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// Reads a saved choice; reports of before say `true` for the end and `false` for never.
+    pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Saved {
+            Flag(bool),
+            Choice(Fsync),
+        }
+        Ok(match Saved::deserialize(deserializer)? {
+            Saved::Flag(true) => Self::End,
+            Saved::Flag(false) => Self::None,
+            Saved::Choice(choice) => choice,
+        })
+    }
+}
+
+/// The size of one transfer: fixed, or gdsio's `-i min:max:step`, where the sizes take turns
+/// within one cell.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub struct IoSize {
+    /// The smallest size in bytes.
+    pub min_bytes: u64,
+    /// The largest size in bytes; what buffers are sized for.
+    pub max_bytes: u64,
+    /// The distance between sizes in bytes; 0 for a fixed size.
+    pub step_bytes: u64,
+}
+
+impl IoSize {
+    /// One size for every transfer.
+    pub fn fixed(bytes: u64) -> Self {
+        Self { min_bytes: bytes, max_bytes: bytes, step_bytes: 0 }
+    }
+
+    /// Whether every transfer has the same size.
+    pub fn is_fixed(self) -> bool {
+        self.min_bytes == self.max_bytes
+    }
+
+    /// How many sizes take turns.
+    pub fn count(self) -> u64 {
+        let range_bytes = self.max_bytes - self.min_bytes;
+        range_bytes.checked_div(self.step_bytes).unwrap_or(0) + 1
+    }
+
+    /// The size in bytes of transfer number `index` of a thread: the sizes in turn, upwards.
+    pub fn nth(self, index: u64) -> u64 {
+        self.min_bytes + index % self.count() * self.step_bytes
+    }
+
+    /// Reads a size, or `min:max:step` as one mix.
+    ///
+    /// # Errors
+    /// When a part is no size, is zero, or the range is empty.
+    pub fn parse_mix(text: &str) -> Result<Self, String> {
+        let size = |part: &str| -> Result<u64, String> {
+            match part.parse::<ByteSize>() {
+                Ok(size) if size.0 > 0 => Ok(size.0),
+                Ok(_) => Err(format!("`{text}` has a size of zero")),
+                Err(error) => Err(error.to_string()),
+            }
+        };
+        match text.split(':').collect::<Vec<_>>().as_slice() {
+            [one] => Ok(Self::fixed(size(one)?)),
+            [min, max, step] => {
+                let mix =
+                    Self { min_bytes: size(min)?, max_bytes: size(max)?, step_bytes: size(step)? };
+                if mix.min_bytes > mix.max_bytes {
+                    return Err(format!("`{text}` ends below its start"));
+                }
+                Ok(mix)
+            }
+            _ => Err(format!("`{text}` is neither a size nor min:max:step")),
+        }
+    }
+}
+
+impl fmt::Display for IoSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_fixed() {
+            f.pad(&short_size(self.min_bytes))
+        } else {
+            f.pad(&format!(
+                "{}:{}:{}",
+                short_size(self.min_bytes),
+                short_size(self.max_bytes),
+                short_size(self.step_bytes)
+            ))
+        }
+    }
+}
+
+/// What pages the buffers of a run lie on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BufferBacking {
+    /// Reserved huge pages (`vm.nr_hugepages`).
+    HugeTlb,
+    /// Transparent huge pages.
+    TransparentHuge,
+    /// Small pages, for the most part.
+    SmallPages,
+    /// The kernel does not say.
+    Unknown,
+}
+
+impl BufferBacking {
+    /// In words, for a table.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::HugeTlb => "reserved huge pages",
+            Self::TransparentHuge => "transparent huge pages",
+            Self::SmallPages => "small pages",
+            Self::Unknown => "pages of unknown size",
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mix_takes_its_sizes_in_turn() {
+        let mix = IoSize::parse_mix("1M:4M:1M").unwrap();
+        let sizes: Vec<u64> = (0..6).map(|i| mix.nth(i) >> 20).collect();
+        assert_eq!(sizes, [1, 2, 3, 4, 1, 2]);
+        assert_eq!(mix.to_string(), "1M:4M:1M");
+        assert_eq!(IoSize::parse_mix("1M").unwrap(), IoSize::fixed(1 << 20));
+        for bad in ["0", "4M:1M:1M", "1M:4M", "1M:4M:0", "x"] {
+            assert!(IoSize::parse_mix(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_way_to_sync_is_read_from_reports_of_before() {
+        #[derive(Deserialize)]
+        struct Plan(#[serde(deserialize_with = "Fsync::read")] Fsync);
+        for (text, fsync) in [
+            ("true", Fsync::End),
+            ("false", Fsync::None),
+            ("\"auto\"", Fsync::Auto),
+            ("\"none\"", Fsync::None),
+        ] {
+            assert_eq!(serde_json::from_str::<Plan>(text).unwrap().0, fsync);
+        }
+        assert!(serde_json::from_str::<Plan>("\"often\"").is_err());
+    }
+}

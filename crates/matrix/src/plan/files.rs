@@ -1,0 +1,560 @@
+//! Which files a matrix uses, how large they are and what has to be written first.
+//!
+//! Sizes when none was given: what is already there is used as it is; else 1 GiB for each
+//! thread, at most 8 GiB and a quarter of the free space in all; in a preset what [`fit`] finds. Size accounting of files that
+//! were named outright follows gdsio: see [`SharedFile`].
+
+use std::path::Path;
+
+use super::inventory::{FileFacts, FileKind, FolderFacts, TargetInventory};
+use super::manifest::{ContentState, ManifestFile};
+use super::request::{JobRequest, MatrixRequest, Target};
+use super::{devices, fit, space};
+use crate::plan::matrix_plan::{FileAction, FilePlan, FolderPlan};
+use stormlp_core::facts::{Availability, HostFacts};
+use stormlp_core::location::Location;
+use stormlp_core::operation::Direction;
+use stormlp_core::problem::Problems;
+use stormlp_core::units::{ByteSize, GIB, KIB, MIB, short_size};
+
+#[cfg(doc)]
+use super::request::SharedFile;
+
+/// Size of each thread's file when there is room for all of them.
+const DEFAULT_FILE_BYTES: u64 = GIB;
+/// What stormlp lays out in all when it is not told.
+pub(super) const DEFAULT_TOTAL_BYTES: u64 = 8 * GIB;
+
+/// The files of a matrix, for as many threads as its largest cell has.
+#[derive(Debug, Default)]
+pub(super) struct FileTable {
+    /// The folders.
+    pub(super) folders: Vec<FolderPlan>,
+    /// The files.
+    pub(super) files: Vec<FilePlan>,
+    /// For each job the indices of its files: one for each thread, or a single shared one.
+    pub(super) of_job: Vec<Vec<usize>>,
+    /// For each job how many bytes of each of its files are used, from its offset on.
+    pub(super) used_bytes: Vec<u64>,
+}
+
+impl FileTable {
+    /// Bytes to be written before the first cell.
+    pub(super) fn layout_bytes(&self) -> u64 {
+        self.files
+            .iter()
+            .filter(|file| file.action == FileAction::Fill)
+            .fold(0, |sum, file| sum.saturating_add(file.bytes))
+    }
+}
+
+/// What the operations of a request ask of a file's content.
+#[derive(Debug, Clone, Copy)]
+struct Needs {
+    /// Something must have been written everywhere.
+    content: bool,
+    /// The pattern of this seed must be everywhere.
+    pattern: Option<u64>,
+    /// Cells write.
+    writes: bool,
+}
+
+impl Needs {
+    fn of(request: &MatrixRequest) -> Self {
+        let reads = request.ops.iter().any(|op| op.direction() == Direction::Read);
+        let mixed = request.read_percent.is_some();
+        Self {
+            // Random writes on unwritten space would measure the allocation of blocks.
+            content: reads || mixed || request.ops.iter().any(|op| op.is_random()),
+            pattern: (request.verify && reads).then_some(request.seed),
+            writes: mixed || request.ops.iter().any(|op| op.direction() == Direction::Write),
+        }
+    }
+
+    /// Whether a file that holds `content` will do.
+    fn met_by(self, content: ContentState) -> bool {
+        match (self.pattern, content) {
+            (Some(seed), content) => content == ContentState::Pattern { seed },
+            (None, ContentState::Unwritten) => !self.content,
+            (None, ContentState::Pattern { .. } | ContentState::Other) => true,
+        }
+    }
+}
+
+/// Decides on all files of a request; `threads_of` says how many threads each job has at most.
+pub(super) fn decide(
+    request: &MatrixRequest,
+    (facts, inventory): (&HostFacts, &TargetInventory),
+    threads_of: &[u32],
+    problems: &mut Problems,
+) -> FileTable {
+    let mut table = FileTable::default();
+    let folder_files: u64 = (request.jobs.iter().zip(threads_of))
+        .filter(|(job, _)| matches!(job.target, Target::Folder(_)))
+        .map(|(_, threads)| u64::from(*threads))
+        .sum();
+    for (job, threads) in request.jobs.iter().zip(threads_of) {
+        let decided = match &job.target {
+            Target::Folder(path) => match inventory.folder(path) {
+                Some(folder) => {
+                    let job = FolderJob {
+                        request,
+                        job,
+                        facts: folder,
+                        threads: *threads,
+                        sharers: folder_files,
+                        fit: fit::of(request, facts, path),
+                    };
+                    job.decide(&mut table, problems)
+                }
+                None => not_scanned(path, problems),
+            },
+            Target::File(path) => match inventory.file(path) {
+                Some(facts) => named_file(request, job, facts, *threads, &mut table, problems),
+                None => not_scanned(path, problems),
+            },
+        };
+        let (files, used_bytes) = decided.unwrap_or_default();
+        table.of_job.push(files);
+        table.used_bytes.push(used_bytes);
+    }
+    devices::check_named(request, inventory, problems);
+    space::check(inventory, &table, problems);
+    table
+}
+
+/// Files of a job and how much of each is used; `None` when that is a problem.
+type Decided = Option<(Vec<usize>, u64)>;
+
+fn not_scanned(path: &Path, problems: &mut Problems) -> Decided {
+    problems.machine(format!("{} was not examined", path.display()), "run the command again");
+    None
+}
+
+/// A job with a file for each thread.
+struct FolderJob<'a> {
+    request: &'a MatrixRequest,
+    job: &'a JobRequest,
+    facts: &'a FolderFacts,
+    threads: u32,
+    /// Files of all folder jobs together.
+    sharers: u64,
+    /// What they should hold together, where that is not the default.
+    fit: Option<u64>,
+}
+
+impl FolderJob<'_> {
+    fn decide(&self, table: &mut FileTable, problems: &mut Problems) -> Decided {
+        if let Some(reason) = &self.facts.manifest_problem {
+            problems.machine(
+                format!("{} cannot be used: {reason}", self.facts.path.display()),
+                "use another --dir, or name its files with --file",
+            );
+            return None;
+        }
+        if let Availability::Unavailable { reason, remedy } = &self.facts.writable
+            && (!self.all_there() || Needs::of(self.request).writes)
+        {
+            let path = self.facts.path.display();
+            problems.machine(format!("{path} cannot hold the files: {reason}"), remedy);
+            return None;
+        }
+        let used_bytes = self.used_bytes(problems)?;
+        let folder = self.folder_index(table);
+        let files = (0..self.threads)
+            .filter_map(|thread| self.file(thread, used_bytes, folder, table, problems))
+            .collect();
+        Some((files, used_bytes))
+    }
+
+    fn offset_bytes(&self) -> u64 {
+        self.job.offset_bytes.unwrap_or(self.request.offset_bytes)
+    }
+
+    fn name(&self, thread: u32) -> String {
+        format!("{}.{thread}", self.request.file_stem)
+    }
+
+    fn found_bytes(&self, name: &str) -> Option<u64> {
+        let found = self.facts.files.iter().find(|file| file.name == name);
+        found.map(|file| file.bytes)
+    }
+
+    /// The manifest's entry of a file, when it still describes what is there.
+    fn own(&self, name: &str) -> Option<&ManifestFile> {
+        let entry = self.facts.manifest.as_ref()?.file(name)?;
+        (self.found_bytes(name) == Some(entry.bytes)).then_some(entry)
+    }
+
+    /// What is made anew has no holes.
+    fn hole_bytes(&self, name: &str, action: FileAction) -> u64 {
+        match action {
+            FileAction::Use => self.facts.hole_bytes.get(name).copied().unwrap_or(0),
+            FileAction::Allocate | FileAction::Fill => 0,
+        }
+    }
+
+    fn all_there(&self) -> bool {
+        (0..self.threads).all(|thread| self.found_bytes(&self.name(thread)).is_some())
+    }
+
+    /// How much of each file is used.
+    fn used_bytes(&self, problems: &mut Problems) -> Option<u64> {
+        if let Some(bytes) = self.request.file_size_bytes {
+            return Some(bytes);
+        }
+        let largest_io = largest_io_bytes(self.request, self.job);
+        let there = (0..self.threads)
+            .map(|thread| {
+                let name = self.name(thread);
+                match self.facts.manifest.as_ref().and_then(|m| m.file(&name)) {
+                    Some(_) => self.own(&name).map(|entry| entry.bytes),
+                    None => self.found_bytes(&name),
+                }
+            })
+            .collect::<Option<Vec<u64>>>();
+        let there = there.and_then(|sizes| sizes.into_iter().min());
+        if let Some(bytes) = there.and_then(|bytes| bytes.checked_sub(self.offset_bytes()))
+            && bytes >= largest_io
+        {
+            return Some(bytes);
+        }
+        let own_bytes: u64 = self
+            .facts
+            .manifest
+            .as_ref()
+            .map_or(0, |manifest| manifest.files.iter().map(|file| file.bytes).sum());
+        let room = self.facts.free_bytes / 4 + own_bytes;
+        let sharers = self.sharers.max(1);
+        let bytes = match self.fit {
+            // As much as a cell moves and a quarter of the space allows, but never less than its
+            // largest transfer, where half of the space does.
+            Some(fitting) => {
+                let least = (largest_io + self.offset_bytes()).next_multiple_of(MIB);
+                let most = (self.facts.free_bytes / 2 + own_bytes) / sharers;
+                (fitting.min(room) / sharers).max(least).min(most)
+            }
+            None => DEFAULT_FILE_BYTES.min(DEFAULT_TOTAL_BYTES.min(room) / sharers),
+        };
+        let bytes = round_down(bytes);
+        if bytes < largest_io + self.offset_bytes() {
+            problems.machine(
+                format!(
+                    "{} has {} free; {} files of a quarter of that hold no transfer of {}",
+                    self.facts.path.display(),
+                    ByteSize(self.facts.free_bytes),
+                    self.sharers,
+                    ByteSize(largest_io)
+                ),
+                format!(
+                    "free some space, or name the size: --file-size {}",
+                    short_size(largest_io)
+                ),
+            );
+            return None;
+        }
+        Some(bytes - self.offset_bytes())
+    }
+
+    fn folder_index(&self, table: &mut FileTable) -> usize {
+        let known = table.folders.iter().position(|f| f.path.folder() == self.facts.path);
+        known.unwrap_or_else(|| {
+            table.folders.push(FolderPlan {
+                path: Location::from(&self.facts.path),
+                create: !self.facts.exists,
+            });
+            table.folders.len() - 1
+        })
+    }
+
+    /// Decides on the file of one thread.
+    fn file(
+        &self,
+        thread: u32,
+        used_bytes: u64,
+        folder: usize,
+        table: &mut FileTable,
+        problems: &mut Problems,
+    ) -> Option<usize> {
+        let name = self.name(thread);
+        let path = self.facts.path.join(&name);
+        if let Some(known) = table.files.iter().position(|file| file.path == path) {
+            return Some(known);
+        }
+        if let Some(other) = self.facts.others.iter().find(|other| other.name == name) {
+            problems.machine(
+                format!("{} is {}, which stormlp did not make there", path.display(), other.what),
+                "move it away if it is yours, or remove it; or use another --dir",
+            );
+            return None;
+        }
+        let needed = used_bytes.checked_add(self.offset_bytes());
+        let Some(needed) = needed else {
+            problems.plan("offset and size overflow", "use a smaller --offset");
+            return None;
+        };
+        let needs = Needs::of(self.request);
+        self.check_made_here(&name, &path, problems)?;
+        let (action, bytes, content, made_here) = match (self.own(&name), self.found_bytes(&name)) {
+            (Some(own), _) if own.bytes >= needed && needs.met_by(own.content) => {
+                (FileAction::Use, own.bytes, Some(own.content), true)
+            }
+            // gdsio reads what it is pointed at. Laying a file out anew to read it would replace
+            // what was written, and `-V` would then compare the pattern with itself.
+            (own, Some(bytes)) if self.is_gdsio() && !needs.writes => {
+                self.check_size(&path, bytes, needed, problems)?;
+                let content = own.map(|own| own.content);
+                self.check_written(&path, content, needs, problems)?;
+                (FileAction::Use, bytes, content, own.is_some())
+            }
+            _ if needs.content => {
+                let seed = self.request.seed;
+                (FileAction::Fill, needed, Some(ContentState::Pattern { seed }), true)
+            }
+            _ => (FileAction::Allocate, needed, Some(ContentState::Unwritten), true),
+        };
+        if needs.writes || action != FileAction::Use {
+            self.check_no_copy(&name, &path, problems)?;
+        }
+        table.files.push(FilePlan {
+            path,
+            bytes,
+            action,
+            content,
+            folder: Some(folder),
+            made_here,
+            block_device: false,
+            file_system: self.facts.file_system.clone(),
+            hole_bytes: self.hole_bytes(&name, action),
+        });
+        Some(table.files.len() - 1)
+    }
+
+    /// A file that is there, but in no manifest, is somebody's data, whatever its name.
+    fn check_made_here(&self, name: &str, path: &Path, problems: &mut Problems) -> Option<()> {
+        let listed = self.facts.manifest.as_ref().and_then(|m| m.file(name));
+        if self.found_bytes(name).is_none() || listed.is_some() {
+            return Some(());
+        }
+        problems.plan(
+            format!("{} exists, and no manifest says that stormlp made it", path.display()),
+            if self.is_gdsio() {
+                "use another -D, or name the file with -f"
+            } else {
+                "use another --dir, or name the file with --file"
+            },
+        );
+        None
+    }
+
+    /// A file that may be a copy of the one that was made may as well be somebody's own: it may be
+    /// read, and is never written over.
+    fn check_no_copy(&self, name: &str, path: &Path, problems: &mut Problems) -> Option<()> {
+        if !self.facts.copies.iter().any(|copy| copy == name) {
+            return Some(());
+        }
+        let folder = if self.is_gdsio() { "-D" } else { "--dir" };
+        problems.machine(
+            format!(
+                "{} is another file than the one that stormlp made there, though of its size, so \
+                 it is not written over",
+                path.display()
+            ),
+            format!(
+                "move it away if it is yours; remove it if it is a copy of stormlp's, which is \
+                 then made anew; or use another {folder}"
+            ),
+        );
+        None
+    }
+
+    /// Whether a file that is read as it is holds what is to be read.
+    fn check_size(
+        &self,
+        path: &Path,
+        bytes: u64,
+        needed: u64,
+        problems: &mut Problems,
+    ) -> Option<()> {
+        if bytes >= needed {
+            return Some(());
+        }
+        problems.machine(
+            format!(
+                "{} is too small: it has {}, {} are needed",
+                path.display(),
+                ByteSize(bytes),
+                ByteSize(needed)
+            ),
+            "remove it, so that it is laid out anew, or use a smaller size",
+        );
+        None
+    }
+
+    /// Whether the request speaks as gdsio does, whose files are named after it.
+    fn is_gdsio(&self) -> bool {
+        self.request.file_stem == "gdsio"
+    }
+
+    /// Reading space that was never written touches no device, which makes no number.
+    fn check_written(
+        &self,
+        path: &Path,
+        content: Option<ContentState>,
+        needs: Needs,
+        problems: &mut Problems,
+    ) -> Option<()> {
+        if let Some(seed) = needs.pattern {
+            let holds = content == Some(ContentState::Pattern { seed });
+            if !holds {
+                nothing_to_compare(path, seed, problems);
+            }
+            return holds.then_some(());
+        }
+        if content != Some(ContentState::Unwritten) {
+            return Some(());
+        }
+        problems.machine(
+            format!(
+                "{} has its space but was never written by stormlp; reading it would touch no \
+                 device",
+                path.display()
+            ),
+            "write it first with -I 1, or name the file with -f if something else wrote it",
+        );
+        None
+    }
+}
+
+/// Decides on a file or block device that was named outright.
+fn named_file(
+    request: &MatrixRequest,
+    job: &JobRequest,
+    facts: &FileFacts,
+    threads: u32,
+    table: &mut FileTable,
+    problems: &mut Problems,
+) -> Decided {
+    let offset = job.offset_bytes.unwrap_or(request.offset_bytes);
+    let path = facts.path.display();
+    let needs = Needs::of(request);
+    check_access(request, facts, needs, problems)?;
+    let wanted = request.file_size_bytes;
+    let (action, bytes, used) = match facts.kind {
+        FileKind::Missing => {
+            let Some(used) =
+                wanted.or_else(|| needs.writes.then(|| default_shared(facts, threads)))
+            else {
+                problems.machine(
+                    format!("{path} does not exist"),
+                    "correct the name, or give --file-size to have it made",
+                );
+                return None;
+            };
+            let action = if needs.content { FileAction::Fill } else { FileAction::Allocate };
+            (action, used.saturating_add(offset), used)
+        }
+        _ => {
+            let there = facts.bytes.saturating_sub(offset);
+            let used = wanted.unwrap_or(there);
+            if used > there || used == 0 {
+                problems.machine(
+                    format!(
+                        "{path} is too small: it has {}, {} are needed",
+                        ByteSize(facts.bytes),
+                        ByteSize(used.max(1).saturating_add(offset))
+                    ),
+                    "use a smaller --file-size or --offset, or a larger file",
+                );
+                return None;
+            }
+            (FileAction::Use, facts.bytes, used)
+        }
+    };
+    let known = table.files.iter().position(|file| file.path == facts.path);
+    let index = known.unwrap_or_else(|| {
+        table.files.push(FilePlan {
+            path: facts.path.clone(),
+            bytes,
+            action,
+            content: match action {
+                FileAction::Use => None,
+                FileAction::Allocate => Some(ContentState::Unwritten),
+                FileAction::Fill => Some(ContentState::Pattern { seed: request.seed }),
+            },
+            folder: None,
+            made_here: facts.kind == FileKind::Missing,
+            block_device: facts.kind == FileKind::BlockDevice,
+            file_system: facts.file_system.clone(),
+            hole_bytes: facts.hole_bytes,
+        });
+        table.files.len() - 1
+    });
+    Some((vec![index], used))
+}
+
+/// Files that were written with something else: each of their bytes would count as corrupt.
+fn nothing_to_compare(path: &Path, seed: u64, problems: &mut Problems) {
+    problems.machine(
+        format!(
+            "{} was not written with --verify and --seed {seed}, so there is nothing to compare \
+             what is read from it with",
+            path.display()
+        ),
+        "write it first with --op write --verify --passes 1, or leave --verify out",
+    );
+}
+
+/// Whether a named file may be used the way the request wants to.
+fn check_access(
+    request: &MatrixRequest,
+    facts: &FileFacts,
+    needs: Needs,
+    problems: &mut Problems,
+) -> Option<()> {
+    let path = facts.path.display();
+    let before = problems.iter().count();
+    if facts.kind == FileKind::Other {
+        problems
+            .plan(format!("{path} is neither a file nor a block device"), "use --dir for a folder");
+        return None;
+    }
+    if needs.writes {
+        match facts.kind {
+            FileKind::BlockDevice => devices::check(request, facts, problems),
+            FileKind::Regular => drop(devices::in_use(facts, problems)),
+            FileKind::Missing | FileKind::Other => {}
+        }
+    }
+    if request.compares_what_was_there() && facts.holds_pattern == Some(false) {
+        nothing_to_compare(&facts.path, request.seed, problems);
+    }
+    for (wanted, access, verb) in
+        [(true, &facts.readable, "read"), (needs.writes, &facts.writable, "written")]
+    {
+        if let (true, Availability::Unavailable { reason, remedy }) = (wanted, access) {
+            problems.machine(format!("{path} cannot be {verb}: {reason}"), remedy);
+        }
+    }
+    (problems.iter().count() == before).then_some(())
+}
+
+/// Size of a file that is made for several threads when none was given.
+fn default_shared(facts: &FileFacts, threads: u32) -> u64 {
+    let room = (facts.free_bytes / 4).min(DEFAULT_TOTAL_BYTES);
+    round_down(room.min(DEFAULT_FILE_BYTES * u64::from(threads)))
+}
+
+/// The largest transfer of a job.
+pub(super) fn largest_io_bytes(request: &MatrixRequest, job: &JobRequest) -> u64 {
+    match job.io_size {
+        Some(size) => size.max_bytes,
+        None => (request.io_sizes.iter().map(|size| size.max_bytes).max()).unwrap_or(0),
+    }
+}
+
+/// Whole MiB, or whole pages below that.
+pub(super) fn round_down(bytes: u64) -> u64 {
+    let unit = if bytes >= MIB { MIB } else { 4 * KIB };
+    bytes - bytes % unit
+}

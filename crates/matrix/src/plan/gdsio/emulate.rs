@@ -1,0 +1,37 @@
+//! gdsio's lines where there is no GPU: host memory stands in for it, and everything says so.
+
+use super::super::choice::PathChoice;
+use super::super::request::MatrixRequest;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::path::{MemoryKind, PathKind};
+use stormlp_core::transport::DeviceId;
+
+/// Lets host memory stand in for the GPUs of a request. Where there is no cuFile either, its
+/// transfer types run as cuFile does without a direct path: a read into host memory, then a copy.
+/// The answer is what the user should know of that.
+pub fn emulate(request: &mut MatrixRequest, facts: &HostFacts) -> Option<String> {
+    let path = *request.paths.paths().first()?;
+    if !path.ends_in_accelerator() {
+        return None;
+    }
+    request.devices = vec![DeviceId::Host];
+    for job in &mut request.jobs {
+        job.device = Some(DeviceId::Host);
+    }
+    if !path.needs_cufile() {
+        return None;
+    }
+    if facts.support(path).is_available() {
+        if !matches!(request.memory, MemoryKind::Host | MemoryKind::Mmap) {
+            request.memory = MemoryKind::Host;
+        }
+        return None;
+    }
+    request.paths = PathChoice::Named(vec![PathKind::CpuGpu]);
+    request.memory = MemoryKind::Device;
+    let number = path.gdsio_number().unwrap_or_default();
+    Some(format!(
+        "there is no cuFile here, so -x {number} runs as -x 2: into host memory, then a copy to the \
+         memory that stands in for a GPU's"
+    ))
+}

@@ -1,0 +1,340 @@
+//! gdsio's own words: its arguments and its job files, as a [`MatrixRequest`].
+//!
+//! Whatever an existing script says is either taken as gdsio means it or refused by name;
+//! nothing is left out in silence. Sizes are powers of 1024 whatever their spelling, as gdsio
+//! counts them.
+
+mod args;
+mod emulate;
+mod job_file;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
+mod words;
+
+use std::path::PathBuf;
+
+use super::choice::{CacheState, Fill, Fsync, IoSize, PathChoice, Span};
+use super::request::{JobRequest, MatrixRequest, SharedFile, Target};
+use stormlp_core::names::VariantArray;
+use stormlp_core::operation::Operation;
+use stormlp_core::path::{MemoryKind, PathKind};
+use stormlp_core::transport::DeviceId;
+use stormlp_core::units::MIB;
+
+pub use args::{GdsioArgs, parse_args};
+pub use emulate::emulate;
+pub use job_file::parse_job_file;
+pub use words::in_gdsios_words;
+
+/// What cannot be taken over from gdsio.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GdsioError {
+    /// A flag that gdsio does not have.
+    #[error("gdsio has no flag `{0}`")]
+    UnknownFlag(String),
+    /// A flag or key that has no meaning here.
+    #[error("`{name}` is not supported: {reason}")]
+    Refused {
+        /// The flag or key.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// A flag without its value.
+    #[error("`{0}` needs a value")]
+    NoValue(String),
+    /// A value that cannot be read.
+    #[error("`{name} {value}`: {fault}")]
+    Value {
+        /// The flag or key.
+        name: String,
+        /// Its value.
+        value: String,
+        /// What is wrong with it.
+        fault: String,
+    },
+    /// A line of a job file that is neither section, key nor comment.
+    #[error("line {line}: {fault}")]
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// What is wrong with it.
+        fault: String,
+    },
+    /// Things that do not go together.
+    #[error("{0}")]
+    Contradiction(String),
+}
+
+/// A run as gdsio describes it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GdsioRun {
+    /// The transfer type (`-x`).
+    pub transfer_type: u8,
+    /// The kind of I/O (`-I`).
+    pub op: Operation,
+    /// The size or mix of sizes (`-i`).
+    pub io_size: IoSize,
+    /// The size (`-s`) in bytes.
+    pub size_bytes: Option<u64>,
+    /// The start offset (`-o`) in bytes.
+    pub offset_bytes: u64,
+    /// The run time (`-T`) in seconds; `None` is one pass.
+    pub seconds: Option<f64>,
+    /// The kind of memory (`-m`).
+    pub memory: u8,
+    /// Entries of a batch (`-B`).
+    pub batch: Option<u32>,
+    /// Share of reads in percent (`-M`).
+    pub read_percent: Option<u8>,
+    /// The seed (`-k`).
+    pub seed: u64,
+    /// What random offsets are multiples of (`-a`), in bytes.
+    pub alignment_bytes: Option<u64>,
+    /// Verify (`-V`).
+    pub verify: bool,
+    /// Unaligned random offsets (`-U`).
+    pub unaligned: bool,
+    /// Refill for every write (`-F`).
+    pub refill: bool,
+    /// No registration of buffers (`-b`).
+    pub skip_register: bool,
+    /// Peer access between GPUs (`-p`).
+    pub nvlinks: bool,
+    /// Open without `O_DIRECT` (`-O 1`).
+    pub buffered: bool,
+    /// Statistics for each job (`-J`).
+    pub per_job: bool,
+    /// The jobs.
+    pub jobs: Vec<GdsioJob>,
+}
+
+/// One job: a target with bindings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GdsioJob {
+    /// Its name.
+    pub name: String,
+    /// Its folder or file.
+    pub target: Target,
+    /// The GPU (`-d`).
+    pub gpu: Option<u32>,
+    /// The NUMA node (`-n`).
+    pub numa_node: Option<u32>,
+    /// Threads, or entries of a batch on the batch types (`-w`).
+    pub workers: u32,
+    /// An offset of its own, in bytes.
+    pub offset_bytes: Option<u64>,
+    /// A size of its own.
+    pub io_size: Option<IoSize>,
+}
+
+impl GdsioJob {
+    fn new(name: String, target: Target) -> Self {
+        Self {
+            name,
+            target,
+            gpu: None,
+            numa_node: None,
+            workers: 1,
+            offset_bytes: None,
+            io_size: None,
+        }
+    }
+}
+
+impl Default for GdsioRun {
+    fn default() -> Self {
+        Self {
+            transfer_type: 0,
+            op: Operation::Read,
+            io_size: IoSize::fixed(MIB),
+            size_bytes: None,
+            offset_bytes: 0,
+            seconds: None,
+            memory: 0,
+            batch: None,
+            read_percent: None,
+            seed: 0,
+            alignment_bytes: None,
+            verify: false,
+            unaligned: false,
+            refill: false,
+            skip_register: false,
+            nvlinks: false,
+            buffered: false,
+            per_job: false,
+            jobs: Vec::new(),
+        }
+    }
+}
+
+impl GdsioRun {
+    /// The path of the transfer type.
+    ///
+    /// # Errors
+    /// When there is no such type, or none that goes without `O_DIRECT`.
+    ///
+    /// cuFile's types take `-O 1` as newer versions of gdsio do: the files are opened without
+    /// `O_DIRECT`, and the library finds its own way.
+    pub fn path(&self) -> Result<PathKind, GdsioError> {
+        let path = match (self.transfer_type, self.buffered) {
+            (1, true) => PathKind::Buffered,
+            (2, true) => PathKind::PageCache,
+            (number, _) => PathKind::ALL
+                .into_iter()
+                .find(|path| path.gdsio_number() == Some(number))
+                .ok_or_else(|| {
+                    GdsioError::Contradiction(format!("`-x {number}`: gdsio has the types 0 to 7"))
+                })?,
+        };
+        if self.buffered && path.wants_direct() && !path.needs_cufile() {
+            return Err(GdsioError::Refused {
+                name: format!("-O 1 with -x {}", self.transfer_type),
+                reason: "its copies overlap with direct reads only; -x 2 and 4 go without O_DIRECT"
+                    .to_string(),
+            });
+        }
+        Ok(path)
+    }
+
+    /// The kind of memory.
+    fn memory_kind(&self, path: PathKind) -> Result<MemoryKind, GdsioError> {
+        let kind = *MemoryKind::VARIANTS.get(usize::from(self.memory)).ok_or_else(|| {
+            GdsioError::Contradiction(format!("`-m {}`: gdsio has the kinds 0 to 4", self.memory))
+        })?;
+        if self.memory >= 2 && path.ends_in_accelerator() && !path.needs_cufile() {
+            return Err(GdsioError::Contradiction(format!(
+                "`-m {}` goes with -x 0, 5, 6 and 7 only",
+                self.memory
+            )));
+        }
+        Ok(kind)
+    }
+
+    /// The matrix of one cell that this run is; two with `-V` on writes, which are read back.
+    ///
+    /// # Errors
+    /// When parts of the run do not go together.
+    pub fn to_request(&self) -> Result<MatrixRequest, GdsioError> {
+        let path = self.path()?;
+        self.check_jobs()?;
+        if self.nvlinks {
+            return Err(GdsioError::Refused {
+                name: "-p (enable_nvlinks)".to_string(),
+                reason:
+                    "stormlp makes no peer access between GPUs, so nothing would go over NVLink; \
+                         leave it out, and set cuFile's own dynamic routing in cufile.json"
+                        .to_string(),
+            });
+        }
+        let batch = matches!(path, PathKind::GdsBatch | PathKind::GdsBatchStream);
+        let mut request = MatrixRequest::plain(PathBuf::new());
+        request.name = "gdsio".to_string();
+        request.file_stem = "gdsio".to_string();
+        request.paths = PathChoice::Named(vec![path]);
+        request.memory = self.memory_kind(path)?;
+        request.ops = match (self.op, self.verify) {
+            (Operation::Write, true) => vec![Operation::Write, Operation::Read],
+            (Operation::RandWrite, true) => vec![Operation::RandWrite, Operation::RandRead],
+            (op, _) => vec![op],
+        };
+        request.io_sizes = vec![self.io_size];
+        request.file_size_bytes = self.size_bytes;
+        request.offset_bytes = self.offset_bytes;
+        (request.span, request.shared_file) = match self.seconds {
+            Some(seconds) => (Span::Seconds(seconds), SharedFile::Whole),
+            None => (Span::Passes(1), SharedFile::Split),
+        };
+        request.cache = CacheState::AsIs;
+        request.fsync = Fsync::None;
+        request.register = !self.skip_register;
+        request.open_direct = !self.buffered;
+        request.verify = self.verify;
+        request.read_percent = self.read_percent;
+        request.seed = self.seed;
+        request.unaligned = self.unaligned;
+        request.random_alignment_bytes = self.alignment_bytes.unwrap_or(4096);
+        request.fill = if self.refill { Fill::Every } else { Fill::Once };
+        if batch {
+            let workers = self.jobs.first().map_or(1, |job| job.workers);
+            request.queue_depths = vec![self.batch.unwrap_or(workers)];
+        }
+        request.jobs = (self.jobs.iter())
+            .map(|job| JobRequest {
+                name: job.name.clone(),
+                target: job.target.clone(),
+                threads: Some(if batch { 1 } else { job.workers }),
+                // A path that ends in host memory has no use for a GPU.
+                device: job.gpu.filter(|_| path.ends_in_accelerator()).map(DeviceId::Cuda),
+                numa_node: job.numa_node,
+                offset_bytes: job.offset_bytes,
+                io_size: job.io_size,
+            })
+            .collect();
+        Ok(request)
+    }
+
+    fn check_jobs(&self) -> Result<(), GdsioError> {
+        let folders = self.jobs.iter().filter(|j| matches!(j.target, Target::Folder(_))).count();
+        if self.jobs.is_empty() {
+            return Err(GdsioError::Contradiction(
+                "name a folder with -D, a file with -f, or a job file".to_string(),
+            ));
+        }
+        if folders != 0 && folders != self.jobs.len() {
+            return Err(GdsioError::Contradiction(
+                "folders (-D) and files (-f) do not go together in one run".to_string(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Reads a size as gdsio does: `K`, `M` and `G` are powers of 1024, with or without a `B`.
+fn size(name: &str, value: &str) -> Result<u64, GdsioError> {
+    let binary = value.trim().trim_end_matches(['b', 'B']).trim_end_matches(['i', 'I']);
+    number_fault(name, value, binary.parse::<stormlp_core::units::ByteSize>().map(|size| size.0))
+}
+
+/// Reads a size or `min:max:step`.
+fn io_size(name: &str, value: &str) -> Result<IoSize, GdsioError> {
+    let parts: Vec<String> = (value.split(':'))
+        .map(|part| size(name, part).map(|bytes| bytes.to_string()))
+        .collect::<Result<_, _>>()?;
+    number_fault(name, value, IoSize::parse_mix(&parts.join(":")))
+}
+
+/// Reads a whole number.
+fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, GdsioError> {
+    let fault = || "it is not a number that fits here";
+    number_fault(name, value, value.trim().parse::<T>().map_err(|_| fault()))
+}
+
+/// Reads 0 or 1.
+fn switch(name: &str, value: &str) -> Result<bool, GdsioError> {
+    match value.trim() {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => number_fault(name, value, Err("it is neither 0 nor 1")),
+    }
+}
+
+/// Reads a number of seconds.
+fn seconds(name: &str, value: &str) -> Result<f64, GdsioError> {
+    let seconds = stormlp_core::units::parse_duration(value).map(|duration| duration.as_secs_f64());
+    number_fault(name, value, seconds)
+}
+
+/// Names the flag and its value beside what is wrong with it.
+fn number_fault<T, E: ToString>(
+    name: &str,
+    value: &str,
+    result: Result<T, E>,
+) -> Result<T, GdsioError> {
+    result.map_err(|fault| GdsioError::Value {
+        name: name.to_string(),
+        value: value.to_string(),
+        fault: fault.to_string(),
+    })
+}

@@ -1,0 +1,386 @@
+//! The knee of each path, operation and size: which cells of a matrix a search for it measures, and
+//! what it finds.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::choice::IoSize;
+use crate::plan::matrix_plan::{CellPlan, MatrixPlan};
+use crate::report::{CellReport, CellStatus, MatrixReport, MatrixResults, Measurement};
+use stormlp_core::group::GroupFacts;
+use stormlp_core::knee::{Found, KneeLimit, Place, Search, Setting, WITHIN};
+use stormlp_core::operation::Operation;
+use stormlp_core::path::PathKind;
+use stormlp_core::stats::mean;
+
+/// Threads that a search tries where none are named.
+pub const THREADS: [u32; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
+/// Queue depths that it tries where none are named.
+pub const DEPTHS: [u32; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
+/// How often it runs the settings that its answer rests on where nobody says.
+pub const REPEAT: u32 = 3;
+/// A search for the least in flight has no use for more than this.
+const MOST_IN_FLIGHT: usize = 4096;
+/// Nor for buffers of more than this in bytes, or than a quarter of the memory.
+const MOST_IN_FLIGHT_BYTES: u64 = 4 << 30;
+/// Share of the threads at work, or of all CPUs, from which on they are what limits.
+const BUSY: f64 = 0.9;
+/// Below this share they are not.
+const IDLE: f64 = 0.75;
+/// Bytes of which the device moved a smaller share came from elsewhere.
+const FROM_DEVICE: f64 = 0.5;
+
+/// What a search for knees found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FindKnee {
+    /// How far below the best a knee may lie, in percent.
+    pub within_percent: f64,
+    /// One for each path, operation and size of which a cell was measured.
+    pub knees: Vec<Knee>,
+}
+
+/// Threads and depth with the bandwidth they came to.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct KneePoint {
+    /// Threads.
+    pub threads: u32,
+    /// Transfers in flight for each thread.
+    pub queue_depth: u32,
+    /// Mean bandwidth of its cells, in bytes per second.
+    pub throughput_bytes_per_second: f64,
+}
+
+/// The fewest transfers in flight that come within `within_percent` of the best bandwidth; of as many
+/// in flight, those by the fewest threads.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Knee {
+    /// The path that was asked for.
+    pub requested_path: PathKind,
+    /// The operation.
+    pub op: Operation,
+    /// Size of a transfer in bytes; the largest one of a mix.
+    pub io_size_bytes: u64,
+    /// The mix, when sizes took turns.
+    pub io_size_mix: Option<IoSize>,
+    /// Threads and depth of the knee, and its bandwidth.
+    #[serde(flatten)]
+    pub knee: KneePoint,
+    /// Its bandwidth in percent of the best.
+    pub share_of_best_percent: f64,
+    /// Median latency there in microseconds, the mean over its cells.
+    pub latency_us_p50: Option<f64>,
+    /// The 99th percentile there.
+    pub latency_us_p99: Option<f64>,
+    /// CPU time of the process for each GiB there, in seconds.
+    pub cpu_seconds_per_gib: f64,
+    /// How many cells the numbers of the knee are the mean of.
+    pub runs: u64,
+    /// The best.
+    pub best: KneePoint,
+    /// Standard deviation of repetitions in percent of their mean; `null` where nothing was repeated.
+    pub noise_percent: Option<f64>,
+    /// Settings with fewer in flight that the noise does not tell from one that reaches the best.
+    pub alike: Vec<KneePoint>,
+    /// Whether the best was still gaining at the end of what was tried.
+    pub is_lower_bound: bool,
+    /// What limits the best; `null` where that cannot be told.
+    pub limited_by: Option<KneeLimit>,
+    /// Cells measured for it.
+    pub cells: u64,
+    /// Whether the search for it came to its end.
+    pub is_complete: bool,
+}
+
+/// Whether a path with this depth has more transfers in flight than with less.
+fn overlaps(cell: &CellPlan) -> bool {
+    !super::plan_warnings::blocks(cell)
+}
+
+/// What of a grid a search may need: of paths that cannot run a single cell, which says why; of paths
+/// that block no depths; of others threads in doublings, since depths are between; and nothing that
+/// keeps more in flight than helps.
+pub(super) fn grid(mut cells: Vec<CellPlan>, usable_memory_bytes: u64) -> Vec<CellPlan> {
+    let threads = |cell: &CellPlan| cell.transport.threads;
+    let depth = |cell: &CellPlan| cell.transport.queue_depth;
+    let least_threads = cells.iter().map(threads).min().unwrap_or(1);
+    let least_depth = cells.iter().map(depth).min().unwrap_or(1);
+    let one_depth = cells.iter().all(|cell| depth(cell) == least_depth);
+    let mut counts: Vec<usize> = cells.iter().map(threads).collect();
+    counts.sort_unstable();
+    let doubled = doublings(&counts);
+    let most_bytes = MOST_IN_FLIGHT_BYTES.min(usable_memory_bytes / 4);
+    cells.retain(|cell| {
+        if threads(cell) == least_threads && depth(cell) == least_depth {
+            return cell.availability.is_available() || cell.repeat == 1;
+        }
+        let in_flight = threads(cell).saturating_mul(depth(cell));
+        let bytes = (in_flight as u64).saturating_mul(cell.transport.chunk_bytes);
+        let of_use = if overlaps(cell) {
+            one_depth || doubled.contains(&threads(cell))
+        } else {
+            depth(cell) == least_depth
+        };
+        let fits = in_flight <= MOST_IN_FLIGHT && bytes <= most_bytes;
+        cell.availability.is_available() && of_use && fits
+    });
+    cells
+}
+
+/// Of ascending numbers the first, each that is at least twice the one before, and the last.
+fn doublings(sorted: &[usize]) -> Vec<usize> {
+    let mut kept: Vec<usize> = Vec::new();
+    for count in sorted {
+        if kept.last().is_none_or(|last| *count >= 2 * last) {
+            kept.push(*count);
+        }
+    }
+    kept.extend(sorted.last());
+    kept
+}
+
+/// Threads, depth, and the cells of each repetition.
+struct Point {
+    threads: usize,
+    depth: usize,
+    cells: Vec<usize>,
+}
+
+/// The cells of one path, operation and size.
+struct Group {
+    path: PathKind,
+    op: Operation,
+    io_size: IoSize,
+    /// One for each number of threads, over depths; where there is one depth alone, one over threads.
+    lines: Vec<Vec<Point>>,
+}
+
+impl Group {
+    /// All groups of a plan, in the order of their first cells.
+    fn all(plan: &MatrixPlan) -> Vec<Self> {
+        let mut groups: Vec<Self> = Vec::new();
+        for (index, cell) in plan.cells.iter().enumerate() {
+            let key = (cell.transport.path, cell.op, cell.io_size);
+            let found =
+                groups.iter().position(|g| (g.path, g.op, g.io_size) == key).unwrap_or_else(|| {
+                    groups.push(Self {
+                        path: key.0,
+                        op: key.1,
+                        io_size: key.2,
+                        lines: vec![Vec::new()],
+                    });
+                    groups.len() - 1
+                });
+            groups[found].add(index, cell);
+        }
+        groups.iter_mut().for_each(Self::part_into_lines);
+        groups
+    }
+
+    fn add(&mut self, index: usize, cell: &CellPlan) {
+        let (threads, depth) = (cell.transport.threads, cell.transport.queue_depth);
+        let points = &mut self.lines[0];
+        let same = |point: &&mut Point| (point.threads, point.depth) == (threads, depth);
+        match points.iter_mut().find(same) {
+            Some(point) => point.cells.push(index),
+            None => points.push(Point { threads, depth, cells: vec![index] }),
+        }
+    }
+
+    fn part_into_lines(&mut self) {
+        let mut points = std::mem::take(&mut self.lines).into_iter().flatten().collect::<Vec<_>>();
+        points.sort_by_key(|point| (point.threads, point.depth));
+        let one_depth = points.iter().all(|point| point.depth == points[0].depth);
+        for point in points {
+            let same_line = |line: &&mut Vec<Point>| one_depth || line[0].threads == point.threads;
+            match self.lines.last_mut().filter(same_line) {
+                Some(line) => line.push(point),
+                None => self.lines.push(vec![point]),
+            }
+        }
+    }
+
+    /// What is known of it. A cell that broke counts as tried where `tried` says that it was tried
+    /// in this run.
+    fn search(
+        &self,
+        results: &MatrixResults,
+        repeat: u32,
+        tried: &dyn Fn(usize) -> bool,
+    ) -> Search {
+        let setting = |point: &Point| {
+            let entries = point.cells.iter().map(|cell| (*cell, results.of(*cell)));
+            let mut setting =
+                Setting { cost: (point.threads * point.depth) as u64, ..Setting::default() };
+            for (cell, entry) in entries {
+                let rate = entry.and_then(counted).map(|m| m.throughput_bytes_per_second);
+                setting.runs += usize::from(rate.is_some() || tried(cell));
+                setting.rates.extend(rate);
+            }
+            setting
+        };
+        let lines = self.lines.iter();
+        Search {
+            lines: lines.map(|line| line.iter().map(setting).collect()).collect(),
+            repeat: repeat as usize,
+        }
+    }
+
+    fn point(&self, (line, index): Place) -> &Point {
+        &self.lines[line][index]
+    }
+}
+
+/// The numbers of a cell that ran to its end.
+fn counted(cell: &CellReport) -> Option<&Measurement> {
+    let whole = |numbers: &&Measurement| !numbers.interrupted;
+    cell.result().filter(whole)
+}
+
+/// The next cell that a search for knees measures, one group after the other, so that what is compared
+/// runs close together; `tried` are the cells that began in this run. `None` when all is known.
+fn next_of_search(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -> Option<usize> {
+    let tried = |cell: usize| tried.get(cell).copied().unwrap_or_default();
+    Group::all(plan).iter().find_map(|group| {
+        let next = group.search(results, plan.repeat, &tried).next()?;
+        let open = |cell: &&usize| !tried(**cell) && !results.has(**cell);
+        group.point(next).cells.iter().find(open).copied()
+    })
+}
+
+/// The next cell to measure; `tried` are those that began in this run.
+pub fn next_cell(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -> Option<usize> {
+    if plan.find_knee {
+        next_of_search(plan, results, tried)
+    } else {
+        (0..plan.cells.len()).find(|cell| !tried[*cell] && !results.has(*cell))
+    }
+}
+
+/// How many cells are likely to be measured still, and for how many seconds: all that are left, or as
+/// many as a search takes that meets no surprise.
+pub fn likely_left(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -> (u64, f64) {
+    let tried = |cell: usize| tried.get(cell).copied().unwrap_or_default();
+    let open = |cell: &usize| {
+        let planned = &plan.cells[*cell];
+        planned.availability.is_available() && !tried(*cell) && !results.has(*cell)
+    };
+    if !plan.find_knee {
+        let left = (0..plan.cells.len()).filter(open);
+        let seconds = left.map(|cell| plan.cells[cell].estimated_seconds);
+        return seconds.fold((0, 0.0), |(count, sum), seconds| (count + 1, sum + seconds));
+    }
+    let (mut count, mut sum) = (0, 0.0);
+    for group in Group::all(plan) {
+        let search = group.search(results, plan.repeat, &tried);
+        let cells: Vec<usize> =
+            (group.lines.iter().flatten()).flat_map(|point| point.cells.iter().copied()).collect();
+        let left: Vec<f64> = (cells.iter().copied().filter(open))
+            .map(|cell| plan.cells[cell].estimated_seconds)
+            .collect();
+        if left.is_empty() || search.next().is_none() {
+            continue;
+        }
+        let done = cells.len() - left.len();
+        let likely = search.likely_runs().saturating_sub(done).clamp(1, left.len());
+        count += likely as u64;
+        sum += mean(&left) * likely as f64;
+    }
+    (count, sum)
+}
+
+/// What is known of the knees of a matrix that was to find them.
+pub fn find_knees(report: &MatrixReport) -> Option<FindKnee> {
+    let plan = &report.plan;
+    if !plan.find_knee {
+        return None;
+    }
+    let groups = Group::all(plan);
+    let knees = groups.iter().filter_map(|group| {
+        let broke = |cell: usize| {
+            let entry = report.results.of(cell);
+            entry.is_some_and(|entry| entry.status != CellStatus::Ok)
+        };
+        let search = group.search(&report.results, plan.repeat, &broke);
+        Some(knee(report, group, &search, search.found()?))
+    });
+    Some(FindKnee { within_percent: WITHIN * 100.0, knees: knees.collect() })
+}
+
+fn knee(report: &MatrixReport, group: &Group, search: &Search, found: Found) -> Knee {
+    let results = &report.results;
+    let point = |place: Place| KneePoint {
+        threads: group.point(place).threads as u32,
+        queue_depth: group.point(place).depth as u32,
+        throughput_bytes_per_second: search.rate(place),
+    };
+    let numbers = |place: Place| -> Vec<&Measurement> {
+        let cells = group.point(place).cells.iter();
+        cells.filter_map(|cell| results.of(*cell).and_then(counted)).collect()
+    };
+    let there = numbers(found.knee);
+    let known = |of: fn(&Measurement) -> Option<f64>| -> Option<f64> {
+        let values: Option<Vec<f64>> = there.iter().map(|numbers| of(numbers)).collect();
+        values.map(|values| mean(&values))
+    };
+    let costs: Vec<f64> = there.iter().map(|numbers| numbers.cpu_seconds_per_gib).collect();
+    let measured = search.lines.iter().flatten().map(|setting| setting.rates.len() as u64);
+    Knee {
+        requested_path: group.path,
+        op: group.op,
+        io_size_bytes: group.io_size.max_bytes,
+        io_size_mix: (!group.io_size.is_fixed()).then_some(group.io_size),
+        knee: point(found.knee),
+        share_of_best_percent: search.rate(found.knee) / search.rate(found.best) * 100.0,
+        latency_us_p50: known(|numbers| numbers.latency_us.p50),
+        latency_us_p99: known(|numbers| numbers.latency_us.p99),
+        cpu_seconds_per_gib: mean(&costs),
+        runs: there.len() as u64,
+        best: point(found.best),
+        noise_percent: found.noise_percent,
+        alike: found.alike.iter().map(|place| point(*place)).collect(),
+        is_lower_bound: found.is_lower_bound,
+        limited_by: limit(report, group, found.best, &numbers(found.best), found.is_lower_bound),
+        cells: measured.sum(),
+        is_complete: search.next().is_none(),
+    }
+}
+
+/// What limits the best of a group.
+fn limit(
+    report: &MatrixReport,
+    group: &Group,
+    best: Place,
+    numbers: &[&Measurement],
+    still_gains: bool,
+) -> Option<KneeLimit> {
+    if group.path == PathKind::Null {
+        return Some(KneeLimit::Client);
+    }
+    let sum = |of: fn(&Measurement) -> f64| numbers.iter().map(|m| of(m)).sum::<f64>();
+    let seconds = sum(|m| m.duration_seconds).max(f64::MIN_POSITIVE);
+    let at_work = sum(|m| m.cpu_user_seconds + m.cpu_system_seconds) / seconds;
+    // The CPU time is that of all hosts, and so are the threads and the CPUs.
+    let hosts = report.results.group.as_ref();
+    let processes = hosts.map_or(1, |hosts| hosts.size.max(1) as usize);
+    let cpus = hosts.and_then(GroupFacts::cpus).unwrap_or(report.head.host.cpus).max(1) as usize;
+    let threads = (group.point(best).threads * processes).min(cpus) as f64;
+    if at_work >= BUSY * threads {
+        return Some(KneeLimit::Client);
+    }
+    if served_by_memory(report, group, numbers) {
+        return Some(KneeLimit::Memory);
+    }
+    (at_work <= IDLE * threads && !still_gains).then_some(KneeLimit::Storage)
+}
+
+/// Whether most bytes came from no device: out of the page cache, or a file system in memory.
+fn served_by_memory(report: &MatrixReport, group: &Group, numbers: &[&Measurement]) -> bool {
+    if (report.plan.files.iter()).any(|file| file.file_system_in_memory().is_some()) {
+        return true;
+    }
+    let moved: f64 = numbers.iter().map(|m| m.bytes as f64).sum();
+    let of_devices = |m: &&Measurement| Some(m.device_read_bytes? + m.device_written_bytes?);
+    let of_devices: Option<Vec<u64>> = numbers.iter().map(of_devices).collect();
+    let from_devices = of_devices.map(|bytes| bytes.into_iter().sum::<u64>() as f64);
+    group.path.uses_page_cache() && from_devices.is_some_and(|bytes| bytes < moved * FROM_DEVICE)
+}

@@ -1,0 +1,86 @@
+//! How much of what a cell moved came from storage or reached it, as far as that is known.
+
+use crate::plan::matrix_plan::{CellPlan, MatrixPlan};
+use crate::report::Measurement;
+use stormlp_core::operation::Direction;
+use stormlp_core::path::PathKind;
+
+/// A cell whose devices moved a smaller share of its bytes moved most of them within memory.
+const MOSTLY: f64 = 0.5;
+/// File systems read and write a little more than was asked for; beyond this it was others.
+const MOST_SHARE: f64 = 1.05;
+/// Transfers that do not divide a file make a pass a little more or less than one.
+const ONE_ROUND: f64 = 1.01;
+
+/// What is known of a cell and storage.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reach {
+    /// Bytes that the block devices moved in the cell's direction; `None` without a block device.
+    /// Other processes' bytes are among them.
+    pub device_bytes: Option<u64>,
+    /// The same as a share of the cell's bytes.
+    pub device_share: Option<f64>,
+    /// How often the cell went over the part of its files that it uses.
+    pub rounds: f64,
+    /// Whether its bytes passed through the page cache.
+    pub through_cache: bool,
+    /// Whether it wrote, and nothing but wrote.
+    pub is_write: bool,
+    /// Whether its files were synced within the measured time.
+    pub synced: bool,
+}
+
+impl MatrixPlan {
+    /// What is known of storage in a cell of this plan that so many hosts measured, each on files of its
+    /// own; `None` for one that touches none.
+    pub fn reach(&self, cell: &CellPlan, numbers: &Measurement, hosts: usize) -> Option<Reach> {
+        if cell.transport.path == PathKind::Null {
+            return None;
+        }
+        let (read, written) = (numbers.device_read_bytes, numbers.device_written_bytes);
+        let is_write = cell.op.direction() == Direction::Write && self.read_percent.is_none();
+        let device_bytes = match (self.read_percent, is_write) {
+            (Some(_), _) => read.zip(written).map(|(read, written)| read + written),
+            (None, true) => written,
+            (None, false) => read,
+        };
+        let bytes = numbers.bytes.max(1) as f64;
+        let covered = self.covered_bytes(cell).max(1) as f64 * hosts.max(1) as f64;
+        Some(Reach {
+            device_bytes,
+            device_share: device_bytes.map(|moved| moved as f64 / bytes),
+            rounds: numbers.bytes as f64 / covered,
+            through_cache: !cell.direct,
+            is_write,
+            synced: numbers.fsync_seconds.is_some(),
+        })
+    }
+}
+
+impl Reach {
+    /// Whether it went over its files more than once, so that a cache may have served it.
+    pub fn is_again(&self) -> bool {
+        self.rounds > ONE_ROUND
+    }
+
+    /// Whether the devices are known to have moved less than half of its bytes.
+    pub fn is_mostly_memory(&self) -> bool {
+        self.device_share.is_some_and(|share| share < MOSTLY)
+    }
+
+    /// Whether the devices moved so much that others used them too, and its own share is not known.
+    pub fn is_of_others_too(&self) -> bool {
+        self.device_share.is_some_and(|share| share > MOST_SHARE)
+    }
+
+    /// Whether it wrote to the page cache and storage got little of it, or none by its end.
+    pub fn is_memorys_write(&self) -> bool {
+        let mostly = self.is_write && self.through_cache && self.is_mostly_memory();
+        mostly || self.is_unsynced_write()
+    }
+
+    /// Whether it wrote to the page cache and was over before storage had it: a rate of memory.
+    pub fn is_unsynced_write(&self) -> bool {
+        self.is_write && self.through_cache && !self.synced
+    }
+}

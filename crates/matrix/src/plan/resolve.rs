@@ -1,0 +1,380 @@
+//! From a request to a plan: every number is decided here, and every problem is found.
+
+use super::check;
+use super::choice::{IoSize, Span};
+use super::files::{self, FileTable, largest_io_bytes};
+use super::inventory::TargetInventory;
+use super::knee::likely_left;
+use super::request::{JobRequest, MatrixRequest, SharedFile, Target};
+use super::{cells, open_files, plan_warnings};
+use crate::plan::matrix_plan::{CellPlan, Crew, MatrixPlan, WorkerPlan};
+use crate::report::MatrixResults;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::path::EngineKind;
+use stormlp_core::placement;
+use stormlp_core::placement::{CpuList, HostNode, Placement};
+use stormlp_core::problem::Problems;
+use stormlp_core::transport;
+use stormlp_core::transport::DeviceId;
+use stormlp_core::units::{ByteSize, GIB, MIB};
+use stormlp_core::warning::Warning;
+
+/// Throughput that estimates of time assume, in bytes per second.
+pub const ASSUMED_BYTES_PER_SECOND: f64 = GIB as f64;
+
+/// Decides every number of a matrix.
+///
+/// # Errors
+/// All problems of the request on this machine, not only the first.
+pub fn resolve(
+    request: &MatrixRequest,
+    facts: &HostFacts,
+    inventory: &TargetInventory,
+) -> Result<MatrixPlan, Problems> {
+    let mut problems = Problems::default();
+    check::numbers(request, &mut problems);
+    if !problems.is_empty() {
+        // Lists that are empty or absurd make every later check meaningless.
+        return Err(problems);
+    }
+    let engine = transport::engine(request.engine, facts, &mut problems);
+    let devices = devices(request, facts, &mut problems);
+    let thread_counts = thread_counts(request);
+    check_shares(&request.jobs, &thread_counts, &mut problems);
+    let most = thread_counts.iter().copied().max().unwrap_or(1);
+    let threads_of = job_threads(&request.jobs, most);
+    let table = files::decide(request, (facts, inventory), &threads_of, &mut problems);
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let threading = Threads::of(request, &devices, facts, &mut problems);
+    let crews: Vec<Crew> = (thread_counts.iter())
+        .map(|threads| crew(request, &table, &devices, &threading, *threads))
+        .collect();
+    let cells = cells::all(
+        &cells::Context {
+            request,
+            facts,
+            inventory,
+            engine,
+            table: &table,
+            crews: &crews,
+            placement: &threading.placement,
+        },
+        &mut problems,
+    );
+    let region_bytes = cells::region_bytes(&cells, &crews, |_| true);
+    check_memory(region_bytes, &table, most, facts, &mut problems);
+    open_files::check(&cells, &crews, table.folders.len(), facts, &mut problems);
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let mut warnings = plan_warnings::all(request, facts, &table, &cells);
+    warnings.extend(threading.warnings);
+    let mut plan = plan(
+        request,
+        Decided {
+            devices,
+            placement: threading.placement,
+            table,
+            engine,
+            crews,
+            cells,
+            region_bytes,
+            warnings,
+        },
+    );
+    let (_, seconds) = likely_left(&plan, &MatrixResults::default(), &[]);
+    plan.estimated_seconds = seconds + layout_seconds(plan.layout_bytes);
+    Ok(plan)
+}
+
+/// How long writing the files first is thought to take.
+fn layout_seconds(bytes: u64) -> f64 {
+    bytes as f64 / ASSUMED_BYTES_PER_SECOND
+}
+
+/// What the parts of the resolution came to.
+struct Decided {
+    devices: Vec<DeviceId>,
+    placement: Placement,
+    table: FileTable,
+    engine: EngineKind,
+    crews: Vec<Crew>,
+    cells: Vec<CellPlan>,
+    region_bytes: u64,
+    warnings: Vec<stormlp_core::warning::Warning>,
+}
+
+/// Puts the plan together.
+fn plan(request: &MatrixRequest, decided: Decided) -> MatrixPlan {
+    let layout_bytes = decided.table.layout_bytes();
+    MatrixPlan {
+        name: request.name.clone(),
+        paths: request.paths.clone(),
+        span: request.span,
+        warmup_seconds: request.warmup_seconds,
+        repeat: request.repeat,
+        find_knee: request.find_knee,
+        cache: request.cache,
+        devices: decided.devices,
+        verify: request.verify,
+        seed: request.seed,
+        random_alignment_bytes: if request.unaligned { 1 } else { request.random_alignment_bytes },
+        fill: request.fill,
+        fsync: request.fsync,
+        keep: request.keep,
+        require_gds: request.require_gds,
+        cufile_stats: request.cufile_stats,
+        require_direct: request.require_direct,
+        open_direct: request.open_direct,
+        placement: decided.placement,
+        telemetry: request.telemetry,
+        read_percent: request.read_percent,
+        folders: decided.table.folders,
+        files: decided.table.files,
+        layout_bytes,
+        engine: Some(decided.engine),
+        job_names: request.jobs.iter().map(|job| job.name.clone()).collect(),
+        crews: decided.crews,
+        cells: decided.cells,
+        region_bytes: decided.region_bytes,
+        // Added up once it is known which cells are likely to run.
+        estimated_seconds: 0.0,
+        warnings: decided.warnings,
+    }
+}
+
+/// The devices that workers take in turn, and those of jobs.
+fn devices(request: &MatrixRequest, facts: &HostFacts, problems: &mut Problems) -> Vec<DeviceId> {
+    let of_jobs = request.jobs.iter().filter_map(|job| job.device);
+    let mut devices: Vec<DeviceId> = request.devices.clone();
+    let jobs_have_all = request.jobs.iter().all(|job| job.device.is_some());
+    if devices.is_empty() && !jobs_have_all {
+        devices.push(transport::first_device(facts, problems));
+    }
+    for device in of_jobs {
+        if !devices.contains(&device) {
+            devices.push(device);
+        }
+    }
+    for device in &devices {
+        transport::check_device(*device, facts, problems);
+    }
+    devices
+}
+
+/// The numbers of threads of the matrix: as listed, or what the jobs add up to.
+fn thread_counts(request: &MatrixRequest) -> Vec<u32> {
+    let fixed: Option<u32> = request.jobs.iter().map(|job| job.threads).sum();
+    if let Some(sum) = fixed {
+        return vec![sum];
+    }
+    let mut counts = Vec::new();
+    for threads in &request.threads {
+        if !counts.contains(threads) {
+            counts.push(*threads);
+        }
+    }
+    counts
+}
+
+/// Threads of each job in a cell of `threads`: its own number, or its share dealt in turn.
+fn job_threads(jobs: &[JobRequest], threads: u32) -> Vec<u32> {
+    let open = jobs.iter().filter(|job| job.threads.is_none()).count() as u32;
+    let mut dealt = 0;
+    (jobs.iter())
+        .map(|job| {
+            job.threads.unwrap_or_else(|| {
+                let share = threads / open + u32::from(dealt < threads % open);
+                dealt += 1;
+                share
+            })
+        })
+        .collect()
+}
+
+/// Whether every job has a thread in every cell: a file that nobody touches must not be named
+/// among those that were measured.
+fn check_shares(jobs: &[JobRequest], thread_counts: &[u32], problems: &mut Problems) {
+    for threads in thread_counts {
+        if job_threads(jobs, *threads).contains(&0) {
+            let count = jobs.iter().filter(|job| job.threads.is_none()).count();
+            problems.plan(
+                format!("{count} files or folders need at least {count} threads, not {threads}"),
+                format!("use --threads {count} or more, or name fewer files or folders"),
+            );
+        }
+    }
+}
+
+/// The threads of a cell and their parts of the files.
+fn crew(
+    request: &MatrixRequest,
+    table: &FileTable,
+    devices: &[DeviceId],
+    threading: &Threads<'_>,
+    threads: u32,
+) -> Crew {
+    let mut workers = Vec::new();
+    for (job_index, count) in job_threads(&request.jobs, threads).into_iter().enumerate() {
+        let job = &request.jobs[job_index];
+        let offset = job.offset_bytes.unwrap_or(request.offset_bytes);
+        let (files, used) = (&table.of_job[job_index], table.used_bytes[job_index]);
+        for thread in 0..count {
+            let split =
+                matches!(job.target, Target::File(_)) && request.shared_file == SharedFile::Split;
+            let (skip, length_bytes) = if split {
+                part(used, count, thread, largest_io_bytes(request, job))
+            } else {
+                (0, used)
+            };
+            let device = job.device.unwrap_or_else(|| devices[workers.len() % devices.len()]);
+            let (numa_node, cpus) = threading.of_worker(job, device);
+            workers.push(WorkerPlan {
+                job: job_index,
+                file: files[thread as usize % files.len()],
+                start_bytes: offset + skip,
+                length_bytes,
+                device,
+                numa_node,
+                cpus,
+                io_size: job.io_size,
+            });
+        }
+    }
+    Crew { workers }
+}
+
+/// Where the threads of a matrix are: together, or each near its own device.
+struct Threads<'a> {
+    placement: Placement,
+    /// Where threads on a device are, when devices lie on different nodes.
+    of_devices: Vec<(DeviceId, Placement)>,
+    warnings: Vec<Warning>,
+    nodes: &'a [HostNode],
+}
+
+impl<'a> Threads<'a> {
+    /// Cells of different paths are compared, so all run where the paths that end in an accelerator
+    /// are to run.
+    fn of(
+        request: &MatrixRequest,
+        devices: &[DeviceId],
+        facts: &'a HostFacts,
+        problems: &mut Problems,
+    ) -> Self {
+        for node in request.jobs.iter().filter_map(|job| job.numa_node) {
+            placement::check_node(node, facts, problems);
+        }
+        let paths = request.paths.paths();
+        let ends_there = paths.iter().any(|path| path.ends_in_accelerator());
+        let near: Vec<Option<DeviceId>> =
+            if ends_there { devices.iter().copied().map(Some).collect() } else { vec![None] };
+        let mut warnings = Vec::new();
+        let mut of_devices: Vec<(Option<DeviceId>, Placement)> = Vec::new();
+        for device in near {
+            let placement = placement::decide(&request.threading, device, facts, problems);
+            for warning in placement::warnings(&placement, device, facts) {
+                if !warnings.contains(&warning) {
+                    warnings.push(warning);
+                }
+            }
+            of_devices.push((device, placement));
+        }
+        let first = of_devices.first().map(|(_, placement)| placement.clone()).unwrap_or_default();
+        let together = |(_, other): &(Option<DeviceId>, Placement)| other.node == first.node;
+        let placement = if of_devices.iter().all(together) {
+            first
+        } else {
+            placement::each_near_its_own(&request.threading)
+        };
+        let of_devices = (of_devices.into_iter())
+            .filter_map(|(device, placement)| Some((device?, placement)))
+            .collect();
+        Self { placement, of_devices, warnings, nodes: &facts.numa_nodes }
+    }
+
+    /// The node and the CPUs of a thread of `job`: its own, else those near its device.
+    fn of_worker(&self, job: &JobRequest, device: DeviceId) -> (Option<u32>, Option<CpuList>) {
+        if let Some(node) = job.numa_node {
+            let found = self.nodes.iter().find(|other| other.node == node);
+            return (Some(node), found.map(|node| node.cpus.clone()));
+        }
+        let mut of_devices = self.of_devices.iter();
+        let own = of_devices.find(|(other, _)| *other == device);
+        let placement = own.map_or(&self.placement, |(_, placement)| placement);
+        (placement.node, placement.cpus.clone())
+    }
+}
+
+/// Start and length of one thread's part of a shared file: whole transfers where they fit, so
+/// that parts stay aligned. The transfers that do not divide go to the last threads, one each, so
+/// that nothing but a tail shorter than a transfer is left out.
+fn part(bytes: u64, threads: u32, thread: u32, io_bytes: u64) -> (u64, u64) {
+    let even = bytes / u64::from(threads);
+    let unit = if even >= io_bytes { io_bytes } else { 4096 }.max(1);
+    let (threads, thread) = (u64::from(threads), u64::from(thread));
+    let units = bytes / unit;
+    let (each, left) = (units / threads, units % threads);
+    let first_longer = threads - left;
+    let before = each * thread + thread.saturating_sub(first_longer);
+    let own = each + u64::from(thread >= first_longer);
+    (before * unit, own * unit)
+}
+
+/// Memory that the program takes without any thread, that a thread takes beside its buffers, and
+/// that files are laid out with, at most.
+const PROGRAM_BYTES: u64 = 32 * MIB;
+const THREAD_BYTES: u64 = MIB;
+const LAYOUT_BYTES: u64 = 16 * MIB;
+
+/// Whether all of it fits in the memory a run can count on.
+fn check_memory(
+    region_bytes: u64,
+    table: &FileTable,
+    threads: u32,
+    facts: &HostFacts,
+    problems: &mut Problems,
+) {
+    let usable = facts.usable_memory_bytes();
+    let layout_bytes = if table.layout_bytes() > 0 { LAYOUT_BYTES } else { 0 };
+    let beside = PROGRAM_BYTES + layout_bytes + u64::from(threads) * THREAD_BYTES;
+    let most = usable / 10 * 8;
+    if region_bytes.saturating_add(beside) > usable && region_bytes <= most {
+        problems.machine(
+            format!(
+                "the run needs about {}, and this process may use {}",
+                ByteSize(region_bytes.saturating_add(beside)),
+                ByteSize(usable)
+            ),
+            "give the control group more memory, or use fewer --threads, a smaller --queue-depth \
+             or a smaller --io-size",
+        );
+    }
+    if region_bytes > most {
+        problems.machine(
+            format!(
+                "the buffers of the largest cell need {}; this machine has {} to spare",
+                ByteSize(region_bytes),
+                ByteSize(most)
+            ),
+            "use fewer --threads, a smaller --queue-depth or a smaller --io-size",
+        );
+    }
+}
+
+/// Bytes a crew is asked to move.
+pub(super) fn requested_bytes(span: Span, crew: &Crew) -> u64 {
+    let once: u64 =
+        crew.workers.iter().fold(0, |sum, worker| sum.saturating_add(worker.length_bytes));
+    match span {
+        Span::Seconds(_) => once,
+        Span::Passes(passes) => once.saturating_mul(u64::from(passes)),
+    }
+}
+
+/// The size of a worker's transfers in a cell.
+pub(super) fn worker_io_size(worker: &WorkerPlan, cell: IoSize) -> IoSize {
+    worker.io_size.unwrap_or(cell)
+}

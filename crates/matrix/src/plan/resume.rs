@@ -1,0 +1,112 @@
+//! Going on with a saved matrix. Of a saved report only what was measured counts, and only where it
+//! is the work of the plan that was just made: anybody may have written the file.
+
+use crate::plan::matrix_plan::{CellPlan, MatrixPlan};
+use crate::report::{CellReport, CellStatus, MatrixReport, MatrixResults};
+use stormlp_core::difference::fields_but;
+
+/// What of a plan may be another when a matrix goes on: how it was asked for, what has to be done
+/// before the first cell, and estimates. Cells are compared one by one.
+const MAY_DIFFER: [&str; 10] = [
+    "name",
+    "paths",
+    "cells",
+    "keep",
+    "folders",
+    "files",
+    "layout_bytes",
+    "region_bytes",
+    "estimated_seconds",
+    "warnings",
+];
+/// The same of a cell.
+const CELL_MAY_DIFFER: [&str; 2] = ["availability", "estimated_seconds"];
+
+/// Why nothing is taken of a saved report.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NotTaken {
+    /// In what it is of another matrix.
+    Another(String),
+    /// In what it contradicts itself.
+    Damaged(String),
+}
+
+/// What `saved` has measured of `plan`.
+///
+/// # Errors
+/// In what its plan is another, or which of its cells is none of its own plan.
+pub fn take_measured(plan: &MatrixPlan, saved: MatrixReport) -> Result<MatrixResults, NotTaken> {
+    if let Some(difference) = difference(plan, &saved.plan) {
+        return Err(NotTaken::Another(difference));
+    }
+    let mut results = MatrixResults::default();
+    for cell in saved.results.cells {
+        let planned = plan.cells.get(cell.cell);
+        if !planned.is_some_and(|planned| is_of(&cell, planned)) {
+            let what = format!("its cell {} is none of its matrix", cell.cell);
+            return Err(NotTaken::Damaged(what));
+        }
+        // One without numbers is measured again.
+        if cell.status != CellStatus::Ok || cell.measurement.is_some() {
+            results.push(cell);
+        }
+    }
+    Ok(results)
+}
+
+/// Whether a saved cell says that it is what the plan's cell of that number is.
+fn is_of(cell: &CellReport, planned: &CellPlan) -> bool {
+    let fresh = CellReport::without_numbers(cell.cell, planned, "");
+    let key = |cell: &CellReport| {
+        (
+            (cell.repeat, cell.requested_path, cell.op),
+            (cell.io_size_bytes, cell.io_size_mix),
+            (cell.threads, cell.queue_depth),
+        )
+    };
+    key(cell) == key(&fresh)
+}
+
+/// In what a saved plan is another than `plan`; `None` when they measure the same.
+fn difference(plan: &MatrixPlan, saved: &MatrixPlan) -> Option<String> {
+    if plan.cells.len() != saved.cells.len() {
+        return Some(format!(
+            "it is of {} cells, these options make {}",
+            saved.cells.len(),
+            plan.cells.len()
+        ));
+    }
+    for (index, (cell, saved)) in plan.cells.iter().zip(&saved.cells).enumerate() {
+        let (is, was) = (what(cell), what(saved));
+        if is != was {
+            return Some(format!("its cell {index} is {was}; of these options it is {is}"));
+        }
+        if let Some(key) = first_other_key(cell, saved, &CELL_MAY_DIFFER) {
+            return Some(format!("its cell {index} has another `{key}`"));
+        }
+    }
+    let paths =
+        |plan: &MatrixPlan| -> Vec<_> { plan.files.iter().map(|file| file.path.clone()).collect() };
+    if paths(plan) != paths(saved) {
+        return Some("it is of other files".to_string());
+    }
+    first_other_key(plan, saved, &MAY_DIFFER).map(|key| format!("its `{key}` is another"))
+}
+
+fn what(cell: &CellPlan) -> String {
+    format!(
+        "{} {} of {} by {} threads, depth {}",
+        cell.transport.path,
+        cell.op,
+        cell.io_size,
+        cell.transport.threads,
+        cell.transport.queue_depth
+    )
+}
+
+/// The first key, but those `apart`, under which two values of a type differ.
+fn first_other_key<T: serde::Serialize>(a: &T, b: &T, apart: &[&str]) -> Option<String> {
+    let (a, b) = (fields_but(a, apart), fields_but(b, apart));
+    let other = |key: &&String| a.get(*key) != b.get(*key);
+    a.keys().chain(b.keys()).find(other).cloned()
+}

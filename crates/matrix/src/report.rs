@@ -1,0 +1,445 @@
+//! What came out: the saved report of a matrix. `docs/results.md` describes every field.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use crate::plan::choice::{BufferBacking, IoSize};
+use crate::plan::knee::FindKnee;
+use crate::plan::matrix_plan::{CellPlan, MatrixPlan};
+use stormlp_core::evidence::Evidence;
+use stormlp_core::facts::Availability;
+use stormlp_core::group::GroupFacts;
+use stormlp_core::histogram::LatencyUs;
+use stormlp_core::operation::Operation;
+use stormlp_core::path::{EngineKind, PathKind};
+use stormlp_core::report::HostShare;
+use stormlp_core::report::{Report, Series};
+use stormlp_core::warning::Warning;
+
+/// How a cell ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CellStatus {
+    /// It ran; its numbers count.
+    Ok,
+    /// It started and broke, or what was read was wrong, or it broke a `--require`.
+    Failed,
+    /// This machine cannot run it.
+    Unavailable,
+}
+
+/// The first difference between what was read and what should have been there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Mismatch {
+    /// The file.
+    pub file: PathBuf,
+    /// Offset of the first wrong byte in the file.
+    pub offset_bytes: u64,
+    /// The pattern from there, in hexadecimal digits.
+    pub expected: String,
+    /// What was read from there, in as many digits.
+    pub found: String,
+}
+
+/// What comparing with the pattern gave.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Verification {
+    /// Bytes that were compared.
+    pub checked_bytes: u64,
+    /// Transfers with at least one wrong byte.
+    pub mismatched_transfers: u64,
+    /// The first difference that was seen.
+    pub first: Option<Mismatch>,
+}
+
+/// What one job of a cell did (gdsio's `-J`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JobReport {
+    /// Its name.
+    pub name: String,
+    /// Its threads.
+    pub threads: u32,
+    /// Transfers it completed.
+    pub operations: u64,
+    /// Bytes it moved.
+    pub bytes: u64,
+    /// From its first thread's start to its last thread's end, warm-up left out. Reports in which
+    /// the throughput of a job is over the cell's duration do not say.
+    #[serde(default)]
+    pub duration_seconds: Option<f64>,
+    /// Its throughput over that time.
+    pub throughput_bytes_per_second: f64,
+    /// Mean latency of its transfers, in microseconds; `None` when it completed none.
+    pub latency_us_mean: Option<f64>,
+}
+
+/// The numbers of a cell that ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Measurement {
+    /// Bytes moved in the measured time, by that time.
+    pub throughput_bytes_per_second: f64,
+    /// Transfers completed in the measured time, by that time.
+    pub iops: f64,
+    /// Time from submitting a transfer to its completion.
+    pub latency_us: LatencyUs,
+    /// All latencies in nanoseconds, HdrHistogram V2 in base64.
+    pub latency_histogram: String,
+    /// Transfers completed.
+    pub operations: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// From the start barrier to the last thread's end, warm-up left out.
+    pub duration_seconds: f64,
+    /// From the start barrier to the first thread's end.
+    pub first_done_seconds: f64,
+    /// From the start barrier to the last thread's end.
+    pub last_done_seconds: f64,
+    /// The thread that ended last, from 0.
+    pub last_done_thread: Option<u32>,
+    /// User CPU time of the process over the measured time.
+    pub cpu_user_seconds: f64,
+    /// System CPU time of the process over the measured time.
+    pub cpu_system_seconds: f64,
+    /// Both, for each GiB moved; 0 when nothing moved.
+    pub cpu_seconds_per_gib: f64,
+    /// How the cell went over time.
+    #[serde(flatten)]
+    pub series: Series,
+    /// The block devices behind the files.
+    pub device_names: Vec<String>,
+    /// Bytes those devices read over the measured time.
+    pub device_read_bytes: Option<u64>,
+    /// Bytes those devices wrote over the measured time.
+    pub device_written_bytes: Option<u64>,
+    /// Share of the files in the page cache before the cell, 0 to 1.
+    pub page_cache_share: Option<f64>,
+    /// The same after it.
+    pub page_cache_share_after: Option<f64>,
+    /// How the shares were found: `cachestat` or `mincore`.
+    pub page_cache_method: Option<String>,
+    /// Time spent in fsync at the end, within the duration; `None` where files were not synced.
+    pub fsync_seconds: Option<f64>,
+    /// The engine that drove the path, for the CPU's paths.
+    pub engine: Option<EngineKind>,
+    /// What the transfers ended in: `NVIDIA H200 (cuda:0)`, `host memory (emulated)`.
+    pub memory: String,
+    /// Whether that was host memory standing in for an accelerator's.
+    pub memory_emulated: bool,
+    /// What pages the host buffers lie on.
+    pub buffers_backing: BufferBacking,
+    /// Largest resident set of the process so far, in bytes.
+    pub peak_rss_bytes: u64,
+    /// What each job did; empty when there is only one.
+    pub jobs: Vec<JobReport>,
+    /// Whether the user stopped the run during this cell: it is shorter than planned.
+    pub interrupted: bool,
+    /// When the start barrier opened, in seconds since 1970; told where several hosts had a share
+    /// in the run, for whoever asks how much of their time was the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_unix_seconds: Option<f64>,
+}
+
+/// What one host did of a cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostCell {
+    /// The host, with its rank where the host has several processes.
+    pub name: String,
+    /// Bytes it moved.
+    pub bytes: u64,
+    /// Transfers it completed.
+    pub operations: u64,
+    /// From its start barrier to its last thread's end, warm-up left out.
+    pub duration_seconds: f64,
+    /// Its throughput over that time.
+    pub throughput_bytes_per_second: f64,
+    /// Time from submitting one of its transfers to its completion.
+    pub latency_us: LatencyUs,
+    /// CPU time of its process, user and system.
+    pub cpu_seconds: f64,
+    /// Bytes its devices read over that time; of several processes of one host told of the first.
+    pub device_read_bytes: Option<u64>,
+    /// Bytes its devices wrote over that time; of several processes of one host told of the first.
+    pub device_written_bytes: Option<u64>,
+}
+
+/// For tests, of this crate and of others.
+#[cfg(any(test, feature = "fixtures"))]
+impl CellPlan {
+    /// Reads a GiB by `path` in transfers of a MiB, in about five seconds.
+    #[must_use]
+    pub fn fixture(path: stormlp_core::path::PathKind) -> Self {
+        Self {
+            transport: stormlp_core::transport::Transport::fixture(
+                path,
+                stormlp_core::path::EngineKind::Psync,
+            ),
+            op: Operation::Read,
+            io_size: crate::plan::IoSize::fixed(1 << 20),
+            repeat: 1,
+            crew: 0,
+            availability: stormlp_core::facts::Availability::Available,
+            direct: true,
+            fsync: false,
+            requested_bytes: 1 << 30,
+            estimated_seconds: 5.0,
+        }
+    }
+}
+
+#[cfg(any(test, feature = "fixtures"))]
+impl Measurement {
+    /// A GiB read in a second, in transfers of a MiB, all of it from the device.
+    #[must_use]
+    pub fn fixture() -> Self {
+        Self {
+            throughput_bytes_per_second: 1e9,
+            iops: 1024.0,
+            latency_us: LatencyUs::default(),
+            latency_histogram: String::new(),
+            operations: 1024,
+            bytes: 1 << 30,
+            duration_seconds: 1.0,
+            first_done_seconds: 1.0,
+            last_done_seconds: 1.0,
+            last_done_thread: Some(0),
+            cpu_user_seconds: 0.1,
+            cpu_system_seconds: 0.1,
+            cpu_seconds_per_gib: 0.2,
+            series: Series::default(),
+            device_names: vec!["nvme0n1".to_string()],
+            device_read_bytes: Some(1 << 30),
+            device_written_bytes: Some(0),
+            page_cache_share: Some(0.0),
+            page_cache_share_after: Some(0.0),
+            page_cache_method: Some("cachestat".to_string()),
+            fsync_seconds: None,
+            engine: Some(EngineKind::Uring),
+            memory: "host memory".to_string(),
+            memory_emulated: false,
+            buffers_backing: BufferBacking::TransparentHuge,
+            peak_rss_bytes: 1 << 20,
+            jobs: Vec::new(),
+            interrupted: false,
+            started_unix_seconds: None,
+        }
+    }
+}
+
+/// The keys of [`Measurement`] that scripts may rely on; `null` in a cell that did not run.
+const PROMISED_KEYS: [&str; 9] = [
+    "throughput_bytes_per_second",
+    "iops",
+    "latency_us",
+    "operations",
+    "bytes",
+    "duration_seconds",
+    "cpu_user_seconds",
+    "cpu_system_seconds",
+    "page_cache_share",
+];
+
+/// What stands in a cell, for the schema: the numbers, or `null` under [`PROMISED_KEYS`].
+#[allow(dead_code)]
+#[derive(JsonSchema)]
+#[serde(untagged)]
+enum MeasurementKeys {
+    Measured(Box<Measurement>),
+    NotMeasured {
+        throughput_bytes_per_second: (),
+        iops: (),
+        latency_us: (),
+        operations: (),
+        bytes: (),
+        duration_seconds: (),
+        cpu_user_seconds: (),
+        cpu_system_seconds: (),
+        page_cache_share: (),
+    },
+}
+
+/// One entry of `cells[]`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CellReport {
+    /// Index of the cell in the plan.
+    pub cell: usize,
+    /// Which of the repetitions this is, from 1.
+    pub repeat: u32,
+    /// The path that was asked for.
+    pub requested_path: PathKind,
+    /// The path that ran; `None` when none did or it could not be told.
+    pub effective_path: Option<PathKind>,
+    /// How it ended.
+    pub status: CellStatus,
+    /// Why it is not `ok`.
+    pub reason: Option<String>,
+    /// What would make it work.
+    pub remedy: Option<String>,
+    /// The system's error number behind a failure.
+    pub errno: Option<i32>,
+    /// The operation.
+    pub op: Operation,
+    /// Size of a transfer in bytes; the largest one of a mix.
+    pub io_size_bytes: u64,
+    /// The mix, when sizes took turns.
+    pub io_size_mix: Option<IoSize>,
+    /// Threads.
+    pub threads: u32,
+    /// Transfers in flight for each thread.
+    pub queue_depth: u32,
+    /// What proves the path that ran.
+    pub evidence: Option<Evidence>,
+    /// The numbers, when it ran.
+    #[serde(flatten, serialize_with = "write_measurement", deserialize_with = "read_measurement")]
+    #[schemars(with = "MeasurementKeys")]
+    pub measurement: Option<Measurement>,
+    /// What comparing with the pattern gave.
+    pub verification: Option<Verification>,
+    /// What the reader should know about this cell.
+    pub warnings: Vec<Warning>,
+    /// Each host's share, by rank, where several measured it together; empty where one did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostCell>,
+}
+
+impl CellReport {
+    /// A cell of the plan that has not run: unavailable where the plan says so, else failed.
+    pub fn without_numbers(index: usize, plan: &CellPlan, reason: &str) -> Self {
+        let (status, reason, remedy) = match &plan.availability {
+            Availability::Unavailable { reason, remedy } => {
+                (CellStatus::Unavailable, reason.clone(), Some(remedy.clone()))
+            }
+            Availability::Available => (CellStatus::Failed, reason.to_string(), None),
+        };
+        Self {
+            cell: index,
+            repeat: plan.repeat,
+            requested_path: plan.transport.path,
+            effective_path: None,
+            status,
+            reason: Some(reason),
+            remedy,
+            errno: None,
+            op: plan.op,
+            io_size_bytes: plan.io_size.max_bytes,
+            io_size_mix: (!plan.io_size.is_fixed()).then_some(plan.io_size),
+            threads: plan.transport.threads as u32,
+            queue_depth: plan.transport.queue_depth as u32,
+            evidence: None,
+            measurement: None,
+            verification: None,
+            warnings: Vec::new(),
+            hosts: Vec::new(),
+        }
+    }
+
+    /// The numbers of a cell that counts.
+    pub fn result(&self) -> Option<&Measurement> {
+        match self.status {
+            CellStatus::Ok => self.measurement.as_ref(),
+            CellStatus::Failed | CellStatus::Unavailable => None,
+        }
+    }
+}
+
+/// The report of `stormlp gds`.
+pub type MatrixReport = Report<MatrixPlan, MatrixResults>;
+
+/// What a matrix measured.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct MatrixResults {
+    /// What has been measured so far, in the order of the plan.
+    pub cells: Vec<CellReport>,
+    /// The knees, where the matrix was to find them and ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub find_knee: Option<FindKnee>,
+    /// Each host's share in all of it, by rank, where several measured it together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostShare>,
+    /// How those found each other; `None` where there was one, and without a launcher.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupFacts>,
+}
+
+impl MatrixResults {
+    /// Whether a cell of the plan needs no further run: it is here, and was not cut short.
+    pub fn has(&self, cell: usize) -> bool {
+        self.of(cell).is_some_and(|done| {
+            done.status == CellStatus::Ok
+                && !done.measurement.as_ref().is_some_and(|m| m.interrupted)
+        })
+    }
+
+    /// The entry of a cell of the plan.
+    pub fn of(&self, cell: usize) -> Option<&CellReport> {
+        let place = self.cells.binary_search_by_key(&cell, |done| done.cell);
+        place.ok().map(|place| &self.cells[place])
+    }
+
+    /// Adds a cell, in the place of an earlier run of the same one.
+    pub fn push(&mut self, cell: CellReport) {
+        self.cells.retain(|old| old.cell != cell.cell);
+        let place = self.cells.partition_point(|old| old.cell < cell.cell);
+        self.cells.insert(place, cell);
+    }
+}
+
+/// Writes the numbers, or `null` under every promised key.
+fn write_measurement<S: Serializer>(
+    measurement: &Option<Measurement>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match measurement {
+        Some(measurement) => measurement.serialize(serializer),
+        None => serializer.collect_map(PROMISED_KEYS.map(|key| (key, None::<u8>))),
+    }
+}
+
+/// Reads the numbers of a cell, when it has any.
+fn read_measurement<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Measurement>, D::Error> {
+    let fields = serde_json::Map::deserialize(deserializer)?;
+    match fields.get("operations") {
+        None | Some(serde_json::Value::Null) => Ok(None),
+        Some(_) => serde_json::from_value(serde_json::Value::Object(fields))
+            .map(Some)
+            .map_err(serde::de::Error::custom),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn plan() -> CellPlan {
+        CellPlan {
+            availability: Availability::unavailable("no libcufile", "install it"),
+            ..CellPlan::fixture(PathKind::Gds)
+        }
+    }
+
+    #[test]
+    fn a_cell_that_did_not_run_has_null_for_every_number() {
+        let cell = CellReport::without_numbers(3, &plan(), "");
+        let json = serde_json::to_value(&cell).unwrap();
+        assert_eq!(json["status"], "unavailable");
+        assert_eq!(json["reason"], "no libcufile");
+        for key in PROMISED_KEYS {
+            assert!(json.as_object().unwrap().contains_key(key), "{key}");
+            assert!(json[key].is_null(), "{key}");
+        }
+        assert_eq!(serde_json::from_value::<CellReport>(json).unwrap(), cell);
+    }
+
+    #[test]
+    fn a_damaged_measurement_is_an_error_and_not_a_missing_one() {
+        let cell = CellReport::without_numbers(3, &plan(), "");
+        let mut json = serde_json::to_value(&cell).unwrap();
+        json["operations"] = 17.into();
+        assert!(serde_json::from_value::<CellReport>(json).is_err());
+    }
+}
+pub mod contradictions;

@@ -1,0 +1,176 @@
+//! Cells of a matrix: which of the plan they are, which path ran, and their numbers.
+
+use derive_more::{Deref, DerefMut};
+
+use crate::plan::{CellReport, FindKnee, Knee, MatrixReport, Measurement, find_knees};
+use stormlp_core::path::PathKind;
+use stormlp_core::report::Ending;
+use stormlp_core::report::sums::{Covers, Found};
+use stormlp_core::units::GIB;
+
+/// Where figures of the report contradict each other, in words; empty for what a run wrote.
+pub fn contradictions(report: &MatrixReport) -> Vec<String> {
+    let mut sums = Sums(Found::of(&report.head));
+    sums.matrix(report);
+    sums.0.into_words()
+}
+
+/// What was found, by what this lane adds up.
+#[derive(Deref, DerefMut)]
+struct Sums(Found);
+
+impl Sums {
+    fn matrix(&mut self, report: &MatrixReport) {
+        for (index, cell) in report.results.cells.iter().enumerate() {
+            let place = format!("cells.{index}");
+            let before = report.results.cells.iter().take(index);
+            self.identity(report, &place, cell, before);
+            if let Some(numbers) = cell.result() {
+                self.path(&place, cell);
+                self.cell(report, &place, cell, numbers);
+            }
+        }
+        self.knees(report);
+        self.shares(report);
+    }
+
+    /// That each host's share is what it moved in the cells. An unfinished report has cells that came
+    /// after its shares.
+    fn shares(&mut self, report: &MatrixReport) {
+        let cells = &report.results.cells;
+        let hosts = report.results.hosts.iter().enumerate();
+        for (index, host) in hosts.filter(|_| report.ending != Ending::Unfinished) {
+            let rows = cells.iter().flat_map(|cell| &cell.hosts);
+            let own = rows.filter(|row| row.name == host.name);
+            let sum = own.map(|row| row.bytes).fold(0, u64::saturating_add);
+            let place = format!("hosts.{index}");
+            self.hold_count(&place, "bytes", host.bytes, sum, "those of the cells");
+        }
+    }
+
+    /// That the knees are those of the cells.
+    fn knees(&mut self, report: &MatrixReport) {
+        let settings = |find: FindKnee| {
+            let setting = |knee: Knee| {
+                let (path, op, size) = (knee.requested_path, knee.op, knee.io_size_bytes);
+                (path, op, size, knee.knee.threads, knee.knee.queue_depth)
+            };
+            find.knees.into_iter().map(setting).collect::<Vec<_>>()
+        };
+        let told = report.results.find_knee.clone().map(settings);
+        if told.is_some() && told != find_knees(report).map(settings) {
+            self.push("find_knee.knees are not those of the cells".to_string());
+        }
+    }
+
+    /// That a cell is one of the plan, and the only one that is.
+    fn identity<'a>(
+        &mut self,
+        report: &MatrixReport,
+        place: &str,
+        cell: &CellReport,
+        mut before: impl Iterator<Item = &'a CellReport>,
+    ) {
+        let number = cell.cell;
+        if let Some(first) = before.position(|one| one.cell == number) {
+            self.push(format!(
+                "{place}.cell is {number}, as that of cells.{first} is: one of the plan stands twice, and counts once"
+            ));
+        }
+        let Some(planned) = report.plan.cells.get(number) else {
+            let planned = report.plan.cells.len();
+            self.push(format!("{place}.cell is {number}, but {planned} were planned"));
+            return;
+        };
+        let (repeat, of) = (u64::from(cell.repeat), u64::from(planned.repeat));
+        self.hold_count(place, "repeat", repeat, of, "the plan's");
+        let (asked, planned) = (cell.requested_path, planned.transport.path);
+        if asked != planned {
+            self.push(format!(
+                "{place}.requested_path is {asked}, but the plan asked for {planned}"
+            ));
+        }
+    }
+
+    /// That the path that is said to have run is the one that the evidence shows.
+    fn path(&mut self, place: &str, cell: &CellReport) {
+        let name =
+            |path: Option<PathKind>| path.map_or("no path".to_string(), |path| path.to_string());
+        let shown = cell.evidence.as_ref().and_then(|evidence| evidence.effective_path);
+        if cell.effective_path != shown {
+            let (told, shown) = (name(cell.effective_path), name(shown));
+            self.push(format!("{place}.effective_path is {told}, but its evidence shows {shown}"));
+        }
+    }
+
+    fn cell(
+        &mut self,
+        report: &MatrixReport,
+        place: &str,
+        cell: &CellReport,
+        numbers: &Measurement,
+    ) {
+        let seconds = numbers.duration_seconds;
+        let rate = numbers.throughput_bytes_per_second;
+        let (bytes, operations) = (numbers.bytes, numbers.operations);
+        if seconds > 0.0 {
+            let of = "bytes and duration_seconds";
+            let comes_to = bytes as f64 / seconds;
+            self.hold(place, "throughput_bytes_per_second", rate, comes_to, of);
+            let of = "operations and duration_seconds";
+            self.hold(place, "iops", numbers.iops, operations as f64 / seconds, of);
+        }
+        if has_one_size(report, cell) {
+            let comes_to = operations.saturating_mul(cell.io_size_bytes);
+            let of = "operations of io_size_bytes";
+            self.hold_count(place, "bytes", bytes, comes_to, of);
+        }
+        let hosts = || cell.hosts.iter();
+        self.hosts(place, "bytes", bytes, hosts().map(|host| host.bytes));
+        self.hosts(place, "operations", operations, hosts().map(|host| host.operations));
+        self.costs(place, numbers);
+        let untimed = report.plan.warmup_seconds > 0.0;
+        self.ends(place, numbers, untimed);
+        let saved = &numbers.latency_histogram;
+        self.latencies(place, operations, &numbers.latency_us, saved);
+        self.shape(place, &numbers.series);
+        let covers = match report.plan.warmup_seconds > 0.0 {
+            // Whoever looks for the first time may come late.
+            true => Covers::AtMost,
+            false => Covers::All,
+        };
+        self.intervals(place, &numbers.series, bytes, covers);
+    }
+
+    /// That the threads ended when the cell did; with a warm-up, not before.
+    fn ends(&mut self, place: &str, numbers: &Measurement, warmed_up: bool) {
+        let (seconds, last) = (numbers.duration_seconds, numbers.last_done_seconds);
+        let first = numbers.first_done_seconds;
+        self.hold_part(place, "first_done_seconds", first, last, "last_done_seconds");
+        if warmed_up {
+            self.hold_part(place, "duration_seconds", seconds, last, "last_done_seconds")
+        } else {
+            self.hold(place, "duration_seconds", seconds, last, "last_done_seconds")
+        }
+    }
+
+    fn costs(&mut self, place: &str, numbers: &Measurement) {
+        if numbers.operations == 0 || numbers.bytes == 0 {
+            let what = "operations and bytes";
+            self.push(format!("{place} has latencies and a rate, but no {what}"));
+            return;
+        }
+        let cpu = numbers.cpu_user_seconds + numbers.cpu_system_seconds;
+        let comes_to = cpu * GIB as f64 / numbers.bytes as f64;
+        let (told, of) = (numbers.cpu_seconds_per_gib, "its CPU seconds and bytes");
+        self.hold(place, "cpu_seconds_per_gib", told, comes_to, of);
+    }
+}
+
+/// Whether all transfers of a cell are of the same size.
+fn has_one_size(report: &MatrixReport, cell: &CellReport) -> bool {
+    let planned = report.plan.cells.get(cell.cell);
+    let crew = planned.and_then(|planned| report.plan.crews.get(planned.crew));
+    let own = |crew: &crate::plan::Crew| crew.workers.iter().any(|one| one.io_size.is_some());
+    cell.io_size_mix.is_none() && crew.is_some_and(|crew| !own(crew))
+}

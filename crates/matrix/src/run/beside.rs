@@ -1,0 +1,165 @@
+//! What a cell has to do with other hosts: all begin it together, look after each other while they
+//! measure, and put together what each measured.
+//!
+//! A host that could not measure its part of a cell goes where the others go all the same.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::plan::{CellReport, MatrixPlan};
+use stormlp_core::stop::StopToken;
+use stormlp_hosts::GroupError;
+use stormlp_hosts::parts::count_members_once;
+
+use super::MatrixError;
+use super::merge::{self, CellPart};
+use stormlp_hosts::company::{Company, Hosts, garbled};
+
+/// Those beside this host, and how far it is with them in a cell.
+pub(crate) struct Side<'a> {
+    pub(crate) company: Company<'a>,
+    met: AtomicBool,
+    finished: AtomicBool,
+    stopped: AtomicBool,
+    /// Why the others cannot be heard any more.
+    lost: Mutex<Option<GroupError>>,
+}
+
+impl<'a> Side<'a> {
+    /// Before the first cell.
+    pub(crate) fn new(company: Company<'a>) -> Self {
+        Self {
+            company,
+            met: AtomicBool::new(false),
+            finished: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            lost: Mutex::default(),
+        }
+    }
+
+    fn hosts(&self) -> Option<&'a Hosts> {
+        match self.company {
+            Company::Hosts(hosts) => Some(hosts),
+            Company::Alone | Company::From(_) => None,
+        }
+    }
+
+    /// Whether there are others who wait for this host.
+    pub(crate) fn has_hosts(&self) -> bool {
+        self.hosts().is_some()
+    }
+
+    /// Tells the others that this host works, until all are at the next edge.
+    pub(crate) fn works(&self, stop: &StopToken) -> Result<(), MatrixError> {
+        let works = self.hosts().map_or(Ok(()), |hosts| hosts.works(stop));
+        works.map_err(MatrixError::from)
+    }
+
+    /// Waits until all are at this edge; whether all have heard that the run ends.
+    pub(crate) fn edge(&self) -> Result<bool, MatrixError> {
+        let stopped = self.hosts().map_or(Ok(false), Hosts::edge)?;
+        self.stopped.fetch_or(stopped, Ordering::Relaxed);
+        Ok(self.stopped.load(Ordering::Relaxed))
+    }
+
+    /// A cell begins.
+    pub(crate) fn begin(&self, stop: &StopToken) -> Result<(), MatrixError> {
+        self.met.store(false, Ordering::Relaxed);
+        self.finished.store(false, Ordering::Relaxed);
+        self.works(stop)
+    }
+
+    /// Waits for the others, once in a cell.
+    pub(crate) fn meet(&self, stop: &StopToken) -> Result<(), MatrixError> {
+        let first = |_: &&Hosts| !self.met.swap(true, Ordering::Relaxed);
+        let Some(hosts) = self.hosts().filter(first) else {
+            return Ok(());
+        };
+        if !self.edge()? {
+            // Who is told to end now says so where all say how they are.
+            let met = hosts.meet(&|| !stop.is_stopped());
+            met.map_err(|error| error.during("between two cells"))?;
+        }
+        Ok(())
+    }
+
+    /// Tells the others that this host measures, unless all have heard that the run ends.
+    pub(crate) fn measures(&self, stop: &StopToken) -> Result<(), MatrixError> {
+        if self.is_stopped(stop) { Ok(()) } else { self.works(stop) }
+    }
+
+    /// Waits until the others are done, too. That they are lost is no reason to lose what was measured:
+    /// [`Self::lost`] tells it.
+    pub(crate) fn finish(&self, stop: &StopToken) {
+        self.finished.store(true, Ordering::Relaxed);
+        let Some(hosts) = self.hosts() else {
+            return;
+        };
+        let went = match hosts.edge() {
+            Ok(false) if !self.is_stopped(stop) => hosts.works(stop),
+            Ok(stopped) => {
+                self.stopped.fetch_or(stopped, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(error) => Err(error.during("in a cell")),
+        };
+        if let Err(error) = went {
+            let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+            lost.get_or_insert(error);
+        }
+    }
+
+    /// Why they cannot be heard, once.
+    pub(crate) fn lost(&self) -> Result<(), MatrixError> {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.take().map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Goes where the others went in a cell that this host could not measure.
+    fn catch_up(&self, stop: &'a StopToken) -> Result<(), MatrixError> {
+        self.meet(stop)?;
+        if !self.finished.load(Ordering::Relaxed) {
+            self.measures(stop)?;
+            self.finish(stop);
+            self.lost()?;
+        }
+        self.edge().map(drop)
+    }
+
+    /// What all hosts measured of a cell of which this one measured `own`; `None` where the others
+    /// cannot be heard any more, since the run was told to end.
+    pub(crate) fn whole(
+        &self,
+        plan: &MatrixPlan,
+        own: &CellReport,
+        stop: &'a StopToken,
+    ) -> Result<Option<CellReport>, MatrixError> {
+        let Some(hosts) = self.hosts() else {
+            return Ok(Some(own.clone()));
+        };
+        self.catch_up(stop)?;
+        let Some(cells) = hosts.exchange(own, stop)? else {
+            return Ok(None);
+        };
+        let names = hosts.names();
+        let counted = count_members_once(&hosts.members);
+        let parts: Vec<CellPart<'_>> = names
+            .iter()
+            .zip(counted)
+            .zip(&cells)
+            .map(|((host, counts_devices), cell)| CellPart { host, counts_devices, cell })
+            .collect();
+        let whole = merge::cell(&vec![plan; parts.len()], &parts)
+            .ok_or_else(|| garbled(&"nobody has measured anything"))?;
+        Ok(Some(whole))
+    }
+
+    /// Whether the run is to end: alone as soon as this host is told to, else once all have heard of
+    /// it.
+    pub(crate) fn is_stopped(&self, stop: &StopToken) -> bool {
+        match self.hosts() {
+            Some(_) => self.stopped.load(Ordering::Relaxed),
+            None => stop.is_stopped(),
+        }
+    }
+}

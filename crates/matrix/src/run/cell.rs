@@ -1,0 +1,332 @@
+//! One cell: threads, paths and files set up, measured, and taken down again.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::plan::{CacheState, CellPlan, Fill, MatrixPlan, Span, WorkerPlan};
+use stormlp_core::event::{Event, Observer};
+use stormlp_core::operation::Direction;
+use stormlp_core::path::PathKind;
+use stormlp_core::pattern::{Pattern, stream_of};
+use stormlp_core::report::Series;
+use stormlp_core::stop::StopToken;
+use stormlp_transfer::accelerator::{self, Accelerator};
+use stormlp_transfer::crew::{self, Start, Watch};
+use stormlp_transfer::storage::{Access, Storage};
+use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, DeviceCounters, Instruments};
+use stormlp_transfer::{
+    Driver, DriverSet, PathBuffers, PathSpec, Region, TransferError, cufile, thread,
+};
+
+use super::MatrixError;
+use super::beside::Side;
+use super::offsets::{OffsetSpec, SizeRange};
+use super::prepare::{files_of, set_cache};
+use super::recorder::Recorder;
+use super::regions::Regions;
+use super::worker::{BufferFill, Outcome, Work, Worker};
+use stormlp_core::stop::Ends;
+use stormlp_transfer::sampler::{Counters, Sampler};
+use stormlp_transfer::surroundings::unix_seconds;
+
+/// What a cell measured, before it becomes part of a report.
+pub(crate) struct CellMeasurement {
+    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) cpu: CpuTimes,
+    pub(crate) device: Option<DeviceCounters>,
+    pub(crate) device_names: Vec<String>,
+    /// How the measured time went.
+    pub(crate) series: Series,
+    pub(crate) accelerator: String,
+    pub(crate) interrupted: bool,
+    /// When the gate opened, where others may have a share in the run.
+    pub(crate) started_unix_seconds: Option<f64>,
+}
+
+/// What one worker is given before it starts.
+struct Supplies<'a> {
+    index: usize,
+    plan: &'a WorkerPlan,
+    accelerator: Arc<dyn Accelerator>,
+    buffers: PathBuffers,
+    file: File,
+    sync: Option<File>,
+    work: Work,
+}
+
+/// Everything a cell needs of its matrix.
+pub(crate) struct Bench<'a> {
+    pub(crate) plan: &'a MatrixPlan,
+    pub(crate) storage: &'a dyn Storage,
+    pub(crate) instruments: &'a Instruments,
+    pub(crate) observer: &'a dyn Observer,
+    pub(crate) stop: &'a StopToken,
+    pub(crate) side: Side<'a>,
+}
+
+impl Bench<'_> {
+    /// Runs a cell with buffers from `regions`, which must be free.
+    pub(crate) fn run(
+        &self,
+        cell: &CellPlan,
+        regions: &mut Regions,
+    ) -> Result<CellMeasurement, MatrixError> {
+        let workers = &self.plan.crews[cell.crew].workers;
+        let mut supplies = Vec::with_capacity(workers.len());
+        for (index, worker) in workers.iter().enumerate() {
+            let region = regions.of(worker.numa_node);
+            // What is allocated here is touched here, too.
+            supplies.push(thread::bound(worker.cpus.as_ref(), || {
+                self.supplies(cell, worker, index, region)
+            })?);
+        }
+        let accelerator = names(&supplies);
+        let files = workers.iter().map(|worker| &*self.plan.files[worker.file].path);
+        let devices = self.storage.devices(&files.collect::<Vec<_>>());
+        let drivers = DriverSet::new(workers.len());
+        let failed = StopToken::new();
+        let (outcomes, watched) = crew::run(
+            "worker",
+            supplies,
+            &failed,
+            |supplies, start| self.work(cell, supplies, &drivers, &failed, start),
+            |watch| {
+                // Nobody rehearses any more.
+                watch.gather();
+                let cooled = self.cool(cell).map_err(MatrixError::from);
+                let met = cooled.and_then(|()| self.side.meet(self.stop));
+                let watched = met.and_then(|()| self.watch(watch, &drivers, &devices));
+                watched.inspect_err(|_| failed.stop())
+            },
+        )?;
+        let watched = watched?;
+        self.side.finish(self.stop);
+        Ok(CellMeasurement {
+            outcomes: outcomes.into_iter().collect::<Result<_, _>>()?,
+            cpu: watched.cpu,
+            device: watched.device,
+            device_names: devices.names(),
+            series: watched.series,
+            accelerator,
+            interrupted: self.stop.is_stopped(),
+            started_unix_seconds: watched.started_unix_seconds,
+        })
+    }
+
+    /// Buffers, file and work of one worker.
+    fn supplies<'w>(
+        &self,
+        cell: &CellPlan,
+        worker: &'w WorkerPlan,
+        index: usize,
+        region: &mut Region,
+    ) -> Result<Supplies<'w>, TransferError> {
+        let wait = cell.transport.wait;
+        let accelerator = accelerator::open(worker.device.cuda_index(), wait)?;
+        accelerator.bind_thread()?;
+        let buffers = PathBuffers::allocate(
+            cell.transport.path,
+            cell.transport.queue_depth,
+            cell.transport.chunk_bytes as usize,
+            (&*accelerator, cell.transport.memory),
+            region,
+        )?;
+        let path = &self.plan.files[worker.file].path;
+        let mixed = self.plan.read_percent.is_some();
+        let access = match cell.op.direction() {
+            Direction::Read if !mixed => Access::Read,
+            Direction::Read | Direction::Write => Access::ReadWrite,
+        };
+        let file = self.storage.open(path, access, cell.direct)?;
+        let sync = cell
+            .fsync
+            .then(|| file.try_clone())
+            .transpose()
+            .map_err(|e| TransferError::file("open", path, e))?;
+        // Threads of several hosts draw offsets of their own.
+        let number = (u64::from(self.side.company.rank()) << 32) + index as u64;
+        let work = self.assignment(cell, worker, number, path);
+        Ok(Supplies { index, plan: worker, accelerator, buffers, file, sync, work })
+    }
+
+    /// What one worker is to do.
+    fn assignment(&self, cell: &CellPlan, worker: &WorkerPlan, index: u64, path: &Path) -> Work {
+        let plan = self.plan;
+        let size = worker.io_size.unwrap_or(cell.io_size);
+        let (duration, passes) = match plan.span {
+            Span::Seconds(seconds) => (Some(Duration::from_secs_f64(seconds)), None),
+            Span::Passes(passes) => (None, Some(u64::from(passes))),
+        };
+        let direction = cell.op.direction();
+        let only_reads = direction == Direction::Read && plan.read_percent.is_none();
+        let fill = match (plan.verify, plan.fill) {
+            _ if only_reads => BufferFill::Untouched,
+            (true, _) | (_, Fill::Every) => BufferFill::EveryTime,
+            (false, Fill::Once) => BufferFill::Once,
+            (false, Fill::Zero) => BufferFill::Zeroes,
+        };
+        Work {
+            rehearses: self.rehearses(cell),
+            direction,
+            read_percent: plan.read_percent,
+            offsets: OffsetSpec {
+                start: worker.start_bytes,
+                len: worker.length_bytes,
+                size: SizeRange {
+                    min_bytes: size.min_bytes,
+                    max_bytes: size.max_bytes,
+                    step_bytes: size.step_bytes,
+                },
+                random: cell.op.is_random(),
+                align: plan.random_alignment_bytes,
+                seed: plan.seed.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+                passes,
+            },
+            fill,
+            // The null path reads nothing that could be right.
+            verify: plan.verify && only_reads && cell.transport.path != PathKind::Null,
+            pattern: Pattern::new(plan.seed, stream_of(path)),
+            warmup: Duration::from_secs_f64(plan.warmup_seconds),
+            duration,
+        }
+    }
+
+    /// Whether a few transfers go before the cell, so that cuFile counts their routes there: not
+    /// where it cannot, or is to count all the time.
+    fn rehearses(&self, cell: &CellPlan) -> bool {
+        let counts = |driver: Arc<cufile::Driver>| driver.api().counts_routes();
+        cell.transport.path.needs_cufile()
+            && self.plan.cufile_stats.is_none()
+            && cufile::Driver::current().is_some_and(counts)
+    }
+
+    /// Has the page cache forget what was rehearsed, and what the kernel read ahead then.
+    fn cool(&self, cell: &CellPlan) -> Result<(), TransferError> {
+        if self.plan.cache == CacheState::Cold && self.rehearses(cell) {
+            let files = files_of(self.plan, cell);
+            set_cache(self.storage, CacheState::Cold, &files, self.observer)?;
+        }
+        Ok(())
+    }
+
+    /// Whether every transfer of a worker is of whole 4 KiB blocks at multiples of 4 KiB.
+    fn is_page_aligned(&self, cell: &CellPlan, worker: &WorkerPlan) -> bool {
+        let size = worker.io_size.unwrap_or(cell.io_size);
+        let offsets =
+            if cell.op.is_random() { self.plan.random_alignment_bytes } else { size.min_bytes };
+        let numbers = [
+            worker.start_bytes,
+            worker.length_bytes,
+            size.min_bytes,
+            size.max_bytes,
+            size.step_bytes,
+            offsets,
+        ];
+        numbers.iter().all(|bytes| bytes.is_multiple_of(4096))
+    }
+
+    /// The life of one worker's thread.
+    fn work(
+        &self,
+        cell: &CellPlan,
+        supplies: Supplies<'_>,
+        drivers: &DriverSet,
+        failed: &StopToken,
+        start: &mut Start<'_>,
+    ) -> Result<Outcome, TransferError> {
+        let Supplies { index, plan: worker, sync, work, file, .. } = supplies;
+        let spec = PathSpec {
+            kind: cell.transport.path,
+            engine: cell.transport.engine,
+            host: supplies.buffers.host,
+            accelerator_buffers: supplies.buffers.accelerator,
+            accelerator: supplies.accelerator,
+            submit_batch: cell.transport.submit_batch,
+            max_files: 1,
+            register_buffers: cell.transport.register_buffers,
+            page_aligned: self.is_page_aligned(cell, worker),
+        };
+        let prepare = || {
+            thread::bind(worker.cpus.as_ref())?;
+            let mut driver = Driver::new(self.storage.path(spec)?, drivers, index);
+            let file = driver.attach(file)?;
+            Ok((driver, file))
+        };
+        let (driver, file) = prepare().inspect_err(|_: &TransferError| failed.stop())?;
+        let recorder = Recorder::new();
+        let ends = Ends { stop: self.stop, failed };
+        Ok(Worker::new(driver, file, sync, work, ends, recorder).run(start))
+    }
+
+    /// Starts the workers, all of which are ready, and watches them until all are done.
+    fn watch(
+        &self,
+        watch: &Watch<'_>,
+        drivers: &DriverSet,
+        devices: &BlockDevices,
+    ) -> Result<Watched, MatrixError> {
+        let mut sampler = Sampler::new(self.plan.telemetry, self.instruments);
+        if self.plan.warmup_seconds == 0.0 {
+            // Before the first transfer, so that no byte is missing.
+            sampler.look(0, Counters::now(drivers, devices));
+        }
+        watch.open();
+        let start = Instant::now();
+        let company = self.side.company;
+        let started_unix_seconds = (!company.is_alone()).then(unix_seconds);
+        self.side.measures(self.stop)?;
+        let measured_from = start + Duration::from_secs_f64(self.plan.warmup_seconds);
+        let interval = self.plan.telemetry.tick();
+        while Instant::now() < measured_from && !watch.is_over() {
+            let left = measured_from.saturating_duration_since(Instant::now());
+            watch.sleep(interval.min(left));
+        }
+        let cpu = CpuTimes::of_process();
+        let device = devices.counters();
+        let mut look = |at_the_end: bool| {
+            let at_ns = measured_from.elapsed().as_nanos() as u64;
+            sampler.tick(at_ns, at_the_end, || Counters::now(drivers, devices));
+        };
+        if self.plan.warmup_seconds > 0.0 {
+            look(true);
+        }
+        let mut tick = measured_from + interval;
+        while !watch.is_over() {
+            // A worker that ends wakes this thread before its tick.
+            watch.sleep(tick.saturating_duration_since(Instant::now()));
+            if Instant::now() < tick {
+                continue;
+            }
+            tick += interval;
+            look(false);
+            let total = drivers.total();
+            self.observer.event(&Event::Moved { bytes: total.bytes, operations: total.operations });
+        }
+        let end = devices.counters();
+        look(true);
+        Ok(Watched {
+            cpu: CpuTimes::of_process().since(cpu),
+            device: end.zip(device).map(|(now, then)| now.since(then)),
+            series: sampler.series(),
+            started_unix_seconds,
+        })
+    }
+}
+
+/// What the watching thread saw.
+struct Watched {
+    cpu: CpuTimes,
+    device: Option<DeviceCounters>,
+    series: Series,
+    started_unix_seconds: Option<f64>,
+}
+
+/// The distinct names of the accelerators of a cell.
+fn names(supplies: &[Supplies<'_>]) -> String {
+    let mut names: Vec<String> = supplies.iter().map(|one| one.accelerator.name()).collect();
+    names.sort();
+    names.dedup();
+    names.join(", ")
+}

@@ -1,0 +1,521 @@
+//! The matrix as a whole: prepare, cell after cell, tell after each.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::plan::{
+    BufferBacking, CellPlan, CellReport, CellStatus, ContentState, FilePlan, Fill, MatrixPlan,
+    MatrixReport, Mismatch, Verification, WorkerPlan, find_knees, likely_left, next_cell,
+    result_warnings,
+};
+use stormlp_core::evidence::{DirectIo, Evidence};
+use stormlp_core::facts::Availability;
+use stormlp_core::operation::Direction;
+use stormlp_core::path::PathKind;
+use stormlp_core::report::{Ending, FailureCause};
+use stormlp_transfer::TransferError;
+use stormlp_transfer::crew::CrewError;
+use stormlp_transfer::page_cache::{Method, Residency};
+use stormlp_transfer::storage::Storage;
+use stormlp_transfer::telemetry::Instruments;
+
+use super::MatrixError;
+use super::ahead::Ahead;
+use super::beside::Side;
+use super::cell::{Bench, CellMeasurement};
+use super::merge;
+use super::numbers::numbers;
+use super::offsets::Visit;
+use super::prepare::{Folders, files_of, make_files, remove_files, residency, set_cache};
+use super::regions::Regions;
+use super::warnings;
+use super::worker::{Outcome, WorkerFailure};
+use stormlp_hosts::company::Company;
+use stormlp_transfer::evidence;
+use stormlp_transfer::fallback;
+use stormlp_transfer::fallback::{hold_cufile, settings};
+use stormlp_transfer::surroundings::Surroundings;
+use stormlp_transfer::surroundings::now;
+
+/// A matrix whose folders are this process's alone.
+pub struct Locked {
+    report: MatrixReport,
+    folders: Folders,
+}
+
+impl Locked {
+    /// The report with the plan that is about to run.
+    pub fn report(&self) -> &MatrixReport {
+        &self.report
+    }
+}
+
+/// Makes and locks the folders of the report's plan, so that nobody is told of a run that is then
+/// refused.
+///
+/// # Errors
+/// When a folder is in use or cannot be made, or its manifest is of no use.
+pub fn lock(storage: &Arc<dyn Storage>, mut report: MatrixReport) -> Result<Locked, MatrixError> {
+    for warning in storage.warnings() {
+        report.warn(warning);
+    }
+    let folders = Folders::enter(Arc::clone(storage), &report.plan)?;
+    Ok(Locked { report, folders })
+}
+
+/// Runs every cell of the report's plan that it does not hold yet, and tells `on_cell` of each as
+/// it is over, so that nothing is lost when a later one fails.
+///
+/// # Errors
+/// When the files cannot be made, or the buffers not be had. A cell that fails is an entry of the
+/// report, and the matrix goes on; a panic ends it, as the report's ending says.
+pub fn run(
+    locked: Locked,
+    surroundings: &Surroundings<'_>,
+    on_cell: &mut dyn FnMut(&CellReport),
+) -> Result<MatrixReport, MatrixError> {
+    let mut on_cell = |measured: Measured<'_>| on_cell(measured.whole);
+    run_in_company(locked, Company::Alone, surroundings, &mut on_cell)
+}
+
+/// A cell that is over.
+pub struct Measured<'a> {
+    /// What this host measured.
+    pub own: &'a CellReport,
+    /// What all hosts did.
+    pub whole: &'a CellReport,
+}
+
+/// The same where others have a share in it: the report is of all hosts. Cells of which the others
+/// could not be heard are told as this host's alone, and are not in the report.
+///
+/// # Errors
+/// As [`run`], and when the hosts were to begin before this one was ready.
+pub fn run_in_company(
+    locked: Locked,
+    company: Company<'_>,
+    surroundings: &Surroundings<'_>,
+    on_cell: &mut dyn FnMut(Measured<'_>),
+) -> Result<MatrixReport, MatrixError> {
+    let Locked { mut report, mut folders } = locked;
+    let plan = report.plan.clone();
+    let &Surroundings { storage, observer, stop } = surroundings;
+    // Where nothing is left that can run, files would be written for nobody.
+    let needs_files = likely_left(&plan, &report.results, &[]).0 > 0;
+    let side = Side::new(company);
+    if side.has_hosts() {
+        report.results.hosts = merge::shares(&report.results.cells);
+    }
+    side.works(stop)?;
+    let made = !needs_files || make_files(&plan, &mut folders, observer, stop)?;
+    if side.edge()? || !made {
+        end(&mut report, Ending::Stopped);
+        return Ok(report);
+    }
+    side.works(stop)?;
+    let needs_cufile =
+        |cell: &CellPlan| cell.transport.path.needs_cufile() && cell.availability.is_available();
+    let settings = settings(plan.require_gds, plan.cufile_stats);
+    let _cufile = hold_cufile(plan.cells.iter().any(needs_cufile), &settings)?;
+    let mut regions = Regions::of_plan(&plan)?;
+    let gpus = plan.devices.iter().filter_map(|device| device.cuda_index());
+    let instruments = Instruments::around(places(&plan), gpus, plan.telemetry);
+    let mut matrix = Matrix {
+        bench: Bench {
+            plan: &plan,
+            storage: &**storage,
+            instruments: &instruments,
+            observer,
+            stop,
+            side,
+        },
+        folders: &mut folders,
+        backing: regions.backing(),
+        ahead: Ahead::of(&plan),
+        fault: None,
+    };
+    if let Some(seconds) = company.await_time(stop) {
+        return Err(MatrixError::Late { seconds });
+    }
+    matrix.cells(&mut report, &mut regions, on_cell)?;
+    if let Some(fault) = matrix.fault {
+        end(&mut report, fault);
+        return Ok(report);
+    }
+    // Where no cell was left.
+    matrix.bench.side.edge()?;
+    let stopped = matrix.bench.side.is_stopped(stop);
+    if needs_files && let Some(warning) = remove_files(&plan, &mut folders)? {
+        report.warn(warning);
+    }
+    let ending =
+        if stopped || company_is_gone(company) { Ending::Stopped } else { Ending::Complete };
+    end(&mut report, ending);
+    Ok(report)
+}
+
+/// Whether hosts that were there are not any more.
+fn company_is_gone(company: Company<'_>) -> bool {
+    matches!(company, Company::Hosts(hosts) if hosts.are_apart())
+}
+
+/// Whether a run ended so since other hosts cannot be heard.
+fn lacks_hosts(ending: &Ending) -> bool {
+    let cause = FailureCause::Hosts;
+    matches!(ending, Ending::Failed { cause: why, .. } if *why == cause)
+}
+
+/// That the run ends since other hosts cannot be heard.
+fn lost(error: &MatrixError) -> Ending {
+    let remedy = match error {
+        MatrixError::Hosts(error) => error.remedy(),
+        _ => "",
+    };
+    Ending::Failed {
+        cause: FailureCause::Hosts,
+        message: error.to_string(),
+        remedy: remedy.to_string(),
+    }
+}
+
+/// The folders of a plan, and the files and devices that were named.
+fn places(plan: &MatrixPlan) -> impl Iterator<Item = &Path> {
+    let folders = plan.folders.iter().map(|folder| folder.path.folder());
+    let named = plan.files.iter().filter(|file| file.folder.is_none());
+    folders.chain(named.map(|file| &*file.path))
+}
+
+/// Says how and when the matrix ended, and what its cells say about each other once all of them
+/// are there.
+fn end(report: &mut MatrixReport, ending: Ending) {
+    if ending != Ending::Stopped {
+        for warning in result_warnings(report) {
+            report.warn(warning);
+        }
+    }
+    report.results.find_knee = find_knees(report);
+    report.ending = ending;
+    report.head.ended_at = Some(now());
+}
+
+/// A matrix under way.
+struct Matrix<'a> {
+    bench: Bench<'a>,
+    folders: &'a mut Folders,
+    backing: BufferBacking,
+    /// What this run has before it.
+    ahead: Ahead,
+    /// What ends the matrix: a fault of stormlp's own.
+    fault: Option<Ending>,
+}
+
+impl Matrix<'_> {
+    /// Runs the cells that the report does not hold yet, until the run is to end.
+    fn cells(
+        &mut self,
+        report: &mut MatrixReport,
+        regions: &mut Regions,
+        on_cell: &mut dyn FnMut(Measured<'_>),
+    ) -> Result<(), MatrixError> {
+        let plan = self.bench.plan;
+        let mut tried = vec![false; plan.cells.len()];
+        while self.fault.is_none() && !self.bench.side.is_stopped(self.bench.stop) {
+            // All hosts have the same results, and so come to the same cell.
+            let Some(index) = next_cell(plan, &report.results, &tried) else {
+                break;
+            };
+            regions.reset(plan)?;
+            self.ahead.look(plan, &report.results, &tried);
+            tried[index] = true;
+            match self.next(index, &plan.cells[index], regions, on_cell) {
+                Ok(Some(whole)) => report.results.push(whole),
+                Ok(None) if self.fault.is_none() => break,
+                Ok(None) => {}
+                Err(error) => self.fault = Some(lost(&error)),
+            }
+            report.results.hosts = merge::shares(&report.results.cells);
+        }
+        Ok(())
+    }
+
+    /// Runs one cell and tells of it: what all hosts measured, or `None` where the others cannot be
+    /// heard any more.
+    fn next(
+        &mut self,
+        index: usize,
+        cell: &CellPlan,
+        regions: &mut Regions,
+        on_cell: &mut dyn FnMut(Measured<'_>),
+    ) -> Result<Option<CellReport>, MatrixError> {
+        let side = &self.bench.side;
+        side.begin(self.bench.stop)?;
+        let mut own = self.cell(index, cell, regions);
+        let side = &self.bench.side;
+        if let Err(error) = side.lost() {
+            self.fault = Some(lost(&error));
+            // Whatever the others did meanwhile, this is not what all of them do.
+            if let Some(numbers) = &mut own.measurement {
+                numbers.interrupted = true;
+            }
+        }
+        if own.measurement.is_none() && self.fault.as_ref().is_some_and(lacks_hosts) {
+            // It did not even begin, which is no failure of the cell.
+            return Ok(None);
+        }
+        let whole = match self.fault.is_some() && side.has_hosts() {
+            // The others hear of it by the end of the run.
+            true => Ok(None),
+            false => side.whole(self.bench.plan, &own, self.bench.stop),
+        };
+        let heard = match &whole {
+            Ok(Some(whole)) => whole,
+            Ok(None) | Err(_) => &own,
+        };
+        on_cell(Measured { own: &own, whole: heard });
+        whole
+    }
+
+    /// Runs one cell and makes its entry, whatever happens.
+    fn cell(&mut self, index: usize, cell: &CellPlan, regions: &mut Regions) -> CellReport {
+        if cell.availability != Availability::Available {
+            return CellReport::without_numbers(index, cell, "");
+        }
+        self.bench.observer.event(&self.ahead.next(cell));
+        match self.measure(index, cell, regions) {
+            Ok(entry) => entry,
+            Err(error) => {
+                if let MatrixError::Hosts(_) = &error {
+                    self.fault = Some(lost(&error));
+                }
+                if let MatrixError::Crew(CrewError::Panicked(panic)) = &error {
+                    self.fault = Some(Ending::Failed {
+                        cause: FailureCause::Internal,
+                        message: panic.to_string(),
+                        remedy: "please report it, with the command and what stormlp printed; \
+                                 the cells before it are whole"
+                            .to_string(),
+                    });
+                }
+                failed(index, cell, &error)
+            }
+        }
+    }
+
+    /// Prepares the page cache, runs the cell, and works out its numbers.
+    fn measure(
+        &mut self,
+        index: usize,
+        cell: &CellPlan,
+        regions: &mut Regions,
+    ) -> Result<CellReport, MatrixError> {
+        let plan = self.bench.plan;
+        let files = files_of(plan, cell);
+        self.note_writes(cell, &files)?;
+        if cell.transport.path != PathKind::Null {
+            set_cache(self.bench.storage, plan.cache, &files, self.bench.observer)?;
+        }
+        let before = residency(self.bench.storage, files.iter().copied());
+        let measured = self.bench.run(cell, regions)?;
+        let after = residency(self.bench.storage, files.iter().copied());
+        Ok(self.entry(index, cell, measured, before, after))
+    }
+
+    /// Before a file is written, its manifest says what it will hold.
+    fn note_writes(&mut self, cell: &CellPlan, files: &[&FilePlan]) -> Result<(), MatrixError> {
+        let plan = self.bench.plan;
+        let writes = cell.op.direction() == Direction::Write || plan.read_percent.is_some();
+        if !writes || cell.transport.path == PathKind::Null {
+            return Ok(());
+        }
+        let pattern = ContentState::Pattern { seed: plan.seed };
+        let keeps = |file: &&FilePlan| {
+            file.content == Some(pattern) && (plan.verify || plan.fill == Fill::Every)
+        };
+        let (kept, other): (Vec<&FilePlan>, Vec<&FilePlan>) =
+            files.iter().copied().partition(keeps);
+        self.folders.note(plan, &kept, Some(pattern))?;
+        self.folders.note(plan, &other, Some(ContentState::Other))
+    }
+
+    /// The entry of a cell that ran, to its end or until it broke.
+    fn entry(
+        &self,
+        index: usize,
+        cell: &CellPlan,
+        measured: CellMeasurement,
+        before: Option<Residency>,
+        after: Option<Residency>,
+    ) -> CellReport {
+        let plan = self.bench.plan;
+        let all: Vec<&Evidence> = measured.outcomes.iter().map(|o| &o.evidence).collect();
+        let mut evidence = evidence::combine(cell.transport.path, &all);
+        if let Some(evidence) = evidence.as_mut().filter(|_| !plan.open_direct) {
+            evidence.direct_io = DirectIo::NotAsked;
+        }
+        let verification = verification(plan, cell, &measured.outcomes);
+        let failure = first_failure(plan, cell, &measured.outcomes);
+        let mut entry = CellReport::without_numbers(index, cell, "nothing was transferred");
+        if let Some(mut numbers) = numbers(plan, cell, measured) {
+            numbers.page_cache_share = before.map(Residency::share);
+            numbers.page_cache_share_after = after.map(Residency::share);
+            numbers.page_cache_method = before.map(|residency| method(residency.method));
+            numbers.buffers_backing = self.backing;
+            (entry.status, entry.reason) = (CellStatus::Ok, None);
+            if let Some(evidence) = &evidence {
+                entry.effective_path = evidence.effective_path;
+                entry.warnings = warnings::of_cell(plan, cell, evidence, &numbers);
+            }
+            entry.measurement = Some(numbers);
+        }
+        let measured = entry.measurement.as_ref();
+        let broken = || broken_demand(plan, cell, evidence.as_ref()?, measured?.operations);
+        if let Some(reason) = failure.or_else(broken) {
+            entry.status = CellStatus::Failed;
+            entry.errno = reason.errno;
+            entry.reason = Some(reason.text);
+        }
+        entry.evidence = evidence;
+        entry.verification = verification;
+        entry
+    }
+}
+
+/// How residency was found, in the report's words.
+fn method(method: Method) -> String {
+    match method {
+        Method::Cachestat => "cachestat".to_string(),
+        Method::Mincore => "mincore".to_string(),
+    }
+}
+
+/// Why a cell does not count.
+struct Reason {
+    text: String,
+    errno: Option<i32>,
+}
+
+/// The entry of a cell that could not even be set up.
+fn failed(index: usize, cell: &CellPlan, error: &MatrixError) -> CellReport {
+    let mut entry = CellReport::without_numbers(index, cell, &error.to_string());
+    if let MatrixError::Crew(CrewError::Start(source)) = error {
+        entry.errno = source.raw_os_error();
+        entry.remedy =
+            Some("use fewer --threads, or allow more (ulimit -u, the group's pids)".to_string());
+    }
+    if let MatrixError::Transfer(transfer) = error {
+        entry.errno = transfer.errno();
+        if let TransferError::Unavailable { remedy, .. } = transfer {
+            entry.status = CellStatus::Unavailable;
+            entry.remedy = Some(remedy.clone());
+        }
+    }
+    entry
+}
+
+/// A demand of the user's that the run did not meet.
+fn broken_demand(
+    plan: &MatrixPlan,
+    cell: &CellPlan,
+    evidence: &Evidence,
+    transfers: u64,
+) -> Option<Reason> {
+    if plan.require_direct && evidence.direct_io == DirectIo::Refused {
+        let text = "the file system refused O_DIRECT, which --require-direct forbids".to_string();
+        return Some(Reason { text, errno: None });
+    }
+    let path = cell.transport.path;
+    let text = fallback::broken_demand(plan.require_gds, path, evidence, transfers)?;
+    Some(Reason { text, errno: None })
+}
+
+/// The first worker's failure, with the file and the place.
+fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Option<Reason> {
+    let workers = &plan.crews[cell.crew].workers;
+    let (worker, failure) = workers
+        .iter()
+        .zip(outcomes)
+        .find_map(|(worker, outcome)| Some((worker, outcome.failure.as_ref()?)))?;
+    let file = plan.files[worker.file].path.display();
+    Some(match failure {
+        WorkerFailure::Transfer { visit, error } => Reason {
+            text: format!(
+                "{} of {} bytes at offset {} of {file}: {}",
+                cell.op,
+                visit.len,
+                visit.offset,
+                error.inner()
+            ),
+            errno: error.errno(),
+        },
+        WorkerFailure::Short { visit, moved } => {
+            Reason { text: short(plan, worker, cell, *visit, *moved), errno: None }
+        }
+        WorkerFailure::Mismatch { visit, mismatch } => Reason {
+            text: format!(
+                "{file} holds {:#04x} at offset {}, {:#04x} was expected; lay it out again with \
+                 the same --seed, or look for corruption",
+                mismatch.found,
+                visit.offset + mismatch.at as u64,
+                mismatch.expected
+            ),
+            errno: None,
+        },
+        WorkerFailure::Sync { error } => Reason {
+            text: format!("fsync of {file} failed, its data may be lost: {error}"),
+            errno: error.raw_os_error(),
+        },
+    })
+}
+
+/// What a transfer that ended short means, and what to do about it.
+fn short(
+    plan: &MatrixPlan,
+    worker: &WorkerPlan,
+    cell: &CellPlan,
+    visit: Visit,
+    moved: usize,
+) -> String {
+    let file = &plan.files[worker.file];
+    let what = format!(
+        "{moved} of {} bytes at offset {} of {}",
+        visit.len,
+        visit.offset,
+        file.path.display()
+    );
+    match cell.op.direction() {
+        Direction::Write => format!("only {what} were written; the file system may be full"),
+        Direction::Read if file.made_here => {
+            format!("{what}: the file was truncated; run again to have it laid out anew")
+        }
+        Direction::Read => {
+            format!("{what}: the file is too small; use a smaller --file-size or another file")
+        }
+    }
+}
+
+/// What comparing with the pattern gave, where it was asked for.
+fn verification(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Option<Verification> {
+    if !plan.verify
+        || cell.op.direction() == Direction::Write
+        || cell.transport.path == PathKind::Null
+    {
+        return None;
+    }
+    let workers = &plan.crews[cell.crew].workers;
+    let mut verification = Verification {
+        checked_bytes: outcomes.iter().map(|outcome| outcome.verified_bytes).sum(),
+        ..Verification::default()
+    };
+    for (worker, outcome) in workers.iter().zip(outcomes) {
+        if let Some(WorkerFailure::Mismatch { visit, mismatch }) = &outcome.failure {
+            verification.mismatched_transfers += 1;
+            verification.first.get_or_insert_with(|| Mismatch {
+                file: plan.files[worker.file].path.clone(),
+                offset_bytes: visit.offset + mismatch.at as u64,
+                expected: format!("{:02x}", mismatch.expected),
+                found: format!("{:02x}", mismatch.found),
+            });
+        }
+    }
+    Some(verification)
+}

@@ -1,0 +1,447 @@
+//! What several hosts measured of a matrix, as one: bytes, transfers and CPU time added up, over the
+//! longest of their times, latencies counted together.
+
+use crate::plan::{
+    CellReport, CellStatus, HostCell, JobReport, MatrixPlan, MatrixReport, MatrixResults,
+    Measurement, Verification, find_knees, result_warnings,
+};
+use stormlp_core::evidence::Evidence;
+use stormlp_core::histogram::LatencyHistogram;
+use stormlp_core::path::PathKind;
+use stormlp_core::report::Ending;
+use stormlp_core::report::{HostShare, PartOf};
+use stormlp_core::units;
+use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_hosts::parts;
+use stormlp_hosts::parts::{count_hosts_once, names, share_at_once};
+
+use super::numbers::per_gib;
+use super::warnings;
+use stormlp_hosts::company::sum_of_series;
+
+/// What one host measured of a cell.
+pub(crate) struct CellPart<'a> {
+    pub(crate) host: &'a str,
+    /// Whether what its devices did counts here: processes of one host see the same ones.
+    pub(crate) counts_devices: bool,
+    pub(crate) cell: &'a CellReport,
+}
+
+/// The cell on all hosts, each of which has one of `plans`; `None` without any.
+pub(crate) fn cell(plans: &[&MatrixPlan], parts: &[CellPart<'_>]) -> Option<CellReport> {
+    let mut whole = together(parts)?;
+    whole.warnings = warnings_of(plans, parts, &whole);
+    Some(whole)
+}
+
+/// What the hosts have to say of a cell: like warnings once, and what came from storage of all of them
+/// together, since the devices of one host are the same for all processes there.
+fn warnings_of(plans: &[&MatrixPlan], parts: &[CellPart<'_>], whole: &CellReport) -> Vec<Warning> {
+    let of_storage = |plan: &MatrixPlan, cell: &CellReport, hosts: usize| {
+        let planned = plan.cells.get(whole.cell);
+        let measured = planned.zip(cell.measurement.as_ref());
+        measured.map_or(Vec::new(), |(planned, numbers)| {
+            warnings::of_storage(plan, planned, numbers, hosts)
+        })
+    };
+    let mut warnings: Vec<Warning> = Vec::new();
+    for (part, plan) in parts.iter().zip(plans) {
+        let own = of_storage(plan, part.cell, 1);
+        for warning in part.cell.warnings.iter().filter(|one| !own.contains(one)) {
+            if warnings.iter().all(|known| known.shape() != warning.shape()) {
+                warnings.push(warning.clone());
+            }
+        }
+    }
+    let together = plans.first().map(|plan| of_storage(plan, whole, parts.len()));
+    warnings.extend(together.into_iter().flatten());
+    warnings
+}
+
+fn together(parts: &[CellPart<'_>]) -> Option<CellReport> {
+    let first = parts.first()?.cell;
+    let mut whole = CellReport {
+        hosts: parts.iter().filter_map(host_cell).collect(),
+        measurement: measurement(parts),
+        verification: verification(parts),
+        evidence: evidence(first.requested_path, parts),
+        ..first.clone()
+    };
+    let shown = whole.evidence.as_ref();
+    whole.effective_path = shown.and_then(|evidence| evidence.effective_path);
+    if let Some(bad) = parts.iter().find(|part| part.cell.status != CellStatus::Ok) {
+        let reason = bad.cell.reason.as_deref().unwrap_or_default();
+        whole.status = bad.cell.status;
+        whole.reason = Some(format!("{}: {reason}", bad.host));
+        whole.remedy.clone_from(&bad.cell.remedy);
+        whole.errno = bad.cell.errno;
+    }
+    Some(whole)
+}
+
+/// Each host's share in `cells`, which all of them measured; nobody's where there was one host.
+pub fn shares(cells: &[CellReport]) -> Vec<HostShare> {
+    let mut shares: Vec<HostShare> = Vec::new();
+    for cell in cells {
+        let slowest = cell.hosts.iter().max_by(|one, other| {
+            let [one, other] = [one, other].map(|host| host.duration_seconds);
+            one.total_cmp(&other)
+        });
+        for host in &cell.hosts {
+            let is_slowest = slowest.is_some_and(|slowest| slowest.name == host.name);
+            let known = shares.iter().position(|share| share.name == host.name);
+            let nth = known.unwrap_or_else(|| {
+                shares.push(HostShare {
+                    name: host.name.clone(),
+                    bytes: 0,
+                    cpu_seconds: 0.0,
+                    slowest: 0,
+                });
+                shares.len() - 1
+            });
+            let share = &mut shares[nth];
+            share.bytes += host.bytes;
+            share.cpu_seconds += host.cpu_seconds;
+            share.slowest += u64::from(is_slowest);
+        }
+    }
+    shares
+}
+
+/// The report of a run from what each host saved of it: `parts` in the order of their ranks. The
+/// machine and the places are the first one's.
+pub fn merged(parts: &[MatrixReport]) -> Option<MatrixReport> {
+    let first = parts.first()?;
+    let hosts: Vec<(&str, &str)> = parts.iter().map(boot).collect();
+    let counted = count_hosts_once(&hosts);
+    let known: Option<Vec<&PartOf>> = parts.iter().map(|part| part.head.part.as_ref()).collect();
+    let names = names(&known?);
+    let plans: Vec<&MatrixPlan> = parts.iter().map(|part| &part.plan).collect();
+    let mut cells = Vec::new();
+    let mut torn = 0;
+    for index in 0..first.plan.cells.len() {
+        let of = |report: &'_ MatrixReport| {
+            let found = report.results.cells.iter().position(|cell| cell.cell == index);
+            found.filter(|place| !is_torn(report, &report.results.cells[*place]))
+        };
+        let begun = parts.iter().any(|part| part.results.of(index).is_some());
+        let places: Vec<Option<usize>> = parts.iter().map(of).collect();
+        let all: Option<Vec<CellPart<'_>>> = parts
+            .iter()
+            .zip(&names)
+            .zip(&counted)
+            .zip(&places)
+            .map(|(((report, host), counts_devices), place)| {
+                Some(CellPart {
+                    host,
+                    counts_devices: *counts_devices,
+                    cell: &report.results.cells[(*place)?],
+                })
+            })
+            .collect();
+        match all.and_then(|all| cell(&plans, &all)) {
+            Some(whole) => cells.push(whole),
+            None => torn += usize::from(begun),
+        }
+    }
+    let mut whole = MatrixReport {
+        ending: parts::ending(parts.iter().map(|part| part.ending.clone())),
+        results: MatrixResults {
+            hosts: shares(&cells),
+            cells,
+            group: first.results.group.clone(),
+            find_knee: None,
+        },
+        ..first.clone()
+    };
+    whole.head.part = None;
+    whole.head.ended_at = parts.iter().filter_map(|part| part.head.ended_at.clone()).max();
+    for warning in parts.iter().flat_map(|part| &part.warnings) {
+        whole.warn(warning.clone());
+    }
+    if torn > 0 {
+        whole.warn(Warning::new(
+            WarningKind::Hosts,
+            format!(
+                "left out: {}, which not every host has measured whole",
+                units::counted(torn as u64, "cell")
+            ),
+            "",
+        ));
+    }
+    for warning in apart(parts, &whole) {
+        whole.warn(warning);
+    }
+    if whole.ending == Ending::Complete {
+        for warning in result_warnings(&whole) {
+            whole.warn(warning);
+        }
+    }
+    whole.results.find_knee = find_knees(&whole);
+    Some(whole)
+}
+
+/// Whether a `cell` of a part was cut short, though nobody ended the run: a host was lost meanwhile.
+fn is_torn(part: &MatrixReport, cell: &CellReport) -> bool {
+    let interrupted = cell.measurement.as_ref().is_some_and(|one| one.interrupted);
+    interrupted && part.ending != Ending::Stopped
+}
+
+/// What tells the host of a part from others.
+fn boot(part: &MatrixReport) -> (&str, &str) {
+    let boot = part.head.part.as_ref().map(|part| part.boot_id.as_str());
+    (&part.head.host.hostname, boot.unwrap_or_default())
+}
+
+/// Says of hosts that nobody started together how much of their time was the same.
+fn apart(parts: &[MatrixReport], whole: &MatrixReport) -> Vec<Warning> {
+    let detached = |part: &MatrixReport| {
+        let of = part.head.part.as_ref();
+        of.is_some_and(|part| part.rank.is_none())
+    };
+    let cells = &whole.results.cells;
+    let shares = cells.iter().filter_map(|cell| together_for(parts, cell));
+    let least = shares.min_by(|(one, _), (other, _)| one.total_cmp(other));
+    let Some((least, cell)) = least.filter(|_| parts.iter().any(detached)) else {
+        return Vec::new();
+    };
+    let which = format!("cell {} ({} {})", cell.cell, cell.requested_path, cell.op);
+    let advice = "have fewer cells in a run, or begin once the test files are there";
+    vec![parts::began_by_clocks("cell", (least, &which), advice)]
+}
+
+/// For which share of the longest of their times all hosts measured `cell` at once, by their clocks.
+fn together_for<'c>(parts: &[MatrixReport], cell: &'c CellReport) -> Option<(f64, &'c CellReport)> {
+    let own = |part: &MatrixReport| {
+        let mut cells = part.results.cells.iter();
+        let found = cells.find(|one| one.cell == cell.cell)?;
+        let numbers = found.measurement.as_ref()?;
+        let began = numbers.started_unix_seconds?;
+        Some((began, numbers.duration_seconds))
+    };
+    let times: Option<Vec<(f64, f64)>> = parts.iter().map(own).collect();
+    Some((share_at_once(&times?)?, cell))
+}
+
+fn host_cell(part: &CellPart<'_>) -> Option<HostCell> {
+    let numbers = part.cell.measurement.as_ref()?;
+    Some(HostCell {
+        name: part.host.to_string(),
+        bytes: numbers.bytes,
+        operations: numbers.operations,
+        duration_seconds: numbers.duration_seconds,
+        throughput_bytes_per_second: numbers.throughput_bytes_per_second,
+        latency_us: numbers.latency_us,
+        cpu_seconds: numbers.cpu_user_seconds + numbers.cpu_system_seconds,
+        device_read_bytes: numbers.device_read_bytes.filter(|_| part.counts_devices),
+        device_written_bytes: numbers.device_written_bytes.filter(|_| part.counts_devices),
+    })
+}
+
+/// The numbers of all hosts; `None` unless each has some.
+fn measurement(parts: &[CellPart<'_>]) -> Option<Measurement> {
+    let all: Option<Vec<&Measurement>> =
+        parts.iter().map(|part| part.cell.measurement.as_ref()).collect();
+    let all = all?;
+    let mut latencies = LatencyHistogram::new();
+    for one in &all {
+        let own = LatencyHistogram::of_report(&one.latency_histogram, &one.latency_us)?;
+        latencies.merge(&own);
+    }
+    let counted = parts.iter().zip(&all).filter(|(part, _)| part.counts_devices);
+    let devices: Vec<&Measurement> = counted.map(|(_, one)| *one).collect();
+    let bytes: u64 = all.iter().map(|one| one.bytes).sum();
+    let operations: u64 = all.iter().map(|one| one.operations).sum();
+    let cpu_user_seconds: f64 = all.iter().map(|one| one.cpu_user_seconds).sum();
+    let cpu_system_seconds: f64 = all.iter().map(|one| one.cpu_system_seconds).sum();
+    let most = |number: fn(&Measurement) -> f64| {
+        let numbers = all.iter().map(|one| number(one));
+        numbers.fold(0.0, f64::max)
+    };
+    let most_known = |number: fn(&Measurement) -> Option<f64>| {
+        let numbers = all.iter().filter_map(|one| number(one));
+        numbers.reduce(f64::max)
+    };
+    let sum_known = |number: fn(&Measurement) -> Option<u64>| {
+        let numbers: Option<Vec<u64>> = devices.iter().map(|one| number(one)).collect();
+        numbers.map(|numbers| numbers.iter().sum())
+    };
+    let duration_seconds = most(|one| one.duration_seconds);
+    let began = all.iter().filter_map(|one| one.started_unix_seconds);
+    let first_done = all.iter().map(|one| one.first_done_seconds);
+    let series: Vec<_> = all.iter().map(|one| &one.series).collect();
+    Some(Measurement {
+        throughput_bytes_per_second: bytes as f64 / duration_seconds,
+        iops: operations as f64 / duration_seconds,
+        latency_us: latencies.summary()?,
+        latency_histogram: latencies.to_base64(),
+        operations,
+        bytes,
+        duration_seconds,
+        first_done_seconds: first_done.fold(f64::INFINITY, f64::min),
+        last_done_seconds: most(|one| one.last_done_seconds),
+        // Threads have their numbers within a host.
+        last_done_thread: None,
+        cpu_user_seconds,
+        cpu_system_seconds,
+        cpu_seconds_per_gib: per_gib(cpu_user_seconds + cpu_system_seconds, bytes),
+        series: sum_of_series(&series),
+        device_names: distinct(all.iter().flat_map(|one| one.device_names.iter().cloned())),
+        device_read_bytes: sum_known(|one| one.device_read_bytes),
+        device_written_bytes: sum_known(|one| one.device_written_bytes),
+        page_cache_share: most_known(|one| one.page_cache_share),
+        page_cache_share_after: most_known(|one| one.page_cache_share_after),
+        fsync_seconds: most_known(|one| one.fsync_seconds),
+        memory: distinct(all.iter().map(|one| one.memory.clone())).join(", "),
+        memory_emulated: all.iter().any(|one| one.memory_emulated),
+        peak_rss_bytes: all.iter().map(|one| one.peak_rss_bytes).max()?,
+        jobs: jobs(&all),
+        interrupted: all.iter().any(|one| one.interrupted),
+        started_unix_seconds: began.reduce(f64::min),
+        ..(*all.first()?).clone()
+    })
+}
+
+fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut found = Vec::new();
+    for name in names {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}
+
+/// What each job did on all hosts, over the longest of its times.
+fn jobs(all: &[&Measurement]) -> Vec<JobReport> {
+    let of_job = |first: &JobReport| {
+        let own: Vec<&JobReport> =
+            all.iter().flat_map(|one| &one.jobs).filter(|job| job.name == first.name).collect();
+        let bytes: u64 = own.iter().map(|job| job.bytes).sum();
+        let operations: u64 = own.iter().map(|job| job.operations).sum();
+        let seconds = own.iter().filter_map(|job| job.duration_seconds).reduce(f64::max)?;
+        let latencies =
+            own.iter().filter_map(|job| Some(job.latency_us_mean? * job.operations as f64));
+        let latencies: f64 = latencies.sum();
+        Some(JobReport {
+            name: first.name.clone(),
+            threads: own.iter().map(|job| job.threads).sum(),
+            operations,
+            bytes,
+            duration_seconds: Some(seconds),
+            throughput_bytes_per_second: bytes as f64 / seconds,
+            latency_us_mean: (operations > 0).then(|| latencies / operations as f64),
+        })
+    };
+    let first = all.first().map_or(&[][..], |first| &first.jobs);
+    first.iter().filter_map(of_job).collect()
+}
+
+fn verification(parts: &[CellPart<'_>]) -> Option<Verification> {
+    let all = parts.iter().filter_map(|part| part.cell.verification.as_ref());
+    let mut whole: Option<Verification> = None;
+    for one in all {
+        let whole = whole.get_or_insert_default();
+        whole.checked_bytes += one.checked_bytes;
+        whole.mismatched_transfers += one.mismatched_transfers;
+        whole.first = whole.first.take().or_else(|| one.first.clone());
+    }
+    whole
+}
+
+/// What holds for all hosts: where one fell back, its evidence; `None` unless each has some.
+fn evidence(asked: PathKind, parts: &[CellPart<'_>]) -> Option<Evidence> {
+    let all: Option<Vec<&Evidence>> =
+        parts.iter().map(|part| part.cell.evidence.as_ref()).collect();
+    let all = all?;
+    let fell_back = all.iter().find(|one| one.effective_path != Some(asked)).copied();
+    fell_back.or(all.first().copied()).cloned()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::plan::CellPlan;
+    use proptest::prelude::*;
+
+    fn measured(latencies_us: &[u64], seconds: f64) -> CellReport {
+        let plan = CellPlan::fixture(PathKind::Cpu);
+        let mut histogram = LatencyHistogram::new();
+        for latency in latencies_us {
+            histogram.record_ns(latency * 1000);
+        }
+        let operations = latencies_us.len() as u64;
+        let mut cell = CellReport::without_numbers(0, &plan, "");
+        (cell.status, cell.reason) = (CellStatus::Ok, None);
+        cell.measurement = Some(Measurement {
+            latency_us: histogram.summary().unwrap(),
+            latency_histogram: histogram.to_base64(),
+            operations,
+            bytes: operations << 20,
+            duration_seconds: seconds,
+            last_done_seconds: seconds,
+            first_done_seconds: seconds,
+            ..Measurement::fixture()
+        });
+        cell
+    }
+
+    fn of_hosts(cells: &[CellReport]) -> CellReport {
+        let hosts = ["h1", "h2", "h3"];
+        let parts: Vec<CellPart<'_>> = cells
+            .iter()
+            .zip(hosts)
+            .map(|(cell, host)| CellPart { host, counts_devices: host != "h2", cell })
+            .collect();
+        together(&parts).unwrap()
+    }
+
+    #[test]
+    fn rates_are_over_the_longest_time() {
+        let whole = of_hosts(&[measured(&[10; 100], 1.0), measured(&[20; 300], 2.0)]);
+        let numbers = whole.measurement.as_ref().unwrap();
+        assert_eq!((numbers.operations, numbers.duration_seconds), (400, 2.0));
+        assert_eq!(numbers.iops, 200.0);
+        // The second process is on the first one's host.
+        assert_eq!(numbers.device_read_bytes, Some(1 << 30));
+        let of_devices = whole.hosts.iter().map(|host| host.device_read_bytes);
+        assert_eq!(of_devices.collect::<Vec<_>>(), [Some(1 << 30), None]);
+        let shares = shares(std::slice::from_ref(&whole));
+        assert_eq!((shares[0].slowest, shares[1].slowest), (0, 1));
+        assert_eq!(shares[1].bytes, 300 << 20);
+    }
+
+    #[test]
+    fn a_failure_names_its_host() {
+        let mut broken = measured(&[20; 3], 1.0);
+        broken.status = CellStatus::Failed;
+        broken.reason = Some("EIO".to_string());
+        broken.measurement = None;
+        let whole = of_hosts(&[measured(&[10; 3], 1.0), broken]);
+        assert_eq!(whole.status, CellStatus::Failed);
+        assert_eq!(whole.reason.as_deref(), Some("h2: EIO"));
+        assert_eq!(whole.measurement, None);
+        assert_eq!(whole.hosts.len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn latencies_are_those_of_all_hosts_together(
+            samples in prop::collection::vec(prop::collection::vec(1u64..10_000_000, 1..50), 1..4)
+        ) {
+            let cells: Vec<CellReport> = samples.iter().map(|own| measured(own, 1.0)).collect();
+            let whole = of_hosts(&cells).measurement.unwrap();
+            let together = measured(&samples.concat(), 1.0).measurement.unwrap();
+            let all = LatencyHistogram::of_report(&whole.latency_histogram, &whole.latency_us);
+            let one = LatencyHistogram::of_report(&together.latency_histogram, &together.latency_us);
+            let quantiles = |histogram: Option<LatencyHistogram>| {
+                let histogram = histogram.unwrap();
+                [0.0, 0.5, 0.9, 0.99, 1.0].map(|quantile| histogram.quantile_ns(quantile))
+            };
+            prop_assert_eq!(quantiles(all), quantiles(one));
+            prop_assert!((whole.latency_us.mean / together.latency_us.mean - 1.0).abs() < 1e-9);
+            prop_assert_eq!(whole.operations, together.operations);
+        }
+    }
+}

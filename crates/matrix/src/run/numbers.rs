@@ -1,0 +1,117 @@
+//! The numbers of a cell, from what its threads recorded.
+
+use crate::plan::{BufferBacking, CellPlan, JobReport, MatrixPlan, Measurement};
+use stormlp_core::path::MemoryKind;
+use stormlp_transfer::telemetry::peak_rss_bytes;
+
+use super::cell::CellMeasurement;
+use super::recorder::Recorder;
+use super::worker::Outcome;
+
+/// The numbers of a cell; `None` when no transfer was completed.
+pub(super) fn numbers(
+    plan: &MatrixPlan,
+    cell: &CellPlan,
+    measured: CellMeasurement,
+) -> Option<Measurement> {
+    let CellMeasurement {
+        outcomes, cpu, device, device_names, series, started_unix_seconds, ..
+    } = measured;
+    let started = outcomes.iter().map(|outcome| outcome.started).min()?;
+    let elapsed = |outcome: &Outcome| (outcome.ended - started).as_secs_f64();
+    let (last_thread, last_done_seconds) =
+        (0u32..).zip(outcomes.iter().map(elapsed)).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let first_done_seconds = outcomes.iter().map(elapsed).min_by(f64::total_cmp)?;
+    let syncs = outcomes.iter().filter_map(|outcome| outcome.sync);
+    let fsync_seconds = syncs.max().map(|sync| sync.as_secs_f64());
+    let evidence = &outcomes.first()?.evidence;
+    let engine = evidence.engine.as_ref().map(|facts| facts.engine);
+    let duration_seconds = last_done_seconds.max(1e-9);
+    let jobs = jobs(plan, cell, &outcomes);
+    let mut all = Recorder::new();
+    outcomes.into_iter().for_each(|outcome| all.merge(outcome.recorder));
+    let latency_us = all.latency.summary()?;
+    let in_accelerator = cell.transport.path.ends_in_accelerator();
+    Some(Measurement {
+        throughput_bytes_per_second: all.bytes as f64 / duration_seconds,
+        iops: all.operations as f64 / duration_seconds,
+        latency_us,
+        latency_histogram: all.latency.to_base64(),
+        operations: all.operations,
+        bytes: all.bytes,
+        duration_seconds,
+        first_done_seconds,
+        last_done_seconds,
+        last_done_thread: Some(last_thread),
+        cpu_user_seconds: cpu.user_seconds,
+        cpu_system_seconds: cpu.system_seconds,
+        cpu_seconds_per_gib: per_gib(cpu.total_seconds(), all.bytes),
+        series,
+        device_names,
+        device_read_bytes: device.map(|counters| counters.read_bytes),
+        device_written_bytes: device.map(|counters| counters.written_bytes),
+        page_cache_share: None,
+        page_cache_share_after: None,
+        page_cache_method: None,
+        fsync_seconds,
+        engine,
+        memory: match cell.transport.host_memory().and_then(MemoryKind::host_words) {
+            Some(kind) => format!("{kind} for {}", measured.accelerator),
+            None if in_accelerator => measured.accelerator,
+            None => "host memory".to_string(),
+        },
+        memory_emulated: cell.transport.emulated,
+        buffers_backing: BufferBacking::Unknown,
+        peak_rss_bytes: peak_rss_bytes(),
+        jobs,
+        interrupted: measured.interrupted,
+        started_unix_seconds,
+    })
+}
+
+/// Seconds for each GiB; none where nothing was moved.
+pub(super) fn per_gib(seconds: f64, bytes: u64) -> f64 {
+    match bytes {
+        0 => 0.0,
+        _ => seconds / (bytes as f64 / (1u64 << 30) as f64),
+    }
+}
+
+/// What each job did, when there is more than one.
+fn jobs(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Vec<JobReport> {
+    if plan.job_names.len() < 2 {
+        return Vec::new();
+    }
+    let workers = &plan.crews[cell.crew].workers;
+    let of_job = |(job, name): (usize, &String)| {
+        let of_workers = workers.iter().zip(outcomes);
+        let own: Vec<&Outcome> = of_workers
+            .filter(|(worker, _)| worker.job == job)
+            .map(|(_, outcome)| outcome)
+            .collect();
+        job_report(name, &own)
+    };
+    let jobs = plan.job_names.iter().enumerate();
+    jobs.filter_map(of_job).collect()
+}
+
+/// What the workers of one job did, over the time that they took themselves: a job that is done
+/// does not grow slower while it waits for the others. `None` for a job without workers.
+fn job_report(name: &str, outcomes: &[&Outcome]) -> Option<JobReport> {
+    let started = outcomes.iter().map(|outcome| outcome.started).min()?;
+    let ended = outcomes.iter().map(|outcome| outcome.ended).max()?;
+    let seconds = (ended - started).as_secs_f64().max(1e-9);
+    let mut all = Recorder::new();
+    for outcome in outcomes {
+        all.merge(outcome.recorder.clone());
+    }
+    Some(JobReport {
+        name: name.to_string(),
+        threads: outcomes.len() as u32,
+        operations: all.operations,
+        bytes: all.bytes,
+        duration_seconds: Some(seconds),
+        throughput_bytes_per_second: all.bytes as f64 / seconds,
+        latency_us_mean: all.latency.summary().map(|latency| latency.mean),
+    })
+}

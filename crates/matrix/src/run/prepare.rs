@@ -1,0 +1,296 @@
+//! What has to be right before the first cell, and before each: folders, files, page cache.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::plan::{
+    CacheState, CellPlan, ContentState, DataManifest, FileAction, FilePlan, MANIFEST_NAME,
+    ManifestFile, MatrixPlan,
+};
+use stormlp_core::event::{Event, Observer};
+use stormlp_core::facts::{Identity, keeps_inode_numbers};
+use stormlp_core::pattern::stream_of;
+use stormlp_core::stop::StopToken;
+use stormlp_core::units::counted;
+use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_transfer::TransferError;
+use stormlp_transfer::page_cache::Residency;
+use stormlp_transfer::storage::{Access, Durability, FolderLock, Left, Storage};
+
+use super::MatrixError;
+use super::layout::{Finished, LaidOut, LayoutFile, lay_out};
+
+/// Bytes read at a time to bring a file into the page cache.
+const WARM_BYTES: usize = 1 << 20;
+
+/// The folders of a matrix, locked, with their manifests.
+pub(crate) struct Folders {
+    storage: Arc<dyn Storage>,
+    locks: Vec<FolderLock>,
+    manifests: Vec<DataManifest>,
+    /// Block devices that are written: nobody can mount them meanwhile.
+    claims: Vec<File>,
+}
+
+impl Folders {
+    /// Makes and locks the folders of a plan and reads their manifests.
+    pub(crate) fn enter(storage: Arc<dyn Storage>, plan: &MatrixPlan) -> Result<Self, MatrixError> {
+        let mut folders =
+            Self { storage, locks: Vec::new(), manifests: Vec::new(), claims: Vec::new() };
+        for folder in plan.folders.iter().map(|folder| folder.path.folder()) {
+            folders.storage.hold(folder);
+            folders.storage.make_folder(folder)?;
+            folders.locks.push(folders.storage.lock(folder)?);
+            let manifest = read_manifest(&*folders.storage, folder)?;
+            folders.manifests.push(manifest);
+        }
+        // Much can have happened since the plan was made, a long time ago when it is resumed.
+        let devices = plan.files.iter().filter(|file| file.block_device);
+        for device in devices.filter(|_| plan.writes()) {
+            let claim = folders.storage.claim_device(&device.path)?;
+            folders.claims.push(claim);
+        }
+        Ok(folders)
+    }
+
+    /// The identity that a file was noted with.
+    fn made(&self, file: &FilePlan) -> Option<Identity> {
+        let manifest = &self.manifests[file.folder?];
+        manifest.file(&file_name(&file.path))?.identity
+    }
+
+    /// Refuses to write over what somebody put in the place of a file of a folder.
+    fn check(&self, file: &FilePlan) -> Result<(), MatrixError> {
+        if file.folder.is_none() {
+            return Ok(());
+        }
+        // One that was cut off is still the one that was made, so its size does not matter.
+        match self.storage.left(&file.path, None, self.made(file))? {
+            Left::Nothing | Left::Same(_) => Ok(()),
+            Left::Other(found) => Err(MatrixError::Replaced { path: file.path.clone(), found }),
+        }
+    }
+
+    /// Lists files that are about to be made, so that a run that is killed meanwhile leaves ones that
+    /// are known as ours: by their names alone until they are there.
+    fn announce(&mut self, plan: &MatrixPlan, files: &[&FilePlan]) -> Result<(), MatrixError> {
+        for file in files {
+            self.check(file)?;
+            self.set(file, Some((ContentState::Unwritten, None)));
+        }
+        self.save(plan, files)
+    }
+
+    /// Notes what files hold from now on, or that they are gone; safe against a crash.
+    pub(crate) fn note(
+        &mut self,
+        plan: &MatrixPlan,
+        files: &[&FilePlan],
+        content: Option<ContentState>,
+    ) -> Result<(), MatrixError> {
+        for file in files {
+            let Some(content) = content else {
+                self.set(file, None);
+                continue;
+            };
+            self.check(file)?;
+            let keeps = file.file_system.as_deref().is_none_or(keeps_inode_numbers);
+            let found = self.storage.look(&file.path)?.filter(|_| keeps);
+            self.set(file, Some((content, found.map(|f| f.identity))));
+        }
+        self.save(plan, files)
+    }
+
+    /// Makes the entry of a file in its folder's manifest, or removes it.
+    fn set(&mut self, file: &FilePlan, entry: Option<(ContentState, Option<Identity>)>) {
+        let Some(folder) = file.folder else {
+            return;
+        };
+        let name = file_name(&file.path);
+        let manifest = &mut self.manifests[folder];
+        match entry {
+            Some((content, identity)) => {
+                manifest.set(ManifestFile { name, bytes: file.bytes, content, identity })
+            }
+            None => manifest.remove(&name),
+        }
+    }
+
+    /// Writes the manifests of these files' folders, each once: it takes a sync, or several.
+    fn save(&self, plan: &MatrixPlan, files: &[&FilePlan]) -> Result<(), MatrixError> {
+        let folders: BTreeSet<usize> = files.iter().filter_map(|file| file.folder).collect();
+        for folder in folders {
+            let path = plan.folders[folder].path.join(MANIFEST_NAME);
+            let text = self.manifests[folder].to_json();
+            self.storage.write(&path, text.as_bytes(), Durability::Certain)?;
+        }
+        Ok(())
+    }
+}
+
+/// The manifest of a folder; a new one where there is none.
+fn read_manifest(storage: &dyn Storage, folder: &Path) -> Result<DataManifest, MatrixError> {
+    let path = folder.join(MANIFEST_NAME);
+    match storage.read_text(&path)? {
+        Some(text) => {
+            DataManifest::parse(&text).map_err(|source| MatrixError::Manifest { path, source })
+        }
+        None => Ok(DataManifest::new()),
+    }
+}
+
+/// A file's name without its folder.
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Makes the files that the plan says are to be made. `false` when the user stopped it.
+pub(crate) fn make_files(
+    plan: &MatrixPlan,
+    folders: &mut Folders,
+    observer: &dyn Observer,
+    stop: &StopToken,
+) -> Result<bool, MatrixError> {
+    let storage = &*Arc::clone(&folders.storage);
+    let of = |action| -> Vec<&FilePlan> {
+        let files = plan.files.iter();
+        files.filter(|file| file.action == action).collect()
+    };
+    let (allocate, fill) = (of(FileAction::Allocate), of(FileAction::Fill));
+    // Whatever they held before no longer counts.
+    folders.announce(plan, &allocate)?;
+    for file in allocate {
+        let made = storage.create(&file.path, file.bytes, false);
+        made.inspect_err(|_| {
+            // Without its blocks the file is of no use to anyone.
+            storage.discard(&file.path);
+        })?;
+    }
+    if fill.is_empty() {
+        return Ok(true);
+    }
+    folders.announce(plan, &fill)?;
+    let layout: Vec<LayoutFile> = fill
+        .iter()
+        .map(|file| LayoutFile {
+            path: file.path.clone(),
+            bytes: file.bytes,
+            stream: stream_of(&file.path),
+        })
+        .collect();
+    let finished = Finished::of(layout.len());
+    let laid_out =
+        lay_out(storage, &layout, plan.seed, plan.host_engine(), observer, stop, &finished);
+    let (mut whole, mut gone) = (Vec::new(), Vec::new());
+    for (index, file) in fill.into_iter().enumerate() {
+        if finished.holds(index) {
+            whole.push(file);
+        } else if storage.look(&file.path)?.is_none() {
+            gone.push(file);
+        }
+    }
+    folders.note(plan, &whole, Some(ContentState::Pattern { seed: plan.seed }))?;
+    folders.note(plan, &gone, None)?;
+    Ok(laid_out? == LaidOut::All)
+}
+
+/// Removes the files that were made, when the plan says so. What somebody put in the place of one
+/// stays and is told of; its folder still lists it, so that later runs and `clean` know of it.
+pub(crate) fn remove_files(
+    plan: &MatrixPlan,
+    folders: &mut Folders,
+) -> Result<Option<Warning>, MatrixError> {
+    if plan.keep {
+        return Ok(None);
+    }
+    let ours = |file: &&FilePlan| file.made_here && !file.block_device;
+    let (mut gone, mut left) = (Vec::new(), Vec::new());
+    for file in plan.files.iter().filter(ours) {
+        let made = folders.made(file);
+        let path = &file.path;
+        match folders.storage.left(path, Some(file.bytes), made)? {
+            Left::Nothing => {}
+            Left::Same(_) => drop(folders.storage.remove(path)?),
+            Left::Other(what) => {
+                left.push(format!("{} is {what}", path.display()));
+                continue;
+            }
+        }
+        gone.push(file);
+    }
+    folders.note(plan, &gone, None)?;
+    Ok(not_removed(&left))
+}
+
+/// Says what was left, each with what it is.
+fn not_removed(left: &[String]) -> Option<Warning> {
+    let (first, others) = left.split_first()?;
+    let others = match others.len() {
+        0 => String::new(),
+        count => format!(" (and so with {})", counted(count as u64, "other file")),
+    };
+    Some(Warning::new(
+        WarningKind::NotRemoved,
+        format!("{first}, which stormlp did not make there{others}: it was not removed"),
+        "move it away if it is yours, or remove it",
+    ))
+}
+
+/// What of several files is in the page cache; `None` where the kernel does not tell.
+pub(crate) fn residency<'a>(
+    storage: &dyn Storage,
+    files: impl IntoIterator<Item = &'a FilePlan>,
+) -> Option<Residency> {
+    let mut paths = files.into_iter().map(|file| file.path.as_path());
+    storage.cached(&mut paths).ok().flatten()
+}
+
+/// The distinct files of a cell.
+pub(crate) fn files_of<'a>(plan: &'a MatrixPlan, cell: &CellPlan) -> Vec<&'a FilePlan> {
+    let mut indices: Vec<usize> =
+        plan.crews[cell.crew].workers.iter().map(|worker| worker.file).collect();
+    indices.sort_unstable();
+    indices.dedup();
+    indices.into_iter().map(|index| &plan.files[index]).collect()
+}
+
+/// Brings the page cache into the state a cell is to find.
+pub(crate) fn set_cache(
+    storage: &dyn Storage,
+    state: CacheState,
+    files: &[&FilePlan],
+    observer: &dyn Observer,
+) -> Result<(), TransferError> {
+    match state {
+        CacheState::AsIs => {}
+        CacheState::Cold => {
+            for file in files {
+                storage.drop_cached(&file.path)?;
+            }
+        }
+        CacheState::Warm => {
+            let cold: Vec<_> = files
+                .iter()
+                .filter(|file| residency(storage, [**file]).is_none_or(|r| r.share() < 1.0))
+                .collect();
+            if !cold.is_empty() {
+                observer
+                    .event(&Event::Note { message: format!("reading {} files once", cold.len()) });
+            }
+            let mut buffer = vec![0; WARM_BYTES];
+            for file in cold {
+                let opened = storage.open(&file.path, Access::Read, false)?;
+                let mut offset = 0;
+                while offset < file.bytes {
+                    match storage.read_at(&opened, &file.path, offset, &mut buffer)? {
+                        0 => break,
+                        read => offset += read as u64,
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}

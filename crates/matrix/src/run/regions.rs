@@ -1,0 +1,65 @@
+//! The buffers of a matrix: one region for each NUMA node that threads are bound to.
+
+use crate::plan::{BufferBacking, MatrixPlan};
+use stormlp_transfer::{Backing, Region, TransferError, thread};
+
+/// Regions by the node that their memory comes from; `None` is that of threads that are not bound.
+pub(crate) struct Regions(Vec<(Option<u32>, Region)>);
+
+impl Regions {
+    /// The regions that `plan` needs, each touched by a thread on its node.
+    ///
+    /// # Errors
+    /// When the memory cannot be mapped.
+    pub(crate) fn of_plan(plan: &MatrixPlan) -> Result<Self, TransferError> {
+        let mut regions = Vec::new();
+        for (node, bytes) in plan.regions() {
+            regions.push((node, region(plan, node, bytes)?));
+        }
+        Ok(Self(regions))
+    }
+
+    /// Makes all of them free; those that a broken cell kept are made anew.
+    ///
+    /// # Errors
+    /// When the memory cannot be mapped.
+    pub(crate) fn reset(&mut self, plan: &MatrixPlan) -> Result<(), TransferError> {
+        for ((node, own), (_, bytes)) in self.0.iter_mut().zip(plan.regions()) {
+            if !own.reset() {
+                *own = region(plan, *node, bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The region of threads on `node`.
+    pub(crate) fn of(&mut self, node: Option<u32>) -> &mut Region {
+        let mut regions = self.0.iter_mut();
+        let own = regions.find(|(other, _)| *other == node);
+        &mut own.expect("the plan has a region for each of its nodes").1
+    }
+
+    /// What pages they lie on, in the report's words; the smallest where they differ.
+    pub(crate) fn backing(&self) -> BufferBacking {
+        let words = |(_, region): &(Option<u32>, Region)| match region.backing() {
+            Backing::HugeTlb => BufferBacking::HugeTlb,
+            Backing::TransparentHuge => BufferBacking::TransparentHuge,
+            Backing::SmallPages => BufferBacking::SmallPages,
+            Backing::Unknown => BufferBacking::Unknown,
+        };
+        let all: Vec<BufferBacking> = self.0.iter().map(words).collect();
+        if all.contains(&BufferBacking::SmallPages) {
+            BufferBacking::SmallPages
+        } else {
+            all.first().copied().unwrap_or(BufferBacking::Unknown)
+        }
+    }
+}
+
+/// A region whose pages a thread of the plan's on `node` touched first.
+fn region(plan: &MatrixPlan, node: Option<u32>, bytes: u64) -> Result<Region, TransferError> {
+    let mut workers = plan.crews.iter().flat_map(|crew| &crew.workers);
+    let of_node = workers.find(|worker| worker.numa_node == node);
+    let cpus = of_node.and_then(|worker| worker.cpus.as_ref());
+    thread::bound(cpus, || Region::on(bytes as usize, plan.pages()))
+}

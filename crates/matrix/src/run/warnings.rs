@@ -1,0 +1,359 @@
+//! What the reader of a cell should know: each warning a measured fact and what to do.
+
+use crate::plan::{BufferBacking, CacheState, CellPlan, MatrixPlan, Measurement, Reach, Span};
+use stormlp_core::evidence::{DirectIo, Evidence};
+use stormlp_core::operation::Direction;
+use stormlp_core::path::PathKind;
+use stormlp_core::stats::{mean, sample_deviation};
+use stormlp_core::transport::{Pages, Transport, WaitMode};
+use stormlp_core::units::ByteSize;
+use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_transfer::cufile::POLL_MODE;
+
+use stormlp_transfer::fallback;
+
+/// A cell shorter than this says little.
+const SHORT_SECONDS: f64 = 1.0;
+/// A cold cell that finds more of its files than this in the page cache is not cold.
+const COLD_SHARE: f64 = 0.01;
+/// A warm cell that finds less than this is not warm.
+const WARM_SHARE: f64 = 0.99;
+/// The last thread may take this much longer than the first before it is a long tail.
+const TAIL_RATIO: f64 = 1.2;
+/// The two halves of a run may differ by this much.
+const DRIFT: f64 = 0.08;
+/// And by so many standard errors of their difference.
+const NOISE: f64 = 3.0;
+/// Transfers that each half must hold for their throughput to mean something.
+const ENOUGH: f64 = 100.0;
+/// Above this share of its threads' time a cell is bound by the CPU.
+const CPU_SHARE: f64 = 0.95;
+
+/// All warnings of a cell that ran.
+pub(crate) fn of_cell(
+    plan: &MatrixPlan,
+    cell: &CellPlan,
+    evidence: &Evidence,
+    measured: &Measurement,
+) -> Vec<Warning> {
+    let checks = [path(cell, evidence), engine(evidence), cache(plan, cell, measured)];
+    let others = [
+        length(plan, measured),
+        tail(measured),
+        drift(measured),
+        cpu(&cell.transport, evidence, measured),
+        buffers(cell, measured),
+    ];
+    let checks = checks.into_iter().flatten();
+    checks.chain(of_storage(plan, cell, measured, 1)).chain(others.into_iter().flatten()).collect()
+}
+
+/// What of the bytes that so many hosts moved in a cell was memory's, by their devices.
+pub(crate) fn of_storage(
+    plan: &MatrixPlan,
+    cell: &CellPlan,
+    measured: &Measurement,
+    hosts: usize,
+) -> Vec<Warning> {
+    let reach = plan.reach(cell, measured, hosts).filter(|_| !in_memory(plan));
+    let checks = reach.map(|reach| [again(plan, reach, measured), stayed(reach, measured)]);
+    checks.into_iter().flatten().flatten().collect()
+}
+
+/// Another path than the one asked for or none that is proven, or no `O_DIRECT`.
+fn path(cell: &CellPlan, evidence: &Evidence) -> Option<Warning> {
+    if evidence.direct_io == DirectIo::Refused {
+        return Some(Warning::new(
+            WarningKind::NotDirect,
+            format!("{}: the file system refused O_DIRECT", cell.transport.path),
+            "the result includes the page cache; use --require-direct to make this an error",
+        ));
+    }
+    fallback::warning(cell.transport.path, evidence)
+}
+
+/// An engine with less than it asked for.
+fn engine(evidence: &Evidence) -> Option<Warning> {
+    let facts = evidence.engine.as_ref()?;
+    (!facts.fallbacks.is_empty()).then(|| {
+        let fact = format!("engine {}: {}", facts.engine, facts.fallbacks.join("; "));
+        Warning::new(WarningKind::EngineFellBack, fact, "`stormlp doctor` shows the limits")
+    })
+}
+
+/// A page cache that was not as it was to be.
+fn cache(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
+    let share = measured.page_cache_share?;
+    if cell.op.direction() == Direction::Write || cell.transport.path == PathKind::Null {
+        return None;
+    }
+    let percent = share * 100.0;
+    match plan.cache {
+        // The plan has said of files in memory that nothing can be dropped.
+        CacheState::Cold if in_memory(plan) => None,
+        CacheState::Cold if share > COLD_SHARE => Some(Warning::new(
+            WarningKind::CacheState,
+            format!("{percent:.1} % of the files were in the page cache before a cold cell"),
+            "another process uses them; stop it, or drop the caches as root",
+        )),
+        CacheState::Warm if share < WARM_SHARE && cell.transport.path.uses_page_cache() => {
+            Some(Warning::new(
+                WarningKind::CacheState,
+                format!(
+                    "only {percent:.1} % of the files were in the page cache before a warm cell"
+                ),
+                "use a smaller --file-size or free some memory",
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// Reads that came more than once over the same bytes, which a cache may have held by then.
+fn again(plan: &MatrixPlan, reach: Reach, measured: &Measurement) -> Option<Warning> {
+    let meant = plan.cache == CacheState::Warm && reach.through_cache;
+    if reach.is_write || !reach.is_again() || meant {
+        return None;
+    }
+    let devices = measured.device_names.join(", ");
+    let source = match reach.device_share {
+        Some(_) if reach.is_of_others_too() => format!(
+            "{devices} moved more than it read, for others too, so its own share is not known"
+        ),
+        Some(share) => format!("{:.0} % of its bytes came from {devices}", 100.0 * share),
+        None => "no block device tells what came from storage".to_string(),
+    };
+    let doubt = if reach.through_cache {
+        ""
+    } else {
+        ", where a cache below the page cache may have held them"
+    };
+    Some(Warning::new(
+        WarningKind::CacheState,
+        format!("it went over its files {:.1} times: {source}{doubt}", reach.rounds),
+        "use --passes 1, or a larger --file-size, to read everything once",
+    ))
+}
+
+/// Writes that storage had not got when the time was over.
+fn stayed(reach: Reach, measured: &Measurement) -> Option<Warning> {
+    if !reach.is_write || !reach.through_cache {
+        return None;
+    }
+    let wrote = ByteSize(measured.bytes);
+    let devices = measured.device_names.join(", ");
+    let (fact, advice) = match (reach.device_bytes, reach.synced) {
+        (Some(_), _) if !reach.is_mostly_memory() => return None,
+        (Some(reached), false) => (
+            format!(
+                "{} of the {wrote} that it wrote had reached {devices} when it ended, the rest \
+                 was in the page cache",
+                ByteSize(reached)
+            ),
+            "`stormlp gds --fsync end` has the time of storage",
+        ),
+        (Some(reached), true) => (
+            format!(
+                "{} of the {wrote} that it wrote reached {devices}: it went over its files {:.1} \
+                 times, and later writes took the place of earlier ones in the page cache",
+                ByteSize(reached),
+                reach.rounds
+            ),
+            "use --passes 1, or a larger --file-size, to write everything once",
+        ),
+        (None, false) => (
+            format!(
+                "it wrote {wrote} to the page cache and did not sync: nothing tells how much of it \
+                 reached storage"
+            ),
+            "`stormlp gds --fsync end` has the time of storage",
+        ),
+        (None, true) => return None,
+    };
+    Some(Warning::new(WarningKind::CacheState, fact, advice))
+}
+
+/// Whether files of the matrix lie on a file system without storage behind it.
+fn in_memory(plan: &MatrixPlan) -> bool {
+    let mut files = plan.files.iter();
+    files.any(|file| file.file_system_in_memory().is_some())
+}
+
+/// Too short to trust.
+fn length(plan: &MatrixPlan, measured: &Measurement) -> Option<Warning> {
+    (measured.duration_seconds < SHORT_SECONDS).then(|| {
+        let advice = match plan.span {
+            Span::Seconds(_) => "use a longer --duration",
+            Span::Passes(_) => "use more --passes or a larger --file-size",
+        };
+        let fact = format!("the cell ran for {:.2} s", measured.duration_seconds);
+        Warning::new(WarningKind::TooShort, fact, advice)
+    })
+}
+
+/// One thread much slower than another.
+fn tail(measured: &Measurement) -> Option<Warning> {
+    let ratio = measured.last_done_seconds / measured.first_done_seconds.max(1e-9);
+    (ratio > TAIL_RATIO).then(|| {
+        let thread = measured.last_done_thread.unwrap_or_default();
+        Warning::new(
+            WarningKind::LongTail,
+            format!(
+                "thread {thread} ended at {:.2} s, {ratio:.1} times the first one's {:.2} s",
+                measured.last_done_seconds, measured.first_done_seconds
+            ),
+            "look at that thread's file or device",
+        )
+    })
+}
+
+/// Throughput that changed over the run: by more than the intervals differ among themselves, and
+/// over enough transfers that it is not the rhythm of a few large ones.
+fn drift(measured: &Measurement) -> Option<Warning> {
+    let series = &measured.series;
+    let moving_seconds = measured.duration_seconds - measured.fsync_seconds.unwrap_or(0.0);
+    let moving = (moving_seconds / series.interval_seconds.max(1e-9)) as usize;
+    // The last interval is seldom whole, the first holds the start, and nothing is transferred
+    // while files are synced.
+    let whole = moving.min(series.interval_bytes.len().saturating_sub(1));
+    let intervals = series.interval_bytes.get(1..whole)?;
+    if intervals.len() < 10 {
+        return None;
+    }
+    let bytes: Vec<f64> = intervals.iter().map(|bytes| *bytes as f64).collect();
+    let (first, second) = bytes.split_at(bytes.len() / 2);
+    let transfer_bytes = measured.bytes as f64 / measured.operations.max(1) as f64;
+    let enough = |part: &[f64]| part.iter().sum::<f64>() >= ENOUGH * transfer_bytes;
+    if !enough(first) || !enough(second) {
+        return None;
+    }
+    let error = |part: &[f64]| sample_deviation(part) / (part.len() as f64).sqrt();
+    let noise = error(first).hypot(error(second)) / mean(first);
+    let change = mean(second) / mean(first) - 1.0;
+    (change.abs() > DRIFT.max(NOISE * noise)).then(|| {
+        let verb = if change < 0.0 { "fell" } else { "rose" };
+        Warning::new(
+            WarningKind::NoSteadyState,
+            format!(
+                "throughput {verb} by {:.0} % from the first half of the run to the second",
+                change.abs() * 100.0
+            ),
+            "use a longer --warmup; a device cache may be full or another program busy",
+        )
+    })
+}
+
+/// The CPU as the limit; what spins while it waits is busy whatever the limit is.
+fn cpu(transport: &Transport, evidence: &Evidence, measured: &Measurement) -> Option<Warning> {
+    let spins = transport.wait == WaitMode::Spin && transport.waits_for_gpu();
+    let properties = evidence.cufile.iter().flat_map(|cufile| &cufile.properties);
+    if spins || properties.into_iter().any(|words| words == POLL_MODE) {
+        return None;
+    }
+    let cpu_seconds = measured.cpu_user_seconds + measured.cpu_system_seconds;
+    let share = cpu_seconds / (transport.threads as f64 * measured.duration_seconds).max(1e-9);
+    (transport.path != PathKind::Null && share > CPU_SHARE).then(|| {
+        Warning::new(
+            WarningKind::HarnessBound,
+            format!("the threads were busy for {:.0} % of the time", share.min(1.0) * 100.0),
+            "the host's CPU is the limit, not the storage: use more --threads or a larger --io-size",
+        )
+    })
+}
+
+/// Small pages under buffers large enough to suffer from them.
+fn buffers(cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
+    let large = cell.transport.chunk_bytes >= 128 << 10;
+    let meant = cell.transport.pages == Pages::Small;
+    let small = measured.buffers_backing == BufferBacking::SmallPages;
+    (large && small && !meant).then(|| {
+        Warning::new(
+            WarningKind::Buffers,
+            "the buffers lie on 4 KiB pages, so large transfers are split",
+            "set transparent_hugepage/enabled to madvise or always, or reserve vm.nr_hugepages",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use stormlp_core::evidence::CuFileEvidence;
+    use stormlp_core::report::Series;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn a_cpu_that_spins_is_not_said_to_be_the_limit() {
+        use stormlp_core::path::EngineKind;
+        let mut transport = Transport {
+            emulated: false,
+            ..Transport::fixture(PathKind::CpuGpu, EngineKind::Uring)
+        };
+        let busy = Measurement {
+            duration_seconds: 1.0,
+            cpu_user_seconds: transport.threads as f64,
+            ..Measurement::fixture()
+        };
+        let evidence = |properties: Vec<String>| Evidence {
+            effective_path: Some(PathKind::CpuGpu),
+            summary: String::new(),
+            direct_io: DirectIo::Honoured,
+            engine: None,
+            cufile: Some(CuFileEvidence { properties, ..CuFileEvidence::default() }),
+        };
+        assert!(cpu(&transport, &evidence(Vec::new()), &busy).is_some());
+        assert!(cpu(&transport, &evidence(vec![POLL_MODE.to_string()]), &busy).is_none());
+        transport.wait = WaitMode::Spin;
+        assert!(cpu(&transport, &evidence(Vec::new()), &busy).is_none());
+        // Nothing of a GPU's is waited for there.
+        transport.emulated = true;
+        assert!(cpu(&transport, &evidence(Vec::new()), &busy).is_some());
+    }
+
+    /// What is said of a cell that moved so many MiB in each tenth of a second, in transfers of
+    /// one MiB.
+    fn drift_of(mib: impl IntoIterator<Item = u64>, fsync_seconds: Option<f64>) -> Option<Warning> {
+        let interval_bytes: Vec<u64> = mib.into_iter().map(|mib| mib * MIB).collect();
+        let bytes: u64 = interval_bytes.iter().sum();
+        drift(&Measurement {
+            bytes,
+            operations: bytes / MIB,
+            duration_seconds: interval_bytes.len() as f64 / 10.0,
+            fsync_seconds,
+            series: Series { interval_seconds: 0.1, interval_bytes, ..Series::default() },
+            ..Measurement::fixture()
+        })
+    }
+
+    #[test]
+    fn a_rate_that_falls_is_told_with_how_far() {
+        let halves = (0..40).map(|i| if i < 20 { 100 + i % 3 } else { 70 + i % 3 });
+        let warning = drift_of(halves, None).map(|warning| warning.fact);
+        let told = "throughput fell by 30 % from the first half of the run to the second";
+        assert_eq!(warning.as_deref(), Some(told));
+    }
+
+    #[test]
+    fn a_few_large_transfers_are_no_drift() {
+        let late = (0..40).map(|i| if i < 20 { 0 } else { 30 });
+        assert_eq!(drift_of(late, None), None, "the first half holds nothing");
+        let few = (0..40).map(|i| u64::from(i % 8 == 0) * if i < 20 { 20 } else { 30 });
+        assert_eq!(drift_of(few, None), None, "40 transfers, then 60");
+    }
+
+    #[test]
+    fn a_change_within_what_intervals_differ_by_is_no_drift() {
+        // Bursts of 32 at a time: one more of them in a half is 25 %.
+        let bursts = (0..40).map(|i| if i % 5 == 0 || i == 38 { 320 } else { 0 });
+        assert_eq!(drift_of(bursts, None), None);
+    }
+
+    #[test]
+    fn the_time_of_a_sync_is_not_part_of_the_course() {
+        let written = (0..40).map(|i| if i < 25 { 100 + i % 3 } else { 0 });
+        assert!(drift_of(written.clone(), None).is_some());
+        assert_eq!(drift_of(written, Some(1.5)), None);
+    }
+}

@@ -1,0 +1,308 @@
+//! Which path was faster.
+
+use crate::plan::{CacheState, CellReport, MatrixPlan, Measurement, Reach};
+use stormlp_core::operation::Direction;
+use stormlp_core::path::PathKind;
+
+use super::group::{Combination, Group};
+use stormlp_show::document::Estimate;
+use stormlp_show::numbers::percent;
+
+/// More paths beside the winner than this make no sentence; the table has all.
+const MOST_OTHERS: usize = 2;
+
+/// What a path goes through: the question is which of these is faster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Way {
+    Gds,
+    Bounce,
+    PageCache,
+    Host,
+    Nothing,
+}
+
+impl Way {
+    fn of(path: PathKind) -> Self {
+        match path {
+            PathKind::CpuGpu | PathKind::CpuAsyncGpu => Self::Bounce,
+            PathKind::PageCache | PathKind::Buffered => Self::PageCache,
+            PathKind::Cpu => Self::Host,
+            PathKind::Null => Self::Nothing,
+            PathKind::Gds
+            | PathKind::GdsAsync
+            | PathKind::GdsBatch
+            | PathKind::GdsBatchStream
+            | PathKind::GdsCompat => Self::Gds,
+        }
+    }
+}
+
+/// `A ran 1.24 ± 0.01 times faster than B`, when two or more paths were measured alike: the fastest
+/// path whose bytes came from storage or went there, against the fastest of each other way. What
+/// memory gave is told after it.
+///
+/// With `--verify` nothing is said: the rates are those of checking the pattern. Neither is a path
+/// that wrote to the page cache and did not sync held against one whose bytes reached storage.
+pub(super) fn verdict(plan: &MatrixPlan, all: &[Group<'_>]) -> Option<String> {
+    if plan.verify {
+        return None;
+    }
+    let groups = &fair(plan, all);
+    let (paths, combinations) = ran_by_all(groups)?;
+    let ratio = |a, b| mean_ratio(groups, a, b, &combinations);
+    let fastest = |paths: &[PathKind]| {
+        let by_speed = |a: &&PathKind, b: &&PathKind| ratio(**a, **b).value.total_cmp(&1.0);
+        paths.iter().max_by(by_speed).copied()
+    };
+    let (memory, storage): (Vec<PathKind>, Vec<PathKind>) =
+        paths.iter().partition(|path| is_from_memory(plan, groups, **path));
+    let winner = fastest(&storage).or_else(|| fastest(&memory))?;
+    let name = |path| words(plan, groups, path);
+    let is_ahead = |path: &PathKind| memory.contains(path) && ratio(*path, winner).value > 1.0;
+    let (ahead, behind): (Vec<PathKind>, Vec<PathKind>) =
+        others(&paths, winner, fastest).into_iter().partition(is_ahead);
+    let slower: Vec<String> = behind
+        .iter()
+        .map(|path| {
+            let ratio = ratio(winner, *path).text();
+            format!("{ratio} times faster than {}", name(*path))
+        })
+        .collect();
+    let mut sentence = if slower.is_empty() {
+        let rate = rate(groups, winner, &combinations).text();
+        format!("{} moved {rate} GiB/s", name(winner))
+    } else {
+        format!("{} ran {}", name(winner), slower.join(" and "))
+    };
+    for path in ahead {
+        let (ratio, than) = (ratio(path, winner).text(), winner);
+        sentence.push_str(&format!("; {} ran {ratio} times faster than {than}", name(path)));
+    }
+    let over = match combinations.as_slice() {
+        [only] => only.words(),
+        several => format!("geometric mean of {} combinations", several.len()),
+    };
+    Some(format!("{sentence} ({over}){}", left_out(plan, all, groups)))
+}
+
+/// The paths that can be held against each other, two at least, and what all of them ran.
+fn ran_by_all(groups: &[&Group<'_>]) -> Option<(Vec<PathKind>, Vec<Combination>)> {
+    let mut combinations: Vec<Combination> = Vec::new();
+    let mut paths: Vec<PathKind> = Vec::new();
+    for group in comparable(groups.iter().copied()) {
+        if !combinations.contains(&group.key.combination) {
+            combinations.push(group.key.combination);
+        }
+        if !paths.contains(&group.key.path) {
+            paths.push(group.key.path);
+        }
+    }
+    // Only combinations that all of these paths ran say anything about all of them.
+    combinations
+        .retain(|combination| paths.iter().all(|path| find(groups, *path, combination).is_some()));
+    (paths.len() > 1 && !combinations.is_empty()).then_some((paths, combinations))
+}
+
+/// The paths that the winner is told beside: the fastest of each other way, or, where all go the
+/// same way, the fastest of the rest.
+fn others(
+    paths: &[PathKind],
+    winner: PathKind,
+    fastest: impl Fn(&[PathKind]) -> Option<PathKind>,
+) -> Vec<PathKind> {
+    let mut ways: Vec<Way> = paths.iter().map(|path| Way::of(*path)).collect();
+    ways.sort_unstable();
+    ways.dedup();
+    let of_way = |way: &Way| -> Vec<PathKind> {
+        let of_way = paths.iter().filter(|path| Way::of(**path) == *way);
+        of_way.copied().filter(|path| *path != winner).collect()
+    };
+    let alone = ways.len() == 1;
+    let others = ways
+        .iter()
+        .filter(|way| alone || **way != Way::of(winner))
+        .filter_map(|way| fastest(&of_way(way)));
+    others.take(MOST_OTHERS).collect()
+}
+
+/// The groups that can be held against each other: no writes that stayed in memory beside some that
+/// did not, and no holes, since a file with holes is read as fast as memory.
+pub(super) fn fair<'a, 'b>(plan: &MatrixPlan, all: &'a [Group<'b>]) -> Vec<&'a Group<'b>> {
+    let mut groups = without_unsynced(plan, all);
+    groups.retain(|group| !reads_holes(plan, group));
+    groups
+}
+
+/// Whether the cells of a group read files of which a part lies in holes.
+pub(super) fn reads_holes(plan: &MatrixPlan, group: &Group<'_>) -> bool {
+    let reads = group.key.combination.op.direction() == Direction::Read;
+    (reads || plan.read_percent.is_some())
+        && group.key.path != PathKind::Null
+        && plan.hole_share().is_some()
+}
+
+/// The groups that moved bytes and have numbers.
+fn comparable<'a, 'b: 'a>(
+    groups: impl IntoIterator<Item = &'a Group<'b>>,
+) -> impl Iterator<Item = &'a Group<'b>> {
+    (groups.into_iter())
+        .filter(|group| group.key.path != PathKind::Null && group.throughput().is_some())
+}
+
+/// All groups but those whose writes stayed in the page cache, most of them or until the end, where
+/// others of the same combination reached storage.
+fn without_unsynced<'a, 'b>(plan: &MatrixPlan, groups: &'a [Group<'b>]) -> Vec<&'a Group<'b>> {
+    let unsynced = |group: &Group<'_>| {
+        let mut reaches = reaches(plan, group);
+        reaches.any(|(_, _, reach)| reach.is_memorys_write())
+    };
+    let beside_storage = |group: &Group<'_>| {
+        let mut others = comparable(groups);
+        others.any(|other| other.key.combination == group.key.combination && !unsynced(other))
+    };
+    let fair = |group: &&Group<'_>| !(unsynced(group) && beside_storage(group));
+    groups.iter().filter(fair).collect()
+}
+
+/// The paths that are in none of the compared groups, and why.
+fn left_out(plan: &MatrixPlan, all: &[Group<'_>], compared: &[&Group<'_>]) -> String {
+    let mut paths: Vec<String> = Vec::new();
+    for group in comparable(all).filter(|group| !reads_holes(plan, group)) {
+        let path = group.key.path;
+        if !compared.iter().any(|other| other.key == group.key)
+            && !paths.contains(&path.to_string())
+        {
+            paths.push(path.to_string());
+        }
+    }
+    if paths.is_empty() {
+        String::new()
+    } else {
+        format!("; writes by {} are left out: they stayed in memory", paths.join(", "))
+    }
+}
+
+/// The cells of a group that count, with what is known of storage in each.
+pub(super) fn reaches<'a>(
+    plan: &'a MatrixPlan,
+    group: &'a Group<'_>,
+) -> impl Iterator<Item = (&'a CellReport, &'a Measurement, Reach)> {
+    group.cells.iter().filter_map(|cell| {
+        let numbers = cell.result()?;
+        let reach = plan.reach(plan.cells.get(cell.cell)?, numbers, cell.hosts.len())?;
+        Some((*cell, numbers, reach))
+    })
+}
+
+/// A path as the table names it, with what ran; and when the page cache, not the storage, gave or
+/// took most of its bytes, that too.
+fn words(plan: &MatrixPlan, groups: &[&Group<'_>], path: PathKind) -> String {
+    let mut of_path = of_path(groups, path);
+    let name = of_path.next().map_or_else(|| path.to_string(), Group::path_words);
+    if reads_any_holes(plan, groups, path) {
+        let share = percent(plan.hole_share().unwrap_or_default());
+        return format!("{name} (reading a file of which {share} is holes)");
+    }
+    let is = |writes| is_mostly_memory(plan, groups, path, writes);
+    match (is(false), is(true)) {
+        (false, false) => name,
+        (true, false) => format!("{name} (mostly read from memory)"),
+        (false, true) => format!("{name} (mostly written to memory)"),
+        (true, true) => format!("{name} (mostly read from and written to memory)"),
+    }
+}
+
+fn of_path<'a, 'b>(
+    groups: &[&'a Group<'b>],
+    path: PathKind,
+) -> impl Iterator<Item = &'a Group<'b>> {
+    comparable(groups.iter().copied()).filter(move |group| group.key.path == path)
+}
+
+fn reads_any_holes(plan: &MatrixPlan, groups: &[&Group<'_>], path: PathKind) -> bool {
+    of_path(groups, path).any(|group| reads_holes(plan, group))
+}
+
+/// Whether the page cache gave most of what some reads of a path brought, or kept most of what some
+/// of its writes wrote.
+fn is_mostly_memory(
+    plan: &MatrixPlan,
+    groups: &[&Group<'_>],
+    path: PathKind,
+    writes: bool,
+) -> bool {
+    let mut cells = of_path(groups, path).flat_map(|group| reaches(plan, group));
+    cells.any(|(_, numbers, reach)| {
+        reach.is_write == writes && in_memory(plan, path, numbers, reach)
+    })
+}
+
+/// Whether the figures of a path are those of memory, as far as that is known.
+fn is_from_memory(plan: &MatrixPlan, groups: &[&Group<'_>], path: PathKind) -> bool {
+    reads_any_holes(plan, groups, path)
+        || [false, true].into_iter().any(|writes| is_mostly_memory(plan, groups, path, writes))
+}
+
+/// The group in the words of [`words`].
+pub(super) fn group_words(plan: &MatrixPlan, group: &Group<'_>) -> String {
+    words(plan, &[group], group.key.path)
+}
+
+/// Whether most of a cell's bytes came from memory or stayed there: by what the block device did,
+/// and where there is none (tmpfs, network file systems) by what lay in the page cache before it
+/// read, or that it did not sync what it wrote. A path that goes around the cache counts only when
+/// dropping the files left them there, as on a file system that lives in memory.
+fn in_memory(plan: &MatrixPlan, path: PathKind, numbers: &Measurement, reach: Reach) -> bool {
+    match (reach.device_share, numbers.page_cache_share) {
+        (Some(_), _) if reach.is_write => reach.through_cache && reach.is_mostly_memory(),
+        (None, _) if reach.is_write => reach.is_unsynced_write(),
+        (Some(_), _) => reach.is_mostly_memory(),
+        (None, Some(share)) => {
+            share > 0.5 && (path.uses_page_cache() || plan.cache == CacheState::Cold)
+        }
+        (None, None) => false,
+    }
+}
+
+fn find<'a, 'b>(
+    groups: &[&'a Group<'b>],
+    path: PathKind,
+    combination: &Combination,
+) -> Option<&'a Group<'b>> {
+    let mut groups = comparable(groups.iter().copied());
+    groups.find(|g| g.key.path == path && g.key.combination == *combination)
+}
+
+/// Geometric mean of the ratios of two paths; its spread is known for a single combination.
+fn mean_ratio(
+    groups: &[&Group<'_>],
+    a: PathKind,
+    b: PathKind,
+    combinations: &[Combination],
+) -> Estimate {
+    let ratios: Vec<Estimate> = (combinations.iter())
+        .filter_map(|combination| {
+            let a = find(groups, a, combination)?.throughput()?;
+            let b = find(groups, b, combination)?.throughput()?;
+            Some(a.ratio(b))
+        })
+        .collect();
+    geometric_mean(&ratios)
+}
+
+/// Geometric mean of what a path moved in GiB/s.
+fn rate(groups: &[&Group<'_>], path: PathKind, combinations: &[Combination]) -> Estimate {
+    let rates =
+        combinations.iter().filter_map(|combination| find(groups, path, combination)?.throughput());
+    geometric_mean(&rates.collect::<Vec<_>>())
+}
+
+fn geometric_mean(of: &[Estimate]) -> Estimate {
+    match of {
+        [only] => *only,
+        several => {
+            let logarithms: f64 = several.iter().map(|one| one.value.ln()).sum();
+            Estimate { value: (logarithms / several.len() as f64).exp(), spread: None }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! gdsio's result line, to the letter: what parsers of its output key on.
+//!
+//! The label names the path that ran. gdsio prints `GPUD` also when its library fell back; a
+//! number under a path that did not run is what this program is there to avoid.
+
+use crate::plan::{CellReport, JobReport, MatrixReport, Measurement};
+use stormlp_core::operation::Operation;
+use stormlp_core::path::PathKind;
+use stormlp_core::printable::printable;
+use stormlp_core::units::GIB;
+
+/// A line for each cell that counts, `Verifying data` before one that reads back what the cell
+/// before it wrote, and a line for each job where `per_job` asks for them.
+pub fn result_lines(report: &MatrixReport, per_job: bool) -> String {
+    let mut text = String::new();
+    let mut before: Option<Operation> = None;
+    for cell in &report.results.cells {
+        let Some(numbers) = cell.result() else {
+            continue;
+        };
+        let reads_back = matches!(
+            (before, cell.op),
+            (Some(Operation::Write), Operation::Read)
+                | (Some(Operation::RandWrite), Operation::RandRead)
+        );
+        if report.plan.verify && reads_back {
+            text.push_str("Verifying data\n");
+        }
+        before = Some(cell.op);
+        let requested =
+            (report.plan.cells.get(cell.cell)).map_or(numbers.bytes, |c| c.requested_bytes);
+        text.push_str(&line(cell, numbers, requested));
+        if per_job {
+            numbers.jobs.iter().for_each(|job| text.push_str(&job_line(job)));
+        }
+    }
+    text
+}
+
+fn line(cell: &CellReport, numbers: &Measurement, requested_bytes: u64) -> String {
+    let label = cell.effective_path.unwrap_or(cell.requested_path).gdsio_label();
+    let depth = match cell.requested_path {
+        PathKind::GdsBatch | PathKind::GdsBatchStream => format!(" IoDepth: {}", cell.queue_depth),
+        _ => String::new(),
+    };
+    let io_size = match cell.io_size_mix {
+        None => kib(cell.io_size_bytes),
+        Some(mix) => {
+            format!("{}-{}-{}", kib(mix.min_bytes), kib(mix.max_bytes), kib(mix.step_bytes))
+        }
+    };
+    format!(
+        "IoType: {} XferType: {label} Threads: {}{depth} DataSetSize: {}/{}(KiB) \
+         IOSize: {io_size}(KiB) Throughput: {:.6} GiB/sec, Avg_Latency: {:.6} usecs \
+         ops: {} total_time {:.6} secs\n",
+        io_type(cell.op),
+        cell.threads,
+        kib(numbers.bytes),
+        kib(requested_bytes),
+        numbers.throughput_bytes_per_second / GIB as f64,
+        numbers.latency_us.mean,
+        numbers.operations,
+        numbers.duration_seconds,
+    )
+}
+
+fn job_line(job: &JobReport) -> String {
+    // Its own time, by which its throughput is counted; an older report does not know it.
+    let time = match job.duration_seconds {
+        Some(seconds) => format!(" total_time {seconds:.6} secs"),
+        None => String::new(),
+    };
+    format!(
+        "Job: {} Threads: {} DataSetSize: {}(KiB) Throughput: {:.6} GiB/sec, \
+         Avg_Latency: {} usecs ops: {}{time}\n",
+        printable(&job.name),
+        job.threads,
+        kib(job.bytes),
+        job.throughput_bytes_per_second / GIB as f64,
+        job.latency_us_mean.map_or("n/a".to_string(), |mean| format!("{mean:.6}")),
+        job.operations,
+    )
+}
+
+/// gdsio's word for an operation.
+pub(super) fn io_type(op: Operation) -> String {
+    op.name().to_ascii_uppercase()
+}
+
+/// Bytes in KiB, as gdsio prints sizes: whole where they are.
+pub(super) fn kib(bytes: u64) -> String {
+    if bytes.is_multiple_of(1024) {
+        (bytes / 1024).to_string()
+    } else {
+        (bytes as f64 / 1024.0).to_string()
+    }
+}

@@ -1,0 +1,174 @@
+//! Repetitions of one combination, put together.
+
+use crate::plan::{CellReport, IoSize, MatrixReport, Measurement};
+use stormlp_core::operation::Operation;
+use stormlp_core::path::PathKind;
+use stormlp_core::stats::{mean, sample_deviation};
+use stormlp_core::units::{ByteSize, GIB, counted};
+
+use stormlp_show::document::Estimate;
+
+/// What the repetitions of a combination share.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Key {
+    pub(super) path: PathKind,
+    pub(super) combination: Combination,
+}
+
+impl Key {
+    /// What the combination is called in every report.
+    pub(super) fn name(&self) -> String {
+        let depth = self.combination.queue_depth;
+        format!("{}, {}, depth {depth}", self.path, self.combination.words())
+    }
+}
+
+/// What cells that are to be compared share.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Combination {
+    pub(super) op: Operation,
+    /// Share of reads where the operation is a mix.
+    pub(super) read_percent: Option<u8>,
+    pub(super) io_size_bytes: u64,
+    pub(super) mix: Option<IoSize>,
+    pub(super) threads: u32,
+    pub(super) queue_depth: u32,
+}
+
+impl Combination {
+    /// The size of a transfer, for people.
+    pub(super) fn io_size(&self) -> String {
+        match self.mix {
+            Some(mix) => mix.to_string(),
+            None => ByteSize(self.io_size_bytes).to_string(),
+        }
+    }
+
+    /// What its cells do.
+    pub(super) fn operation(&self) -> String {
+        self.op.of_mix(self.read_percent)
+    }
+
+    /// All of it in words.
+    pub(super) fn words(&self) -> String {
+        let threads = counted(u64::from(self.threads), "thread");
+        format!("{} of {}, {threads}", self.operation(), self.io_size())
+    }
+}
+
+/// The cells of one combination, in the order they ran.
+#[derive(Debug)]
+pub(super) struct Group<'a> {
+    pub(super) key: Key,
+    pub(super) cells: Vec<&'a CellReport>,
+}
+
+impl<'a> Group<'a> {
+    /// The numbers of the cells that count.
+    pub(super) fn results(&self) -> Vec<&'a Measurement> {
+        self.cells.iter().filter_map(|cell| cell.result()).collect()
+    }
+
+    /// Mean and deviation of a number over the repetitions; `None` when no cell counts.
+    pub(super) fn estimate(&self, number: impl Fn(&Measurement) -> f64) -> Option<Estimate> {
+        let samples: Vec<f64> = self.results().into_iter().map(number).collect();
+        let spread = (samples.len() > 1).then(|| sample_deviation(&samples));
+        (!samples.is_empty()).then(|| Estimate { value: mean(&samples), spread })
+    }
+
+    /// Mean of a number that every repetition must have.
+    pub(super) fn known(&self, number: impl Fn(&Measurement) -> Option<f64>) -> Option<f64> {
+        let samples: Option<Vec<f64>> = self.results().into_iter().map(number).collect();
+        samples.filter(|samples| !samples.is_empty()).map(|samples| mean(&samples))
+    }
+
+    /// Throughput in GiB/s.
+    pub(super) fn throughput(&self) -> Option<Estimate> {
+        self.estimate(|m| m.throughput_bytes_per_second / GIB as f64)
+    }
+
+    /// Its mean; below all others where no cell counts.
+    pub(super) fn rate(&self) -> f64 {
+        self.throughput().map_or(-1.0, |rate| rate.value)
+    }
+
+    /// The path under which the results are shown, with what ran where that differs.
+    pub(super) fn path_words(&self) -> String {
+        let requested = self.key.path;
+        let ran = self.cells.iter().filter(|cell| cell.result().is_some());
+        let mut others: Vec<String> = Vec::new();
+        for cell in ran {
+            let name = match cell.effective_path {
+                Some(path) if path == requested => continue,
+                Some(path) => path.to_string(),
+                None => "unproven".to_string(),
+            };
+            if !others.contains(&name) {
+                others.push(name);
+            }
+        }
+        if others.is_empty() {
+            requested.to_string()
+        } else {
+            format!("{requested} (ran: {})", others.join(", "))
+        }
+    }
+}
+
+/// The groups of a report, in the order of their first cells. A cell of the plan counts once: one that
+/// stands twice in a damaged report is no repetition.
+pub(super) fn groups(report: &MatrixReport) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for cell in &report.results.cells {
+        let key = key_of(report, cell);
+        match groups.iter_mut().find(|group| group.key == key) {
+            Some(group) if group.cells.iter().any(|one| one.cell == cell.cell) => {}
+            Some(group) => group.cells.push(cell),
+            None => groups.push(Group { key, cells: vec![cell] }),
+        }
+    }
+    groups
+}
+
+/// What combinations were measured, each setting by its name: paths, with what ran where that
+/// differs, and the rest.
+pub(crate) fn combinations(report: &MatrixReport) -> Vec<(&'static str, String)> {
+    type Words = fn(&Group<'_>) -> String;
+    let parts: [(&'static str, Words); 5] = [
+        ("paths", |group| group.path_words()),
+        ("operations", |group| group.key.combination.operation()),
+        ("I/O sizes", |group| group.key.combination.io_size()),
+        ("threads a cell", |group| group.key.combination.threads.to_string()),
+        ("queue depths", |group| group.key.combination.queue_depth.to_string()),
+    ];
+    let groups = groups(report);
+    let told = parts.into_iter().map(|(name, words)| {
+        let mut found: Vec<String> = Vec::new();
+        for value in groups.iter().map(words) {
+            if !found.contains(&value) {
+                found.push(value);
+            }
+        }
+        (name, found.join(", "))
+    });
+    told.collect()
+}
+
+/// What the combination of a cell is called in every report.
+pub(crate) fn subject(report: &MatrixReport, cell: &CellReport) -> String {
+    key_of(report, cell).name()
+}
+
+pub(super) fn key_of(report: &MatrixReport, cell: &CellReport) -> Key {
+    Key {
+        path: cell.requested_path,
+        combination: Combination {
+            op: cell.op,
+            read_percent: report.plan.read_percent,
+            io_size_bytes: cell.io_size_bytes,
+            mix: cell.io_size_mix,
+            threads: cell.threads,
+            queue_depth: cell.queue_depth,
+        },
+    }
+}

@@ -1,0 +1,157 @@
+//! The knees of a matrix that was to find them: the answer, a row for each, and what limits.
+
+use crate::plan::{CellReport, FindKnee, Knee, KneePoint, MatrixReport};
+use stormlp_core::units::{ByteSize, GIB, counted};
+
+use stormlp_show::document::{Cell, Column, Document, Quantity, Table, ended};
+
+/// The answer of a search; `None` for a matrix without one.
+pub(super) fn headline(report: &MatrixReport) -> Option<String> {
+    let find = report.results.find_knee.as_ref()?;
+    let end = ended(&report.ending);
+    Some(match find.knees.as_slice() {
+        [] => format!("no cell was measured{end}"),
+        [knee] => format!("{}{end}", in_words(report, find, knee)),
+        [first, rest @ ..] => format!(
+            "{}; the knees of {} more stand below{end}",
+            in_words(report, find, first),
+            counted(rest.len() as u64, "combination")
+        ),
+    })
+}
+
+/// Knee and best in a sentence.
+fn in_words(report: &MatrixReport, find: &FindKnee, knee: &Knee) -> String {
+    let what = format!(
+        "{} {} of {}",
+        knee.requested_path,
+        knee.op.of_mix(report.plan.read_percent),
+        io_size(knee)
+    );
+    let (at, best) = (setting(&knee.knee), setting(&knee.best));
+    let rate = short_gib(&knee.knee);
+    let so_far = if knee.is_complete { "" } else { " so far" };
+    let (most, percent) = (short_gib(&knee.best), find.within_percent);
+    match (knee.is_lower_bound, knee.knee == knee.best) {
+        (true, _) => format!(
+            "{what}: {most} GiB/s by {best}{so_far}, and more than was tried may bring more"
+        ),
+        (false, true) => format!("{what}: {at} bring the best, {rate} GiB/s{so_far}"),
+        (false, false) => format!(
+            "{what}: {at} are enough for {rate} GiB/s{so_far}, within {percent} % of the best \
+             ({most} GiB/s by {best})"
+        ),
+    }
+}
+
+fn short_gib(point: &KneePoint) -> String {
+    let gib = point.throughput_bytes_per_second / GIB as f64;
+    Quantity::higher(gib, "GiB/s").text()
+}
+
+fn setting(point: &KneePoint) -> String {
+    let threads = counted(u64::from(point.threads), "thread");
+    format!("{threads} at depth {}", point.queue_depth)
+}
+
+fn io_size(knee: &Knee) -> String {
+    match knee.io_size_mix {
+        Some(mix) => mix.to_string(),
+        None => ByteSize(knee.io_size_bytes).to_string(),
+    }
+}
+
+/// Whether a cell is one of those whose mean a knee is.
+pub(super) fn is_at(find: &FindKnee, cell: &CellReport) -> bool {
+    let of = |knee: &Knee| {
+        let kind = (knee.requested_path, knee.op, knee.io_size_bytes, knee.io_size_mix);
+        let setting = (knee.knee.threads, knee.knee.queue_depth);
+        kind == (cell.requested_path, cell.op, cell.io_size_bytes, cell.io_size_mix)
+            && setting == (cell.threads, cell.queue_depth)
+    };
+    cell.result().is_some() && find.knees.iter().any(of)
+}
+
+/// The knees, and how sure they are.
+pub(super) fn sections(report: &MatrixReport, find: &FindKnee, document: &mut Document) {
+    let cells: u64 = find.knees.iter().map(|knee| knee.cells).sum();
+    document.facts.add(
+        "search",
+        format!(
+            "{cells} of {} cells measured; those that an answer rests on run {} times",
+            report.plan.runnable_cells(),
+            report.plan.repeat
+        ),
+    );
+    if find.knees.is_empty() {
+        return;
+    }
+    let title = format!("The fewest in flight within {} % of the best", find.within_percent);
+    document.section(&title, Some(table(report, find)));
+}
+
+fn table(report: &MatrixReport, find: &FindKnee) -> Table {
+    let mut table = Table::new([
+        Column::words("path", 0),
+        Column::words("op", 0),
+        Column::words("I/O", 0),
+        Column::numbers("threads", 0),
+        Column::numbers("depth", 0),
+        Column::numbers("GiB/s", 0),
+        Column::numbers("% of best", 1),
+        Column::numbers("p50 µs", 3),
+        Column::numbers("p99 µs", 2),
+        Column::numbers("CPU s/GiB", 2),
+        Column::words("limited by", 1),
+    ]);
+    for knee in &find.knees {
+        let marks: Vec<String> =
+            remarks(knee).into_iter().map(|text| table.footnote(text)).collect();
+        let gib = knee.knee.throughput_bytes_per_second / GIB as f64;
+        let us = |us: Option<f64>| us.map_or("".into(), |us| Cell::from(Quantity::lower(us, "µs")));
+        let op = knee.op.of_mix(report.plan.read_percent);
+        table.row(
+            format!("knee {} {op} {}", knee.requested_path, io_size(knee)),
+            vec![
+                knee.requested_path.name().into(),
+                op.into(),
+                io_size(knee).into(),
+                knee.knee.threads.to_string().into(),
+                knee.knee.queue_depth.to_string().into(),
+                Cell::Number(Quantity::higher(gib, "GiB/s"), marks.join(" ")),
+                Quantity::higher(knee.share_of_best_percent, "%").into(),
+                us(knee.latency_us_p50),
+                us(knee.latency_us_p99),
+                Quantity::lower(knee.cpu_seconds_per_gib, "s/GiB").into(),
+                knee.limited_by.map_or("not told", |limit| limit.name()).into(),
+            ],
+        );
+    }
+    table
+}
+
+/// What a reader should know about a knee.
+fn remarks(knee: &Knee) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if !knee.is_complete {
+        remarks.push("the search for it did not come to its end".to_string());
+    }
+    if knee.is_lower_bound {
+        remarks.push(format!(
+            "the best, by {}, was still gaining: larger --threads or --queue-depth may bring more",
+            setting(&knee.best)
+        ));
+    }
+    match knee.noise_percent {
+        None => remarks.push("nothing was repeated, so that noise is not known".to_string()),
+        Some(noise) if !knee.alike.is_empty() => {
+            let alike: Vec<String> = knee.alike.iter().map(setting).collect();
+            remarks.push(format!(
+                "repetitions differ by {noise:.1} %: {} cannot be told from what is enough",
+                alike.join("; ")
+            ));
+        }
+        Some(noise) => remarks.push(format!("repetitions differ by {noise:.1} %")),
+    }
+    remarks
+}

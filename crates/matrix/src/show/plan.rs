@@ -1,0 +1,105 @@
+//! A plan before it runs: what `--dry-run` prints.
+
+use crate::plan::{Layout, MatrixPlan, Span};
+use stormlp_core::facts::Availability;
+use stormlp_core::units::{ByteSize, format_duration};
+
+use super::reach;
+use super::run::{files_words, mix_words, planned_memory};
+use stormlp_show::document::{Column, Document, Table};
+use stormlp_show::hosts::on_each;
+
+/// The plan: files, memory, engine, and a row for each cell.
+///
+/// Each of the hosts has as many files, and a layout of its own of what lies there already: `layouts`.
+pub fn plan(plan: &MatrixPlan, layouts: &[Layout]) -> Document {
+    let what = if plan.find_knee {
+        "a search for knees, which runs as many of these cells as it takes"
+    } else {
+        plan.name.as_str()
+    };
+    let mut document = Document::new(format!(
+        "plan of {what}: {} of {} cells can run; about {} in all, if storage moves 1 GiB/s",
+        plan.runnable_cells(),
+        plan.cells.len(),
+        format_duration(plan.estimated_seconds)
+    ));
+    let span = match plan.span {
+        Span::Seconds(seconds) => format_duration(seconds),
+        Span::Passes(passes) => format!("{passes} passes"),
+    };
+    let facts = &mut document.facts;
+    let each = on_each(layouts.len());
+    facts.add("files", format!("{}{each}", files_words(plan)));
+    facts.add("", layout_words(layouts));
+    if let Some(percent) = plan.read_percent {
+        facts.add("mix", mix_words(percent));
+    }
+    facts.add("memory", planned_memory(plan));
+    facts.add(
+        "how",
+        format!(
+            "engine {}, page cache {}, {span} a cell after {} of warm-up, buffers {} on {} pages",
+            plan.engines_in_words(),
+            plan.cache.name(),
+            format_duration(plan.warmup_seconds),
+            ByteSize(plan.region_bytes),
+            plan.pages().name()
+        ),
+    );
+    if let Some(words) = plan.threads_in_words() {
+        document.facts.add("threads", words);
+    }
+    if let Some(words) = reach::fsync_words(plan) {
+        document.facts.add("fsync", words);
+    }
+    document.table(cells(plan));
+    document.warn(&plan.warnings);
+    document
+}
+
+/// What is done about the files of all hosts before the first cell.
+fn layout_words(layouts: &[Layout]) -> String {
+    let of_all: Layout = layouts.iter().copied().sum();
+    let hosts = match layouts.len() {
+        0 | 1 => String::new(),
+        hosts => format!(" by the {hosts} hosts"),
+    };
+    format!(
+        "{} used as they are, {} made, {} filled{hosts} ({} to write first)",
+        of_all.used,
+        of_all.made,
+        of_all.filled,
+        ByteSize(of_all.bytes)
+    )
+}
+
+fn cells(plan: &MatrixPlan) -> Table {
+    let words = ["path", "op", "I/O"].map(|name| Column::words(name, 0));
+    let numbers = ["threads", "depth", "repeat", "asked for", "estimate"];
+    let numbers = numbers.map(|name| Column::numbers(name, 0));
+    let mut table = Table::new(words.into_iter().chain(numbers));
+    for cell in &plan.cells {
+        let estimate = match &cell.availability {
+            Availability::Available => format_duration(cell.estimated_seconds),
+            Availability::Unavailable { reason, remedy } => {
+                let mark = table.footnote(format!("{}: {reason}; {remedy}", cell.transport.path));
+                format!("n/a {mark}")
+            }
+        };
+        table.row(
+            "",
+            vec![
+                cell.transport.path.name().into(),
+                cell.op.of_mix(plan.read_percent).into(),
+                cell.io_size.to_string().into(),
+                cell.transport.threads.to_string().into(),
+                cell.transport.queue_depth.to_string().into(),
+                cell.repeat.to_string().into(),
+                ByteSize(cell.requested_bytes).to_string().into(),
+                estimate.into(),
+            ],
+        );
+    }
+    table
+}

@@ -1,0 +1,48 @@
+//! Cells as they come, a row of fixed columns for each.
+
+use crate::plan::{CellReport, CellStatus};
+use stormlp_core::units::{GIB, short_size};
+
+use stormlp_show::numbers::{short, thousands};
+
+/// What stands above the rows of [`cell_row`].
+pub fn cell_row_head() -> String {
+    let head = columns(["cell", "path", "op", "I/O", "threads", "depth"]);
+    format!("{head} {:>7} {:>9} {:>8}", "GiB/s", "IOPS", "p99 µs")
+}
+
+/// A cell that is over, under its number among all; it fits a terminal of 80 columns.
+pub fn cell_row(number: &str, cell: &CellReport) -> String {
+    let size = match cell.io_size_mix {
+        Some(mix) => mix.to_string(),
+        None => short_size(cell.io_size_bytes),
+    };
+    let head = columns([
+        number,
+        cell.requested_path.name(),
+        cell.op.name(),
+        &size,
+        &cell.threads.to_string(),
+        &cell.queue_depth.to_string(),
+    ]);
+    match cell.result() {
+        Some(numbers) => format!(
+            "{head} {:>7} {:>9} {:>8}",
+            short(numbers.throughput_bytes_per_second / GIB as f64),
+            thousands(numbers.iops.round() as u64),
+            numbers.latency_us.p99.map_or(String::new(), short),
+        ),
+        None => {
+            let word = match cell.status {
+                CellStatus::Failed => "failed",
+                CellStatus::Ok | CellStatus::Unavailable => "n/a",
+            };
+            let reason = cell.reason.as_deref().unwrap_or("no reason was recorded");
+            format!("{head} {word}: {reason}")
+        }
+    }
+}
+
+fn columns([cell, path, op, size, threads, depth]: [&str; 6]) -> String {
+    format!("{cell:>7} {path:<13} {op:<9} {size:>6} {threads:>7} {depth:>5}")
+}

@@ -1,0 +1,114 @@
+//! What of a cell's bytes storage gave or took, as rows, notes and headers say it.
+
+use crate::plan::{CacheState, Fsync, MatrixPlan, MatrixReport, Reach};
+use stormlp_core::units::ByteSize;
+
+use super::compare::{reaches, reads_holes};
+use super::group::{Group, groups};
+use stormlp_show::numbers::percent;
+
+/// The share of a row's bytes that the block devices moved, over its repetitions.
+pub(super) fn device_share(plan: &MatrixPlan, group: &Group<'_>) -> String {
+    let shares: Option<Vec<f64>> =
+        reaches(plan, group).map(|(_, _, reach)| reach.device_share).collect();
+    match shares.as_deref() {
+        None | Some([]) => "-".to_string(),
+        // The devices count for everybody: others used them as well.
+        Some(_) if reaches(plan, group).any(|(_, _, reach)| reach.is_of_others_too()) => {
+            "> 100 %".to_string()
+        }
+        Some(shares) => percent(shares.iter().sum::<f64>() / shares.len() as f64),
+    }
+}
+
+/// What a row's rate is not the rate of storage for: notes below the table, each once.
+pub(super) fn remarks(plan: &MatrixPlan, group: &Group<'_>) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    if let Some(share) = plan.hole_share().filter(|_| reads_holes(plan, group)) {
+        let share = percent(share);
+        notes.push(format!("{share} of its files lies in holes, for which no device is read"));
+    }
+    for (_, _, reach) in reaches(plan, group) {
+        if let Some(note) = remark(plan, reach)
+            && !notes.contains(&note)
+        {
+            notes.push(note);
+        }
+    }
+    notes
+}
+
+fn remark(plan: &MatrixPlan, reach: Reach) -> Option<String> {
+    let share = match reach.device_share {
+        Some(_) => "`device` is the share of its bytes that the block device moved",
+        None => "no block device tells what share of its bytes storage moved",
+    };
+    let stayed = reach.is_mostly_memory() || reach.device_share.is_none() && !reach.synced;
+    let meant = plan.cache == CacheState::Warm && reach.through_cache;
+    match () {
+        () if reach.is_write => (reach.through_cache && stayed)
+            .then(|| format!("most of it stayed in the page cache; {share}")),
+        () => (reach.is_again() && !meant)
+            .then(|| format!("it went over its files more than once; {share}")),
+    }
+}
+
+/// When cells sync what they wrote; `None` where none writes.
+pub(super) fn fsync_words(plan: &MatrixPlan) -> Option<&'static str> {
+    plan.writing_cells().next()?;
+    Some(match plan.fsync {
+        Fsync::Auto => {
+            "writes through the page cache end with one, within the measured time; direct ones do not"
+        }
+        Fsync::None => "none: what was written may not have reached storage",
+        Fsync::End => "every writing cell ends with one, within the measured time",
+    })
+}
+
+/// The same in a word, equal for matrices that sync alike.
+pub(crate) fn fsync_setting(plan: &MatrixPlan) -> &'static str {
+    let synced = |cell: &_| is_synced(plan, cell);
+    let (mut all, mut any) = (true, false);
+    for cell in plan.writing_cells() {
+        all &= synced(cell);
+        any |= synced(cell);
+    }
+    match (any, all) {
+        (false, _) => "off",
+        (true, true) => "on",
+        (true, false) => "through the page cache",
+    }
+}
+
+/// Reports of before keep it in the plan alone.
+fn is_synced(plan: &MatrixPlan, cell: &crate::plan::CellPlan) -> bool {
+    cell.fsync || plan.fsync == Fsync::End
+}
+
+/// How much of what was written through the page cache had reached storage when each cell ended,
+/// for a format whose line has no place for it.
+pub fn reached(report: &MatrixReport) -> Vec<String> {
+    let mut lines = Vec::new();
+    for group in &groups(report) {
+        for (cell, numbers, reach) in reaches(&report.plan, group) {
+            if !(reach.is_write && reach.through_cache) {
+                continue;
+            }
+            let wrote = ByteSize(numbers.bytes);
+            let words = group.key.combination.words();
+            lines.push(match reach.device_bytes {
+                Some(bytes) => format!(
+                    "{} {words}: of {wrote} written, {} had reached {} when the time ended",
+                    cell.requested_path,
+                    ByteSize(bytes),
+                    numbers.device_names.join(", ")
+                ),
+                None => format!(
+                    "{} {words}: {wrote} written; no block device tells how much reached storage",
+                    cell.requested_path
+                ),
+            });
+        }
+    }
+    lines
+}

@@ -1,0 +1,480 @@
+//! The report of a matrix as a document.
+
+use crate::plan::{CellReport, CellStatus, MatrixPlan, MatrixReport, Measurement, Span};
+use serde_json::Value;
+use stormlp_core::path::MemoryKind;
+use stormlp_core::transport::DeviceId;
+use stormlp_core::units::{ByteSize, GIB, counted, format_duration};
+
+use super::compare;
+use super::group::{Group, groups, key_of};
+use super::{jobs, knee, reach, study, warnings};
+use stormlp_show::document::{Cell, Column, Document, Estimate, Quantity, Table, ended};
+use stormlp_show::numbers::percent;
+use stormlp_show::records::Records;
+use stormlp_show::series::Series;
+use stormlp_show::{around, hosts, storage};
+
+/// More cells are not shown over time.
+const AT_A_GLANCE: usize = 8;
+
+/// Which columns the table has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Columns {
+    /// stormlp's own.
+    #[default]
+    Standard,
+    /// The study's table for each kind of I/O: sizes, throughput, mean latency, operations.
+    StudyA,
+    /// The study's table sorted by throughput.
+    StudyB,
+}
+
+/// Where the columns of the records stand: with `/` in the cell, else in the report.
+pub const RECORDS: [(&str, &str); 42] = [
+    ("format_version", "format_version"),
+    ("started_at", "started_at"),
+    ("hostname", "host/hostname"),
+    ("command", "command"),
+    ("requested_path", "/requested_path"),
+    ("effective_path", "/effective_path"),
+    ("status", "/status"),
+    ("reason", "/reason"),
+    ("op", "/op"),
+    ("io_size_bytes", "/io_size_bytes"),
+    ("io_size_mix", "/io_size_mix"),
+    ("threads", "/threads"),
+    ("queue_depth", "/queue_depth"),
+    ("repeat", "/repeat"),
+    ("memory", "/memory"),
+    ("memory_emulated", "/memory_emulated"),
+    ("throughput_bytes_per_second", "/throughput_bytes_per_second"),
+    ("iops", "/iops"),
+    ("latency_us_mean", "/latency_us/mean"),
+    ("latency_us_min", "/latency_us/min"),
+    ("latency_us_p50", "/latency_us/p50"),
+    ("latency_us_p90", "/latency_us/p90"),
+    ("latency_us_p99", "/latency_us/p99"),
+    ("latency_us_p999", "/latency_us/p999"),
+    ("latency_us_max", "/latency_us/max"),
+    ("operations", "/operations"),
+    ("bytes", "/bytes"),
+    ("duration_seconds", "/duration_seconds"),
+    ("first_done_seconds", "/first_done_seconds"),
+    ("last_done_seconds", "/last_done_seconds"),
+    ("cpu_user_seconds", "/cpu_user_seconds"),
+    ("cpu_system_seconds", "/cpu_system_seconds"),
+    ("cpu_seconds_per_gib", "/cpu_seconds_per_gib"),
+    ("page_cache_share", "/page_cache_share"),
+    ("page_cache_share_after", "/page_cache_share_after"),
+    ("device_read_bytes", "/device_read_bytes"),
+    ("device_written_bytes", "/device_written_bytes"),
+    ("engine", "/engine"),
+    ("evidence", "/evidence/summary"),
+    ("interrupted", "/interrupted"),
+    ("is_knee", "/is_knee"),
+    ("hosts", "/hosts"),
+];
+
+/// What a matrix came to: which path won, on what, a row for each combination.
+pub fn document(report: &MatrixReport, columns: Columns) -> Document {
+    let groups = groups(report);
+    let mut document =
+        Document::new(knee::headline(report).unwrap_or_else(|| headline(report, &groups)));
+    facts(report, &groups, &mut document);
+    let find_knee = report.results.find_knee.as_ref();
+    if let Some(find) = find_knee {
+        knee::sections(report, find, &mut document);
+    }
+    let table = match columns {
+        Columns::Standard => standard(report, &groups),
+        Columns::StudyA => study::by_kind(report),
+        Columns::StudyB => study::by_throughput(report),
+    };
+    match find_knee {
+        Some(_) => document.section("Every cell measured", Some(table)),
+        None => document.table(table),
+    };
+    if let Some(table) = jobs::table(report) {
+        document.section("Jobs", Some(table));
+    }
+    let group = report.results.group.as_ref();
+    hosts::section(&report.results.hosts, group, "cells", &mut document);
+    over_time(report, &mut document);
+    if columns == Columns::Standard {
+        surroundings(report, &mut document);
+    }
+    document.warn(&report.warnings);
+    document.warnings.extend(warnings::of_cells(report));
+    let mut alone = report.clone();
+    alone.results.cells.clear();
+    document.records = Records::new(&alone, cells(report), &RECORDS);
+    document
+}
+
+/// The cells for the records: on how many hosts, a mix of sizes in the words of the command line, and of a
+/// search which of them are of a knee.
+fn cells(report: &MatrixReport) -> impl Iterator<Item = Value> {
+    let cell = |cell: &CellReport| {
+        // A cell is plain data, which always has a JSON form.
+        let mut value = serde_json::to_value(cell).unwrap_or_default();
+        value["hosts"] = cell.hosts.len().max(1).into();
+        if let Some(mix) = cell.io_size_mix {
+            value["io_size_mix"] = mix.to_string().into();
+        }
+        if let Some(find) = &report.results.find_knee {
+            value["is_knee"] = knee::is_at(find, cell).into();
+        }
+        value
+    };
+    report.results.cells.iter().map(cell)
+}
+
+/// The throughput of the fastest combination in GiB/s.
+pub(crate) fn best(report: &MatrixReport) -> Option<Estimate> {
+    let groups = groups(report);
+    let measured = groups.iter().filter_map(Group::throughput);
+    measured.max_by(|a, b| a.value.total_cmp(&b.value))
+}
+
+/// Which path won and by how much; with nothing to compare, what was measured.
+fn headline(report: &MatrixReport, groups: &[Group<'_>]) -> String {
+    let answer = compare::verdict(&report.plan, groups)
+        .or_else(|| {
+            let measured = groups.iter().filter(|group| group.throughput().is_some());
+            let best = measured.max_by(|a, b| a.rate().total_cmp(&b.rate()))?;
+            let rate = best.throughput()?.text();
+            Some(format!(
+                "{} moved {rate} GiB/s ({})",
+                compare::group_words(&report.plan, best),
+                best.key.combination.words()
+            ))
+        })
+        .unwrap_or_else(|| "no cell was measured".to_string());
+    format!("{answer}{}", ended(&report.ending))
+}
+
+fn facts(report: &MatrixReport, groups: &[Group<'_>], document: &mut Document) {
+    let (plan, head) = (&report.plan, &report.head);
+    let facts = &mut document.facts;
+    facts.add(
+        plan.name.clone(),
+        format!("on {} (Linux {}), {}", head.host.hostname, head.host.kernel, head.started_at),
+    );
+    let of_each = hosts::on_each(report.results.hosts.len());
+    facts.add("files", format!("{}{of_each}", files_words(plan)));
+    storage::describe(&head.host, facts);
+    let span = match plan.span {
+        Span::Seconds(seconds) => format!("{} a cell", format_duration(seconds)),
+        Span::Passes(1) => "one pass over the files a cell".to_string(),
+        Span::Passes(passes) => format!("{passes} passes over the files a cell"),
+    };
+    let engine = plan.engines_in_words();
+    facts.add("how", format!("page cache {}, {span}, engine {engine}", plan.cache.name()));
+    if let Some(percent) = plan.read_percent {
+        facts.add("mix", mix_words(percent));
+    }
+    facts.add("memory", memory_words(report));
+    facts.add("buffers", buffers_words(report));
+    if let Some(words) = plan.threads_in_words() {
+        facts.add("threads", words);
+    }
+    if let Some(words) = reach::fsync_words(plan) {
+        facts.add("fsync", words);
+    }
+    for (path, summary) in evidence(groups) {
+        facts.add(path, summary);
+    }
+    let counting = report.results.cells.iter().filter(|cell| cell.result().is_some());
+    let checked: u64 = counting
+        .filter_map(|cell| cell.verification.as_ref())
+        .map(|verification| verification.checked_bytes)
+        .sum();
+    if checked > 0 {
+        facts.add("verified", format!("{} read and compared, all as written", ByteSize(checked)));
+    }
+}
+
+/// What each cell of a mixed run does.
+pub(super) fn mix_words(read_percent: u8) -> String {
+    let writes = 100 - read_percent.min(100);
+    format!("{read_percent} % reads and {writes} % writes in each cell")
+}
+
+/// The files of a plan: how many, how large, where.
+pub(super) fn files_words(plan: &MatrixPlan) -> String {
+    let sizes = plan.files.iter().map(|file| file.bytes);
+    let bytes = sizes.fold(0u64, u64::saturating_add);
+    let folders = plan.folders.iter().map(|folder| &folder.path);
+    let files = plan.files.iter().map(|file| &file.path);
+    let places: Vec<String> = if plan.folders.is_empty() {
+        files.map(|path| path.display().to_string()).collect()
+    } else {
+        folders.map(ToString::to_string).collect()
+    };
+    format!(
+        "{}, {} in all, in {}",
+        counted(plan.files.len() as u64, "file"),
+        ByteSize(bytes),
+        places.join(", ")
+    )
+}
+
+/// What transfers ended in, as the cells say; as the plan says before any has run.
+pub(crate) fn memory_words(report: &MatrixReport) -> String {
+    let mut names: Vec<String> = Vec::new();
+    let accelerated =
+        (report.results.cells.iter()).filter(|c| c.requested_path.ends_in_accelerator());
+    for numbers in accelerated.filter_map(|cell| cell.measurement.as_ref()) {
+        let mut name = numbers.memory.clone();
+        if numbers.memory_emulated && !name.contains("emulated") {
+            name.push_str(" (emulated)");
+        }
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    if names.is_empty() {
+        planned_memory(&report.plan)
+    } else {
+        format!("{} {}", ends(&report.plan), names.join(", "))
+    }
+}
+
+/// How the words begin that say what transfers end in: host memory that was asked for is no
+/// accelerator's.
+fn ends(plan: &MatrixPlan) -> &'static str {
+    match host_memory(plan) {
+        Some(_) => "transfers end in",
+        None => "accelerator memory is",
+    }
+}
+
+/// The host memory that was asked for where there could be a GPU's.
+fn host_memory(plan: &MatrixPlan) -> Option<MemoryKind> {
+    (plan.cells.iter()).find_map(|cell| cell.transport.host_memory())
+}
+
+/// What pages the buffers lie on, as the kernel says, beside what was asked for.
+fn buffers_words(report: &MatrixReport) -> String {
+    let cells = report.results.cells.iter();
+    let found = backings(cells.filter_map(|cell| cell.measurement.as_ref()));
+    let asked = report.plan.pages().name();
+    match found.as_slice() {
+        [] => format!("{asked} pages asked for"),
+        [one] => format!("on {one} in every cell ({asked} ones asked for)"),
+        several => format!(
+            "on {}, as the column `pages` says ({asked} ones asked for)",
+            several.join(", ")
+        ),
+    }
+}
+
+/// The kinds of pages that buffers lay on, each once.
+fn backings<'a>(measured: impl IntoIterator<Item = &'a Measurement>) -> Vec<&'static str> {
+    let mut found = Vec::new();
+    for numbers in measured {
+        let words = numbers.buffers_backing.words();
+        if !found.contains(&words) {
+            found.push(words);
+        }
+    }
+    found
+}
+
+/// What transfers are to end in, the stand-in named as such.
+pub(super) fn planned_memory(plan: &MatrixPlan) -> String {
+    if !(plan.cells.iter()).any(|cell| cell.transport.path.ends_in_accelerator()) {
+        return "host memory; these paths use no accelerator's".to_string();
+    }
+    let host = host_memory(plan).and_then(MemoryKind::host_words);
+    let words = |device: &DeviceId| match (device, host) {
+        (DeviceId::Host, _) => "host memory (emulated)".to_string(),
+        (DeviceId::Cuda(_), Some(host)) => format!("{host} for {device}"),
+        (DeviceId::Cuda(_), None) => device.to_string(),
+    };
+    let devices: Vec<String> = plan.devices.iter().map(words).collect();
+    format!("{} {}", ends(plan), devices.join(", "))
+}
+
+fn standard(report: &MatrixReport, groups: &[Group<'_>]) -> Table {
+    // Where all rows have the same, the header says so.
+    let paged = backings(groups.iter().flat_map(Group::results)).len() > 1;
+    let columns = [
+        Column::words("path", 0),
+        Column::words("memory", 6),
+        Column::words("op", 0),
+        Column::words("I/O", 0),
+        Column::numbers("threads", 0),
+        Column::numbers("depth", 7),
+        Column::numbers("GiB/s", 0),
+        Column::numbers("IOPS", 4),
+        Column::numbers("mean µs", 2),
+        Column::numbers("p50 µs", 5),
+        Column::numbers("p99 µs", 1),
+        Column::numbers("p99.9 µs", 8),
+        Column::numbers("max µs", 9),
+        Column::numbers("CPU s/GiB", 1),
+        Column::words("device", 2),
+        Column::words("cached", 3),
+    ];
+    let pages = paged.then(|| Column::words("pages", 0));
+    let mut table = Table::new(columns.into_iter().chain(pages));
+    for group in groups {
+        let mut cells = row(group, &report.plan, &mut table);
+        if paged && group.throughput().is_some() {
+            cells.push(backings(group.results()).join(", ").into());
+        }
+        table.row(group.key.name(), cells);
+    }
+    let refer = |group: &Group<'_>| !reach::remarks(&report.plan, group).is_empty();
+    if groups.iter().any(refer) {
+        // Notes say to look there.
+        let device = table.columns.iter_mut().filter(|column| column.name == "device");
+        device.for_each(|column| column.drop = 0);
+    }
+    table
+}
+
+fn row(group: &Group<'_>, plan: &MatrixPlan, table: &mut Table) -> Vec<Cell> {
+    let combination = group.key.combination;
+    let mut row: Vec<Cell> = vec![
+        group.path_words().into(),
+        memory_column(group, plan).into(),
+        combination.operation().into(),
+        combination.io_size().into(),
+        combination.threads.to_string().into(),
+        combination.queue_depth.to_string().into(),
+    ];
+    let Some(throughput) = group.throughput() else {
+        row.push(missing(group, table).into());
+        return row;
+    };
+    let mut marks: Vec<String> = Vec::new();
+    if (group.cells.iter()).any(|cell| cell.status == CellStatus::Failed) {
+        marks.push(missing(group, table));
+    }
+    let cut_short = group.results().into_iter().filter_map(|numbers| cut_short(numbers, plan.span));
+    let notes = cut_short.chain(reach::remarks(plan, group));
+    marks.extend(notes.map(|text| table.footnote(text)));
+    row.push(Cell::Number(
+        Quantity::higher(throughput.value, "GiB/s").spread(throughput.spread),
+        marks.join(" "),
+    ));
+    let mean = |number: fn(&Measurement) -> f64| group.estimate(number).map_or(0.0, |e| e.value);
+    let us = |number| Cell::from(Quantity::lower(mean(number), "µs"));
+    let percentile = |number: fn(&Measurement) -> Option<f64>| match group.known(number) {
+        Some(us) => Cell::from(Quantity::lower(us, "µs")),
+        None => "".into(),
+    };
+    row.push(Quantity::higher(mean(|m| m.iops), "IOPS").into());
+    row.push(us(|m| m.latency_us.mean));
+    row.push(percentile(|m| m.latency_us.p50));
+    row.push(percentile(|m| m.latency_us.p99));
+    row.push(percentile(|m| m.latency_us.p999));
+    row.push(us(|m| m.latency_us.max));
+    row.push(Quantity::lower(mean(|m| m.cpu_seconds_per_gib), "s/GiB").into());
+    row.push(reach::device_share(plan, group).into());
+    row.push(cached(group).into());
+    row
+}
+
+/// That a cell is shorter than planned, because the user stopped the run during it.
+pub(super) fn cut_short(numbers: &Measurement, span: Span) -> Option<String> {
+    let done = numbers.duration_seconds;
+    numbers.interrupted.then(|| match span {
+        Span::Seconds(planned) => format!("cut short by the user: {done:.2} of {planned} s"),
+        Span::Passes(_) => format!("cut short by the user after {done:.2} s, within its passes"),
+    })
+}
+
+/// Where the bytes of a path end.
+fn memory_column(group: &Group<'_>, plan: &MatrixPlan) -> &'static str {
+    let planned = group.cells.first().and_then(|cell| plan.cells.get(cell.cell));
+    let host = planned.and_then(|cell| cell.transport.host_memory());
+    match group.results().first() {
+        _ if !group.key.path.ends_in_accelerator() => "host",
+        Some(numbers) if numbers.memory_emulated => "emulated",
+        Some(_) => host.map_or("device", MemoryKind::name),
+        None => "",
+    }
+}
+
+/// Share of the files in the page cache before the cell and after it.
+fn cached(group: &Group<'_>) -> String {
+    let results = group.results();
+    let Some(numbers) = results.first() else {
+        return String::new();
+    };
+    match (numbers.page_cache_share, numbers.page_cache_share_after) {
+        (Some(before), Some(after)) => format!("{} → {}", percent(before), percent(after)),
+        _ => "-".to_string(),
+    }
+}
+
+/// What stands in the place of a number that was not measured, with a footnote that says why.
+fn missing(group: &Group<'_>, table: &mut Table) -> String {
+    let broken = |cell: &&&CellReport| cell.status != CellStatus::Ok;
+    match group.cells.iter().find(broken) {
+        Some(cell) => not_measured(cell, table),
+        None => "n/a".to_string(),
+    }
+}
+
+/// The same for one cell.
+pub(super) fn not_measured(cell: &CellReport, table: &mut Table) -> String {
+    let word = match cell.status {
+        CellStatus::Failed => "failed",
+        CellStatus::Ok | CellStatus::Unavailable => "n/a",
+    };
+    let reason = cell.reason.as_deref().unwrap_or("no reason was recorded");
+    let mut text = format!("{}: {reason}", cell.requested_path);
+    if let Some(remedy) = cell.remedy.as_deref().filter(|remedy| !remedy.is_empty()) {
+        text.push_str(&format!("; {remedy}"));
+    }
+    format!("{word} {}", table.footnote(text))
+}
+
+/// What proves the paths that ran, each proof once.
+fn evidence(groups: &[Group<'_>]) -> Vec<(String, String)> {
+    let mut proofs = Vec::new();
+    for group in groups {
+        for cell in group.cells.iter().filter(|cell| cell.result().is_some()) {
+            if let Some(evidence) = &cell.evidence {
+                let proof = (group.path_words(), evidence.summary.clone());
+                if !proofs.contains(&proof) {
+                    proofs.push(proof);
+                }
+            }
+        }
+    }
+    proofs
+}
+
+/// How each cell went over time, where there are no more than a reader takes in at a glance.
+fn over_time(report: &MatrixReport, document: &mut Document) {
+    let cells = report.results.cells.iter();
+    let measured = cells.filter_map(|cell| Some((cell, &cell.measurement.as_ref()?.series)));
+    let rates: Vec<Series> = measured
+        .filter_map(|(cell, series)| {
+            let combination = key_of(report, cell).combination;
+            let (op, size) = (combination.operation(), combination.io_size());
+            let name = format!("{} {op} {size}", cell.requested_path);
+            Series::rates(name, series, ("GiB/s", GIB))
+        })
+        .collect();
+    if rates.len() <= AT_A_GLANCE {
+        document.section("", None).series = rates;
+    }
+}
+
+/// What went on around all cells together, in few rows.
+fn surroundings(report: &MatrixReport, document: &mut Document) {
+    let measured =
+        report.results.cells.iter().filter_map(|cell| Some(&cell.measurement.as_ref()?.series));
+    let title = match measured.clone().count() {
+        0..=1 => around::TITLE.to_string(),
+        several => format!("{} ({several} cells)", around::TITLE),
+    };
+    around::brief_section(document, &title, measured);
+}

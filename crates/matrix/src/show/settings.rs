@@ -1,0 +1,114 @@
+//! What makes two runs of this lane the same work.
+
+use crate::plan::{FilePlan, MatrixPlan, MatrixReport, Span};
+use stormlp_core::units::{ByteSize, format_duration};
+
+use stormlp_show::numbers::percent;
+use stormlp_show::settings::{Work, switch};
+pub(super) use stormlp_show::shown::Shown as _;
+
+/// What of the plan of a matrix is no part of the work: how it was asked for and called, where its
+/// files are and what has to be done to them first, how often it is repeated, which of many alike
+/// orders was drawn, what it makes an error, and what was estimated.
+const APART: &[&str] = &[
+    "name",
+    "paths",
+    "repeat",
+    "find_knee",
+    "seed",
+    "keep",
+    "require_gds",
+    "require_direct",
+    "telemetry_seconds",
+    "folders",
+    "files.path",
+    "files.action",
+    "files.content",
+    "files.folder",
+    "files.made_here",
+    "files.block_device",
+    "files.file_system",
+    // As a share, in words of their own.
+    "files.hole_bytes",
+    "layout_bytes",
+    // The host's, which writes the files: that of the cells stands with them.
+    "engine",
+    "job_names",
+    "cells.engine_asked",
+    "cells.repeat",
+    "cells.crew",
+    "cells.availability",
+    // What the file system lets happen, which the path that ran shows; what was asked stands in
+    // `open_direct`.
+    "cells.direct",
+    "cells.requested_bytes",
+    "cells.estimated_seconds",
+    "region_bytes",
+    "estimated_seconds",
+    "warnings",
+];
+
+/// All that two runs must share to be the same work.
+pub(super) fn work(report: &MatrixReport) -> Work {
+    let plan = &report.plan;
+    let mut settings = Work::of_plan(&once(plan), APART)
+        .with("hosts", &report.hosts().to_string())
+        .with("holes", &plan.hole_share().map_or("none".to_string(), percent));
+    for (name, words) in super::combinations(report) {
+        settings.add(name, words, &["cells", "crews", "devices"]);
+    }
+    settings.add("files", files_words(&plan.files), &["files", "crews"]);
+    let length = match plan.span {
+        Span::Seconds(seconds) => format_duration(seconds),
+        Span::Passes(passes) => format!("{passes} × the files"),
+    };
+    settings.add("length of a cell", length, &["span"]);
+    let warm_up = format_duration(plan.warmup_seconds);
+    settings.add("warm-up", warm_up, &["warmup_seconds"]);
+    settings.add("page cache", plan.cache.name(), &["cache"]);
+    settings.add("engine", plan.host_engine(), &["cells.engine"]);
+    settings.add(
+        "memory",
+        super::memory_words(report),
+        &["devices", "cells.memory", "cells.emulated", "cells.device", "crews.workers.device"],
+    );
+    settings.add("pages", plan.pages().name(), &["cells.pages"]);
+    if let Some(words) = plan.threads_in_words() {
+        let explains = &["placement", "cells.placement", "cells.wait", "crews.workers"];
+        settings.add("threads", words, explains);
+    }
+    settings.add("verify", switch(plan.verify), &["verify"]);
+    let fsync = super::fsync_setting(plan);
+    settings.add("fsync", fsync, &["fsync", "cells.fsync"]);
+    settings
+}
+
+/// `2 × 1 GiB`, whatever their names are and wherever they lie.
+fn files_words(files: &[FilePlan]) -> String {
+    let mut sizes: Vec<u64> = files.iter().map(|file| file.bytes).collect();
+    sizes.sort_unstable();
+    let alike = sizes.chunk_by(|a, b| a == b);
+    let words = alike.map(|alike| format!("{} × {}", alike.len(), ByteSize(alike[0])));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// The plan with one cell of each combination.
+fn once(plan: &MatrixPlan) -> MatrixPlan {
+    let mut plan = plan.clone();
+    plan.cells.retain(|cell| cell.repeat == 1);
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures;
+    use super::*;
+
+    #[test]
+    fn every_field_that_is_left_out_is_one_of_the_plan() {
+        let plan = fixtures::run_of(20.0).plan;
+        let may_be_absent = ["warnings"];
+        let absent = stormlp_show::settings::absent_fields(&plan, APART);
+        assert!(absent.iter().all(|field| may_be_absent.contains(field)), "{absent:?}");
+    }
+}

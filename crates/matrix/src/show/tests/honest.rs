@@ -1,0 +1,163 @@
+//! What a table must say so that no number stands for something else.
+
+use crate::plan::{Fsync, IoSize};
+
+use super::*;
+
+/// A report of writes through the page cache at 20 GiB and around it at 10 GiB, synced as asked.
+fn writes(fsync: Fsync) -> MatrixReport {
+    let mut request = plain();
+    request.paths = PathChoice::Named(vec![PathKind::Buffered, PathKind::Cpu]);
+    request.ops = vec![Operation::Write];
+    request.fsync = fsync;
+    let mut report =
+        report(&request, |path, _| Some(if path == PathKind::Buffered { 20.0 } else { 10.0 }));
+    for (cell, plan) in report.results.cells.iter_mut().zip(&report.plan.cells) {
+        let numbers = cell.measurement.as_mut().unwrap();
+        numbers.fsync_seconds = plan.fsync.then_some(1.0);
+        numbers.device_written_bytes = Some(numbers.bytes);
+    }
+    report
+}
+
+fn of_cell(report: &mut MatrixReport, index: usize) -> &mut Measurement {
+    report.results.cells[index].measurement.as_mut().unwrap()
+}
+
+#[test]
+fn a_write_that_was_not_synced_wins_against_no_direct_one() {
+    let synced = table(&writes(Fsync::Auto));
+    assert!(synced.starts_with("buffered ran 2.00 times faster than cpu"), "{synced}");
+    assert!(synced.contains("writes through the page cache end with one"), "{synced}");
+    let unsynced = table(&writes(Fsync::None));
+    let headline = unsynced.lines().next().unwrap();
+    assert!(!headline.contains("faster"), "{headline}");
+    let mut request = plain();
+    request.paths = PathChoice::Named(vec![PathKind::Buffered, PathKind::PageCache]);
+    request.ops = vec![Operation::Write];
+    request.fsync = Fsync::None;
+    let both = table(&report(&request, both));
+    assert!(both.contains("times faster"), "neither is synced: {both}");
+}
+
+#[test]
+fn a_path_that_is_left_out_of_a_comparison_is_named() {
+    let mut request = plain();
+    request.paths = PathChoice::Named(vec![PathKind::Buffered, PathKind::Cpu, PathKind::CpuGpu]);
+    request.ops = vec![Operation::Write];
+    request.fsync = Fsync::None;
+    let text =
+        table(&report(&request, |path, _| Some(if path == PathKind::CpuGpu { 8.0 } else { 16.0 })));
+    let headline = text.lines().next().unwrap();
+    assert!(headline.starts_with("cpu ran 2.00 times faster than cpu-gpu"), "{headline}");
+    assert!(
+        headline.ends_with("; writes by buffered are left out: they stayed in memory"),
+        "{headline}"
+    );
+}
+
+#[test]
+fn a_write_that_stayed_in_the_page_cache_says_so_in_its_row() {
+    let mut report = writes(Fsync::None);
+    of_cell(&mut report, 0).device_written_bytes = Some(GIB);
+    let text = table(&report);
+    let row = text.lines().find(|line| line.contains("buffered   host")).unwrap();
+    assert!(row.contains("5.00 [1]") && row.contains(" 5 % "), "{text}");
+    assert!(text.contains("[1] most of it stayed in the page cache"), "{text}");
+    let narrow = text::render(&document(&report, Columns::Standard), Some(60));
+    assert!(narrow.contains("   device"), "what a note refers to stays: {narrow}");
+    of_cell(&mut report, 0).device_written_bytes = None;
+    let text = table(&report);
+    assert!(text.contains("no block device tells"), "{text}");
+    let lines = reached(&writes(Fsync::None));
+    assert_eq!(
+        lines,
+        ["buffered write of 1 MiB, 8 threads: of 20 GiB written, 20 GiB had reached nvme0n1 when \
+          the time ended"]
+    );
+}
+
+#[test]
+fn reads_that_came_again_have_the_share_of_the_device_in_their_row() {
+    let mut report = report(&plain(), |_, _| Some(4.0));
+    let once = table(&report);
+    assert!(!once.contains("more than once"), "{once}");
+    let numbers = of_cell(&mut report, 1);
+    (numbers.bytes, numbers.device_read_bytes) = (16 * GIB, Some(4 * GIB));
+    let again = table(&report);
+    assert!(again.contains("[2] it went over its files more than once"), "{again}");
+    assert!(again.contains(" 25 % "), "{again}");
+}
+
+#[test]
+fn a_percentile_that_rests_on_too_few_transfers_is_blank() {
+    let mut report = report(&plain(), both);
+    let numbers = of_cell(&mut report, 1);
+    (numbers.latency_us.p99, numbers.latency_us.p999) = (None, None);
+    let (text, csv) = (table(&report), rows(&report));
+    let row = text.lines().find(|line| line.contains("cpu-gpu      emulated")).unwrap();
+    assert!(!row.contains("1,235") && !row.contains("2,000"), "{text}");
+    assert!(csv.contains(",600.5,800,,,3456.7,"), "{csv}");
+}
+
+/// A matrix of two sizes on one path, each run twice, with a warning in the cells of these indices.
+fn warned(facts: &[(usize, &str)]) -> Vec<String> {
+    let mut request = plain();
+    request.paths = PathChoice::Named(vec![PathKind::Cpu]);
+    request.io_sizes = vec![IoSize::fixed(4096), IoSize::fixed(1 << 20)];
+    request.repeat = 2;
+    let mut report = report(&request, both);
+    for (index, fact) in facts {
+        let warning = Warning::new(WarningKind::TooShort, *fact, "wait longer");
+        report.results.cells[*index].warnings.push(warning);
+    }
+    cell_warnings(&report)
+}
+
+#[test]
+fn a_cell_that_stands_twice_is_no_repetition() {
+    let mut report = super::run_of(20.0);
+    let once = table(&report);
+    let twice = report.results.cells[0].clone();
+    report.results.cells.push(twice);
+    let rates = |text: &str| {
+        let rows = text.lines().filter(|line| line.starts_with("cpu "));
+        rows.map(str::to_string).collect::<Vec<String>>()
+    };
+    assert_eq!(rates(&table(&report)), rates(&once));
+    assert!(!rates(&once).is_empty(), "{once}");
+}
+
+#[test]
+fn a_warning_names_its_cell_and_like_ones_are_one() {
+    assert_eq!(
+        warned(&[(3, "it took 0.5 s")]),
+        ["cpu read of 1 MiB, 8 threads, repetition 2: it took 0.5 s; wait longer"]
+    );
+    assert_eq!(
+        warned(&[(0, "too short"), (1, "too short")]),
+        ["in 2 of 4 cells (cpu read of 4 KiB, 8 threads, repetition 1; cpu read of 4 KiB, \
+          8 threads, repetition 2): too short; wait longer"]
+    );
+    assert_eq!(
+        warned(&[(0, "it took 0.5 s"), (2, "it took 12 s")]),
+        [
+            "in 2 of 4 cells: cpu read of 4 KiB, 8 threads, repetition 1: it took 0.5 s; cpu read of \
+          1 MiB, 8 threads, repetition 1: it took 12 s; wait longer"
+        ]
+    );
+    let all: Vec<(usize, &str)> = (0..4).map(|index| (index, "1 of 2 GiB")).collect();
+    assert_eq!(warned(&all), ["in 4 of 4 cells: 1 of 2 GiB; wait longer"]);
+    let differ = ["1 of 2 GiB", "1 MiB", "900 of 2 MiB", "3.5 of 2 GiB"];
+    let all: Vec<(usize, &str)> = (0..).zip(differ).collect();
+    assert_eq!(warned(&all).len(), 2, "{:?}", warned(&all));
+    let mut most: Vec<(usize, &str)> = (0..3).map(|index| (index, "1 of 2 GiB")).collect();
+    most.push((3, "7 of 9 KiB"));
+    assert_eq!(
+        warned(&most),
+        [
+            "in 4 of 4 cells, the first cpu read of 4 KiB, 8 threads, repetition 1: 1 of 2 GiB; wait \
+          longer"
+        ]
+    );
+}

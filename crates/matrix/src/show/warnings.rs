@@ -1,0 +1,83 @@
+//! The warnings of cells: each names the cells it is about, and like ones are one.
+
+use crate::plan::{CellReport, MatrixReport};
+use stormlp_core::warning::{Warning, WarningKind};
+
+use super::group::key_of;
+
+/// More cells than this are counted, not named.
+const NAMED: usize = 3;
+
+/// Warnings that differ in their numbers at most.
+struct Alike<'a> {
+    shape: (WarningKind, String, &'a str),
+    found: Vec<(&'a CellReport, &'a Warning)>,
+}
+
+/// The warnings of all cells in the order in which they came up, like ones together:
+/// `in 10 of 12 cells, the first cpu read of 1 MiB, 8 threads: …`.
+pub fn of_cells(report: &MatrixReport) -> Vec<String> {
+    let mut alike: Vec<Alike<'_>> = Vec::new();
+    for cell in &report.results.cells {
+        for warning in &cell.warnings {
+            let shape = warning.shape();
+            match alike.iter_mut().find(|other| other.shape == shape) {
+                Some(other) if other.found.contains(&(cell, warning)) => {}
+                Some(other) => other.found.push((cell, warning)),
+                None => alike.push(Alike { shape, found: vec![(cell, warning)] }),
+            }
+        }
+    }
+    let told = |cell: &&CellReport| cell.measurement.is_some() || !cell.warnings.is_empty();
+    let ran = report.results.cells.iter().filter(told).count();
+    alike.iter().map(|one| one.text(report, ran)).collect()
+}
+
+impl Alike<'_> {
+    fn text(&self, report: &MatrixReport, ran: usize) -> String {
+        let names = || self.found.iter().map(|(cell, _)| name(report, cell));
+        let [(_, first), ..] = self.found.as_slice() else {
+            return String::new();
+        };
+        let count = self.found.len();
+        let same = self.found.iter().all(|(_, warning)| warning == first);
+        match (count, same) {
+            (1, _) => format!("{}: {first}", names().collect::<String>()),
+            (..=NAMED, true) => {
+                let names: Vec<String> = names().collect();
+                format!("in {count} of {ran} cells ({}): {first}", names.join("; "))
+            }
+            (..=NAMED, false) => {
+                let each = names().zip(&self.found);
+                let each: Vec<String> =
+                    each.map(|(name, (_, warning))| format!("{name}: {}", warning.fact)).collect();
+                let advice = if first.advice.is_empty() {
+                    String::new()
+                } else {
+                    format!("; {}", first.advice)
+                };
+                format!("in {count} of {ran} cells: {}{advice}", each.join("; "))
+            }
+            (_, true) => format!("in {count} of {ran} cells: {first}"),
+            (_, false) => {
+                let name = names().next().unwrap_or_default();
+                format!("in {count} of {ran} cells, the first {name}: {first}")
+            }
+        }
+    }
+}
+
+/// What a cell is called, with what tells it from the others of its matrix.
+fn name(report: &MatrixReport, cell: &CellReport) -> String {
+    let key = key_of(report, cell);
+    let depth = if report.results.cells.iter().all(|c| c.queue_depth == 1) {
+        String::new()
+    } else {
+        format!(", depth {}", cell.queue_depth)
+    };
+    let repeat = match report.plan.repeat {
+        0 | 1 => String::new(),
+        _ => format!(", repetition {}", cell.repeat),
+    };
+    format!("{} {}{depth}{repeat}", key.path, key.combination.words())
+}

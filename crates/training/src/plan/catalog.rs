@@ -1,0 +1,217 @@
+//! The workloads that are built in: MLPerf Storage's, edition by edition.
+
+use super::workload::Workload;
+use stormlp_core::names::nearest;
+use stormlp_core::workload_file::WorkloadError;
+
+/// A built-in workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// The model, `unet3d`.
+    pub name: &'static str,
+    /// The accelerator, `h100`.
+    pub accelerator: &'static str,
+    /// The file, as `stormlp workloads show` prints it.
+    pub yaml: &'static str,
+}
+
+macro_rules! entry {
+    ($name:literal, $accelerator:literal) => {
+        Entry {
+            name: $name,
+            accelerator: $accelerator,
+            yaml: include_str!(concat!(
+                "../../../../configs/training/",
+                $name,
+                "_",
+                $accelerator,
+                ".yaml"
+            )),
+        }
+    };
+}
+
+/// Every built-in workload, models in the order in which MLPerf took them up, accelerators by
+/// age.
+pub const CATALOG: &[Entry] = &[
+    entry!("unet3d", "v100"),
+    entry!("unet3d", "a100"),
+    entry!("unet3d", "h100"),
+    entry!("unet3d", "b200"),
+    entry!("bert", "v100"),
+    entry!("resnet50", "v100"),
+    entry!("resnet50", "a100"),
+    entry!("resnet50", "h100"),
+    entry!("cosmoflow", "v100"),
+    entry!("cosmoflow", "a100"),
+    entry!("cosmoflow", "h100"),
+    entry!("retinanet", "b200"),
+    entry!("retinanet", "mi355"),
+    entry!("flux", "b200"),
+    entry!("flux", "mi355"),
+    entry!("dlrm", "b200"),
+    entry!("dlrm", "mi355"),
+];
+
+/// The accelerator that is emulated when none is named, in order of preference.
+const PREFERRED: [&str; 3] = ["h100", "b200", "v100"];
+
+/// A built-in workload that is not there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CatalogError {
+    /// No model of that name.
+    #[error("there is no workload `{name}`{}", meant.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default())]
+    NoWorkload {
+        /// What was asked for.
+        name: String,
+        /// What was probably meant, if anything.
+        meant: Option<&'static str>,
+    },
+    /// The model has no such accelerator.
+    #[error(
+        "workload {name} has no accelerator `{accelerator}`: it has {available}; for another one \
+         say how long it computes with --compute-time or --accelerator-profile"
+    )]
+    NoAccelerator {
+        /// The model.
+        name: String,
+        /// What was asked for.
+        accelerator: String,
+        /// The ones there are.
+        available: String,
+    },
+}
+
+impl Entry {
+    /// `unet3d_h100`.
+    pub fn full_name(&self) -> String {
+        format!("{}_{}", self.name, self.accelerator)
+    }
+
+    /// The workload with `params` applied.
+    ///
+    /// # Errors
+    /// When one of `params` is wrong; the file itself is not.
+    pub fn workload(&self, params: &[String]) -> Result<Workload, WorkloadError> {
+        Workload::parse(self.yaml, &format!("{}.yaml", self.full_name()), params)
+    }
+}
+
+/// Finds `unet3d`, `unet3d_h100` or `unet3d-h100`, on `accelerator` where one is named.
+///
+/// # Errors
+/// With the nearest name, or the accelerators there are.
+pub fn find(name: &str, accelerator: Option<&str>) -> Result<&'static Entry, CatalogError> {
+    let name = name.to_ascii_lowercase().replace('-', "_");
+    let wanted = accelerator.map(str::to_ascii_lowercase);
+    let by_model: Vec<&Entry> = CATALOG.iter().filter(|entry| entry.name == name).collect();
+    if by_model.is_empty() {
+        let entry = CATALOG.iter().find(|entry| entry.full_name() == name);
+        return match (entry, wanted) {
+            (Some(entry), Some(other)) if other != entry.accelerator => {
+                find(entry.name, Some(&other))
+            }
+            (Some(entry), _) => Ok(entry),
+            (None, _) => Err(no_workload(name)),
+        };
+    }
+    match wanted {
+        Some(accelerator) => {
+            by_model.iter().find(|entry| entry.accelerator == accelerator).copied().ok_or_else(
+                || CatalogError::NoAccelerator {
+                    available: accelerators(&name).join(", "),
+                    name,
+                    accelerator,
+                },
+            )
+        }
+        None => PREFERRED
+            .iter()
+            .find_map(|wanted| by_model.iter().find(|entry| entry.accelerator == *wanted))
+            .or(by_model.first())
+            .copied()
+            .ok_or_else(|| no_workload(name)),
+    }
+}
+
+fn no_workload(name: String) -> CatalogError {
+    let meant = nearest(&name, CATALOG.iter().map(|entry| entry.name));
+    CatalogError::NoWorkload { name, meant }
+}
+
+/// The accelerators that model `name` is built in for.
+pub fn accelerators(name: &str) -> Vec<&'static str> {
+    CATALOG.iter().filter(|entry| entry.name == name).map(|entry| entry.accelerator).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use stormlp_core::profile::Profile;
+
+    #[test]
+    fn every_built_in_file_is_read_and_says_what_it_is() {
+        for entry in CATALOG {
+            let workload = entry.workload(&[]).unwrap();
+            assert_eq!(workload.name, entry.name);
+            assert_eq!(workload.accelerator, entry.accelerator);
+            assert_eq!(Some(workload.edition), Profile::of_accelerator(entry.accelerator));
+            assert!(workload.train.computation_time.mean_seconds() > 0.0);
+            assert!(workload.workflow.train);
+        }
+    }
+
+    #[test]
+    fn demand_is_that_of_the_published_matrix() {
+        // MB/s of one accelerator at an AU of 100 %: batch × record length / computation time.
+        for (name, accelerator, mb_per_second) in [
+            ("unet3d", "v100", 431.1),
+            ("bert", "v100", 0.1),
+            ("unet3d", "a100", 1613.5),
+            ("unet3d", "h100", 3177.1),
+            ("unet3d", "b200", 6334.6),
+            ("resnet50", "a100", 105.4),
+            ("resnet50", "h100", 204.8),
+            ("cosmoflow", "a100", 513.3),
+            ("cosmoflow", "h100", 808.1),
+            ("retinanet", "b200", 163.0),
+            ("retinanet", "mi355", 163.0),
+            ("dlrm", "b200", 33248.6),
+            ("dlrm", "mi355", 22165.7),
+            ("flux", "b200", 77.0),
+            ("flux", "mi355", 77.0),
+        ] {
+            let w = find(name, Some(accelerator)).unwrap().workload(&[]).unwrap();
+            let demand = f64::from(w.reader.batch_size) * w.dataset.record_length_bytes
+                / w.train.computation_time.mean_seconds()
+                / 1e6;
+            assert!((demand - mb_per_second).abs() < 0.051, "{name} {accelerator}: {demand}");
+        }
+    }
+
+    #[test]
+    fn names_are_found_with_and_without_their_accelerator() {
+        assert_eq!(find("unet3d", None).unwrap().accelerator, "h100");
+        assert_eq!(find("retinanet", None).unwrap().accelerator, "b200");
+        assert_eq!(find("bert", None).unwrap().accelerator, "v100");
+        assert_eq!(find("unet3d_a100", None).unwrap().accelerator, "a100");
+        assert_eq!(find("unet3d_a100", Some("b200")).unwrap().accelerator, "b200");
+        insta::assert_snapshot!(find("unet", None).unwrap_err(), @"there is no workload `unet`; did you mean `unet3d`?");
+        insta::assert_snapshot!(find("gpt4", None).unwrap_err(), @"there is no workload `gpt4`");
+        insta::assert_snapshot!(find("bert", Some("h100")).unwrap_err(), @"workload bert has no accelerator `h100`: it has v100; for another one say how long it computes with --compute-time or --accelerator-profile");
+    }
+
+    #[test]
+    fn dlrm_reads_160_of_761_bytes() {
+        let dlrm = find("dlrm", None).unwrap().workload(&[]).unwrap();
+        let columns = &dlrm.dataset.parquet.columns;
+        let read: Vec<_> = columns.iter().filter(|column| column.read).collect();
+        assert_eq!((columns.len(), read.len()), (200, 40));
+        assert_eq!(columns.iter().map(|c| c.row_bytes()).sum::<u64>(), 761);
+        assert_eq!(read.iter().map(|c| c.row_bytes()).sum::<u64>(), 160);
+        let flux = find("flux", None).unwrap().workload(&[]).unwrap();
+        let row: u64 = flux.dataset.parquet.columns.iter().map(|c| c.row_bytes()).sum();
+        assert_eq!(row, 2_164_832);
+    }
+}

@@ -1,0 +1,101 @@
+//! What the official client adds to a run: DLIO's own work, which stormlp does not do.
+//!
+//! DLIO spends Python time in every step and CPU time for every byte that its workers read
+//! (checksums, copies, collation). Near the threshold on fast storage that decides the official
+//! figure, so a run may be asked to take as long.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
+
+use crate::plan::train_plan::TrainPlan;
+use stormlp_core::names::{Named, unknown};
+use stormlp_core::units::GIB;
+
+/// Whose client a run stands for.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    Display,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+    VariantNames,
+)]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
+pub enum Client {
+    /// None: storage and compute alone.
+    #[default]
+    None,
+    /// DLIO.
+    Dlio,
+}
+
+impl Named for Client {
+    const WHAT: &'static str = "a client";
+}
+
+/// What a client costs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClientCost {
+    /// Seconds of each step that are neither loading nor compute.
+    pub step_seconds: f64,
+    /// CPU seconds of a worker for each GiB that it read.
+    pub cpu_seconds_per_gib: f64,
+    /// CPUs that the workers of all accelerators share.
+    pub cpus: usize,
+    /// Whether the times are of another host than this one, and so an estimate.
+    pub estimated: bool,
+}
+
+impl ClientCost {
+    /// DLIO's as it was on one machine (Python 3.11, PyTorch's loader, npz, a Xeon at 2.1 GHz), for
+    /// one CPU.
+    pub const DLIO: Self =
+        Self { step_seconds: 0.001_25, cpu_seconds_per_gib: 0.9, cpus: 1, estimated: true };
+
+    /// The same on a host with so many CPUs.
+    pub fn on(self, cpus: u32) -> Self {
+        let cpus = cpus.max(1) as usize;
+        Self { cpus, ..self }
+    }
+
+    /// Seconds that a worker spends on so many bytes.
+    pub fn worker_seconds(&self, bytes: f64) -> f64 {
+        self.cpu_seconds_per_gib * bytes / GIB as f64
+    }
+
+    /// AU that `plan`, which reached `au_percent` without a client, can reach with this one: the
+    /// step's own time is added to each step, and workers go no faster than their CPU time allows.
+    pub fn bound_percent(&self, plan: &TrainPlan, au_percent: f64) -> f64 {
+        let compute = plan.compute.mean_seconds();
+        if compute <= 0.0 || au_percent <= 0.0 {
+            return au_percent;
+        }
+        let batch_bytes = f64::from(plan.batch_size) * plan.data.read_sample_bytes;
+        let work = self.worker_seconds(batch_bytes);
+        let workers = plan.loader.concurrent_reads().max(1) as f64;
+        let of_workers = work / workers;
+        let of_cpus = work * f64::from(plan.most_accelerators()) / self.cpus.max(1) as f64;
+        let step = (compute * 100.0 / au_percent).max(of_workers).max(of_cpus);
+        100.0 * compute / (step + self.step_seconds)
+    }
+}
+
+impl fmt::Display for ClientCost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:.2} ms a step, {:.2} CPU s/GiB{}",
+            self.step_seconds * 1e3,
+            self.cpu_seconds_per_gib,
+            if self.estimated { " (estimated)" } else { "" }
+        )
+    }
+}

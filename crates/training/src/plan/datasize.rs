@@ -1,0 +1,328 @@
+//! How large a dataset must be: the one function that sizing, running and validating use.
+//!
+//! MLPerf Storage asks for five times the clients' memory, so that the page cache cannot hold
+//! the data, and for 500 steps an epoch, so that an average means something: the dataset size rule of
+//! MLPerf Storage's benchmark rules, and mlpstorage's `datasize` command.
+
+use serde::{Deserialize, Serialize};
+
+use super::workload::Workload;
+use crate::plan::train_plan::TrainPlan;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::profile::Profile;
+
+/// Steps an epoch must have, in every edition.
+pub const MIN_STEPS: u64 = 500;
+/// The data must be so many times the memory of all clients.
+pub const MEMORY_MULTIPLE: u64 = 5;
+/// Above so many files in one folder MLPerf advises subfolders.
+const FILES_PER_SUBFOLDER: u64 = 10_000;
+
+/// What the size of a dataset follows from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SizeRequest {
+    /// Emulated accelerators in all.
+    pub accelerators: u64,
+    /// Hosts.
+    pub hosts: u64,
+    /// Memory of one host in bytes.
+    pub host_memory_bytes: u64,
+    /// Samples of one step of one accelerator.
+    pub batch_size: u64,
+    /// Samples in a file.
+    pub samples_per_file: u64,
+    /// Configured bytes of a sample.
+    pub sample_bytes: f64,
+    /// Whose rounding.
+    pub profile: Profile,
+}
+
+/// Which bound decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Binding {
+    /// Five times the memory of all hosts.
+    Memory,
+    /// 500 steps an epoch.
+    Steps,
+}
+
+/// How large a dataset must be.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct DataSize {
+    /// Files.
+    pub files: u64,
+    /// Bytes of all samples.
+    pub bytes: u64,
+    /// Subfolders advised; 0 for none.
+    pub subfolders: u64,
+    /// Steps of each accelerator in an epoch.
+    pub steps_per_epoch: u64,
+    /// Which bound decided.
+    pub binding: Binding,
+    /// Files that the memory bound asks for.
+    pub files_for_memory: u64,
+    /// Files that the step bound asks for.
+    pub files_for_steps: u64,
+}
+
+/// Why no size can be told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SizeError {
+    /// A count that must be at least 1 is 0, or a size is none.
+    #[error("{what} is {value}: it must be {bound}; set it with {flag}")]
+    Invalid {
+        /// What.
+        what: &'static str,
+        /// What it is.
+        value: String,
+        /// What it must be.
+        bound: &'static str,
+        /// How to set it.
+        flag: &'static str,
+    },
+    /// The numbers are beyond all storage.
+    #[error("the dataset would have more than 2^63 bytes: check --accelerators and --host-memory")]
+    TooLarge,
+}
+
+impl SizeError {
+    /// The same without the options that would set it, for numbers that were read.
+    pub fn of_files(&self) -> String {
+        match self {
+            Self::Invalid { what, value, bound, .. } => {
+                format!("{what} is {value}: it must be {bound}")
+            }
+            Self::TooLarge => "the dataset would have more than 2^63 bytes".to_string(),
+        }
+    }
+}
+
+impl SizeRequest {
+    /// What the dataset of `plan` follows from on one host.
+    pub fn of_plan(plan: &TrainPlan, host: &HostFacts) -> Self {
+        Self {
+            accelerators: u64::from(plan.accelerators),
+            hosts: 1,
+            host_memory_bytes: host.usable_memory_bytes(),
+            batch_size: u64::from(plan.batch_size),
+            samples_per_file: plan.data.samples_per_file,
+            sample_bytes: plan.data.sample_bytes,
+            profile: plan.profile,
+        }
+    }
+
+    /// The request of `workload` under `profile`.
+    pub fn of(workload: &Workload, profile: Profile, accelerators: u64) -> Self {
+        Self {
+            accelerators,
+            hosts: 1,
+            host_memory_bytes: 0,
+            batch_size: u64::from(workload.reader.batch_size),
+            samples_per_file: workload.dataset.num_samples_per_file,
+            sample_bytes: workload.dataset.record_length_bytes,
+            profile,
+        }
+    }
+}
+
+/// How large a dataset must be.
+///
+/// Up to v2.0 both bounds are rounded down, v3.0 and `native` round up; v0.5 and v1.0 round the
+/// samples down before the files. The tool's own results are the test vectors.
+///
+/// # Errors
+/// When a count is zero or the numbers are beyond all storage.
+pub fn datasize(request: &SizeRequest) -> Result<DataSize, SizeError> {
+    check(request)?;
+    let memory_bytes = u128::from(MEMORY_MULTIPLE)
+        * u128::from(request.host_memory_bytes)
+        * u128::from(request.hosts);
+    let per_file = u128::from(request.samples_per_file);
+    // Record lengths have two decimals in MLPerf's files; in hundredths all is exact.
+    let record_hundredths = (request.sample_bytes * 100.0).round() as u128;
+    let memory_hundredths = memory_bytes * 100;
+    let step_samples =
+        u128::from(MIN_STEPS) * u128::from(request.accelerators) * u128::from(request.batch_size);
+    let (for_memory, for_steps) = match request.profile {
+        Profile::V1 => (memory_hundredths / record_hundredths / per_file, step_samples / per_file),
+        Profile::V2 => {
+            (memory_hundredths / (record_hundredths * per_file), step_samples / per_file)
+        }
+        Profile::V3 | Profile::Native => (
+            memory_hundredths.div_ceil(record_hundredths * per_file),
+            step_samples.div_ceil(per_file),
+        ),
+    };
+    // Rounding down can leave nothing at all of a small dataset.
+    let files = for_memory.max(for_steps).max(1);
+    let bytes = files
+        .checked_mul(per_file)
+        .and_then(|samples| samples.checked_mul(record_hundredths))
+        .map(|hundredths| hundredths / 100)
+        .filter(|bytes| *bytes < 1 << 63)
+        .ok_or(SizeError::TooLarge)?;
+    // All are below `bytes`, which fits.
+    let files = files as u64;
+    Ok(DataSize {
+        files,
+        bytes: bytes as u64,
+        subfolders: if files > FILES_PER_SUBFOLDER { files / FILES_PER_SUBFOLDER } else { 0 },
+        steps_per_epoch: steps_per_epoch(
+            files,
+            request.samples_per_file,
+            request.batch_size,
+            request.accelerators,
+        ),
+        binding: if for_memory > for_steps { Binding::Memory } else { Binding::Steps },
+        files_for_memory: for_memory as u64,
+        files_for_steps: for_steps as u64,
+    })
+}
+
+/// Steps of each accelerator in an epoch: `floor(files × samples / batch / accelerators)`,
+/// DLIO's `training_steps` up to v2.0.
+pub fn steps_per_epoch(files: u64, samples_per_file: u64, batch: u64, accelerators: u64) -> u64 {
+    let samples = u128::from(files) * u128::from(samples_per_file);
+    let step = u128::from(batch.max(1)) * u128::from(accelerators.max(1));
+    u64::try_from(samples / step).unwrap_or(u64::MAX)
+}
+
+fn check(request: &SizeRequest) -> Result<(), SizeError> {
+    let counts = [
+        ("the number of accelerators", request.accelerators, "--accelerators"),
+        ("the number of hosts", request.hosts, "--hosts"),
+        ("the batch size", request.batch_size, "--batch-size"),
+        ("the number of samples in a file", request.samples_per_file, "--samples-per-file"),
+    ];
+    for (what, value, flag) in counts {
+        if value == 0 || value > u64::from(u32::MAX) {
+            return Err(SizeError::Invalid {
+                what,
+                value: value.to_string(),
+                bound: "1 to 4294967295",
+                flag,
+            });
+        }
+    }
+    if !(0.01..1e15).contains(&request.sample_bytes) {
+        return Err(SizeError::Invalid {
+            what: "the record length",
+            value: request.sample_bytes.to_string(),
+            bound: "0.01 to 1e15 bytes",
+            flag: "--params dataset.record_length_bytes",
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::plan::catalog;
+    use stormlp_core::names::VariantArray;
+    use stormlp_core::units::GIB;
+
+    fn size(name: &str, acc: &str, profile: Profile, gib: u64, hosts: u64, n: u64) -> DataSize {
+        let entry = catalog::find(name, Some(acc)).unwrap();
+        let workload = entry.workload(&[]).unwrap();
+        datasize(&SizeRequest {
+            hosts,
+            host_memory_bytes: gib * GIB,
+            ..SizeRequest::of(&workload, profile, n)
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn v2_gives_what_mlpstorage_gave() {
+        use Binding::{Memory, Steps};
+        for (name, acc, gib, hosts, n, files, bytes, binding) in [
+            ("unet3d", "h100", 64, 1, 8, 28_000, 4_104_817_584_000, Steps),
+            ("unet3d", "a100", 128, 2, 16, 56_000, 8_209_635_168_000, Steps),
+            ("unet3d", "h100", 1006, 1, 8, 36_841, 5_400_913_736_148, Memory),
+            ("resnet50", "h100", 64, 1, 8, 2395, 343_538_195_430, Memory),
+            ("resnet50", "h100", 64, 1, 16, 2557, 366_775_434_536, Steps),
+            ("resnet50", "h100", 384, 1, 67, 14_372, 2_061_516_052_076, Memory),
+            ("cosmoflow", "h100", 64, 1, 8, 121_477, 343_595_993_822, Memory),
+            ("cosmoflow", "h100", 64, 1, 16, 121_477, 343_595_993_822, Memory),
+        ] {
+            let got = size(name, acc, Profile::V2, gib, hosts, n);
+            assert_eq!((got.files, got.binding), (files, binding), "{name} {gib} GiB {n}");
+            assert!(got.bytes.abs_diff(bytes) <= 1, "{name}: {} {bytes}", got.bytes);
+        }
+    }
+
+    #[test]
+    fn v1_gives_what_benchmark_sh_gave() {
+        for (name, acc, gib, hosts, n, files) in [
+            ("unet3d", "h100", 64, 1, 8, 28_000),
+            ("unet3d", "a100", 128, 2, 16, 56_000),
+            ("resnet50", "h100", 64, 1, 8, 2395),
+            ("resnet50", "h100", 64, 1, 16, 2557),
+            ("cosmoflow", "h100", 64, 1, 8, 121_477),
+        ] {
+            assert_eq!(size(name, acc, Profile::V1, gib, hosts, n).files, files);
+        }
+    }
+
+    #[test]
+    fn v3_rounds_up() {
+        use Binding::{Memory, Steps};
+        for (name, acc, gib, n, files, binding) in [
+            ("unet3d", "b200", 64, 8, 28_000, Steps),
+            ("unet3d", "b200", 1006, 8, 36_842, Memory),
+            ("retinanet", "b200", 64, 8, 1_063_911, Memory),
+            ("resnet50", "h100", 64, 8, 2396, Memory),
+            ("resnet50", "h100", 64, 16, 2558, Steps),
+        ] {
+            let got = size(name, acc, Profile::V3, gib, 1, n);
+            assert_eq!((got.files, got.binding), (files, binding), "{name}");
+        }
+    }
+
+    #[test]
+    fn rounding_down_costs_resnet50_a_step() {
+        let v2 = size("resnet50", "h100", Profile::V2, 64, 1, 16);
+        assert_eq!(v2.steps_per_epoch, 499);
+        assert_eq!(size("resnet50", "h100", Profile::V3, 64, 1, 16).steps_per_epoch, 500);
+    }
+
+    #[test]
+    fn nonsense_names_the_flag() {
+        let unet3d = catalog::find("unet3d", None).unwrap().workload(&[]).unwrap();
+        let request = SizeRequest::of(&unet3d, Profile::V2, 0);
+        insta::assert_snapshot!(datasize(&request).unwrap_err(), @"the number of accelerators is 0: it must be 1 to 4294967295; set it with --accelerators");
+        let request = SizeRequest {
+            hosts: 4_000_000_000,
+            host_memory_bytes: u64::MAX,
+            ..SizeRequest::of(&unet3d, Profile::V2, 1)
+        };
+        assert_eq!(datasize(&request), Err(SizeError::TooLarge));
+    }
+
+    proptest! {
+        #[test]
+        fn more_never_needs_less(
+            n in 1u64..2000, hosts in 1u64..64, memory in 0u64..1 << 44, batch in 1u64..1000,
+            per_file in 1u64..5000, sample in 1.0f64..1e9, which in 0usize..4,
+        ) {
+            let request = SizeRequest {
+                accelerators: n, hosts, host_memory_bytes: memory, batch_size: batch,
+                samples_per_file: per_file, sample_bytes: sample, profile: Profile::VARIANTS[which],
+            };
+            let size = datasize(&request).unwrap();
+            let more = datasize(&SizeRequest { accelerators: n + 1, ..request }).unwrap();
+            let larger = datasize(&SizeRequest { host_memory_bytes: memory * 2, ..request }).unwrap();
+            prop_assert!(more.files >= size.files && larger.files >= size.files);
+            if request.profile.reshuffles() {
+                prop_assert!(size.steps_per_epoch >= MIN_STEPS);
+                let least = (size.bytes as f64) * (1.0 + 1e-9) + sample;
+                prop_assert!(least >= (5 * memory * hosts) as f64 * (1.0 - 0.01 / sample));
+            }
+        }
+    }
+}

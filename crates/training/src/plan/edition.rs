@@ -1,0 +1,96 @@
+//! Which edition a workload file belongs to.
+//!
+//! stormlp's own files name it. MLPerf's and DLIO's do not, but the accelerator does, and so do
+//! the words: up to v1.0 the model was its name alone and the sizes were `record_length`, and
+//! only v3.0's DLIO has parquet and object storage libraries.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use stormlp_core::profile::Profile;
+use stormlp_dataset::section::DataFormat;
+
+/// How it is known which edition a workload belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EditionFrom {
+    /// The file names it (`stormlp.profile`).
+    Name,
+    /// Its keys are those of one edition.
+    Keys,
+    /// Its accelerator belongs to one edition.
+    Accelerator,
+    /// Nothing tells it: stormlp's own definitions are taken.
+    Nothing,
+}
+
+/// Keys that only v3.0's DLIO has.
+const ONLY_V3: [&str; 10] = [
+    "dataset.skip_listing",
+    "dataset.listing_validation_interval",
+    "dataset.data_gen_method",
+    "reader.write_threads",
+    "reader.storage_library",
+    "storage.storage_library",
+    "storage.endpoint_uris",
+    "storage.load_balance_strategy",
+    "storage.use_mpi_endpoint_distribution",
+    "storage.post_generation_settle_seconds",
+];
+
+/// Names that sizes had up to v1.0.
+const OLD_SIZES: [&str; 3] =
+    ["dataset.record_length", "dataset.record_length_stdev", "dataset.record_length_resize"];
+
+/// The edition of a file whose keys, as it has them, are `written` (`model` for a model that is a
+/// name alone), on `accelerator`, with files of `format`.
+pub(super) fn of_file(
+    accelerator: &str,
+    written: &BTreeSet<&str>,
+    format: DataFormat,
+) -> (Profile, EditionFrom) {
+    let has_any = |keys: &[&str]| keys.iter().any(|key| written.contains(key));
+    if has_any(&ONLY_V3) || format == DataFormat::Parquet {
+        return (Profile::V3, EditionFrom::Keys);
+    }
+    let of_accelerator = Profile::of_accelerator(accelerator);
+    // v3.0's own drafts still have `record_length` here and there, but a section for the model.
+    let is_old = written.contains("model") || has_any(&OLD_SIZES) && !has_any(&["model.name"]);
+    match of_accelerator {
+        Some(Profile::V3) => (Profile::V3, EditionFrom::Accelerator),
+        _ if is_old => (Profile::V1, EditionFrom::Keys),
+        Some(profile) => (profile, EditionFrom::Accelerator),
+        None => (Profile::Native, EditionFrom::Nothing),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_accelerators_tell_the_edition() {
+        let edition = |accelerator, keys: &[&'static str]| {
+            of_file(accelerator, &keys.iter().copied().collect(), DataFormat::Npz)
+        };
+        let old = ["model", "dataset.record_length"];
+        let new = ["model.name", "dataset.record_length_bytes"];
+        // v1.0 had A100 and H100 too.
+        assert_eq!(edition("h100", &old), (Profile::V1, EditionFrom::Keys));
+        assert_eq!(edition("custom", &old), (Profile::V1, EditionFrom::Keys));
+        assert_eq!(edition("h100", &new), (Profile::V2, EditionFrom::Accelerator));
+        assert_eq!(edition("v100", &new), (Profile::V1, EditionFrom::Accelerator));
+        assert_eq!(edition("custom", &new), (Profile::Native, EditionFrom::Nothing));
+        // A draft of v3.0's flux: parquet under the old name of the size.
+        let flux = BTreeSet::from(["model.name", "dataset.record_length"]);
+        let of_flux = of_file("custom", &flux, DataFormat::Parquet);
+        assert_eq!(of_flux, (Profile::V3, EditionFrom::Keys));
+        assert_eq!(
+            edition("b200", &["model.name", "dataset.record_length"]),
+            (Profile::V3, EditionFrom::Accelerator)
+        );
+        let library = ["model", "dataset.record_length", "reader.storage_library"];
+        assert_eq!(edition("custom", &library), (Profile::V3, EditionFrom::Keys));
+    }
+}

@@ -1,0 +1,360 @@
+//! What `stormlp train --find-max` found: the answer, what it is limited by, and every count tried.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::probe::CONFIDENCE_PERCENT;
+use super::search::{Search, Trial, TrialKind};
+use crate::report::{Bound, Measures};
+
+/// From this AU on throughput is not what limits a count, and tells nothing of larger ones.
+const UNLIMITED_PERCENT: f64 = 97.0;
+
+/// The largest number of accelerators that meets the threshold.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FindMax {
+    /// The largest count that met the threshold every time it was tried; 0 when none did.
+    pub largest_accelerators: u32,
+    /// The smallest count that missed it; `None` when none did.
+    pub least_missing: Option<u32>,
+    /// Whether something else than storage ends the search, or it did not come to its end: storage
+    /// may feed more.
+    pub is_lower_bound: bool,
+    /// What keeps more accelerators from meeting it; `None` as long as that is not known.
+    pub limited_by: Option<Limit>,
+    /// The same in a sentence, with what would go further where that is known.
+    pub limit: Option<String>,
+    /// Counts that met the threshold and missed it.
+    pub inconsistent: Vec<u32>,
+    /// Full runs that the answer and the count above it get.
+    pub confirm_runs: u32,
+    /// A probe that is certain is right with this probability, in percent.
+    pub confidence_percent: f64,
+    /// What the storage gave before the first count was tried.
+    pub estimate: Option<StorageEstimate>,
+    /// The highest throughput that was measured, or else foretold.
+    pub peak: Option<Peak>,
+    /// How long the search took in seconds, datasets that it made left out.
+    pub search_seconds: f64,
+    /// Every run, in the order they were made.
+    pub tried: Vec<Tried>,
+}
+
+/// A short read of the dataset, without compute.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StorageEstimate {
+    /// Loaders that read, each as one accelerator's.
+    pub loaders: u32,
+    /// Samples per second that they got.
+    pub samples_per_second: f64,
+    /// Seconds that it took.
+    pub seconds: f64,
+    /// Accelerators that so much would feed.
+    pub accelerators: u32,
+}
+
+/// The highest throughput: of the full runs, or of the probes where there is no full run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Peak {
+    /// At which count.
+    pub accelerators: u32,
+    /// Which runs it is of; what a probe gives is foretold.
+    #[serde(default = "full")]
+    pub run: RunKind,
+    /// Samples per second of all accelerators.
+    pub samples_per_second: f64,
+    /// The same in MiB/s by the configured record length.
+    pub mib_per_second: f64,
+}
+
+/// What keeps more accelerators from meeting the threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// Storage.
+    Storage,
+    /// This host: its CPUs, threads or files.
+    Client,
+    /// This host's memory.
+    Memory,
+    /// Slower peers at the barrier.
+    Barrier,
+    /// The dataset is too small for more.
+    Dataset,
+    /// Nothing that was met.
+    Nothing,
+}
+
+/// A run of one count.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Tried {
+    /// Accelerators.
+    pub accelerators: u32,
+    /// Whether it was a probe or a full run.
+    #[serde(rename = "run")]
+    pub kind: RunKind,
+    /// AU in percent; of a probe that of the whole epoch, as its beginning foretells it.
+    pub au_percent: f64,
+    /// Its spread in points: of a full run the standard deviation over epochs, of a probe the
+    /// standard error; `None` where there is too little to tell.
+    pub au_spread: Option<f64>,
+    /// Samples per second of all accelerators, of a probe foretold as AU is.
+    pub samples_per_second: f64,
+    /// The same in MiB/s by the configured record length.
+    pub mib_per_second: f64,
+    /// Whether AU reaches the threshold.
+    pub meets: bool,
+    /// Whether that is certain, for a probe at the confidence; else it is the likelier verdict.
+    pub certain: bool,
+    /// Whether it meets the threshold by what was read before its steps began: in a longer epoch it
+    /// may miss. Such a count is not certain, and the search goes no further.
+    #[serde(default)]
+    pub rests_on_read_ahead: bool,
+    /// Steps that every accelerator made.
+    pub steps: u64,
+    /// Seconds that it took.
+    pub seconds: f64,
+    /// What accelerators waited for.
+    pub bound: Bound,
+}
+
+/// How a count was tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunKind {
+    /// The beginning of a run, until its verdict was certain.
+    Probe,
+    /// All epochs.
+    Full,
+}
+
+impl FindMax {
+    /// A search in which nothing was tried yet.
+    pub fn begun(confirm_runs: u32) -> Self {
+        Self {
+            largest_accelerators: 0,
+            least_missing: None,
+            is_lower_bound: false,
+            limited_by: None,
+            limit: None,
+            inconsistent: Vec::new(),
+            confirm_runs,
+            confidence_percent: CONFIDENCE_PERCENT,
+            estimate: None,
+            peak: None,
+            search_seconds: 0.0,
+            tried: Vec::new(),
+        }
+    }
+
+    /// Takes over what `search` knows.
+    pub fn conclude(&mut self, search: &Search) {
+        let bracket = search.bracket();
+        self.largest_accelerators = bracket.passing;
+        // To the search a count that rests on what was read ahead is one that did not pass.
+        let missed = self.tried.iter().filter(|tried| !tried.meets);
+        self.least_missing =
+            missed.map(|tried| tried.accelerators).filter(|count| *count > bracket.passing).min();
+        self.inconsistent = search.inconsistent();
+        self.peak = self.peak_of(RunKind::Full);
+        self.peak = self.peak.or_else(|| self.peak_of(RunKind::Probe));
+        let of_missing = |tried: &&Tried| Some(tried.accelerators) == bracket.missing;
+        // A full run knows better than a probe, and comes later.
+        let missed = self.tried.iter().rev().filter(of_missing);
+        match missed.clone().find(|tried| !tried.meets) {
+            Some(missed) => self.limited_by = Limit::of(missed.bound),
+            None if missed.count() > 0 => self.limited_by = Some(Limit::Dataset),
+            None => {}
+        }
+        let is_open = bracket.missing.is_none() && bracket.passing > 0;
+        self.is_lower_bound = is_open || !matches!(self.limited_by, None | Some(Limit::Storage));
+    }
+
+    fn peak_of(&self, run: RunKind) -> Option<Peak> {
+        let of_kind = self.tried.iter().filter(|tried| tried.kind == run);
+        let most = of_kind.max_by(|a, b| a.samples_per_second.total_cmp(&b.samples_per_second))?;
+        Some(Peak {
+            accelerators: most.accelerators,
+            run,
+            samples_per_second: most.samples_per_second,
+            mib_per_second: most.mib_per_second,
+        })
+    }
+
+    /// The smallest count that meets the threshold by what was read ahead of it.
+    pub fn least_on_read_ahead(&self) -> Option<u32> {
+        let resting = self.tried.iter().filter(|tried| tried.rests_on_read_ahead);
+        resting.map(|tried| tried.accelerators).min()
+    }
+
+    /// What a single accelerator reached last, as words to add: `: AU 41.2 %`; empty where it was
+    /// not tried.
+    pub fn au_of_one(&self) -> String {
+        let one = self.tried.iter().rev().find(|tried| tried.accelerators == 1);
+        one.map_or(String::new(), |one| format!(": AU {:.1} %", one.au_percent))
+    }
+
+    /// What is known, in words: `between 19 and 24`.
+    pub fn known(&self) -> String {
+        match (self.largest_accelerators, self.least_missing) {
+            (0, None) => "nothing is known yet".to_string(),
+            (0, Some(1)) => "not even 1".to_string(),
+            (0, Some(missing)) => format!("fewer than {missing}"),
+            (passing, None) => format!("{passing} or more"),
+            (passing, Some(missing)) if missing - passing == 1 => format!("{passing}"),
+            (passing, Some(missing)) => format!("between {passing} and {}", missing - 1),
+        }
+    }
+}
+
+impl Limit {
+    /// What a run that missed was held back by.
+    fn of(bound: Bound) -> Option<Self> {
+        match bound {
+            Bound::Storage | Bound::StorageAndClient | Bound::Startup => Some(Self::Storage),
+            Bound::Client => Some(Self::Client),
+            Bound::Barrier => Some(Self::Barrier),
+            Bound::Compute | Bound::ReadAhead | Bound::Unknown => None,
+        }
+    }
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Storage => "storage",
+            Self::Client => "this host",
+            Self::Memory => "this host's memory",
+            Self::Barrier => "slower peers at the barrier",
+            Self::Dataset => "the size of the dataset",
+            Self::Nothing => "nothing that was met",
+        }
+    }
+}
+
+impl Tried {
+    /// Takes AU and throughput from what was measured.
+    pub fn measured(&mut self, mean: &Measures) {
+        self.au_percent = mean.au_percent.profile;
+        self.samples_per_second = mean.samples_per_second;
+        self.mib_per_second = mean.mib_per_second;
+    }
+
+    /// The same for the search: `threshold_percent` is to be reached.
+    pub fn trial(&self, threshold_percent: f64) -> Trial {
+        let suggested = f64::from(self.accelerators) * self.au_percent / threshold_percent;
+        let limited = self.au_percent > 0.0 && self.au_percent < UNLIMITED_PERCENT;
+        Trial {
+            count: self.accelerators,
+            kind: match self.kind {
+                RunKind::Probe => TrialKind::Probe,
+                RunKind::Full => TrialKind::Full,
+            },
+            // Below one accelerator there is nothing to go to.
+            passed: self.meets && (!self.rests_on_read_ahead || self.accelerators == 1),
+            certain: self.certain,
+            suggests: limited.then_some(suggested as u32),
+        }
+    }
+}
+
+/// Reports of before had no word of it.
+fn full() -> RunKind {
+    RunKind::Full
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tried(accelerators: u32, au_percent: f64, bound: Bound) -> Tried {
+        Tried {
+            accelerators,
+            kind: RunKind::Full,
+            au_percent,
+            au_spread: None,
+            samples_per_second: au_percent * f64::from(accelerators),
+            mib_per_second: 1.0,
+            meets: au_percent >= 90.0,
+            certain: true,
+            rests_on_read_ahead: false,
+            steps: 10,
+            seconds: 1.0,
+            bound,
+        }
+    }
+
+    #[test]
+    fn the_answer_says_what_it_is_limited_by() {
+        for (bound, limit, is_lower_bound) in [
+            (Bound::Storage, Limit::Storage, false),
+            (Bound::Client, Limit::Client, true),
+            (Bound::Barrier, Limit::Barrier, true),
+        ] {
+            let mut find = FindMax::begun(1);
+            let mut search = Search::new(4, 100, 1);
+            assert_eq!(find.known(), "nothing is known yet");
+            for (count, au, bound) in [(4, 99.0, Bound::Compute), (7, 60.0, bound)] {
+                let tried = tried(count, au, bound);
+                search.tell(tried.trial(90.0));
+                find.tried.push(tried);
+            }
+            find.conclude(&search);
+            assert_eq!(find.known(), "between 4 and 6");
+            assert_eq!(find.limited_by, Some(limit));
+            assert_eq!(find.is_lower_bound, is_lower_bound);
+            assert_eq!(find.peak.map(|peak| peak.accelerators), Some(7));
+            assert_eq!(search.trials()[1].suggests, Some(4));
+            assert_eq!(search.trials()[0].suggests, None);
+        }
+    }
+
+    /// What is found of runs, told one after the other.
+    fn found(search: &mut Search, runs: Vec<Tried>) -> FindMax {
+        let mut find = FindMax::begun(1);
+        for tried in runs {
+            search.tell(tried.trial(90.0));
+            find.tried.push(tried);
+        }
+        find.conclude(search);
+        find
+    }
+
+    #[test]
+    fn a_count_that_lives_on_what_was_read_ahead_is_not_met() {
+        let resting = |count| Tried {
+            rests_on_read_ahead: true,
+            certain: false,
+            ..tried(count, 99.0, Bound::ReadAhead)
+        };
+        let mut search = Search::new(7, 100, 0);
+        let runs = vec![
+            tried(7, 99.0, Bound::Compute),
+            resting(14),
+            resting(8),
+            tried(32, 60.0, Bound::Storage),
+        ];
+        let find = found(&mut search, runs);
+        assert_eq!((find.largest_accelerators, find.least_missing), (7, Some(32)));
+        assert_eq!(find.limited_by, Some(Limit::Dataset));
+        assert!(find.is_lower_bound);
+        assert_eq!(find.least_on_read_ahead(), Some(8));
+        assert!(find.inconsistent.is_empty());
+        // Of one there is nothing smaller to say.
+        let find = found(&mut Search::new(1, 1, 0), vec![resting(1)]);
+        assert_eq!(find.largest_accelerators, 1);
+    }
+
+    #[test]
+    fn the_peak_is_of_full_runs_where_there_are_any() {
+        let probe = Tried { kind: RunKind::Probe, ..tried(8, 99.0, Bound::Compute) };
+        let full = tried(8, 92.0, Bound::Compute);
+        let mut search = Search::new(8, 100, 1);
+        let peak = found(&mut search, vec![probe.clone()]).peak;
+        assert_eq!(peak.map(|peak| peak.run), Some(RunKind::Probe));
+        let find = found(&mut search, vec![probe, full]);
+        let peak = find.peak.map(|peak| (peak.run, peak.samples_per_second));
+        assert_eq!(peak, Some((RunKind::Full, 8.0 * 92.0)));
+        // Nothing missed yet: there may be more.
+        assert!(find.is_lower_bound);
+    }
+}

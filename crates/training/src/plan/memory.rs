@@ -1,0 +1,68 @@
+//! How much memory a run needs, told before it starts.
+
+use super::request::TrainRequest;
+use crate::plan::train_plan::{LoaderPlan, TrainPlan};
+use stormlp_core::facts::HostFacts;
+use stormlp_core::problem::Problems;
+use stormlp_core::units::ByteSize;
+
+/// The program itself, its threads and what it keeps of the plan.
+const BASE_BYTES: u64 = 24 << 20;
+/// Loader, recorder and deadlines of one accelerator, generously.
+const ACCELERATOR_BYTES: u64 = 256 << 10;
+/// A batch that is read ahead, or the worker that reads it.
+const TASK_BYTES: u64 = 128;
+/// Name, length and place in the order of one file.
+const FILE_BYTES: u64 = 160;
+/// An epoch in the report.
+const EPOCH_BYTES: u64 = 2048;
+/// An accelerator's part in it.
+const ACCELERATOR_EPOCH_BYTES: u64 = 256;
+/// Fetch and compute of one step, where they are kept for other tools.
+const STEP_TIME_BYTES: u64 = 8;
+
+/// About as many bytes as a run by `plan` needs.
+pub(super) fn estimate(plan: &TrainPlan) -> u64 {
+    let accelerators = u64::from(plan.accelerators);
+    let tasks = match plan.loader {
+        LoaderPlan::Workers { read_threads, batches_outstanding, .. } => {
+            u64::from(read_threads) + u64::from(batches_outstanding)
+        }
+        LoaderPlan::Interleave { read_threads, prefetch_batches, .. } => {
+            u64::from(read_threads) + u64::from(prefetch_batches)
+        }
+    };
+    let step_times =
+        if plan.keep_step_times { plan.steps_per_epoch.saturating_mul(STEP_TIME_BYTES) } else { 0 };
+    let each_epoch = accelerators
+        .saturating_mul(step_times.saturating_add(ACCELERATOR_EPOCH_BYTES))
+        .saturating_add(EPOCH_BYTES);
+    let epochs = u64::from(plan.epochs) * u64::from(plan.runs);
+    [
+        u64::from(plan.most_accelerators()).saturating_mul(ACCELERATOR_BYTES + tasks * TASK_BYTES),
+        (plan.data.files.saturating_add(plan.data.eval_files)).saturating_mul(FILE_BYTES),
+        epochs.saturating_mul(each_epoch),
+    ]
+    .into_iter()
+    .fold(BASE_BYTES + plan.transport.buffer_bytes(), u64::saturating_add)
+}
+
+/// Finds a problem when that is more than may be used.
+pub(super) fn check(
+    plan: &TrainPlan,
+    request: &TrainRequest,
+    host: &HostFacts,
+    problems: &mut Problems,
+) {
+    let limit = request.memory_limit_bytes.unwrap_or_else(|| host.usable_memory_bytes());
+    if plan.memory_bytes > limit {
+        problems.machine(
+            format!(
+                "the run needs about {} of memory, {} may be used",
+                ByteSize(plan.memory_bytes),
+                ByteSize(limit)
+            ),
+            "use fewer accelerators, files or steps, or raise --memory-limit",
+        );
+    }
+}

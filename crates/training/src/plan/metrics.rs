@@ -1,0 +1,164 @@
+//! AU and throughput by each edition's own formula, and by corrected ones.
+//!
+//! For one accelerator and one block of steps: T is the block's wall time, p₀ the fetch wait and
+//! compute of the steps left out at its start, S its steps, c the nominal and c̄ the measured
+//! compute of a step, b the batch. They are those of `statscounter.py` in each edition's DLIO:
+//!
+//! | profile | AU | samples per second |
+//! |---|---|---|
+//! | v1 | (S − 1) c / (T − p₀) | S b / T |
+//! | v2 | Σ c̄ / (T − p₀) | (S − 2) b / (T − p₀) |
+//! | v3 | Σ c̄ / (T − p₀) | (S − 1) b / (T − p₀) |
+//! | native | Σ c̄ / (T − p₀) | (S − 1) b / (T − p₀) |
+//!
+//! v2's S − 2 over a window of S − 1 steps is a slip of that edition, kept because its results
+//! are compared. Several blocks of an epoch are averaged by their steps; AU is then averaged over
+//! accelerators and epochs, throughput added over accelerators and averaged over epochs.
+
+use std::ops::Add;
+
+use crate::plan::train_plan::TrainPlan;
+use crate::report::{AuPercent, BlockSums, Measures, Spread, WaitingSeconds};
+use stormlp_core::profile::Profile;
+use stormlp_core::stats;
+
+/// What the formulas need besides the sums.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rule {
+    /// Whose formula.
+    pub profile: Profile,
+    /// Samples of one step of one accelerator.
+    pub batch_size: u32,
+    /// Mean nominal compute of a step in seconds.
+    pub nominal_seconds: f64,
+    /// Configured bytes of a sample, which MiB/s follow from.
+    pub sample_bytes: f64,
+}
+
+impl Rule {
+    /// That of a plan.
+    pub fn of(plan: &TrainPlan) -> Self {
+        Self {
+            profile: plan.profile,
+            batch_size: plan.batch_size,
+            nominal_seconds: plan.compute.mean_seconds(),
+            sample_bytes: plan.data.sample_bytes,
+        }
+    }
+}
+
+/// AU of one block by each definition.
+pub fn block_au(rule: &Rule, block: &BlockSums) -> AuPercent {
+    let window = block.seconds - block.excluded_seconds;
+    let nominal_window = block.window_steps as f64 * rule.nominal_seconds;
+    let nominal = percent(nominal_window, window);
+    let measured = percent(block.window_compute_seconds, window);
+    AuPercent {
+        profile: match rule.profile {
+            Profile::V1 => nominal,
+            Profile::V2 | Profile::V3 | Profile::Native => measured,
+        },
+        nominal,
+        measured,
+        including_startup: percent(block.steps as f64 * rule.nominal_seconds, block.seconds),
+    }
+}
+
+/// Samples per second of one block by the profile's formula.
+pub fn block_throughput(rule: &Rule, block: &BlockSums) -> f64 {
+    let batch = f64::from(rule.batch_size);
+    let window = block.seconds - block.excluded_seconds;
+    match rule.profile {
+        Profile::V1 => ratio(block.steps as f64 * batch, block.seconds),
+        // Below two steps the published formula is negative; nothing was measured then.
+        Profile::V2 => ratio((block.steps as f64 - 2.0).max(0.0) * batch, window),
+        Profile::V3 | Profile::Native => ratio(block.window_steps as f64 * batch, window),
+    }
+}
+
+/// An epoch: `accelerators[rank]` are the blocks of that accelerator. Bytes read and waiting are
+/// not known here and stay zero.
+pub fn epoch_measures(rule: &Rule, accelerators: &[&[BlockSums]]) -> Measures {
+    let native = Rule { profile: Profile::Native, ..*rule };
+    let mut sum = Measures::default();
+    for blocks in accelerators {
+        let steps: u64 = blocks.iter().map(|block| block.steps).sum();
+        for block in *blocks {
+            let weight = ratio(block.steps as f64, steps as f64);
+            let au = block_au(rule, block);
+            sum.au_percent += au * weight;
+            sum.samples_per_second += weight * block_throughput(rule, block);
+            sum.window_samples_per_second += weight * block_throughput(&native, block);
+        }
+    }
+    let share = ratio(1.0, accelerators.len() as f64);
+    sum.au_percent = sum.au_percent * share;
+    sum.mib_per_second = mib(rule, sum.samples_per_second);
+    sum
+}
+
+/// Means over epochs, whichever runs they belong to.
+pub fn mean(epochs: &[Measures]) -> Measures {
+    let each =
+        |get: &dyn Fn(&Measures) -> f64| stats::mean(&epochs.iter().map(get).collect::<Vec<f64>>());
+    let count = epochs.len().max(1) as f64;
+    let au = epochs.iter().map(|m| m.au_percent);
+    let waiting = epochs.iter().map(|m| m.waiting_seconds);
+    Measures {
+        au_percent: au.fold(AuPercent::default(), Add::add) / count,
+        samples_per_second: each(&|m| m.samples_per_second),
+        mib_per_second: each(&|m| m.mib_per_second),
+        window_samples_per_second: each(&|m| m.window_samples_per_second),
+        read_mib_per_second: each(&|m| m.read_mib_per_second),
+        preread_share: (!epochs.is_empty() && epochs.iter().all(|m| m.preread_share.is_some()))
+            .then(|| each(&|m| m.preread_share.unwrap_or_default())),
+        waiting_seconds: waiting.fold(WaitingSeconds::default(), Add::add) / count,
+    }
+}
+
+/// Population standard deviations over epochs, as every edition reports them.
+pub fn spread(epochs: &[Measures]) -> Spread {
+    let each = |get: &dyn Fn(&Measures) -> f64| {
+        stats::population_deviation(&epochs.iter().map(get).collect::<Vec<f64>>())
+    };
+    Spread {
+        au_percent: each(&|m| m.au_percent.profile),
+        samples_per_second: each(&|m| m.samples_per_second),
+        mib_per_second: each(&|m| m.mib_per_second),
+    }
+}
+
+/// MiB/s of `samples_per_second` by the *configured* record length, as every edition reports them
+/// (`train_io_mean_MB_per_second` of DLIO's summary); measured bytes stand beside it in the report.
+pub fn mib(rule: &Rule, samples_per_second: f64) -> f64 {
+    mib_of_samples(samples_per_second, rule.sample_bytes)
+}
+
+/// MiB/s of `samples_per_second`, each of `sample_bytes`.
+pub fn mib_of_samples(samples_per_second: f64, sample_bytes: f64) -> f64 {
+    samples_per_second * sample_bytes / f64::from(1u32 << 20)
+}
+
+/// AU and samples per second of an evaluation of one accelerator: the latter over the whole
+/// block, nothing excluded (`compute_metrics_eval` in DLIO's `statscounter.py`).
+pub fn evaluation(batch_size: u32, block: &BlockSums) -> (f64, f64) {
+    let window = block.seconds - block.excluded_seconds;
+    (
+        percent(block.window_compute_seconds, window),
+        ratio(block.steps as f64 * f64::from(batch_size), block.seconds),
+    )
+}
+
+fn percent(part: f64, whole: f64) -> f64 {
+    100.0 * ratio(part, whole)
+}
+
+/// `part / whole`, and 0 where there is nothing to divide by, as DLIO has it.
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+#[cfg(test)]
+#[path = "metrics_tests.rs"]
+#[allow(clippy::unwrap_used)]
+mod tests;

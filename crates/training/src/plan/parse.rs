@@ -1,0 +1,83 @@
+//! From a file to a [`Workload`]: what follows from several keys together, and from the file's
+//! name.
+
+use super::edition::{self, EditionFrom};
+use super::keys::KEYS;
+use super::workload::Workload;
+use stormlp_core::profile::Profile;
+pub(super) use stormlp_core::workload_file::{Contents, WorkloadError};
+use stormlp_dataset::section::DataFormat;
+
+impl Workload {
+    /// Reads the workload file `text`; `source_name` is what error messages call it, and names
+    /// model and accelerator (`unet3d_h100.yaml`) where the file itself does not. Each of
+    /// `params` is a `key=value` that wins over the file.
+    ///
+    /// # Errors
+    /// With everything that is wrong with it, line by line.
+    pub fn parse(text: &str, source_name: &str, params: &[String]) -> Result<Self, WorkloadError> {
+        let mut workload = Self::default();
+        let (name, accelerator) = names_of(source_name);
+        workload.name = name;
+        if let Some(accelerator) = accelerator {
+            workload.accelerator = accelerator;
+        }
+        let contents = KEYS.read(text, source_name, params, &mut workload)?;
+        if let Some(fault) = name_fault(&workload.name) {
+            return Err(WorkloadError::new(source_name, vec![fault]));
+        }
+        workload.complete(&contents);
+        Ok(workload)
+    }
+
+    /// What follows from several keys.
+    fn complete(&mut self, contents: &Contents) {
+        if contents.has("stormlp.profile") {
+            self.edition_from = EditionFrom::Name;
+        } else {
+            (self.edition, self.edition_from) =
+                edition::of_file(&self.accelerator, &contents.written, self.dataset.format);
+        }
+        self.describes_dataset = contents.has_section("dataset");
+        self.without_effect = KEYS.without_effect(contents);
+        // The sum of the columns, whatever the key says, as v3.0's DLIO has it.
+        let columns = self.dataset.parquet.columns.iter();
+        let row = columns.fold(0, |sum: u64, column| sum.saturating_add(column.row_bytes()));
+        if self.dataset.format == DataFormat::Parquet && row > 0 {
+            self.dataset.record_length_bytes = row as f64;
+        }
+        self.train.total_training_steps = self.train.total_training_steps.filter(|n| *n > 0);
+        if contents.has("model.model_size_bytes") {
+            self.checkpoint.ignored_model_size_bytes = None;
+        }
+    }
+}
+
+/// What is wrong with the model's name, which becomes part of the names of folders.
+fn name_fault(name: &str) -> Option<String> {
+    let is_one_word =
+        !name.trim_matches('.').is_empty() && !name.contains(|c: char| c == '/' || c.is_control());
+    (!is_one_word).then(|| {
+        format!(
+            "`model.name` is `{}`: it names folders of datasets and results, so write a word \
+             without `/`",
+            name.escape_debug()
+        )
+    })
+}
+
+/// Model and accelerator of `…/unet3d_h100.yaml`, and of `…/unet3d_h100_s3.yaml`.
+fn names_of(source_name: &str) -> (String, Option<String>) {
+    let base = source_name.rsplit('/').next().unwrap_or(source_name);
+    let stem = base.rsplit_once('.').map_or(base, |(stem, _)| stem);
+    let parts: Vec<&str> = stem.split('_').collect();
+    match parts.iter().rposition(|part| Profile::of_accelerator(part).is_some()) {
+        Some(at) if at > 0 => (parts[..at].join("_"), Some(parts[at].to_string())),
+        _ => (stem.to_string(), None),
+    }
+}
+
+#[cfg(test)]
+#[path = "parse_tests.rs"]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,0 +1,332 @@
+//! Whether the beginning of an epoch tells how the whole of it will end.
+//!
+//! A probe is the beginning of a full run. It knows when each step of all accelerators was over and
+//! how many samples had come by then, and foretells how long the epoch takes: the steps left at the
+//! pace of the steps until now, or the samples left at the pace at which samples came, whichever is
+//! later. The second sees storage that falls behind while accelerators still live on what was read
+//! ahead.
+//!
+//! The verdict is a sequential test. Paces are means over batches of steps, which are not quite
+//! independent: they count as [`effective_samples`](stormlp_core::stats::effective_samples) has it. A look is taken whenever
+//! half as many steps again have passed, and the i-th may err with a probability of α / (i (i + 1)),
+//! so that all of them together err with no more than α.
+
+use crate::plan::train_plan::TrainPlan;
+use stormlp_core::stats::{UncertainMean, mean, population_deviation, welch};
+
+/// A certain verdict is right with this probability, in percent.
+pub const CONFIDENCE_PERCENT: f64 = 99.0;
+/// Fewer steps say nothing of how steps vary.
+const LEAST_STEPS: usize = 8;
+/// Nor does a shorter time: what disturbs a host lasts longer than a few short steps.
+const LEAST_SECONDS: f64 = 1.0;
+/// Steps are looked at in so many batches, or a few more.
+const BATCHES: usize = 32;
+/// Independent samples that a verdict needs.
+const LEAST_SAMPLES: f64 = 4.0;
+/// A series that varies by less than this share of its mean does not vary.
+const GRAIN: f64 = 1e-6;
+/// Where more than this share of what AU counts was read beforehand, AU tells as much of that as of
+/// storage.
+const MUCH_AHEAD: f64 = 0.1;
+/// No probe makes more than this share of the steps of a full run.
+const MOST_OF_A_RUN: f64 = 0.25;
+
+/// The end of a step of all accelerators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepMark {
+    /// When it was over, in nanoseconds of the run's clock.
+    pub nanos: u64,
+    /// Samples that had been read by then, of all accelerators.
+    pub samples: u64,
+}
+
+/// When a probe has seen enough.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Enough {
+    /// When it is certain whether AU reaches this share.
+    Verdict {
+        /// AU to reach, 0 to 1.
+        threshold: f64,
+    },
+    /// After so many seconds: what is looked for is the pace alone.
+    Seconds(f64),
+}
+
+/// What an epoch will come to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Forecast {
+    /// AU of the epoch, in percent.
+    pub au_percent: f64,
+    /// Its standard error, in points; `None` where too little was seen to tell.
+    pub au_error: Option<f64>,
+    /// Samples per second of all accelerators over the steps that AU counts.
+    pub samples_per_second: f64,
+    /// Whether AU reaches the threshold.
+    pub passes: bool,
+    /// Whether that is certain: by the test, or because the epoch came to its end.
+    pub certain: bool,
+    /// Steps that were seen.
+    pub steps: u64,
+}
+
+/// Hears of steps and judges.
+#[derive(Debug, Clone)]
+pub struct Judge {
+    enough: Enough,
+    /// Steps of the epoch that AU knows of.
+    steps: u64,
+    /// Steps at its start that AU leaves out; time is taken from the end of the first.
+    left_out: u64,
+    /// No more steps than these are worth their time.
+    most_steps: u64,
+    samples_per_step: f64,
+    compute_seconds: f64,
+    marks: Vec<StepMark>,
+    looks: u32,
+    looked_at: usize,
+    decided: bool,
+}
+
+/// What is seen of one pace: how much of its unit a second or a step takes, and what it may take.
+struct Pace {
+    seen: UncertainMean,
+    /// Where AU is just reached.
+    limit: f64,
+    /// Whether less than the limit passes.
+    less_passes: bool,
+}
+
+impl Pace {
+    fn passes(&self) -> bool {
+        (self.seen.value <= self.limit) == self.less_passes || self.seen.value == self.limit
+    }
+
+    /// The probability of what was seen if the truth lay on the other side of the limit.
+    fn doubt(&self) -> f64 {
+        let limit =
+            UncertainMean { value: self.limit, variance: 0.0, degrees_of_freedom: f64::INFINITY };
+        welch(self.seen, limit, 0.0) / 2.0
+    }
+}
+
+impl Judge {
+    /// One of the first epoch of `plan`.
+    pub fn of(plan: &TrainPlan, enough: Enough) -> Self {
+        let steps = plan.steps_per_epoch - plan.metric.exclude_end_steps.min(plan.steps_per_epoch);
+        let of_run = plan.steps_per_epoch as f64 * f64::from(plan.epochs) * f64::from(plan.runs);
+        Self {
+            enough,
+            steps,
+            left_out: plan.metric.exclude_start_steps.max(1),
+            most_steps: (of_run * MOST_OF_A_RUN).ceil() as u64,
+            samples_per_step: plan.global_batch() as f64,
+            compute_seconds: plan.compute.mean_seconds(),
+            marks: Vec::new(),
+            looks: 0,
+            looked_at: 0,
+            decided: false,
+        }
+    }
+
+    /// Steps that were heard of.
+    pub fn heard(&self) -> usize {
+        self.marks.len()
+    }
+
+    /// Takes the steps that are over since the last time; whether enough was seen.
+    pub fn hear(&mut self, marks: &[StepMark]) -> bool {
+        self.marks.extend_from_slice(marks);
+        let seen = self.marks.len().saturating_sub(self.left_out as usize);
+        let Some(seconds) = self.elapsed_seconds() else {
+            return false;
+        };
+        match self.enough {
+            Enough::Seconds(enough) => seen >= 2 && seconds >= enough,
+            Enough::Verdict { threshold } => {
+                let due = self.looked_at + (self.looked_at / 2).max(LEAST_STEPS);
+                if !self.decided && seen >= due && seconds >= LEAST_SECONDS {
+                    self.looks += 1;
+                    self.looked_at = seen;
+                    self.decided = self.verdict(threshold).is_some();
+                }
+                let patience = self.most_steps.max(3 * LEAST_STEPS as u64);
+                self.decided || seen as u64 >= patience && seconds >= 3.0 * LEAST_SECONDS
+            }
+        }
+    }
+
+    /// What the epoch will come to; `None` before its second step was over.
+    pub fn forecast(&self) -> Option<Forecast> {
+        let seconds = self.elapsed_seconds().filter(|seconds| *seconds > 0.0)?;
+        let counted = self.steps.saturating_sub(self.left_out) as f64;
+        let (by_steps, by_samples) = (self.left_by_steps(), self.left_by_samples());
+        let left = by_steps.max(by_samples);
+        let whole = seconds + left;
+        let au = counted * self.compute_seconds / whole;
+        let series = if by_steps >= by_samples { self.step_seconds() } else { self.sample_rates() };
+        let error = uncertain(1.0, &series);
+        let threshold = match self.enough {
+            Enough::Verdict { threshold } => threshold,
+            Enough::Seconds(_) => 0.0,
+        };
+        let verdict = self.decided.then(|| self.verdict(threshold)).flatten();
+        Some(Forecast {
+            au_percent: 100.0 * au,
+            au_error: error.map(|error| 100.0 * au * error.variance.sqrt() * left / whole),
+            samples_per_second: counted * self.samples_per_step / whole,
+            passes: verdict.unwrap_or(au >= threshold),
+            certain: verdict.is_some() || self.is_whole(),
+            steps: self.marks.len() as u64,
+        })
+    }
+
+    /// Samples per second that came, whatever was made of them.
+    pub fn samples_per_second(&self) -> Option<f64> {
+        let seconds = self.elapsed_seconds().filter(|seconds| *seconds > 0.0)?;
+        let came = self.marks.last()?.samples - self.base()?.samples;
+        Some(came as f64 / seconds)
+    }
+
+    /// Whether AU of at least `threshold` may rest on what was read before the steps that count: that
+    /// was much, and samples did not come as fast as such an AU takes them, or there were too few
+    /// steps with anything left to read to tell.
+    pub fn may_live_on_read_ahead(&self, threshold: f64) -> bool {
+        let Some(base) = self.base() else {
+            return true;
+        };
+        let all = self.steps as f64 * self.samples_per_step;
+        let counted = self.steps.saturating_sub(self.left_out) as f64 * self.samples_per_step;
+        let ahead = base.samples as f64 - self.left_out as f64 * self.samples_per_step;
+        if ahead <= MUCH_AHEAD * counted {
+            return false;
+        }
+        let reading = self.marks.iter().skip(self.left_out as usize);
+        let reading: Vec<&StepMark> =
+            reading.take_while(|mark| (mark.samples as f64) < all).collect();
+        let Some(last) = reading.last().filter(|_| reading.len() >= LEAST_STEPS) else {
+            return true;
+        };
+        let rate = (last.samples - base.samples) as f64 / seconds(base, last).max(1e-9);
+        rate * self.compute_seconds < threshold * self.samples_per_step
+    }
+
+    fn is_whole(&self) -> bool {
+        self.marks.len() as u64 >= self.steps
+    }
+
+    fn base(&self) -> Option<&StepMark> {
+        self.marks.get(self.left_out as usize - 1)
+    }
+
+    /// Since AU began to count; `None` before a step that it counts.
+    fn elapsed_seconds(&self) -> Option<f64> {
+        let counted = self.marks.len() > self.left_out as usize;
+        let (base, last) = (self.base()?, self.marks.last()?);
+        counted.then(|| seconds(base, last))
+    }
+
+    fn steps_left(&self) -> f64 {
+        self.steps.saturating_sub(self.marks.len() as u64) as f64
+    }
+
+    fn samples_left(&self) -> f64 {
+        let came = self.marks.last().map_or(0, |mark| mark.samples);
+        if self.is_whole() {
+            0.0
+        } else {
+            (self.steps as f64 * self.samples_per_step - came as f64).max(0.0)
+        }
+    }
+
+    fn left_by_steps(&self) -> f64 {
+        let seen = self.marks.len().saturating_sub(self.left_out as usize);
+        self.steps_left() * self.elapsed_seconds().unwrap_or(0.0) / seen.max(1) as f64
+    }
+
+    fn left_by_samples(&self) -> f64 {
+        match (self.samples_left(), self.samples_per_second()) {
+            (left, Some(rate)) if left > 0.0 => left / rate.max(f64::MIN_POSITIVE),
+            _ => 0.0,
+        }
+    }
+
+    /// The steps that AU counts in batches of equal length: what lands in lumps evens out over
+    /// several steps.
+    fn batches(&self) -> impl Iterator<Item = (&StepMark, &StepMark, f64)> {
+        let counted = self.marks.get(self.left_out as usize - 1..).unwrap_or_default();
+        let steps = (counted.len().saturating_sub(1) / BATCHES).max(1);
+        // What does not fill a batch is left out at the start, where loaders are cold.
+        let skipped = counted.len().saturating_sub(1) % steps;
+        let ends = counted.iter().skip(skipped).step_by(steps);
+        let pairs = ends.clone().zip(ends.skip(1));
+        pairs.map(move |(a, b)| (a, b, steps as f64))
+    }
+
+    /// Seconds that a step took, batch by batch.
+    fn step_seconds(&self) -> Vec<f64> {
+        let batches = self.batches();
+        batches.map(|(a, b, steps)| seconds(a, b) / steps).collect()
+    }
+
+    /// Samples per second that came, batch by batch.
+    fn sample_rates(&self) -> Vec<f64> {
+        let rate = |(a, b, _): (&StepMark, &StepMark, f64)| {
+            (b.samples - a.samples) as f64 / seconds(a, b).max(1e-9)
+        };
+        self.batches().map(rate).collect()
+    }
+
+    /// Whether AU reaches the threshold, if that is certain by now.
+    fn verdict(&self, threshold: f64) -> Option<bool> {
+        let counted = self.steps.saturating_sub(self.left_out) as f64;
+        let allowed = counted * self.compute_seconds / threshold - self.elapsed_seconds()?;
+        if self.is_whole() || allowed <= 0.0 {
+            return Some(self.is_whole() && allowed >= 0.0);
+        }
+        let look = f64::from(self.looks.max(1));
+        let alpha = (1.0 - CONFIDENCE_PERCENT / 100.0) / (look * (look + 1.0));
+        let steps = self.step_seconds();
+        let of_steps = uncertain(mean(&steps), &steps).map(|seen| Pace {
+            seen,
+            limit: allowed / self.steps_left(),
+            less_passes: true,
+        });
+        let rates = self.sample_rates();
+        let of_samples = uncertain(self.samples_per_second()?, &rates).map(|seen| Pace {
+            seen,
+            limit: self.samples_left() / allowed,
+            less_passes: false,
+        });
+        // Either of them is enough to miss, so each has half of the doubt.
+        let missed = |pace: &Pace| !pace.passes() && pace.doubt() < alpha / 2.0;
+        let passed = |pace: &Pace| pace.passes() && pace.doubt() < alpha;
+        if of_steps.iter().chain(&of_samples).any(missed) {
+            return Some(false);
+        }
+        let (of_steps, of_samples) = of_steps.zip(of_samples)?;
+        (passed(&of_steps) && passed(&of_samples)).then_some(true)
+    }
+}
+
+fn seconds(from: &StepMark, to: &StepMark) -> f64 {
+    to.nanos.saturating_sub(from.nanos) as f64 / 1e9
+}
+
+/// `value`, as uncertain as `series` makes it; `None` where that is worth too little.
+fn uncertain(value: f64, series: &[f64]) -> Option<UncertainMean> {
+    // What the clock's grain leaves of a row that does not vary has no memory worth asking for.
+    if population_deviation(series) <= GRAIN * mean(series) {
+        return Some(UncertainMean {
+            value,
+            variance: 0.0,
+            degrees_of_freedom: series.len() as f64 - 1.0,
+        });
+    }
+    UncertainMean::of_series(value, series, LEAST_SAMPLES)
+}
+
+#[cfg(test)]
+#[path = "probe_tests.rs"]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,0 +1,519 @@
+//! From workload, options, host and folder to a plan: every number decided, every problem told.
+
+mod data;
+mod epoch;
+
+use super::distribution::Distribution;
+use super::memory;
+use super::request::{StorageKind, TrainRequest};
+use super::rules::{self, CLOSED_RUNS};
+use super::steps::{Split, steps};
+use super::transport;
+use super::warnings;
+use super::workload::{MetricSpec, Shuffle, Workload};
+use crate::plan::train_plan::{
+    CheckpointPlan, EvaluationPlan, LoaderPlan, MetricPlan, ReadPattern, ShufflePlan, TrainPlan,
+};
+use stormlp_core::facts::{Availability, HostFacts};
+use stormlp_core::location::Location;
+use stormlp_core::path::PathKind;
+use stormlp_core::problem::Problems;
+use stormlp_core::profile::Profile;
+use stormlp_core::warning::Warning;
+use stormlp_dataset::inventory::facts::Inventory;
+use stormlp_dataset::section::DataFormat;
+
+/// One read of TensorFlow's record reader when `transfer_size` is not set: the
+/// `buffer_size` that `tf.data.TFRecordDataset` has for local files.
+const DEFAULT_TRANSFER_BYTES: u64 = 256 << 10;
+/// The same under O_DIRECT, which TensorFlow's reader does not have. Nothing reads ahead of it
+/// there: with its 256 KiB every reader would wait for one small request after the other.
+const DIRECT_TRANSFER_BYTES: u64 = 1 << 20;
+/// Reads under O_DIRECT are whole multiples of this.
+const DIRECT_ALIGN_BYTES: u64 = 4096;
+/// Row groups that the parquet reader of v3.0's DLIO keeps in flight for each worker: the size of
+/// its thread pool.
+const ROW_GROUPS_IN_FLIGHT: u32 = 64;
+/// Bytes of one read of a record file on `path` where nothing says how many.
+pub(super) fn default_transfer_bytes(path: PathKind) -> u64 {
+    if path.wants_direct() { DIRECT_TRANSFER_BYTES } else { DEFAULT_TRANSFER_BYTES }
+}
+
+/// The paths a training run can take.
+const PATHS: [PathKind; 6] = [
+    PathKind::Buffered,
+    PathKind::Cpu,
+    PathKind::PageCache,
+    PathKind::CpuGpu,
+    PathKind::CpuAsyncGpu,
+    PathKind::Gds,
+];
+
+/// A plan, and what its user should know before trusting the result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resolved {
+    /// The plan.
+    pub plan: TrainPlan,
+    /// What to know about it.
+    pub warnings: Vec<Warning>,
+}
+
+impl TrainPlan {
+    /// Decides every number of a run of `workload` as `request` changes it, on `host`, over the
+    /// files of `inventory` (which null storage does not look at).
+    ///
+    /// # Errors
+    /// With every problem there is, not only the first.
+    pub fn resolve(
+        workload: &Workload,
+        request: &TrainRequest,
+        host: &HostFacts,
+        inventory: &Inventory,
+    ) -> Result<Resolved, Problems> {
+        let mut resolver = Resolver {
+            workload,
+            request,
+            host,
+            inventory,
+            reads_as: None,
+            problems: Problems::default(),
+        };
+        let plan = resolver.plan();
+        rules::closed_problems(workload, request, &plan, host, &mut resolver.problems);
+        memory::check(&plan, request, host, &mut resolver.problems);
+        let plan = resolver.problems.or(plan)?;
+        let warnings = warnings::of(&plan, workload, request, host);
+        Ok(Resolved { plan, warnings })
+    }
+}
+
+/// The plan of a run of `workload` on storage that is not there, for a simulation: no dataset, no
+/// limit of this machine, reads as `path` makes them.
+///
+/// # Errors
+/// With every problem there is.
+pub fn imagined(
+    workload: &Workload,
+    request: &TrainRequest,
+    host: &HostFacts,
+    path: PathKind,
+) -> Result<TrainPlan, Problems> {
+    let request = TrainRequest { storage: StorageKind::Null, ..request.clone() };
+    let mut resolver = Resolver {
+        workload,
+        request: &request,
+        host,
+        inventory: &Inventory::default(),
+        reads_as: Some(path),
+        problems: Problems::default(),
+    };
+    let plan = resolver.plan();
+    resolver.problems.or(plan)
+}
+
+/// The closed rules that a run of `workload` as `request` changes it would break on `host`, whatever
+/// its dataset is; none when it is not closed.
+pub fn rules_broken_without_data(
+    workload: &Workload,
+    request: &TrainRequest,
+    host: &HostFacts,
+) -> Problems {
+    let mut resolver = Resolver {
+        workload,
+        request,
+        host,
+        inventory: &Inventory::default(),
+        reads_as: None,
+        problems: Problems::default(),
+    };
+    // What else is wrong comes of there being no data.
+    let mut plan = resolver.plan();
+    plan.data.files = 0;
+    let mut broken = Problems::default();
+    rules::closed_problems(workload, request, &plan, host, &mut broken);
+    broken
+}
+
+/// Steps that a block needs for AU and throughput: one more than are left out, and under v2.0,
+/// whose throughput counts one step less than it measures, two more.
+pub(super) fn steps_needed(profile: Profile, metric: &MetricSpec) -> u64 {
+    let more = if profile == Profile::V2 { 2 } else { 1 };
+    metric.excluded_steps().saturating_add(more)
+}
+
+struct Resolver<'a> {
+    workload: &'a Workload,
+    request: &'a TrainRequest,
+    host: &'a HostFacts,
+    inventory: &'a Inventory,
+    /// The path whose reads they are, where that is not the one that the run takes.
+    reads_as: Option<PathKind>,
+    problems: Problems,
+}
+
+impl Resolver<'_> {
+    fn plan(&mut self) -> TrainPlan {
+        let (workload, request) = (self.workload, self.request);
+        let profile = request.profile.unwrap_or(workload.edition);
+        let (storage, path) = self.path();
+        let of_files = self.split(profile);
+        let (accelerators, read_threads) = (of_files.accelerators, of_files.read_threads);
+        let epochs = request.epochs.unwrap_or(workload.train.epochs);
+        let epochs = self.positive("--epochs (train.epochs)", epochs);
+        let runs = self.runs();
+        if let Some(threads) = request.threads {
+            self.positive("--threads", threads);
+        }
+        let data = self.data(storage, &of_files);
+        let split = Split { files: data.files, ..of_files };
+        let steps_per_epoch = self.steps(&split);
+        let compute =
+            self.time("--compute-time", request.compute.unwrap_or(workload.train.computation_time));
+        let loader = self.loader(profile, data.format, read_threads, accelerators, data.files);
+        let reads = self.reads(profile, data.format, self.reads_as.unwrap_or(path));
+        let (hosts, own) = self.hosts(accelerators);
+        let reader = transport::Reader {
+            loader: &loader,
+            accelerators: own,
+            pattern: &reads,
+            read_bytes: data.read_bytes(&reads),
+        };
+        let transport = transport::decide(request, path, &reader, self.host, &mut self.problems);
+        self.check_direct(path);
+        let mut plan = TrainPlan {
+            workload: workload.name.clone(),
+            workload_source: self.workload_source().to_string(),
+            accelerator: self.accelerator().to_string(),
+            profile,
+            accelerators,
+            hosts,
+            batch_size: split.batch_size,
+            steps_per_epoch,
+            epochs,
+            runs,
+            closed: request.closed,
+            loader,
+            reads,
+            compute,
+            preprocess: self.time("reader.preprocess_time", workload.reader.preprocess_time),
+            client: request.client.map(|client| client.on(self.own_cpus())),
+            barrier: self.barrier(),
+            block_end: profile.block_end(),
+            prewarm: profile == Profile::V3 && data.format != DataFormat::Tfrecord,
+            metric: self.metric(),
+            shuffle: self.shuffle(),
+            evaluation: self.evaluation(&split, data.eval_files, storage),
+            checkpoint: self.checkpoint(profile),
+            transport,
+            storage,
+            cold: request.cold && storage == StorageKind::Real,
+            require_gds: request.require_gds,
+            cufile_stats: request.cufile_stats,
+            telemetry: request.telemetry,
+            keep_step_times: request.keep_step_times,
+            memory_bytes: 0,
+            data,
+        };
+        plan.memory_bytes = memory::estimate(&plan);
+        plan
+    }
+
+    fn metric(&mut self) -> MetricPlan {
+        MetricPlan {
+            threshold_percent: self.threshold(),
+            exclude_start_steps: self.workload.metric.exclude_start_steps,
+            exclude_end_steps: self.workload.metric.exclude_end_steps,
+        }
+    }
+
+    /// The accelerators of each process, where there are several, and those of this one out of
+    /// `all`.
+    fn hosts(&self, all: u32) -> (Vec<u32>, u32) {
+        let Some(hosts) = &self.request.hosts else {
+            return (Vec::new(), all);
+        };
+        let own = hosts.accelerators.get(hosts.rank as usize);
+        (hosts.accelerators.clone(), own.copied().unwrap_or(all))
+    }
+
+    /// CPUs for the accelerators of this process: those of one host share its CPUs.
+    fn own_cpus(&self) -> u32 {
+        let all = self.host.cpus;
+        self.request.hosts.as_ref().map_or(all, |hosts| {
+            let processes = hosts.accelerators.len().max(1) as u32;
+            (all * hosts.hosts.min(processes) / processes).max(1)
+        })
+    }
+
+    /// The name of the emulated accelerator.
+    fn accelerator(&self) -> &str {
+        let named = self.request.accelerator.as_ref();
+        named.unwrap_or(&self.workload.accelerator)
+    }
+
+    /// What `stormlp datagen` knows the workload by.
+    fn workload_source(&self) -> &str {
+        let named = self.request.workload.as_ref();
+        named.unwrap_or(&self.workload.name)
+    }
+
+    /// How samples are dealt, before it is known how many files there are.
+    fn split(&mut self, profile: Profile) -> Split {
+        let (workload, request) = (self.workload, self.request);
+        let batch_size = request.batch_size.unwrap_or(workload.reader.batch_size);
+        let read_threads = request.read_threads.unwrap_or(workload.reader.read_threads);
+        Split {
+            profile,
+            format: workload.dataset.format,
+            files: 0,
+            accelerators: self.positive("--accelerators", request.accelerators.unwrap_or(1)),
+            batch_size: self.positive("--batch-size (reader.batch_size)", batch_size),
+            samples_per_file: self.samples_per_file(),
+            read_threads,
+        }
+    }
+
+    /// All runs: several scored ones begin with a warm-up.
+    fn runs(&mut self) -> u32 {
+        let usual = if self.request.closed { CLOSED_RUNS } else { 1 };
+        match self.positive("--runs", self.request.runs.unwrap_or(usual)) {
+            1 => 1,
+            scored => scored.saturating_add(1),
+        }
+    }
+
+    /// In which order samples are read, reproducibly.
+    fn shuffle(&self) -> ShufflePlan {
+        let (workload, request) = (self.workload, self.request);
+        let seed = request.seed.unwrap_or(workload.train.seed);
+        ShufflePlan {
+            files: workload.reader.file_shuffle,
+            samples: workload.reader.sample_shuffle,
+            seed,
+            file_seed: match workload.reader.file_shuffle {
+                Shuffle::Random => request.drawn_seed ^ seed,
+                Shuffle::Off | Shuffle::Seed => seed,
+            },
+            seed_change_epoch: workload.train.seed_change_epoch,
+        }
+    }
+
+    /// `value`, or a problem when it is 0.
+    fn positive(&mut self, flag: &str, value: u32) -> u32 {
+        if value == 0 {
+            self.problems.plan(format!("{flag} is 0"), "it must be 1 or more");
+        }
+        value.max(1)
+    }
+
+    fn time(&mut self, what: &str, time: Distribution) -> Distribution {
+        match time.fault() {
+            None => time,
+            Some(fault) => {
+                self.problems.plan(format!("{what}: {fault}"), "");
+                Distribution::ZERO
+            }
+        }
+    }
+
+    fn threshold(&mut self) -> f64 {
+        let au = self.workload.metric.au;
+        if !(0.0..=1.0).contains(&au) {
+            self.problems.plan(format!("metric.au is {au}"), "it is a share: write 0.90 for 90 %");
+        }
+        au * 100.0
+    }
+
+    fn path(&mut self) -> (StorageKind, PathKind) {
+        let asked = self.request.path;
+        if self.request.storage == StorageKind::Null || asked == Some(PathKind::Null) {
+            return (StorageKind::Null, PathKind::Null);
+        }
+        let default = if self.workload.reader.odirect { PathKind::Cpu } else { PathKind::Buffered };
+        let path = asked.unwrap_or(default);
+        if !PATHS.contains(&path) {
+            let names: Vec<&str> = PATHS.iter().map(|path| path.name()).collect();
+            self.problems.plan(
+                format!("path {path} is not for training"),
+                format!("use --path {} or null", names.join(", ")),
+            );
+            // So that nothing else is said of it.
+            return (StorageKind::Real, default);
+        }
+        (StorageKind::Real, path)
+    }
+
+    /// A file system that refuses O_DIRECT: a run through the page cache instead would measure
+    /// something else. cuFile has its own way around it, which the evidence shows.
+    fn check_direct(&mut self, path: PathKind) {
+        if let Availability::Unavailable { reason, .. } = &self.inventory.direct
+            && path.wants_direct()
+            && !path.needs_cufile()
+        {
+            self.problems.machine(
+                format!(
+                    "the file system of {} refuses O_DIRECT, which path {path} reads with: {reason}",
+                    self.inventory.folder
+                ),
+                "use --path buffered, or put the dataset on a file system that has it",
+            );
+        }
+    }
+
+    fn loader(
+        &self,
+        profile: Profile,
+        format: DataFormat,
+        read_threads: u32,
+        accelerators: u32,
+        files: u64,
+    ) -> LoaderPlan {
+        let reader = &self.workload.reader;
+        let prefetch = self.request.prefetch.unwrap_or(reader.prefetch_size);
+        if format == DataFormat::Tfrecord {
+            return LoaderPlan::Interleave {
+                read_threads: read_threads.max(1),
+                shuffle_records: match reader.sample_shuffle {
+                    Shuffle::Off => 0,
+                    Shuffle::Seed | Shuffle::Random => reader.shuffle_size,
+                },
+                prefetch_batches: prefetch,
+                computation_threads: reader.computation_threads.max(1),
+                keep_every: if files >= u64::from(accelerators) { 1 } else { accelerators },
+            };
+        }
+        LoaderPlan::Workers {
+            read_threads,
+            prefetch_size: prefetch,
+            batches_outstanding: LoaderPlan::outstanding(read_threads, prefetch),
+            persistent: !profile.reshuffles(),
+            row_groups_in_flight: if format == DataFormat::Parquet {
+                ROW_GROUPS_IN_FLIGHT
+            } else {
+                1
+            },
+        }
+    }
+
+    fn reads(&mut self, profile: Profile, format: DataFormat, path: PathKind) -> ReadPattern {
+        match format {
+            DataFormat::Npz
+            | DataFormat::Npy
+            | DataFormat::Jpeg
+            | DataFormat::Png
+            | DataFormat::Hdf5
+            | DataFormat::Csv => file_reads(profile, format, path),
+            DataFormat::IndexedBinary => ReadPattern::IndexedSample,
+            DataFormat::Parquet => ReadPattern::RowGroups,
+            DataFormat::Tfrecord => {
+                let asked = self.request.transfer_size.or(self.workload.reader.transfer_size);
+                if asked == Some(0) {
+                    self.problems.plan(
+                        "--transfer-size is 0",
+                        "it must be 1 byte or more; leave it out for the default",
+                    );
+                }
+                let bytes = asked.unwrap_or_else(|| default_transfer_bytes(path)).max(1);
+                ReadPattern::Records {
+                    transfer_size: if path.wants_direct() {
+                        bytes.checked_next_multiple_of(DIRECT_ALIGN_BYTES).unwrap_or(bytes)
+                    } else {
+                        bytes
+                    },
+                }
+            }
+        }
+    }
+
+    fn evaluation(
+        &mut self,
+        split: &Split,
+        eval_files: u64,
+        storage: StorageKind,
+    ) -> Option<EvaluationPlan> {
+        if !self.workload.workflow.evaluation {
+            return None;
+        }
+        let batch_size =
+            self.positive("reader.batch_size_eval", self.workload.reader.batch_size_eval);
+        let found = self.inventory.valid.len() as u64;
+        if storage == StorageKind::Real && found < eval_files {
+            self.problems.plan(
+                format!(
+                    "{} has {found} evaluation files in valid/, the workload says {eval_files}",
+                    self.inventory.folder
+                ),
+                format!("set --params dataset.num_files_eval={found}"),
+            );
+        }
+        let count = steps(&Split { files: eval_files, batch_size, ..*split });
+        if count == 0 {
+            self.problems.plan(
+                format!("{eval_files} evaluation files are less than one step of all accelerators"),
+                "set --params workflow.evaluation=False, or more dataset.num_files_eval",
+            );
+        }
+        let spec = &self.workload.evaluation;
+        Some(EvaluationPlan {
+            batch_size,
+            steps: count.max(1),
+            eval_time: self.time("evaluation.eval_time", spec.eval_time),
+            after_epoch: spec.eval_after_epoch.max(1),
+            epochs_between: spec.epochs_between_evals.max(1),
+        })
+    }
+
+    /// DLIO writes either between blocks of steps or at ends of epochs, and reads only one of
+    /// two keys for the size (`model.model_size_bytes`, in its `LoadConfig`); `native` takes the other
+    /// one as it is meant.
+    fn checkpoint(&mut self, profile: Profile) -> Option<CheckpointPlan> {
+        if !self.writes_checkpoints() {
+            return None;
+        }
+        let spec = &self.workload.checkpoint;
+        let bytes = match (profile, spec.ignored_model_size_bytes) {
+            (Profile::Native, Some(meant)) => meant,
+            _ => spec.model_size_bytes,
+        };
+        let steps_between = self.steps_between_checkpoints();
+        Some(CheckpointPlan {
+            folder: self
+                .request
+                .checkpoint_folder
+                .clone()
+                .unwrap_or_else(|| Location::from(&spec.checkpoint_folder)),
+            bytes,
+            after_epoch: steps_between.is_none().then_some(spec.checkpoint_after_epoch.max(1)),
+            epochs_between: spec.epochs_between_checkpoints.max(1),
+            steps_between,
+        })
+    }
+}
+
+/// How an edition reads the files of `format` that are one sample or a few, each read as a whole.
+fn file_reads(profile: Profile, format: DataFormat, path: PathKind) -> ReadPattern {
+    match (profile, format) {
+        (Profile::V1 | Profile::V2, DataFormat::Hdf5) if path.uses_page_cache() => {
+            ReadPattern::H5py
+        }
+        // Nothing else of the file is wanted; only v3.0's reader takes all of it.
+        (Profile::V1 | Profile::V2 | Profile::Native, DataFormat::Hdf5) => {
+            ReadPattern::IndexedSample
+        }
+        // Direct readers take the whole file in one call and parse it in memory.
+        _ if !path.uses_page_cache() => ReadPattern::WholeFile,
+        (Profile::Native, _) => ReadPattern::Pieces,
+        (_, DataFormat::Csv) => ReadPattern::PandasCsv,
+        (Profile::V3, _) => ReadPattern::WholeFile,
+        (Profile::V1 | Profile::V2, DataFormat::Npz) => ReadPattern::NumpyLoad,
+        (Profile::V1 | Profile::V2, DataFormat::Npy) => ReadPattern::NumpyArray,
+        (Profile::V1 | Profile::V2, DataFormat::Jpeg) => ReadPattern::PillowJpeg,
+        (Profile::V1 | Profile::V2, DataFormat::Png) => ReadPattern::PillowPng,
+        (Profile::V1 | Profile::V2, _) => ReadPattern::WholeFile,
+    }
+}
+
+#[cfg(test)]
+#[path = "resolve_tests.rs"]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,0 +1,140 @@
+//! Which files a run reads: those that were found, or as many as null storage has to imagine.
+
+use super::Resolver;
+use crate::plan::request::StorageKind;
+use crate::plan::steps::{Split, steps};
+use crate::plan::train_plan::DataPlan;
+use stormlp_core::shell::shell_word;
+use stormlp_core::units::counted;
+use stormlp_dataset::section::DataFormat;
+
+impl Resolver<'_> {
+    pub(super) fn samples_per_file(&mut self) -> u64 {
+        let samples =
+            self.request.samples_per_file.unwrap_or(self.workload.dataset.num_samples_per_file);
+        if samples == 0 {
+            self.problems.plan("--samples-per-file is 0", "it must be 1 or more");
+        }
+        samples.max(1)
+    }
+
+    /// The dataset; of `split` all but the number of files is known.
+    pub(super) fn data(&mut self, storage: StorageKind, split: &Split) -> DataPlan {
+        let spec = &self.workload.dataset;
+        let samples_per_file = split.samples_per_file;
+        if !(spec.record_length_bytes >= 0.01 && spec.record_length_bytes <= 1e15) {
+            self.problems.plan(
+                format!("dataset.record_length_bytes is {}", spec.record_length_bytes),
+                "it must be 1 to 1e15 bytes",
+            );
+        }
+        let files = match storage {
+            StorageKind::Null => self.imagined_files(split),
+            StorageKind::Real => self.found_files(samples_per_file),
+        };
+        let sample_bytes = spec.record_length_bytes;
+        let nominal = |files: u64| (files as f64 * samples_per_file as f64 * sample_bytes) as u64;
+        let eval_files = if self.workload.workflow.evaluation { spec.num_files_eval } else { 0 };
+        let columns = &spec.parquet.columns;
+        let read: u64 = columns.iter().filter(|c| c.read).map(|c| c.row_bytes()).sum();
+        let parquet = spec.format == DataFormat::Parquet;
+        let mut data = DataPlan {
+            folder: (storage == StorageKind::Real).then(|| self.inventory.folder.clone()),
+            format: spec.format,
+            files,
+            eval_files,
+            samples_per_file,
+            sample_bytes,
+            read_sample_bytes: if parquet && read > 0 { read as f64 } else { sample_bytes },
+            bytes: nominal(files),
+            eval_bytes: nominal(eval_files),
+            columns: columns.to_vec(),
+            row_group_rows: if parquet { spec.parquet.row_group_size.max(1) } else { 0 },
+        };
+        data.take_sizes(self.inventory);
+        if spec.format == DataFormat::Csv {
+            // Numbers as text, all of it for every sample.
+            data.read_sample_bytes = data.mean_file_bytes();
+        }
+        data
+    }
+
+    /// Files of a run without a dataset: as many as `--steps` asks for.
+    fn imagined_files(&self, split: &Split) -> u64 {
+        if let Some(files) = self.request.files {
+            return files;
+        }
+        let accelerators = u64::from(split.accelerators);
+        let step = accelerators * u64::from(split.batch_size);
+        let samples = self.request.steps.unwrap_or(1).saturating_mul(step);
+        // Every accelerator gets whole files where files are dealt.
+        let dealt = samples.div_ceil(split.samples_per_file).div_ceil(accelerators);
+        let mut files = dealt.saturating_mul(accelerators);
+        if self.request.steps.is_none() {
+            files = files.max(self.workload.dataset.num_files_train);
+        }
+        // Workers of some loaders drop what makes no batch of their own.
+        let too_few = |files| steps(&Split { files, ..*split }) < self.request.steps.unwrap_or(1);
+        while too_few(files) && files < u64::MAX {
+            files = files.saturating_mul(2);
+        }
+        files
+    }
+
+    fn found_files(&mut self, samples_per_file: u64) -> u64 {
+        let inventory = self.inventory;
+        let folder = &inventory.folder;
+        let found = inventory.train.len() as u64;
+        let format = self.workload.dataset.format;
+        if found == 0 {
+            let foreign = match inventory.foreign.first() {
+                Some(name) => format!(" (but other files, such as {name})"),
+                None => String::new(),
+            };
+            self.problems.machine(
+                format!("{folder} has no {format} files in train/{foreign}"),
+                format!(
+                    "make them with `stormlp datagen {} --data-dir {folder}`",
+                    shell_word(self.workload_source())
+                ),
+            );
+            // The count that would be right, so that nothing else seems wrong.
+            return self.request.files.unwrap_or(self.workload.dataset.num_files_train).max(1);
+        }
+        if inventory.unfinished {
+            self.problems.machine(
+                format!("the dataset in {folder} is unfinished"),
+                format!(
+                    "continue with `stormlp datagen {} --data-dir {folder} --resume`",
+                    shell_word(self.workload_source())
+                ),
+            );
+        }
+        if let Some(in_file) = inventory.samples_per_file
+            && in_file != samples_per_file
+        {
+            self.problems.plan(
+                format!(
+                    "the files in {folder} hold {} each, the workload says {samples_per_file}",
+                    counted(in_file, "sample")
+                ),
+                format!("set --samples-per-file {in_file}"),
+            );
+        }
+        let wanted =
+            self.request.files.or(inventory.files).unwrap_or(self.workload.dataset.num_files_train);
+        if wanted == 0 {
+            self.problems.plan("--files is 0", "it must be 1 or more");
+        }
+        if wanted > found {
+            self.problems.plan(
+                format!(
+                    "{folder} has {}, the workload says {wanted}",
+                    counted(found, "training file")
+                ),
+                format!("set --files {found}, or make more with `stormlp datagen`"),
+            );
+        }
+        wanted.max(1)
+    }
+}

@@ -1,0 +1,120 @@
+//! How many steps an epoch has, and whether AU can be told from them.
+
+use super::{Resolver, steps_needed};
+use crate::plan::barrier::StepBarrier;
+use crate::plan::request::StorageKind;
+use crate::plan::steps::{Split, steps};
+use stormlp_core::path::PathKind;
+use stormlp_core::profile::Profile;
+use stormlp_core::units::counted;
+
+impl Resolver<'_> {
+    pub(super) fn steps(&mut self, split: &Split) -> u64 {
+        let most = steps(split);
+        let samples = split.files.saturating_mul(split.samples_per_file);
+        let step = u64::from(split.batch_size) * u64::from(split.accelerators);
+        if most == 0 {
+            self.problems.plan(
+                format!(
+                    "{} in {} are less than one step of {} with batches of {}, {}",
+                    counted(samples, "sample"),
+                    counted(split.files, "file"),
+                    counted(u64::from(split.accelerators), "accelerator"),
+                    split.batch_size,
+                    counted(step, "sample")
+                ),
+                "use more files (--files) or fewer accelerators (--accelerators)",
+            );
+            return 1;
+        }
+        let wanted = self.wanted_steps();
+        if wanted == Some(0) {
+            self.problems.plan("--steps is 0", "it must be 1 or more");
+        }
+        if let Some(wanted) = wanted
+            && wanted > most
+        {
+            self.problems.plan(
+                format!(
+                    "{} in an epoch are asked for, the data have {most}",
+                    counted(wanted, "step")
+                ),
+                format!("set --steps {most}, or use more files"),
+            );
+        }
+        let steps = wanted.unwrap_or(most).clamp(1, most);
+        self.check_window(split.profile, steps);
+        steps
+    }
+
+    /// Steps of an epoch that were asked for; without, the data decide.
+    fn wanted_steps(&self) -> Option<u64> {
+        let of_workload = self.workload.train.total_training_steps;
+        self.request.steps.or(of_workload)
+    }
+
+    /// AU leaves out steps at both ends of a block, and v2.0's throughput one more.
+    fn check_window(&mut self, profile: Profile, steps: u64) {
+        let metric = &self.workload.metric;
+        let needed = steps_needed(profile, metric);
+        let excluded = format!(
+            "AU by profile {profile}, which leaves out {}, needs {needed}",
+            metric.excluded_steps()
+        );
+        if steps < needed {
+            self.problems.plan(
+                format!("an epoch has {}, {excluded}", counted(steps, "step")),
+                match self.wanted_steps() {
+                    Some(_) => "set more --steps (train.total_training_steps)",
+                    None => {
+                        "use more files (--files), fewer accelerators or a smaller --batch-size"
+                    }
+                },
+            );
+        } else if let Some(between) = self.steps_between_checkpoints()
+            && between < needed
+        {
+            self.problems.plan(
+                format!(
+                    "a checkpoint after every {} cuts epochs into blocks of so many, {excluded}",
+                    counted(between, "step")
+                ),
+                format!("set --params checkpoint.steps_between_checkpoints={needed} or more"),
+            );
+        }
+    }
+
+    /// Without the barrier of steps nobody knows when all are between the same two.
+    pub(super) fn barrier(&mut self) -> StepBarrier {
+        let barrier = self.request.barrier;
+        if barrier == StepBarrier::None && self.request.hosts.is_none() {
+            self.problems.plan(
+                "--barrier none is for several hosts: the accelerators of one meet at the ends of \
+                 epochs",
+                "use --barrier epoch",
+            );
+        }
+        if !barrier.is_at_every_step() && self.steps_between_checkpoints().is_some() {
+            self.problems.plan(
+                format!(
+                    "--barrier {barrier} leaves out the barrier after which checkpoints between \
+                     steps are written (checkpoint.steps_between_checkpoints)"
+                ),
+                "leave out --barrier, or set --params workflow.checkpoint=False",
+            );
+        }
+        barrier
+    }
+
+    pub(super) fn steps_between_checkpoints(&self) -> Option<u64> {
+        let between = self.workload.checkpoint.steps_between_checkpoints;
+        between.filter(|steps| self.writes_checkpoints() && *steps > 0)
+    }
+
+    /// Null storage is not written to either.
+    pub(super) fn writes_checkpoints(&self) -> bool {
+        let request = self.request;
+        let is_null = request.storage == StorageKind::Null || request.path == Some(PathKind::Null);
+        self.workload.workflow.checkpoint && !is_null
+    }
+}

@@ -1,0 +1,400 @@
+//! Plans of the workloads that are built in, and everything that makes none.
+
+use super::*;
+use strum::VariantArray as _;
+
+use crate::plan::barrier::StepBarrier;
+use crate::plan::catalog;
+use crate::plan::client::ClientCost;
+use crate::plan::request::RequestedHosts;
+use stormlp_core::facts::FoundFile;
+use stormlp_core::problem::ProblemKind;
+use stormlp_core::profile::BlockEnd;
+use stormlp_core::units::GIB;
+
+fn host(memory_bytes: u64) -> HostFacts {
+    HostFacts { memory_bytes, ..HostFacts::fixture() }
+}
+
+fn folder(files: u64, bytes: u64) -> Inventory {
+    Inventory {
+        folder: "/data/set".into(),
+        train: (0..files)
+            .map(|index| FoundFile { name: format!("train/img_{index}_of_{files}.npz"), bytes })
+            .collect(),
+        ..Inventory::default()
+    }
+}
+
+fn workload(name: &str, accelerator: &str) -> Workload {
+    catalog::find(name, Some(accelerator)).unwrap().workload(&[]).unwrap()
+}
+
+fn resolve(
+    workload: &Workload,
+    request: &TrainRequest,
+    inventory: &Inventory,
+) -> Result<Resolved, Problems> {
+    TrainPlan::resolve(workload, request, &host(64 * GIB), inventory)
+}
+
+fn warning_lines(resolved: &Resolved) -> String {
+    let lines: Vec<String> = resolved.warnings.iter().map(ToString::to_string).collect();
+    lines.join("\n")
+}
+
+#[test]
+fn unet3d_on_h100_is_v2s_run() {
+    let unet3d = workload("unet3d", "h100");
+    let got = resolve(&unet3d, &TrainRequest::default(), &folder(168, 146_600_628)).unwrap();
+    let plan = &got.plan;
+    assert_eq!((plan.steps_per_epoch, plan.epochs, plan.batch_size), (24, 5, 7));
+    assert_eq!(plan.profile, Profile::V2);
+    assert_eq!(plan.transport.path, PathKind::Buffered);
+    assert_eq!(plan.reads, ReadPattern::NumpyLoad);
+    assert_eq!(
+        plan.loader,
+        LoaderPlan::Workers {
+            read_threads: 4,
+            prefetch_size: 2,
+            batches_outstanding: 4,
+            persistent: true,
+            row_groups_in_flight: 1,
+        }
+    );
+    assert_eq!(plan.checkpoint.as_ref().unwrap().bytes, 10_240);
+    insta::assert_snapshot!(warning_lines(&got), @r"
+    the dataset (22.94 GiB) fits in this host's memory (64 GiB): not comparable with published results; `--full` makes a comparable dataset, `stormlp datasize` says how large it is
+    an epoch has 24 steps, MLPerf asks for 500; use more files
+    checkpoints in training have 10 KiB, as DLIO writes them: it does not read model.model_size (476.03 MiB); set --params model.model_size_bytes, or --profile native
+    ");
+}
+
+#[test]
+fn each_edition_decides_what_it_decided() {
+    let unet3d = workload("unet3d", "b200");
+    let data = folder(7200, 146_600_628);
+    let plan = resolve(&unet3d, &TrainRequest::default(), &data).unwrap().plan;
+    assert_eq!(plan.reads, ReadPattern::WholeFile);
+    assert!(plan.prewarm && plan.checkpoint.is_none());
+    let request = TrainRequest {
+        profile: Some(Profile::Native),
+        path: Some(PathKind::Cpu),
+        ..TrainRequest::default()
+    };
+    let h100 = workload("unet3d", "h100");
+    let plan = resolve(&h100, &request, &data).unwrap().plan;
+    assert_eq!((plan.transport.path, &plan.reads), (PathKind::Cpu, &ReadPattern::WholeFile));
+    assert_eq!(plan.checkpoint.unwrap().bytes, 499_153_191);
+}
+
+#[test]
+fn files_are_read_as_each_editions_libraries_read_them() {
+    use stormlp_dataset::section::DataFormat::{Jpeg, Npy, Npz, Png};
+    let of = |profile, path| [Npz, Npy, Jpeg, Png].map(|format| file_reads(profile, format, path));
+    let (numpy, array) = (ReadPattern::NumpyLoad, ReadPattern::NumpyArray);
+    let decoded = [numpy, array, ReadPattern::PillowJpeg, ReadPattern::PillowPng];
+    assert_eq!(of(Profile::V1, PathKind::Buffered), decoded);
+    assert_eq!(of(Profile::V2, PathKind::PageCache), decoded);
+    let whole = [(); 4].map(|()| ReadPattern::WholeFile);
+    assert_eq!(of(Profile::V3, PathKind::Buffered), whole);
+    assert_eq!(of(Profile::V2, PathKind::Cpu), whole);
+    let pieces = [(); 4].map(|()| ReadPattern::Pieces);
+    assert_eq!(of(Profile::Native, PathKind::Buffered), pieces);
+}
+
+#[test]
+fn hdf5_and_tables_are_read_as_each_editions_libraries_read_them() {
+    use stormlp_dataset::section::DataFormat::{Csv, Hdf5};
+    let of = |profile, path| [Hdf5, Csv].map(|format| file_reads(profile, format, path));
+    let (sample, whole) = (ReadPattern::IndexedSample, ReadPattern::WholeFile);
+    let (h5py, pandas) = (ReadPattern::H5py, ReadPattern::PandasCsv);
+    assert_eq!(of(Profile::V1, PathKind::Buffered), [h5py.clone(), pandas.clone()]);
+    assert_eq!(of(Profile::V2, PathKind::PageCache), [h5py, pandas.clone()]);
+    assert_eq!(of(Profile::V3, PathKind::Buffered), [whole.clone(), pandas]);
+    assert_eq!(of(Profile::V3, PathKind::Cpu), [whole.clone(), whole.clone()]);
+    assert_eq!(of(Profile::V2, PathKind::Cpu), [sample.clone(), whole]);
+    assert_eq!(of(Profile::Native, PathKind::Buffered), [sample, ReadPattern::Pieces]);
+}
+
+#[test]
+fn only_v3s_block_waits_for_one_more_fetch() {
+    let ends = Profile::VARIANTS.iter().map(|profile| profile.block_end());
+    let barrier = BlockEnd::AfterLastBarrier;
+    let expected = [barrier, barrier, BlockEnd::AfterNextFetch, barrier];
+    assert_eq!(ends.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn more_files_than_the_workload_names_are_left_out() {
+    let unet3d = workload("unet3d", "h100");
+    let got = resolve(&unet3d, &TrainRequest::default(), &folder(200, 146_600_628)).unwrap();
+    assert_eq!(got.plan.data.files, 168);
+    // Whoever looked through the folder has told that already.
+    assert!(!warning_lines(&got).contains("200"));
+}
+
+#[test]
+fn resnet50_goes_through_the_interleave() {
+    let resnet50 = workload("resnet50", "h100");
+    let request =
+        TrainRequest { accelerators: Some(4), files: Some(24), ..TrainRequest::default() };
+    let plan = resolve(&resnet50, &request, &folder(24, 143_439_747)).unwrap().plan;
+    assert_eq!(plan.steps_per_epoch, 24 * 1251 / 400 / 4);
+    assert_eq!(plan.reads, ReadPattern::Records { transfer_size: 262_144 });
+    let direct = TrainRequest { path: Some(PathKind::Cpu), ..request.clone() };
+    let direct = resolve(&resnet50, &direct, &folder(24, 143_439_747)).unwrap();
+    let transfer_size = 1 << 20;
+    assert_eq!(direct.plan.reads, ReadPattern::Records { transfer_size });
+    let LoaderPlan::Interleave { keep_every, shuffle_records, .. } = plan.loader else {
+        panic!("{:?}", plan.loader);
+    };
+    assert_eq!((keep_every, shuffle_records), (1, 0));
+}
+
+#[test]
+fn null_storage_needs_no_files() {
+    let request = TrainRequest {
+        storage: StorageKind::Null,
+        steps: Some(100),
+        accelerators: Some(16),
+        ..TrainRequest::default()
+    };
+    for entry in catalog::CATALOG {
+        let workload = entry.workload(&[]).unwrap();
+        let got = resolve(&workload, &request, &Inventory::default()).unwrap();
+        assert_eq!(got.plan.steps_per_epoch, 100, "{}", entry.full_name());
+        assert_eq!((got.plan.transport.path, got.plan.data.folder.clone()), (PathKind::Null, None));
+    }
+}
+
+#[test]
+fn a_random_shuffle_has_a_seed_of_its_own_in_the_plan() {
+    let mut unet3d = workload("unet3d", "b200");
+    let request = TrainRequest { drawn_seed: 77, ..TrainRequest::default() };
+    let data = folder(7200, 146_600_628);
+    let mut seeds = |shuffle| {
+        unet3d.reader.file_shuffle = shuffle;
+        let shuffle = resolve(&unet3d, &request, &data).unwrap().plan.shuffle;
+        (shuffle.seed, shuffle.file_seed)
+    };
+    let (seed, of_files) = seeds(Shuffle::Seed);
+    assert_eq!(of_files, seed);
+    assert_eq!(seeds(Shuffle::Random), (seed, 77 ^ seed));
+}
+
+#[test]
+fn a_file_system_without_direct_reads_is_found_before_the_run() {
+    let unet3d = workload("unet3d", "h100");
+    let mut data = folder(168, 146_600_628);
+    data.direct = Availability::unavailable("open with O_DIRECT: EINVAL", "");
+    let request = |path| TrainRequest { path: Some(path), ..TrainRequest::default() };
+    let told = only(resolve(&unet3d, &request(PathKind::Cpu), &data));
+    assert!(told.contains("/data/set refuses O_DIRECT, which path cpu reads with"), "{told}");
+    assert!(resolve(&unet3d, &request(PathKind::Buffered), &data).is_ok());
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let unet3d = workload("unet3d", "h100");
+    let request = TrainRequest {
+        accelerators: Some(0),
+        epochs: Some(0),
+        files: Some(12),
+        samples_per_file: Some(4),
+        path: Some(PathKind::GdsBatch),
+        compute: Some(Distribution::constant(-1.0)),
+        memory_limit_bytes: Some(1 << 20),
+        ..TrainRequest::default()
+    };
+    let mut inventory = folder(10, 146_600_628);
+    inventory.samples_per_file = Some(1);
+    let problems = resolve(&unet3d, &request, &inventory).unwrap_err();
+    assert_eq!(problems.kind(), ProblemKind::Plan);
+    insta::assert_snapshot!(problems, @r"
+    7 things are wrong:
+      - path gds-batch is not for training
+        help: use --path buffered, cpu, page-cache, cpu-gpu, cpu-async-gpu, gds or null
+      - --accelerators is 0
+        help: it must be 1 or more
+      - --epochs (train.epochs) is 0
+        help: it must be 1 or more
+      - the files in /data/set hold 1 sample each, the workload says 4
+        help: set --samples-per-file 1
+      - /data/set has 10 training files, the workload says 12
+        help: set --files 10, or make more with `stormlp datagen`
+      - --compute-time: value is -1, it must be 0 or more
+      - the run needs about 25.26 MiB of memory, 1 MiB may be used
+        help: use fewer accelerators, files or steps, or raise --memory-limit
+    ");
+}
+
+/// The only problem, with its help.
+fn only(resolved: Result<Resolved, Problems>) -> String {
+    let problems = resolved.unwrap_err();
+    assert_eq!(problems.len(), 1, "{problems}");
+    format!("{}; {}", problems[0].message, problems[0].help)
+}
+
+#[test]
+fn an_empty_folder_names_the_command() {
+    let unet3d = workload("unet3d", "h100");
+    let resolved = resolve(&unet3d, &TrainRequest::default(), &folder(0, 0));
+    insta::assert_snapshot!(only(resolved), @"/data/set has no npz files in train/; make them with `stormlp datagen unet3d --data-dir /data/set`");
+}
+
+#[test]
+fn too_many_accelerators_and_too_few_steps_are_told_with_their_numbers() {
+    let unet3d = workload("unet3d", "h100");
+    let data = folder(168, 146_600_628);
+    let ask = |accelerators, steps| TrainRequest {
+        accelerators: Some(accelerators),
+        steps,
+        ..TrainRequest::default()
+    };
+    insta::assert_snapshot!(only(resolve(&unet3d, &ask(100, None), &data)), @"168 samples in 168 files are less than one step of 100 accelerators with batches of 7, 700 samples; use more files (--files) or fewer accelerators (--accelerators)");
+    insta::assert_snapshot!(only(resolve(&unet3d, &ask(12, None), &data)), @"an epoch has 2 steps, AU by profile v2, which leaves out 1, needs 3; use more files (--files), fewer accelerators or a smaller --batch-size");
+    insta::assert_snapshot!(only(resolve(&unet3d, &ask(1, Some(25)), &data)), @"25 steps in an epoch are asked for, the data have 24; set --steps 24, or use more files");
+}
+
+#[test]
+fn an_edition_that_nothing_tells_is_warned_of() {
+    let text = "model: {name: mine}\ndataset: {format: npz, num_files_train: 5000}\n";
+    let mine = Workload::parse(text, "my.yaml", &[]).unwrap();
+    let null = TrainRequest { storage: StorageKind::Null, ..TrainRequest::default() };
+    let got = resolve(&mine, &null, &Inventory::default()).unwrap();
+    insta::assert_snapshot!(warning_lines(&got), @r"
+    no edition is named: native is taken, stormlp's corrected definitions; choose one with --profile, or name it in the file (stormlp.profile)
+    npz files are read as PyTorch's workers read them, not as TensorFlow's generators
+    ");
+    let named = TrainRequest { profile: Some(Profile::V2), ..null };
+    let got = resolve(&mine, &named, &Inventory::default()).unwrap();
+    assert!(!warning_lines(&got).contains("edition"));
+}
+
+#[test]
+fn too_few_steps_name_what_decided_them() {
+    let unet3d = workload("unet3d", "h100");
+    let few = |request: TrainRequest| {
+        let got = resolve(&unet3d, &request, &folder(168, 146_600_628)).unwrap();
+        let few = got.warnings.iter().find(|w| w.fact.contains("MLPerf asks"));
+        few.unwrap().advice.clone()
+    };
+    let steps = Some(10);
+    let null = TrainRequest { storage: StorageKind::Null, ..TrainRequest::default() };
+    assert_eq!(few(TrainRequest::default()), "use more files");
+    assert_eq!(few(null.clone()), "set --steps");
+    assert_eq!(few(TrainRequest { steps, ..null }), "set more --steps");
+}
+
+#[test]
+fn memory_grows_with_what_is_kept() {
+    let unet3d = workload("unet3d", "h100");
+    let bytes = |request: TrainRequest| {
+        let storage = StorageKind::Null;
+        let request = TrainRequest { storage, ..request };
+        let got = resolve(&unet3d, &request, &Inventory::default()).unwrap();
+        got.plan.memory_bytes
+    };
+    let base = bytes(TrainRequest::default());
+    for more in [
+        TrainRequest { read_threads: Some(1024), ..TrainRequest::default() },
+        TrainRequest { prefetch: Some(65_536), ..TrainRequest::default() },
+        TrainRequest { epochs: Some(1_000_000), ..TrainRequest::default() },
+        TrainRequest { keep_step_times: true, ..TrainRequest::default() },
+    ] {
+        assert!(bytes(more.clone()) > base, "{more:?}");
+    }
+}
+
+#[test]
+fn checkpoints_may_not_cut_an_epoch_into_blocks_without_au() {
+    let mut unet3d = workload("unet3d", "h100");
+    let mut planned = |between, steps| {
+        unet3d.checkpoint.steps_between_checkpoints = Some(between);
+        let request = TrainRequest { steps: Some(steps), ..TrainRequest::default() };
+        resolve(&unet3d, &request, &folder(168, 146_600_628))
+    };
+    let refused = planned(2, 12).unwrap_err().to_string();
+    assert!(refused.contains("needs 3"), "{refused}");
+    assert!(!warning_lines(&planned(4, 12).unwrap()).contains("after its last checkpoint"));
+    let short = warning_lines(&planned(5, 12).unwrap());
+    assert!(short.contains("after its last checkpoint, has 2 steps"), "{short}");
+}
+
+#[test]
+fn processes_of_one_host_share_its_cpus() {
+    let unet3d = workload("unet3d", "h100");
+    let cpus = |hosts| {
+        let request = TrainRequest {
+            client: Some(ClientCost::DLIO),
+            accelerators: Some(4),
+            hosts: Some(RequestedHosts {
+                accelerators: vec![1; 4],
+                hosts,
+                ..RequestedHosts::default()
+            }),
+            ..TrainRequest::default()
+        };
+        let resolved = resolve(&unet3d, &request, &folder(168, 146_600_628));
+        resolved.unwrap().plan.client.unwrap().cpus
+    };
+    let all = host(64 * GIB).cpus as usize;
+    assert_eq!((cpus(4), cpus(2)), (all, all / 2));
+}
+
+#[test]
+fn the_barrier_of_steps_is_left_out_where_that_means_something() {
+    let mut unet3d = workload("unet3d", "h100");
+    let planned = |unet3d: &Workload, barrier| {
+        let request = TrainRequest { barrier, ..TrainRequest::default() };
+        resolve(unet3d, &request, &folder(168, 146_600_628))
+    };
+    let faithful = planned(&unet3d, StepBarrier::EveryStep).unwrap();
+    assert!(!warning_lines(&faithful).contains("--barrier"));
+    let on_its_own = planned(&unet3d, StepBarrier::Epoch).unwrap();
+    let told = warning_lines(&on_its_own);
+    assert!(told.contains("(--barrier epoch)"), "{told}");
+    let alone = planned(&unet3d, StepBarrier::None).unwrap_err().to_string();
+    assert!(alone.contains("for several hosts"), "{alone}");
+    unet3d.checkpoint.steps_between_checkpoints = Some(12);
+    let cut = planned(&unet3d, StepBarrier::Epoch).unwrap_err().to_string();
+    assert!(cut.contains("steps_between_checkpoints"), "{cut}");
+}
+
+#[test]
+fn null_storage_imagines_enough_files_for_every_kind_of_loader() {
+    for (name, accelerator) in [("flux", "b200"), ("unet3d", "h100"), ("cosmoflow", "h100")] {
+        for (batch_size, accelerators, steps) in [(300, 2, 5), (7, 3, 11), (1, 1, 3)] {
+            let request = TrainRequest {
+                storage: StorageKind::Null,
+                batch_size: Some(batch_size),
+                accelerators: Some(accelerators),
+                steps: Some(steps),
+                ..TrainRequest::default()
+            };
+            let got = resolve(&workload(name, accelerator), &request, &Inventory::default());
+            assert_eq!(got.unwrap().plan.steps_per_epoch, steps, "{name}");
+        }
+    }
+    let endless = TrainRequest {
+        storage: StorageKind::Null,
+        accelerators: Some(2),
+        steps: Some(u64::MAX),
+        ..TrainRequest::default()
+    };
+    let refused = resolve(&workload("unet3d", "h100"), &endless, &Inventory::default())
+        .unwrap_err()
+        .to_string();
+    assert!(refused.contains("of memory"), "{refused}");
+}
+
+#[test]
+fn the_null_path_needs_no_files_for_evaluation_either() {
+    let mut unet3d = workload("unet3d", "h100");
+    unet3d.workflow.evaluation = true;
+    unet3d.dataset.num_files_eval = 20;
+    let request = TrainRequest { path: Some(PathKind::Null), ..TrainRequest::default() };
+    let plan = resolve(&unet3d, &request, &Inventory::default()).unwrap().plan;
+    assert!(plan.evaluation.is_some());
+}

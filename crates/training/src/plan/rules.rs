@@ -1,0 +1,324 @@
+//! MLPerf Storage's rules for a closed training run.
+//!
+//! Of a closed run only a few parameters may be set; everything else is as the edition has the
+//! workload. What is checked is the workload as it would run, so it does not matter whether an
+//! option, `--params` or a file changed it.
+
+use super::catalog;
+use super::datasize::{SizeRequest, datasize};
+use super::request::{RequestedHosts, StorageKind, TrainRequest};
+use super::workload::Workload;
+use crate::plan::train_plan::TrainPlan;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::path::PathKind;
+use stormlp_core::printable::printable;
+use stormlp_core::problem::Problems;
+use stormlp_core::profile::Profile;
+use stormlp_core::transport::EngineChoice;
+use stormlp_core::units::counted;
+use stormlp_core::workload_file::KeyNote;
+
+/// Scored runs of a closed result; a warm-up comes before them.
+pub const CLOSED_RUNS: u32 = 5;
+/// Batches that a closed run may read ahead.
+const MOST_PREFETCH: u32 = 2;
+/// Parameters that a closed run may set.
+const ALLOWED: [&str; 12] = [
+    "dataset.num_files_train",
+    "dataset.num_subfolders_train",
+    "dataset.data_folder",
+    "reader.read_threads",
+    "reader.computation_threads",
+    "reader.transfer_size",
+    "reader.odirect",
+    "reader.prefetch_size",
+    "checkpoint.checkpoint_folder",
+    "storage.storage_type",
+    "storage.storage_root",
+    "storage.storage_options",
+];
+/// Parameters that an open run may set besides.
+const ALLOWED_IN_OPEN: [&str; 4] =
+    ["framework", "dataset.format", "dataset.num_samples_per_file", "reader.data_loader"];
+/// What launchers and DLIO's own files set beside a workload, without a part in it.
+const NOT_OF_THE_WORKLOAD: [&str; 10] = [
+    "defaults",
+    "hydra",
+    "model.type",
+    "workflow.",
+    "output.",
+    "profiling.",
+    "dataset.skip_listing",
+    "dataset.listing_validation_interval",
+    "dataset.num_files_generated",
+    "dataset.total_disk_bytes",
+];
+/// Kinds of storage that are files, which is what stormlp reads.
+const FILES: [&str; 3] = ["local_fs", "parallel_fs", "direct_fs"];
+
+/// Where an edition's rules say something.
+struct Edition {
+    name: &'static str,
+    workloads: &'static [(&'static str, &'static str)],
+    of_workloads: &'static str,
+    of_parameters: &'static str,
+    of_data: &'static str,
+    of_runs: &'static str,
+    /// That results are on another file system than data; v2.0 has no such rule.
+    of_results: Option<&'static str>,
+}
+
+const V2: Edition = Edition {
+    name: "v2.0",
+    workloads: &[
+        ("unet3d", "a100"),
+        ("unet3d", "h100"),
+        ("resnet50", "a100"),
+        ("resnet50", "h100"),
+        ("cosmoflow", "a100"),
+        ("cosmoflow", "h100"),
+    ],
+    of_workloads: "2.1",
+    of_parameters: "10.1",
+    of_data: "7",
+    of_runs: "6.6",
+    of_results: None,
+};
+
+const V3: Edition = Edition {
+    name: "v3.0",
+    workloads: &[("unet3d", "b200"), ("retinanet", "b200"), ("retinanet", "mi355")],
+    of_workloads: "3.6.2",
+    of_parameters: "3.6.2",
+    of_data: "3.1.2",
+    of_runs: "2.1.17",
+    of_results: Some("3.4.1/3.4.2"),
+};
+
+/// Who may set a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freedom {
+    /// Closed and open runs.
+    Closed,
+    /// Open runs alone.
+    Open,
+    /// The official tool, beside the workload.
+    Tool,
+    /// Nobody.
+    Fixed,
+}
+
+/// Who may set the parameter `key`.
+pub fn freedom(key: &str) -> Freedom {
+    let beside = |name: &&str| key == *name || name.ends_with('.') && key.starts_with(*name);
+    if ALLOWED.contains(&key) {
+        Freedom::Closed
+    } else if ALLOWED_IN_OPEN.contains(&key) {
+        Freedom::Open
+    } else if NOT_OF_THE_WORKLOAD.iter().any(beside) {
+        Freedom::Tool
+    } else {
+        Freedom::Fixed
+    }
+}
+
+/// What is wrong with reading so many batches ahead.
+pub fn prefetch_fault(prefetch: u32) -> Option<String> {
+    (prefetch > MOST_PREFETCH)
+        .then(|| format!("reader.prefetch_size is {prefetch}; it may be 0 to {MOST_PREFETCH}"))
+}
+
+/// Models and accelerators of an edition's closed training; none for profiles that are no edition.
+pub fn closed_workloads(profile: Profile) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let edition = match profile {
+        Profile::V2 => Some(&V2),
+        Profile::V3 => Some(&V3),
+        Profile::V1 | Profile::Native => None,
+    };
+    let all = edition.map_or(&[][..], |edition| edition.workloads);
+    all.iter().copied()
+}
+
+/// Finds the rules a closed run would break; none when it is not closed.
+pub(super) fn closed_problems(
+    workload: &Workload,
+    request: &TrainRequest,
+    plan: &TrainPlan,
+    host: &HostFacts,
+    problems: &mut Problems,
+) {
+    if !request.closed {
+        return;
+    }
+    let edition = match plan.profile {
+        Profile::V2 => &V2,
+        Profile::V3 => &V3,
+        other => {
+            problems.plan(
+                format!("--closed goes by the rules of v2.0 or v3.0, not by profile {other}"),
+                "use --profile v2 or v3, or run without --closed",
+            );
+            return;
+        }
+    };
+    let mut broken: Vec<(&str, String)> = Vec::new();
+    let named = (plan.workload.as_str(), plan.accelerator.as_str());
+    if edition.workloads.contains(&named) {
+        broken.extend(parameters(workload, plan, edition));
+    } else {
+        let (model, accelerator) = named;
+        let what = format!("{model} on {accelerator} is none of its closed workloads");
+        broken.push((edition.of_workloads, what));
+    }
+    broken.extend(transfers(request, plan, edition));
+    broken.extend(data(plan, host, request.hosts.as_ref(), edition));
+    broken.extend(results(request, edition));
+    if plan.runs != CLOSED_RUNS + 1 {
+        let asked = request.runs.unwrap_or(1);
+        let what = format!(
+            "{} asked for; a result is {CLOSED_RUNS} scored runs after a warm-up (--runs \
+             {CLOSED_RUNS})",
+            counted(u64::from(asked), "run")
+        );
+        broken.push((edition.of_runs, what));
+    }
+    for (rule, what) in broken {
+        problems.plan(
+            format!("rule {rule} of {}: {what}", edition.name),
+            "follow the rules, or run without --closed",
+        );
+    }
+}
+
+/// Parameters that are not as the edition has them and may not be set, or not to this.
+fn parameters(
+    workload: &Workload,
+    plan: &TrainPlan,
+    edition: &Edition,
+) -> Vec<(&'static str, String)> {
+    let found = catalog::find(&plan.workload, Some(&plan.accelerator)).ok();
+    let Some(base) = found.and_then(|entry| entry.workload(&[]).ok()) else {
+        return Vec::new();
+    };
+    let planned = workload.as_planned(plan);
+    let theirs = base.differing_keys(&planned);
+    let usual = |key: &str| {
+        let found = theirs.iter().find(|(other, _)| other == key);
+        found.map_or("nothing", |(_, value)| value.as_str())
+    };
+    let set = planned
+        .differing_keys(&base)
+        .into_iter()
+        .filter(|(key, _)| freedom(key) != Freedom::Closed);
+    let mut broken: Vec<String> = set
+        .map(|(key, value)| {
+            format!(
+                "{key} is {value}; it is {} and none of the parameters that may be set",
+                usual(&key)
+            )
+        })
+        .collect();
+    let vain = workload.without_effect.iter();
+    broken.extend(vain.filter_map(|note| set_in_vain(note, &base)));
+    broken.extend(prefetch_fault(planned.reader.prefetch_size));
+    let rule = edition.of_parameters;
+    broken.into_iter().map(|what| (rule, what)).collect()
+}
+
+/// What is wrong with a key that changes nothing here and would in the official tool.
+fn set_in_vain(note: &KeyNote, base: &Workload) -> Option<String> {
+    let KeyNote { key, value, .. } = note;
+    if key == "storage.storage_type" && !FILES.contains(&value.as_str()) {
+        return Some(format!(
+            "storage.storage_type is {value}; stormlp reads files ({})",
+            FILES.join(", ")
+        ));
+    }
+    let free = matches!(freedom(key), Freedom::Closed | Freedom::Tool);
+    let same = |other: &KeyNote| other.key == *key && other.value == *value;
+    (!free && !base.without_effect.iter().any(same))
+        .then(|| format!("{key} is set to {value}; it is none of the parameters that may be set"))
+}
+
+/// How bytes are moved: as the official tool does, which leaves nothing to tune.
+fn transfers(
+    request: &TrainRequest,
+    plan: &TrainPlan,
+    edition: &Edition,
+) -> Vec<(&'static str, String)> {
+    let path = plan.transport.path;
+    let direct = path == PathKind::Cpu && (plan.workload == "unet3d" || edition.name == V3.name);
+    let rules = [
+        (plan.storage == StorageKind::Null, "--storage null reads no dataset".to_string()),
+        (
+            plan.storage == StorageKind::Real && path != PathKind::Buffered && !direct,
+            format!(
+                "--path {path}; it is buffered{}",
+                if edition.name == V3.name {
+                    ", or cpu (O_DIRECT)"
+                } else {
+                    ", or cpu (O_DIRECT) for unet3d"
+                }
+            ),
+        ),
+        (
+            !plan.barrier.is_at_every_step(),
+            format!("--barrier {}; a barrier ends each step", plan.barrier),
+        ),
+        (request.engine != EngineChoice::Auto, "--engine is not to be chosen".to_string()),
+    ];
+    let broken = rules.into_iter().filter(|(broken, _)| *broken);
+    broken.map(|(_, what)| (edition.of_parameters, what)).collect()
+}
+
+/// Results that share the file system of the dataset.
+fn results(request: &TrainRequest, edition: &Edition) -> Vec<(&'static str, String)> {
+    let Some(rule) = edition.of_results else {
+        return Vec::new();
+    };
+    let beside = request.results_beside_data.iter();
+    beside
+        .map(|folder| {
+            let folder = folder.display().to_string();
+            let folder = printable(&folder);
+            let what = format!(
+                "results go to {folder}, which is on the dataset's file system; use another one \
+                 (--results-dir, --mlperf-output)"
+            );
+            (rule, what)
+        })
+        .collect()
+}
+
+/// Whether the dataset is as large as the edition asks for on this host.
+fn data(
+    plan: &TrainPlan,
+    host: &HostFacts,
+    hosts: Option<&RequestedHosts>,
+    edition: &Edition,
+) -> Option<(&'static str, String)> {
+    if plan.data.files == 0 {
+        // That there is no dataset is told without a rule.
+        return None;
+    }
+    let mut request = SizeRequest::of_plan(plan, host);
+    if let Some(all) = hosts {
+        request.hosts = u64::from(all.hosts.max(1));
+        request.host_memory_bytes = all.memory_bytes / request.hosts;
+    }
+    let needed = datasize(&request).ok()?;
+    (plan.storage == StorageKind::Real && plan.data.files < needed.files).then(|| {
+        let what = format!(
+            "{} in the dataset; five times this host's memory and 500 steps an epoch take {} \
+             (--full makes them, `stormlp datasize` says how they are counted)",
+            counted(plan.data.files, "file"),
+            needed.files
+        );
+        (edition.of_data, what)
+    })
+}
+
+#[cfg(test)]
+#[path = "rules_tests.rs"]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,0 +1,417 @@
+//! A training run with every number decided; what `--dry-run` prints and the emulator runs.
+
+use std::ops::Range;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::barrier::StepBarrier;
+use super::client::ClientCost;
+use super::distribution::Distribution;
+use super::request::StorageKind;
+use super::workload::Shuffle;
+use stormlp_core::location::Location;
+use stormlp_core::profile::{BlockEnd, Profile};
+use stormlp_core::telemetry::Telemetry;
+use stormlp_core::transport::Transport;
+use stormlp_dataset::inventory::facts::Inventory;
+use stormlp_dataset::section::{DataFormat, ParquetColumn};
+
+/// A training run with every number decided.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TrainPlan {
+    /// The workload's name.
+    pub workload: String,
+    /// The workload as it was named on the command line: a built-in one, or a file.
+    #[serde(default)]
+    pub workload_source: String,
+    /// The emulated accelerator.
+    pub accelerator: String,
+    /// The edition that is reproduced.
+    pub profile: Profile,
+    /// Emulated accelerators in all.
+    pub accelerators: u32,
+    /// Those of each process, by rank, where several work together; empty for one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<u32>,
+    /// Samples of one step of one accelerator.
+    pub batch_size: u32,
+    /// Steps of each accelerator in an epoch.
+    pub steps_per_epoch: u64,
+    /// Epochs of one run.
+    pub epochs: u32,
+    /// Runs; above 1 the first is a warm-up that is not scored.
+    pub runs: u32,
+    /// Whether MLPerf's closed rules were held to.
+    #[serde(default)]
+    pub closed: bool,
+    /// The dataset.
+    pub data: DataPlan,
+    /// The loader of each accelerator.
+    pub loader: LoaderPlan,
+    /// How a sample or record is read.
+    pub reads: ReadPattern,
+    /// Compute time of a step.
+    pub compute: Distribution,
+    /// Preprocessing of a sample in the worker that read it.
+    pub preprocess: Distribution,
+    /// What the official client's own work adds; `None` when it is left out.
+    #[serde(default)]
+    pub client: Option<ClientCost>,
+    /// When the accelerators wait for each other.
+    #[serde(default)]
+    pub barrier: StepBarrier,
+    /// When a block of steps ends.
+    pub block_end: BlockEnd,
+    /// Whether a first batch is read and thrown away before each epoch (v3.0's loader start).
+    pub prewarm: bool,
+    /// What AU is measured over, and against.
+    pub metric: MetricPlan,
+    /// Order of files and samples.
+    pub shuffle: ShufflePlan,
+    /// Evaluation after epochs.
+    pub evaluation: Option<EvaluationPlan>,
+    /// Checkpoints that training writes.
+    pub checkpoint: Option<CheckpointPlan>,
+    /// How the bytes travel.
+    pub transport: Transport,
+    /// Where they come from.
+    pub storage: StorageKind,
+    /// Whether the files are dropped from the page cache before each epoch.
+    pub cold: bool,
+    /// Whether a `gds` path that falls back is an error.
+    #[serde(default)]
+    pub require_gds: bool,
+    /// The level at which cuFile counts all the time; without one it counts the first transfers by
+    /// their routes and no others.
+    #[serde(default)]
+    pub cufile_stats: Option<u8>,
+    /// Seconds between two looks at devices, host, network and GPUs; `null` without any.
+    #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
+    #[schemars(with = "Option<f64>")]
+    pub telemetry: Telemetry,
+    /// Whether the times of every step are kept.
+    pub keep_step_times: bool,
+    /// Estimated bytes of memory the run needs.
+    pub memory_bytes: u64,
+}
+
+impl TrainPlan {
+    /// The accelerators of process `rank`: their numbers follow each other, host by host.
+    pub fn accelerators_of(&self, rank: u32) -> Range<u32> {
+        let Some(own) = self.hosts.get(rank as usize) else {
+            return 0..self.accelerators;
+        };
+        let first = self.hosts[..rank as usize].iter().sum();
+        first..first + own
+    }
+
+    /// The most accelerators that one process has.
+    pub fn most_accelerators(&self) -> u32 {
+        let most = self.hosts.iter().max();
+        most.copied().unwrap_or(self.accelerators)
+    }
+
+    /// Samples of one step over all accelerators.
+    pub fn global_batch(&self) -> u64 {
+        u64::from(self.batch_size) * u64::from(self.accelerators)
+    }
+
+    /// Bytes per second that all accelerators ask for at an AU of 100 %.
+    pub fn demand_bytes_per_second(&self) -> f64 {
+        let compute = self.compute.mean_seconds();
+        if compute <= 0.0 {
+            return f64::INFINITY;
+        }
+        self.global_batch() as f64 * self.data.read_sample_bytes / compute
+    }
+
+    /// Reads that the steps of one epoch take, of all accelerators.
+    pub fn reads_of_epoch(&self) -> f64 {
+        let samples = self.steps_per_epoch as f64 * self.global_batch() as f64;
+        let samples = samples * self.passes();
+        let data = &self.data;
+        match &self.reads {
+            ReadPattern::Records { transfer_size } => {
+                let record = data.mean_file_bytes() / data.samples_per_file.max(1) as f64;
+                samples * record.min(*transfer_size as f64) / *transfer_size as f64
+            }
+            ReadPattern::RowGroups => samples / data.rows_of_group() as f64,
+            _ => samples,
+        }
+    }
+
+    /// How often the accelerators together read each sample: once, or each of them once where files
+    /// are fewer than they are.
+    pub fn passes(&self) -> f64 {
+        match self.loader {
+            LoaderPlan::Interleave { keep_every, .. } => f64::from(keep_every.max(1)),
+            LoaderPlan::Workers { .. } => 1.0,
+        }
+    }
+
+    /// Batches that the loader of an accelerator holds or reads ahead of it at most.
+    pub fn batches_ahead(&self) -> u64 {
+        match self.loader {
+            LoaderPlan::Workers { batches_outstanding, .. } => u64::from(batches_outstanding),
+            LoaderPlan::Interleave {
+                shuffle_records,
+                prefetch_batches,
+                computation_threads,
+                ..
+            } => {
+                let shuffled = shuffle_records.div_ceil(u64::from(self.batch_size.max(1)));
+                u64::from(prefetch_batches) + u64::from(computation_threads) + shuffled
+            }
+        }
+    }
+
+    /// Seconds of compute in all epochs of one run: its shortest possible time.
+    pub fn compute_seconds(&self) -> f64 {
+        self.compute.mean_seconds() * self.steps_per_epoch as f64 * f64::from(self.epochs)
+    }
+}
+
+/// The dataset of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DataPlan {
+    /// The dataset folder; `None` with null storage.
+    pub folder: Option<Location>,
+    /// Format of the files.
+    pub format: DataFormat,
+    /// Training files that are used: the first so many of the inventory.
+    pub files: u64,
+    /// Evaluation files that are used.
+    pub eval_files: u64,
+    /// Samples in each file.
+    pub samples_per_file: u64,
+    /// Configured bytes of a sample (`record_length_bytes`), which MiB/s are computed from.
+    pub sample_bytes: f64,
+    /// Bytes that training reads for a sample: fewer than `sample_bytes` when only some columns
+    /// are read, a whole file of text with csv.
+    pub read_sample_bytes: f64,
+    /// Bytes of the training files as found; with null storage what they would be.
+    pub bytes: u64,
+    /// Bytes of the evaluation files.
+    pub eval_bytes: u64,
+    /// Columns of a parquet file; empty otherwise.
+    pub columns: Vec<ParquetColumn>,
+    /// Rows of a row group; 0 for the other formats.
+    pub row_group_rows: u64,
+}
+
+impl DataPlan {
+    /// Samples of the training files.
+    pub fn samples(&self) -> u64 {
+        self.files.saturating_mul(self.samples_per_file)
+    }
+
+    /// Takes the sizes of the files as they lie there: of a dataset that had to be made, some
+    /// formats' are known only then.
+    pub fn take_sizes(&mut self, inventory: &Inventory) {
+        if self.folder.is_some() {
+            self.bytes = inventory.train_bytes(self.files);
+            self.eval_bytes = inventory.valid_bytes(self.eval_files);
+        }
+    }
+
+    /// Rows of a row group, at most as many as a file has.
+    pub fn rows_of_group(&self) -> u64 {
+        self.row_group_rows.clamp(1, self.samples_per_file.max(1))
+    }
+
+    /// Mean bytes of a training file.
+    pub fn mean_file_bytes(&self) -> f64 {
+        self.bytes as f64 / self.files.max(1) as f64
+    }
+
+    /// Mean bytes of what `pattern` reads at a place: a row group, a sample or a file.
+    pub fn read_bytes(&self, pattern: &ReadPattern) -> f64 {
+        match pattern {
+            ReadPattern::RowGroups => self.read_sample_bytes * self.row_group_rows as f64,
+            ReadPattern::IndexedSample | ReadPattern::H5py => self.sample_bytes,
+            _ => self.mean_file_bytes(),
+        }
+    }
+}
+
+/// The loader of one accelerator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum LoaderPlan {
+    /// PyTorch's workers: each reads whole batches, handed over strictly in order.
+    Workers {
+        /// Workers; 0 reads inline without overlap.
+        read_threads: u32,
+        /// `prefetch_size`.
+        prefetch_size: u32,
+        /// Batches outstanding at most: workers × prefetch factor.
+        batches_outstanding: u32,
+        /// Whether workers outlive the epoch and finish what they were dealt.
+        persistent: bool,
+        /// Row groups one worker keeps in flight (parquet); 1 otherwise.
+        row_groups_in_flight: u32,
+    },
+    /// tf.data over record files.
+    Interleave {
+        /// Files in the cycle and reads at a time, at least 1.
+        read_threads: u32,
+        /// Records in the shuffle buffer; 0 when samples are not shuffled.
+        shuffle_records: u64,
+        /// `prefetch_size`: batches ready ahead of the accelerator.
+        prefetch_batches: u32,
+        /// Parallel parse calls, each of which holds one more batch.
+        computation_threads: u32,
+        /// Every n-th record is kept: 1 when files are sharded, else the accelerators.
+        keep_every: u32,
+    },
+}
+
+impl LoaderPlan {
+    /// Batches that PyTorch's workers may have outstanding: W × ceil(prefetch / W), torch's factor
+    /// 2 where that is 0, and one when reading inline.
+    pub fn outstanding(read_threads: u32, prefetch_size: u32) -> u32 {
+        if read_threads == 0 {
+            return 1;
+        }
+        let factor = match prefetch_size.div_ceil(read_threads) {
+            0 => 2,
+            factor => factor,
+        };
+        read_threads.saturating_mul(factor)
+    }
+
+    /// Workers, or files in the cycle.
+    pub fn read_threads(&self) -> u32 {
+        match *self {
+            Self::Workers { read_threads, .. } | Self::Interleave { read_threads, .. } => {
+                read_threads
+            }
+        }
+    }
+
+    /// Reads that one such loader has in flight at most.
+    pub fn concurrent_reads(&self) -> usize {
+        match *self {
+            Self::Workers { read_threads, row_groups_in_flight, .. } => {
+                read_threads.max(1) as usize * row_groups_in_flight.max(1) as usize
+            }
+            // A thread for each file.
+            Self::Interleave { .. } => self.streams(),
+        }
+    }
+
+    /// Files that one such loader holds open from one read to the next at most.
+    pub fn streams(&self) -> usize {
+        match *self {
+            Self::Workers { .. } => 0,
+            // The cycle, and twice its length opened ahead.
+            Self::Interleave { read_threads, .. } => 3 * read_threads.max(1) as usize,
+        }
+    }
+
+    /// `prefetch_size`, whatever it counts.
+    pub fn prefetch_size(&self) -> u32 {
+        match *self {
+            Self::Workers { prefetch_size, .. } => prefetch_size,
+            Self::Interleave { prefetch_batches, .. } => prefetch_batches,
+        }
+    }
+}
+
+/// How the bytes of a sample are read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ReadPattern {
+    /// The whole file in one read, once for each sample of it.
+    WholeFile,
+    /// The whole file in reads of the transport's chunk: cheaper than one read, but no edition's.
+    Pieces,
+    /// `np.load` of a zip: directory first, then pairs of 252 KiB and 4 KiB.
+    NumpyLoad,
+    /// `np.load` of an array: its header three times, then the rest in one read.
+    NumpyArray,
+    /// A JPEG file as Pillow decodes it: 4 KiB, then 64 KiB at a time.
+    PillowJpeg,
+    /// A PNG file as Pillow decodes it: 4 KiB, then pairs of 60 KiB and 4 KiB.
+    PillowPng,
+    /// One sample of an indexed or HDF5 file: `size` bytes at its offset.
+    IndexedSample,
+    /// An HDF5 file as h5py reads one sample: what describes it in eight reads of 8 to 544 bytes,
+    /// then the sample in one, 64 KiB at least. The file is not parsed.
+    H5py,
+    /// A table as pandas reads it: 256 KiB at a time. The text is not parsed.
+    PandasCsv,
+    /// Record files from start to end in reads of `transfer_size` bytes.
+    Records {
+        /// Bytes of one read.
+        transfer_size: u64,
+    },
+    /// Row groups, of each the columns that are read.
+    RowGroups,
+}
+
+impl ReadPattern {
+    /// Whether one read takes all of a sample, however large it is.
+    pub fn is_one_read(&self) -> bool {
+        use ReadPattern::{H5py, IndexedSample, NumpyArray, RowGroups, WholeFile};
+        matches!(self, WholeFile | NumpyArray | IndexedSample | H5py | RowGroups)
+    }
+}
+
+/// What AU is measured over, and against.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MetricPlan {
+    /// AU to reach, in percent.
+    pub threshold_percent: f64,
+    /// Steps at the start of each block that AU leaves out.
+    pub exclude_start_steps: u64,
+    /// Steps at the end that AU leaves out.
+    pub exclude_end_steps: u64,
+}
+
+/// Order of files and samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ShufflePlan {
+    /// Of files.
+    pub files: Shuffle,
+    /// Of samples.
+    pub samples: Shuffle,
+    /// The seed.
+    pub seed: u64,
+    /// What the order of files is drawn with: the seed, mixed with a drawn one where the shuffle
+    /// is to differ from run to run.
+    pub file_seed: u64,
+    /// Whether the epoch is added to the seed.
+    pub seed_change_epoch: bool,
+}
+
+/// Evaluation after epochs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EvaluationPlan {
+    /// Samples of one step of one accelerator.
+    pub batch_size: u32,
+    /// Steps of each accelerator.
+    pub steps: u64,
+    /// Time of a step.
+    pub eval_time: Distribution,
+    /// The first epoch that is followed by one.
+    pub after_epoch: u32,
+    /// Epochs from one to the next.
+    pub epochs_between: u32,
+}
+
+/// Checkpoints that training writes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckpointPlan {
+    /// The folder.
+    pub folder: Location,
+    /// Bytes of one checkpoint.
+    pub bytes: u64,
+    /// The first epoch that is followed by one; `None` when only steps count.
+    pub after_epoch: Option<u32>,
+    /// Epochs from one to the next.
+    pub epochs_between: u32,
+    /// Steps from one to the next; each splits the block.
+    pub steps_between: Option<u64>,
+}

@@ -1,0 +1,301 @@
+//! How a training run reads: path, engine, device, I/O threads and their buffers.
+
+use super::request::TrainRequest;
+use crate::plan::train_plan::{LoaderPlan, ReadPattern, TrainPlan};
+use stormlp_core::facts::HostFacts;
+use stormlp_core::path::{EngineKind, PathKind, buffers_needed};
+use stormlp_core::problem::Problems;
+use stormlp_core::transport;
+use stormlp_core::transport::{Asked, Transport};
+
+/// A buffer that stays in a core's cache makes reads from the page cache a third cheaper than
+/// one that does not, and is as large as the kernel's readahead.
+const CACHED_CHUNK_BYTES: u64 = 256 << 10;
+/// Where an edition takes all of a file in one read, the kernel asks the device for as much as it
+/// lets one request have. Pieces of this size leave nearly every request as large as that.
+const ONE_READ_BYTES: u64 = 16 << 20;
+/// Buffers of such reads come in multiples of this.
+const ONE_READ_STEP_BYTES: u64 = 64 << 10;
+/// Direct reads want few, large requests.
+const DIRECT_CHUNK_BYTES: u64 = 1 << 20;
+/// No byte of these is touched, and each of them costs more than a larger one.
+const NULL_CHUNK_BYTES: u64 = 1 << 20;
+/// Chunks of one file in flight under direct I/O: a reader's one large `readv` is many requests
+/// to the device, too.
+const DIRECT_WINDOW: usize = 4;
+/// All buffers of a run together: with all else, 512 accelerators fit 256 MiB.
+const POOL_BYTES: u64 = 224 << 20;
+/// Blocking paths need a thread for each read in flight, up to this many.
+const BLOCKING_THREADS: usize = 64;
+/// Open files of a thread beside its reads and streams.
+const OTHER_FILES: usize = 8;
+
+/// Who reads, and what.
+pub(super) struct Reader<'a> {
+    /// Of each accelerator.
+    pub(super) loader: &'a LoaderPlan,
+    pub(super) accelerators: u32,
+    pub(super) pattern: &'a ReadPattern,
+    /// Mean bytes of what the pattern reads at a place.
+    pub(super) read_bytes: f64,
+}
+
+impl Reader<'_> {
+    /// Reads in flight at most.
+    fn reads(&self) -> usize {
+        (self.loader.concurrent_reads() * self.accelerators as usize).max(1)
+    }
+
+    /// Bytes of one read by `path`.
+    fn chunk_bytes(&self, path: PathKind) -> u64 {
+        if path.wants_direct() {
+            return DIRECT_CHUNK_BYTES;
+        }
+        if path == PathKind::Null {
+            return NULL_CHUNK_BYTES;
+        }
+        if !path.uses_page_cache() || !self.pattern.is_one_read() {
+            return CACHED_CHUNK_BYTES;
+        }
+        // Files differ in size; twice the mean holds nearly all of them.
+        let wanted = (2.0 * self.read_bytes) as u64;
+        let share = POOL_BYTES / (self.reads() * buffers_of_slot(path)) as u64;
+        let most = ONE_READ_BYTES.min(share).max(CACHED_CHUNK_BYTES);
+        let bytes = wanted.clamp(CACHED_CHUNK_BYTES, most);
+        bytes / ONE_READ_STEP_BYTES * ONE_READ_STEP_BYTES
+    }
+}
+
+/// Buffers that a transfer of `path` needs, in host and accelerator memory together.
+fn buffers_of_slot(path: PathKind) -> usize {
+    let (host, accelerator) = buffers_needed(path, 1);
+    (host + accelerator).max(1)
+}
+
+/// Decides how `reader` reads by `path`, and finds what this host cannot do.
+pub(super) fn decide(
+    request: &TrainRequest,
+    path: PathKind,
+    reader: &Reader<'_>,
+    host: &HostFacts,
+    problems: &mut Problems,
+) -> Transport {
+    let asked = Asked {
+        path,
+        engine: request.engine,
+        device: request.device,
+        require_gds: request.require_gds,
+        threading: &request.threading,
+    };
+    let bare = transport::decide(asked, host, problems);
+    let cpus = bare.placement.cpu_count(host);
+    let threads = request.threads.map(|threads| threads.max(1) as usize);
+    let chunk_bytes = reader.chunk_bytes(path);
+    let sizes = Sizes::of(path, bare.engine, chunk_bytes, reader.reads(), threads, cpus);
+    // A thread attaches its streams beside the files it reads whole.
+    let open_files = usize::try_from(host.open_files_limit).unwrap_or(usize::MAX);
+    let room = (open_files / 2 / sizes.threads).saturating_sub(sizes.queue_depth + OTHER_FILES);
+    let streams = reader.loader.streams() * reader.accelerators as usize;
+    sizes.within(Transport { streams: streams.clamp(1, room.max(1)), pages: request.pages, ..bare })
+}
+
+impl TrainPlan {
+    /// How the same loaders read on `host` from storage that takes no time.
+    pub fn transport_without_storage(&self, host: &HostFacts) -> Transport {
+        let reads = self.loader.concurrent_reads() * self.accelerators as usize;
+        let engine = self.transport.engine;
+        let sizes = Sizes::of(
+            PathKind::Null,
+            engine,
+            CACHED_CHUNK_BYTES,
+            reads,
+            None,
+            self.transport.placement.cpu_count(host),
+        );
+        sizes.within(Transport {
+            path: PathKind::Null,
+            device: None,
+            emulated: false,
+            ..self.transport.clone()
+        })
+    }
+}
+
+/// Threads and their buffers.
+struct Sizes {
+    threads: usize,
+    queue_depth: usize,
+    window: usize,
+    chunk_bytes: u64,
+}
+
+impl Sizes {
+    /// Those for so many `reads` in flight.
+    fn of(
+        path: PathKind,
+        engine: EngineKind,
+        chunk_bytes: u64,
+        reads: usize,
+        threads: Option<usize>,
+        cpus: usize,
+    ) -> Self {
+        let reads = reads.max(1);
+        if path.needs_cufile() || (engine == EngineKind::Psync && path != PathKind::Null) {
+            return Self {
+                threads: threads.unwrap_or(reads.min(BLOCKING_THREADS)),
+                queue_depth: 1,
+                window: 1,
+                chunk_bytes,
+            };
+        }
+        let threads = threads.unwrap_or(reads.min(cpus));
+        let window = if path.wants_direct() { DIRECT_WINDOW } else { 1 };
+        let slot_bytes = chunk_bytes * buffers_of_slot(path) as u64;
+        let most = ((POOL_BYTES / slot_bytes) as usize / threads).max(2);
+        Self {
+            threads,
+            queue_depth: (reads * window).div_ceil(threads).clamp(2, most),
+            window,
+            chunk_bytes,
+        }
+    }
+
+    /// `transport` with these.
+    fn within(self, transport: Transport) -> Transport {
+        Transport {
+            threads: self.threads,
+            queue_depth: self.queue_depth,
+            window: self.window,
+            chunk_bytes: self.chunk_bytes,
+            // Submissions go to the kernel with the poll that follows each.
+            submit_batch: self.queue_depth + 1,
+            ..transport
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stormlp_core::facts::{Availability, PathSupport};
+    use stormlp_core::problem::ProblemKind;
+    use stormlp_core::transport::{DeviceId, EngineChoice};
+
+    fn loader(read_threads: u32) -> LoaderPlan {
+        LoaderPlan::Workers {
+            read_threads,
+            prefetch_size: 2,
+            batches_outstanding: 2 * read_threads,
+            persistent: true,
+            row_groups_in_flight: 1,
+        }
+    }
+
+    fn reader<'a>(loader: &'a LoaderPlan, pattern: &'a ReadPattern) -> Reader<'a> {
+        Reader { loader, accelerators: 128, pattern, read_bytes: 146_600_628.0 }
+    }
+
+    fn decided(request: &TrainRequest, path: PathKind, host: &HostFacts) -> (Transport, Problems) {
+        let mut problems = Problems::default();
+        let loader = loader(8);
+        let reader = reader(&loader, &ReadPattern::NumpyLoad);
+        let transport = decide(request, path, &reader, host, &mut problems);
+        (transport, problems)
+    }
+
+    #[test]
+    fn one_read_takes_all_of_a_file_as_far_as_memory_goes() {
+        let loader = loader(8);
+        let of = |accelerators, read_bytes, pattern: &ReadPattern, path| {
+            let reader = Reader { accelerators, read_bytes, ..reader(&loader, pattern) };
+            reader.chunk_bytes(path)
+        };
+        let (small, large) = (322_957.0, 146_600_628.0);
+        let whole = &ReadPattern::WholeFile;
+        assert_eq!(of(1, small, whole, PathKind::Buffered), 9 << 16);
+        assert_eq!(of(1, large, whole, PathKind::Buffered), ONE_READ_BYTES);
+        assert_eq!(of(1, large, whole, PathKind::Cpu), DIRECT_CHUNK_BYTES);
+        assert_eq!(of(1, large, whole, PathKind::Null), NULL_CHUNK_BYTES);
+        assert_eq!(of(1, large, &ReadPattern::Pieces, PathKind::Buffered), CACHED_CHUNK_BYTES);
+        // 100 accelerators with 8 workers each, and two buffers for each of their reads.
+        assert_eq!(of(100, large, whole, PathKind::PageCache), CACHED_CHUNK_BYTES);
+    }
+
+    #[test]
+    fn many_accelerators_need_few_threads_and_bounded_memory() {
+        let request = TrainRequest::default();
+        for path in [PathKind::Buffered, PathKind::Cpu, PathKind::PageCache] {
+            let (got, problems) = decided(&request, path, &HostFacts::fixture());
+            assert!(problems.is_empty(), "{problems}");
+            assert_eq!(got.threads, 2);
+            let (host, accelerator) = buffers_needed(path, got.queue_depth);
+            let bytes = (got.threads * (host + accelerator)) as u64 * got.chunk_bytes;
+            assert!(bytes <= POOL_BYTES, "{path}: {bytes}");
+        }
+    }
+
+    #[test]
+    fn a_blocking_engine_gets_a_thread_for_each_read() {
+        let mut host = HostFacts::fixture();
+        host.io_uring = Availability::unavailable("seccomp forbids it", "allow it");
+        let mut problems = Problems::default();
+        let request = TrainRequest::default();
+        let got = decide(
+            &request,
+            PathKind::Buffered,
+            &Reader { accelerators: 1, ..reader(&loader(4), &ReadPattern::NumpyLoad) },
+            &host,
+            &mut problems,
+        );
+        assert!(problems.is_empty(), "{problems}");
+        assert_eq!(got.engine, EngineKind::Psync);
+        assert_eq!((got.threads, got.queue_depth), (4, 1));
+    }
+
+    #[test]
+    fn streams_leave_room_for_other_files() {
+        let mut host = HostFacts::fixture();
+        host.open_files_limit = 1024;
+        let loader = LoaderPlan::Interleave {
+            read_threads: 8,
+            shuffle_records: 0,
+            prefetch_batches: 2,
+            computation_threads: 1,
+            keep_every: 1,
+        };
+        let mut problems = Problems::default();
+        let request = TrainRequest::default();
+        let reader = Reader { accelerators: 8, ..reader(&loader, &ReadPattern::NumpyLoad) };
+        let got = decide(&request, PathKind::Buffered, &reader, &host, &mut problems);
+        assert!(got.streams > 100, "{got:?}");
+        assert!(got.threads * (got.streams + got.queue_depth) < 1024, "{got:?}");
+    }
+
+    #[test]
+    fn what_this_host_lacks_is_told_whatever_the_path() {
+        let mut host = HostFacts::fixture();
+        host.io_uring = Availability::unavailable("seccomp forbids it", "allow it");
+        host.paths = vec![PathSupport {
+            path: PathKind::Gds,
+            availability: Availability::unavailable("libcufile is not there", "install it"),
+        }];
+        let request = TrainRequest {
+            engine: EngineChoice::Uring,
+            device: Some(DeviceId::Cuda(9)),
+            ..TrainRequest::default()
+        };
+        let (_, problems) = decided(&request, PathKind::Gds, &host);
+        assert_eq!(problems.kind(), ProblemKind::Machine);
+        let messages: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
+        assert_eq!(
+            messages,
+            [
+                "path gds cannot run here: libcufile is not there",
+                "engine uring cannot run here: seccomp forbids it",
+                "there is no cuda:9: CUDA shows 0 devices on this machine",
+            ]
+        );
+        let (_, problems) = decided(&request, PathKind::Buffered, &host);
+        assert_eq!(problems.len(), 2, "{problems}");
+    }
+}

@@ -1,0 +1,198 @@
+//! What the user of a plan should know before trusting its result.
+
+use super::datasize::{MEMORY_MULTIPLE, MIN_STEPS};
+use super::edition::EditionFrom;
+use super::request::{StorageKind, TrainRequest};
+use super::resolve::steps_needed;
+use super::workload::{DataLoader, Workload};
+use crate::plan::train_plan::TrainPlan;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::placement;
+use stormlp_core::profile::Profile;
+use stormlp_core::transport;
+use stormlp_core::units::{ByteSize, counted};
+use stormlp_core::warning::{Warning, WarningKind};
+
+/// The warnings of `plan`.
+pub(super) fn of(
+    plan: &TrainPlan,
+    workload: &Workload,
+    request: &TrainRequest,
+    host: &HostFacts,
+) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if plan.storage == StorageKind::Real {
+        warnings.extend(memory(plan, host));
+    }
+    if plan.transport.path.has_engine() {
+        warnings.extend(transport::engine_warning(request.engine, host));
+    }
+    warnings.extend(plan.transport.emulated.then(transport::emulated_warning));
+    let waits = plan.transport.waits_for_gpu();
+    warnings.extend(transport::wait_warning(&request.threading, waits));
+    let cufile = plan.transport.path.needs_cufile();
+    warnings.extend(transport::statistics_warning(request.cufile_stats, cufile, host));
+    let (placement, device) = (&plan.transport.placement, plan.transport.device);
+    warnings.extend(placement::warnings(placement, device, host));
+    warnings.extend(edition(workload, request.profile));
+    warnings.extend(no_step_barrier(plan));
+    warnings.extend(few_steps(plan, request));
+    warnings.extend(checkpoint_size(plan, workload));
+    warnings.extend(short_last_block(plan, workload));
+    warnings.extend(loader(plan, workload));
+    warnings.extend(no_effect(workload));
+    warnings
+}
+
+fn memory(plan: &TrainPlan, host: &HostFacts) -> Option<Warning> {
+    let memory = host.usable_memory_bytes();
+    let data = ByteSize(plan.data.bytes);
+    let advice = "`--full` makes a comparable dataset, `stormlp datasize` says how large it is";
+    if plan.data.bytes <= memory {
+        let cold = if plan.cold { "; --cold keeps the page cache out" } else { "" };
+        return Some(Warning::new(
+            WarningKind::FitsInMemory,
+            format!(
+                "the dataset ({data}) fits in this host's memory ({}): not comparable with \
+                 published results{cold}",
+                ByteSize(memory)
+            ),
+            advice,
+        ));
+    }
+    (plan.data.bytes / MEMORY_MULTIPLE < memory).then(|| {
+        Warning::new(
+            WarningKind::NotComparable,
+            format!(
+                "the dataset ({data}) is less than {MEMORY_MULTIPLE} times this host's memory ({})",
+                ByteSize(memory)
+            ),
+            advice,
+        )
+    })
+}
+
+/// Of a workload whose edition nothing tells, neither its file nor `--profile` (`asked`).
+pub fn edition(workload: &Workload, asked: Option<Profile>) -> Option<Warning> {
+    let told = asked.is_some() || workload.edition_from != EditionFrom::Nothing;
+    (!told).then(|| {
+        Warning::new(
+            WarningKind::NotComparable,
+            format!(
+                "no edition is named: {} is taken, {}",
+                workload.edition,
+                workload.edition.describe()
+            ),
+            "choose one with --profile, or name it in the file (stormlp.profile)",
+        )
+    })
+}
+
+/// A slow accelerator holds up nobody then, whose AU every edition would have lower.
+fn no_step_barrier(plan: &TrainPlan) -> Option<Warning> {
+    (!plan.barrier.is_at_every_step()).then(|| {
+        Warning::new(
+            WarningKind::NotComparable,
+            format!(
+                "accelerators do not wait for each other after each step (--barrier {}), which \
+                 they do in every edition: AU is that of each one's own steps, and no result of \
+                 the benchmark's",
+                plan.barrier
+            ),
+            "leave out --barrier for a result that is compared with others",
+        )
+    })
+}
+
+fn few_steps(plan: &TrainPlan, request: &TrainRequest) -> Option<Warning> {
+    let advice = match request.steps {
+        Some(_) => "set more --steps",
+        None if plan.storage == StorageKind::Null => "set --steps",
+        None => "use more files",
+    };
+    (plan.steps_per_epoch < MIN_STEPS - 1).then(|| {
+        Warning::new(
+            WarningKind::NotComparable,
+            format!(
+                "an epoch has {}, MLPerf asks for {MIN_STEPS}",
+                counted(plan.steps_per_epoch, "step")
+            ),
+            advice,
+        )
+    })
+}
+
+/// What is left of an epoch after its last checkpoint may be too short for AU, and weighs in as
+/// 0 %: so every edition averages.
+fn short_last_block(plan: &TrainPlan, workload: &Workload) -> Option<Warning> {
+    let between = plan.checkpoint.as_ref()?.steps_between?;
+    let last = plan.steps_per_epoch % between;
+    (last > 0 && last < steps_needed(plan.profile, &workload.metric)).then(|| {
+        Warning::new(
+            WarningKind::TooShort,
+            format!(
+                "the last block of an epoch, after its last checkpoint, has {}: too few for AU, \
+                 which counts them as 0 %",
+                counted(last, "step")
+            ),
+            "choose --steps or checkpoint.steps_between_checkpoints so that the one is a multiple \
+             of the other",
+        )
+    })
+}
+
+/// The shipped unet3d files set `model.model_size`, which DLIO does not read.
+fn checkpoint_size(plan: &TrainPlan, workload: &Workload) -> Option<Warning> {
+    let checkpoint = plan.checkpoint.as_ref()?;
+    let meant = workload.checkpoint.ignored_model_size_bytes?;
+    (plan.profile != Profile::Native).then(|| {
+        Warning::new(
+            WarningKind::KnownIssue,
+            format!(
+                "checkpoints in training have {}, as DLIO writes them: it does not read \
+                 model.model_size ({})",
+                ByteSize(checkpoint.bytes),
+                ByteSize(meant)
+            ),
+            "set --params model.model_size_bytes, or --profile native",
+        )
+    })
+}
+
+fn loader(plan: &TrainPlan, workload: &Workload) -> Option<Warning> {
+    use crate::plan::train_plan::LoaderPlan::{Interleave, Workers};
+    match (&plan.loader, workload.reader.data_loader) {
+        (Workers { .. }, DataLoader::Tensorflow) => Some(Warning::new(
+            WarningKind::NoEffect,
+            format!(
+                "{} files are read as PyTorch's workers read them, not as TensorFlow's generators",
+                plan.data.format
+            ),
+            "",
+        )),
+        (Interleave { .. }, DataLoader::Pytorch) => Some(Warning::new(
+            WarningKind::NoEffect,
+            "tfrecord files are read as TensorFlow's loader reads them, not as PyTorch's",
+            "",
+        )),
+        _ => None,
+    }
+}
+
+fn no_effect(workload: &Workload) -> Option<Warning> {
+    // Every workload file names a framework and what to generate; that is no news.
+    let keys: Vec<&str> = workload
+        .without_effect
+        .iter()
+        .map(|note| note.key.as_str())
+        .filter(|key| {
+            !matches!(
+                *key,
+                "framework" | "model.type" | "workflow.generate_data" | "hydra" | "defaults"
+            )
+        })
+        .collect();
+    (!keys.is_empty()).then(|| {
+        Warning::new(WarningKind::NoEffect, format!("keys without effect: {}", keys.join(", ")), "")
+    })
+}

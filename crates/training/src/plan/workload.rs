@@ -1,0 +1,245 @@
+//! A training workload: what a workload file says, under MLPerf's key names.
+//!
+//! A `Workload` is only read by `TrainPlan::resolve` and by the dataset generator's resolver;
+//! the emulator never sees it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use stormlp_dataset::section::DatasetSpec;
+use strum::IntoStaticStr;
+
+use super::distribution::Distribution;
+use super::edition::EditionFrom;
+use stormlp_core::profile::Profile;
+use stormlp_core::workload_file::KeyNote;
+
+/// Bytes of the state that DLIO's training checkpoint has when nothing else is said.
+pub const DEFAULT_MODEL_BYTES: u64 = 10_240;
+
+/// One training workload with every default filled in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Workload {
+    /// The model's name (`model.name`), which also names the default dataset folder.
+    pub name: String,
+    /// Which accelerator is emulated; `custom` when the file does not say.
+    pub accelerator: String,
+    /// The edition the file belongs to.
+    pub edition: Profile,
+    /// How that is known.
+    pub edition_from: EditionFrom,
+    /// `workflow`: which phases run.
+    pub workflow: Workflow,
+    /// Whether the file says anything of its dataset; else all of it is DLIO's defaults.
+    pub describes_dataset: bool,
+    /// `dataset`.
+    pub dataset: DatasetSpec,
+    /// `reader`.
+    pub reader: ReaderSpec,
+    /// `train`.
+    pub train: TrainSpec,
+    /// `evaluation`.
+    pub evaluation: EvaluationSpec,
+    /// `checkpoint`, as far as training writes some.
+    pub checkpoint: CheckpointSpec,
+    /// `metric`.
+    pub metric: MetricSpec,
+    /// Keys that were accepted but change nothing here, with the reason.
+    pub without_effect: Vec<KeyNote>,
+}
+
+/// `workflow`: which phases run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workflow {
+    /// Whether the training loop runs.
+    pub train: bool,
+    /// Whether evaluation follows epochs.
+    pub evaluation: bool,
+    /// Whether training writes checkpoints.
+    pub checkpoint: bool,
+}
+
+/// Which loader's concurrency is emulated (`reader.data_loader`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum DataLoader {
+    /// Workers that each read whole batches (also stands in for DALI's external source).
+    Pytorch,
+    /// tf.data: parallel interleave, shuffle buffer, prefetch.
+    Tensorflow,
+}
+
+/// How an order is shuffled.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Default,
+    Serialize,
+    Deserialize,
+    IntoStaticStr,
+    JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum Shuffle {
+    /// In order.
+    #[default]
+    Off,
+    /// Reproducibly, from the seed.
+    Seed,
+    /// Differently in every run.
+    Random,
+}
+
+/// `reader`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReaderSpec {
+    /// `data_loader`.
+    pub data_loader: DataLoader,
+    /// `batch_size`, for each accelerator.
+    pub batch_size: u32,
+    /// `batch_size_eval`.
+    pub batch_size_eval: u32,
+    /// `read_threads`, for each accelerator; 0 reads inline without overlap.
+    pub read_threads: u32,
+    /// `computation_threads`: parallel parse calls of the TensorFlow loader.
+    pub computation_threads: u32,
+    /// `prefetch_size`.
+    pub prefetch_size: u32,
+    /// `file_shuffle`.
+    pub file_shuffle: Shuffle,
+    /// `sample_shuffle`.
+    pub sample_shuffle: Shuffle,
+    /// `shuffle_size`: records in the TensorFlow loader's shuffle buffer.
+    pub shuffle_size: u64,
+    /// `transfer_size`: bytes of one read of the TensorFlow loader; `None` is its own 256 KiB, or
+    /// 1 MiB under O_DIRECT.
+    pub transfer_size: Option<u64>,
+    /// `preprocess_time`, slept for every sample in the reading worker.
+    pub preprocess_time: Distribution,
+    /// `odirect`.
+    pub odirect: bool,
+}
+
+/// `train`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrainSpec {
+    /// `epochs`.
+    pub epochs: u32,
+    /// `total_training_steps`, of every epoch (that is how DLIO counts); `None` is all.
+    pub total_training_steps: Option<u64>,
+    /// `computation_time`.
+    pub computation_time: Distribution,
+    /// `seed`.
+    pub seed: u64,
+    /// `seed_change_epoch`: whether the epoch is added to the seed.
+    pub seed_change_epoch: bool,
+}
+
+/// `evaluation`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EvaluationSpec {
+    /// `eval_time`.
+    pub eval_time: Distribution,
+    /// `eval_after_epoch`: the first epoch that is followed by an evaluation.
+    pub eval_after_epoch: u32,
+    /// `epochs_between_evals`.
+    pub epochs_between_evals: u32,
+}
+
+/// `checkpoint`, as far as training writes some.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CheckpointSpec {
+    /// `checkpoint_folder`.
+    pub checkpoint_folder: String,
+    /// `checkpoint_after_epoch`: the first epoch that is followed by a checkpoint.
+    pub checkpoint_after_epoch: u32,
+    /// `epochs_between_checkpoints`.
+    pub epochs_between_checkpoints: u32,
+    /// `steps_between_checkpoints`; `None` writes at ends of epochs only.
+    pub steps_between_checkpoints: Option<u64>,
+    /// Bytes of one accelerator's state. Which key says so is part of the profile: the shipped
+    /// unet3d files set `model_size`, which DLIO does not read.
+    pub model_size_bytes: u64,
+    /// `model.model_size`, the key that DLIO ignores, kept for the warning.
+    pub ignored_model_size_bytes: Option<u64>,
+}
+
+/// `metric`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MetricSpec {
+    /// `au`: the accelerator utilisation to reach, 0 to 1.
+    pub au: f64,
+    /// `exclude_start_steps`: steps of each block that AU leaves out.
+    pub exclude_start_steps: u64,
+    /// `exclude_end_steps`.
+    pub exclude_end_steps: u64,
+}
+
+impl MetricSpec {
+    /// Steps of each block that AU leaves out.
+    pub fn excluded_steps(&self) -> u64 {
+        self.exclude_start_steps.saturating_add(self.exclude_end_steps)
+    }
+}
+
+/// What DLIO takes where a file says nothing.
+impl Default for Workload {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            accelerator: "custom".to_string(),
+            edition: Profile::Native,
+            edition_from: EditionFrom::Nothing,
+            workflow: Workflow { train: true, evaluation: false, checkpoint: false },
+            describes_dataset: false,
+            dataset: DatasetSpec::default(),
+            reader: ReaderSpec::default(),
+            train: TrainSpec {
+                epochs: 1,
+                total_training_steps: None,
+                computation_time: Distribution::ZERO,
+                seed: 123,
+                seed_change_epoch: true,
+            },
+            evaluation: EvaluationSpec {
+                eval_time: Distribution::ZERO,
+                eval_after_epoch: 1,
+                epochs_between_evals: 1,
+            },
+            checkpoint: CheckpointSpec {
+                checkpoint_folder: "./checkpoints/".to_string(),
+                checkpoint_after_epoch: 1,
+                epochs_between_checkpoints: 1,
+                steps_between_checkpoints: None,
+                model_size_bytes: DEFAULT_MODEL_BYTES,
+                ignored_model_size_bytes: None,
+            },
+            metric: MetricSpec { au: 0.90, exclude_start_steps: 1, exclude_end_steps: 0 },
+            without_effect: Vec::new(),
+        }
+    }
+}
+
+impl Default for ReaderSpec {
+    fn default() -> Self {
+        Self {
+            data_loader: DataLoader::Tensorflow,
+            batch_size: 1,
+            batch_size_eval: 1,
+            read_threads: 1,
+            computation_threads: 1,
+            prefetch_size: 2,
+            file_shuffle: Shuffle::Off,
+            sample_shuffle: Shuffle::Off,
+            shuffle_size: 1024,
+            transfer_size: None,
+            preprocess_time: Distribution::ZERO,
+            odirect: false,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A workload as a file: what the parser reads, written.
+//!
+//! The names are those of MLPerf Storage v2.0, whatever the edition: `record_length_bytes`, a
+//! section for the model.
+
+use serde_yaml::{Mapping, Value};
+
+use super::edition::EditionFrom;
+use super::keys::KEYS;
+use super::request::StorageKind;
+use super::resolve::default_transfer_bytes;
+use super::steps::{Split, steps};
+use super::workload::Workload;
+use crate::plan::train_plan::{ReadPattern, TrainPlan};
+use stormlp_core::workload_file::{line, sections};
+use stormlp_dataset::section::DataFormat;
+
+impl Workload {
+    /// This workload with what `plan` decided, so that its file makes the same plan again. What is
+    /// no part of a workload stays behind: how many accelerators, runs and threads there are,
+    /// whether the run is cold, and which path it takes beyond `reader.odirect`.
+    #[must_use]
+    pub fn as_planned(&self, plan: &TrainPlan) -> Self {
+        let mut planned = self.clone();
+        planned.accelerator.clone_from(&plan.accelerator);
+        planned.edition = plan.profile;
+        planned.edition_from = EditionFrom::Name;
+        let dataset = &mut planned.dataset;
+        dataset.num_files_train = plan.data.files;
+        dataset.num_samples_per_file = plan.data.samples_per_file;
+        if let Some(folder) = &plan.data.folder {
+            dataset.data_folder = Some(folder.to_string());
+        }
+        let reader = &mut planned.reader;
+        reader.batch_size = plan.batch_size;
+        reader.read_threads = plan.loader.read_threads();
+        reader.prefetch_size = plan.loader.prefetch_size();
+        if let ReadPattern::Records { transfer_size } = plan.reads {
+            let usual = || default_transfer_bytes(plan.transport.path);
+            if reader.transfer_size.unwrap_or_else(usual) != transfer_size {
+                reader.transfer_size = Some(transfer_size);
+            }
+        }
+        if plan.storage == StorageKind::Real {
+            reader.odirect = !plan.transport.path.uses_page_cache();
+        }
+        let train = &mut planned.train;
+        train.epochs = plan.epochs;
+        train.computation_time = plan.compute;
+        train.seed = plan.shuffle.seed;
+        let all = steps(&Split::of(plan));
+        train.total_training_steps = (plan.steps_per_epoch < all).then_some(plan.steps_per_epoch);
+        planned.workflow.checkpoint = plan.checkpoint.is_some();
+        if let Some(checkpoint) = &plan.checkpoint {
+            planned.checkpoint.checkpoint_folder = checkpoint.folder.to_string();
+        }
+        planned
+    }
+
+    /// The file, its sections below `workload` as Hydra has them. Reading it gives this workload
+    /// again, save for the keys that change nothing. It is JSON, which is YAML that quotes every
+    /// word: Python would read a bare `off` as False.
+    ///
+    /// # Panics
+    /// Never: plain values are JSON.
+    #[must_use]
+    pub fn to_yaml(&self) -> String {
+        let file = Mapping::from_iter([("workload".into(), sections(self.values()).into())]);
+        let mut text = serde_json::to_string_pretty(&file).expect("plain values are JSON");
+        text.push('\n');
+        text
+    }
+
+    /// The keys whose values are not those of `other`, with this workload's value in one line.
+    /// Accelerator and profile, which are keys of stormlp alone, are not among them.
+    #[must_use]
+    pub fn differing_keys(&self, other: &Self) -> Vec<(String, String)> {
+        let theirs = other.values();
+        let ours = self.values().into_iter();
+        ours.filter(|key| !theirs.contains(key) && !key.0.starts_with("stormlp."))
+            .map(|(path, value)| (path.to_string(), line(&value)))
+            .collect()
+    }
+
+    /// Every key and its value.
+    fn values(&self) -> Vec<(&'static str, Value)> {
+        let mut values = KEYS.values(self);
+        // Only one of the two sizes counts, and the one that DLIO does not read must stay unread.
+        if self.checkpoint.ignored_model_size_bytes.is_some() {
+            values.retain(|(path, _)| *path != "model.model_size_bytes");
+        }
+        if self.dataset.format != DataFormat::Parquet {
+            values.retain(|(path, _)| !path.starts_with("dataset.parquet."));
+        }
+        values
+    }
+}
+
+#[cfg(test)]
+#[path = "write_tests.rs"]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,0 +1,146 @@
+//! A training run: epochs and the blocks that they are made of, means, and the verdict.
+
+use derive_more::{Deref, DerefMut};
+
+use crate::plan::metrics;
+use crate::plan::metrics::Rule;
+use crate::plan::train_plan::TrainPlan;
+use crate::report::{EpochReport, Measures, TrainReport, scored};
+use stormlp_core::report::Ending;
+use stormlp_core::report::sums::{Covers, Found, TOLERANCE_OF_MEANS, inner};
+use stormlp_core::units::MIB;
+
+/// Where figures of the report contradict each other, in words; empty for what a run wrote.
+pub fn contradictions(report: &TrainReport) -> Vec<String> {
+    let mut sums = Sums(Found::of(&report.head));
+    sums.training(report);
+    sums.0.into_words()
+}
+
+/// What was found, by what this lane adds up.
+#[derive(Deref, DerefMut)]
+struct Sums(Found);
+
+impl Sums {
+    fn training(&mut self, report: &TrainReport) {
+        let (plan, results) = (&report.plan, &report.results);
+        let (steps, planned) = (results.steps_per_epoch, plan.steps_per_epoch);
+        self.hold_count("", "steps_per_epoch", steps, planned, "those of the plan");
+        let single = results.runs.is_empty();
+        let runs = results.runs.iter().enumerate();
+        for (index, run) in runs {
+            let place = format!("runs.{index}");
+            self.epochs(plan, &place, &run.epochs);
+            self.means(&place, &run.mean, &scored(plan, &run.epochs));
+            self.bytes_of_epochs(&place, run.cost.bytes_read, &run.epochs);
+        }
+        if single {
+            self.epochs(plan, "", &results.epochs);
+            self.bytes_of_epochs("", results.cost.bytes_read, &results.epochs);
+        }
+        let epochs = results.scored_epochs();
+        // Of an epoch in which the others were lost, this host's share alone is known.
+        if report.ending == Ending::Complete {
+            let bytes =
+                epochs.iter().map(|epoch| epoch.cost.bytes_read).fold(0, u64::saturating_add);
+            let hosts = results.hosts.iter().map(|host| host.bytes_read);
+            self.hosts("epochs", "bytes_read", bytes, hosts);
+        }
+        let of_scored = scored(plan, epochs);
+        self.means("", &results.mean, &of_scored);
+        self.threshold(report, !of_scored.is_empty());
+        self.histograms(&report.histograms);
+        self.series_of_runs(report);
+    }
+
+    /// The verdict that follows from the mean AU.
+    fn threshold(&mut self, report: &TrainReport, any: bool) {
+        let results = &report.results;
+        let planned = report.plan.metric.threshold_percent;
+        let (told, of) = (results.threshold_percent, "the metric of the plan");
+        self.hold("", "threshold_percent", told, planned, of);
+        let au = results.mean.au_percent.profile;
+        let complete = report.ending == Ending::Complete && any;
+        let meets = complete && au >= results.threshold_percent;
+        if results.meets_threshold != meets {
+            self.push(format!(
+                "meets_threshold is {}, but AU is {au:.2} % of {:.2} %, and the run {} complete",
+                results.meets_threshold,
+                results.threshold_percent,
+                if complete { "was" } else { "was not" },
+            ));
+        }
+    }
+
+    fn series_of_runs(&mut self, report: &TrainReport) {
+        let results = &report.results;
+        let single = results.runs.is_empty();
+        for (index, named) in report.series.iter().enumerate() {
+            let place = format!("series.{index}");
+            self.shape(&place, &named.series);
+            let epochs = if single {
+                (index == 0).then_some(&results.epochs)
+            } else {
+                results.runs.get(index).map(|run| &run.epochs)
+            };
+            if let Some(epochs) = epochs {
+                // Evaluations and the starts of loaders read besides.
+                self.intervals(&place, &named.series, bytes_of(epochs), Covers::AtLeast);
+            }
+        }
+    }
+
+    /// Means over `epochs`; none where no epoch counts.
+    fn means(&mut self, place: &str, told: &Measures, epochs: &[Measures]) {
+        if !epochs.is_empty() {
+            let comes_to = metrics::mean(epochs);
+            self.measures(place, told, &comes_to, "those of the epochs");
+        }
+    }
+
+    fn measures(&mut self, place: &str, told: &Measures, comes_to: &Measures, from: &str) {
+        let of = |m: &Measures| {
+            [
+                ("au_percent.profile", m.au_percent.profile),
+                ("au_percent.nominal", m.au_percent.nominal),
+                ("au_percent.measured", m.au_percent.measured),
+                ("au_percent.including_startup", m.au_percent.including_startup),
+                ("samples_per_second", m.samples_per_second),
+                ("mib_per_second", m.mib_per_second),
+                ("window_samples_per_second", m.window_samples_per_second),
+            ]
+        };
+        for ((what, told), (_, comes_to)) in of(told).into_iter().zip(of(comes_to)) {
+            let pair = [told, comes_to];
+            self.hold_within(TOLERANCE_OF_MEANS, (place, what), pair, from);
+        }
+    }
+
+    fn epochs(&mut self, plan: &TrainPlan, place: &str, epochs: &[EpochReport]) {
+        for (index, epoch) in epochs.iter().enumerate() {
+            let place = inner(place, &format!("epochs.{index}"));
+            let blocks: Vec<_> =
+                epoch.accelerators.iter().map(|one| one.blocks.as_slice()).collect();
+            let comes_to = metrics::epoch_measures(&Rule::of(plan), &blocks);
+            let from = "the blocks of its accelerators";
+            self.measures(&place, &epoch.measures, &comes_to, from);
+            if epoch.duration_seconds > 0.0 {
+                let mib = epoch.cost.bytes_read as f64 / MIB as f64;
+                let (rate, comes_to) =
+                    (epoch.measures.read_mib_per_second, mib / epoch.duration_seconds);
+                let of = "bytes_read and duration_seconds";
+                self.hold(&place, "read_mib_per_second", rate, comes_to, of);
+            }
+        }
+    }
+
+    fn bytes_of_epochs(&mut self, place: &str, bytes: u64, epochs: &[EpochReport]) {
+        let comes_to = bytes_of(epochs);
+        self.hold_count(place, "bytes_read", bytes, comes_to, "those of its epochs");
+    }
+}
+
+fn bytes_of(epochs: &[EpochReport]) -> u64 {
+    let each = epochs.iter().map(|epoch| epoch.cost.bytes_read);
+    each.fold(0, u64::saturating_add)
+}

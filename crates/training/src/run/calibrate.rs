@@ -1,0 +1,77 @@
+//! The ceiling of this host: the same workload on storage that takes no time.
+
+use std::sync::Arc;
+
+use crate::plan::request::StorageKind;
+use crate::plan::train_plan::TrainPlan;
+use crate::report::Measures;
+use stormlp_core::event::Silent;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::report::Ending;
+use stormlp_core::telemetry::Telemetry;
+use stormlp_dataset::inventory::facts::Inventory;
+use stormlp_transfer::Accelerator;
+use stormlp_transfer::storage::{Disk, Storage};
+
+use super::epochs::{self, Distributions};
+use super::prepare;
+use super::together::Others;
+use crate::run::training::Course;
+use stormlp_transfer::surroundings::Surroundings;
+
+/// It is looked for so long.
+const SECONDS: f64 = 3.0;
+
+/// What this host reaches for the workload of a plan on storage that takes no time, over a few
+/// seconds; `None` when the user stopped it, or no epoch came to its end.
+pub(super) fn ceiling(
+    course: &Course<'_>,
+    accelerator: &Arc<dyn Accelerator>,
+    surroundings: &Surroundings<'_>,
+) -> Result<Option<Measures>, String> {
+    let plan = on_null_storage(&course.plan, &course.head.host);
+    let own = 0..plan.accelerators;
+    let orders = prepare::orders(surroundings.storage, &plan, &Inventory::default(), &own);
+    // Storage that is held back on purpose would hold null storage back as well.
+    let storage: Arc<dyn Storage> = Arc::new(Disk);
+    let silent = Surroundings { storage: &storage, observer: &Silent, ..*surroundings };
+    let mut unwanted = Distributions::default();
+    let measured = epochs::run(
+        &plan,
+        &orders,
+        accelerator,
+        Others::on(None),
+        &silent,
+        &mut unwanted,
+        &mut |_, _, _| {},
+    )
+    .map_err(|error| error.to_string())?;
+    match measured.ending {
+        Ending::Complete => {}
+        Ending::Stopped | Ending::Unfinished => return Ok(None),
+        Ending::Failed { message, .. } => return Err(message),
+    }
+    let mut epochs = measured.report.epochs.iter();
+    let whole = epochs.find(|epoch| epoch.is_whole(&plan));
+    Ok(whole.map(|epoch| epoch.measures))
+}
+
+/// One epoch of `plan` without storage, of as many steps as there is time for.
+fn on_null_storage(plan: &TrainPlan, host: &HostFacts) -> TrainPlan {
+    let step = plan.compute.mean_seconds().max(1e-4);
+    let most = (SECONDS / step).ceil() as u64;
+    TrainPlan {
+        storage: StorageKind::Null,
+        transport: plan.transport_without_storage(host),
+        hosts: Vec::new(),
+        epochs: 1,
+        runs: 1,
+        steps_per_epoch: plan.steps_per_epoch.min(most.max(4)),
+        evaluation: None,
+        checkpoint: None,
+        cold: false,
+        keep_step_times: false,
+        telemetry: Telemetry::Off,
+        ..plan.clone()
+    }
+}

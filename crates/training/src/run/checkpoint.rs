@@ -1,0 +1,109 @@
+//! The checkpoint that training writes between two blocks of steps: rank 0's model state, in one
+//! file, while the loaders read on.
+
+use crate::plan::train_plan::CheckpointPlan;
+use rand_core::{Rng as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use stormlp_core::stop::StopToken;
+use stormlp_transfer::TransferError;
+use stormlp_transfer::storage::{Access, Storage};
+
+use super::error::TrainError;
+
+/// Bytes written at a time.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Writes checkpoints of one size into one folder.
+pub(super) struct Writer<'a> {
+    storage: &'a dyn Storage,
+    plan: &'a CheckpointPlan,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Writer<'a> {
+    /// Makes the folder, and content that storage cannot compress.
+    pub(super) fn new(
+        storage: &'a dyn Storage,
+        plan: &'a CheckpointPlan,
+    ) -> Result<Self, TrainError> {
+        let folder = plan.folder.folder();
+        storage.hold(folder);
+        storage.make_folder(folder).map_err(failed)?;
+        let mut buffer = vec![0; BUFFER_BYTES];
+        Xoshiro256PlusPlus::seed_from_u64(plan.bytes).fill_bytes(&mut buffer);
+        Ok(Self { storage, plan, buffer })
+    }
+
+    /// Writes one checkpoint through the page cache, without fsync, as DLIO's does; returns its
+    /// bytes, or `None` when `stop` was pulled meanwhile. One that is not whole does not stay.
+    pub(super) fn write(
+        &mut self,
+        epoch: u32,
+        step: u64,
+        stop: &StopToken,
+    ) -> Result<Option<u64>, TrainError> {
+        let path = self.plan.folder.join(format!("model-{epoch}-{step}-0.pt"));
+        let write = || {
+            let file = self.storage.open(&path, Access::Create, false)?;
+            let mut written = 0;
+            while written < self.plan.bytes {
+                if stop.is_stopped() {
+                    return Ok(None);
+                }
+                let left = self.plan.bytes - written;
+                let part = left.min(BUFFER_BYTES as u64) as usize;
+                let part = &self.buffer[..part];
+                self.storage.write_at(&file, &path, written, part)?;
+                written += part.len() as u64;
+            }
+            Ok(Some(self.plan.bytes))
+        };
+        let written = write();
+        if !matches!(written, Ok(Some(_))) {
+            self.storage.discard(&path);
+        }
+        written.map_err(failed)
+    }
+}
+
+fn failed(error: TransferError) -> TrainError {
+    let told = |error| match error {
+        TransferError::File { path, source, .. } => {
+            TransferError::file("write the checkpoint", path, source)
+        }
+        other => other,
+    };
+    TrainError::Checkpoint(match error {
+        TransferError::At { offset, source } => told(*source).at(offset),
+        other => told(other),
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use stormlp_transfer::storage::Disk;
+
+    #[test]
+    fn a_checkpoint_has_the_size_it_should_and_is_named_by_epoch_and_step() {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = CheckpointPlan {
+            folder: folder.path().join("sub").into(),
+            bytes: 2_500_000,
+            after_epoch: Some(1),
+            epochs_between: 1,
+            steps_between: None,
+        };
+        let mut writer = Writer::new(&Disk, &plan).unwrap();
+        let stop = StopToken::default();
+        assert_eq!(writer.write(5, 24, &stop).unwrap(), Some(2_500_000));
+        let path = plan.folder.join("model-5-24-0.pt");
+        assert_eq!(fs::metadata(path).unwrap().len(), 2_500_000);
+        stop.stop();
+        assert_eq!(writer.write(6, 24, &stop).unwrap(), None);
+        assert!(!plan.folder.join("model-6-24-0.pt").exists());
+    }
+}

@@ -1,0 +1,159 @@
+//! The threads of a run: the I/O threads with their buffers, and the pacer.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use stormlp_core::evidence::Evidence;
+use stormlp_core::histogram::LatencyHistogram;
+use stormlp_core::path::PathKind;
+use stormlp_core::transport::Transport;
+use stormlp_hosts::Group;
+use stormlp_transfer::storage::Storage;
+use stormlp_transfer::{
+    Accelerator, Backing, DriverSet, PathBuffers, PathSpec, Region, TransferError, buffers_needed,
+};
+
+use super::error::TrainError;
+use super::handles::Handles;
+use super::io::{self, IoRules, IoTally};
+use super::machine::{Loader, Machine};
+use super::pacer;
+use super::shared::Shared;
+use stormlp_transfer::evidence;
+
+/// What the threads are to be set up for.
+pub struct CrewSpec {
+    /// What the files are on.
+    pub storage: Arc<dyn Storage>,
+    /// How the bytes travel.
+    pub transport: Transport,
+    /// Where they end, for the paths that end in accelerator memory.
+    pub accelerator: Arc<dyn Accelerator>,
+}
+
+/// The running threads.
+pub(super) struct Crew {
+    pub(super) shared: Arc<Shared>,
+    pub(super) threads: usize,
+    path: PathKind,
+    pub(super) backing: Backing,
+    handles: Arc<Handles>,
+    io: Vec<JoinHandle<IoTally>>,
+    pacer: JoinHandle<()>,
+}
+
+/// What all I/O threads saw together.
+#[derive(Debug, Clone)]
+pub(super) struct CrewTally {
+    pub(super) evidence: Option<Evidence>,
+    pub(super) bytes: u64,
+    pub(super) reads: u64,
+    pub(super) latency: LatencyHistogram,
+}
+
+impl Crew {
+    /// Starts everything around a machine with these loaders, whose barriers wait for the other
+    /// hosts of `group` too.
+    pub(super) fn start(
+        spec: &CrewSpec,
+        loaders: Vec<Loader>,
+        keep_times: bool,
+        group: Option<Arc<Group>>,
+    ) -> Result<Self, TrainError> {
+        let transport = &spec.transport;
+        let (region, buffers) = allocate(spec).map_err(TrainError::Path)?;
+        let backing = region.backing();
+        let machine = Machine::new(loaders, keep_times);
+        let drivers = match transport.path {
+            // Nothing is asked of storage.
+            PathKind::Null => DriverSet::new(transport.threads),
+            _ => DriverSet::counting_loads(transport.threads),
+        };
+        let shared = Shared::new(machine, drivers, group);
+        let handles = Arc::new(Handles::on(Arc::clone(&spec.storage)));
+        let rules = IoRules {
+            kind: transport.path,
+            window: transport.window as u32,
+            chunk_bytes: transport.chunk_bytes,
+            max_streams: transport.streams,
+        };
+        let mut io = Vec::with_capacity(transport.threads);
+        for (index, buffers) in buffers.into_iter().enumerate() {
+            let path = PathSpec {
+                kind: transport.path,
+                engine: transport.engine,
+                host: buffers.host,
+                accelerator_buffers: buffers.accelerator,
+                accelerator: Arc::clone(&spec.accelerator),
+                submit_batch: transport.submit_batch,
+                max_files: transport.queue_depth + transport.streams + 2,
+                register_buffers: transport.register_buffers,
+                page_aligned: transport.path.wants_direct(),
+            };
+            let (shared, handles) = (Arc::clone(&shared), Arc::clone(&handles));
+            let thread = thread::Builder::new()
+                .name(format!("io-{index}"))
+                .spawn(move || io::run(index, rules, path, &shared, handles))
+                .map_err(|source| TrainError::Thread { source })?;
+            io.push(thread);
+        }
+        let pacer = pacer::spawn(&shared)?;
+        Ok(Self {
+            shared,
+            threads: transport.threads,
+            path: transport.path,
+            backing,
+            handles,
+            io,
+            pacer,
+        })
+    }
+
+    /// Closes the streams of an epoch that is over.
+    pub(super) fn close_streams(&self) {
+        self.handles.clear();
+    }
+
+    /// Ends all threads and adds up what they saw.
+    pub(super) fn stop(self) -> CrewTally {
+        self.shared.quit();
+        let mut sum =
+            CrewTally { evidence: None, bytes: 0, reads: 0, latency: LatencyHistogram::new() };
+        let mut seen = Vec::with_capacity(self.threads);
+        for thread in self.io {
+            // A panic has become the run's failure in its own thread.
+            let Ok(tally) = thread.join() else {
+                continue;
+            };
+            sum.bytes += tally.bytes;
+            sum.reads += tally.reads;
+            sum.latency.merge(&tally.latency);
+            seen.extend(tally.evidence);
+        }
+        sum.evidence = evidence::combine(self.path, &seen.iter().collect::<Vec<_>>());
+        let _ = self.pacer.join();
+        sum
+    }
+}
+
+/// Maps one region and carves every thread's buffers from it.
+fn allocate(spec: &CrewSpec) -> Result<(Region, Vec<PathBuffers>), TransferError> {
+    let transport = &spec.transport;
+    let chunk_bytes = transport.chunk_bytes as usize;
+    let (host, accelerator) = buffers_needed(transport.path, transport.queue_depth);
+    let emulated = spec.accelerator.is_emulated();
+    let carved = host + if emulated { accelerator } else { 0 };
+    let bytes = carved * transport.threads * chunk_bytes;
+    let mut region = Region::on(bytes, transport.pages)?;
+    let mut allocate = |_| {
+        PathBuffers::allocate(
+            transport.path,
+            transport.queue_depth,
+            chunk_bytes,
+            (&*spec.accelerator, transport.memory),
+            &mut region,
+        )
+    };
+    let threads = (0..transport.threads).map(&mut allocate).collect::<Result<_, _>>()?;
+    Ok((region, threads))
+}

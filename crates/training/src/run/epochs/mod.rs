@@ -1,0 +1,540 @@
+//! One run: epochs, what lies between them, and what is written down meanwhile.
+
+mod checkpoints;
+mod hosts;
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crate::plan::probe::Judge;
+use crate::plan::train_plan::{EvaluationPlan, TrainPlan};
+use crate::report::{RunReport, StepLists, WaitingSeconds, WrittenCheckpoint};
+use stormlp_core::event::{Event, Unit};
+use stormlp_core::evidence::Evidence;
+use stormlp_core::histogram::LatencyHistogram;
+use stormlp_core::path::PathKind;
+use stormlp_core::report::{Ending, FailureCause, Series};
+use stormlp_core::transport::DeviceId;
+use stormlp_transfer::crew::guarded;
+use stormlp_transfer::storage::Storage;
+use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments};
+use stormlp_transfer::{Accelerator, Backing, DriverSet};
+
+use super::attribution::{self, Reading};
+use super::cache::{self, Cached};
+use super::checkpoint::Writer;
+use super::crew::{Crew, CrewSpec};
+use super::error::TrainError;
+use super::machine::{Halt, Loader, Nanos, PhaseSpec, StepHistograms};
+use super::measure::{self, PhaseMeasured};
+use super::prepare::{self, EpochOrder, Orders};
+use super::source::Source;
+use super::together::{HostsTally, Others};
+use stormlp_hosts::company::Hosts;
+use stormlp_transfer::fallback;
+use stormlp_transfer::sampler::{Counters, Sampler};
+use stormlp_transfer::surroundings::Surroundings;
+use stormlp_transfer::surroundings::unix_seconds;
+
+/// How often a loader that is to be put away is looked at.
+const DRAIN_POLL: Duration = Duration::from_millis(1);
+
+/// Why a run does not go on.
+enum Cut {
+    /// The user wants it to end.
+    Stopped,
+    /// Another thread failed, and has said why.
+    Failed,
+    /// This thread failed.
+    Error(TrainError),
+}
+
+impl<E: Into<TrainError>> From<E> for Cut {
+    fn from(error: E) -> Self {
+        Self::Error(error.into())
+    }
+}
+
+/// Which kind of phase it is.
+#[derive(Clone, Copy)]
+enum Kind<'a> {
+    Training,
+    Evaluation(&'a EvaluationPlan),
+}
+
+/// What one run measured.
+pub(super) struct RunMeasured {
+    /// Its epochs, checkpoints and means.
+    pub(super) report: RunReport,
+    pub(super) ending: Ending,
+    /// Times of every step, when they were asked for.
+    pub(super) steps: Vec<StepLists>,
+    pub(super) series: Series,
+    /// What ran, by all I/O threads' accounts.
+    pub(super) evidence: Option<Evidence>,
+    pub(super) backing: Backing,
+    /// Block devices behind the files.
+    pub(super) devices: Vec<String>,
+}
+
+impl RunMeasured {
+    /// Nothing yet.
+    fn begun(backing: Backing, devices: Vec<String>) -> Self {
+        Self {
+            report: RunReport { started_unix_seconds: unix_seconds(), ..RunReport::default() },
+            ending: Ending::Unfinished,
+            steps: Vec::new(),
+            series: Series::default(),
+            evidence: None,
+            backing,
+            devices,
+        }
+    }
+}
+
+/// Distributions over any number of epochs and runs, which take no more memory than one.
+#[derive(Debug, Default)]
+pub(super) struct Distributions {
+    /// Over the training of all epochs.
+    pub(super) steps: StepHistograms,
+    /// The hosts, where there are several.
+    pub(super) hosts: HostsTally,
+    /// From taking a read to its last byte, over everything that was read.
+    pub(super) reads: LatencyHistogram,
+}
+
+/// Is told of a run after each epoch, at a time of the run's clock: what it measured, not summed
+/// up yet, and its distributions.
+pub(super) type OnEpoch<'a> = &'a mut dyn FnMut(&mut RunMeasured, &Distributions, Nanos);
+
+/// Runs all epochs of `plan` over `orders`, telling `on_epoch` after each what was measured until
+/// then, and adds to `distributions`. A failure, a pulled stop or a `judge` who has seen enough ends
+/// the run with what was measured.
+///
+/// # Errors
+/// When the run cannot begin: no threads, no buffers, a path this machine does not have.
+pub(super) fn run(
+    plan: &TrainPlan,
+    orders: &Orders,
+    accelerator: &Arc<dyn Accelerator>,
+    Others { hosts, judge }: Others<'_>,
+    surroundings: &Surroundings<'_>,
+    distributions: &mut Distributions,
+    on_epoch: OnEpoch<'_>,
+) -> Result<RunMeasured, TrainError> {
+    let storage = &**surroundings.storage;
+    let writer = checkpoints::writer(plan, hosts, storage)?;
+    let own = super::together::accelerators(hosts, plan);
+    let loaders = prepare::loaders(plan, own.len(), plan.batch_size);
+    let spec = CrewSpec {
+        storage: Arc::clone(surroundings.storage),
+        transport: plan.transport.clone(),
+        accelerator: Arc::clone(accelerator),
+    };
+    let group = hosts.map(|hosts| Arc::clone(&hosts.group));
+    let crew = Crew::start(&spec, loaders, plan.keep_step_times, group)?;
+    if judge.is_some() {
+        crew.shared.with(|machine, _| machine.mark_steps());
+    }
+    let watched = watched(plan);
+    let devices = storage.devices(watched.as_slice());
+    let instruments = instruments(plan, orders, watched);
+    let measured = RunMeasured::begun(crew.backing, devices.names());
+    let mut runner = Runner {
+        plan,
+        surroundings,
+        distributions,
+        on_epoch,
+        judge,
+        devices,
+        sampler: Sampler::new(plan.telemetry, &instruments),
+        measured,
+        writer,
+        written: Vec::new(),
+        pending: Vec::new(),
+        storage,
+        held_back: !storage.warnings().is_empty(),
+        crew,
+        hosts,
+        own,
+    };
+    let went = guarded("main", || runner.all_epochs(orders)).map_err(Cut::from).flatten();
+    let shared = Arc::clone(&runner.crew.shared);
+    let tally = runner.crew.stop();
+    let mut measured = runner.measured;
+    measured.ending = match (went, shared.take_failure()) {
+        (_, Some(error)) | (Err(Cut::Error(error)), None) => error.ending(plan),
+        (Err(Cut::Stopped), None) => Ending::Stopped,
+        (Ok(()) | Err(Cut::Failed), None) => Ending::Complete,
+    };
+    measured.series = runner.sampler.series();
+    measured.series.load = shared.drivers.load();
+    let broken = tally.evidence.as_ref().and_then(|evidence| {
+        let path = plan.transport.path;
+        fallback::broken_demand(plan.require_gds, path, evidence, tally.reads)
+    });
+    if let (Some(message), Ending::Complete | Ending::Stopped) = (broken, &measured.ending) {
+        measured.ending = Ending::Failed {
+            cause: FailureCause::Storage,
+            message,
+            remedy: fallback::REMEDY.to_string(),
+        };
+    }
+    measured.evidence = tally.evidence;
+    runner.distributions.reads.merge(&tally.latency);
+    let complete = measured.ending == Ending::Complete;
+    measure::sum_up(&mut measured.report, plan, complete, shared.now());
+    Ok(measured)
+}
+
+/// What the sampler follows: a reading, and what the drivers have in flight.
+fn counters(reading: &Reading, drivers: &DriverSet) -> Counters {
+    let device = reading.device;
+    Counters {
+        bytes: reading.bytes,
+        in_flight: drivers.total().in_flight as u32,
+        flown: drivers.flown(),
+        cpu_seconds: reading.cpu.total_seconds(),
+        device_bytes: device.map(|device| device.read_bytes + device.written_bytes),
+    }
+}
+
+/// The folder whose devices are watched, where storage is touched.
+fn watched(plan: &TrainPlan) -> Option<&Path> {
+    let folder = plan.data.folder.as_ref().filter(|_| !moves_nothing(plan));
+    folder.map(|location| location.folder())
+}
+
+/// What is looked at around a run of `plan` over `orders`.
+fn instruments(plan: &TrainPlan, orders: &Orders, watched: Option<&Path>) -> Instruments {
+    let gpu = plan.transport.device.and_then(DeviceId::cuda_index);
+    let instruments = Instruments::around(watched, gpu, plan.telemetry);
+    if moves_nothing(plan) {
+        return instruments;
+    }
+    let files: Vec<_> = orders.training.files().iter().map(|file| file.path.as_path()).collect();
+    instruments.and_cached(&files)
+}
+
+/// Whether no storage is touched at all.
+fn moves_nothing(plan: &TrainPlan) -> bool {
+    plan.transport.path == PathKind::Null
+}
+
+struct Runner<'a> {
+    plan: &'a TrainPlan,
+    surroundings: &'a Surroundings<'a>,
+    distributions: &'a mut Distributions,
+    on_epoch: OnEpoch<'a>,
+    judge: Option<&'a mut Judge>,
+    devices: BlockDevices,
+    sampler: Sampler<'a>,
+    measured: RunMeasured,
+    /// Writes checkpoints, where this host does.
+    writer: Option<Writer<'a>>,
+    /// Those of the current phase.
+    written: Vec<WrittenCheckpoint>,
+    /// Phases of this host that are put together with those of others at the end of the run.
+    pending: Vec<(u32, Kind<'a>, PhaseMeasured)>,
+    storage: &'a dyn Storage,
+    /// Whether the storage was made slower than it is.
+    held_back: bool,
+    crew: Crew,
+    hosts: Option<&'a Hosts>,
+    /// The accelerators of this host.
+    own: Range<u32>,
+}
+
+impl<'a> Runner<'a> {
+    fn epochs(&mut self, orders: &Orders) -> Result<(), Cut> {
+        let plan = self.plan;
+        let mut next_checkpoint = plan.checkpoint.as_ref().and_then(|rules| rules.after_epoch);
+        let mut next_evaluation = plan.evaluation.as_ref().map(|rules| rules.after_epoch);
+        for epoch in 1..=plan.epochs {
+            self.training(epoch, orders)?;
+            if next_checkpoint == Some(epoch)
+                && let Some(rules) = &plan.checkpoint
+            {
+                self.checkpoint_after(epoch)?;
+                next_checkpoint = Some(epoch.saturating_add(rules.epochs_between.max(1)));
+            }
+            if next_evaluation.is_some_and(|next| epoch >= next)
+                && let (Some(rules), Some(order)) = (&plan.evaluation, &orders.evaluation)
+            {
+                let pause = rules.epochs_between.max(1);
+                next_evaluation = next_evaluation.map(|next| next.saturating_add(pause));
+                self.evaluation(epoch, rules, order.epoch(epoch))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One epoch's training, with what the profile does before it.
+    fn training(&mut self, epoch: u32, orders: &Orders) -> Result<(), Cut> {
+        let plan = self.plan;
+        if plan.prewarm {
+            self.prewarm(orders.training.epoch(epoch))?;
+        }
+        let order = orders.training.epoch(epoch);
+        let label = format!("epoch {epoch} of {}", plan.epochs);
+        let phase = PhaseSpec {
+            writes_checkpoints: self.writer.is_some(),
+            ..prepare::training(plan, epoch, order.shares)
+        };
+        self.phase(epoch, Kind::Training, &label, phase, order.source)
+    }
+
+    /// One evaluation, with loaders of its own.
+    fn evaluation(
+        &mut self,
+        epoch: u32,
+        evaluation: &'a EvaluationPlan,
+        order: EpochOrder,
+    ) -> Result<(), Cut> {
+        self.drain()?;
+        let loaders = prepare::loaders(self.plan, self.own.len(), evaluation.batch_size);
+        let training = self.exchange_loaders(loaders);
+        let label = format!("evaluation after epoch {epoch}");
+        let phase = prepare::evaluation(self.plan, evaluation, epoch, order.shares);
+        let kind = Kind::Evaluation(evaluation);
+        self.phase(epoch, kind, &label, phase, order.source)?;
+        self.drain()?;
+        self.exchange_loaders(training);
+        Ok(())
+    }
+
+    /// Exchanges the loaders; only after a [`Self::drain`] that went through.
+    fn exchange_loaders(&self, loaders: Vec<Loader>) -> Vec<Loader> {
+        let shared = &self.crew.shared;
+        shared.with(|machine, _| machine.exchange_loaders(loaders))
+    }
+
+    /// Waits until everything that the loaders have begun is over.
+    fn drain(&self) -> Result<(), Cut> {
+        let shared = &self.crew.shared;
+        while shared.with(|machine, _| machine.loaders_busy()) {
+            if self.surroundings.stop.is_stopped() {
+                return Err(self.abort());
+            }
+            self.verdict()?;
+            thread::sleep(DRAIN_POLL);
+        }
+        self.verdict()
+    }
+
+    /// Reads one batch for each accelerator and throws it away.
+    fn prewarm(&mut self, order: EpochOrder) -> Result<(), Cut> {
+        let phase = PhaseSpec { steps: 1, shares: order.shares, ..PhaseSpec::nothing() };
+        if !self.crew.shared.begin(order.source, phase) {
+            return Err(Cut::Failed);
+        }
+        loop {
+            match self.crew.shared.wait(self.plan.telemetry.tick()) {
+                None if self.surroundings.stop.is_stopped() => return Err(self.abort()),
+                None => {}
+                Some(_) => break,
+            }
+        }
+        // Shutting the workers down waits for what they are reading.
+        self.drain()
+    }
+
+    /// One phase from its start to its end, with the checkpoints within it.
+    fn phase(
+        &mut self,
+        epoch: u32,
+        kind: Kind<'a>,
+        label: &str,
+        phase: PhaseSpec,
+        source: Arc<dyn Source>,
+    ) -> Result<(), Cut> {
+        let cached = self.prepare_cache(&*source)?;
+        if self.surroundings.stop.is_stopped() {
+            return Err(Cut::Stopped);
+        }
+        self.meet_before_phase(kind)?;
+        let first = self.reading();
+        let drivers = &self.crew.shared.drivers;
+        self.sampler.look(first.now, counters(&first, drivers));
+        let steps = phase.steps;
+        // A read that was left over from the epoch before may have failed since.
+        if !self.crew.shared.begin(source, phase) {
+            return Err(Cut::Failed);
+        }
+        self.tell_start(label, steps);
+        let (last, waiting, went) = self.watch_with_others(epoch, kind, first);
+        let went = went.and_then(|()| self.verdict()).and_then(|()| self.catch_up(kind, steps));
+        self.surroundings.observer.event(&Event::PhaseFinished);
+        let shared = &self.crew.shared;
+        let mut measured = shared.with(|machine, _| PhaseMeasured {
+            first,
+            last,
+            waiting,
+            cached,
+            accelerators: measure::accelerators(&machine.blocks(), self.own.start),
+            first_accelerator: self.own.start,
+            waits_us: machine.joint().map_or(Vec::new(), |joint| joint.waits_us().to_vec()),
+            device_read_bytes: None,
+            checkpoints: Vec::new(),
+            blamed_ns: machine.blamed_ns(),
+            preread_samples: machine.preread_samples(),
+            histograms: machine.histograms().clone(),
+            steps: measure::step_lists(machine.step_times()),
+        });
+        measured.checkpoints = std::mem::take(&mut self.written);
+        let went = if self.is_on_its_own() {
+            self.keep_own((epoch, kind, measured), went.is_err());
+            went
+        } else {
+            // With a host that is gone nothing can be exchanged: this one's part is kept then.
+            let together = self.ends_with_others(&went);
+            let put = if together { self.put_together(kind, &mut measured) } else { Ok(()) };
+            self.book(epoch, kind, &measured);
+            went.and(put)
+        };
+        self.crew.close_streams();
+        went?;
+        self.verdict()
+    }
+
+    /// Waits for the end of a phase that began at `first`; looks at the counters meanwhile, and
+    /// writes the checkpoints within it.
+    fn watch(&mut self, epoch: u32, first: Reading) -> (Reading, WaitingSeconds, Result<(), Cut>) {
+        let mut waiting = WaitingSeconds::default();
+        let mut last = first;
+        let mut went = Ok(());
+        loop {
+            let halt = self.crew.shared.wait(self.patience());
+            let now = self.reading();
+            waiting += self.divide(&last, &now);
+            let drivers = &self.crew.shared.drivers;
+            self.sampler.tick(now.now, halt.is_some(), || counters(&now, drivers));
+            last = now;
+            match halt {
+                Some(Halt::PhaseOver) => {
+                    self.has_seen_enough();
+                    return (last, waiting, went);
+                }
+                Some(Halt::Checkpoint) => {
+                    let step = self.crew.shared.with(|machine, _| machine.steps_done());
+                    went = self.checkpoint_within(epoch, step);
+                    // With an error the phase ends here, but what it measured so far is kept.
+                    match went {
+                        Ok(()) => self.crew.shared.with(|machine, now| machine.resume(now)),
+                        Err(Cut::Stopped) => went = Err(self.abort_for_all()),
+                        Err(_) => drop(self.abort()),
+                    }
+                }
+                None if self.surroundings.stop.is_stopped() => went = Err(self.abort_for_all()),
+                None if self.has_seen_enough() => went = Err(self.abort()),
+                None => {
+                    self.check_hosts();
+                    self.tell_progress();
+                }
+            }
+        }
+    }
+
+    /// Whether there is a judge, and one who needs no more steps.
+    fn has_seen_enough(&mut self) -> bool {
+        let Some(judge) = &mut self.judge else {
+            return false;
+        };
+        let heard = judge.heard();
+        let marks = (self.crew.shared).with(|machine, _| machine.marks(heard).to_vec());
+        judge.hear(&marks)
+    }
+
+    /// Writes down what a phase came to, and tells it.
+    fn book(&mut self, epoch: u32, kind: Kind<'_>, phase: &PhaseMeasured) {
+        let plan = &self.distributions.hosts.plan_of(self.plan);
+        let measured = &mut self.measured;
+        match kind {
+            Kind::Training => {
+                let report = measure::epoch(plan, epoch, phase);
+                self.surroundings.note(measure::epoch_line(plan, &report));
+                measured.report.epochs.push(report);
+                measured.report.checkpoints.extend(phase.checkpoints.iter().cloned());
+                self.distributions.steps.merge(&phase.histograms);
+                if plan.keep_step_times {
+                    measured.steps.push(StepLists {
+                        epoch,
+                        steps: phase.steps.clone(),
+                        evaluation: Vec::new(),
+                    });
+                }
+            }
+            Kind::Evaluation(evaluation) => {
+                if let Some(last) = measured.report.epochs.last_mut() {
+                    last.evaluation = Some(measure::evaluation(evaluation, phase));
+                }
+                if let Some(last) = measured.steps.last_mut() {
+                    last.evaluation.clone_from(&phase.steps);
+                }
+            }
+        }
+        measured.series = self.sampler.series();
+        (self.on_epoch)(measured, self.distributions, phase.last.now);
+    }
+
+    /// Drops the files from the page cache if the run is to be cold, and looks what is there.
+    fn prepare_cache(&self, source: &dyn Source) -> Result<Option<Cached>, TrainError> {
+        if moves_nothing(self.plan) {
+            return Ok(None);
+        }
+        let files = source.files();
+        if self.plan.cold {
+            cache::drop_all(self.storage, files)?;
+        }
+        cache::look(self.storage, files).map(Some)
+    }
+
+    fn reading(&self) -> Reading {
+        let shared = &self.crew.shared;
+        let (now, waits) = shared.with(|machine, now| (now, machine.waits(now)));
+        Reading {
+            now,
+            waits,
+            // What null storage was asked for, nobody read.
+            bytes: if moves_nothing(self.plan) { 0 } else { shared.bytes() },
+            device: self.devices.counters(),
+            cpu: CpuTimes::of_process(),
+        }
+    }
+
+    fn divide(&self, before: &Reading, after: &Reading) -> WaitingSeconds {
+        let threads = self.crew.threads;
+        // A device is idle while storage that is held back on purpose makes reads wait.
+        let as_seen = |reading: &Reading| Reading {
+            device: reading.device.filter(|_| !self.held_back),
+            ..*reading
+        };
+        let (before, after) = (as_seen(before), as_seen(after));
+        attribution::divide(&before, &after, threads, moves_nothing(self.plan))
+    }
+
+    fn abort(&self) -> Cut {
+        self.crew.shared.with(|machine, now| machine.abort(now));
+        Cut::Stopped
+    }
+
+    fn verdict(&self) -> Result<(), Cut> {
+        if self.crew.shared.failed() { Err(Cut::Failed) } else { Ok(()) }
+    }
+
+    fn tell_start(&self, label: &str, steps: u64) {
+        self.surroundings.observer.event(&Event::PhaseStarted {
+            label: label.to_string(),
+            total: Some(steps),
+            unit: Unit::Steps,
+        });
+    }
+
+    fn tell_progress(&self) {
+        let done = self.crew.shared.with(|machine, _| machine.steps_done());
+        self.surroundings.observer.event(&Event::Progress { done });
+    }
+}

@@ -1,0 +1,547 @@
+//! The training loop as one state machine, driven by finished reads and passed deadlines.
+//!
+//! Nothing here starts a thread, opens a file or looks at a clock: whoever drives the machine
+//! says what time it is, takes the reads it wants started ([`Machine::next_read`]) and wakes it
+//! when a deadline has passed ([`Machine::next_deadline`]). So the same code runs over io_uring,
+//! over plain threads and on a virtual clock ([`drive`]).
+//!
+//! Accelerators live by their deadlines, not by when this host comes to see them: compute ends at
+//! its deadline, and what follows begins there, or when the data came that it had to wait for. A
+//! host that is late asks for the next reads that much later, and that costs utilisation; it never
+//! makes compute seem longer. How late it was is written down.
+//!
+//! A *phase* is one epoch's training or one evaluation. Each accelerator fetches a batch,
+//! computes until an absolute deadline and waits at a barrier for all others; its loader keeps
+//! reading meanwhile. A checkpoint in training ends a block of steps for all, and holds up the
+//! accelerator that writes it: the others begin their next block and wait for it at the barrier.
+
+mod accelerator;
+mod client;
+pub mod drive;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod drive_tests;
+mod interleave;
+mod joint;
+#[cfg(test)]
+mod late_tests;
+mod loader;
+mod phase;
+mod queue;
+mod readings;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod scripted;
+mod tally;
+mod workers;
+
+use std::collections::VecDeque;
+
+pub use client::ClientWork;
+pub use interleave::{Interleave, InterleaveConfig};
+pub use joint::Joint;
+pub use loader::{Came, Cursor, Fetch, Landed, LaneRead, Loader, RowGroups, Share, Unit};
+pub use phase::{Pace, PhaseSpec};
+pub use tally::{BlockTally, StepHistograms, StepTimes, Waits};
+pub use workers::{Leftover, Workers, WorkersConfig};
+
+use crate::plan::probe::StepMark;
+use accelerator::{Accelerator, State, Window};
+use queue::Queue;
+
+/// Nanoseconds on the clock of whoever drives the machine.
+pub type Nanos = u64;
+
+/// A read that an I/O thread is to make; it comes back in [`Machine::on_read_complete`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReadRequest {
+    /// Which accelerator wants it.
+    pub accelerator: u32,
+    /// The phase it was wanted in, counted from 1.
+    pub phase: u32,
+    /// Lane and content.
+    pub read: LaneRead,
+}
+
+/// Why the machine, or one of its accelerators, stands still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Halt {
+    /// No phase has begun, or the last one is over.
+    PhaseOver,
+    /// The first accelerator is to write a checkpoint; [`Machine::resume`] lets it go on.
+    Checkpoint,
+}
+
+/// After so many computations that ended in a row, look at the clock again: it takes about as long
+/// as two of them.
+const ENDED_BETWEEN_LOOKS: u64 = 8;
+
+/// What happens at a deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wake {
+    /// An accelerator's computation ends.
+    Compute(u32),
+    /// A sample is preprocessed.
+    Preprocessed(u32),
+    /// The barrier opens.
+    Barrier,
+}
+
+/// See the [module's description](self).
+#[derive(Debug)]
+pub struct Machine {
+    accelerators: Vec<Accelerator>,
+    spec: PhaseSpec,
+    phase: u32,
+    halt: Option<Halt>,
+    /// Set for good once the run was cut short.
+    aborted: bool,
+    /// Accelerators that have not ended the phase.
+    live: u32,
+    /// Accelerators at the barrier.
+    arrived: u32,
+    /// When the last of them came, and which.
+    last_arrival: (Nanos, u32),
+    /// Whether the barrier opens because that one came, and not because another one ended.
+    opens_for_the_last: bool,
+    next_checkpoint: u64,
+    ready: VecDeque<ReadRequest>,
+    deadlines: Queue<Wake>,
+    /// Samples that were read and are being preprocessed.
+    preprocessing: Vec<Option<(ReadRequest, Landed)>>,
+    /// The free places among them.
+    unused: Vec<u32>,
+    histograms: StepHistograms,
+    /// The end of each step of this phase, where somebody wants to know.
+    marks: Option<Vec<StepMark>>,
+    /// The barriers with other hosts; `None` where there are none.
+    joint: Option<Joint>,
+    /// Accelerators that are to try a fetch; empty between calls.
+    work: Vec<u32>,
+    scratch: Vec<LaneRead>,
+}
+
+impl Machine {
+    /// A machine with one loader for each accelerator, halted. `keep_times` keeps the times of
+    /// every step, 8 bytes each.
+    pub fn new(loaders: Vec<Loader>, keep_times: bool) -> Self {
+        let accelerators: Vec<_> =
+            loaders.into_iter().map(|loader| Accelerator::new(loader, keep_times)).collect();
+        let count = accelerators.len();
+        Self {
+            accelerators,
+            spec: PhaseSpec::nothing(),
+            phase: 0,
+            halt: Some(Halt::PhaseOver),
+            aborted: false,
+            live: 0,
+            arrived: 0,
+            last_arrival: (0, 0),
+            opens_for_the_last: false,
+            next_checkpoint: u64::MAX,
+            ready: VecDeque::with_capacity(64 * count),
+            deadlines: Queue::with_capacity(count),
+            preprocessing: Vec::new(),
+            unused: Vec::new(),
+            histograms: StepHistograms::default(),
+            marks: None,
+            joint: None,
+            work: Vec::with_capacity(count),
+            scratch: Vec::with_capacity(64),
+        }
+    }
+
+    /// Exchanges the loaders for others, between phases and while none is busy
+    /// ([`Self::loaders_busy`]); returns those there were.
+    pub fn exchange_loaders(&mut self, loaders: Vec<Loader>) -> Vec<Loader> {
+        let slots = self.accelerators.iter_mut().zip(loaders);
+        slots
+            .map(|(accelerator, loader)| std::mem::replace(&mut accelerator.loader, loader))
+            .collect()
+    }
+
+    /// Begins a phase: every loader starts cold and every accelerator waits for its first batch.
+    /// Whether it began: after [`Self::abort`] none does, and what there is to see is of the phase
+    /// before.
+    #[must_use]
+    pub fn begin(&mut self, spec: PhaseSpec, now: Nanos) -> bool {
+        if self.aborted {
+            return false;
+        }
+        self.spec = spec;
+        self.phase += 1;
+        self.halt = None;
+        self.live = self.accelerators.len() as u32;
+        self.arrived = 0;
+        self.next_checkpoint = self.spec.checkpoint_steps.unwrap_or(u64::MAX);
+        self.histograms = StepHistograms::default();
+        if let Some(marks) = &mut self.marks {
+            marks.clear();
+        }
+        if let Some(joint) = &mut self.joint {
+            joint.begin();
+        }
+        for index in 0..self.accelerators.len() {
+            let accelerator = &mut self.accelerators[index];
+            accelerator.step = 0;
+            accelerator.blocks.clear();
+            accelerator.blamed_ns = 0;
+            (accelerator.landed, accelerator.preread) = (0, 0);
+            if let Some(times) = &mut accelerator.times {
+                times.clear();
+            }
+            accelerator.begin_block(now);
+            accelerator.begin_fetch(now);
+            let share = &self.spec.shares[index];
+            accelerator.loader.begin(share, &mut self.scratch);
+            self.queue_reads(index as u32);
+            self.work.push(index as u32);
+        }
+        self.settle(now);
+        true
+    }
+
+    /// The accelerator that wrote a checkpoint goes on after [`Halt::Checkpoint`], with a new block.
+    pub fn resume(&mut self, now: Nanos) {
+        if self.halt != Some(Halt::Checkpoint) {
+            return;
+        }
+        self.halt = None;
+        for index in 0..self.accelerators.len() {
+            if self.accelerators[index].state == State::Idle {
+                self.accelerators[index].begin_block(now);
+                self.next_step(index as u32, now);
+            }
+        }
+        self.end_if_all_ended();
+        self.settle(now);
+    }
+
+    /// Ends the run at once: blocks are closed as incomplete and reads not begun forgotten.
+    /// Reads in flight may still come back; no further phase can begin.
+    pub fn abort(&mut self, now: Nanos) {
+        for accelerator in &mut self.accelerators {
+            accelerator.book(now);
+            if !matches!(accelerator.state, State::Ended) {
+                accelerator.end_block(now, false);
+            }
+            accelerator.state = State::Ended;
+        }
+        self.deadlines.clear();
+        self.preprocessing.clear();
+        self.unused.clear();
+        self.ready.clear();
+        self.work.clear();
+        self.halt = Some(Halt::PhaseOver);
+        self.aborted = true;
+    }
+
+    /// Why the machine stands still, if it does.
+    pub fn halt(&self) -> Option<Halt> {
+        self.halt
+    }
+
+    /// How many reads wait for an I/O thread.
+    pub fn reads_waiting(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// The next read to start; it counts as in flight from now on.
+    pub fn next_read(&mut self, now: Nanos) -> Option<ReadRequest> {
+        let request = self.ready.pop_front()?;
+        let accelerator = &mut self.accelerators[request.accelerator as usize];
+        accelerator.book(now);
+        accelerator.reads_in_flight += 1;
+        Some(request)
+    }
+
+    /// When the machine wants to be woken next.
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        self.deadlines.next_at()
+    }
+
+    /// A read came back.
+    pub fn on_read_complete(&mut self, request: ReadRequest, landed: Landed, now: Nanos) {
+        let accelerator = &mut self.accelerators[request.accelerator as usize];
+        accelerator.book(now);
+        accelerator.reads_in_flight -= 1;
+        if self.aborted {
+            return;
+        }
+        if self.halt == Some(Halt::PhaseOver) && self.phase == request.phase {
+            // Landed after the phase's end: the loader only learns that the lane is free.
+            let came = Came { landed, fresh: false, at: now };
+            let loader = &mut accelerator.loader;
+            loader.landed(request.read, came, &mut self.scratch);
+            return self.queue_reads(request.accelerator);
+        }
+        let mut ready = now;
+        if self.spec.client.has_samples_to_see_to() {
+            let samples = accelerator.loader.samples_of(request.read.unit, landed);
+            ready = self.spec.client.sample_ready(samples, now);
+        }
+        if let Unit::Sample(_) = request.read.unit {
+            ready += self.spec.preprocess.draw();
+        }
+        if ready > now {
+            return self.preprocess(request, landed, ready);
+        }
+        self.deliver(request, landed, now);
+        self.settle(now);
+    }
+
+    fn preprocess(&mut self, request: ReadRequest, landed: Landed, until: Nanos) {
+        let slot = self.unused.pop().unwrap_or_else(|| {
+            self.preprocessing.push(None);
+            self.preprocessing.len() as u32 - 1
+        });
+        self.preprocessing[slot as usize] = Some((request, landed));
+        self.deadlines.push(until, Wake::Preprocessed(slot));
+    }
+
+    /// Time has come to `now`: ends every computation whose deadline has passed. `clock` is asked
+    /// again every few of them, so that a long row does not share one time. Returns how many ended,
+    /// preprocessing included.
+    pub fn on_deadline(&mut self, mut now: Nanos, mut clock: impl FnMut() -> Nanos) -> u64 {
+        let mut ended = 0u64;
+        while let Some((deadline, wake)) = self.deadlines.pop_due(now) {
+            match wake {
+                Wake::Compute(index) => {
+                    self.histograms.overshoot.record_ns(now - deadline);
+                    self.end_compute(index, deadline);
+                }
+                Wake::Preprocessed(slot) => {
+                    self.unused.push(slot);
+                    if let Some((request, landed)) = self.preprocessing[slot as usize].take() {
+                        self.accelerators[request.accelerator as usize].book(deadline);
+                        self.deliver(request, landed, deadline);
+                    }
+                }
+                Wake::Barrier => self.open_barrier(deadline),
+            }
+            self.settle(deadline);
+            ended += 1;
+            if ended.is_multiple_of(ENDED_BETWEEN_LOOKS) {
+                now = clock().max(now);
+            }
+        }
+        ended
+    }
+
+    /// Hands a finished read to its loader, as of `at`; the accelerator that may profit tries its
+    /// fetch.
+    fn deliver(&mut self, request: ReadRequest, landed: Landed, at: Nanos) {
+        let over = self.halt == Some(Halt::PhaseOver);
+        let fresh = request.phase == self.phase && !over;
+        let index = request.accelerator;
+        let came = Came { landed, fresh, at };
+        let accelerator = &mut self.accelerators[index as usize];
+        let loader = &mut accelerator.loader;
+        accelerator.landed += loader.landed(request.read, came, &mut self.scratch);
+        if matches!(accelerator.state, State::Fetching { .. }) && loader.may_have_batch() {
+            self.work.push(index);
+        }
+        self.queue_reads(index);
+    }
+
+    fn queue_reads(&mut self, accelerator: u32) {
+        let phase = self.phase;
+        self.ready.extend(self.scratch.drain(..).map(|read| ReadRequest {
+            accelerator,
+            phase,
+            read,
+        }));
+    }
+
+    /// Lets every accelerator on the work list try its fetch, as of `at`, and computations without
+    /// length end at once, until nothing moves.
+    fn settle(&mut self, at: Nanos) {
+        while let Some(index) = self.work.pop() {
+            let State::Fetching { since } = self.accelerators[index as usize].state else {
+                continue;
+            };
+            let accelerator = &mut self.accelerators[index as usize];
+            let fetch = accelerator.loader.fetch(&mut self.scratch);
+            let now = match fetch {
+                // It came after it was asked for, and this host is only now at it.
+                Fetch::Taken { ready } => ready.max(at).max(since),
+                Fetch::NotReady | Fetch::Exhausted => at.max(since),
+            };
+            if fetch != Fetch::NotReady {
+                accelerator.book(now);
+            }
+            let past_last = accelerator.step == self.spec.steps;
+            self.queue_reads(index);
+            match fetch {
+                Fetch::NotReady => {}
+                Fetch::Taken { .. } if !past_last => self.begin_compute(index, since, now),
+                Fetch::Taken { .. } => self.end_phase_of(index, now, true),
+                Fetch::Exhausted => self.end_phase_of(index, now, past_last),
+            }
+        }
+    }
+
+    fn begin_compute(&mut self, index: u32, fetch_since: Nanos, now: Nanos) {
+        let compute = self.spec.compute.draw();
+        // The client hands the batch over before it computes.
+        let since = now + self.spec.client.step_ns;
+        let accelerator = &mut self.accelerators[index as usize];
+        let deadline = since + compute;
+        accelerator.fetch_ns = since - fetch_since;
+        accelerator.waits.client_ns += self.spec.client.step_ns;
+        if accelerator.step > 0 {
+            self.histograms.fetch.record_ns(now - fetch_since);
+        }
+        accelerator.state = State::Computing { since };
+        if deadline == now {
+            self.end_compute(index, now);
+        } else {
+            self.deadlines.push(deadline, Wake::Compute(index));
+        }
+    }
+
+    fn end_compute(&mut self, index: u32, now: Nanos) {
+        let (steps, spec) = (self.spec.steps, &self.spec);
+        let window = Window {
+            first: spec.exclude_start_steps,
+            end: steps.saturating_sub(spec.exclude_end_steps),
+        };
+        let accelerator = &mut self.accelerators[index as usize];
+        let State::Computing { since } = accelerator.state else {
+            return;
+        };
+        let fetch = accelerator.fetch_ns;
+        accelerator.end_compute(fetch, now - since, window);
+        if accelerator.step == window.first {
+            accelerator.preread = accelerator.landed;
+        }
+        if !self.spec.barrier {
+            return self.next_step(index, now);
+        }
+        accelerator.state = State::AtBarrier { since: now };
+        self.arrived += 1;
+        self.last_arrival = self.last_arrival.max((now, index));
+        if self.arrived == self.live {
+            self.all_came(true, now);
+        }
+    }
+
+    /// Everyone has arrived, at `now` or when the last one came: the barrier opens, at once or when
+    /// its own time is over.
+    fn release(&mut self, for_the_last: bool, now: Nanos) {
+        self.arrived = 0;
+        self.opens_for_the_last = for_the_last;
+        let now = now.max(self.last_arrival.0);
+        match self.spec.barrier_ns {
+            0 => self.open_barrier(now),
+            own => self.deadlines.push(now + own, Wake::Barrier),
+        }
+    }
+
+    /// The barrier opens. The last one kept the others waiting, if that is what they waited for.
+    fn open_barrier(&mut self, now: Nanos) {
+        let (arrived, last) = std::mem::take(&mut self.last_arrival);
+        // Nobody here can help what other hosts took.
+        let blamed_to = if self.joint.is_some() { arrived } else { now };
+        let mut waited_ns = 0;
+        let mut step = 0;
+        for accelerator in &mut self.accelerators {
+            if let State::AtBarrier { since } = accelerator.state {
+                let wait = now - since;
+                accelerator.waits.barrier_ns += wait;
+                accelerator.block.barrier_ns += wait;
+                self.histograms.barrier.record_ns(wait);
+                waited_ns += blamed_to.saturating_sub(since);
+                step = accelerator.step;
+            }
+        }
+        if self.opens_for_the_last {
+            self.accelerators[last as usize].blamed_ns += waited_ns;
+        }
+        if let Some(marks) = &mut self.marks {
+            let landed = self.accelerators.iter().map(|one| one.landed);
+            marks.push(StepMark { nanos: now, samples: landed.sum() });
+        }
+        let checkpoint = step == self.next_checkpoint;
+        for index in 0..self.accelerators.len() {
+            let accelerator = &mut self.accelerators[index];
+            if !matches!(accelerator.state, State::AtBarrier { .. }) {
+                continue;
+            }
+            if checkpoint {
+                accelerator.end_block(now, true);
+                if index == 0 && self.spec.writes_checkpoints {
+                    accelerator.state = State::Idle;
+                    continue;
+                }
+                accelerator.begin_block(now);
+            }
+            self.next_step(index as u32, now);
+        }
+        if checkpoint {
+            let every = self.spec.checkpoint_steps.unwrap_or(u64::MAX);
+            self.next_checkpoint = self.next_checkpoint.saturating_add(every);
+            let written_here = self.spec.writes_checkpoints;
+            self.halt = written_here.then_some(Halt::Checkpoint).or(self.halt);
+        }
+    }
+
+    /// Sends an accelerator to its next fetch, or ends its phase where the profile does not
+    /// fetch after the last step.
+    fn next_step(&mut self, index: u32, now: Nanos) {
+        let accelerator = &mut self.accelerators[index as usize];
+        if accelerator.step == self.spec.steps && !self.spec.fetch_after_last {
+            return self.end_phase_of(index, now, true);
+        }
+        accelerator.begin_fetch(now);
+        self.work.push(index);
+    }
+
+    fn end_phase_of(&mut self, index: u32, now: Nanos, complete: bool) {
+        let accelerator = &mut self.accelerators[index as usize];
+        accelerator.end_block(now, complete);
+        accelerator.state = State::Ended;
+        self.live -= 1;
+        if self.live > 0 && self.arrived == self.live {
+            // The others wait for one that has nothing left to compute.
+            self.all_came(false, now);
+        }
+        self.end_if_all_ended();
+    }
+
+    fn end_if_all_ended(&mut self) {
+        if self.live > 0 || self.halt.is_some() {
+            return;
+        }
+        self.halt = Some(Halt::PhaseOver);
+        let mut kept = VecDeque::with_capacity(self.ready.capacity());
+        for accelerator in &mut self.accelerators {
+            accelerator.loader.end();
+        }
+        for request in std::mem::take(&mut self.ready) {
+            let loader = &mut self.accelerators[request.accelerator as usize].loader;
+            if loader.finishes_leftovers() {
+                kept.push_back(request);
+            } else {
+                // Never started: the lane is free again, and nothing follows.
+                let came = Came { landed: Landed::default(), fresh: false, at: 0 };
+                loader.landed(request.read, came, &mut self.scratch);
+            }
+        }
+        self.scratch.clear();
+        self.ready = kept;
+    }
+
+    /// Whether loaders have begun something that is not over: reads that wait or are with I/O
+    /// threads, and samples that are being preprocessed.
+    pub fn loaders_busy(&self) -> bool {
+        self.reads_in_flight() > 0
+            || self.reads_waiting() > 0
+            || self.preprocessing.iter().any(Option::is_some)
+    }
+
+    /// Reads that are with I/O threads now.
+    fn reads_in_flight(&self) -> u32 {
+        self.accelerators.iter().map(|a| a.reads_in_flight).sum()
+    }
+}

@@ -1,0 +1,40 @@
+//! Training: the emulated accelerators, their loaders, and what keeps them waiting.
+
+pub mod attribution;
+mod cache;
+mod calibrate;
+mod checkpoint;
+pub mod crew;
+pub mod dataset;
+pub mod draw;
+mod epochs;
+pub mod error;
+mod handles;
+mod io;
+mod job;
+pub mod machine;
+pub mod measure;
+mod merged;
+pub mod order;
+mod pacer;
+pub mod prepare;
+mod records;
+pub mod requests;
+mod shared;
+pub mod source;
+mod together;
+pub mod training;
+pub mod verdict;
+mod warnings;
+
+pub use crate::run::training::{Course, SoFar, Unit, begun, probe, run, run_on_hosts};
+pub use error::TrainError;
+pub use merged::{is_of_some_hosts, merged};
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod crew_tests;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod run_tests;

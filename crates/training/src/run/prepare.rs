@@ -1,0 +1,401 @@
+//! From a plan and what lies in the folder to a run in the machine's own terms.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::plan::distribution::Distribution;
+use crate::plan::request::StorageKind;
+use crate::plan::train_plan::{EvaluationPlan, LoaderPlan, ReadPattern, TrainPlan};
+use crate::plan::workload::Shuffle;
+use stormlp_core::facts::FoundFile;
+use stormlp_core::location::Location;
+use stormlp_core::profile::BlockEnd;
+use stormlp_dataset::inventory::facts::Inventory;
+use stormlp_dataset::section::DataFormat;
+use stormlp_transfer::storage::Storage;
+
+use super::dataset::{DatasetSource, EpochIndex, Framing, Pattern};
+use super::draw;
+use super::machine::{
+    ClientWork, Interleave, InterleaveConfig, Leftover, Loader, Nanos, Pace, PhaseSpec, RowGroups,
+    Share, Workers, WorkersConfig,
+};
+use super::order::{Contiguous, Resharded, Reshuffle, Strided};
+use super::requests::Requests;
+use super::source::{self, DataFile, Source};
+
+/// tf.data and DLIO read a footer or index once for each file that is open; so many stay known.
+const FRAMING_FILES_PER_WORKER: usize = 2;
+/// Bytes of framing around a tfrecord's payload: length, CRC, CRC (and the Example's own).
+const RECORD_FRAMING_BYTES: f64 = 16.0;
+
+/// A dataset's order, epoch by epoch.
+pub trait Order: Send + Sync {
+    /// Samples and files as epoch `epoch` (from 1) goes through them.
+    fn epoch(&self, epoch: u32) -> EpochOrder;
+
+    /// The files that all epochs go through; none where there are no real ones.
+    fn files(&self) -> &[DataFile] {
+        &[]
+    }
+}
+
+/// One epoch's order.
+pub struct EpochOrder {
+    /// Which bytes a read is.
+    pub source: Arc<dyn Source>,
+    /// What each accelerator has to go through.
+    pub shares: Vec<Share>,
+}
+
+/// The orders of a run.
+pub(super) struct Orders {
+    pub(super) training: Box<dyn Order>,
+    pub(super) evaluation: Option<Box<dyn Order>>,
+}
+
+/// The orders of `plan` over `inventory` (which null storage does not look at) for `own` of its
+/// accelerators, those of this host.
+pub(super) fn orders(
+    storage: &Arc<dyn Storage>,
+    plan: &TrainPlan,
+    inventory: &Inventory,
+    own: &Range<u32>,
+) -> Orders {
+    let folder = plan.data.folder.as_ref();
+    let files = |found: &[FoundFile], count: u64, bytes: u64| match (plan.storage, folder) {
+        (StorageKind::Real, Some(folder)) => real_files(folder, found, count),
+        _ => null_files(count, bytes),
+    };
+    let train = files(&inventory.train, plan.data.files, plan.data.bytes);
+    let valid = files(&inventory.valid, plan.data.eval_files, plan.data.eval_bytes);
+    let order = |files, batch_size| {
+        let order = PlannedOrder::new(storage, plan, files, batch_size, own.clone());
+        Box::new(order) as Box<dyn Order>
+    };
+    let evaluation = plan.evaluation.as_ref();
+    Orders {
+        training: order(train, plan.batch_size),
+        evaluation: evaluation.map(|evaluation| order(valid, evaluation.batch_size)),
+    }
+}
+
+fn real_files(folder: &Location, found: &[FoundFile], count: u64) -> Vec<DataFile> {
+    let files = found
+        .iter()
+        .take(count as usize)
+        .map(|file| DataFile { path: folder.join(&file.name), bytes: file.bytes });
+    files.collect()
+}
+
+/// Files that lie nowhere, all of the mean length.
+fn null_files(count: u64, bytes: u64) -> Vec<DataFile> {
+    let mean = bytes.checked_div(count).unwrap_or(0);
+    let file = DataFile { path: "null storage".into(), bytes: mean };
+    vec![file; count as usize]
+}
+
+/// A loader for each of `accelerators`, that makes batches of `batch_size` samples.
+pub fn loaders(plan: &TrainPlan, accelerators: usize, batch_size: u32) -> Vec<Loader> {
+    let batch_size = u64::from(batch_size);
+    let loader = match plan.loader {
+        LoaderPlan::Workers {
+            read_threads,
+            batches_outstanding,
+            persistent,
+            row_groups_in_flight,
+            ..
+        } => Loader::Workers(Workers::new(WorkersConfig {
+            read_threads,
+            batches_outstanding,
+            batch_size,
+            leftover: if persistent { Leftover::Finish } else { Leftover::Drop },
+            group_window: row_groups_in_flight,
+        })),
+        LoaderPlan::Interleave {
+            read_threads,
+            shuffle_records,
+            prefetch_batches,
+            computation_threads,
+            keep_every,
+        } => Loader::Interleave(Box::new(Interleave::new(InterleaveConfig {
+            read_threads,
+            batch_size,
+            shuffle_size: shuffle_records,
+            batches_ahead: u64::from(prefetch_batches) + u64::from(computation_threads),
+            keep_every: u64::from(keep_every),
+            repeat: true,
+        }))),
+    };
+    vec![loader; accelerators]
+}
+
+/// Training of epoch `epoch` (from 1), in which each accelerator goes through its share.
+pub fn training(plan: &TrainPlan, epoch: u32, shares: Vec<Share>) -> PhaseSpec {
+    let checkpoint = plan.checkpoint.as_ref();
+    let seed = plan.shuffle.seed;
+    PhaseSpec {
+        steps: plan.steps_per_epoch,
+        barrier: plan.barrier.is_at_every_step(),
+        barrier_ns: 0,
+        fetch_after_last: plan.block_end == BlockEnd::AfterNextFetch,
+        exclude_start_steps: plan.metric.exclude_start_steps,
+        exclude_end_steps: plan.metric.exclude_end_steps,
+        checkpoint_steps: checkpoint.and_then(|checkpoint| checkpoint.steps_between),
+        writes_checkpoints: true,
+        compute: pace(plan.compute, seed, epoch),
+        preprocess: pace(plan.preprocess, seed ^ 0x5eed, epoch),
+        client: client_work(plan),
+        shares,
+    }
+}
+
+/// The work of the client that the run stands for, by this host's CPUs.
+fn client_work(plan: &TrainPlan) -> ClientWork {
+    let Some(cost) = &plan.client else {
+        return ClientWork::default();
+    };
+    let sample_seconds = cost.worker_seconds(plan.data.read_sample_bytes);
+    ClientWork::new((cost.step_seconds * 1e9) as Nanos, sample_seconds * 1e9, cost.cpus)
+}
+
+/// The evaluation after epoch `epoch`.
+pub fn evaluation(
+    plan: &TrainPlan,
+    evaluation: &EvaluationPlan,
+    epoch: u32,
+    shares: Vec<Share>,
+) -> PhaseSpec {
+    PhaseSpec {
+        steps: evaluation.steps,
+        barrier: false,
+        checkpoint_steps: None,
+        compute: pace(evaluation.eval_time, plan.shuffle.seed, epoch),
+        ..training(plan, epoch, shares)
+    }
+}
+
+fn pace(distribution: Distribution, seed: u64, epoch: u32) -> Pace {
+    draw::pace(distribution, seed.wrapping_add(u64::from(epoch)))
+}
+
+/// The order of a plan's files and samples.
+struct PlannedOrder {
+    plan: TrainPlan,
+    files: Arc<Vec<DataFile>>,
+    batch_size: u64,
+    pattern: Pattern,
+    framing: Arc<Framing>,
+    /// The accelerators of this host.
+    own: Range<u32>,
+}
+
+/// The order of some accelerators of a larger order, counted from the first of them.
+struct Onward {
+    first: u32,
+    all: Arc<dyn EpochIndex>,
+}
+
+impl EpochIndex for Onward {
+    fn sample(&self, accelerator: u32, nth: u64) -> (u64, u64) {
+        self.all.sample(self.first + accelerator, nth)
+    }
+
+    fn file(&self, accelerator: u32, nth: u64) -> u64 {
+        self.all.file(self.first + accelerator, nth)
+    }
+}
+
+impl PlannedOrder {
+    fn new(
+        storage: &Arc<dyn Storage>,
+        plan: &TrainPlan,
+        files: Vec<DataFile>,
+        batch_size: u32,
+        own: Range<u32>,
+    ) -> Self {
+        let workers = match plan.loader {
+            LoaderPlan::Workers { read_threads, .. } => read_threads.max(1) as usize,
+            LoaderPlan::Interleave { .. } => 1,
+        };
+        let open_files = workers * own.len();
+        Self {
+            pattern: pattern(plan, workers as u64),
+            plan: plan.clone(),
+            files: Arc::new(files),
+            batch_size: u64::from(batch_size),
+            own,
+            framing: Arc::new(Framing::new(
+                Arc::clone(storage),
+                FRAMING_FILES_PER_WORKER * open_files,
+            )),
+        }
+    }
+
+    /// The order of `epoch`, and what it leaves each accelerator.
+    fn index(&self, epoch: u32) -> (Arc<dyn EpochIndex>, Vec<Share>) {
+        let files = self.files.len() as u64;
+        let (all, shares) = index(&self.plan, files, self.batch_size, epoch);
+        let own = self.own.start as usize..self.own.end as usize;
+        (all, shares[own].to_vec())
+    }
+}
+
+/// The order of `epoch` over so many files, and what it leaves each accelerator.
+pub fn index(
+    plan: &TrainPlan,
+    files: u64,
+    batch_size: u64,
+    epoch: u32,
+) -> (Arc<dyn EpochIndex>, Vec<Share>) {
+    let samples_per_file = plan.data.samples_per_file;
+    let accelerators = u64::from(plan.accelerators);
+    let ranks = 0..plan.accelerators;
+    if let LoaderPlan::Interleave { .. } = plan.loader {
+        let order = Strided { files, samples_per_file, accelerators };
+        let share = |rank| Share { files: order.files_of(rank), ..Share::default() };
+        return (Arc::new(order), ranks.map(share).collect());
+    }
+    if plan.profile.reshuffles() {
+        let shuffle = (plan.shuffle.files != Shuffle::Off).then_some(Reshuffle {
+            seed: plan.shuffle.file_seed,
+            change_epoch: plan.shuffle.seed_change_epoch,
+        });
+        let order = Resharded::new(files, samples_per_file, accelerators, shuffle, epoch);
+        let shares =
+            ranks.map(|rank| share(plan, batch_size, order.files_of(rank) * samples_per_file));
+        let shares = shares.collect();
+        return (Arc::new(order), shares);
+    }
+    let order = Contiguous { files, samples_per_file, accelerators };
+    let shares = ranks.map(|rank| share(plan, batch_size, order.samples(rank))).collect();
+    (Arc::new(order), shares)
+}
+
+/// What `samples` samples are to a loader: batches, or row groups for each worker.
+fn share(plan: &TrainPlan, batch_size: u64, samples: u64) -> Share {
+    let batches = samples / batch_size.max(1);
+    let LoaderPlan::Workers { read_threads, .. } = plan.loader else {
+        return Share::default();
+    };
+    let data = &plan.data;
+    if plan.reads != ReadPattern::RowGroups {
+        return Share { batches, ..Share::default() };
+    }
+    let files = samples / data.samples_per_file.max(1);
+    let workers = u64::from(read_threads.max(1));
+    let of_file: Arc<[u64]> = rows_of_groups(data.samples_per_file, data.row_group_rows).into();
+    let groups = (0..workers).map(|worker| {
+        let own = files.saturating_sub(worker).div_ceil(workers);
+        RowGroups { of_file: Arc::clone(&of_file), files: own as usize }
+    });
+    Share { groups: groups.collect(), ..Share::default() }
+}
+
+/// Rows of each row group of a file.
+pub fn rows_of_groups(rows: u64, group_rows: u64) -> Vec<u64> {
+    let group_rows = group_rows.clamp(1, rows.max(1));
+    let mut groups = vec![group_rows; (rows / group_rows) as usize];
+    if !rows.is_multiple_of(group_rows) {
+        groups.push(rows % group_rows);
+    }
+    groups
+}
+
+fn pattern(plan: &TrainPlan, workers: u64) -> Pattern {
+    let null = plan.storage == StorageKind::Null;
+    let data = &plan.data;
+    match &plan.reads {
+        ReadPattern::Records { transfer_size } if null => Pattern::NullRecords {
+            record_bytes: (data.mean_file_bytes() / data.samples_per_file.max(1) as f64)
+                .max(RECORD_FRAMING_BYTES) as u64,
+            transfer_bytes: *transfer_size,
+        },
+        ReadPattern::Records { transfer_size } => {
+            Pattern::Records { transfer_bytes: *transfer_size }
+        }
+        ReadPattern::RowGroups if null => Pattern::NullGroups {
+            group_bytes: (data.read_sample_bytes * data.row_group_rows as f64) as u64,
+        },
+        ReadPattern::RowGroups => {
+            let read: Vec<_> = data.columns.iter().filter(|column| column.read).collect();
+            let all = read.len() == data.columns.len();
+            Pattern::RowGroups {
+                columns: if all {
+                    Vec::new()
+                } else {
+                    read.iter().map(|column| column.name.clone()).collect()
+                },
+                groups_per_file: rows_of_groups(data.samples_per_file, data.row_group_rows).len()
+                    as u64,
+                workers,
+            }
+        }
+        ReadPattern::IndexedSample | ReadPattern::H5py if null => {
+            Pattern::NullSamples { sample_bytes: data.sample_bytes as u64 }
+        }
+        ReadPattern::IndexedSample if data.format == DataFormat::Hdf5 => {
+            Pattern::Hdf5 { samples: data.samples_per_file, as_h5py: false }
+        }
+        ReadPattern::H5py => Pattern::Hdf5 { samples: data.samples_per_file, as_h5py: true },
+        ReadPattern::IndexedSample => Pattern::Indexed,
+        pattern => Pattern::File {
+            requests: if null { Requests::WHOLE } else { requests(pattern) },
+            framing: framing(data.format).filter(|_| !null),
+        },
+    }
+}
+
+/// The reads that `pattern` makes of a file.
+pub fn requests(pattern: &ReadPattern) -> Requests {
+    match pattern {
+        ReadPattern::NumpyLoad => Requests::NUMPY_LOAD,
+        ReadPattern::NumpyArray => Requests::NUMPY_ARRAY,
+        ReadPattern::PillowJpeg => Requests::PILLOW_JPEG,
+        ReadPattern::PillowPng => Requests::PILLOW_PNG,
+        ReadPattern::PandasCsv => Requests::PANDAS_CSV,
+        _ => Requests::WHOLE,
+    }
+}
+
+/// The headers that every file of a format has. v3.0's jpeg files are raw bytes and have none.
+fn framing(format: DataFormat) -> Option<source::Framing> {
+    match format {
+        DataFormat::Npz => Some(source::Framing::Npz),
+        DataFormat::Npy => Some(source::Framing::Npy),
+        _ => None,
+    }
+}
+
+impl Order for PlannedOrder {
+    fn epoch(&self, epoch: u32) -> EpochOrder {
+        let (all, shares) = self.index(epoch);
+        let index = match self.own.start {
+            0 => all,
+            first => Arc::new(Onward { first, all }),
+        };
+        let source = DatasetSource::new(
+            Arc::clone(&self.files),
+            self.pattern.clone(),
+            index,
+            Arc::clone(&self.framing),
+        );
+        EpochOrder { source: Arc::new(source), shares }
+    }
+
+    fn files(&self) -> &[DataFile] {
+        &self.files
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_row_group_may_be_smaller() {
+        assert_eq!(rows_of_groups(288, 100), [100, 100, 88]);
+        assert_eq!(rows_of_groups(288, 1024), [288]);
+        assert_eq!(rows_of_groups(8, 4), [4, 4]);
+    }
+}

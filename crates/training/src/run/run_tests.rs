@@ -1,0 +1,279 @@
+//! Whole runs on null storage: how they end when something goes wrong between the phases.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::plan::barrier::StepBarrier;
+use crate::plan::catalog;
+use crate::plan::distribution::Distribution;
+use crate::plan::request::{StorageKind, TrainRequest};
+use crate::plan::train_plan::{CheckpointPlan, EvaluationPlan, LoaderPlan, TrainPlan};
+use crate::report::AcceleratorEpoch;
+use stormlp_core::event::Silent;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::profile::BlockEnd;
+use stormlp_core::report::{Ending, FailureCause};
+use stormlp_core::stop::StopToken;
+use stormlp_core::transport::Transport;
+use stormlp_dataset::format::Span;
+use stormlp_dataset::inventory::facts::Inventory;
+use stormlp_transfer::storage::{Disk, Storage};
+use stormlp_transfer::{Accelerator, HostStandIn};
+
+use super::epochs::{Distributions, RunMeasured, run};
+use super::error::TrainError;
+use super::machine::{Landed, ReadRequest, Share, Unit};
+use super::prepare::{EpochOrder, Order, Orders};
+use super::source::{DataFile, Extents, ReadPlan, Reads, Source};
+use super::together::Others;
+use stormlp_transfer::surroundings::Surroundings;
+
+const STEPS: u64 = 4;
+
+/// One file that every sample is.
+struct Nothing([DataFile; 1]);
+
+impl Source for Nothing {
+    fn files(&self) -> &[DataFile] {
+        &self.0
+    }
+
+    fn plan(&self, _: &ReadRequest) -> Result<ReadPlan, TrainError> {
+        Ok(ReadPlan {
+            file: 0,
+            reads: Reads::Known {
+                extents: Extents::One(Span { offset: 0, bytes: 1000 }),
+                keep_open: false,
+                landed: Landed { samples: 1, ..Landed::default() },
+            },
+            framing: None,
+        })
+    }
+}
+
+/// An order that is a fault of ours from epoch `panics_from` on.
+struct Epochs {
+    panics_from: u32,
+}
+
+impl Order for Epochs {
+    fn epoch(&self, epoch: u32) -> EpochOrder {
+        assert!(epoch < self.panics_from, "an epoch that should not be");
+        EpochOrder {
+            source: Arc::new(Nothing([DataFile { path: "nothing".into(), bytes: 1000 }])),
+            shares: vec![Share { batches: STEPS, ..Share::default() }; 2],
+        }
+    }
+}
+
+const SOUND: Epochs = Epochs { panics_from: u32::MAX };
+
+/// Three epochs of two accelerators, each with two workers that finish what they were dealt.
+fn plan() -> TrainPlan {
+    let workload = catalog::find("unet3d", Some("h100")).unwrap().workload(&[]).unwrap();
+    let request = TrainRequest {
+        accelerators: Some(2),
+        batch_size: Some(2),
+        epochs: Some(3),
+        steps: Some(STEPS),
+        compute: Some(Distribution::Constant { seconds: 0.0005 }),
+        storage: StorageKind::Null,
+        ..TrainRequest::default()
+    };
+    let nothing = Inventory::default();
+    let resolved = TrainPlan::resolve(&workload, &request, &HostFacts::fixture(), &nothing);
+    TrainPlan {
+        loader: LoaderPlan::Workers {
+            read_threads: 2,
+            prefetch_size: 2,
+            batches_outstanding: 4,
+            persistent: true,
+            row_groups_in_flight: 1,
+        },
+        block_end: BlockEnd::AfterNextFetch,
+        prewarm: false,
+        ..resolved.unwrap().plan
+    }
+}
+
+fn evaluated(preprocess: f64) -> TrainPlan {
+    TrainPlan {
+        preprocess: Distribution::Constant { seconds: preprocess },
+        evaluation: Some(EvaluationPlan {
+            batch_size: 2,
+            steps: STEPS,
+            eval_time: Distribution::Constant { seconds: 0.0005 },
+            after_epoch: 1,
+            epochs_between: 1,
+        }),
+        ..plan()
+    }
+}
+
+fn told(
+    plan: &TrainPlan,
+    order: impl Order + 'static,
+    on_epoch: &mut dyn FnMut(),
+    stop: &StopToken,
+) -> RunMeasured {
+    let orders = Orders { training: Box::new(order), evaluation: Some(Box::new(SOUND)) };
+    let accelerator: Arc<dyn Accelerator> = Arc::new(HostStandIn);
+    let storage: Arc<dyn Storage> = Arc::new(Disk);
+    let surroundings = Surroundings { storage: &storage, observer: &Silent, stop };
+    let mut distributions = Distributions::default();
+    let on_epoch = &mut |_: &mut RunMeasured, _: &Distributions, _| on_epoch();
+    run(plan, &orders, &accelerator, Others::on(None), &surroundings, &mut distributions, on_epoch)
+        .unwrap()
+}
+
+/// Steps of each block, by epoch and accelerator.
+fn steps(run: &RunMeasured) -> Vec<Vec<Vec<u64>>> {
+    let of_epoch = |accelerators: &[AcceleratorEpoch]| {
+        let blocks = accelerators.iter().map(|accelerator| &accelerator.blocks);
+        blocks.map(|blocks| blocks.iter().map(|block| block.steps).collect()).collect()
+    };
+    let epochs = run.report.epochs.iter();
+    epochs.map(|epoch| of_epoch(&epoch.accelerators)).collect()
+}
+
+#[test]
+fn a_panic_between_epochs_keeps_what_was_measured() {
+    let order = Epochs { panics_from: 3 };
+    let run = told(&plan(), order, &mut || {}, &StopToken::new());
+    let Ending::Failed { cause, message, .. } = &run.ending else {
+        panic!("{:?}", run.ending);
+    };
+    assert_eq!(*cause, FailureCause::Internal);
+    assert!(message.contains("an epoch that should not be"), "{message}");
+    assert_eq!(steps(&run), vec![vec![vec![STEPS]; 2]; 2]);
+}
+
+/// Samples beyond the steps of an epoch, which cannot be read once the second epoch is prepared.
+struct Leftovers {
+    samples: Nothing,
+    broken: Arc<AtomicBool>,
+}
+
+impl Source for Leftovers {
+    fn files(&self) -> &[DataFile] {
+        self.samples.files()
+    }
+
+    fn plan(&self, request: &ReadRequest) -> Result<ReadPlan, TrainError> {
+        let Unit::Sample(0..4) = request.read.unit else {
+            while !self.broken.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            return Err(TrainError::Length {
+                path: "nothing".into(),
+                expected_bytes: 1000,
+                found_bytes: 1,
+            });
+        };
+        self.samples.plan(request)
+    }
+}
+
+struct FailingBetween(Arc<AtomicBool>);
+
+impl Order for FailingBetween {
+    fn epoch(&self, epoch: u32) -> EpochOrder {
+        if epoch == 2 {
+            self.0.store(true, Ordering::Relaxed);
+            // The failure comes before the epoch begins, or in it: nothing of it is whole.
+            thread::sleep(Duration::from_millis(50));
+        }
+        EpochOrder {
+            source: Arc::new(Leftovers {
+                samples: Nothing([DataFile { path: "nothing".into(), bytes: 1000 }]),
+                broken: Arc::clone(&self.0),
+            }),
+            ..SOUND.epoch(epoch)
+        }
+    }
+}
+
+#[test]
+fn a_failure_between_epochs_does_not_report_the_last_one_twice() {
+    let plan = TrainPlan {
+        steps_per_epoch: 2,
+        block_end: BlockEnd::AfterLastBarrier,
+        // Every worker may be held up without holding up the others.
+        transport: Transport { threads: 4, ..plan().transport },
+        ..plan()
+    };
+    let order = FailingBetween(Arc::default());
+    let run = told(&plan, order, &mut || {}, &StopToken::new());
+    assert!(
+        matches!(run.ending, Ending::Failed { cause: FailureCause::Dataset, .. }),
+        "{:?}",
+        run.ending
+    );
+    assert!(run.report.epochs[0].is_whole(&plan));
+    for epoch in &run.report.epochs[1..] {
+        assert!(!epoch.is_whole(&plan), "{:?}", epoch.accelerators);
+    }
+}
+
+#[test]
+fn a_checkpoint_that_fails_ends_the_phase_at_its_step() {
+    let folder = tempfile::tempdir().unwrap();
+    // A folder lies where the second checkpoint is to be written.
+    std::fs::create_dir(folder.path().join("model-1-4-0.pt")).unwrap();
+    let plan = TrainPlan {
+        checkpoint: Some(CheckpointPlan {
+            folder: folder.path().into(),
+            bytes: 10_000,
+            after_epoch: None,
+            epochs_between: 1,
+            steps_between: Some(2),
+        }),
+        steps_per_epoch: 6,
+        ..plan()
+    };
+    let run = told(&plan, SOUND, &mut || {}, &StopToken::new());
+    assert!(
+        matches!(run.ending, Ending::Failed { cause: FailureCause::Checkpoint, .. }),
+        "{:?}",
+        run.ending
+    );
+    assert_eq!(run.report.checkpoints.len(), 1);
+    let of_epoch = &steps(&run)[0];
+    assert_eq!(of_epoch[0], [2, 2], "no step after the failure");
+    // The other one may have begun the step that it would have had to wait at the end of.
+    assert_eq!(of_epoch[1][..2], [2, 2]);
+    assert!(of_epoch[1][2..].iter().all(|steps| *steps == 1));
+}
+
+#[test]
+fn without_the_barrier_of_steps_each_accelerator_goes_on_alone() {
+    let plan = TrainPlan { barrier: StepBarrier::Epoch, ..plan() };
+    let run = told(&plan, SOUND, &mut || {}, &StopToken::new());
+    assert_eq!(run.ending, Ending::Complete);
+    assert_eq!(steps(&run), vec![vec![vec![STEPS]; 2]; 3]);
+    let epochs = run.report.epochs.iter();
+    let blocks = epochs.flat_map(|epoch| epoch.accelerators.iter().map(|one| one.blocks[0]));
+    assert!(blocks.into_iter().all(|block| block.barrier_seconds == 0.0));
+}
+
+#[test]
+fn evaluation_waits_for_samples_that_are_still_preprocessed() {
+    let run = told(&evaluated(0.003), SOUND, &mut || {}, &StopToken::new());
+    assert_eq!(run.ending, Ending::Complete);
+    assert_eq!(steps(&run), vec![vec![vec![STEPS]; 2]; 3]);
+    for epoch in &run.report.epochs {
+        assert_eq!(epoch.evaluation.as_ref().unwrap().steps, STEPS);
+    }
+}
+
+#[test]
+fn a_stop_between_training_and_evaluation_begins_nothing_more() {
+    let stop = StopToken::new();
+    let mut pull = || stop.stop();
+    let run = told(&evaluated(0.003), SOUND, &mut pull, &stop);
+    assert_eq!(run.ending, Ending::Stopped);
+    assert_eq!(run.report.epochs.len(), 1);
+    assert!(run.report.epochs[0].evaluation.is_none());
+}

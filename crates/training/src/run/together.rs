@@ -1,0 +1,362 @@
+//! One run on several hosts: what each measured of a phase is exchanged and put together, and every
+//! host then knows the whole.
+//!
+//! Only durations travel; no clock is compared with another. How long each host waited at a barrier
+//! tells who came last: the one that waited least. What that one waited was the barrier's own cost.
+
+use std::ops::Range;
+
+use crate::plan::metrics;
+use crate::plan::metrics::Rule;
+use crate::plan::probe::Judge;
+use crate::plan::train_plan::TrainPlan;
+use crate::report::{AcceleratorEpoch, BlockSums, WaitingSeconds, WrittenCheckpoint};
+use serde::{Deserialize, Serialize};
+use stormlp_core::group::{BarrierUs, GroupFacts, HostReport};
+use stormlp_core::histogram::{LatencyHistogram, PackedHistogram};
+use stormlp_core::stop::StopToken;
+use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_transfer::telemetry::CpuTimes;
+
+use super::error::TrainError;
+use super::machine::{Nanos, StepHistograms};
+use super::measure::PhaseMeasured;
+use stormlp_hosts::company::{Hosts, garbled};
+
+/// Who else has a say in a run.
+pub(super) struct Others<'a> {
+    /// The other hosts.
+    pub(super) hosts: Option<&'a Hosts>,
+    /// Who ends it once enough was seen.
+    pub(super) judge: Option<&'a mut Judge>,
+}
+
+impl<'a> Others<'a> {
+    /// The other hosts, where there are any.
+    pub(super) fn on(hosts: Option<&'a Hosts>) -> Self {
+        Self { hosts, judge: None }
+    }
+
+    /// A judge alone.
+    pub(super) fn judged_by(judge: &'a mut Judge) -> Self {
+        Self { hosts: None, judge: Some(judge) }
+    }
+}
+
+/// What a host measured of a phase, on its way to the others.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Part {
+    accelerators: Vec<AcceleratorEpoch>,
+    waiting: WaitingSeconds,
+    blamed_ns: Vec<Nanos>,
+    preread_samples: u64,
+    /// Fetch wait, barrier wait and overshoot.
+    histograms: [PackedHistogram; 3],
+    steps: Vec<Vec<(f32, f32)>>,
+    bytes: u64,
+    duration_ns: Nanos,
+    cpu: CpuTimes,
+    device_read_bytes: Option<u64>,
+    cached_share: Option<f64>,
+    checkpoints: Vec<WrittenCheckpoint>,
+    /// How long each barrier of the steps kept it waiting.
+    waits_us: Vec<u32>,
+}
+
+impl Part {
+    fn of(phase: &PhaseMeasured) -> Self {
+        let histograms = &phase.histograms;
+        let device = phase.first.device.zip(phase.last.device);
+        Self {
+            accelerators: phase.accelerators.clone(),
+            waiting: phase.waiting,
+            blamed_ns: phase.blamed_ns.clone(),
+            preread_samples: phase.preread_samples,
+            histograms: [
+                histograms.fetch.pack(),
+                histograms.barrier.pack(),
+                histograms.overshoot.pack(),
+            ],
+            steps: phase.steps.clone(),
+            bytes: phase.last.bytes - phase.first.bytes,
+            duration_ns: phase.last.now - phase.first.now,
+            cpu: phase.last.cpu.since(phase.first.cpu),
+            device_read_bytes: device.map(|(first, last)| last.since(first).read_bytes),
+            cached_share: phase.cached.and_then(|cached| cached.share),
+            checkpoints: phase.checkpoints.clone(),
+            waits_us: phase.waits_us.clone(),
+        }
+    }
+
+    fn step_histograms(&self) -> Option<StepHistograms> {
+        let [fetch, barrier, overshoot] = &self.histograms;
+        Some(StepHistograms {
+            fetch: LatencyHistogram::unpack(fetch)?,
+            barrier: LatencyHistogram::unpack(barrier)?,
+            overshoot: LatencyHistogram::unpack(overshoot)?,
+        })
+    }
+}
+
+/// The accelerators of this process: all of them where there are no `hosts`.
+pub(super) fn accelerators(hosts: Option<&Hosts>, plan: &TrainPlan) -> Range<u32> {
+    match hosts {
+        Some(hosts) => plan.accelerators_of(hosts.group.rank()),
+        None => 0..plan.accelerators,
+    }
+}
+
+/// Exchanges what each host measured of a phase: `phase` becomes that of all. What concerns the
+/// hosts goes to `tally` where the phase was a training of `plan`. `false` where this host was
+/// told to end before it heard of the others.
+pub(super) fn put_together(
+    hosts: &Hosts,
+    plan: &TrainPlan,
+    phase: &mut PhaseMeasured,
+    tally: Option<&mut HostsTally>,
+    stop: &StopToken,
+) -> Result<bool, TrainError> {
+    let Some(parts) = hosts.exchange(&Part::of(phase), stop)? else {
+        return Ok(false);
+    };
+    become_of_all(hosts, plan, phase, tally, &parts)?;
+    Ok(true)
+}
+
+fn become_of_all(
+    hosts: &Hosts,
+    plan: &TrainPlan,
+    phase: &mut PhaseMeasured,
+    tally: Option<&mut HostsTally>,
+    parts: &[Part],
+) -> Result<(), TrainError> {
+    merge(phase, parts).ok_or_else(|| garbled(&"a histogram is none"))?;
+    if let Some(tally) = tally {
+        tally.add(hosts, plan, parts);
+    }
+    Ok(())
+}
+
+/// The same of the `phases` of a run that all hosts have, with the `checkpoints` between them: how many
+/// phases those are. Each goes to the tally that was a training.
+pub(super) fn put_run_together<'p>(
+    hosts: &Hosts,
+    plan: &TrainPlan,
+    phases: impl Iterator<Item = (bool, &'p mut PhaseMeasured)>,
+    checkpoints: &mut Vec<WrittenCheckpoint>,
+    (tally, stop): (&mut HostsTally, &StopToken),
+) -> Result<Option<usize>, TrainError> {
+    let phases: Vec<(bool, &mut PhaseMeasured)> = phases.collect();
+    let own: Vec<Part> = phases.iter().map(|(_, phase)| Part::of(phase)).collect();
+    let Some(all) = hosts.exchange(&(own, checkpoints.clone()), stop)? else {
+        return Ok(None);
+    };
+    let whole = all.iter().map(|(parts, _)| parts.len()).min().unwrap_or(0);
+    for (nth, (is_training, phase)) in phases.into_iter().take(whole).enumerate() {
+        let parts: Vec<Part> =
+            all.iter().filter_map(|(parts, _)| parts.get(nth)).cloned().collect();
+        let tally = is_training.then_some(&mut *tally);
+        become_of_all(hosts, plan, phase, tally, &parts)?;
+    }
+    *checkpoints = all.into_iter().flat_map(|(_, theirs)| theirs).collect();
+    Ok(Some(whole))
+}
+
+/// Makes `phase` that of all hosts: sums, the longest duration, accelerators by their number.
+fn merge(phase: &mut PhaseMeasured, parts: &[Part]) -> Option<()> {
+    let mut histograms = StepHistograms::default();
+    for part in parts {
+        histograms.merge(&part.step_histograms()?);
+    }
+    phase.histograms = histograms;
+    phase.first_accelerator = 0;
+    phase.accelerators = each(parts, |part| &part.accelerators);
+    phase.blamed_ns = each(parts, |part| &part.blamed_ns);
+    phase.steps = each(parts, |part| &part.steps);
+    phase.checkpoints = each(parts, |part| &part.checkpoints);
+    phase.preread_samples = parts.iter().map(|part| part.preread_samples).sum();
+    phase.waiting = WaitingSeconds::default();
+    (phase.last.bytes, phase.last.cpu) = (phase.first.bytes, phase.first.cpu);
+    let mut duration_ns = 0;
+    for part in parts {
+        phase.waiting += part.waiting;
+        phase.last.bytes += part.bytes;
+        phase.last.cpu.user_seconds += part.cpu.user_seconds;
+        phase.last.cpu.system_seconds += part.cpu.system_seconds;
+        duration_ns = duration_ns.max(part.duration_ns);
+    }
+    phase.last.now = phase.first.now + duration_ns;
+    // Devices of several hosts have no common load; the bytes they read add up.
+    let device_bytes: Option<Vec<u64>> = parts.iter().map(|part| part.device_read_bytes).collect();
+    phase.device_read_bytes = device_bytes.map(|bytes| bytes.iter().sum());
+    (phase.first.device, phase.last.device) = (None, None);
+    if let Some(cached) = &mut phase.cached {
+        let shares = parts.iter().filter_map(|part| part.cached_share);
+        cached.share = shares.reduce(f64::max).or(cached.share);
+    }
+    Some(())
+}
+
+fn each<T: Clone>(parts: &[Part], get: impl Fn(&Part) -> &Vec<T>) -> Vec<T> {
+    parts.iter().flat_map(|part| get(part).clone()).collect()
+}
+
+/// What the epochs so far showed of each host and of the barriers between them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct HostsTally {
+    facts: Option<GroupFacts>,
+    hosts: Vec<HostReport>,
+    epochs: u32,
+    own_us: Vec<f64>,
+    /// `None` without barriers of steps.
+    ideal_au_percent: Option<f64>,
+}
+
+impl HostsTally {
+    /// Adds an epoch of this host alone, of whose others nothing is known.
+    pub(super) fn add_own(&mut self, hosts: &Hosts, plan: &TrainPlan, phase: &PhaseMeasured) {
+        let rank = hosts.group.rank() as usize;
+        self.add_of(hosts, plan, (rank, &[Part::of(phase)]));
+    }
+
+    fn add(&mut self, hosts: &Hosts, plan: &TrainPlan, parts: &[Part]) {
+        self.add_of(hosts, plan, (0, parts));
+    }
+
+    /// Adds the parts of an epoch of the hosts from rank `first` on.
+    fn add_of(&mut self, hosts: &Hosts, plan: &TrainPlan, (first, parts): (usize, &[Part])) {
+        if self.hosts.is_empty() {
+            let all = hosts.names().into_iter().zip(&plan.hosts);
+            let named = all.map(|(name, accelerators)| HostReport::new(&name, *accelerators));
+            self.hosts = named.skip(first).take(parts.len()).collect();
+            self.facts = Some(hosts.facts.clone());
+        }
+        for (host, part) in self.hosts.iter_mut().zip(parts) {
+            host.bytes_read += part.bytes;
+        }
+        // One that was cut short is in no mean, while there are others.
+        let steps = |one: &AcceleratorEpoch| one.blocks.iter().map(|block| block.steps).sum();
+        let most: Option<u64> = parts.iter().flat_map(|part| &part.accelerators).map(steps).max();
+        if self.epochs > 0 && most < Some(plan.steps_per_epoch) {
+            return;
+        }
+        self.epochs += 1;
+        let rule = Rule::of(plan);
+        for (host, part) in self.hosts.iter_mut().zip(parts) {
+            let blocks: Vec<&[BlockSums]> = blocks(&part.accelerators);
+            let au = metrics::epoch_measures(&rule, &blocks).au_percent.profile;
+            // A running mean: epochs weigh alike, as in the mean of the run.
+            host.au_percent += (au - host.au_percent) / f64::from(self.epochs);
+        }
+        if !plan.barrier.is_at_every_step() {
+            return;
+        }
+        let waits: Vec<&[u32]> = parts.iter().map(|part| part.waits_us.as_slice()).collect();
+        let split = split(&waits);
+        for (nth, host) in self.hosts.iter_mut().enumerate() {
+            let last = split.iter().filter(|(slowest, _)| *slowest == nth).count();
+            *host.slowest_steps.get_or_insert(0) += last as u64;
+        }
+        let own: Vec<f64> = split.iter().map(|(_, own_us)| f64::from(*own_us)).collect();
+        let ideal = ideal_au_percent(plan, parts, &own);
+        let mean = self.ideal_au_percent.get_or_insert(0.0);
+        *mean += (ideal - *mean) / f64::from(self.epochs);
+        self.own_us.extend(own);
+    }
+
+    /// `plan` as far as it is that of the hosts here: with their accelerators, where others are missing.
+    pub(super) fn plan_of(&self, plan: &TrainPlan) -> TrainPlan {
+        let mut plan = plan.clone();
+        if self.lacks_some_of(&plan) {
+            plan.accelerators = self.hosts.iter().map(|host| host.accelerators).sum();
+        }
+        plan
+    }
+
+    /// Whether what is known is that of some of the hosts of `plan` alone.
+    fn lacks_some_of(&self, plan: &TrainPlan) -> bool {
+        !self.hosts.is_empty() && self.hosts.len() < plan.hosts.len()
+    }
+
+    /// What the reader should know where that is so.
+    pub(super) fn warning(&self, plan: &TrainPlan) -> Option<Warning> {
+        self.lacks_some_of(plan).then(|| {
+            let names: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
+            Warning::new(
+                WarningKind::Hosts,
+                format!(
+                    "this is what {} measured, not what all {} hosts did: with --barrier none they \
+                     tell each other at the end of the run, and these have not been put together",
+                    names.join(", "),
+                    plan.hosts.len()
+                ),
+                "where the run broke off, `stormlp report merge` with the folder of the run puts the \
+                 parts of all hosts together",
+            )
+        })
+    }
+
+    /// Each host's part, by rank.
+    pub(super) fn hosts(&self) -> Vec<HostReport> {
+        self.hosts.clone()
+    }
+
+    /// The group, with what its barriers cost.
+    pub(super) fn group(&self) -> Option<GroupFacts> {
+        let facts = self.facts.clone()?;
+        Some(GroupFacts {
+            own_barrier_us: BarrierUs::of(&self.own_us),
+            ideal_au_percent: self.ideal_au_percent,
+            ..facts
+        })
+    }
+}
+
+fn blocks(accelerators: &[AcceleratorEpoch]) -> Vec<&[BlockSums]> {
+    let blocks = accelerators.iter().map(|one| one.blocks.as_slice());
+    blocks.collect()
+}
+
+/// For each step that all hosts waited at the end of: who came last, and what the barrier took
+/// after that. Of hosts that came together the first counts.
+fn split(waits: &[&[u32]]) -> Vec<(usize, u32)> {
+    let steps = waits.iter().map(|waits| waits.len()).min().unwrap_or(0);
+    let of_step = |step: usize| {
+        let waits = waits.iter().map(|waits| waits[step]);
+        waits.enumerate().min_by_key(|(_, wait)| *wait)
+    };
+    (0..steps).filter_map(of_step).collect()
+}
+
+/// AU had the barriers between hosts cost nothing once all had come.
+fn ideal_au_percent(plan: &TrainPlan, parts: &[Part], own_us: &[f64]) -> f64 {
+    let first = plan.metric.exclude_start_steps as usize;
+    let end = own_us.len().saturating_sub(plan.metric.exclude_end_steps as usize);
+    let of_window: f64 = own_us.get(first..end).unwrap_or_default().iter().sum();
+    let shorter =
+        |block: &BlockSums| BlockSums { seconds: block.seconds - of_window / 1e6, ..*block };
+    let accelerators = parts.iter().flat_map(|part| &part.accelerators);
+    let blocks: Vec<Vec<BlockSums>> =
+        accelerators.map(|one| one.blocks.iter().map(shorter).collect()).collect();
+    let blocks: Vec<&[BlockSums]> = blocks.iter().map(Vec::as_slice).collect();
+    let au = metrics::epoch_measures(&Rule::of(plan), &blocks).au_percent;
+    au.profile
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_least_came_last() {
+        // The second host is late in the second step: the first one waits for it.
+        let [one, other] = [[30, 20_060, 40], [90, 45, 41]];
+        assert_eq!(split(&[&one, &other]), [(0, 30), (1, 45), (0, 40)]);
+    }
+
+    #[test]
+    fn steps_that_not_all_had_say_nothing() {
+        assert_eq!(split(&[&[1, 2], &[3]]), [(0, 1)]);
+        assert_eq!(split(&[]), []);
+    }
+}

@@ -1,0 +1,353 @@
+//! All runs of a plan, one after the other, and their report.
+
+use std::sync::Arc;
+
+use crate::plan::metrics;
+use crate::plan::probe::Judge;
+use crate::plan::request::StorageKind;
+use crate::plan::train_plan::TrainPlan;
+use crate::report::{
+    Calibration, Cost, EpochReport, RunReport, StepLatency, TrainReport, TrainResults, scored,
+};
+use stormlp_core::report::{Ending, Head, NamedEvidence, NamedSeries};
+use stormlp_core::transport::DeviceId;
+use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_dataset::inventory::facts::Inventory;
+use stormlp_transfer::cufile::Driver;
+use stormlp_transfer::telemetry::peak_rss_bytes;
+use stormlp_transfer::{Accelerator, Backing, accelerator, thread};
+
+use super::epochs::{self, Distributions, RunMeasured};
+use super::error::TrainError;
+use super::prepare;
+use super::together::Others;
+use super::{calibrate, measure, verdict, warnings};
+use stormlp_hosts::company::Hosts;
+use stormlp_transfer::fallback::{hold_cufile, settings};
+use stormlp_transfer::surroundings::Surroundings;
+use stormlp_transfer::surroundings::now;
+
+/// What is known before a run begins.
+pub struct Course<'a> {
+    /// The first fields of the report.
+    pub head: Head,
+    /// What is to be done.
+    pub plan: TrainPlan,
+    /// What the reader should know of the plan.
+    pub warnings: Vec<Warning>,
+    /// The files there are; null storage does not look at them.
+    pub inventory: &'a Inventory,
+    /// The number of the first run, from 1: above that the runs before it were made earlier.
+    pub first_run: u32,
+}
+
+/// What is over when a report may be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// An epoch.
+    Epoch,
+    /// A run, to its end: the report has the times of its steps, too.
+    Run,
+}
+
+/// Makes the report of what was measured until now.
+pub type SoFar<'a> = &'a mut dyn FnMut() -> TrainReport;
+
+/// Runs the plan, all its runs from the first on, and tells `on_unit` after each epoch and each run
+/// that came to its end, which may have the report of what was measured until then: making it takes
+/// longer with every epoch. Where AU was missed, the ceiling of this host is looked for too.
+///
+/// # Errors
+/// When the first run cannot begin: no such device, no threads, no buffers, a path this machine does not have.
+/// Whatever goes wrong later is the report's ending.
+pub fn run(
+    course: &Course<'_>,
+    surroundings: &Surroundings<'_>,
+    on_unit: &mut dyn FnMut(Unit, SoFar<'_>),
+) -> Result<TrainReport, TrainError> {
+    run_on_hosts(course, None, surroundings, on_unit)
+}
+
+/// The same on several `hosts`, of which this is one: each of them ends with the report of all.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on_hosts(
+    course: &Course<'_>,
+    hosts: Option<&Hosts>,
+    surroundings: &Surroundings<'_>,
+    on_unit: &mut dyn FnMut(Unit, SoFar<'_>),
+) -> Result<TrainReport, TrainError> {
+    let plan = &course.plan;
+    let (accelerator, _cufile) = devices(plan)?;
+    let own = super::together::accelerators(hosts, plan);
+    let orders = prepare::orders(surroundings.storage, plan, course.inventory, &own);
+    let mut runs: Vec<RunMeasured> = Vec::new();
+    let mut distributions = Distributions::default();
+    let mut not_begun = None;
+    for number in course.first_run..=plan.runs {
+        if plan.runs > 1 {
+            let kind = if number == 1 { ", the warm-up" } else { "" };
+            surroundings.note(format!("run {number} of {}{kind}", plan.runs));
+        }
+        let mut on_epoch = |measured: &mut RunMeasured, so_far: &Distributions, now| {
+            on_unit(Unit::Epoch, &mut || {
+                measure::sum_up(&mut measured.report, plan, false, now);
+                let all: Vec<&RunMeasured> = runs.iter().chain([&*measured]).collect();
+                report(course, &all, so_far)
+            });
+        };
+        // The first run that is scored begins anew: the warm-up does not count.
+        let mut anew = (number == 2).then(Distributions::default);
+        let into = anew.as_mut().unwrap_or(&mut distributions);
+        match epochs::run(
+            plan,
+            &orders,
+            &accelerator,
+            Others::on(hosts),
+            surroundings,
+            into,
+            &mut on_epoch,
+        ) {
+            Ok(done) => {
+                distributions = anew.unwrap_or(distributions);
+                let complete = done.ending == Ending::Complete;
+                runs.push(done);
+                if !complete {
+                    break;
+                }
+                on_unit(Unit::Run, &mut || with_steps(course, &runs, &distributions));
+            }
+            Err(error) if runs.is_empty() => return Err(error),
+            Err(error) => {
+                // What the runs before it measured is not lost.
+                not_begun = Some(Ending::Failed {
+                    cause: error.cause(),
+                    message: format!("run {number} could not begin: {error}"),
+                    remedy: error.remedy(plan),
+                });
+                break;
+            }
+        }
+    }
+    let mut report = report(course, &runs.iter().collect::<Vec<_>>(), &distributions);
+    if let Some(ending) = not_begun {
+        (report.ending, report.results.meets_threshold) = (ending, false);
+    }
+    report.results.steps = runs.into_iter().map(|run| run.steps).collect();
+    find_ceiling(course, &accelerator, &mut report, surroundings);
+    report.head.ended_at = Some(now());
+    Ok(report)
+}
+
+/// An accelerator, and cuFile where it is needed.
+type Held = (Arc<dyn Accelerator>, Option<Arc<Driver>>);
+
+/// What runs of `plan` hold as long as they last.
+fn devices(plan: &TrainPlan) -> Result<Held, TrainError> {
+    let device = plan.transport.device.and_then(DeviceId::cuda_index);
+    // Threads that are started later, and their buffers, are where this one is.
+    thread::bind(plan.transport.placement.cpus.as_ref()).map_err(TrainError::Device)?;
+    let accelerator = accelerator::open(device, plan.transport.wait).map_err(TrainError::Device)?;
+    let needed = plan.transport.path.needs_cufile();
+    let cufile = hold_cufile(needed, &settings(plan.require_gds, plan.cufile_stats));
+    Ok((accelerator, cufile.map_err(TrainError::Path)?))
+}
+
+/// The report of a run that has not begun: a run that is killed leaves it.
+pub fn begun(course: &Course<'_>) -> TrainReport {
+    TrainReport { ending: Ending::Unfinished, ..report(course, &[], &Distributions::default()) }
+}
+
+/// Runs the beginning of the first epoch until `judge` has seen enough of it, and makes the report of
+/// what was measured until then. It is the report of a run that was stopped, unless the epoch came to
+/// its end before.
+///
+/// # Errors
+/// As [`run`].
+pub fn probe(
+    course: &Course<'_>,
+    judge: &mut Judge,
+    surroundings: &Surroundings<'_>,
+) -> Result<TrainReport, TrainError> {
+    let plan = &course.plan;
+    let (accelerator, _cufile) = devices(plan)?;
+    let own = 0..plan.accelerators;
+    let orders = prepare::orders(surroundings.storage, plan, course.inventory, &own);
+    let mut distributions = Distributions::default();
+    let measured = epochs::run(
+        plan,
+        &orders,
+        &accelerator,
+        Others::judged_by(judge),
+        surroundings,
+        &mut distributions,
+        &mut |_, _, _| {},
+    )?;
+    Ok(report(course, &[&measured], &distributions))
+}
+
+/// Those of `runs` that say what a run takes: one that was cut short does not, while there are whole ones.
+fn timed(runs: &[RunReport]) -> Vec<&RunReport> {
+    let whole: Vec<&RunReport> = runs.iter().filter(|run| run.complete).collect();
+    if whole.is_empty() { runs.iter().collect() } else { whole }
+}
+
+fn mean_seconds(runs: &[&RunReport]) -> f64 {
+    let seconds: f64 = runs.iter().map(|run| run.duration_seconds).sum();
+    seconds / runs.len().max(1) as f64
+}
+
+/// What `runs` come to; the distributions are those of the runs that are scored.
+fn report(
+    course: &Course<'_>,
+    runs: &[&RunMeasured],
+    Distributions { steps, reads, hosts }: &Distributions,
+) -> TrainReport {
+    let plan = &hosts.plan_of(&course.plan);
+    let reports: Vec<RunReport> = (course.first_run..)
+        .zip(runs)
+        .map(|(run, measured)| RunReport {
+            run,
+            warm_up: plan.runs > 1 && run == 1,
+            ..measured.report.clone()
+        })
+        .collect();
+    // A run that was cut short in its warm-up has nothing better to show.
+    let first = reports.iter().position(|run| !run.warm_up).unwrap_or(0);
+    let of_scored = &reports[first..];
+    let epochs: Vec<&EpochReport> = of_scored.iter().flat_map(|run| &run.epochs).collect();
+    let measures = scored(plan, epochs.iter().copied());
+    let mean = metrics::mean(&measures);
+    let (last, shown) = (runs.last(), of_scored.last());
+    let timed = timed(of_scored);
+    let ending = last.map_or(Ending::Stopped, |run| run.ending.clone());
+    let results = TrainResults {
+        workload: plan.workload.clone(),
+        accelerator: plan.accelerator.clone(),
+        accelerators: plan.accelerators,
+        profile: plan.profile,
+        steps_per_epoch: plan.steps_per_epoch,
+        epochs: shown.map_or_else(Vec::new, |run| run.epochs.clone()),
+        stdev: metrics::spread(&measures),
+        threshold_percent: plan.metric.threshold_percent,
+        meets_threshold: ending == Ending::Complete
+            && !measures.is_empty()
+            && mean.au_percent.profile >= plan.metric.threshold_percent,
+        cost: Cost::total(timed.iter().map(|run| &run.cost)).shared_by(timed.len()),
+        peak_rss_bytes: peak_rss_bytes(),
+        duration_seconds: mean_seconds(&timed),
+        latency: StepLatency { read_us: reads.summary(), ..measure::step_latency(steps) },
+        checkpoints: shown.map_or_else(Vec::new, |run| run.checkpoints.clone()),
+        devices: last.map_or_else(Vec::new, |run| run.devices.clone()),
+        layout: plan.transport.layout_in_words(),
+        verdict: verdict::verdict(plan, &epochs, &mean, None),
+        calibration: None,
+        find_max: None,
+        hosts: hosts.hosts(),
+        group: hosts.group(),
+        started_unix_seconds: reports.first().map_or(0.0, |run| run.started_unix_seconds),
+        mean,
+        runs: if plan.runs > 1 { reports } else { Vec::new() },
+        steps: Vec::new(),
+    };
+    let mut report = TrainReport::new(course.head.clone(), plan.clone(), results);
+    report.ending = ending;
+    report.histograms = [
+        steps.fetch.named("fetch_wait"),
+        steps.barrier.named("barrier_wait"),
+        steps.overshoot.named("compute_overshoot"),
+        reads.named("read"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    report.series = series(course.first_run, runs);
+    report.evidence = evidence(last).into_iter().collect();
+    report.warnings.clone_from(&course.warnings);
+    let pages: Vec<Backing> = runs.iter().map(|run| run.backing).collect();
+    let observed = warnings::of_run(&report, &pages);
+    report.warnings.extend(observed);
+    report.warnings.extend(hosts.warning(plan));
+    report
+}
+
+/// The report of `runs` that are over, with the times of their steps.
+fn with_steps(
+    course: &Course<'_>,
+    runs: &[RunMeasured],
+    distributions: &Distributions,
+) -> TrainReport {
+    let mut report = report(course, &Vec::from_iter(runs), distributions);
+    report.results.steps = runs.iter().map(|run| run.steps.clone()).collect();
+    report
+}
+
+/// How the reads of a run went.
+fn evidence(run: Option<&&RunMeasured>) -> Option<NamedEvidence> {
+    let evidence = run?.evidence.clone()?;
+    Some(NamedEvidence { name: "reads".to_string(), evidence })
+}
+
+/// How each run went over time.
+fn series(first_run: u32, runs: &[&RunMeasured]) -> Vec<NamedSeries> {
+    (first_run..)
+        .zip(runs)
+        .map(|(number, run)| NamedSeries {
+            name: format!("run {number}"),
+            series: run.series.clone(),
+        })
+        .collect()
+}
+
+/// Looks for the ceiling of this host where AU was missed.
+fn find_ceiling(
+    course: &Course<'_>,
+    accelerator: &Arc<dyn Accelerator>,
+    report: &mut TrainReport,
+    surroundings: &Surroundings<'_>,
+) {
+    let plan = &course.plan;
+    let wanted = plan.storage == StorageKind::Real
+        && report.ending == Ending::Complete
+        // It would be that of one host of several.
+        && plan.hosts.is_empty()
+        && !report.results.epochs.is_empty()
+        && !report.results.meets_threshold
+        && !surroundings.stop.is_stopped();
+    if !wanted {
+        return;
+    }
+    surroundings.note("AU was missed: looking for the ceiling of this host, about 3 s");
+    match calibrate::ceiling(course, accelerator, surroundings) {
+        Ok(Some(mean)) => {
+            report.results.calibration = Some(Calibration {
+                au_percent: mean.au_percent,
+                samples_per_second: mean.samples_per_second,
+            });
+            let epochs = report.results.scored_epochs();
+            let ceiling = Some(&mean.au_percent);
+            report.results.verdict = verdict::verdict(plan, &epochs, &report.results.mean, ceiling);
+        }
+        Ok(None) => {}
+        Err(why) => report.warnings.push(Warning::new(
+            WarningKind::HarnessBound,
+            format!("the ceiling of this host was not measured: {why}"),
+            "run the workload with --storage null",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_was_cut_short_is_in_no_mean() {
+        let run = |run: u32, complete: bool| RunReport { run, complete, ..RunReport::default() };
+        let numbers =
+            |runs: &[RunReport]| -> Vec<u32> { timed(runs).iter().map(|run| run.run).collect() };
+        assert_eq!(numbers(&[run(2, true), run(3, true), run(4, false)]), [2, 3]);
+        assert_eq!(numbers(&[run(1, false)]), [1], "there is nothing better");
+    }
+}

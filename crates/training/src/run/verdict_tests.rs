@@ -1,0 +1,152 @@
+//! Which cause a verdict names, and what it says of it.
+
+use crate::plan::client::ClientCost;
+use crate::plan::request::TrainRequest;
+use crate::report::{AcceleratorEpoch, Cost, Slowest, StepLatency};
+use stormlp_core::facts::FoundFile;
+use stormlp_core::facts::HostFacts;
+use stormlp_dataset::inventory::facts::Inventory;
+
+use super::*;
+
+fn waiting(storage: f64, cpu: f64, barrier: f64, startup: f64) -> WaitingSeconds {
+    WaitingSeconds { storage, cpu, barrier, startup }
+}
+
+#[test]
+fn the_largest_cause_gives_its_name() {
+    let of = |au, ahead, waiting| bound(au, ahead, &waiting);
+    let storage = waiting(9.0, 0.0, 0.0, 0.0);
+    assert_eq!(of(99.0, false, storage), Bound::Compute);
+    assert_eq!(of(99.0, true, storage), Bound::ReadAhead);
+    let barrier = |storage, cpu| waiting(storage, cpu, 50.0, 0.0);
+    assert_eq!(of(50.0, true, barrier(9.0, 1.0)), Bound::Storage);
+    assert_eq!(of(50.0, false, barrier(1.0, 9.0)), Bound::Client);
+    assert_eq!(of(50.0, false, barrier(5.2, 4.8)), Bound::StorageAndClient);
+    assert_eq!(of(50.0, false, barrier(4.8, 5.2)), Bound::StorageAndClient);
+    assert_eq!(of(50.0, false, waiting(0.0, 0.0, 50.0, 1.0)), Bound::Barrier);
+    assert_eq!(of(50.0, false, waiting(0.0, 0.0, 1.0, 9.0)), Bound::Startup);
+}
+
+/// unet3d on one H100 with 70 files: ten steps an epoch.
+fn plan(request: &TrainRequest) -> TrainPlan {
+    let inventory = Inventory {
+        folder: "/data/unet3d".into(),
+        train: (0..70)
+            .map(|index| FoundFile {
+                name: format!("train/img_{index:02}_of_70.npz"),
+                bytes: 146_600_628,
+            })
+            .collect(),
+        ..Inventory::default()
+    };
+    let workload = catalog::find("unet3d", Some("h100")).unwrap().workload(&[]).unwrap();
+    let request = TrainRequest { files: Some(70), ..request.clone() };
+    TrainPlan::resolve(&workload, &request, &HostFacts::fixture(), &inventory).unwrap().plan
+}
+
+/// The verdict over one epoch of such an AU, such a share read ahead and such waiting.
+fn judged(
+    plan: &TrainPlan,
+    au: f64,
+    preread_share: f64,
+    waiting_seconds: WaitingSeconds,
+) -> Verdict {
+    judged_by(plan, (au, preread_share), waiting_seconds, None)
+}
+
+/// The same where the others waited most for `slowest`.
+fn judged_by(
+    plan: &TrainPlan,
+    (au, preread_share): (f64, f64),
+    waiting_seconds: WaitingSeconds,
+    slowest: Option<Slowest>,
+) -> Verdict {
+    let measures = Measures {
+        au_percent: AuPercent { profile: au, ..AuPercent::default() },
+        window_samples_per_second: 10.0,
+        preread_share: Some(preread_share),
+        waiting_seconds,
+        ..Measures::default()
+    };
+    let epoch = EpochReport {
+        epoch: 1,
+        measures,
+        cost: Cost::default(),
+        started_seconds: 0.0,
+        duration_seconds: 5.0,
+        cached_share: None,
+        cached_method: None,
+        device: None,
+        slowest,
+        latency: StepLatency::default(),
+        accelerators: vec![AcceleratorEpoch { accelerator: 0, blocks: Vec::new() }],
+        evaluation: None,
+    };
+    verdict(plan, &[&epoch], &measures, None)
+}
+
+#[test]
+fn a_run_that_lives_on_what_was_read_ahead_is_not_called_compute_bound() {
+    let plan = plan(&TrainRequest::default());
+    assert_eq!(plan.steps_per_epoch, 10);
+    // Half of the epoch was there after the first of ten steps: four of the nine that count.
+    let verdict = judged(&plan, 99.0, 0.5, waiting(0.0, 0.0, 0.0, 1.0));
+    assert_eq!(verdict.bound, Bound::ReadAhead);
+    // How much it was, and what to do about it, is a warning's, and said once.
+    assert_eq!(verdict.sentence, "AU 99.0 % rests largely on what had been read ahead");
+    let verdict = judged(&plan, 99.0, 0.2, waiting(0.0, 0.0, 0.0, 1.0));
+    assert_eq!(verdict.bound, Bound::Compute);
+    let verdict = judged(&plan, 60.0, 0.5, waiting(1.0, 0.0, 0.0, 1.0));
+    assert_eq!(verdict.bound, Bound::Storage);
+}
+
+#[test]
+fn an_accelerator_is_named_only_with_its_own_compute_time_and_batch() {
+    let storage = waiting(1.0, 0.0, 0.0, 0.0);
+    let plain = judged(&plan(&TrainRequest::default()), 46.0, 0.1, storage).sentence;
+    let asks = "epoch 1 got 1.47 GB/s, one H100 asks for 3.18";
+    assert!(plain.contains(asks), "{plain}");
+    let request =
+        TrainRequest { batch_size: Some(2), accelerators: Some(3), ..TrainRequest::default() };
+    let other = judged(&plan(&request), 46.0, 0.1, storage).sentence;
+    let asks = "3 accelerators of this compute time and batch ask for 2.72";
+    assert!(other.contains(asks), "{other}");
+}
+
+#[test]
+fn one_accelerator_is_not_told_to_become_fewer() {
+    let client = waiting(0.0, 1.0, 0.0, 0.0);
+    let one = judged(&plan(&TrainRequest::default()), 50.0, 0.1, client).sentence;
+    assert!(one.ends_with("try more or faster CPUs"), "{one}");
+    let request = TrainRequest { accelerators: Some(2), ..TrainRequest::default() };
+    let two = judged(&plan(&request), 50.0, 0.1, client).sentence;
+    assert!(two.ends_with("try fewer accelerators, or more CPUs"), "{two}");
+}
+
+#[test]
+fn a_client_that_is_in_every_step_is_not_told_to_read_faster() {
+    let request = TrainRequest { client: Some(ClientCost::DLIO), ..TrainRequest::default() };
+    let plan = plan(&request);
+    let steps = plan.steps_per_epoch as f64 * ClientCost::DLIO.step_seconds;
+    let of_steps = judged(&plan, 90.0, 0.1, waiting(0.0, steps, 0.0, 0.0)).sentence;
+    assert!(of_steps.contains("client-bound") && of_steps.contains("in each step"), "{of_steps}");
+    let of_bytes = judged(&plan, 90.0, 0.1, waiting(0.0, 5.0 * steps, 0.0, 0.0)).sentence;
+    assert!(of_bytes.contains("--read-threads"), "{of_bytes}");
+}
+
+#[test]
+fn what_would_be_told_as_no_time_explains_nothing() {
+    let plan = plan(&TrainRequest::default());
+    let of = |barrier: f64, kept_others_seconds: f64| {
+        let slowest = Slowest { accelerator: 3, kept_others_seconds };
+        let waiting = waiting(0.0, 0.0, barrier, 0.0);
+        let verdict = judged_by(&plan, (95.1, 0.0), waiting, Some(slowest));
+        assert_eq!(verdict.bound, Bound::Barrier);
+        verdict.sentence
+    };
+    let nothing = "AU 95.1 %; accelerators waited neither for data nor for each other";
+    assert_eq!(of(0.004, 0.004), nothing);
+    assert!(of(0.5, 0.004).contains("waited 0.50 s at barriers, for none"));
+    assert!(of(0.5, 0.2).contains("most for accelerator 3 (0.20 s)"));
+}

@@ -1,0 +1,229 @@
+//! What only the run itself can tell of how far its numbers are to be trusted.
+
+use crate::plan::client::ClientCost;
+use crate::plan::request::StorageKind;
+use crate::report::TrainReport;
+use stormlp_core::evidence::DirectIo;
+use stormlp_core::profile::Profile;
+use stormlp_core::transport::Pages;
+use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_transfer::Backing;
+
+use super::verdict;
+use stormlp_transfer::fallback;
+
+/// A barrier between hosts that takes a larger share of a step's compute bounds AU by itself.
+const BARRIER_PERCENT: f64 = 1.0;
+/// Points of AU that a late host may have cost without a warning.
+const PACING_POINTS: f64 = 1.0;
+/// A cold epoch may find this share of the dataset in the page cache.
+const COLD_SHARE: f64 = 0.01;
+
+/// Warnings that only the run itself can give.
+///
+/// `pages` are those that the buffers of each run lay on.
+pub(super) fn of_run(report: &TrainReport, pages: &[Backing]) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    warnings.extend(pacing(report));
+    warnings.extend(over_full(report));
+    warnings.extend(read_ahead(report));
+    warnings.extend(cold(report));
+    warnings.extend(upper_bound(report));
+    warnings.extend(barrier(report));
+    let evidence = report.evidence_of("reads");
+    if evidence.is_some_and(|evidence| evidence.direct_io == DirectIo::Refused) {
+        warnings.push(Warning::new(
+            WarningKind::NotDirect,
+            "the file system refused O_DIRECT: the bytes went through the page cache",
+            "use a file system that has it, or --path buffered",
+        ));
+    }
+    warnings.extend(
+        evidence.and_then(|evidence| fallback::warning(report.plan.transport.path, evidence)),
+    );
+    for fallback in evidence
+        .and_then(|evidence| evidence.engine.as_ref())
+        .map(|engine| engine.fallbacks.as_slice())
+        .unwrap_or_default()
+    {
+        warnings.push(Warning::new(WarningKind::EngineFellBack, fallback.clone(), ""));
+    }
+    let meant = report.plan.transport.pages == Pages::Small;
+    if pages.contains(&Backing::SmallPages) && !meant {
+        warnings.push(Warning::new(
+            WarningKind::Buffers,
+            "buffers lie on small pages: large direct reads are split and cost more CPU",
+            "allow transparent huge pages, or reserve some with vm.nr_hugepages",
+        ));
+    }
+    if !report.head.host.release_build {
+        warnings.push(Warning::new(
+            WarningKind::DebugBuild,
+            "this is a debug build",
+            "build with --release before trusting the figures",
+        ));
+    }
+    warnings
+}
+
+/// Says when the hosts' barrier itself takes so much of a step that it bounds AU.
+fn barrier(report: &TrainReport) -> Option<Warning> {
+    let own = report.results.group.as_ref()?.own_barrier_us?;
+    let compute_us = report.plan.compute.mean_seconds() * 1e6;
+    let share = 100.0 * own.p50 / compute_us;
+    (share > BARRIER_PERCENT).then(|| {
+        Warning::new(
+            WarningKind::HarnessBound,
+            format!(
+                "the barrier between the hosts took {:.0} µs at the median after the last of them \
+                 had come, {share:.1} % of a step's compute: AU is lower by that, whatever storage \
+                 does",
+                own.p50
+            ),
+            "--group mpi is the fastest on most networks; leave a CPU free on every host",
+        )
+    })
+}
+
+/// Says when this host came to its accelerators so late that it may have cost utilisation: they
+/// asked for their next reads that much later than they would have.
+fn pacing(report: &TrainReport) -> Option<Warning> {
+    let late_us = report.results.latency.compute_overshoot_us?.mean;
+    let compute_us = report.plan.compute.mean_seconds() * 1e6;
+    let au = report.results.mean.au_percent.measured;
+    let cost = late_cost_points(late_us, compute_us, au);
+    (cost > PACING_POINTS).then(|| {
+        Warning::new(
+            WarningKind::Pacing,
+            format!(
+                "this host was late itself: it saw compute end {late_us:.0} µs after its time on \
+                 average and asked for the next reads that much later, which may have cost up to \
+                 {cost:.1} points of AU (steps compute for {compute_us:.0} µs)"
+            ),
+            "leave a CPU free, or emulate fewer accelerators on this host",
+        )
+    })
+}
+
+/// By how many points AU would be higher at most if no step had begun so late: if each of them had
+/// waited for reads that were asked for late.
+fn late_cost_points(late_us: f64, compute_us: f64, au: f64) -> f64 {
+    if compute_us <= 0.0 || au <= 0.0 {
+        return 0.0;
+    }
+    let step_us = 100.0 * compute_us / au;
+    let in_time_us = (step_us - late_us).max(compute_us);
+    (100.0 * compute_us / in_time_us - au).max(0.0)
+}
+
+/// AU by nominal compute divides by the mean of a distribution, whatever was drawn from it.
+fn over_full(report: &TrainReport) -> Option<Warning> {
+    let au = report.results.mean.au_percent;
+    let drawn = report.plan.compute.stdev_seconds() > 0.0;
+    (drawn && au.nominal > 100.0).then(|| {
+        Warning::new(
+            WarningKind::TooShort,
+            format!(
+                "AU by nominal compute is over 100 % ({:.1} %) because the compute times drawn \
+                 were shorter than their mean ({} s)",
+                au.nominal,
+                report.plan.compute.mean_seconds()
+            ),
+            format!(
+                "AU by measured compute ({:.1} %) does not depend on it; with more steps the \
+                 draws come closer to their mean",
+                au.measured
+            ),
+        )
+    })
+}
+
+/// Says when AU rests largely on what had been read before it began to count.
+fn read_ahead(report: &TrainReport) -> Option<Warning> {
+    let share = verdict::read_ahead_share(&report.plan, &report.results.mean)?;
+    let real = report.plan.storage == StorageKind::Real;
+    (real && share > verdict::READ_AHEAD_SHARE).then(|| {
+        Warning::new(
+            WarningKind::TooShort,
+            format!(
+                "{:.0} % of the samples that AU counts had been read before its first step: the \
+                 storage was not asked to sustain this rate",
+                100.0 * share
+            ),
+            "make epochs longer: more --files, and a higher --steps where that limits them",
+        )
+    })
+}
+
+fn cold(report: &TrainReport) -> Option<Warning> {
+    if !report.plan.cold {
+        return None;
+    }
+    let epochs = report.results.scored_epochs();
+    if epochs.iter().any(|epoch| epoch.cached_share.is_none()) {
+        return Some(Warning::new(
+            WarningKind::CacheState,
+            "it is not known whether the page cache was empty: the kernel tells this only to those \
+             who own the files or may write to them",
+            "run as the owner of the dataset; the bytes read from the device tell it as well",
+        ));
+    }
+    let shares = epochs.iter().filter_map(|epoch| epoch.cached_share);
+    let most = shares.fold(0.0, f64::max);
+    (most > COLD_SHARE).then(|| {
+        Warning::new(
+            WarningKind::CacheState,
+            format!(
+                "{:.1} % of the dataset was still in the page cache when an epoch began",
+                100.0 * most
+            ),
+            "this run was not cold: another process holds these files, or they lie in memory (tmpfs)",
+        )
+    })
+}
+/// A run that meets its threshold where DLIO, with its own work, might not.
+fn upper_bound(report: &TrainReport) -> Option<Warning> {
+    let plan = &report.plan;
+    let measured = plan.client.is_none() && plan.storage == StorageKind::Real;
+    if !measured || plan.profile == Profile::Native {
+        return None;
+    }
+    let au = report.results.mean.au_percent.profile;
+    let threshold = plan.metric.threshold_percent;
+    // A process has its share of its host's CPUs.
+    let group = report.results.group.as_ref();
+    let machine = group.and_then(|group| group.machine_of(0));
+    let cpus = machine.map_or(report.head.host.cpus, |machine| {
+        (machine.cpus / machine.ranks.len().max(1) as u32).max(1)
+    });
+    let dlio = ClientCost::DLIO.on(cpus);
+    let official = dlio.bound_percent(plan, au);
+    (au >= threshold && official < threshold).then(|| {
+        Warning::new(
+            WarningKind::UpperBound,
+            format!(
+                "AU is an upper bound: DLIO's own cost is not in it; with {dlio} the official tool \
+                 would reach about {official:.1} %, below {threshold} %"
+            ),
+            "run again with --client dlio, with the figures of your host \
+             (--client-step, --client-cpu-per-gib)",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lateness_costs_at_most_what_is_missing() {
+        // A step of 1000 µs that computes for 500.
+        assert_eq!(late_cost_points(0.0, 500.0, 50.0), 0.0);
+        assert_eq!(late_cost_points(200.0, 500.0, 50.0), 12.5);
+        assert_eq!(late_cost_points(5000.0, 500.0, 50.0), 50.0);
+        // Where all data was there in time lateness costs nothing.
+        assert_eq!(late_cost_points(60.0, 500.0, 100.0), 0.0);
+        assert_eq!(late_cost_points(60.0, 0.0, 50.0), 0.0);
+        assert_eq!(late_cost_points(60.0, 500.0, 0.0), 0.0);
+    }
+}

@@ -1,0 +1,86 @@
+//! How large a dataset must be, and whether it fits.
+
+use crate::plan::datasize::{Binding, DataSize, MEMORY_MULTIPLE, MIN_STEPS};
+use serde::Serialize;
+use stormlp_core::profile::Profile;
+use stormlp_core::units::{ByteSize, counted, format_duration};
+
+use stormlp_show::document::Document;
+
+/// The answer of `stormlp datasize`; its JSON is these fields.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SizeAnswer {
+    /// The workload.
+    pub workload: String,
+    /// The accelerator.
+    pub accelerator: String,
+    /// Accelerators in all.
+    pub accelerators: u64,
+    /// Hosts.
+    pub hosts: u64,
+    /// Memory of one host in bytes.
+    pub host_memory_bytes: u64,
+    /// Whose rounding.
+    pub profile: Profile,
+    /// Files, bytes, subfolders, steps, binding.
+    #[serde(flatten)]
+    pub size: DataSize,
+    /// Compute of one run in seconds: its shortest possible time.
+    pub run_seconds: f64,
+    /// The folder that was looked at.
+    pub folder: String,
+    /// Free bytes there; `None` when unknown.
+    pub free_bytes: Option<u64>,
+    /// Whether it fits there; `None` when unknown.
+    pub fits: Option<bool>,
+}
+
+/// The answer for people.
+pub fn datasize(answer: &SizeAnswer) -> Document {
+    let size = &answer.size;
+    let mut document = Document::new(format!(
+        "{} files, {} for {} on {} {} on {}, profile {} ({})",
+        size.files,
+        ByteSize(size.bytes),
+        answer.workload,
+        answer.accelerators,
+        answer.accelerator,
+        counted(answer.hosts, "host"),
+        answer.profile,
+        answer.profile.describe()
+    ));
+    let facts = &mut document.facts;
+    facts.add("bytes", size.bytes);
+    facts.add(
+        "decided by",
+        match size.binding {
+            Binding::Memory => format!(
+                "{MEMORY_MULTIPLE} times the memory of {} with {} (the steps alone would need {})",
+                counted(answer.hosts, "host"),
+                ByteSize(answer.host_memory_bytes),
+                counted(size.files_for_steps, "file")
+            ),
+            Binding::Steps => format!(
+                "{MIN_STEPS} steps an epoch (the memory alone would need {})",
+                counted(size.files_for_memory, "file")
+            ),
+        },
+    );
+    facts.add(
+        "subfolders",
+        match size.subfolders {
+            0 => "none needed".to_string(),
+            count => format!("{count} advised (--params dataset.num_subfolders_train={count})"),
+        },
+    );
+    facts.add("steps", format!("{} an epoch", size.steps_per_epoch));
+    let run = format_duration(answer.run_seconds);
+    facts.add("run", format!("at least {run} of compute"));
+    let fits = match (answer.free_bytes, answer.fits) {
+        (Some(free), Some(true)) => format!("it fits: {} free", ByteSize(free)),
+        (Some(free), _) => format!("it does not fit: {} free", ByteSize(free)),
+        (None, _) => "free space unknown".to_string(),
+    };
+    facts.add("folder", format!("{}: {fits}", answer.folder));
+    document
+}

@@ -1,0 +1,30 @@
+//! Training as documents: the run, its plan, the built-in workloads, sizes of datasets; and the
+//! files that MLPerf Storage's own tools read.
+
+mod charts;
+pub mod datagen;
+mod datasize;
+mod figures;
+mod find_max;
+mod hosts;
+mod lane;
+mod outcome;
+mod plan;
+mod run;
+mod settings;
+mod workloads;
+
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixtures;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
+
+pub(crate) use charts::charts;
+pub use datasize::{SizeAnswer, datasize};
+pub(crate) use figures::figures;
+pub use plan::plan;
+pub(crate) use plan::{data, loader};
+pub use run::RECORDS;
+pub use run::document;
+pub use workloads::workloads;

@@ -1,0 +1,225 @@
+//! The plan of a training run, as `--dry-run` prints it.
+
+use crate::plan::train_plan::{LoaderPlan, ReadPattern, TrainPlan};
+use crate::plan::workload::Shuffle;
+use stormlp_core::profile::BlockEnd;
+use stormlp_core::units::{ByteSize, format_duration};
+
+use super::run::setting;
+use stormlp_show::document::{Document, Facts};
+
+/// How many runs, and which of them is not scored.
+fn runs(plan: &TrainPlan) -> String {
+    match plan.runs {
+        0 | 1 => "1".to_string(),
+        all => format!("a warm-up and {} that are scored", all - 1),
+    }
+}
+
+/// Every number of the plan.
+pub fn plan(plan: &TrainPlan) -> Document {
+    let mut document = Document::new(format!("plan of {}", setting(plan)));
+    let facts = &mut document.facts;
+    let folder = match &plan.data.folder {
+        Some(folder) => folder.to_string(),
+        None => "null storage: nothing is read".to_string(),
+    };
+    facts.add("folder", folder);
+    facts.add("data", data(plan));
+    facts.add(
+        "steps",
+        format!(
+            "{} an epoch, each {} samples on {} accelerators; epochs: {}, runs: {}",
+            plan.steps_per_epoch,
+            plan.batch_size,
+            plan.accelerators,
+            plan.epochs,
+            runs(plan)
+        ),
+    );
+    facts.add("compute", format!("{} a step", plan.compute));
+    if !plan.preprocess.is_zero() {
+        facts.add("preprocess", format!("{} a sample", plan.preprocess));
+    }
+    if let Some(client) = &plan.client {
+        facts.add("client", format!("DLIO's own work: {client}"));
+    }
+    facts.add("loader", loader(plan));
+    facts.add("reads", reads(plan));
+    facts.add("path", path(plan));
+    if let Some(remark) = plan.transport.pages.remark() {
+        facts.add("buffers", remark);
+    }
+    if let Some(words) = plan.transport.threads_in_words() {
+        facts.add("threads", words);
+    }
+    facts.add("order", order(plan));
+    if let Some(remark) = plan.barrier.remark() {
+        facts.add("barrier", remark);
+    }
+    facts.add("AU", metric(plan));
+    between_epochs(plan, facts);
+    facts.add("demand", demand(plan));
+    facts.add("memory", format!("about {}", ByteSize(plan.memory_bytes)));
+    document
+}
+
+fn between_epochs(plan: &TrainPlan, facts: &mut Facts) {
+    if let Some(evaluation) = &plan.evaluation {
+        facts.add(
+            "evaluation",
+            format!(
+                "{} steps of {} samples, {} each, after epoch {} and every {} epochs",
+                evaluation.steps,
+                evaluation.batch_size,
+                evaluation.eval_time,
+                evaluation.after_epoch,
+                evaluation.epochs_between
+            ),
+        );
+    }
+    if let Some(checkpoint) = &plan.checkpoint {
+        let when = match (checkpoint.steps_between, checkpoint.after_epoch) {
+            (Some(steps), _) => format!("every {steps} steps"),
+            (None, Some(epoch)) => {
+                format!("after epoch {epoch} and every {} epochs", checkpoint.epochs_between)
+            }
+            (None, None) => "never".to_string(),
+        };
+        let bytes = ByteSize(checkpoint.bytes);
+        let folder = &checkpoint.folder;
+        facts.add("checkpoint", format!("{bytes} {when}, in {folder}"));
+    }
+}
+
+pub(crate) fn data(plan: &TrainPlan) -> String {
+    let data = &plan.data;
+    format!(
+        "{} {} files, samples in each: {}; {}; {:.0} bytes a sample by the workload",
+        data.files,
+        data.format,
+        data.samples_per_file,
+        ByteSize(data.bytes),
+        data.sample_bytes
+    )
+}
+
+pub(crate) fn loader(plan: &TrainPlan) -> String {
+    match &plan.loader {
+        LoaderPlan::Workers { read_threads, batches_outstanding, .. } => format!(
+            "PyTorch's: {read_threads} workers, {batches_outstanding} batches outstanding for \
+             each accelerator"
+        ),
+        LoaderPlan::Interleave {
+            read_threads,
+            shuffle_records,
+            prefetch_batches,
+            computation_threads,
+            ..
+        } => format!(
+            "TensorFlow's: {read_threads} files interleaved, shuffle buffer {shuffle_records} \
+             records, {computation_threads} parse calls, {prefetch_batches} batches ahead"
+        ),
+    }
+}
+
+/// What one read of the application's is, where no buffer may be large enough for it.
+fn one_read(what: &str, plan: &TrainPlan) -> String {
+    format!("{what}, up to {} a read", ByteSize(plan.transport.chunk_bytes))
+}
+
+fn reads(plan: &TrainPlan) -> String {
+    match &plan.reads {
+        ReadPattern::WholeFile => one_read("whole files", plan),
+        ReadPattern::Pieces => {
+            format!("whole files, {} a read", ByteSize(plan.transport.chunk_bytes))
+        }
+        ReadPattern::NumpyLoad => "as np.load reads a zip: 252 KiB and 4 KiB in turn".to_string(),
+        ReadPattern::NumpyArray => {
+            one_read("as np.load reads an array: its header, then the rest", plan)
+        }
+        ReadPattern::PillowJpeg => "as Pillow reads a JPEG file: 64 KiB at a time".to_string(),
+        ReadPattern::PillowPng => {
+            "as Pillow reads a PNG file: 60 KiB and 4 KiB in turn".to_string()
+        }
+        ReadPattern::H5py => one_read(
+            "as h5py reads: the head in eight reads, then one sample; the file is not parsed",
+            plan,
+        ),
+        ReadPattern::PandasCsv => {
+            "as pandas reads a table: 256 KiB at a time; the text is not parsed".to_string()
+        }
+        ReadPattern::IndexedSample => one_read("one sample at its offset", plan),
+        ReadPattern::Records { transfer_size } => {
+            format!("record files start to end, {} a read", ByteSize(*transfer_size))
+        }
+        ReadPattern::RowGroups => {
+            let read = plan.data.columns.iter().filter(|column| column.read).count();
+            format!(
+                "row groups of {} rows, {read} of {} columns",
+                plan.data.row_group_rows,
+                plan.data.columns.len()
+            )
+        }
+    }
+}
+
+fn order(plan: &TrainPlan) -> String {
+    let word = |shuffle: Shuffle| match shuffle {
+        Shuffle::Off => "in order",
+        Shuffle::Seed => "shuffled by seed",
+        Shuffle::Random => "shuffled at random",
+    };
+    let shuffle = &plan.shuffle;
+    match &plan.loader {
+        // Up to v2.0 DLIO's sampler for PyTorch and DALI shuffled nothing, whatever the keys said.
+        LoaderPlan::Workers { .. } if !plan.profile.reshuffles() => {
+            "contiguous ranges by file name, the same in every epoch (so this edition read, \
+             whatever file_shuffle says)"
+                .to_string()
+        }
+        LoaderPlan::Workers { .. } => format!(
+            "dealt round robin, files {} each epoch, seed {}",
+            word(shuffle.files),
+            shuffle.seed
+        ),
+        LoaderPlan::Interleave { .. } => format!(
+            "every n-th file by name, records {}, seed {}",
+            word(shuffle.samples),
+            shuffle.seed
+        ),
+    }
+}
+
+fn path(plan: &TrainPlan) -> String {
+    let cold =
+        if plan.cold { "; files are dropped from the page cache before each epoch" } else { "" };
+    format!("{} ({}){cold}", plan.transport.path, plan.transport.path.route())
+}
+
+fn metric(plan: &TrainPlan) -> String {
+    let end = match plan.block_end {
+        BlockEnd::AfterLastBarrier if !plan.barrier.is_at_every_step() => "after the last step",
+        BlockEnd::AfterLastBarrier => "after the last barrier",
+        BlockEnd::AfterNextFetch => "after one more fetch",
+    };
+    format!(
+        "threshold {:.1} %; the first {} and last {} steps of a block are left out; a block ends \
+         {end}",
+        plan.metric.threshold_percent,
+        plan.metric.exclude_start_steps,
+        plan.metric.exclude_end_steps
+    )
+}
+
+fn demand(plan: &TrainPlan) -> String {
+    let demand = plan.demand_bytes_per_second();
+    if !demand.is_finite() {
+        return "as fast as storage is: no compute".to_string();
+    }
+    format!(
+        "{:.2} GB/s at an AU of 100 %; at least {} of compute in a run",
+        demand / 1e9,
+        format_duration(plan.compute_seconds())
+    )
+}

@@ -1,0 +1,479 @@
+//! A training run as a document: what it comes down to and why, then epoch by epoch.
+
+use crate::plan::train_plan::TrainPlan;
+use crate::report::{EpochReport, Measures, TrainReport};
+use serde_json::Value;
+use stormlp_core::profile::Profile;
+use stormlp_core::report::Ending;
+use stormlp_core::report::MODELLED;
+use stormlp_core::stats::mean;
+use stormlp_core::units::{ByteSize, counted, format_duration};
+
+use super::{find_max, hosts};
+use stormlp_show::document::{Cell, Column, Document, Facts, Quantity, Table};
+use stormlp_show::numbers::percent;
+use stormlp_show::records::Records;
+use stormlp_show::series::{Distribution, Series};
+use stormlp_show::{around, storage};
+
+/// The unit of throughput.
+const MIB_S: (&str, u64) = ("MiB/s", 1 << 20);
+
+/// What a mean over epochs is of, when there were several runs.
+const SCORED_MEAN: &str = "mean of all scored runs";
+/// What a sum over epochs is of then.
+const A_SCORED_RUN: &str = "a scored run at the mean";
+
+/// Where the columns of the records stand: with `/` in the epoch, else in the report.
+pub const RECORDS: [(&str, &str); 32] = [
+    ("format_version", "format_version"),
+    ("started_at", "started_at"),
+    ("hostname", "host/hostname"),
+    ("command", "command"),
+    ("workload", "workload"),
+    ("accelerator", "accelerator"),
+    ("accelerators", "accelerators"),
+    ("profile", "profile"),
+    ("path", "plan/transport/path"),
+    ("run", "/run"),
+    ("warm_up", "/warm_up"),
+    ("epoch", "/epoch"),
+    ("au_percent", "/au_percent/profile"),
+    ("au_percent_nominal", "/au_percent/nominal"),
+    ("au_percent_measured", "/au_percent/measured"),
+    ("au_percent_including_startup", "/au_percent/including_startup"),
+    ("samples_per_second", "/samples_per_second"),
+    ("mib_per_second", "/mib_per_second"),
+    ("read_mib_per_second", "/read_mib_per_second"),
+    ("waiting_storage_seconds", "/waiting_seconds/storage"),
+    ("waiting_cpu_seconds", "/waiting_seconds/cpu"),
+    ("waiting_barrier_seconds", "/waiting_seconds/barrier"),
+    ("waiting_startup_seconds", "/waiting_seconds/startup"),
+    ("page_cache_share", "/cached_share"),
+    ("bytes_read", "/bytes_read"),
+    ("device_bytes_read", "/device_bytes_read"),
+    ("cpu_user_seconds", "/cpu_user_seconds"),
+    ("cpu_system_seconds", "/cpu_system_seconds"),
+    ("duration_seconds", "/duration_seconds"),
+    ("whole", "/whole"),
+    ("hosts", "/hosts"),
+    ("barrier", "plan/barrier"),
+];
+
+/// What a run came to, or a search of which it is the answer's.
+pub fn document(report: &TrainReport) -> Document {
+    let run = of_run(report);
+    match &report.results.find_max {
+        Some(find) => find_max::document(report, find, run),
+        None => run,
+    }
+}
+
+fn of_run(report: &TrainReport) -> Document {
+    let mut document = Document::new(headline(report));
+    verdict(report, &mut document.facts);
+    setup(report, &mut document.facts);
+    storage::describe(&report.head.host, &mut document.facts);
+    let of_epochs = if report.results.runs.is_empty() { "" } else { "Epochs of the last run" };
+    document.section(of_epochs, Some(epochs(report)));
+    hosts::section(report, &mut document);
+    if !report.results.runs.is_empty() {
+        document.table(runs(report));
+    }
+    let latency = &report.results.latency;
+    let waits = [
+        // The first step of an epoch waits for a cold loader, which has its own column.
+        ("fetch wait", &latency.fetch_wait_us),
+        ("barrier", &latency.barrier_wait_us),
+        ("overshoot", &latency.compute_overshoot_us),
+        ("reads", &latency.read_us),
+    ];
+    let section = document.section("", None);
+    let series = report.series.iter();
+    let rates = series.filter_map(|one| Series::rates(one.name.clone(), &one.series, MIB_S));
+    section.series = rates.collect();
+    let known = waits.into_iter().filter_map(|(name, us)| {
+        let name = format!("{name}{}", scope(report, "scored runs"));
+        Some(Distribution::of(name, us.as_ref()?))
+    });
+    section.distributions = known.collect();
+    let all = report.results.epochs.iter();
+    let runs = report.results.runs.iter().flat_map(|run| &run.epochs);
+    if all.chain(runs).any(|epoch| epoch.fewest_steps() > 0) {
+        throughput(report, &mut section.facts);
+    }
+    between_epochs(report, &mut section.facts);
+    cost(report, &mut section.facts);
+    let around = if report.results.runs.is_empty() {
+        around::TITLE
+    } else {
+        "Around all runs, the warm-up too"
+    };
+    let series = report.series.iter().map(|one| &one.series);
+    around::section(&mut document, around, series);
+    document.warn(&report.warnings);
+    let mut alone = report.clone();
+    alone.results.epochs.clear();
+    alone.results.runs.clear();
+    document.records = Records::new(&alone, units(report), &RECORDS);
+    document
+}
+
+/// What a figure is of where there were several runs, as each counts something else then.
+fn scope(report: &TrainReport, whose: &str) -> String {
+    if report.results.runs.is_empty() { String::new() } else { format!(" ({whose})") }
+}
+
+/// The epochs of every run for the records.
+fn units(report: &TrainReport) -> impl Iterator<Item = Value> {
+    let unit = |(run, warm_up, epoch): (u32, bool, &EpochReport)| {
+        // An epoch is plain data, which always has a JSON form.
+        let mut value = serde_json::to_value(epoch).unwrap_or_default();
+        value["run"] = run.into();
+        value["warm_up"] = warm_up.into();
+        value["hosts"] = report.plan.hosts.len().max(1).into();
+        value["whole"] = epoch.is_whole(&report.plan).into();
+        value
+    };
+    // One run has its epochs in the report itself.
+    let only =
+        report.results.runs.is_empty().then_some(&report.results.epochs).into_iter().flatten();
+    let several = report.results.runs.iter().flat_map(|run| {
+        let epochs = run.epochs.iter();
+        epochs.map(|epoch| (run.run, run.warm_up, epoch))
+    });
+    only.map(|epoch| (1, false, epoch)).chain(several).map(unit)
+}
+
+/// Whether AU was reached.
+fn headline(report: &TrainReport) -> String {
+    let verb = if report.results.meets_threshold { "meets" } else { "misses" };
+    match &report.ending {
+        Ending::Complete => format!(
+            "AU {:.2} %{}{}: {verb} the {:.1} % of {}",
+            report.results.mean.au_percent.profile,
+            match report.plan.barrier.remark() {
+                Some(remark) => format!(" ({remark})"),
+                None => String::new(),
+            },
+            if is_from_memory(report) { " (mostly read from memory)" } else { "" },
+            report.results.threshold_percent,
+            report.results.workload
+        ),
+        Ending::Unfinished => {
+            "no result yet: unfinished; the run goes on, or was killed".to_string()
+        }
+        Ending::Stopped => "no result: the run was stopped by the user".to_string(),
+        Ending::Failed { message, .. } => format!("no result: {message}"),
+    }
+}
+
+/// Whether most of what was read came from the page cache.
+fn is_from_memory(report: &TrainReport) -> bool {
+    let cost = &report.results.cost;
+    if !report.plan.transport.path.uses_page_cache() || cost.bytes_read == 0 {
+        return false;
+    }
+    let epochs = report.results.scored_epochs();
+    let shares: Option<Vec<f64>> = epochs.iter().map(|epoch| epoch.cached_share).collect();
+    let shares = shares.filter(|shares| !shares.is_empty());
+    storage::is_from_memory(
+        cost.bytes_read as f64,
+        cost.device_bytes_read.map(|bytes| bytes as f64),
+        shares.map(|shares| mean(&shares)),
+    )
+}
+
+fn verdict(report: &TrainReport, facts: &mut Facts) {
+    facts.add("verdict", &report.results.verdict.sentence);
+    if let Some(calibration) = &report.results.calibration {
+        facts.add(
+            "ceiling",
+            format!(
+                "AU {:.2} %, {:.1} samples/s on this host with storage that takes no time",
+                calibration.au_percent.profile, calibration.samples_per_second
+            ),
+        );
+    }
+}
+
+fn setup(report: &TrainReport, facts: &mut Facts) {
+    let plan = &report.plan;
+    facts.add("run", setting(plan));
+    if plan.profile != Profile::Native {
+        facts.add("figure", MODELLED);
+    }
+    let from = match &plan.data.folder {
+        Some(folder) => format!("{} in {}", ByteSize(plan.data.bytes), folder),
+        None => "null storage, nothing is read".to_string(),
+    };
+    let files = counted(plan.data.files, &format!("{} file", plan.data.format));
+    facts.add("data", format!("{files}, {from}"));
+    facts.add(
+        "steps",
+        format!(
+            "{} of {} x {} samples, compute {}",
+            counted(plan.steps_per_epoch, "step"),
+            plan.accelerators,
+            plan.batch_size,
+            plan.compute
+        ),
+    );
+    if let Some(client) = &plan.client {
+        facts.add("client", format!("DLIO's own work: {client}"));
+    }
+    let path = report
+        .evidence_of("reads")
+        .map(|evidence| format!("{}{}", evidence.summary, scope(report, "last run")));
+    facts.add("path", path.unwrap_or_else(|| plan.transport.path.to_string()));
+    if let Some(remark) = plan.transport.pages.remark() {
+        facts.add("buffers", remark);
+    }
+    if let Some(words) = plan.transport.threads_in_words() {
+        facts.add("threads", words);
+    }
+}
+
+/// What is emulated, by which edition.
+pub(super) fn setting(plan: &TrainPlan) -> String {
+    format!(
+        "{} on {} emulated {}{}, profile {} ({}{})",
+        plan.workload,
+        plan.accelerators,
+        plan.accelerator,
+        match plan.hosts.len() {
+            0 => String::new(),
+            processes if plan.hosts.iter().sum::<u32>() != plan.accelerators => {
+                format!(" of some of {processes} processes")
+            }
+            processes => format!(" of {processes} processes"),
+        },
+        plan.profile,
+        plan.profile.describe(),
+        if plan.closed { ", held to its closed rules" } else { "" }
+    )
+}
+
+fn epochs(report: &TrainReport) -> Table {
+    let mut table = Table::new([
+        Column::words("epoch", 0),
+        Column::numbers("AU %", 0),
+        Column::numbers("samples/s", 0),
+        Column::numbers("MiB/s", 3),
+        Column::numbers("read MiB/s", 4),
+        Column::numbers("cached %", 1),
+        Column::numbers("storage s", 0),
+        Column::numbers("cpu s", 0),
+        Column::numbers("barrier s", 2),
+        Column::numbers("start-up s", 2),
+    ]);
+    for epoch in &report.results.epochs {
+        let cut = match epoch.shortfall(&report.plan) {
+            None => String::new(),
+            Some(said) if epoch.came_to_its_end(&report.plan) => {
+                format!(" {}", table.footnote(said))
+            }
+            Some(_) => " cut short".to_string(),
+        };
+        let cached = epoch.cached_share.map(|share| share * 100.0);
+        let name = format!("{}{cut}", epoch.epoch);
+        table.row(epoch.epoch.to_string(), row(name, &epoch.measures, cached));
+    }
+    if report.results.scored_epochs().len() > 1 {
+        let of = if report.results.runs.is_empty() { "mean" } else { "mean of runs" };
+        table.row("mean", row(of.to_string(), &report.results.mean, None));
+    }
+    table
+}
+
+fn row(name: String, measures: &Measures, cached: Option<f64>) -> Vec<Cell> {
+    let waiting = &measures.waiting_seconds;
+    let seconds = |value| Cell::from(Quantity::lower(value, "s"));
+    vec![
+        name.into(),
+        Quantity::higher(measures.au_percent.profile, "%").into(),
+        Quantity::higher(measures.samples_per_second, "samples/s").into(),
+        Quantity::higher(measures.mib_per_second, "MiB/s").into(),
+        Quantity::neutral(measures.read_mib_per_second, "MiB/s").into(),
+        cached.map_or_else(|| "-".into(), |share| format!("{share:.0}").into()),
+        seconds(waiting.storage),
+        seconds(waiting.cpu),
+        seconds(waiting.barrier),
+        seconds(waiting.startup),
+    ]
+}
+
+fn runs(report: &TrainReport) -> Table {
+    let row = |kind: &str, run: String, mean: &Measures, seconds: f64| {
+        vec![
+            run.into(),
+            kind.into(),
+            Quantity::higher(mean.au_percent.profile, "%").into(),
+            Quantity::higher(mean.samples_per_second, "samples/s").into(),
+            Quantity::higher(mean.mib_per_second, "MiB/s").into(),
+            format_duration(seconds).into(),
+        ]
+    };
+    let words = ["run", ""].map(|name| Column::words(name, 0));
+    let numbers = ["AU %", "samples/s", "MiB/s", "took"].map(|name| Column::numbers(name, 0));
+    let mut table = Table::new(words.into_iter().chain(numbers));
+    for run in &report.results.runs {
+        let kind = if run.warm_up { "warm-up" } else { "scored" };
+        let number = run.run.to_string();
+        table.row(number.clone(), row(kind, number, &run.mean, run.duration_seconds));
+    }
+    let scored = report.results.runs.iter().filter(|run| !run.warm_up);
+    if scored.count() > 1 {
+        let results = &report.results;
+        table.row(
+            "mean of runs",
+            row("scored", "mean".to_string(), &results.mean, results.duration_seconds),
+        );
+    }
+    table
+}
+
+fn throughput(report: &TrainReport, facts: &mut Facts) {
+    let au = &report.results.mean.au_percent;
+    facts.add(
+        "AU",
+        format!(
+            "{:.2} % by profile {} (nominal compute {:.2} %, measured {:.2} %, including start-up \
+             {:.2} %){}",
+            au.profile,
+            report.results.profile,
+            au.nominal,
+            au.measured,
+            au.including_startup,
+            scope(report, SCORED_MEAN)
+        ),
+    );
+    let read = match report.plan.data.folder {
+        Some(_) => format!("{:.2} MiB/s were read", report.results.mean.read_mib_per_second),
+        None => "nothing was read".to_string(),
+    };
+    facts.add(
+        "throughput",
+        format!(
+            "{:.2} samples/s, {:.2} MiB/s by the record length; {read}{}",
+            report.results.mean.samples_per_second,
+            report.results.mean.mib_per_second,
+            scope(report, SCORED_MEAN)
+        ),
+    );
+    facts.add(
+        "spread",
+        format!(
+            "AU {:.2} points, {:.2} samples/s (standard deviation over {})",
+            report.results.stdev.au_percent,
+            report.results.stdev.samples_per_second,
+            if report.results.runs.is_empty() { "epochs" } else { "the epochs of all scored runs" }
+        ),
+    );
+    let share = report.results.mean.preread_share;
+    if let Some(share) = share.filter(|_| report.plan.data.folder.is_some()) {
+        let share = percent(share);
+        facts.add(
+            "read ahead",
+            format!(
+                "{share} of an epoch's samples, before its counted steps began{}",
+                scope(report, SCORED_MEAN)
+            ),
+        );
+    }
+}
+
+/// Evaluations and checkpoints: no part of AU, but of the run.
+fn between_epochs(report: &TrainReport, facts: &mut Facts) {
+    for epoch in &report.results.epochs {
+        if let Some(evaluation) = &epoch.evaluation {
+            facts.add(
+                "evaluation",
+                format!(
+                    "after epoch {}: {}, AU {:.2} % by measured compute, {:.2} samples/s, {}{}",
+                    epoch.epoch,
+                    counted(evaluation.steps, "step"),
+                    evaluation.au_percent,
+                    evaluation.samples_per_second,
+                    format_duration(evaluation.duration_seconds),
+                    scope(report, "last run")
+                ),
+            );
+        }
+    }
+    if let (Some(first), count) =
+        (report.results.checkpoints.first(), report.results.checkpoints.len())
+    {
+        let seconds: f64 = report.results.checkpoints.iter().map(|c| c.duration_seconds).sum();
+        let each = format_duration(seconds / count as f64);
+        let bytes = ByteSize(first.bytes);
+        facts.add(
+            "checkpoints",
+            format!("{count} of {bytes}, {each} each at the mean{}", scope(report, "last run")),
+        );
+    }
+}
+
+/// What devices count besides the run, where they read much more than it did.
+fn of_others(device_bytes: u64, bytes: u64) -> &'static str {
+    if device_bytes as f64 > 1.05 * bytes as f64 + MIB_S.1 as f64 {
+        " (more than that: other programs', or what the kernel read ahead, is in it)"
+    } else {
+        ""
+    }
+}
+
+fn cost(report: &TrainReport, facts: &mut Facts) {
+    let cost = &report.results.cost;
+    let cpu = cost.cpu_user_seconds + cost.cpu_system_seconds;
+    let gib = cost.bytes_read as f64 / f64::from(1u32 << 30);
+    let per_gib =
+        if gib > 0.0 { format!(", {:.3} s for each GiB read", cpu / gib) } else { String::new() };
+    facts.add(
+        "host",
+        format!(
+            "CPU {:.2} s user, {:.2} s system{per_gib}{}; peak memory {}; {}",
+            cost.cpu_user_seconds,
+            cost.cpu_system_seconds,
+            scope(report, A_SCORED_RUN),
+            ByteSize(report.results.peak_rss_bytes),
+            report.results.layout
+        ),
+    );
+    let device = match cost.device_bytes_read {
+        Some(bytes) => format!(
+            "{} by {}{}",
+            ByteSize(bytes),
+            report.results.devices.join(", "),
+            of_others(bytes, cost.bytes_read)
+        ),
+        None => "not counted: no block device is known behind the data".to_string(),
+    };
+    if report.plan.data.folder.is_some() {
+        let read = ByteSize(cost.bytes_read);
+        facts.add(
+            "bytes",
+            format!(
+                "{read} read by the loaders; from the device {device}{}",
+                scope(report, A_SCORED_RUN)
+            ),
+        );
+    }
+    let last = report.results.epochs.last().and_then(|epoch| epoch.device);
+    if let Some(last) = last {
+        facts.add(
+            "device",
+            if last.bytes_per_second > 0.0 {
+                format!(
+                    "busy {:.0} %, queue depth {:.1}, {} per read request (last epoch{})",
+                    last.busy_percent,
+                    last.queue_depth,
+                    ByteSize(last.request_bytes as u64),
+                    if report.results.runs.is_empty() { "" } else { " of the last run" }
+                )
+            } else {
+                "nothing was read from it in the last epoch".to_string()
+            },
+        );
+    }
+}

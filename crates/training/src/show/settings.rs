@@ -1,0 +1,82 @@
+//! What makes two runs of this lane the same work.
+
+use crate::plan::request::StorageKind;
+use crate::report::TrainReport;
+
+use stormlp_show::settings::{Work, switch};
+
+/// The same of a training run; its runs are told as whether there was a warm-up.
+const APART: &[&str] = &[
+    "workload_source",
+    "runs",
+    "closed",
+    "data.folder",
+    "metric.threshold_percent",
+    "shuffle.seed",
+    "shuffle.file_seed",
+    "checkpoint.folder",
+    "transport.engine_asked",
+    "require_gds",
+    "telemetry_seconds",
+    "keep_step_times",
+    "memory_bytes",
+];
+
+/// All that two runs must share to be the same work.
+pub(super) fn work(report: &TrainReport) -> Work {
+    let plan = &report.plan;
+    let warm_up = if plan.runs > 1 { "yes" } else { "no" };
+    let mut settings = Work::of_plan(plan, APART).with("a warm-up run", warm_up);
+    let of_workload = &[
+        "data",
+        "loader",
+        "reads",
+        "compute",
+        "preprocess",
+        "metric",
+        "shuffle",
+        "evaluation",
+        "checkpoint",
+    ];
+    settings.add("workload", &plan.workload, of_workload);
+    settings.add("accelerator", &plan.accelerator, &["compute"]);
+    settings.add("accelerators", plan.accelerators, &["steps_per_epoch"]);
+    let of_profile = &["loader", "reads", "metric", "client", "block_end", "prewarm"];
+    settings.add("profile", plan.profile, of_profile);
+    let of_path = &["transport.path", "transport.memory", "transport.emulated", "transport.device"];
+    settings.add("path", plan.transport.path, of_path);
+    settings.add("pages", plan.transport.pages.name(), &["transport.pages"]);
+    if let Some(words) = plan.transport.threads_in_words() {
+        let explains = &["transport.placement", "transport.wait"];
+        settings.add("threads", words, explains);
+    }
+    let storage = match plan.storage {
+        StorageKind::Real => "real",
+        StorageKind::Null => "null",
+    };
+    settings.add("storage", storage, &["storage", "data.bytes", "data.eval_bytes"]);
+    settings.add("dataset", super::data(plan), &["data", "steps_per_epoch"]);
+    settings.add("loader", super::loader(plan), &["loader"]);
+    settings.add("compute", plan.compute, &["compute"]);
+    let client = plan.client.as_ref().map_or("none".to_string(), ToString::to_string);
+    settings.add("client", client, &["client"]);
+    settings.add("cold", switch(plan.cold), &["cold"]);
+    settings.add("batch", plan.batch_size, &["batch_size", "steps_per_epoch"]);
+    settings.add("steps", plan.steps_per_epoch, &["steps_per_epoch"]);
+    settings.add("epochs", plan.epochs, &["epochs"]);
+    settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures;
+    use super::*;
+
+    #[test]
+    fn every_field_that_is_left_out_is_one_of_the_plan() {
+        let plan = fixtures::report().plan;
+        let may_be_absent = ["checkpoint.folder"];
+        let absent = stormlp_show::settings::absent_fields(&plan, APART);
+        assert!(absent.iter().all(|field| may_be_absent.contains(field)), "{absent:?}");
+    }
+}

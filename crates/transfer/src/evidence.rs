@@ -1,0 +1,147 @@
+//! The evidence of a crew, made of what each of its threads saw.
+//!
+//! Threads can fare differently: the locked-memory limit may allow some of them registered
+//! buffers and not others. What a crew claims must hold for all of them, so the weakest counts.
+
+use stormlp_core::evidence::{Counted, DirectIo, EngineFacts, Evidence};
+use stormlp_core::path::PathKind;
+
+/// The evidence of the crew that asked for `path`; `None` without threads.
+pub fn combine(path: PathKind, workers: &[&Evidence]) -> Option<Evidence> {
+    let mut combined = (*fullest(workers)?).clone();
+    let fell_back = workers.iter().find(|e| e.effective_path != Some(path));
+    if let Some(fell_back) = fell_back.filter(|_| combined.effective_path == Some(path)) {
+        combined.effective_path = fell_back.effective_path;
+        combined.summary.clone_from(&fell_back.summary);
+    }
+    if workers.iter().any(|e| e.direct_io == DirectIo::Refused) {
+        combined.direct_io = DirectIo::Refused;
+    }
+    let engines: Vec<&EngineFacts> = workers.iter().filter_map(|e| e.engine.as_ref()).collect();
+    combined.engine = engine(&engines);
+    Some(combined)
+}
+
+/// The thread that saw the most: cuFile counts for the whole process, so whoever
+/// looked last saw all of it. Among equals the one whose measured transfers were counted.
+fn fullest<'a>(workers: &[&'a Evidence]) -> Option<&'a Evidence> {
+    let counted = |evidence: &&&Evidence| {
+        evidence.cufile.as_ref().map_or(0, |counts| {
+            let routes = [counts.p2p_operations, counts.nvfs_operations, counts.posix_operations];
+            routes.into_iter().flatten().fold(0, u64::saturating_add)
+        })
+    };
+    let at_first = |evidence: &Evidence| {
+        let cufile = evidence.cufile.as_ref();
+        cufile.is_some_and(|cufile| cufile.counted == Counted::AtFirst)
+    };
+    let seen = |evidence: &&&Evidence| (counted(evidence), at_first(evidence));
+    workers.iter().rev().max_by_key(seen).copied()
+}
+
+/// What holds for every engine, and what some of them had to do without.
+fn engine(all: &[&EngineFacts]) -> Option<EngineFacts> {
+    let mut combined = (*all.first()?).clone();
+    combined.registered_buffers = all.iter().all(|facts| facts.registered_buffers);
+    combined.registered_files = all.iter().all(|facts| facts.registered_files);
+    let flags = std::mem::take(&mut combined.ring_flags);
+    let shared = |flag: &String| all.iter().all(|facts| facts.ring_flags.contains(flag));
+    combined.ring_flags = flags.into_iter().filter(shared).collect();
+    let mut counts: Vec<(&String, usize)> = Vec::new();
+    for fallback in all.iter().flat_map(|facts| &facts.fallbacks) {
+        match counts.iter_mut().find(|(text, _)| *text == fallback) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((fallback, 1)),
+        }
+    }
+    combined.fallbacks = counts
+        .into_iter()
+        .map(|(text, count)| {
+            if count == all.len() {
+                text.clone()
+            } else {
+                format!("{count} of {} threads: {text}", all.len())
+            }
+        })
+        .collect();
+    Some(combined)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use stormlp_core::evidence::CuFileEvidence;
+    use stormlp_core::path::EngineKind;
+
+    fn evidence(fallbacks: &[&str]) -> Evidence {
+        Evidence {
+            effective_path: Some(PathKind::Cpu),
+            summary: "direct".to_string(),
+            direct_io: DirectIo::Honoured,
+            engine: Some(EngineFacts {
+                engine: EngineKind::Uring,
+                ring_flags: vec!["SINGLE_ISSUER".to_string()],
+                registered_buffers: fallbacks.is_empty(),
+                registered_files: true,
+                fallbacks: fallbacks.iter().map(ToString::to_string).collect(),
+            }),
+            cufile: None,
+        }
+    }
+
+    #[test]
+    fn one_thread_without_registered_buffers_shows_for_all() {
+        let (good, bad) = (evidence(&[]), evidence(&["no locked memory"]));
+        let facts = combine(PathKind::Cpu, &[&good, &bad, &good]).unwrap().engine.unwrap();
+        assert!(!facts.registered_buffers && facts.registered_files);
+        assert_eq!(facts.fallbacks, ["1 of 3 threads: no locked memory"]);
+    }
+
+    #[test]
+    fn the_thread_that_saw_the_most_speaks_for_all_that_fell_back() {
+        let fell_back = |posix, summary: &str| Evidence {
+            effective_path: Some(PathKind::GdsCompat),
+            summary: summary.to_string(),
+            cufile: Some(CuFileEvidence {
+                posix_operations: Some(posix),
+                ..CuFileEvidence::default()
+            }),
+            ..evidence(&[])
+        };
+        let (some, all) = (fell_back(13, "some"), fell_back(16, "all"));
+        let cell = combine(PathKind::Gds, &[&some, &all]).unwrap();
+        assert_eq!(cell.summary, "all");
+    }
+
+    #[test]
+    fn what_was_counted_of_the_measured_part_by_any_is_told() {
+        let of = |counted| Evidence {
+            cufile: Some(CuFileEvidence {
+                p2p_operations: Some(16),
+                counted,
+                ..CuFileEvidence::default()
+            }),
+            ..evidence(&[])
+        };
+        let (before, first) = (of(Counted::Beforehand), of(Counted::AtFirst));
+        for workers in [[&before, &first], [&first, &before]] {
+            let cell = combine(PathKind::Gds, &workers).unwrap();
+            assert_eq!(cell.cufile.unwrap().counted, Counted::AtFirst);
+        }
+    }
+
+    #[test]
+    fn one_thread_that_fell_back_names_the_path_of_all() {
+        let good = evidence(&[]);
+        let bad = Evidence {
+            effective_path: Some(PathKind::Buffered),
+            direct_io: DirectIo::Refused,
+            summary: "cached".to_string(),
+            ..evidence(&[])
+        };
+        let cell = combine(PathKind::Cpu, &[&good, &bad]).unwrap();
+        assert_eq!(cell.effective_path, Some(PathKind::Buffered));
+        assert_eq!((cell.direct_io, cell.summary.as_str()), (DirectIo::Refused, "cached"));
+    }
+}
