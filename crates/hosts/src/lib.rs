@@ -21,6 +21,7 @@ mod mpi;
 pub mod parts;
 mod pmi1;
 mod pmix;
+pub mod promises;
 mod rounds;
 
 pub use choice::{Choice, give_up, join};

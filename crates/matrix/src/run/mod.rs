@@ -19,6 +19,7 @@ mod panic_tests;
 mod prepare;
 mod recorder;
 mod regions;
+pub mod scan;
 mod warnings;
 mod worker;
 

@@ -19,12 +19,12 @@ use stormlp_transfer::storage::Disk;
 
 use crate::commands::numbers::whole;
 use crate::commands::party::Party;
-use crate::commands::promises;
 use crate::commands::workloads;
 use crate::exit::Failure;
 use crate::hosts::Needs;
 use crate::output::{self, Format};
 use crate::session::Session;
+use stormlp_hosts::promises;
 
 /// Arguments of `stormlp datagen`.
 #[derive(Debug, clap::Args)]

@@ -16,7 +16,6 @@ pub(crate) mod man;
 mod numbers;
 mod party;
 pub(crate) mod plan;
-mod promises;
 pub(crate) mod report;
 mod saved;
 mod shared;

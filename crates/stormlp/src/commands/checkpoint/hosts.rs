@@ -8,10 +8,10 @@ use stormlp_core::warning::{Warning, WarningKind};
 
 use super::{Args, looked_at, planned};
 use crate::commands::party::Party;
-use crate::commands::promises;
 use crate::exit::Failure;
 use crate::hosts;
 use crate::session::Session;
+use stormlp_hosts::promises;
 
 /// Makes sure, as far as one can by looking, that the run can be made, and that all hosts see the same
 /// folders. Nothing is written by a run that is refused. The plan is one of storage that is as fast as

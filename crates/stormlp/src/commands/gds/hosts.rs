@@ -10,11 +10,12 @@ use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_matrix::plan::{MatrixRequest, Target, TargetInventory, asked, decided, resolve};
 use stormlp_transfer::storage::{Disk, Storage as _};
 
-use super::{Prepared, host_facts, scan};
+use super::{Prepared, host_facts};
 use crate::commands::party::Party;
 use crate::exit::Failure;
 use crate::hosts;
 use crate::session::Session;
+use stormlp_matrix::run::scan;
 
 /// What a process has found before it plans.
 struct Looked {

@@ -4,7 +4,6 @@ mod args;
 mod finish;
 mod hosts;
 mod resume;
-pub(crate) mod scan;
 
 use std::path::PathBuf;
 
@@ -171,7 +170,7 @@ pub(crate) fn host_facts(request: &MatrixRequest, session: &Session) -> Result<H
 /// # Errors
 /// With exit code 3 or 4 and everything that is wrong.
 pub(crate) fn plan(request: &MatrixRequest, facts: &HostFacts) -> Result<MatrixPlan, Failure> {
-    let inventory = scan::inventory(request, 1);
+    let inventory = stormlp_matrix::run::scan::inventory(request, 1);
     Ok(resolve(request, facts, &inventory)?)
 }
 

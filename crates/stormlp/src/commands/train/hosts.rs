@@ -19,10 +19,10 @@ use stormlp_training::report::TrainReport;
 
 use crate::commands::numbers::whole;
 use crate::commands::party::{Party, same_option};
-use crate::commands::promises;
 use crate::exit::Failure;
 use crate::hosts;
 use crate::session::Session;
+use stormlp_hosts::promises;
 
 /// How the hosts of a run share its work and its data.
 #[derive(Debug, clap::Args)]

@@ -5,16 +5,12 @@ use serde::Serialize;
 use stormlp_core::difference::{Promise, fields_but, text};
 
 /// The fields of `value` [but those](fields_but) `apart`, under the `names` that users know.
-pub(crate) fn of<T: Serialize>(value: &T, apart: &[&str], names: &[(&str, &str)]) -> Vec<Promise> {
+pub fn of<T: Serialize>(value: &T, apart: &[&str], names: &[(&str, &str)]) -> Vec<Promise> {
     fields(value, apart, names, |key| key.replace('_', " "))
 }
 
 /// The same of a request: a field is called as the option that sets it, unless `names` say otherwise.
-pub(crate) fn asked<T: Serialize>(
-    request: &T,
-    apart: &[&str],
-    names: &[(&str, &str)],
-) -> Vec<Promise> {
+pub fn asked<T: Serialize>(request: &T, apart: &[&str], names: &[(&str, &str)]) -> Vec<Promise> {
     let option = |key: &str| format!("option --{}", key.replace('_', "-"));
     fields(request, apart, names, option)
 }
@@ -34,8 +30,7 @@ fn fields<T: Serialize>(
 }
 
 /// The options for the threads, which a request holds as one value.
-pub(crate) const OF_THREADS: (&str, &str) =
-    ("threading", "options for threads (--wait, --numa, --cpus)");
+pub const OF_THREADS: (&str, &str) = ("threading", "options for threads (--wait, --numa, --cpus)");
 
 #[cfg(test)]
 mod tests {

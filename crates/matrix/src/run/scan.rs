@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use stormlp_core::facts::{Availability, FoundFile};
-use stormlp_core::machine::{DirectSupport, Fact};
-use stormlp_core::pattern::{Pattern, stream_of};
-use stormlp_matrix::plan::{
+use crate::plan::{
     DataManifest, FileFacts, FileKind, FolderFacts, MANIFEST_NAME, MatrixRequest, OtherFile,
     Target, TargetInventory,
 };
+use stormlp_core::facts::{Availability, FoundFile};
+use stormlp_core::machine::{DirectSupport, Fact};
+use stormlp_core::pattern::{Pattern, stream_of};
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Access, Disk, Kind, Storage as _, dead_link};
 
@@ -23,7 +23,7 @@ const PLACE_BYTES: usize = 4096;
 
 /// Examines every folder and file of a request once. A folder that is not there can be made where so
 /// many of its last parts are all that is missing.
-pub(crate) fn inventory(request: &MatrixRequest, makes: usize) -> TargetInventory {
+pub fn inventory(request: &MatrixRequest, makes: usize) -> TargetInventory {
     let mut inventory = TargetInventory::default();
     for target in request.jobs.iter().map(|job| &job.target) {
         match target {
