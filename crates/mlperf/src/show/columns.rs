@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::submission::REHEARSAL_ORGANISATION;
+use crate::submission::{REHEARSAL_ORGANISATION, model_label};
 use serde_json::Value;
 use stormlp_core::checkpoint::{CheckpointPlan, Mode};
 use stormlp_core::stats::mean;
@@ -127,11 +127,7 @@ impl Row {
         version: &str,
         mib_per_second: Option<&[f64]>,
     ) -> Self {
-        let model = match plan.workload.as_str() {
-            "unet3d" => "Unet3D",
-            "retinanet" => "RetinaNet",
-            other => other,
-        };
+        let model = model_label(&plan.workload);
         let mut row = Self::general("training", model, system, version);
         let rate = mib_per_second.filter(|rates| !rates.is_empty());
         row.put("Training - Accelerator Type", Some(plan.accelerator.clone()));
@@ -149,13 +145,7 @@ impl Row {
         version: &str,
         metric: &Value,
     ) -> Self {
-        let model = match plan.model.as_str() {
-            "llama3-8b" => "8B",
-            "llama3-70b" => "70B",
-            "llama3-405b" => "405B",
-            "llama3-1t" => "1250B",
-            other => other,
-        };
+        let model = model_label(&plan.model);
         let mut row = Self::general("checkpointing", model, system, version);
         let mode = match plan.mode {
             Mode::Default => "Full",

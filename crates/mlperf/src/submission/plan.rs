@@ -5,7 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::survey::Edition;
+use super::checkpointing::least_ranks_of_host;
+use super::edition::Edition;
 use stormlp_core::checkpoint::CheckpointWorkload;
 use stormlp_core::checkpoint::rules::{COUNT, PAUSE_SECONDS};
 use stormlp_core::problem::Problems;
@@ -418,13 +419,9 @@ fn training_steps(workload: &Workload, request: &PlanRequest, size: &DataSize) -
     ]
 }
 
-/// The most of `hosts` on which each has as many of `ranks` ranks as rule 4.6.2 asks for: four at
-/// least by the table of v2.0, more than four by the text of v3.0.
+/// The most of `hosts` that share `ranks` ranks and have as many each as rule 4.6.2 asks for.
 fn hosts_of_ranks(edition: Edition, hosts: &[String], ranks: u64) -> Option<&[String]> {
-    let least = match edition {
-        Edition::V2 => 4,
-        Edition::V3 => 5,
-    };
+    let least = least_ranks_of_host(edition);
     let fits = |count: &usize| ranks / *count as u64 >= least;
     let most = (1..=hosts.len()).rev().find(fits)?;
     hosts.get(..most)

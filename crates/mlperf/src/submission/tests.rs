@@ -14,8 +14,8 @@ use super::tree::join;
 use super::*;
 
 fn failed(report: &CheckReport) -> Vec<(&str, &str)> {
-    let failed = report.rules.iter().filter(|rule| rule.result == RuleResult::Failed);
-    failed.map(|rule| (rule.id.as_str(), rule.path.as_str())).collect()
+    let failed = report.rules.iter().filter(|rule| rule.finding.kind == FindingKind::Failed);
+    failed.map(|rule| (rule.id, rule.finding.path.as_str())).collect()
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn a_package_that_keeps_the_rules_breaks_none() {
         let report = builder.check();
         assert_eq!(failed(&report), [], "{:#?}", report.rules);
         assert_eq!(report.verdict, Verdict::Closed);
-        assert_eq!((report.edition, report.shape), (Edition::V3, Shape::Package));
+        assert_eq!((report.edition, report.shape), (Edition::V3, TreeShape::Package));
     }
 }
 
@@ -50,8 +50,11 @@ fn each_rule_that_is_broken_is_told() {
         let failed = failed(&report);
         assert!(failed.iter().any(|(found, _)| found == id), "case {index}, {id}: {failed:?}");
         assert_eq!(report.verdict, Verdict::Invalid);
-        let told = report.rules.iter().filter(|rule| rule.result == RuleResult::Failed);
-        assert!(told.into_iter().all(|rule| !rule.evidence.is_empty() && !rule.remedy.is_empty()));
+        let told = report.rules.iter().filter(|rule| rule.finding.kind == FindingKind::Failed);
+        assert!(
+            told.into_iter()
+                .all(|rule| !rule.finding.fact.is_empty() && !rule.finding.remedy.is_empty())
+        );
     }
 }
 
@@ -74,13 +77,13 @@ fn figures_that_nobody_can_have_are_told_in_a_line_and_name_no_option() {
         let report = builder.check();
         assert_ne!(report.verdict, Verdict::Closed);
         for rule in report.rules {
-            if rule.result == RuleResult::Passed {
+            if rule.finding.kind == FindingKind::Passed {
                 continue;
             }
             let is_long = |word: &str| word.bytes().filter(u8::is_ascii_digit).count() > 19;
-            let told = &rule.evidence;
+            let told = &rule.finding.fact;
             assert!(!told.split(' ').any(is_long), "{key}: {told}");
-            assert!(!told.contains("--") && !rule.remedy.is_empty(), "{told}");
+            assert!(!told.contains("--") && !rule.finding.remedy.is_empty(), "{told}");
         }
     }
 }
@@ -106,11 +109,11 @@ fn clocks_that_differ_are_no_fault_of_the_runs() {
     let report = builder.check();
     assert_eq!(failed(&report), []);
     let order = report.rules.iter().find(|rule| rule.id == "4.7.1").unwrap();
-    assert_eq!(order.result, RuleResult::NotCheckable);
+    assert_eq!(order.finding.kind, FindingKind::Unknown);
     // Whether the reads followed soon enough cannot be told, and without it there is no verdict.
     assert_eq!(report.verdict, Verdict::Incomplete);
     assert_eq!(report.held_up_by, ["4.7.1"]);
-    assert!(order.evidence.contains("clocks differ"), "{}", order.evidence);
+    assert!(order.finding.fact.contains("clocks differ"), "{}", order.finding.fact);
 }
 
 #[test]
@@ -146,7 +149,7 @@ fn packages_of_v2_spell_their_divisions_with_capitals() {
     let report = builder.check();
     assert_eq!(
         (report.edition, report.shape, report.verdict),
-        (Edition::V2, Shape::Package, Verdict::Closed),
+        (Edition::V2, TreeShape::Package, Verdict::Closed),
         "{:#?}",
         report.rules
     );
@@ -182,7 +185,7 @@ fn files_that_no_tool_writes_are_noted_and_break_nothing() {
     let noted = report
         .rules
         .iter()
-        .filter(|rule| rule.id == "stormlp.strays" && rule.result == RuleResult::NotCheckable);
+        .filter(|rule| rule.id == "stormlp.strays" && rule.finding.kind == FindingKind::Advice);
     assert_eq!(noted.count(), 3, "{:#?}", report.rules);
     assert_eq!(failed(&report), []);
     // Other benchmarks are not looked into: nothing can be said of the whole.
@@ -290,7 +293,7 @@ fn of_v2(folder: &str) -> Builder {
 fn a_folder_of_v2_and_one_of_dlio_alone_are_checked_without_a_package() {
     let builder = of_v2("");
     let report = builder.check();
-    assert_eq!((report.edition, report.shape), (Edition::V2, Shape::Results));
+    assert_eq!((report.edition, report.shape), (Edition::V2, TreeShape::Results));
     assert_eq!(failed(&report), []);
     let mut alone = Builder::default();
     alone.json("2026-06-01-10-00-00/summary.json", &summary(0));
@@ -313,8 +316,8 @@ proptest::proptest! {
         let head: String = whole.chars().take(cut).collect();
         builder.put(path, format!("{head}{text}"));
         let _ = builder.check();
-        let _ = RankFigures::parse(&text);
-        let _ = EpochStats::parse(&text);
+        let _ = figures::epoch_figures(&text);
+        let _ = figures::epoch_times(&text);
         let _ = system_yaml::faults(&format!("{head}{text}"));
     }
 }
