@@ -232,7 +232,7 @@ fn a_plan_has_sizes_commands_and_says_that_it_is_an_estimate() {
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["results"][0]["files"], 2557);
     let told = stderr(plan("unet3d --accelerator a100", 3));
-    assert!(told.contains("no closed workload of v3.0"), "{told}");
+    assert!(told.contains("not a closed workload of v3.0"), "{told}");
     let told = stderr(plan("unet3d -n 3 --hosts a,b", 3));
     assert!(told.contains("rule 3.3.6"), "{told}");
     let text = stdout(plan("llama3-8b --hosts a,b", 0));
