@@ -102,8 +102,8 @@ mod tests {
         ];
         let ended = stamp::unix_seconds("2026-06-01T10:01:51Z");
         assert_eq!(too_long_a_gap(&runs, ended + 49.0), None);
-        let told = too_long_a_gap(&runs, ended + 50.0).unwrap();
-        assert!(told.contains("took 50 s"), "{told}");
+        let fault = too_long_a_gap(&runs, ended + 50.0).unwrap();
+        assert!(fault.contains("took 50 s"), "{fault}");
         assert_eq!(too_long_a_gap(&[], ended), None);
         assert_eq!(too_long_a_gap(&[run("x", "y")], ended), None);
     }
@@ -114,8 +114,8 @@ mod tests {
         assert_eq!(run.number(), Some(2));
         let host = stormlp_show::training::fixtures::report().head.host;
         let of = |plan: Value| {
-            let told = run.differences(&plan, &host).into_iter();
-            told.map(|one| one.setting).collect::<Vec<String>>()
+            let found = run.differences(&plan, &host).into_iter();
+            found.map(|one| one.setting).collect::<Vec<String>>()
         };
         let same = of(json!({"accelerators": 2, "memory_bytes": 7}));
         assert_eq!(same, ["host", "stormlp"]);

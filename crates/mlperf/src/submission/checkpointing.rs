@@ -7,10 +7,10 @@ use super::effective::{self, Parameter};
 use super::figures::{number, shown};
 use super::files::whole_ranks;
 use super::leaf::{Leaf, plain};
-use super::moment;
 use super::rule::{COPY_FILES, Finding, Official, each_run, or_passed};
 use super::rule::{advice, failed, holds, passed, passed_open, unknown};
 use super::survey::{RunGroup, Submission};
+use super::timestamp;
 use stormlp_core::checkpoint::resolve::HOST_RANKS;
 use stormlp_core::checkpoint::rules::{COUNT, MEMORIES, outgrows_memory};
 use stormlp_core::checkpoint::{CheckpointWorkload, builtin};
@@ -281,7 +281,7 @@ pub(super) fn order(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
 /// Start and end of two runs by one clock, and which clock that is.
 fn spans(first: &Leaf, second: &Leaf) -> Option<([(f64, f64); 2], &'static str)> {
     let invocation = |leaf: &Leaf| {
-        let at = |key: &str| moment::seconds(leaf.metadata.value()[key].as_str()?);
+        let at = |key: &str| timestamp::seconds(leaf.metadata.value()[key].as_str()?);
         at("invocation_start_time").zip(at("invocation_end_time"))
     };
     if let (Some(first), Some(second)) = (invocation(first), invocation(second)) {

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::moment;
+use super::timestamp;
 use crate::python_json;
 use stormlp_core::stats::mean;
 
@@ -113,7 +113,7 @@ fn epochs_of(file: &Value) -> Result<Vec<&Value>, String> {
 }
 
 fn span_of(entry: &Value) -> Option<(f64, f64)> {
-    let at = |key: &str| moment::seconds(entry[key].as_str()?);
+    let at = |key: &str| timestamp::seconds(entry[key].as_str()?);
     at("start").zip(at("end"))
 }
 

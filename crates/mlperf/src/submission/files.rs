@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::edition::Edition;
 use super::leaf::Leaf;
-use super::moment;
 use super::rule::{Finding, Official, advice, failed, or_passed, passed, unknown};
 use super::survey::{Category, RunGroup, Submission, TreeShape};
+use super::timestamp;
 use super::tree::{Entry, join, last, parent, rank_of};
 use stormlp_core::names::distance;
 use stormlp_core::training::rules::CLOSED_RUNS;
@@ -42,7 +42,7 @@ pub(super) fn one_datagen(submission: &Submission, group: &RunGroup) -> Vec<Find
 
 /// Leaves that are not named after a time.
 fn misnamed(leaves: &[Leaf]) -> Vec<Finding> {
-    let wrong = leaves.iter().filter(|leaf| moment::of_folder(leaf.name()).is_none());
+    let wrong = leaves.iter().filter(|leaf| timestamp::of_folder(leaf.name()).is_none());
     let fault = |leaf: &Leaf| {
         let fact = format!("`{}` is not a time in the form YYYYMMDD_HHmmss", leaf.name());
         failed(leaf, fact, "restore the name that mlpstorage gave it")
@@ -279,7 +279,7 @@ pub(super) fn gaps(_: &Submission, group: &RunGroup) -> Vec<Finding> {
 /// twice the shortest run.
 fn gap_fault(before: &Leaf, after: &Leaf, gap: f64, shortest: f64) -> Option<Finding> {
     let first = before.name();
-    let names = moment::of_folder(after.name()).zip(moment::of_folder(first));
+    let names = timestamp::of_folder(after.name()).zip(timestamp::of_folder(first));
     let apart = names.map(|(second, first)| second - first);
     if gap < -CLOCK_SECONDS {
         let fact = format!("it began {} before {first} ended", format_duration(-gap));

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::edition::Edition;
 use super::figures::{EpochFigures, EpochTimes, number};
 use super::tree::{Content, Entry, Parsed, Tree, join, last, parent};
-use super::{marks, moment};
+use super::{marks, timestamp};
 use stormlp_core::training::profile::Profile;
 
 /// The folder of a run of the benchmark, of `datagen` or of `datasize`.
@@ -241,7 +241,7 @@ impl Leaf {
 
     /// Start and end by its summary.
     pub fn span(&self) -> Option<(f64, f64)> {
-        let at = |key: &str| moment::seconds(self.summary.value()[key].as_str()?);
+        let at = |key: &str| timestamp::seconds(self.summary.value()[key].as_str()?);
         Some((at("start")?, at("end")?))
     }
 

@@ -12,7 +12,6 @@ mod figures;
 mod files;
 mod leaf;
 mod marks;
-mod moment;
 mod paths;
 pub mod plan;
 mod provenance;
@@ -25,6 +24,7 @@ mod sums;
 mod survey;
 pub mod system_yaml;
 mod systems;
+mod timestamp;
 mod training;
 pub mod tree;
 

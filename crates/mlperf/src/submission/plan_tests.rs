@@ -55,8 +55,11 @@ fn a_workload_named_twice_is_one_result() {
 fn the_rules_of_hosts_are_kept() {
     let mut request = request(Edition::V3);
     request.accelerators = 3;
-    let told = plan(&[unet3d("b200")], &request).unwrap_err().to_string();
-    assert!(told.contains("3 accelerators on 2 hosts") && told.contains("3.3.6"), "{told}");
+    let message = plan(&[unet3d("b200")], &request).unwrap_err().to_string();
+    assert!(
+        message.contains("3 accelerators on 2 hosts") && message.contains("3.3.6"),
+        "{message}"
+    );
     let hosts: Vec<String> = ["h1", "h2", "h3"].map(str::to_string).to_vec();
     let taken = |edition, ranks| hosts_of_ranks(edition, &hosts, ranks).map(<[String]>::len);
     // Four ranks per host are enough in v2.0, and too few in v3.0.
@@ -73,14 +76,14 @@ fn names_and_folders_that_break_rules_are_refused() {
         change(&mut request);
         plan(&[unet3d("b200")], &request).unwrap_err().to_string()
     };
-    let told = refused(|request| request.organisation = "a/b;rm -rf".to_string());
-    assert!(told.contains("--organisation `a/b;rm -rf`"), "{told}");
-    let told = refused(|request| request.system = "x y".to_string());
-    assert!(told.contains("--system `x y`"), "{told}");
-    let told = refused(|request| request.data = "/my results/".to_string());
-    assert!(told.contains("--data-dir") && told.contains("3.4.1"), "{told}");
-    let told = refused(|request| request.checkpoints = "/my results".to_string());
-    assert!(told.contains("4.4.1"), "{told}");
+    let message = refused(|request| request.organisation = "a/b;rm -rf".to_string());
+    assert!(message.contains("--organisation `a/b;rm -rf`"), "{message}");
+    let message = refused(|request| request.system = "x y".to_string());
+    assert!(message.contains("--system `x y`"), "{message}");
+    let message = refused(|request| request.data = "/my results/".to_string());
+    assert!(message.contains("--data-dir") && message.contains("3.4.1"), "{message}");
+    let message = refused(|request| request.checkpoints = "/my results".to_string());
+    assert!(message.contains("4.4.1"), "{message}");
 }
 
 #[test]
@@ -96,7 +99,7 @@ fn without_rates_there_is_no_estimate_of_the_whole() {
 #[test]
 fn workloads_of_another_edition_are_refused() {
     let problems = plan(&[unet3d("a100")], &request(Edition::V3)).unwrap_err();
-    let told = problems.to_string();
-    assert!(told.contains("unet3d on a100 is not a closed workload of v3.0"), "{told}");
-    assert!(problems.help().is_some_and(|help| help.contains("unet3d on b200")), "{told}");
+    let message = problems.to_string();
+    assert!(message.contains("unet3d on a100 is not a closed workload of v3.0"), "{message}");
+    assert!(problems.help().is_some_and(|help| help.contains("unet3d on b200")), "{message}");
 }

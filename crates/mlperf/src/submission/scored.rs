@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::checkpointing::counts;
 use super::figures::{number, shown};
 use super::leaf::Leaf;
-use super::moment;
 use super::rule::{COPY_FILES, Finding, failed, lacking, or_passed};
 use super::survey::{Category, RunGroup, Submission};
+use super::timestamp;
 use super::tree::join;
 use stormlp_core::units::counted;
 
@@ -133,7 +133,7 @@ fn of_summary(category: Category, leaf: &Leaf) -> Figures {
     let summary = leaf.summary.value();
     let mut figures = Figures::default();
     for key in ["start", "end"] {
-        let time = summary[key].as_str().and_then(moment::seconds);
+        let time = summary[key].as_str().and_then(timestamp::seconds);
         figures.need(time.is_some(), format!("time `{key}`"));
     }
     for key in OF_A_RUN {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::edition::Edition;
 use super::leaf::{Leaf, LeafKind, is_metadata};
 use super::tree::{Tree, is_in_image, join, last, parent};
-use super::{marks, moment};
+use super::{marks, timestamp};
 
 /// How a tree is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -196,7 +196,7 @@ impl RunGroup {
 
 fn began(leaf: &Leaf) -> f64 {
     let by_summary = || leaf.span().map(|(start, _)| start);
-    moment::of_folder(leaf.name()).or_else(by_summary).unwrap_or(f64::MAX)
+    timestamp::of_folder(leaf.name()).or_else(by_summary).unwrap_or(f64::MAX)
 }
 
 /// Benchmarks whose results are not checked.
@@ -222,7 +222,7 @@ fn leaves(tree: &Tree, shape: TreeShape) -> Vec<Leaf> {
         }
         // A run that lost all its files still counts.
         let phase = last(folder);
-        if moment::of_folder(name).is_some()
+        if timestamp::of_folder(name).is_some()
             && tree.is_folder(path)
             && (PHASES.contains(&phase) || last(parent(folder)) == "checkpointing")
         {

@@ -216,9 +216,9 @@ fn every_broken_rule_is_reported_with_field_and_line() {
         let found = faults(&text);
         let field = format!("system_under_test.{field}");
         let mut of_field = found.iter().filter(|fault| fault.field == field);
-        let told = of_field.next();
-        assert!(told.is_some(), "{wrong}: {field}: {found:?}");
-        assert_eq!(told.and_then(|fault| fault.line), Some(line), "{wrong}: {told:?}");
+        let first = of_field.next();
+        assert!(first.is_some(), "{wrong}: {field}: {found:?}");
+        assert_eq!(first.and_then(|fault| fault.line), Some(line), "{wrong}: {first:?}");
     }
 }
 
