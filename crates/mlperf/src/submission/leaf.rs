@@ -10,42 +10,42 @@ use stormlp_core::training::profile::Profile;
 
 /// The folder of a run of the benchmark, of `datagen` or of `datasize`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Leaf {
+pub(super) struct Leaf {
     /// Its path.
-    pub path: String,
+    pub(super) path: String,
     /// What ran.
-    pub kind: LeafKind,
+    pub(super) kind: LeafKind,
     /// DLIO's `summary.json`.
-    pub summary: Parsed,
+    pub(super) summary: Parsed,
     /// mlpstorage's metadata.
-    pub metadata: Parsed,
+    pub(super) metadata: Parsed,
     /// The names of its metadata files; there must be one.
-    pub metadata_names: Vec<String>,
+    pub(super) metadata_names: Vec<String>,
     /// `provenance.json`.
-    pub provenance: Parsed,
+    pub(super) provenance: Parsed,
     /// `fs_separation.json`.
-    pub separation: Parsed,
+    pub(super) separation: Parsed,
     /// The keys that were set, in order.
-    pub overrides: Vec<(String, String)>,
+    pub(super) overrides: Vec<(String, String)>,
     /// `overrides.yaml`.
-    pub overrides_file: Parsed,
+    pub(super) overrides_file: Parsed,
     /// `config.yaml`.
-    pub config: Parsed,
+    pub(super) config: Parsed,
     /// `hydra.yaml`.
-    pub hydra: Parsed,
+    pub(super) hydra: Parsed,
     /// `N_output.json` of each rank that has one, by path.
-    pub ranks: Vec<(String, Vec<EpochFigures>)>,
+    pub(super) ranks: Vec<(String, Vec<EpochFigures>)>,
     /// `N_per_epoch_stats.json` of each rank that has one, by path.
-    pub stats: Vec<(String, Vec<EpochTimes>)>,
+    pub(super) stats: Vec<(String, Vec<EpochTimes>)>,
     /// What shows that stormlp made it.
-    pub mark: Option<String>,
+    pub(super) mark: Option<String>,
     /// Files that cannot be used, and why.
-    pub unusable: Vec<(String, String)>,
+    pub(super) unusable: Vec<(String, String)>,
 }
 
 /// What ran in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeafKind {
+pub(super) enum LeafKind {
     /// `datasize`.
     Datasize,
     /// `datagen`.
@@ -197,39 +197,39 @@ impl Leaf {
     }
 
     /// The name of its folder.
-    pub fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         last(&self.path)
     }
 
     /// The folder that holds it.
-    pub fn parent(&self) -> &str {
+    pub(super) fn parent(&self) -> &str {
         parent(&self.path)
     }
 
     /// The value that a key of the workload was set to.
-    pub fn set(&self, key: &str) -> Option<&str> {
+    pub(super) fn set(&self, key: &str) -> Option<&str> {
         let mut keys = self.overrides.iter();
         keys.find(|(known, _)| known == key).map(|(_, value)| value.as_str())
     }
 
     /// A number of the summary.
-    pub fn figure(&self, key: &str) -> Option<f64> {
+    pub(super) fn figure(&self, key: &str) -> Option<f64> {
         number(&self.summary.value()[key])
     }
 
     /// A metric of the summary.
-    pub fn metric(&self, key: &str) -> Option<f64> {
+    pub(super) fn metric(&self, key: &str) -> Option<f64> {
         number(&self.summary.value()["metric"][key])
     }
 
     /// An argument of mlpstorage.
-    pub fn argument(&self, key: &str) -> &Value {
+    pub(super) fn argument(&self, key: &str) -> &Value {
         &self.metadata.value()["args"][key]
     }
 
     /// A parameter of the workload as it ran, `dataset` and `num_files_train`: from the metadata,
     /// else from DLIO's configuration.
-    pub fn parameter(&self, section: &str, key: &str) -> &Value {
+    pub(super) fn parameter(&self, section: &str, key: &str) -> &Value {
         let metadata = self.metadata.value();
         let config = self.config.value();
         let places =
@@ -240,13 +240,13 @@ impl Leaf {
     }
 
     /// Start and end by its summary.
-    pub fn span(&self) -> Option<(f64, f64)> {
+    pub(super) fn span(&self) -> Option<(f64, f64)> {
         let at = |key: &str| timestamp::seconds(self.summary.value()[key].as_str()?);
         Some((at("start")?, at("end")?))
     }
 
     /// The memory of all hosts together in GiB.
-    pub fn memory_gib(&self) -> Option<f64> {
+    pub(super) fn memory_gib(&self) -> Option<f64> {
         let list = self.summary.value()["host_memory_GB"].as_array()?;
         let each: Option<Vec<f64>> = list.iter().map(number).collect();
         // MPI node numbers leave some entries 0 and count other nodes twice.
@@ -256,18 +256,18 @@ impl Leaf {
     }
 
     /// The official tool's verdict on it, in lower case.
-    pub fn verification(&self) -> Option<String> {
+    pub(super) fn verification(&self) -> Option<String> {
         let verdict = self.metadata.value()["verification"].as_str()?;
         Some(verdict.to_ascii_lowercase())
     }
 
     /// Whether stormlp made it; it does not write all files of the official tool.
-    pub fn is_of_stormlp(&self) -> bool {
+    pub(super) fn is_of_stormlp(&self) -> bool {
         self.mark.is_some()
     }
 
     /// Its edition, and what shows it.
-    pub fn edition(&self) -> Option<(Edition, String)> {
+    pub(super) fn edition(&self) -> Option<(Edition, String)> {
         let stamp = self.provenance.value()["rules_edition"].as_str();
         if let Some(edition) = stamp.and_then(|edition| edition.parse().ok()) {
             return Some((edition, "provenance.json names it".to_string()));
@@ -278,7 +278,7 @@ impl Leaf {
     }
 
     /// The model by the metadata, else by Hydra's choice of workload.
-    pub fn model(&self) -> Option<String> {
+    pub(super) fn model(&self) -> Option<String> {
         if let Some(model) = self.argument("model").as_str() {
             return Some(model.to_ascii_lowercase());
         }
@@ -287,13 +287,13 @@ impl Leaf {
     }
 
     /// The emulated accelerator.
-    pub fn accelerator(&self) -> Option<String> {
+    pub(super) fn accelerator(&self) -> Option<String> {
         let argument = self.argument("accelerator_type").as_str().map(str::to_ascii_lowercase);
         argument.or_else(|| self.accelerator_of_choice())
     }
 
     /// The accelerator in Hydra's choice of workload: `h100` of `unet3d_h100`.
-    pub fn accelerator_of_choice(&self) -> Option<String> {
+    pub(super) fn accelerator_of_choice(&self) -> Option<String> {
         let (_, accelerator) = self.choice()?.rsplit_once('_')?;
         Some(accelerator.to_ascii_lowercase())
     }

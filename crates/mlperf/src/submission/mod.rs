@@ -33,7 +33,7 @@ pub use edition::Edition;
 pub use figures::{CheckpointTime, EpochFigures, EpochTimes};
 pub(crate) use report_file::label as model_label;
 pub use rule::{Finding, FindingKind, Official, RuleFinding};
-pub use survey::{Category, RunGroup, Submission, TreeShape};
+pub use survey::{Submission, TreeShape};
 
 /// The notice in every report that names MLPerf.
 pub const NOTICE: &str = "Only MLCommons' own tool, mlpstorage, makes submissions; nothing that \

@@ -22,7 +22,7 @@ pub enum TreeShape {
 /// A benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Category {
+pub(super) enum Category {
     /// Training.
     Training,
     /// Checkpointing.
@@ -31,7 +31,7 @@ pub enum Category {
 
 impl Category {
     /// Its name, as in folders and files.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Training => "training",
             Self::Checkpointing => "checkpointing",
@@ -41,40 +41,40 @@ impl Category {
 
 /// The run folders that make one result.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RunGroup {
+pub(super) struct RunGroup {
     /// Their common folder.
-    pub path: String,
+    pub(super) path: String,
     /// The benchmark.
-    pub category: Category,
+    pub(super) category: Category,
     /// The model.
-    pub model: String,
+    pub(super) model: String,
     /// The system's folder, in a package.
-    pub system: Option<String>,
+    pub(super) system: Option<String>,
     /// The division's folder in lower case, in a package.
-    pub division: Option<String>,
+    pub(super) division: Option<String>,
     /// Runs of `datasize`.
-    pub datasize: Vec<Leaf>,
+    pub(super) datasize: Vec<Leaf>,
     /// Runs of `datagen`.
-    pub datagen: Vec<Leaf>,
+    pub(super) datagen: Vec<Leaf>,
     /// Runs of the benchmark, oldest first.
-    pub runs: Vec<Leaf>,
+    pub(super) runs: Vec<Leaf>,
 }
 
 /// A tree, its edition and its results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submission {
     /// The tree.
-    pub tree: Tree,
+    pub(super) tree: Tree,
     /// The edition whose rules apply.
-    pub edition: Edition,
+    pub(super) edition: Edition,
     /// How the edition was chosen.
-    pub edition_from: String,
+    pub(super) edition_from: String,
     /// How the tree is laid out.
-    pub shape: TreeShape,
+    pub(super) shape: TreeShape,
     /// The results.
-    pub groups: Vec<RunGroup>,
+    pub(super) groups: Vec<RunGroup>,
     /// Run folders that belong to no result.
-    pub others: Vec<Leaf>,
+    pub(super) others: Vec<Leaf>,
 }
 
 impl AsRef<str> for RunGroup {
@@ -141,12 +141,12 @@ impl Submission {
     }
 
     /// All run folders.
-    pub fn leaves(&self) -> impl Iterator<Item = &Leaf> {
+    pub(super) fn leaves(&self) -> impl Iterator<Item = &Leaf> {
         self.groups.iter().flat_map(RunGroup::leaves).chain(&self.others)
     }
 
     /// What shows that stormlp made one of the run folders.
-    pub fn rehearsal(&self) -> Option<String> {
+    pub(super) fn rehearsal(&self) -> Option<String> {
         let mut marks = self.leaves().filter_map(|leaf| {
             let mark = leaf.mark.as_deref()?;
             Some(format!("{}: {mark}", leaf.path))
@@ -161,7 +161,7 @@ impl Submission {
     }
 
     /// The organisations' folders: `closed/acme`, or `Closed/acme` as v2.0's guidelines have it.
-    pub fn organisations(&self) -> Vec<String> {
+    pub(super) fn organisations(&self) -> Vec<String> {
         let is_division = |name: &&str| DIVISIONS.contains(&name.to_ascii_lowercase().as_str());
         let divisions = self.tree.folders("").into_iter().filter(is_division);
         let below = |division: &str| {
@@ -174,19 +174,19 @@ impl Submission {
 
 impl RunGroup {
     /// All its run folders.
-    pub fn leaves(&self) -> impl Iterator<Item = &Leaf> {
+    pub(super) fn leaves(&self) -> impl Iterator<Item = &Leaf> {
         self.datasize.iter().chain(&self.datagen).chain(&self.runs)
     }
 
     /// The division of one of its runs: `closed` or `open` by the folder above, else by
     /// mlpstorage's verification.
-    pub fn division_of(&self, leaf: &Leaf) -> Option<&'static str> {
+    pub(super) fn division_of(&self, leaf: &Leaf) -> Option<&'static str> {
         let name = self.division.clone().or_else(|| leaf.verification())?;
         DIVISIONS.into_iter().find(|division| *division == name)
     }
 
     /// The folder that holds its runs.
-    pub fn run_folder(&self) -> String {
+    pub(super) fn run_folder(&self) -> String {
         match self.runs.first() {
             Some(leaf) => leaf.parent().to_string(),
             None => join(&self.path, "run"),
