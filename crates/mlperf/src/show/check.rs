@@ -95,7 +95,7 @@ fn lines(rule: &RuleFinding, others: usize) -> Vec<String> {
     let path = match (finding.path.as_str(), others) {
         ("", _) => "the tree".to_string(),
         (path, 0) => path.to_string(),
-        (path, others) => format!("{path} and {} more", counted(others as u64, "place")),
+        (path, others) => format!("{path} and {}", counted(others as u64, "more place")),
     };
     let official = match rule.official {
         Official::Same => "official checker: same",

@@ -69,7 +69,7 @@ pub(super) fn complete(_: &Submission, group: &RunGroup) -> Vec<Finding> {
         let missing = of_metadata(group.category, leaf);
         if !missing.is_empty() {
             let place = leaf.metadata.path().unwrap_or(&leaf.path);
-            let fact = format!("metadata and overrides do not have {}", missing.join(", "));
+            let fact = format!("metadata and overrides do not name {}", missing.join(", "));
             faults.push(lacking(of_stormlp, place, fact, COPY_FILES));
         }
     }
