@@ -201,18 +201,18 @@ pub(super) enum Check {
 }
 
 /// A rule's number in an edition that has it, and what the official checker does about it.
-type Number = Option<(&'static str, Official)>;
+type RuleNumber = Option<(&'static str, Official)>;
 
 /// A row of the table of rules.
 pub(super) struct RuleRow {
     pub(super) name: &'static str,
-    v2: Number,
-    v3: Number,
+    v2: RuleNumber,
+    v3: RuleNumber,
     pub(super) check: Check,
 }
 
 impl RuleRow {
-    pub(super) fn number(&self, edition: Edition) -> Number {
+    pub(super) fn number(&self, edition: Edition) -> RuleNumber {
         match edition {
             Edition::V2 => self.v2,
             Edition::V3 => self.v3,
@@ -220,21 +220,26 @@ impl RuleRow {
     }
 }
 
-pub(super) const NONE: Number = None;
+pub(super) const NONE: RuleNumber = None;
 
-pub(super) const fn same(number: &'static str) -> Number {
+pub(super) const fn same(number: &'static str) -> RuleNumber {
     Some((number, Official::Same))
 }
 
-pub(super) const fn silent(number: &'static str) -> Number {
+pub(super) const fn silent(number: &'static str) -> RuleNumber {
     Some((number, Official::Silent))
 }
 
-pub(super) const fn stricter(number: &'static str) -> Number {
+pub(super) const fn stricter(number: &'static str) -> RuleNumber {
     Some((number, Official::Stricter))
 }
 
-pub(super) const fn rule(name: &'static str, v2: Number, v3: Number, check: Check) -> RuleRow {
+pub(super) const fn rule(
+    name: &'static str,
+    v2: RuleNumber,
+    v3: RuleNumber,
+    check: Check,
+) -> RuleRow {
     RuleRow { name, v2, v3, check }
 }
 

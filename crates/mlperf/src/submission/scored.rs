@@ -96,12 +96,12 @@ impl Bounds {
 
 /// Figures of a summary that are missing, and those that no run can have.
 #[derive(Default)]
-struct Figures {
+struct FigureFaults {
     missing: Vec<String>,
     impossible: Vec<String>,
 }
 
-impl Figures {
+impl FigureFaults {
     fn need(&mut self, exists: bool, what: impl Into<String>) {
         if !exists {
             self.missing.push(what.into());
@@ -129,9 +129,9 @@ impl Figures {
     }
 }
 
-fn of_summary(category: Category, leaf: &Leaf) -> Figures {
+fn of_summary(category: Category, leaf: &Leaf) -> FigureFaults {
     let summary = leaf.summary.value();
-    let mut figures = Figures::default();
+    let mut figures = FigureFaults::default();
     for key in ["start", "end"] {
         let time = summary[key].as_str().and_then(timestamp::seconds);
         figures.need(time.is_some(), format!("time `{key}`"));
@@ -148,7 +148,7 @@ fn of_summary(category: Category, leaf: &Leaf) -> Figures {
 }
 
 /// The memory of each host, which sizes of datasets and checkpoints are compared to.
-fn memory(leaf: &Leaf, figures: &mut Figures) {
+fn memory(leaf: &Leaf, figures: &mut FigureFaults) {
     let key = "host_memory_GB";
     let list = leaf.summary.value()[key].as_array();
     figures.need(list.is_some(), key);
@@ -163,7 +163,7 @@ fn memory(leaf: &Leaf, figures: &mut Figures) {
     }
 }
 
-fn of_training(summary: &Value, figures: &mut Figures) {
+fn of_training(summary: &Value, figures: &mut FigureFaults) {
     figures.figure("num_files_train", &summary["num_files_train"], Bounds::Count);
     let metric = &summary["metric"];
     for (key, bounds) in OF_TRAINING {
@@ -182,7 +182,7 @@ fn of_training(summary: &Value, figures: &mut Figures) {
     figures.need(flag.is_string(), "metric.train_au_meet_expectation");
 }
 
-fn of_checkpoints(leaf: &Leaf, figures: &mut Figures) {
+fn of_checkpoints(leaf: &Leaf, figures: &mut FigureFaults) {
     let metric = &leaf.summary.value()["metric"];
     let size = "checkpoint_size_GB";
     figures.figure(&format!("metric.{size}"), &metric[size], Bounds::Positive);
