@@ -1,4 +1,4 @@
-//! `stormlp submission`: trees that are checked, plans, rehearsals and descriptions of systems.
+//! `stormlp submission`: checks, plans, rehearsals and system descriptions.
 
 use std::fs;
 use std::path::Path;
@@ -63,7 +63,7 @@ fn check(folder: &Path, code: i32) -> Value {
 }
 
 #[test]
-fn a_tree_that_keeps_the_rules_is_0_and_one_that_does_not_is_6() {
+fn a_valid_tree_exits_0_and_an_invalid_one_6() {
     let folder = tempfile::tempdir().unwrap();
     results(folder.path());
     let report = check(folder.path(), 0);
@@ -90,7 +90,7 @@ fn a_tree_that_keeps_the_rules_is_0_and_one_that_does_not_is_6() {
 }
 
 #[test]
-fn what_cannot_be_told_is_no_verdict_and_what_is_not_there_is_named() {
+fn unknown_rules_prevent_a_verdict_and_missing_keys_are_named() {
     let folder = tempfile::tempdir().unwrap();
     results(folder.path());
     let leaf = folder.path().join("training/unet3d/run/20260601_105500");
@@ -106,34 +106,31 @@ fn what_cannot_be_told_is_no_verdict_and_what_is_not_there_is_named() {
     let mut command = stormlp();
     let assert = command.args(["submission", "check"]).arg(folder.path()).assert().code(6);
     let text = stdout(assert);
-    assert!(
-        text.contains("INCOMPLETE: it does not tell whether it keeps stormlp.verification"),
-        "{text}"
-    );
+    assert!(text.contains("INCOMPLETE: cannot check stormlp.verification"), "{text}");
     edit("training_x_metadata.json", "MAYBE", "CLOSED");
     assert_eq!(check(folder.path(), 0)["verdict"], "closed");
     edit("summary.json", "train_au_meet_expectation", "x");
     edit("summary.json", "host_memory_GB", "y");
     let report = check(folder.path(), 6);
-    let mut told =
+    let mut scored =
         report["rules"].as_array().unwrap().iter().filter(|rule| rule["result"] == "failed");
-    let told = told.find(|rule| rule["id"] == "stormlp.scored").unwrap();
-    assert_eq!(told["path"], "training/unet3d/run/20260601_105500/summary.json");
-    assert_eq!(told["evidence"], "it has no host_memory_GB, no metric.train_au_meet_expectation");
+    let scored = scored.find(|rule| rule["id"] == "stormlp.scored").unwrap();
+    assert_eq!(scored["path"], "training/unet3d/run/20260601_105500/summary.json");
+    assert_eq!(scored["evidence"], "it has no host_memory_GB, no metric.train_au_meet_expectation");
 }
 
 #[test]
-fn a_system_may_be_called_code_and_logs_tell_rehearsals() {
+fn a_system_may_be_called_code_and_logs_show_rehearsals() {
     let folder = tempfile::tempdir().unwrap();
     results(&folder.path().join("code-fast"));
     let report = check(folder.path(), 0);
     assert_eq!(report["results"], json!(["training unet3d"]), "{report:#}");
     let leaf = "code-fast/training/unet3d/run/20260601_105500";
     let log = folder.path().join(leaf).join("dlio.log");
-    // Not even text: programs print what they like.
+    // Logs need not be text.
     fs::write(&log, b"REHEARSAL by stormlp 1.0.0\n\xff\xfe").unwrap();
-    let told = failed(&check(folder.path(), 6));
-    assert!(!told.is_empty() && told.iter().all(|id| id == "5"), "{told:?}");
+    let text = failed(&check(folder.path(), 6));
+    assert!(!text.is_empty() && text.iter().all(|id| id == "5"), "{text:?}");
 }
 
 #[test]
@@ -152,13 +149,13 @@ fn the_text_names_rule_place_remedy_and_what_the_official_checker_does() {
 }
 
 #[test]
-fn what_is_no_tree_is_told() {
+fn a_folder_without_results_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("nowhere");
     let mut command = stormlp();
-    let told = stderr(command.args(["submission", "check"]).arg(&missing).assert().code(4));
-    assert!(told.contains("cannot read") && told.contains("help: "), "{told}");
-    // An empty folder, and files that are none of what their names say.
+    let text = stderr(command.args(["submission", "check"]).arg(&missing).assert().code(4));
+    assert!(text.contains("cannot read") && text.contains("help: "), "{text}");
+    // An empty folder, and files whose content does not fit their names.
     assert_eq!(check(folder.path(), 6)["verdict"], "invalid");
     let leaf = folder.path().join("closed/a/results/s/training/unet3d/run/20260101_000000");
     fs::create_dir_all(&leaf).unwrap();
@@ -176,7 +173,7 @@ fn what_is_no_tree_is_told() {
 }
 
 #[test]
-fn a_description_is_drafted_and_its_blanks_are_told_by_field_and_line() {
+fn a_draft_has_blanks_that_are_reported_by_field_and_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("fast.yaml");
     let draft = |code| {
@@ -189,7 +186,7 @@ fn a_description_is_drafted_and_its_blanks_are_told_by_field_and_line() {
     let mut command = stormlp();
     command.args(["submission", "system-yaml", "--check"]).arg(&file);
     let text = stdout(command.assert().code(6));
-    let wanted = "system_under_test.solution.submission_name: not filled in: it takes a text";
+    let wanted = "system_under_test.solution.submission_name: not filled in: expected a text";
     assert!(
         text.lines().any(|line| line.contains("fast.yaml:") && line.contains(wanted)),
         "{text}"
@@ -203,7 +200,7 @@ fn a_description_is_drafted_and_its_blanks_are_told_by_field_and_line() {
     let mut command = stormlp();
     command.args(["submission", "system-yaml", "--check"]).arg(&file);
     let text = stdout(command.assert().code(6));
-    assert!(text.contains("fast.yaml:1: found 5"), "{text}");
+    assert!(text.contains("fast.yaml:1: expected a section, found 5"), "{text}");
     fs::write(&file, "system_under_test: [").unwrap();
     let mut command = stormlp();
     command.args(["submission", "system-yaml", "--check"]).arg(&file);
@@ -211,7 +208,7 @@ fn a_description_is_drafted_and_its_blanks_are_told_by_field_and_line() {
 }
 
 #[test]
-fn a_plan_has_sizes_commands_and_says_that_it_is_an_estimate() {
+fn a_plan_has_sizes_and_commands_and_is_marked_as_an_estimate() {
     let plan = |words: &str, code: i32| {
         let mut command = stormlp();
         command.args(["submission", "plan"]).args(words.split(' '));
@@ -234,21 +231,21 @@ fn a_plan_has_sizes_commands_and_says_that_it_is_an_estimate() {
     let json = stdout(plan("resnet50 --edition 2.0 -n 16 --host-memory 64G --format json", 0));
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["results"][0]["files"], 2557);
-    let told = stderr(plan("unet3d --accelerator a100", 3));
-    assert!(told.contains("no closed workload of v3.0"), "{told}");
-    let told = stderr(plan("unet3d -n 3 --hosts a,b", 3));
-    assert!(told.contains("rule 3.3.6"), "{told}");
+    let text = stderr(plan("unet3d --accelerator a100", 3));
+    assert!(text.contains("not a closed workload of v3.0"), "{text}");
+    let text = stderr(plan("unet3d -n 3 --hosts a,b", 3));
+    assert!(text.contains("rule 3.3.6"), "{text}");
     let text = stdout(plan("llama3-8b --hosts a,b", 0));
     assert!(text.contains("on 1 of the 2 hosts") && !text.contains("--hosts a,b"), "{text}");
     let text = stdout(plan("llama3-8b --edition 2.0", 0));
     assert!(!text.contains("30 s"), "{text}");
     plan("unet3d --hosts a,a", 2);
     plan("unet3d --organisation a/b;rm", 3);
-    let told = stderr(plan("unet3d --data-dir /mnt/results", 3));
-    assert!(told.contains("rule 3.4.1"), "{told}");
+    let text = stderr(plan("unet3d --data-dir /mnt/results", 3));
+    assert!(text.contains("rule 3.4.1"), "{text}");
     plan("gpt4", 3);
-    let told = stderr(plan("unet3d --edition 1.0", 2));
-    assert!(!told.contains("did you mean"), "{told}");
+    let text = stderr(plan("unet3d --edition 1.0", 2));
+    assert!(!text.contains("did you mean"), "{text}");
 }
 
 /// The rules that a tree fails.
@@ -258,7 +255,7 @@ fn failed(report: &Value) -> Vec<String> {
     failed.map(|rule| rule["id"].as_str().unwrap().to_string()).collect()
 }
 
-/// That what says that it is a rehearsal is missed where it was taken away.
+/// Removed marks of a rehearsal are reported.
 fn marks_are_missed(tree: &Path, run: &Path) {
     let entries = fs::read_dir(run).unwrap().flatten();
     let mut stamps = entries.map(|entry| entry.path().join("provenance.json"));
@@ -268,14 +265,14 @@ fn marks_are_missed(tree: &Path, run: &Path) {
     let csv = fs::read_to_string(&table).unwrap();
     let forged = csv.replace("REHEARSAL,stormlp-rehearsal,REHEARSAL,", "1,acme,closed,");
     fs::write(table, forged).unwrap();
-    let told = check(tree, 6).to_string();
-    assert!(told.contains("a row does not say that it is a REHEARSAL"), "{told}");
+    let text = check(tree, 6).to_string();
+    assert!(text.contains("a row lacks the mark REHEARSAL"), "{text}");
 }
 
 #[test]
-fn a_rehearsal_is_a_tree_of_the_right_shape_that_says_what_it_is() {
+fn a_rehearsal_has_the_layout_of_a_submission_and_its_own_marks() {
     let folder = crate::train::folder();
-    // Each run takes more than a second, so that each has a folder of its own name.
+    // Each run takes more than a second, so every folder has its own name.
     let words = format!(
         "submission rehearse --system fast training unet3d --accelerator b200 --files 21 \
          --epochs 1 --compute-time 400ms {}",
@@ -286,13 +283,13 @@ fn a_rehearsal_is_a_tree_of_the_right_shape_that_says_what_it_is() {
         command.current_dir(folder.path()).args(words.split_whitespace());
         command
     };
-    let told = stderr(rehearse(&words).assert().success());
-    assert!(told.contains("REHEARSAL in") && told.contains("modelled on"), "{told}");
+    let text = stderr(rehearse(&words).assert().success());
+    assert!(text.contains("REHEARSAL in") && text.contains("modelled on"), "{text}");
     let report = check(&folder.path().join("rehearsal"), 6);
     assert!(report["rehearsal"].is_string(), "{report:#}");
     assert_eq!((&report["edition"], &report["shape"]), (&json!("3.0"), &json!("package")));
-    // It is far too small and was tuned, lies on one file system, and a slow host may pause between
-    // its short runs; nothing else is wrong with it.
+    // It is far too small, tuned and on one file system, and a slow host may pause between its short
+    // runs; nothing else is wrong.
     let known = ["2.1.18", "3.1.2", "3.2.1", "3.3.1", "3.3.2", "3.4.2", "3.6.2"];
     for id in failed(&report) {
         assert!(known.contains(&id.as_str()), "{id}: {report:#}");
@@ -319,15 +316,15 @@ fn a_rehearsal_is_a_tree_of_the_right_shape_that_says_what_it_is() {
         assert_eq!(stamp["tool"]["name"], "stormlp");
     }
     marks_are_missed(&folder.path().join("rehearsal"), &run);
-    let told = stderr(rehearse(&words).assert().code(4));
-    assert!(told.contains("is there already") && told.contains("--tree"), "{told}");
+    let text = stderr(rehearse(&words).assert().code(4));
+    assert!(text.contains("is there already") && text.contains("--tree"), "{text}");
     rehearse("submission rehearse training bert").assert().code(3);
     let words = format!("{words} --mlperf-output elsewhere");
     rehearse(&words.replace("--system fast", "--system slow")).assert().code(2);
 }
 
 #[test]
-fn runs_that_begin_in_one_second_have_folders_of_their_own_moments() {
+fn runs_that_start_in_one_second_have_separate_folders() {
     let folder = crate::train::folder();
     let words = format!(
         "submission rehearse training unet3d --files 21 --epochs 1 --compute-time 2ms {}",
@@ -337,7 +334,7 @@ fn runs_that_begin_in_one_second_have_folders_of_their_own_moments() {
     command.current_dir(folder.path());
     command.args(words.split_whitespace()).assert().success();
     let report = check(&folder.path().join("rehearsal"), 6);
-    // As `plan`, by v3.0 where nothing else is said.
+    // v3.0 by default, as for `plan`.
     assert_eq!(report["edition"], "3.0");
     assert!(!failed(&report).contains(&"2.1.17".to_string()), "{report:#}");
 }
@@ -363,7 +360,7 @@ fn checkpoints_are_rehearsed_too() {
     let report = check(&folder.path().join("trial"), 6);
     assert!(report["rehearsal"].is_string(), "{report:#}");
     assert_eq!(report["results"], json!(["checkpointing tiny"]));
-    // As `plan`, unless another edition is asked for.
+    // v3.0 by default, as for `plan`.
     assert_eq!(report["edition"], "3.0");
     let mut command = stormlp();
     command.current_dir(folder.path()).args([
@@ -376,10 +373,9 @@ fn checkpoints_are_rehearsed_too() {
         "--profile",
         "v3",
     ]);
-    let told = stderr(command.assert().code(2));
-    assert!(told.contains("--edition 2.0 and --profile v3"), "{told}");
-    // No model of MLPerf's, and results beside the data: what follows is wrong, the rest is as it
-    // must be.
+    let text = stderr(command.assert().code(2));
+    assert!(text.contains("--edition 2.0 and --profile v3"), "{text}");
+    // The model is not MLPerf's, and results are beside the data; nothing else is wrong.
     let failed = failed(&report);
     assert!(
         failed.iter().all(|id| ["2.1.21", "4.3.3", "4.4.2", "2.2.1"].contains(&id.as_str())),

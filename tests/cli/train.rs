@@ -254,7 +254,7 @@ fn the_files_of_mlperfs_tools_hold_the_same_figures() {
     let run = fs::read_dir(runs).unwrap().next().unwrap().unwrap().path();
     let mut show = stormlp();
     let shown = stdout(show.arg("report").arg(&run).assert().success());
-    assert!(shown.starts_with("AU ") && shown.contains("no MLPerf result"), "{shown}");
+    assert!(shown.starts_with("AU ") && shown.contains("not an MLPerf result"), "{shown}");
     let summary = &mlperf_files(folder.path(), "summary.json")[0];
     let theirs = summary["metric"]["train_au_mean_percentage"].as_f64().unwrap();
     let ours = report["au_percent"]["profile"].as_f64().unwrap();

@@ -1,4 +1,5 @@
-//! MLPerf Storage's result files of a checkpoint run, with DLIO's keys and units ("GB" is GiB).
+//! The files of a checkpoint run that MLPerf Storage's own tools read, with DLIO's keys and units
+//! ("GB" is GiB).
 
 use serde_json::{Map, Value, json};
 use stormlp_checkpoint::plan::{
@@ -8,14 +9,11 @@ use stormlp_checkpoint::plan::{
 use stormlp_core::names::file_name;
 use stormlp_core::units::GIB;
 
-use crate::official as mlperf;
-use crate::official::{Metadata, OutputFile, free_folder, hydra, override_list, pretty};
-use stormlp_show::stamp;
-use stormlp_show::stamp::iso_after;
+use crate::official::{self, Metadata, OutputFile, free_folder, hydra, override_list, pretty};
+use stormlp_show::stamp::{self, iso_after};
 
-/// The files of a run, in the layout of its edition. The folder is named for the second in which the
-/// run began; where `taken` says that a folder of this name is there already, for the next second
-/// that is free.
+/// The files of a run, in the layout of its edition. The folder is named after the second in which
+/// the run started, or after the next second whose folder is not `taken`.
 #[must_use]
 pub fn files(report: &CheckpointReport, taken: &dyn Fn(&str) -> bool) -> Vec<OutputFile> {
     let results = match report.plan.profile {
@@ -106,7 +104,7 @@ fn config(plan: &CheckpointPlan) -> Value {
     }})
 }
 
-/// What a launcher of MLPerf's sets of a model's file.
+/// The keys of the model's file that mlpstorage sets.
 fn overrides(plan: &CheckpointPlan) -> Vec<String> {
     let folder = plan.folders.first().map(ToString::to_string);
     let set = |key: &str, value: String| format!("++workload.checkpoint.{key}={value}");
@@ -118,14 +116,14 @@ fn overrides(plan: &CheckpointPlan) -> Vec<String> {
     ]
 }
 
-/// The run as mlpstorage's options would say it.
+/// The run as mlpstorage's arguments.
 fn args(report: &CheckpointReport) -> Value {
     let (plan, host) = (&report.plan, &report.head.host);
     json!({
         "command": "run",
         "model": plan.model,
         "num_processes": plan.scaling.ranks,
-        "hosts": mlperf::names(host, report.results.group.as_ref()),
+        "hosts": official::names(host, report.results.group.as_ref()),
         "client_host_memory_in_gb": host.memory_bytes / GIB,
         "checkpoint_folder": plan.folders.first(),
         "num_checkpoints_write": plan.writes,
@@ -133,7 +131,7 @@ fn args(report: &CheckpointReport) -> Value {
     })
 }
 
-/// Whose run it is, for files that look like those of others.
+/// The mark that tells stormlp's files from the official tool's.
 fn mark(report: &CheckpointReport) -> Value {
     json!({
         "version": report.head.host.stormlp_version,
@@ -145,8 +143,8 @@ fn mark(report: &CheckpointReport) -> Value {
     })
 }
 
-/// `summary.json`. Values of phases that did not run are left out.
-pub(super) fn summary(report: &CheckpointReport) -> Value {
+/// `summary.json`, without phases that did not run.
+fn summary(report: &CheckpointReport) -> Value {
     let mut metric = Map::new();
     let phases =
         [("save", &report.results.summary.save), ("load", &report.results.summary.restore)];
@@ -165,7 +163,7 @@ pub(super) fn summary(report: &CheckpointReport) -> Value {
         "num_files_train": 0,
         "num_files_eval": 0,
         "num_samples_per_file": 1,
-        "potential_caching": vec![0; mlperf::names(host, group).len()],
+        "potential_caching": vec![0; official::names(host, group).len()],
         "data_size_per_host_GB": 0.0,
         "epochs": 1,
         "end": iso_after(&report.head.started_at, report.results.elapsed_seconds),
@@ -173,13 +171,12 @@ pub(super) fn summary(report: &CheckpointReport) -> Value {
     });
     let is_v3 = report.plan.profile == CheckpointProfile::V3;
     if let Value::Object(entries) = &mut summary {
-        let machines = mlperf::machines(report.results.group.as_ref());
-        entries.extend(mlperf::hosts(&report.head.host, machines, is_v3));
+        let machines = official::machines(report.results.group.as_ref());
+        entries.extend(official::hosts(&report.head.host, machines, is_v3));
     }
     summary
 }
 
-/// The four values of a phase.
 fn phase_metrics(
     report: &CheckpointReport,
     name: &str,
@@ -199,7 +196,7 @@ fn phase_metrics(
     ])
 }
 
-/// What DLIO counts as written of what it wrote: under ZeRO 2 it divides more bytes.
+/// The share of the written bytes that DLIO counts; under ZeRO 2 it divides more bytes.
 fn counted_share(plan: &CheckpointPlan) -> f64 {
     match plan.profile {
         CheckpointProfile::V2 | CheckpointProfile::V3 => {
@@ -209,9 +206,8 @@ fn counted_share(plan: &CheckpointPlan) -> f64 {
     }
 }
 
-/// `RANK_per_epoch_stats.json`: every rank times each checkpoint by itself, and divides the size of
-/// the whole checkpoint by its own time.
-pub(super) fn per_epoch_stats(report: &CheckpointReport, rank: u64) -> Value {
+/// `RANK_per_epoch_stats.json`: every rank divides the size of the whole checkpoint by its own time.
+fn per_epoch_stats(report: &CheckpointReport, rank: u64) -> Value {
     let started = &report.head.started_at;
     let mut epoch = json!({ "start": iso_after(started, 0.0) });
     let phases = [("save", &report.results.saves), ("load", &report.results.restores)];
@@ -240,14 +236,14 @@ fn phase_stats(report: &CheckpointReport, result: &CheckpointResult, seconds: f6
     })
 }
 
-/// `RANK_output.json`: the host, and the lists of steps, which a run without training has none of.
+/// `RANK_output.json`: the host, and lists of steps, which are empty without training.
 fn output(report: &CheckpointReport, rank: u64) -> Value {
     let is_v3 = report.plan.profile == CheckpointProfile::V3;
     let group = report.results.group.as_ref();
     let processes = group.map_or(1, |group| group.size as usize);
     let nth = report.plan.ranks.iter().position(|own| own.rank == rank);
     let process = nth.map_or(0, |nth| host_of(nth, processes, report.plan.ranks.len()));
-    let host = mlperf::host_of(process as u32, &report.head.host, group, is_v3);
+    let host = official::host_of(process as u32, &report.head.host, group, is_v3);
     let mut all = Value::Object(host);
     let started = &report.head.started_at;
     all["1"] = json!({
@@ -266,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mlperfs_summary_is_rank_0s_stopwatch() {
+    fn the_summary_has_the_times_of_rank_0() {
         let summary = summary(&report(1.0));
         let metric = &summary["metric"];
         assert_eq!(metric["save_checkpoint_duration_mean_seconds"], 1.0);
@@ -277,14 +273,14 @@ mod tests {
         let stats = per_epoch_stats(&report(1.0), 0);
         assert_eq!(stats["1"]["save_ckpt2"]["throughput"], 2.0);
         assert_eq!(stats["1"]["duration"], "20.00");
-        // Each rank has its own, and divides all bytes by it.
+        // Each rank divides all bytes by its own time.
         let stats = per_epoch_stats(&report(1.0), 1);
         assert_eq!(stats["1"]["save_ckpt2"]["duration"], 4.0);
         assert_eq!(stats["1"]["save_ckpt2"]["throughput"], 0.5);
     }
 
     #[test]
-    fn mlperfs_files_tell_which_host_a_rank_was_on() {
+    fn files_name_the_host_of_each_rank() {
         let mut report = report(1.0);
         let members = [Member::fixture(0, "h1"), Member::fixture(1, "h2")];
         report.results.group = Some(GroupFacts::fixture(&members));

@@ -1,8 +1,8 @@
-//! What DLIO, mlpstorage or `--mlperf-output` left of a run, as a document: `summary.json`, and the
-//! files of its ranks beside it.
+//! A run by DLIO, mlpstorage or `--mlperf-output` as a document: `summary.json` and the files of the
+//! ranks beside it.
 //!
-//! Nothing is computed but means and extremes of what stands there. "MB" and "GB" in DLIO's keys
-//! are MiB and GiB, and are called so.
+//! Only means and extremes are computed. "MB" and "GB" in DLIO's keys are MiB and GiB, and are shown
+//! as such.
 
 use serde_json::{Value, json};
 use stormlp_core::stats::mean;
@@ -24,7 +24,7 @@ pub struct DlioRun {
     pub outputs: Vec<Value>,
 }
 
-/// Where the columns of the records stand in an epoch, or in a checkpoint of a run without training.
+/// The columns of the records: epochs, or checkpoints of a run without training.
 const RECORDS: [(&str, &str); 12] = [
     ("start", "start"),
     ("num_accelerators", "num_accelerators"),
@@ -45,7 +45,7 @@ pub fn is_summary(value: &Value) -> bool {
     value["metric"].is_object() && value["num_accelerators"].is_number()
 }
 
-/// What a run came to.
+/// The run as a document.
 pub fn document(run: &DlioRun) -> Document {
     let mut document = Document::new(headline(run));
     facts(run, &mut document.facts);
@@ -72,16 +72,16 @@ pub fn document(run: &DlioRun) -> Document {
     document
 }
 
-/// What of DLIO's own figures is not to be taken at its word.
+/// Warnings about DLIO's own figures.
 fn warnings(metric: &Value) -> Vec<Warning> {
     let samples = numbers(&metric["train_throughput_samples_per_second"]);
     let nonsense = samples.iter().any(|samples| *samples <= 0.0);
     let warning = || {
         Warning::new(
             WarningKind::TooShort,
-            "samples/s of zero or less: DLIO counts the steps of a block less two, and puts nothing or \
-             less in place of a block of two steps or one",
-            "make blocks longer: more files, or fewer checkpoints",
+            "samples/s of zero or less: DLIO leaves out two steps of each block, and these blocks have \
+             two steps or one",
+            "use longer blocks: more files, or fewer checkpoints",
         )
     };
     nonsense.then(warning).into_iter().collect()
@@ -110,7 +110,7 @@ fn headline(run: &DlioRun) -> String {
     let rates: Vec<String> =
         [rate("save", "saved"), rate("load", "restored")].into_iter().flatten().collect();
     if rates.is_empty() {
-        format!("no figure of {of} ({who})")
+        format!("no figures of {of} ({who})")
     } else {
         format!("checkpoints of {of} {} ({who})", rates.join(", "))
     }
@@ -125,7 +125,7 @@ fn facts(run: &DlioRun, facts: &mut Facts) {
     facts.add(
         "hosts",
         format!(
-            "{}, the first {}, {:.1} GiB of memory in all",
+            "{}, first {}, {:.1} GiB of memory in total",
             counted(hosts, "host"),
             text("hostname"),
             memory.iter().sum::<f64>()
@@ -134,7 +134,7 @@ fn facts(run: &DlioRun, facts: &mut Facts) {
     if let Some(files) = summary["num_files_train"].as_u64().filter(|files| *files > 0) {
         let samples = summary["num_samples_per_file"].as_u64().unwrap_or(0);
         let each = counted(samples, "sample");
-        facts.add("data", format!("{}, {each} in each", counted(files, "file")));
+        facts.add("data", format!("{}, {each} each", counted(files, "file")));
     }
     let metric = &summary["metric"];
     if let (Some(samples), Some(mib)) = (
@@ -151,11 +151,11 @@ fn facts(run: &DlioRun, facts: &mut Facts) {
         facts.add("evaluation", format!("AU {au:.2} %, {samples:.2} samples/s"));
     }
     if let Some(spread) = metric["train_au_stdev_percentage"].as_f64() {
-        facts.add("spread", format!("AU {spread:.2} points over epochs"));
+        facts.add("spread", format!("AU {spread:.2} points across epochs"));
     }
     if let Some(mark) = summary.get("stormlp") {
         let profile = mark["profile"].as_str().unwrap_or("unknown");
-        facts.add("made by", format!("stormlp, profile {profile}: no MLPerf result"));
+        facts.add("made by", format!("stormlp, profile {profile}: not an MLPerf result"));
         if let Some(words) = client(mark) {
             facts.add("client", words);
         }
@@ -164,12 +164,11 @@ fn facts(run: &DlioRun, facts: &mut Facts) {
     facts.add("files of", counted(ranks as u64, "rank"));
 }
 
-/// Whether DLIO's own work is in a training run of stormlp's; `None` where its mark says nothing of
-/// it, as in checkpoint runs.
+/// Whether stormlp's training run includes DLIO's own work; checkpoint runs do not say.
 fn client(mark: &Value) -> Option<String> {
     let client = mark.get("client")?;
     if client.is_null() {
-        return Some("none: AU is an upper bound, DLIO's own work is not in it".to_string());
+        return Some("none: AU is an upper bound, without DLIO's own work".to_string());
     }
     let cost = ClientCost {
         step_seconds: client["step_seconds"].as_f64()?,
@@ -189,7 +188,7 @@ fn checkpoints(metric: &Value, prefix: &str) -> Option<String> {
     Some(format!("{size} each, {rate:.3} GiB/s, {seconds:.3} s by rank 0"))
 }
 
-/// What the summary and the files of the ranks say of each epoch.
+/// The epochs by the summary and the ranks' files.
 fn epochs(run: &DlioRun) -> Vec<Value> {
     let metric = &run.summary["metric"];
     let au = numbers(&metric["train_au_percentage"]);
@@ -199,7 +198,7 @@ fn epochs(run: &DlioRun) -> Vec<Value> {
         let of_ranks: Vec<f64> = run.outputs.iter().filter_map(|o| rank_au(&o[&name])).collect();
         let waits: Vec<f64> = (run.outputs.iter())
             .flat_map(|output| blocks(&output[&name]["load"]))
-            // The first fetch of a block starts the loader and is in no AU.
+            // The first fetch of a block starts the loader; AU does not include it.
             .flat_map(|load| numbers(load).into_iter().skip(1).collect::<Vec<f64>>())
             .collect();
         let most = |values: &[f64], pick: fn(f64, f64) -> f64| values.iter().copied().reduce(pick);
@@ -249,8 +248,8 @@ fn table(epochs: &[Value]) -> Table {
     table
 }
 
-/// What rank 0 says of each save and restore, and how long the slowest rank took; without files of
-/// ranks the means of the summary.
+/// Each save and restore by rank 0, with the time of the slowest rank; without ranks' files the means
+/// of the summary.
 fn saved_and_restored(run: &DlioRun) -> Vec<Value> {
     let phases = ["save", "load"].into_iter();
     phases.flat_map(|phase| of_phase(run, phase)).collect()
@@ -336,7 +335,7 @@ fn rank_au(epoch: &Value) -> Option<f64> {
     (steps > 0.0).then(|| sum / steps)
 }
 
-/// The blocks of steps of an entry; evaluations are none.
+/// The blocks of an entry, without evaluations.
 fn blocks(entry: &Value) -> Vec<&Value> {
     let entries = entry.as_object().into_iter().flatten();
     let blocks = entries.filter(|(name, _)| name.starts_with("block"));
@@ -360,7 +359,7 @@ mod tests {
     use stormlp_show::text;
 
     #[test]
-    fn stormlps_files_say_whether_dlios_own_work_is_in_them() {
+    fn the_client_fact_shows_whether_dlios_own_work_is_included() {
         let shown = |mark: Value| {
             let summary = json!({"stormlp": mark, "metric": {"train_au_mean_percentage": 80.0}});
             let run = DlioRun { summary, ..DlioRun::default() };
@@ -378,7 +377,7 @@ mod tests {
 
     /// A block of one step, as DLIO computes it.
     #[test]
-    fn samples_that_are_less_than_none_are_warned_of() {
+    fn samples_of_zero_or_less_are_warned_of() {
         let metric = json!({"train_throughput_samples_per_second": [12.0, -9351.8]});
         assert_eq!(warnings(&metric).len(), 1);
         let metric = json!({"train_throughput_samples_per_second": [12.0]});
@@ -411,7 +410,7 @@ mod tests {
                 },
             }),
             stats: vec![json!({"1": {"duration": "600.00"}})],
-            // Of four steps the last one is a block of its own.
+            // Four steps; the last one is a block of its own.
             outputs: vec![output(92.0), output(97.0)],
         };
         assert!(is_summary(&run.summary));
@@ -423,11 +422,11 @@ mod tests {
         insta::assert_snapshot!(text::render(&shown, None), @"
         AU 92.50 % of 2 accelerators: meets its threshold (DLIO's files)
         ran         2026-06-01T10:00:00.5 to 2026-06-01T10:10:00.5
-        hosts       1 host, the first n1, 64.0 GiB of memory in all
-        data        168 files, 1 sample in each
+        hosts       1 host, first n1, 64.0 GiB of memory in total
+        data        168 files, 1 sample each
         throughput  40.00 samples/s, 5592.40 MiB/s by the record length
         evaluation  AU 88.00 %, 12.50 samples/s
-        spread      AU 0.00 points over epochs
+        spread      AU 0.00 points across epochs
         files of    2 ranks
         ───────────────────────────────────────────────────────────────────────────────────────────
          epoch   AU %   lowest rank AU %   samples/s   mean fetch wait s   longest wait s   took s

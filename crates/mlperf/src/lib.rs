@@ -1,4 +1,4 @@
-//! MLPerf Storage's rules, editions and official files, and submissions that are held against them.
+//! MLPerf Storage's editions, official files and submission rules.
 
 #![forbid(unsafe_code)]
 

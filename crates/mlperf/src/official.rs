@@ -1,5 +1,5 @@
-//! What MLPerf's files of training and checkpoint runs share: folders, the facts of the host, the
-//! metadata file that mlpstorage's report generator looks for, and the mark of who wrote them.
+//! Parts that MLPerf's files of training and checkpoint runs share: folders, host facts, and the
+//! metadata that mlpstorage's report generator reads.
 
 use serde_json::{Map, Value, json};
 use stormlp_core::facts::HostFacts;
@@ -10,38 +10,36 @@ use stormlp_show::stamp;
 
 const SECONDS_OF_A_DAY: u32 = 86_400;
 
-/// One file to write.
+/// A file to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputFile {
-    /// Where, below the folder that was asked for.
+    /// Its path below the output folder.
     pub path: String,
-    /// What.
+    /// Its content.
     pub content: String,
 }
 
-/// What a metadata file says of a run.
+/// The content of a run's metadata file.
 pub(crate) struct Metadata<'a> {
     /// `training` or `checkpointing`.
     pub(crate) benchmark: &'static str,
-    /// The run's folder.
     pub(crate) folder: &'a str,
     pub(crate) started_unix_seconds: f64,
     pub(crate) runtime_seconds: f64,
-    /// The command that was typed.
     pub(crate) command: &'a str,
-    /// As mlpstorage's options would say it.
+    /// mlpstorage's arguments.
     pub(crate) args: Value,
-    /// What `overrides.yaml` lists.
+    /// The lines of `overrides.yaml`.
     pub(crate) overrides: &'a [String],
-    /// What `config.yaml` holds.
+    /// The content of `config.yaml`.
     pub(crate) config: Value,
-    /// Whose file it is.
+    /// stormlp's mark.
     pub(crate) mark: Value,
 }
 
 impl Metadata<'_> {
-    /// The file, under the name that mlpstorage gives it. It never says CLOSED or OPEN: only
-    /// mlpstorage's own runs are either.
+    /// The file under mlpstorage's name. Its verification is never CLOSED or OPEN: only mlpstorage's
+    /// own runs are.
     pub(crate) fn file(self) -> OutputFile {
         let moment = run_moment(self.started_unix_seconds);
         let name = format!("{}_{moment}_metadata.json", self.benchmark);
@@ -73,14 +71,14 @@ impl Metadata<'_> {
     }
 }
 
-/// The second in which a run began, as mlpstorage names folders after it.
+/// The start of a run in the form of mlpstorage's folder names.
 pub(crate) fn run_moment(started_unix_seconds: f64) -> String {
     let moment = stamp::moment(started_unix_seconds);
     moment.format("%Y%m%d_%H%M%S").to_string()
 }
 
-/// The folder below `parent` that is named for the second in which a run began, or for the first
-/// second after it of which `taken` says no: the rules know no other names than moments.
+/// The folder below `parent` named after the second in which a run started, or after the next second
+/// that is not `taken`: the rules allow no other names.
 pub(crate) fn free_folder(
     parent: &str,
     started_unix_seconds: f64,
@@ -91,13 +89,12 @@ pub(crate) fn free_folder(
         format!("{parent}/{moment}")
     };
     let mut names = (0..SECONDS_OF_A_DAY).map(named);
-    // No day has a run in each of its seconds.
+    // No day has a run in every second.
     names.find(|name| !taken(name)).unwrap_or_else(|| named(0))
 }
 
-/// The facts of the hosts under DLIO's keys and with its types: the name of the processor is a text
-/// up to v2.0, and since v3.0 a list with one for each host. Of several `machines` what is told of one
-/// is the first one's, that of `host`.
+/// Facts of the hosts with DLIO's keys and types: the CPU's name is a text up to v2.0, and a list
+/// since v3.0. Single facts are those of the first machine, which is `host`.
 pub(crate) fn hosts(host: &HostFacts, machines: &[Machine], is_v3: bool) -> Map<String, Value> {
     let alone = [of_host(host)];
     let machines = match machines {
@@ -127,7 +124,7 @@ pub(crate) fn hosts(host: &HostFacts, machines: &[Machine], is_v3: bool) -> Map<
     ])
 }
 
-/// The same as process `rank` of several tells of its own host.
+/// Facts of the host of process `rank`.
 pub(crate) fn host_of(
     rank: u32,
     host: &HostFacts,
@@ -141,12 +138,12 @@ pub(crate) fn host_of(
     entries
 }
 
-/// The machines of a run that has several processes.
+/// The machines of a run with several processes.
 pub(crate) fn machines(group: Option<&GroupFacts>) -> &[Machine] {
     group.map_or(&[], |group| &group.machines)
 }
 
-/// The names of the hosts, as they are named to mlpstorage.
+/// The names of the hosts.
 pub(crate) fn names(host: &HostFacts, group: Option<&GroupFacts>) -> Vec<String> {
     match machines(group) {
         [] => vec![host.hostname.clone()],
@@ -168,7 +165,7 @@ fn of_host(host: &HostFacts) -> Machine {
     }
 }
 
-/// `hydra.yaml`: what Hydra would say of the job.
+/// `hydra.yaml`.
 pub(crate) fn hydra(workload: &str, folder: &str) -> String {
     pretty(&json!({"hydra": {
         "job": {"name": "stormlp"},
@@ -176,14 +173,14 @@ pub(crate) fn hydra(workload: &str, folder: &str) -> String {
     }}))
 }
 
-/// `overrides.yaml`: a list of words, quoted where YAML would take them for something else.
+/// `overrides.yaml`: a list of words, quoted where YAML needs it.
 pub(crate) fn override_list(lines: &[String]) -> String {
     serde_yaml::to_string(lines).expect("words are YAML")
 }
 
 /// JSON as DLIO indents it.
 pub(crate) fn pretty(value: &Value) -> String {
-    // Maps with text keys and finite numbers: nothing that JSON cannot hold.
+    // Maps with text keys and finite numbers are always JSON.
     let mut text = serde_json::to_string_pretty(value).expect("plain values are JSON");
     text.push('\n');
     text

@@ -1,16 +1,16 @@
-//! JSON as Python writes it: with words for numbers that are none.
+//! JSON as Python writes it, with `NaN` and infinities.
 
 use serde_json::Value;
 
-/// Reads it; `NaN` and the infinities (means of nothing) become `null`.
+/// Parses it; `NaN` and infinities (means of nothing) become `null`.
 ///
 /// # Errors
-/// When it is no JSON.
+/// For invalid JSON.
 pub fn parse(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(&without_nan(text))
 }
 
-/// The same text with `null` for words that JSON does not have.
+/// The text with `null` for words that JSON does not have.
 pub fn without_nan(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let (mut in_string, mut escaped) = (false, false);
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_that_json_has_not_become_nothing_outside_of_texts() {
+    fn nan_and_infinities_become_null_outside_strings() {
         let text = r#"{"a": NaN, "b": [-Infinity, Infinity], "NaN \" NaN": "é NaN"}"#;
         let value = parse(text).unwrap();
         assert_eq!(value["a"], Value::Null);

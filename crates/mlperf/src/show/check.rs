@@ -1,11 +1,20 @@
-//! Every rule on a tree, the broken ones first.
+//! What a check of a tree found, failures first.
 
-use crate::submission::{CheckReport, Finding, NOTICE, Official, RuleResult, Shape, Verdict};
+use crate::submission::FindingKind::{Advice, Failed, Passed, PassedOpen, Unknown};
+use crate::submission::{CheckReport, FindingKind, NOTICE, Official, RuleFinding};
+use crate::submission::{TreeShape, Verdict};
 use stormlp_core::units::counted;
 
 use stormlp_show::document::Document;
 
-/// What a check came to; rules that passed are listed where `all` is asked for.
+/// The sections: fact, title and kinds of findings.
+const SECTIONS: [(&str, &str, [FindingKind; 2]); 3] = [
+    ("passed", "Passed", [Passed, PassedOpen]),
+    ("failed", "Failed", [Failed, Failed]),
+    ("cannot be checked", "Cannot be checked", [Unknown, Advice]),
+];
+
+/// The report; rules that passed are listed with `all` only.
 pub fn check(report: &CheckReport, tree: &str, all: bool) -> Document {
     let mut document = Document::new(headline(report, tree));
     if report.rehearsal.is_some() {
@@ -13,76 +22,65 @@ pub fn check(report: &CheckReport, tree: &str, all: bool) -> Document {
     }
     let facts = &mut document.facts;
     facts.add("rules", format!("MLPerf Storage v{} ({})", report.edition, report.edition_from));
-    facts.add(
-        "tree",
-        match report.shape {
-            Shape::Package => "a package: closed/ and open/",
-            Shape::Results => "a folder of results, no package",
-        },
-    );
-    facts.add(
-        "results",
-        if report.results.is_empty() { "none".to_string() } else { report.results.join(", ") },
-    );
+    let shape = match report.shape {
+        TreeShape::Package => "a package: closed/ and open/",
+        TreeShape::Results => "a results folder, not a package",
+    };
+    facts.add("tree", shape);
+    let results = report.results.join(", ");
+    facts.add("results", if results.is_empty() { "none" } else { &results });
     if let Some(mark) = &report.rehearsal {
         facts.add("rehearsal", format!("stormlp made it ({mark})"));
     }
-    let of = |result| counted(report.count(result) as u64, "place");
-    facts.add("passed", of(RuleResult::Passed));
-    facts.add("failed", of(RuleResult::Failed));
-    facts.add("cannot be checked", of(RuleResult::NotCheckable));
-    for (result, title) in [
-        (RuleResult::Failed, "Failed"),
-        (RuleResult::NotCheckable, "Cannot be checked"),
-        (RuleResult::Passed, "Passed"),
-    ] {
-        let rules: Vec<&Finding> =
-            report.rules.iter().filter(|rule| rule.result == result).collect();
-        if rules.is_empty() || result == RuleResult::Passed && !all {
-            continue;
-        }
+    let of = |kinds: [FindingKind; 2]| -> Vec<&RuleFinding> {
+        report.rules.iter().filter(|rule| kinds.contains(&rule.finding.kind)).collect()
+    };
+    for (name, _, kinds) in SECTIONS {
+        facts.add(name, counted(of(kinds).len() as u64, "place"));
+    }
+    let [passed, failed, unknown] = SECTIONS;
+    let listed = [failed, unknown].into_iter().chain(all.then_some(passed));
+    for (_, title, kinds) in listed.filter(|(_, _, kinds)| !of(*kinds).is_empty()) {
         let section = document.section(title, None);
-        for alike in grouped(&rules) {
+        for alike in grouped(&of(kinds)) {
             section.lines.extend(lines(alike[0], alike.len() - 1));
         }
     }
-    let last = document.section("", None);
-    last.lines.push(NOTICE.to_string());
+    document.section("", None).lines.push(NOTICE.to_string());
     document
 }
 
 fn headline(report: &CheckReport, tree: &str) -> String {
-    let failed = report.rules.iter().filter(|rule| rule.result == RuleResult::Failed);
-    let mut ids: Vec<&str> = failed.map(|rule| rule.id.as_str()).collect();
+    let failed = report.rules.iter().filter(|rule| rule.finding.kind == Failed);
+    let mut ids: Vec<&str> = failed.map(|rule| rule.id).collect();
     ids.dedup();
     match report.verdict {
         Verdict::Invalid => {
             format!("{tree}: INVALID by the rules of v{}: {}", report.edition, ids.join(", "))
         }
         Verdict::Incomplete => format!(
-            "{tree}: INCOMPLETE: it does not tell whether it keeps {} of v{}",
+            "{tree}: INCOMPLETE: cannot check {} of v{}",
             report.held_up_by.join(", "),
             report.edition
         ),
-        Verdict::Open => format!("{tree}: no rule is broken that can be checked; open division"),
+        Verdict::Open => format!("{tree}: every rule that can be checked holds; open division"),
         Verdict::Closed => {
-            format!("{tree}: no rule is broken that can be checked; closed division")
+            format!("{tree}: every rule that can be checked holds; closed division")
         }
         Verdict::Rehearsal => {
-            format!("{tree}: a rehearsal that breaks no rule it can keep; no submission")
+            format!("{tree}: a rehearsal that breaks no rule it can keep; not a submission")
         }
     }
 }
 
 /// Findings that differ in their places alone, together.
-fn grouped<'a>(rules: &[&'a Finding]) -> Vec<Vec<&'a Finding>> {
-    let alike = |a: &Finding, b: &Finding| {
-        (&a.id, &a.evidence, &a.remedy, a.official) == (&b.id, &b.evidence, &b.remedy, b.official)
-    };
-    let mut groups: Vec<Vec<&Finding>> = Vec::new();
+fn grouped<'a>(rules: &[&'a RuleFinding]) -> Vec<Vec<&'a RuleFinding>> {
+    fn parts(rule: &RuleFinding) -> (&str, &str, &str, Official) {
+        (rule.id, &rule.finding.fact, &rule.finding.remedy, rule.official)
+    }
+    let mut groups: Vec<Vec<&RuleFinding>> = Vec::new();
     for rule in rules {
-        let mut known = groups.iter_mut();
-        match known.find(|group| alike(group[0], rule)) {
+        match groups.iter_mut().find(|group| parts(group[0]) == parts(rule)) {
             Some(group) => group.push(rule),
             None => groups.push(vec![rule]),
         }
@@ -90,22 +88,23 @@ fn grouped<'a>(rules: &[&'a Finding]) -> Vec<Vec<&'a Finding>> {
     groups
 }
 
-/// A rule in the form of the official checker's messages, and below it what to do; it says the same
-/// of so many other places.
-fn lines(rule: &Finding, others: usize) -> Vec<String> {
-    let path = match (rule.path.as_str(), others) {
+/// A finding in the form of the official checker's messages, and its remedy below. The same holds at
+/// so many `others`.
+fn lines(rule: &RuleFinding, others: usize) -> Vec<String> {
+    let finding = &rule.finding;
+    let path = match (finding.path.as_str(), others) {
         ("", _) => "the tree".to_string(),
         (path, 0) => path.to_string(),
-        (path, others) => format!("{path} and {} more", counted(others as u64, "place")),
+        (path, others) => format!("{path} and {}", counted(others as u64, "more place")),
     };
     let official = match rule.official {
         Official::Same => "official checker: same",
         Official::Silent => "official checker: silent",
         Official::Stricter => "official checker: stricter",
     };
-    let first = format!("[{} {}] {path}: {}", rule.id, rule.name, rule.evidence);
-    let second = match (rule.result, rule.remedy.as_str()) {
-        (RuleResult::Passed, _) => return vec![format!("{first}  ({official})")],
+    let first = format!("[{} {}] {path}: {}", rule.id, rule.name, finding.fact);
+    let second = match (finding.kind, finding.remedy.as_str()) {
+        (Passed | PassedOpen, _) => return vec![format!("{first}  ({official})")],
         (_, "") => format!("    {official}"),
         (_, remedy) => format!("    {remedy} ({official})"),
     };

@@ -1,8 +1,8 @@
-//! The columns of the official report generator of v3.0, for a rehearsal that says so in each row.
+//! The columns of v3.0's official report generator, with a rehearsal's mark in each row.
 
 use std::collections::BTreeMap;
 
-use crate::submission::REHEARSAL_ORGANISATION;
+use crate::submission::{REHEARSAL_ORGANISATION, model_label};
 use serde_json::Value;
 use stormlp_checkpoint::plan::{CheckpointPlan, Mode};
 use stormlp_core::stats::mean;
@@ -63,10 +63,10 @@ const KV_OPTIONS: [&str; 3] =
 const KV_FIGURES: [&str; 4] =
     ["Throughput (tok/s)", "Read B/W (GiB/s)", "Write B/W (GiB/s)", "P95 Read Latency (ms)"];
 
-/// What stands in a row under some of the columns; the others are empty.
-pub(super) struct Row(BTreeMap<String, String>);
+/// Cells of a row by column; the others are empty.
+pub(super) struct ResultRow(BTreeMap<String, String>);
 
-/// The columns in their order.
+/// The columns in order.
 pub fn columns() -> Vec<String> {
     let of = |name: &'static str, columns: &'static [&'static str]| {
         columns.iter().map(move |column| format!("{name} - {column}"))
@@ -85,18 +85,18 @@ pub fn columns() -> Vec<String> {
 }
 
 /// Header and row.
-pub(super) fn csv(row: &Row) -> String {
+pub(super) fn csv(row: &ResultRow) -> String {
     let columns = columns();
     let cells = columns.iter().map(|column| row.0.get(column).map_or("", String::as_str));
     let mut writer = csv::Writer::from_writer(Vec::new());
-    // Both have a field for each column, and memory takes all that is written.
+    // Both have a field for each column, and writing to memory does not fail.
     let header = writer.write_record(&columns);
     let written = header.and_then(|()| writer.write_record(cells));
     let bytes = written.ok().and_then(|()| writer.into_inner().ok()).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-impl Row {
+impl ResultRow {
     fn general(benchmark: &str, model: &str, system: &str, version: &str) -> Self {
         let mark = format!(
             "rehearsal by stormlp {version}; not an MLPerf result, not verified by MLCommons Association"
@@ -120,18 +120,14 @@ impl Row {
         }
     }
 
-    /// A training result; without a rate of each scored run there is none of the result.
+    /// A training result; it has a rate only if each scored run has one.
     pub(super) fn training(
         plan: &TrainPlan,
         system: &str,
         version: &str,
         mib_per_second: Option<&[f64]>,
     ) -> Self {
-        let model = match plan.workload.as_str() {
-            "unet3d" => "Unet3D",
-            "retinanet" => "RetinaNet",
-            other => other,
-        };
+        let model = model_label(&plan.workload);
         let mut row = Self::general("training", model, system, version);
         let rate = mib_per_second.filter(|rates| !rates.is_empty());
         row.put("Training - Accelerator Type", Some(plan.accelerator.clone()));
@@ -142,20 +138,14 @@ impl Row {
         row
     }
 
-    /// A checkpointing result, whose `metric` is that of its summary.
+    /// A checkpointing result with the `metric` of its summary.
     pub(super) fn checkpointing(
         plan: &CheckpointPlan,
         system: &str,
         version: &str,
         metric: &Value,
     ) -> Self {
-        let model = match plan.model.as_str() {
-            "llama3-8b" => "8B",
-            "llama3-70b" => "70B",
-            "llama3-405b" => "405B",
-            "llama3-1t" => "1250B",
-            other => other,
-        };
+        let model = model_label(&plan.model);
         let mut row = Self::general("checkpointing", model, system, version);
         let mode = match plan.mode {
             Mode::Default => "Full",
@@ -182,8 +172,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_header_is_the_official_one_and_the_row_says_what_it_is() {
-        let row = Row::general("training", "Unet3D", "a \"fast\", one", "1.2.3");
+    fn the_header_is_official_and_the_row_is_marked() {
+        let row = ResultRow::general("training", "Unet3D", "a \"fast\", one", "1.2.3");
         insta::assert_snapshot!(csv(&row));
     }
 }

@@ -1,5 +1,4 @@
-//! The runs that a rehearsal has in its tree already: what they are of, and whether those that a
-//! rehearsal would add belong with them.
+//! The runs that a rehearsal's tree already has, and whether new runs belong with them.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -10,13 +9,13 @@ use stormlp_show::settings;
 use stormlp_show::settings::{Difference, Work};
 use stormlp_show::stamp;
 
-/// What of a plan is no part of a rehearsal: how it was asked for, and what was estimated.
+/// Fields of a plan that may differ between runs: how it was requested, and estimates.
 const APART: &[&str] = &["workload_source", "transport.engine_asked", "memory_bytes"];
 
-/// A run of a rehearsal that came to its end and lies in its tree.
+/// A complete run in a rehearsal's tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunInTree {
-    /// Its folder, below the folder that holds the tree.
+    /// Its folder, relative to the tree's parent.
     pub folder: String,
     /// Its `summary.json`.
     pub summary: Value,
@@ -25,37 +24,37 @@ pub struct RunInTree {
 }
 
 impl RunInTree {
-    /// The number of the run, from 1, where stormlp told it and what the run is of.
+    /// The number of the run, from 1, where its files have number and plan.
     pub fn number(&self) -> Option<u32> {
         let plan = &self.provenance["rehearsed"]["plan"];
         let number = self.summary["stormlp"]["run"].as_u64()?;
         u32::try_from(number).ok().filter(|_| plan.is_object())
     }
 
-    /// The command that made it.
+    /// Its command.
     pub fn command(&self) -> &str {
         let command = &self.provenance["rehearsed"]["command"];
         command.as_str().unwrap_or_default()
     }
 
-    /// In what it differs from runs of `plan` on the host of these facts.
+    /// Its differences from runs of `plan` on `host`.
     pub fn differences(&self, plan: &impl Serialize, host: &HostFacts) -> Vec<Difference> {
-        let told = &self.provenance["rehearsed"];
-        let then = Work::of_plan(&told["plan"], APART)
-            .with("host", told["host"].as_str().unwrap_or_default())
+        let rehearsed = &self.provenance["rehearsed"];
+        let then = Work::of_plan(&rehearsed["plan"], APART)
+            .with("host", rehearsed["host"].as_str().unwrap_or_default())
             .with("stormlp", self.provenance["tool"]["version"].as_str().unwrap_or_default());
-        // As it would be read again, to the last digit.
+        // Digits may change when it is written and read.
         let plan = serde_json::to_string(plan).unwrap_or_default();
-        let plan: Value = serde_json::from_str(&plan).unwrap_or_default();
+        let plan: serde_json::Value = serde_json::from_str(&plan).unwrap_or_default();
         let now = Work::of_plan(&plan, APART)
             .with("host", &host.hostname)
             .with("stormlp", &host.stormlp_version);
         settings::differences(&then, &now)
     }
 
-    /// When it began and ended, in seconds since 1970.
+    /// Start and end in seconds since 1970.
     fn span(&self) -> Option<(f64, f64)> {
-        // DLIO's moments have no zone, and stormlp's are in UTC.
+        // DLIO's times have no time zone; stormlp's are UTC.
         let at = |key: &str| {
             let moment = stamp::unix_seconds(&format!("{}Z", self.summary[key].as_str()?));
             (moment > 0.0).then_some(moment)
@@ -64,7 +63,7 @@ impl RunInTree {
     }
 }
 
-/// What is broken where the next run begins only now: less than the shortest run may lie between two.
+/// The broken rule if the next run starts now: the pause must be less than the shortest run.
 pub fn too_long_a_gap(runs: &[RunInTree], now_unix_seconds: f64) -> Option<String> {
     let spans: Vec<(f64, f64)> = runs.iter().filter_map(RunInTree::span).collect();
     let (_, ended) = spans.last()?;
@@ -72,8 +71,8 @@ pub fn too_long_a_gap(runs: &[RunInTree], now_unix_seconds: f64) -> Option<Strin
     let gap = now_unix_seconds - ended;
     (gap >= shortest).then(|| {
         format!(
-            "{} lie between the last run and the next, and the shortest run took {}: rule 2.1.18 \
-             of v3.0 allows less than one run between two",
+            "the pause since the last run is {}, and the shortest run took {}: rule 2.1.18 of v3.0 \
+             allows less than one run between two",
             format_duration(gap),
             format_duration(shortest)
         )
@@ -96,27 +95,27 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_as_long_as_the_shortest_run_is_told() {
+    fn a_pause_as_long_as_the_shortest_run_is_reported() {
         let runs = [
             run("2026-06-01T10:00:00.0", "2026-06-01T10:01:00.0"),
             run("2026-06-01T10:01:01.0", "2026-06-01T10:01:51.0"),
         ];
         let ended = stamp::unix_seconds("2026-06-01T10:01:51Z");
         assert_eq!(too_long_a_gap(&runs, ended + 49.0), None);
-        let told = too_long_a_gap(&runs, ended + 50.0).unwrap();
-        assert!(told.contains("took 50 s"), "{told}");
+        let fault = too_long_a_gap(&runs, ended + 50.0).unwrap();
+        assert!(fault.contains("took 50 s"), "{fault}");
         assert_eq!(too_long_a_gap(&[], ended), None);
         assert_eq!(too_long_a_gap(&[run("x", "y")], ended), None);
     }
 
     #[test]
-    fn what_a_run_is_of_counts_and_what_was_estimated_does_not() {
+    fn settings_differ_and_estimates_do_not() {
         let run = run("", "");
         assert_eq!(run.number(), Some(2));
         let host = stormlp_training::show::fixtures::report().head.host;
         let of = |plan: Value| {
-            let told = run.differences(&plan, &host).into_iter();
-            told.map(|one| one.setting).collect::<Vec<String>>()
+            let found = run.differences(&plan, &host).into_iter();
+            found.map(|one| one.setting).collect::<Vec<String>>()
         };
         let same = of(json!({"accelerators": 2, "memory_bytes": 7}));
         assert_eq!(same, ["host", "stormlp"]);

@@ -1,5 +1,4 @@
-//! What `stormlp submission` says and writes: the rules on a tree, the plan of a campaign, the files
-//! of a rehearsal.
+//! Output of `stormlp submission`: checks, plans, and the files of a rehearsal.
 
 mod check;
 mod columns;

@@ -1,4 +1,4 @@
-//! What a campaign takes, and its command lines.
+//! The plan of a campaign.
 
 use crate::submission::NOTICE;
 use crate::submission::plan::{CampaignPlan, PlannedResult};
@@ -6,14 +6,14 @@ use stormlp_core::units::{ByteSize, format_duration};
 
 use stormlp_show::document::{Cell, Column, Document, Table};
 
-/// The plan for people.
+/// The plan as a document.
 pub fn plan(plan: &CampaignPlan) -> Document {
     let time = match plan.estimated_seconds {
         Some(seconds) => format!("about {} (an estimate)", format_duration(seconds)),
         None => "time not estimated".to_string(),
     };
     let mut document = Document::new(format!(
-        "MLPerf Storage v{}: {} on storage at most, {time}",
+        "MLPerf Storage v{}: at most {} on storage, {time}",
         plan.edition,
         ByteSize(plan.disk_bytes)
     ));
@@ -25,14 +25,14 @@ pub fn plan(plan: &CampaignPlan) -> Document {
         Column::numbers("files", 1),
         Column::numbers("on storage", 0),
         Column::numbers("runs", 0),
-        Column::numbers("a run, estimated", 1),
-        Column::numbers("in all, estimated", 0),
+        Column::numbers("estimated run", 1),
+        Column::numbers("estimated total", 0),
     ]);
     for result in &plan.results {
         table.row(result.workload.clone(), row(result));
     }
     document.table(table);
-    let section = document.section("In this order", None);
+    let section = document.section("Steps in order", None);
     for (number, step) in (1..).zip(&plan.steps) {
         section.lines.push(format!("{number}. {}", step.what));
         if !step.command.is_empty() {

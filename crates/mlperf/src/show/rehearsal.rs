@@ -1,5 +1,5 @@
-//! The files of a rehearsal: a tree of the shape that is submitted, in which every file that can
-//! say so says that stormlp made it.
+//! The files of a rehearsal: a tree in the layout of a submission, in which every file that can be
+//! marked names stormlp as its maker.
 
 use crate::submission::{Edition, NOTICE, REHEARSAL_ORGANISATION};
 use serde_json::{Map, Value, json};
@@ -12,26 +12,26 @@ use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::plan::workload::Workload;
 use stormlp_training::report::TrainReport;
 
-use super::columns::{self, Row};
+use super::columns::{self, ResultRow};
 use super::in_tree::RunInTree;
 use crate::official::{OutputFile, pretty, run_moment};
 use crate::training::Which;
 use stormlp_show::stamp;
 
-/// The file that a folder of a run has when it is whole, and that says what the run is of.
+/// The last file of a run folder; it has the settings of the run.
 pub const PROVENANCE: &str = "provenance.json";
 
-/// What a rehearsal is of, beside what was measured.
+/// The system of a rehearsal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rehearsal {
-    /// The system, which names folders and files.
+    /// Its name, used in folders and files.
     pub system: String,
-    /// A description of it, which is written where there is none.
+    /// Its description, written where the tree has none.
     pub description: String,
 }
 
 impl Rehearsal {
-    /// The folder of the results of the system, below the folder of the rehearsal.
+    /// The folder of the system's results.
     fn results(&self) -> String {
         let system = file_name(&self.system, "system");
         format!("rehearsal/closed/{REHEARSAL_ORGANISATION}/results/{system}")
@@ -47,7 +47,7 @@ impl Rehearsal {
         format!("{}/checkpointing/{}", self.results(), file_name(model, "model"))
     }
 
-    /// The description of the system, unless it is there.
+    /// The system's description, unless the tree has it.
     fn system_file(&self, taken: &dyn Fn(&str) -> bool) -> Option<OutputFile> {
         let system = file_name(&self.system, "system");
         let path = format!("rehearsal/closed/{REHEARSAL_ORGANISATION}/systems/{system}.yaml");
@@ -55,9 +55,9 @@ impl Rehearsal {
     }
 }
 
-/// The files of a training result: those of the runs of `report` that came to their end and are not
-/// `in_tree`, to which they are added, with what follows from all of them; none where there is no such
-/// run. `separate` says whether dataset and tree lie on different file systems, where that is known.
+/// The files of a training result: of complete runs of `report` that are not `in_tree`, and of the
+/// result. Without new runs there are none. New runs are added to `in_tree`. `separate` is whether
+/// dataset and tree are on separate file systems, where known.
 pub fn training(
     report: &TrainReport,
     workload: &Workload,
@@ -67,14 +67,14 @@ pub fn training(
     taken: &dyn Fn(&str) -> bool,
 ) -> Vec<OutputFile> {
     let (plan, host) = (&report.plan, &report.head.host);
-    let of_run = Leaf {
+    let of_run = RunExtras {
         version: &host.stormlp_version,
         edition: Edition::of_profile(plan.profile),
         stem: "training_run",
         separate,
         rehearsed: rehearsed(Some(plan), &report.head),
     };
-    let written = Which::EndedBeyond(in_tree.len() as u32);
+    let written = Which::CompleteAfter(in_tree.len() as u32);
     let (results, steps) = (rehearsal.results(), &report.results.steps);
     let mut runs = crate::training::files_below(&results, report, workload, steps, written, taken);
     if runs.is_empty() {
@@ -102,13 +102,12 @@ pub fn training_reports(
     let scored = runs.iter().skip(usize::from(plan.runs > 1));
     let rates: Option<Vec<f64>> =
         scored.map(|run| run.summary["metric"]["train_io_mean_MB_per_second"].as_f64()).collect();
-    let row = Row::training(plan, &rehearsal.system, version, rates.as_deref());
+    let row = ResultRow::training(plan, &rehearsal.system, version, rates.as_deref());
     let folder = format!("{}/run", rehearsal.training_folder(&plan.workload));
     reported(&folder, "training", &plan.workload, runs, &row)
 }
 
-/// What a run is of, for one that is to be taken up again: training by its plan, checkpoints, which are
-/// one run, by their command.
+/// The settings of a run, for `--resume`: of training the plan; a checkpointing result is one run.
 fn rehearsed(plan: Option<&TrainPlan>, head: &Head) -> Value {
     json!({
         "command": head.command,
@@ -126,7 +125,7 @@ pub fn checkpointing(
     taken: &dyn Fn(&str) -> bool,
 ) -> Vec<OutputFile> {
     let plan = &report.plan;
-    let leaf = Leaf {
+    let extras = RunExtras {
         version: &report.head.host.stormlp_version,
         edition: match plan.profile {
             CheckpointProfile::V2 => Some(Edition::V2),
@@ -138,10 +137,10 @@ pub fn checkpointing(
         rehearsed: rehearsed(None, &report.head),
     };
     let mut files = crate::checkpoint::files_below(&rehearsal.results(), report, taken);
-    let runs = leaf.complete(&mut files);
+    let runs = extras.complete(&mut files);
     let folder = rehearsal.checkpointing_folder(&plan.model);
     let metric = runs.first().map_or(Value::Null, |run| run.summary["metric"].clone());
-    let row = Row::checkpointing(plan, &rehearsal.system, leaf.version, &metric);
+    let row = ResultRow::checkpointing(plan, &rehearsal.system, extras.version, &metric);
     files.extend(reported(&folder, "checkpointing", &plan.model, &runs, &row));
     files.extend(rehearsal.system_file(taken));
     files
@@ -151,20 +150,20 @@ fn file(path: String, content: String) -> OutputFile {
     OutputFile { path, content }
 }
 
-/// What the folder of each run has beside DLIO's files.
+/// Files of a run folder besides DLIO's.
 #[derive(Clone)]
-struct Leaf<'a> {
+struct RunExtras<'a> {
     version: &'a str,
     edition: Option<Edition>,
-    /// What logs begin with: `training_run`.
+    /// The start of the logs' names: `training_run`.
     stem: &'static str,
     separate: Option<bool>,
-    /// What the run is of.
+    /// The settings of the run.
     rehearsed: Value,
 }
 
-impl Leaf<'_> {
-    /// Adds what each folder of a run lacks, and gives those runs.
+impl RunExtras<'_> {
+    /// Adds them to each run folder, and returns the runs.
     fn complete(&self, files: &mut Vec<OutputFile>) -> Vec<RunInTree> {
         let runs: Vec<RunInTree> = files
             .iter()
@@ -183,10 +182,10 @@ impl Leaf<'_> {
         runs
     }
 
-    /// The provenance comes last: a folder that has one is whole.
+    /// Provenance is last: a folder that has it is complete.
     fn beside(&self, folder: &str) -> Vec<OutputFile> {
-        // Nobody may take them for logs of the official tool or of DLIO.
-        let log = format!("REHEARSAL by stormlp {}: no output of DLIO. {NOTICE}\n", self.version);
+        // They must not pass for logs of the official tool or of DLIO.
+        let log = format!("REHEARSAL by stormlp {}: not DLIO's output. {NOTICE}\n", self.version);
         let names = [
             format!("{}.stdout.log", self.stem),
             format!("{}.stderr.log", self.stem),
@@ -225,14 +224,14 @@ impl Leaf<'_> {
     }
 }
 
-/// Sizing and generation: what the rules ask for, and the dataset that was read.
+/// Files of `datasize` and `datagen`: what the rules require, and the dataset that was read.
 fn preparation(
     report: &TrainReport,
     folder: &str,
-    of_run: &Leaf<'_>,
+    of_run: &RunExtras<'_>,
     runs: &[OutputFile],
 ) -> Vec<OutputFile> {
-    let leaf = Leaf { stem: "training_datagen", separate: None, ..of_run.clone() };
+    let extras = RunExtras { stem: "training_datagen", separate: None, ..of_run.clone() };
     let (plan, host) = (&report.plan, &report.head.host);
     let moment = run_moment(stamp::unix_seconds(&report.head.started_at));
     let needed = datasize(&SizeRequest::of_plan(plan, host));
@@ -268,8 +267,8 @@ fn preparation(
     }
     files.push(metadata("datagen", json!({ "num_files_train": plan.data.files })));
     let datagen = format!("{folder}/datagen/{moment}");
-    files.extend(leaf.beside(&datagen));
-    // As the first run has it: the workload is the same.
+    files.extend(extras.beside(&datagen));
+    // That of the first run: the workload is the same.
     let configs = runs
         .iter()
         .filter_map(|one| {
@@ -284,13 +283,13 @@ fn preparation(
     files
 }
 
-/// `results.json` and `results.csv`, as the report generator lays them out.
+/// `results.json` and `results.csv` in the report generator's layout.
 fn reported(
     folder: &str,
     benchmark: &str,
     model: &str,
     runs: &[RunInTree],
-    row: &Row,
+    row: &ResultRow,
 ) -> Vec<OutputFile> {
     let entries: Vec<Value> = runs
         .iter()

@@ -1,426 +1,156 @@
-//! Every rule on a tree, and the verdict that follows.
+//! The table of rules, and the verdict on a tree.
 
 use serde::Serialize;
 
-use super::rule::Check::{Any, Checkpointing, Training, Tree as OfTree};
-use super::rule::Official::{Same, Silent, Stricter};
-use super::rule::{Finding, Outcome, Rule, RuleResult};
-use super::survey::{Category, Edition, Shape, Submission};
+use super::edition::Edition;
+use super::rule::Check::{Any, Checkpointing, Training, Tree};
+use super::rule::{Check, Finding, FindingKind, NONE, RuleFinding, RuleRow};
+use super::rule::{own, rule, same, silent, stricter};
+use super::survey::{Category, Submission, TreeShape};
 use super::{
-    agreement, checkpointing, files, paths, provenance, rehearsed, report_file, scored, strays,
-    structure, sums, systems, training,
+    agreement, checkpointing, files, paths, provenance, report_file, scored, strays, structure,
+    sums, systems, training,
 };
 
-/// What the rules say of a tree as a whole.
+/// The verdict on a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// A rule is broken.
     Invalid,
-    /// No rule is broken that can be checked, and one cannot that the verdict rests on.
+    /// No rule is known to be broken, but one that the verdict needs cannot be checked.
     Incomplete,
-    /// Every rule that the verdict rests on is kept, and something is free in the open division alone.
+    /// All needed rules hold, at least one of them in the open division alone.
     Open,
-    /// Every rule that the verdict rests on is kept.
+    /// All needed rules hold.
     Closed,
-    /// No rule is broken that a rehearsal can keep. It is no submission.
+    /// stormlp made the tree, and no rule that a rehearsal can keep is broken.
     Rehearsal,
 }
 
-/// What came of checking a tree.
+/// The result of checking a tree.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CheckReport {
-    /// The verdict by the rules' own logic.
+    /// The verdict.
     pub verdict: Verdict,
     /// The edition of the rules.
     pub edition: Edition,
-    /// How the edition is known.
+    /// How the edition was chosen.
     pub edition_from: String,
     /// How the tree is laid out.
-    pub shape: Shape,
-    /// How it is known that stormlp made it; `null` for other trees.
+    pub shape: TreeShape,
+    /// What shows that stormlp made it; `null` for other trees.
     pub rehearsal: Option<String>,
-    /// The rules that cannot be checked and that a verdict rests on.
+    /// The rules that cannot be checked and that the verdict needs.
     pub held_up_by: Vec<String>,
-    /// The results that were found, `training unet3d`.
+    /// The results that were found, such as `training unet3d`.
     pub results: Vec<String>,
-    /// Each rule at each place, in the order of the rules.
-    pub rules: Vec<Finding>,
+    /// What each rule found, in the order of the rules.
+    pub rules: Vec<RuleFinding>,
 }
 
-impl CheckReport {
-    /// How many rules came to `result`.
-    pub fn count(&self, result: RuleResult) -> usize {
-        self.rules.iter().filter(|rule| rule.result == result).count()
-    }
-}
-
-macro_rules! rule {
-    ($name:literal, $v2:expr, $v3:expr, $check:expr) => {
-        Rule { name: $name, v2: $v2, v3: $v3, check: $check }
-    };
-}
-
-/// The rules. v2.0's numbers are those of its submission guidelines, which have fewer.
-const RULES: &[Rule] = &[
-    rule!(
-        "mlpstorageGeneratesHierarchy",
-        Some(("5", Silent)),
-        Some(("1.1", Silent)),
-        OfTree(structure::made_by_the_tool)
-    ),
-    rule!("submitterRootDirectory", None, Some(("2.1.1", Same)), OfTree(structure::submitter)),
-    rule!(
-        "topLevelSubdirectories",
-        Some(("11.3", Silent)),
-        Some(("2.1.2", Same)),
-        OfTree(structure::top_level)
-    ),
-    rule!(
-        "requiredSubdirectories",
-        Some(("11.1", Silent)),
-        Some(("2.1.5", Same)),
-        OfTree(structure::subdirectories)
-    ),
-    rule!(
-        "codeDirectoryContents",
-        Some(("11.1", Silent)),
-        Some(("2.1.6", Same)),
-        OfTree(structure::code)
-    ),
-    rule!(
-        "systemsDirectoryFiles",
-        Some(("11.4", Silent)),
-        Some(("2.1.7", Same)),
-        OfTree(systems::systems)
-    ),
-    rule!(
-        "resultsDirectorySystems",
-        Some(("11.3", Silent)),
-        Some(("2.1.8", Same)),
-        OfTree(structure::results)
-    ),
-    rule!("identicalSystemConfig", None, Some(("2.1.9", Same)), OfTree(structure::identical)),
-    rule!("workloadCategories", None, Some(("2.1.10", Same)), OfTree(structure::categories)),
-    rule!(
-        "trainingWorkloads",
-        Some(("2.1", Silent)),
-        Some(("2.1.11", Same)),
-        Training(structure::workloads)
-    ),
-    rule!("trainingPhases", None, Some(("2.1.12", Same)), Training(structure::phases)),
-    rule!("datagenTimestamp", None, Some(("2.1.13", Same)), Training(files::one_datagen)),
-    rule!(
-        "datagenFiles",
-        Some(("11.1", Silent)),
-        Some(("2.1.14", Stricter)),
-        Training(files::datagen_files)
-    ),
-    rule!("datagenDlioConfig", None, Some(("2.1.15", Same)), Training(files::datagen_config)),
-    rule!(
-        "runResultsJson",
-        Some(("11.1", Silent)),
-        Some(("2.1.16", Same)),
-        Training(files::results_json)
-    ),
-    rule!(
-        "runTimestamps",
-        Some(("6.6", Silent)),
-        Some(("2.1.17", Same)),
-        Training(files::run_count)
-    ),
-    rule!("runTimestampGap", Some(("6.6", Silent)), Some(("2.1.18", Same)), Training(files::gaps)),
-    rule!("runFiles", Some(("11.1", Silent)), Some(("2.1.19", Same)), Training(files::run_files)),
-    rule!("runDlioConfig", None, Some(("2.1.20", Same)), Training(files::run_config)),
-    rule!(
-        "checkpointingWorkloads",
-        Some(("2.2.1", Silent)),
-        Some(("2.1.21", Same)),
-        Checkpointing(structure::workloads)
-    ),
-    rule!(
-        "checkpointingResultsJson",
-        Some(("11.1", Silent)),
-        Some(("2.1.22", Same)),
-        Checkpointing(files::results_json)
-    ),
-    rule!(
-        "checkpointingTimestamps",
-        None,
-        Some(("2.1.23", Same)),
-        Checkpointing(files::checkpoint_count)
-    ),
-    rule!(
-        "checkpointingTimestampGap",
-        None,
-        Some(("2.1.24", Same)),
-        Checkpointing(checkpointing::gap)
-    ),
-    rule!(
-        "checkpointingFiles",
-        Some(("11.1", Silent)),
-        Some(("2.1.25", Same)),
-        Checkpointing(files::run_files)
-    ),
-    rule!(
-        "checkpointingDlioConfig",
-        None,
-        Some(("2.1.26", Same)),
-        Checkpointing(files::run_config)
-    ),
-    rule!(
-        "trainingVerifyDatasizeUsage",
-        Some(("7", Silent)),
-        Some(("3.1.1", Same)),
-        Training(training::sized)
-    ),
-    rule!(
-        "trainingRecalculateDatasetSize",
-        Some(("6.6", Same)),
-        Some(("3.1.2", Same)),
-        Training(training::large_enough)
-    ),
-    rule!(
-        "trainingDatagenMinimumSize",
-        Some(("7", Silent)),
-        Some(("3.2.1", Same)),
-        Training(training::generated)
-    ),
-    rule!(
-        "trainingRunDataMatchesDatasize",
-        Some(("7", Silent)),
-        Some(("3.3.1", Same)),
-        Training(training::used)
-    ),
-    rule!(
-        "trainingAcceleratorUtilizationCheck",
-        Some(("2.1", Silent)),
-        Some(("3.3.2", Same)),
-        Training(training::utilisation)
-    ),
-    rule!(
-        "trainingSingleHostSimulatedAccelerators",
-        Some(("8", Silent)),
-        Some(("3.3.3", Same)),
-        Training(training::single_host_load)
-    ),
-    rule!(
-        "trainingSingleHostClientLimit",
-        Some(("8", Silent)),
-        Some(("3.3.4", Same)),
-        Training(training::hosts)
-    ),
-    rule!(
-        "trainingIdenticalAcceleratorsPerNode",
-        Some(("9", Silent)),
-        Some(("3.3.6", Same)),
-        Training(training::even)
-    ),
-    rule!(
-        "trainingNodeCapabilityConsistency",
-        None,
-        Some(("3.3.7", Silent)),
-        Training(training::alike)
-    ),
-    rule!("trainingMlpstoragePathArgs", None, Some(("3.4.1", Same)), Training(paths::paths)),
-    rule!(
-        "trainingMlpstorageFilesystemCheck",
-        None,
-        Some(("3.4.2", Same)),
-        Training(paths::file_systems)
-    ),
-    rule!(
-        "trainingClosedSubmissionParameters",
-        Some(("10.1", Same)),
-        Some(("3.6.2", Silent)),
-        Training(training::parameters)
-    ),
-    rule!(
-        "trainingCheckpointInRun",
-        Some(("2.1", Same)),
-        None,
-        Training(training::checkpoint_in_run)
-    ),
-    rule!(
-        "checkpointDataSizeRatio",
-        Some(("2.2.2", Silent)),
-        Some(("4.3.1", Stricter)),
-        Checkpointing(checkpointing::beyond_memory)
-    ),
-    rule!(
-        "checkpointFsyncVerification",
-        Some(("2.2.2", Silent)),
-        Some(("4.3.2", Same)),
-        Checkpointing(checkpointing::synced)
-    ),
-    rule!(
-        "checkpointModelConfigurationReq",
-        Some(("2.2.1", Silent)),
-        Some(("4.3.3", Same)),
-        Checkpointing(checkpointing::known_model)
-    ),
-    rule!(
-        "checkpointAggregateAcceleratorMemory",
-        None,
-        Some(("4.3.4", Stricter)),
-        Checkpointing(checkpointing::fits_accelerators)
-    ),
-    rule!(
-        "checkpointSubsetRunValidation",
-        Some(("2.2.2", Silent)),
-        Some(("4.3.5", Same)),
-        Checkpointing(checkpointing::subset)
-    ),
-    rule!("checkpointPathArgs", None, Some(("4.4.1", Same)), Checkpointing(paths::paths)),
-    rule!(
-        "checkpointFilesystemCheck",
-        None,
-        Some(("4.4.2", Same)),
-        Checkpointing(paths::file_systems)
-    ),
-    rule!(
-        "checkpointClosedMpiProcesses",
-        Some(("2.2.5", Silent)),
-        Some(("4.6.1", Same)),
-        Checkpointing(checkpointing::rank_count)
-    ),
-    rule!(
-        "checkpointClosedAcceleratorsPerHost",
-        Some(("2.2.5", Silent)),
-        Some(("4.6.2", Silent)),
-        Checkpointing(checkpointing::ranks_of_host)
-    ),
-    rule!(
-        "checkpointClosedCheckpointParameters",
-        Some(("2.2.5", Silent)),
-        Some(("4.6.3", Silent)),
-        Checkpointing(checkpointing::parameters)
-    ),
-    rule!(
-        "checkpointOpenSubmissionScaling",
-        Some(("2.2.5", Silent)),
-        Some(("4.6.4", Silent)),
-        Checkpointing(checkpointing::open_rank_count)
-    ),
-    rule!(
-        "checkpointCacheFlushValidation",
-        Some(("2.2.5", Silent)),
-        Some(("4.7.1", Same)),
-        Checkpointing(checkpointing::order)
-    ),
-    rule!(
-        "checkpointTotalTestDuration",
-        None,
-        Some(("4.7.2", Same)),
-        Checkpointing(checkpointing::duration)
-    ),
-    rule!("otherBenchmarks", None, Some(("5-6", Stricter)), OfTree(structure::others)),
-    rule!("leafProvenance", None, Some(("PROV-01", Same)), Any(provenance::stamps)),
-    rule!("submissionManifest", None, Some(("PROV-02", Same)), OfTree(provenance::manifest)),
-    rule!(
-        "scoredFiguresAreThere",
-        Some(("stormlp.scored", Silent)),
-        Some(("stormlp.scored", Silent)),
-        Any(scored::complete)
-    ),
-    rule!(
-        "filesCanBeRead",
-        Some(("stormlp.files", Silent)),
-        Some(("stormlp.files", Silent)),
-        OfTree(agreement::readable)
-    ),
-    rule!(
-        "foldersBelongToResults",
-        Some(("stormlp.folders", Silent)),
-        Some(("stormlp.folders", Silent)),
-        OfTree(agreement::placed)
-    ),
-    rule!(
-        "runsAreOfOneEdition",
-        Some(("stormlp.edition", Silent)),
-        Some(("stormlp.edition", Silent)),
-        OfTree(agreement::editions)
-    ),
-    rule!(
-        "verificationFitsDivision",
-        Some(("stormlp.verification", Silent)),
-        Some(("stormlp.verification", Silent)),
-        Any(agreement::verification)
-    ),
-    rule!(
-        "filesSayTheSame",
-        Some(("stormlp.agreement", Silent)),
-        Some(("stormlp.agreement", Silent)),
-        Any(agreement::agree)
-    ),
-    rule!(
-        "sumsAgree",
-        Some(("stormlp.sums", Silent)),
-        Some(("stormlp.sums", Silent)),
-        Any(sums::sums)
-    ),
-    rule!(
-        "reportIsOfTheRuns",
-        Some(("stormlp.report", Silent)),
-        Some(("stormlp.report", Silent)),
-        Any(report_file::reported)
-    ),
-    rule!(
-        "rehearsalSaysSo",
-        Some(("stormlp.rehearsal", Silent)),
-        Some(("stormlp.rehearsal", Silent)),
-        Any(rehearsed::files)
-    ),
-    rule!(
-        "noOtherFiles",
-        Some(("stormlp.strays", Silent)),
-        Some(("stormlp.strays", Silent)),
-        OfTree(strays::strays)
-    ),
+/// The rules: name, number in v2.0 and v3.0 with what the official checker does, and the check.
+/// v2.0's numbers are those of its submission guidelines, which have fewer rules.
+#[rustfmt::skip]
+const RULES: &[RuleRow] = &[
+    rule("mlpstorageGeneratesHierarchy", silent("5"), silent("1.1"), Tree(structure::made_by_the_tool)),
+    rule("submitterRootDirectory", NONE, same("2.1.1"), Tree(structure::submitter)),
+    rule("topLevelSubdirectories", silent("11.3"), same("2.1.2"), Tree(structure::top_level)),
+    rule("requiredSubdirectories", silent("11.1"), same("2.1.5"), Tree(structure::subdirectories)),
+    rule("codeDirectoryContents", silent("11.1"), same("2.1.6"), Tree(structure::code)),
+    rule("systemsDirectoryFiles", silent("11.4"), same("2.1.7"), Tree(systems::systems)),
+    rule("resultsDirectorySystems", silent("11.3"), same("2.1.8"), Tree(structure::results)),
+    rule("identicalSystemConfig", NONE, same("2.1.9"), Tree(structure::identical)),
+    rule("workloadCategories", NONE, same("2.1.10"), Tree(structure::categories)),
+    rule("trainingWorkloads", silent("2.1"), same("2.1.11"), Training(structure::workloads)),
+    rule("trainingPhases", NONE, same("2.1.12"), Training(structure::phases)),
+    rule("datagenTimestamp", NONE, same("2.1.13"), Training(files::one_datagen)),
+    rule("datagenFiles", silent("11.1"), stricter("2.1.14"), Training(files::datagen_files)),
+    rule("datagenDlioConfig", NONE, same("2.1.15"), Training(files::datagen_config)),
+    rule("runResultsJson", silent("11.1"), same("2.1.16"), Training(files::results_json)),
+    rule("runTimestamps", silent("6.6"), same("2.1.17"), Training(files::run_count)),
+    rule("runTimestampGap", silent("6.6"), same("2.1.18"), Training(files::gaps)),
+    rule("runFiles", silent("11.1"), same("2.1.19"), Training(files::run_files)),
+    rule("runDlioConfig", NONE, same("2.1.20"), Training(files::run_config)),
+    rule("checkpointingWorkloads", silent("2.2.1"), same("2.1.21"), Checkpointing(structure::workloads)),
+    rule("checkpointingResultsJson", silent("11.1"), same("2.1.22"), Checkpointing(files::results_json)),
+    rule("checkpointingTimestamps", NONE, same("2.1.23"), Checkpointing(files::checkpoint_count)),
+    rule("checkpointingTimestampGap", NONE, same("2.1.24"), Checkpointing(checkpointing::gap)),
+    rule("checkpointingFiles", silent("11.1"), same("2.1.25"), Checkpointing(files::run_files)),
+    rule("checkpointingDlioConfig", NONE, same("2.1.26"), Checkpointing(files::run_config)),
+    rule("trainingVerifyDatasizeUsage", silent("7"), same("3.1.1"), Training(training::sized)),
+    rule("trainingRecalculateDatasetSize", same("6.6"), same("3.1.2"), Training(training::large_enough)),
+    rule("trainingDatagenMinimumSize", silent("7"), same("3.2.1"), Training(training::generated)),
+    rule("trainingRunDataMatchesDatasize", silent("7"), same("3.3.1"), Training(training::used)),
+    rule("trainingAcceleratorUtilizationCheck", silent("2.1"), same("3.3.2"), Training(training::utilisation)),
+    rule("trainingSingleHostSimulatedAccelerators", silent("8"), same("3.3.3"), Training(training::single_host_load)),
+    rule("trainingSingleHostClientLimit", silent("8"), same("3.3.4"), Training(training::hosts)),
+    rule("trainingIdenticalAcceleratorsPerNode", silent("9"), same("3.3.6"), Training(training::even)),
+    rule("trainingNodeCapabilityConsistency", NONE, silent("3.3.7"), Training(training::alike)),
+    rule("trainingMlpstoragePathArgs", NONE, same("3.4.1"), Training(paths::paths)),
+    rule("trainingMlpstorageFilesystemCheck", NONE, same("3.4.2"), Training(paths::file_systems)),
+    rule("trainingClosedSubmissionParameters", same("10.1"), silent("3.6.2"), Training(training::parameters)),
+    rule("trainingCheckpointInRun", same("2.1"), NONE, Training(training::checkpoint_in_run)),
+    rule("checkpointDataSizeRatio", silent("2.2.2"), stricter("4.3.1"), Checkpointing(checkpointing::beyond_memory)),
+    rule("checkpointFsyncVerification", silent("2.2.2"), same("4.3.2"), Checkpointing(checkpointing::synced)),
+    rule("checkpointModelConfigurationReq", silent("2.2.1"), same("4.3.3"), Checkpointing(checkpointing::known_model)),
+    rule("checkpointAggregateAcceleratorMemory", NONE, stricter("4.3.4"), Checkpointing(checkpointing::fits_accelerators)),
+    rule("checkpointSubsetRunValidation", silent("2.2.2"), same("4.3.5"), Checkpointing(checkpointing::subset)),
+    rule("checkpointPathArgs", NONE, same("4.4.1"), Checkpointing(paths::paths)),
+    rule("checkpointFilesystemCheck", NONE, same("4.4.2"), Checkpointing(paths::file_systems)),
+    rule("checkpointClosedMpiProcesses", silent("2.2.5"), same("4.6.1"), Checkpointing(checkpointing::rank_count)),
+    rule("checkpointClosedAcceleratorsPerHost", silent("2.2.5"), silent("4.6.2"), Checkpointing(checkpointing::ranks_of_host)),
+    rule("checkpointClosedCheckpointParameters", silent("2.2.5"), silent("4.6.3"), Checkpointing(checkpointing::parameters)),
+    rule("checkpointOpenSubmissionScaling", silent("2.2.5"), silent("4.6.4"), Checkpointing(checkpointing::open_rank_count)),
+    rule("checkpointCacheFlushValidation", silent("2.2.5"), same("4.7.1"), Checkpointing(checkpointing::order)),
+    rule("checkpointTotalTestDuration", NONE, same("4.7.2"), Checkpointing(checkpointing::duration)),
+    rule("otherBenchmarks", NONE, stricter("5-6"), Tree(structure::others)),
+    rule("leafProvenance", NONE, same("PROV-01"), Any(provenance::stamps)),
+    rule("submissionManifest", NONE, same("PROV-02"), Tree(provenance::manifest)),
+    own("scoredFiguresAreThere", "stormlp.scored", Any(scored::complete)),
+    own("filesCanBeRead", "stormlp.files", Tree(agreement::readable)),
+    own("foldersBelongToResults", "stormlp.folders", Tree(agreement::placed)),
+    own("runsAreOfOneEdition", "stormlp.edition", Tree(agreement::editions)),
+    own("verificationFitsDivision", "stormlp.verification", Any(agreement::verification)),
+    own("filesSayTheSame", "stormlp.agreement", Any(agreement::agree)),
+    own("sumsAgree", "stormlp.sums", Any(sums::sums)),
+    own("reportIsOfTheRuns", "stormlp.report", Any(report_file::reported)),
+    own("rehearsalSaysSo", "stormlp.rehearsal", Any(provenance::rehearsal)),
+    own("noOtherFiles", "stormlp.strays", Tree(strays::strays)),
 ];
 
-/// Holds a tree against the rules of its edition.
+/// Checks a tree by the rules of its edition.
 pub fn check(submission: &Submission) -> CheckReport {
     let mut rules = Vec::new();
+    for row in RULES {
+        let Some((id, official)) = row.number(submission.edition) else { continue };
+        rules.extend(findings(row.check, submission).into_iter().map(|finding| {
+            let official = finding.official.unwrap_or(official);
+            RuleFinding { id, name: row.name, finding, official }
+        }));
+    }
+    let of = |kind| rules.iter().filter(move |rule: &&RuleFinding| rule.finding.kind == kind);
     let mut held_up_by: Vec<String> = Vec::new();
-    let mut is_open = false;
-    for rule in RULES {
-        let Some((id, official)) = rule.of(submission.edition) else {
-            continue;
-        };
-        for outcome in outcomes(rule, submission) {
-            is_open |= outcome.open;
-            if outcome.holds_up && !held_up_by.iter().any(|known| known == id) {
-                held_up_by.push(id.to_string());
-            }
-            rules.push(Finding {
-                id: id.to_string(),
-                name: rule.name,
-                result: outcome.result,
-                path: outcome.path,
-                evidence: outcome.evidence,
-                remedy: outcome.remedy,
-                official: outcome.official.unwrap_or(official),
-            });
+    for rule in of(FindingKind::Unknown) {
+        // Several rules of v2.0 share a number.
+        if !held_up_by.iter().any(|known| known == rule.id) {
+            held_up_by.push(rule.id.to_string());
         }
     }
     let rehearsal = submission.rehearsal();
-    let failed = rules.iter().any(|rule| rule.result == RuleResult::Failed);
     let in_open = submission.groups.iter().any(|group| group.division.as_deref() == Some("open"));
-    let verdict = match (failed, &rehearsal) {
-        (true, _) => Verdict::Invalid,
-        (false, Some(_)) => Verdict::Rehearsal,
-        (false, None) if !held_up_by.is_empty() => Verdict::Incomplete,
-        (false, None) if is_open || in_open => Verdict::Open,
-        (false, None) => Verdict::Closed,
+    let verdict = if of(FindingKind::Failed).next().is_some() {
+        Verdict::Invalid
+    } else if rehearsal.is_some() {
+        Verdict::Rehearsal
+    } else if !held_up_by.is_empty() {
+        Verdict::Incomplete
+    } else if in_open || of(FindingKind::PassedOpen).next().is_some() {
+        Verdict::Open
+    } else {
+        Verdict::Closed
     };
-    let results = submission.groups.iter().map(|group| {
-        let what = match group.category {
-            Category::Training => "training",
-            Category::Checkpointing => "checkpointing",
-        };
-        format!("{what} {}", group.model)
-    });
+    let groups = submission.groups.iter();
     CheckReport {
         verdict,
         edition: submission.edition,
@@ -428,26 +158,19 @@ pub fn check(submission: &Submission) -> CheckReport {
         shape: submission.shape,
         rehearsal,
         held_up_by,
-        results: results.collect(),
+        results: groups.map(|group| format!("{} {}", group.category.name(), group.model)).collect(),
         rules,
     }
 }
 
-fn outcomes(rule: &Rule, submission: &Submission) -> Vec<Outcome> {
-    let of = |category: Option<Category>| {
-        let groups = submission.groups.iter();
-        groups.filter(move |group| category.is_none_or(|wanted| group.category == wanted))
+fn findings(check: Check, submission: &Submission) -> Vec<Finding> {
+    let (category, check) = match check {
+        Tree(check) => return check(submission),
+        Training(check) => (Some(Category::Training), check),
+        Checkpointing(check) => (Some(Category::Checkpointing), check),
+        Any(check) => (None, check),
     };
-    match rule.check {
-        OfTree(check) => check(submission),
-        Training(check) => {
-            let groups = of(Some(Category::Training));
-            groups.flat_map(|group| check(submission, group)).collect()
-        }
-        Checkpointing(check) => {
-            let groups = of(Some(Category::Checkpointing));
-            groups.flat_map(|group| check(submission, group)).collect()
-        }
-        Any(check) => of(None).flat_map(|group| check(submission, group)).collect(),
-    }
+    let groups = submission.groups.iter();
+    let wanted = groups.filter(|group| category.is_none_or(|wanted| group.category == wanted));
+    wanted.flat_map(|group| check(submission, group)).collect()
 }

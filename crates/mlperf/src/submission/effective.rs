@@ -1,5 +1,5 @@
-//! The parameters that a run had, whoever set them: what the metadata and Hydra's `config.yaml` say
-//! of the workload as it ran. Not everything that changes a workload is listed as an override.
+//! The parameters that a run had by its metadata and Hydra's `config.yaml`: not everything that
+//! changes a workload is listed as an override.
 
 use serde_json::Value;
 
@@ -9,13 +9,13 @@ use super::leaf::{Leaf, plain};
 pub(super) struct Parameter {
     /// `reader.batch_size`.
     pub(super) key: String,
-    /// Its value, as an option would say it.
+    /// Its value as it would be typed.
     pub(super) value: String,
-    /// What says so.
+    /// The file that has it.
     pub(super) from: &'static str,
 }
 
-/// What metadata and `config.yaml` say of the workload. Lists and what is not set are left out.
+/// The parameters in metadata and `config.yaml`, without lists and nulls.
 pub(super) fn parameters(leaf: &Leaf) -> Vec<Parameter> {
     let metadata = leaf.metadata.value();
     let config = leaf.config.value();
@@ -32,10 +32,8 @@ pub(super) fn parameters(leaf: &Leaf) -> Vec<Parameter> {
     for (from, value) in &sources {
         flatten(value, "", &mut |key, value| {
             let value = plain(value);
-            let is_known = |other: &Parameter| other.key == key && other.value == value;
-            if !found.iter().any(is_known) {
-                let key = key.to_string();
-                found.push(Parameter { key, value, from });
+            if !found.iter().any(|other| other.key == key && other.value == value) {
+                found.push(Parameter { key: key.to_string(), value, from });
             }
         });
     }
@@ -57,7 +55,7 @@ pub(super) fn flatten(value: &Value, above: &str, each: &mut dyn FnMut(&str, &Va
     }
 }
 
-/// Whether two values are the same, however they are spelt.
+/// Whether two values are the same in any spelling.
 pub(super) fn alike(a: &str, b: &str) -> bool {
     let numbers = a.parse::<f64>().ok().zip(b.parse::<f64>().ok());
     match numbers {

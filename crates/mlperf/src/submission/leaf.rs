@@ -1,72 +1,79 @@
-//! The folder of one run: what its files say of it.
+//! The folder of one run, which mlpstorage calls a leaf, and what its files say.
 
 use serde_json::Value;
 
-use super::figures::{EpochStats, RankFigures, number};
-use super::survey::Edition;
-use super::tree::{Content, Entry, Form, Part, Tree, join, last, parent};
-use super::{marks, moment};
+use super::edition::Edition;
+use super::figures::{EpochFigures, EpochTimes, number};
+use super::tree::{Content, Entry, Parsed, Tree, join, last, parent};
+use super::{marks, timestamp};
 use stormlp_core::profile::Profile;
 
-/// The folder of a run, a generation or a sizing.
+/// The folder of a run of the benchmark, of `datagen` or of `datasize`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Leaf {
-    /// Where it lies.
-    pub path: String,
-    /// What it is a folder of.
-    pub kind: LeafKind,
+pub(super) struct Leaf {
+    /// Its path.
+    pub(super) path: String,
+    /// What ran.
+    pub(super) kind: LeafKind,
     /// DLIO's `summary.json`.
-    pub summary: Part,
+    pub(super) summary: Parsed,
     /// mlpstorage's metadata.
-    pub metadata: Part,
-    /// The names of all files that are metadata; one is.
-    pub metadata_names: Vec<String>,
+    pub(super) metadata: Parsed,
+    /// The names of its metadata files; there must be one.
+    pub(super) metadata_names: Vec<String>,
     /// `provenance.json`.
-    pub provenance: Part,
+    pub(super) provenance: Parsed,
     /// `fs_separation.json`.
-    pub separation: Part,
-    /// `overrides.yaml`: the keys that were set, in order.
-    pub overrides: Vec<(String, String)>,
-    /// `overrides.yaml` itself.
-    pub overrides_file: Part,
+    pub(super) separation: Parsed,
+    /// The keys that were set, in order.
+    pub(super) overrides: Vec<(String, String)>,
+    /// `overrides.yaml`.
+    pub(super) overrides_file: Parsed,
     /// `config.yaml`.
-    pub config: Part,
+    pub(super) config: Parsed,
     /// `hydra.yaml`.
-    pub hydra: Part,
+    pub(super) hydra: Parsed,
     /// `N_output.json` of each rank that has one, by path.
-    pub ranks: Vec<(String, RankFigures)>,
+    pub(super) ranks: Vec<(String, Vec<EpochFigures>)>,
     /// `N_per_epoch_stats.json` of each rank that has one, by path.
-    pub stats: Vec<(String, EpochStats)>,
-    /// How it is known that stormlp made it.
-    pub mark: Option<String>,
+    pub(super) stats: Vec<(String, Vec<EpochTimes>)>,
+    /// What shows that stormlp made it.
+    pub(super) mark: Option<String>,
     /// Files that cannot be used, and why.
-    pub unusable: Vec<(String, String)>,
+    pub(super) unusable: Vec<(String, String)>,
 }
 
-/// What a leaf is a folder of.
+/// What ran in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeafKind {
-    /// A sizing of a dataset.
+pub(super) enum LeafKind {
+    /// `datasize`.
     Datasize,
-    /// A generation of a dataset.
+    /// `datagen`.
     Datagen,
     /// A training run.
     Run,
     /// Checkpoint writes or reads.
     Checkpoint,
-    /// Nothing tells.
+    /// No file shows it.
     Unknown,
 }
 
+impl AsRef<str> for Leaf {
+    /// Its path: the place of a finding.
+    fn as_ref(&self) -> &str {
+        &self.path
+    }
+}
+
 impl Leaf {
-    /// The leaf at `path`, whose files are in `tree`.
+    /// Reads the leaf at `path` of `tree`.
     pub(super) fn read(tree: &Tree, path: &str, kind: Option<LeafKind>) -> Self {
-        let json = |name: &str| tree.part(&join(path, name), Form::Json);
+        let json = |name: &str| tree.json(&join(path, name));
         let config = |name: &str| {
             let place = join(path, &format!("dlio_config/{name}.yaml"));
-            match tree.part(&place, Form::Yaml) {
-                // DLIO alone leaves them where Hydra does.
-                Part::Absent => tree.part(&join(path, &format!(".hydra/{name}.yaml")), Form::Yaml),
+            match tree.yaml(&place) {
+                // DLIO on its own leaves them where Hydra does.
+                Parsed::Absent => tree.yaml(&join(path, &format!(".hydra/{name}.yaml"))),
                 found => found,
             }
         };
@@ -77,7 +84,7 @@ impl Leaf {
             path: path.to_string(),
             kind: LeafKind::Unknown,
             summary: json("summary.json"),
-            metadata: metadata_names.first().map_or(Part::Absent, |name| json(name)),
+            metadata: metadata_names.first().map_or(Parsed::Absent, |name| json(name)),
             metadata_names: metadata_names.iter().map(ToString::to_string).collect(),
             provenance: json("provenance.json"),
             separation: json("fs_separation.json"),
@@ -127,14 +134,14 @@ impl Leaf {
         ];
         for part in parts {
             let fault = match part {
-                Part::Absent => continue,
-                Part::Broken { path, why } => Some((path, why.clone())),
-                // Hydra's list is the only one that is no mapping.
-                Part::Found { path, value } if path.ends_with("overrides.yaml") => {
+                Parsed::Absent => continue,
+                Parsed::Broken { path, why } => Some((path, why.clone())),
+                // Hydra's list is the only file that is not a mapping.
+                Parsed::Found { path, value } if path.ends_with("overrides.yaml") => {
                     fault_of_overrides(value).map(|why| (path, why))
                 }
-                Part::Found { path, value } => (!value.is_object())
-                    .then(|| (path, "it does not hold what its name says".to_string())),
+                Parsed::Found { path, value } => (!value.is_object())
+                    .then(|| (path, "its content does not fit its name".to_string())),
             };
             if let Some((path, why)) = fault
                 && !self.unusable.iter().any(|(known, _)| known == path)
@@ -144,7 +151,7 @@ impl Leaf {
         }
     }
 
-    /// What was set over the workload's file: Hydra's overrides, then those of the metadata.
+    /// What was set over the workload: Hydra's overrides, then those of the metadata.
     fn keys_that_were_set(&self) -> Vec<(String, String)> {
         let mut keys: Vec<(String, String)> = Vec::new();
         let mut add = |key: &str, value: String| {
@@ -190,39 +197,39 @@ impl Leaf {
     }
 
     /// The name of its folder.
-    pub fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         last(&self.path)
     }
 
-    /// The folder it lies in.
-    pub fn parent(&self) -> &str {
+    /// The folder that holds it.
+    pub(super) fn parent(&self) -> &str {
         parent(&self.path)
     }
 
-    /// What a key of the workload was set to.
-    pub fn set(&self, key: &str) -> Option<&str> {
+    /// The value that a key of the workload was set to.
+    pub(super) fn set(&self, key: &str) -> Option<&str> {
         let mut keys = self.overrides.iter();
         keys.find(|(known, _)| known == key).map(|(_, value)| value.as_str())
     }
 
     /// A number of the summary.
-    pub fn figure(&self, key: &str) -> Option<f64> {
+    pub(super) fn figure(&self, key: &str) -> Option<f64> {
         number(&self.summary.value()[key])
     }
 
     /// A metric of the summary.
-    pub fn metric(&self, key: &str) -> Option<f64> {
+    pub(super) fn metric(&self, key: &str) -> Option<f64> {
         number(&self.summary.value()["metric"][key])
     }
 
     /// An argument of mlpstorage.
-    pub fn argument(&self, key: &str) -> &Value {
+    pub(super) fn argument(&self, key: &str) -> &Value {
         &self.metadata.value()["args"][key]
     }
 
     /// A parameter of the workload as it ran, `dataset` and `num_files_train`: from the metadata,
     /// else from DLIO's configuration.
-    pub fn parameter(&self, section: &str, key: &str) -> &Value {
+    pub(super) fn parameter(&self, section: &str, key: &str) -> &Value {
         let metadata = self.metadata.value();
         let config = self.config.value();
         let places =
@@ -232,35 +239,35 @@ impl Leaf {
         found.next().unwrap_or(&Value::Null)
     }
 
-    /// When it began and ended, by its summary.
-    pub fn span(&self) -> Option<(f64, f64)> {
-        let at = |key: &str| moment::seconds(self.summary.value()[key].as_str()?);
+    /// Start and end by its summary.
+    pub(super) fn span(&self) -> Option<(f64, f64)> {
+        let at = |key: &str| timestamp::seconds(self.summary.value()[key].as_str()?);
         Some((at("start")?, at("end")?))
     }
 
     /// The memory of all hosts together in GiB.
-    pub fn memory_gib(&self) -> Option<f64> {
+    pub(super) fn memory_gib(&self) -> Option<f64> {
         let list = self.summary.value()["host_memory_GB"].as_array()?;
         let each: Option<Vec<f64>> = list.iter().map(number).collect();
-        // Node numbers of MPI leave some of them 0, and count others twice.
+        // MPI node numbers leave some entries 0 and count other nodes twice.
         let each = each.filter(|each| each.iter().all(|gib| *gib >= 0.0))?;
         let sum: f64 = each.iter().sum();
         (sum > 0.0 && sum.is_finite()).then_some(sum)
     }
 
-    /// How the official tool judged it, in lower case.
-    pub fn verification(&self) -> Option<String> {
+    /// The official tool's verdict on it, in lower case.
+    pub(super) fn verification(&self) -> Option<String> {
         let verdict = self.metadata.value()["verification"].as_str()?;
         Some(verdict.to_ascii_lowercase())
     }
 
-    /// Whether stormlp made it, which never wrote some files of the official tool's.
-    pub fn is_of_stormlp(&self) -> bool {
+    /// Whether stormlp made it; it does not write all files of the official tool.
+    pub(super) fn is_of_stormlp(&self) -> bool {
         self.mark.is_some()
     }
 
-    /// The edition that it says or shows it is of, and what tells.
-    pub fn edition(&self) -> Option<(Edition, String)> {
+    /// Its edition, and what shows it.
+    pub(super) fn edition(&self) -> Option<(Edition, String)> {
         let stamp = self.provenance.value()["rules_edition"].as_str();
         if let Some(edition) = stamp.and_then(|edition| edition.parse().ok()) {
             return Some((edition, "provenance.json names it".to_string()));
@@ -270,8 +277,8 @@ impl Leaf {
         Some((edition, format!("accelerator {accelerator}")))
     }
 
-    /// The model by metadata, else by Hydra's choice of workload.
-    pub fn model(&self) -> Option<String> {
+    /// The model by the metadata, else by Hydra's choice of workload.
+    pub(super) fn model(&self) -> Option<String> {
         if let Some(model) = self.argument("model").as_str() {
             return Some(model.to_ascii_lowercase());
         }
@@ -279,14 +286,14 @@ impl Leaf {
         Some(choice.split_once('_').map_or(choice, |(model, _)| model).to_ascii_lowercase())
     }
 
-    /// The accelerator that was emulated.
-    pub fn accelerator(&self) -> Option<String> {
+    /// The emulated accelerator.
+    pub(super) fn accelerator(&self) -> Option<String> {
         let argument = self.argument("accelerator_type").as_str().map(str::to_ascii_lowercase);
         argument.or_else(|| self.accelerator_of_choice())
     }
 
     /// The accelerator in Hydra's choice of workload: `h100` of `unet3d_h100`.
-    pub fn accelerator_of_choice(&self) -> Option<String> {
+    pub(super) fn accelerator_of_choice(&self) -> Option<String> {
         let (_, accelerator) = self.choice()?.rsplit_once('_')?;
         Some(accelerator.to_ascii_lowercase())
     }
@@ -298,26 +305,25 @@ impl Leaf {
     }
 }
 
-/// What is wrong with Hydra's overrides: each is `KEY=VALUE`, and one that is not says nothing of
-/// what was set.
+/// What is wrong with Hydra's overrides; each must be `KEY=VALUE`.
 fn fault_of_overrides(value: &Value) -> Option<String> {
     let Some(list) = value.as_array() else {
-        return Some("it is no list of overrides".to_string());
+        return Some("it is not a list of overrides".to_string());
     };
     let is_override = |line: &str| {
         line.split_once('=')
             .is_some_and(|(key, _)| !key.trim_matches('+').trim().is_empty() && key.trim() == key)
     };
     let wrong = list.iter().find(|line| !line.as_str().is_some_and(is_override))?;
-    Some(format!("its entry {wrong} is no KEY=VALUE"))
+    Some(format!("its entry {wrong} is not KEY=VALUE"))
 }
 
-/// Whether a file of this name is mlpstorage's metadata.
+/// Whether this is the name of mlpstorage's metadata.
 pub(super) fn is_metadata(name: &str) -> bool {
     name.contains("metadata") && name.ends_with(".json")
 }
 
-/// A value as an option would say it.
+/// A value as it would be typed.
 pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

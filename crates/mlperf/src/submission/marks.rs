@@ -1,4 +1,4 @@
-//! What says that stormlp made a file: no file of a rehearsal may pass for one of the official tool.
+//! Marks of stormlp: no file of a rehearsal may pass for one of the official tool's.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::REHEARSAL_ORGANISATION;
 use super::tree::{Content, Entry, Tree, join, last};
 use crate::python_json;
 
-/// How the folder `path`, a run's, is known to be stormlp's: by the first of its files that says so.
+/// What shows that stormlp made the run folder `path`: the first marked file.
 pub(super) fn in_folder(tree: &Tree, path: &str) -> Option<String> {
     tree.files(path).into_iter().find_map(|name| {
         let mark = of(name, tree.get(&join(path, name))?)?;
@@ -14,7 +14,7 @@ pub(super) fn in_folder(tree: &Tree, path: &str) -> Option<String> {
     })
 }
 
-/// Every file and folder that bears a mark, but those that `is_known`.
+/// All marked files and folders except those that `is_known`.
 pub(super) fn elsewhere(
     tree: &Tree,
     is_known: impl Fn(&str) -> bool,
@@ -24,7 +24,7 @@ pub(super) fn elsewhere(
     marked.collect()
 }
 
-/// How what lies at `path` says that stormlp made it.
+/// The mark of the entry at `path`.
 fn of(path: &str, entry: &Entry) -> Option<&'static str> {
     let content = match entry {
         Entry::Folder if last(path) == REHEARSAL_ORGANISATION => return Some("its name"),
@@ -34,18 +34,21 @@ fn of(path: &str, entry: &Entry) -> Option<&'static str> {
     match content {
         Content::Head(text) => of_lines(text, path.ends_with(".csv")),
         Content::Text(text) if path.ends_with(".json") => {
-            // Letters may be written as escapes.
+            // Letters may be escaped.
             let may = ["stormlp", "rehearsal", "\\u"];
             let lower = text.to_ascii_lowercase();
-            let told = may.iter().any(|word| lower.contains(word));
-            told.then(|| python_json::parse(text).ok()).flatten().and_then(|value| of_json(&value))
+            let may_be = may.iter().any(|word| lower.contains(word));
+            may_be
+                .then(|| python_json::parse(text).ok())
+                .flatten()
+                .and_then(|value| of_json(&value))
         }
         _ => None,
     }
 }
 
-/// Logs say it in their first line, tables in the first cell of a row. Blanks, quotes and the mark of
-/// an encoding before it hide nothing.
+/// Logs are marked in their first line, tables in the first cell of a row. Blanks, quotes and a byte
+/// order mark before it do not hide the mark.
 fn of_lines(text: &str, is_table: bool) -> Option<&'static str> {
     let plain = |line: &str| {
         let line = line.trim_start_matches(|c: char| c.is_whitespace() || "\u{feff}\"".contains(c));

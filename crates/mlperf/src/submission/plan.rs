@@ -1,11 +1,12 @@
-//! What a submission takes: data, runs, time and disk, and the official tool's command lines in
-//! their order.
+//! The plan of a campaign: data, runs, time and disk of a submission, and the official tool's
+//! commands in order.
 
 use std::path::Path;
 
 use serde::Serialize;
 
-use super::survey::Edition;
+use super::checkpointing::least_ranks_of_host;
+use super::edition::Edition;
 use stormlp_checkpoint::plan::CheckpointWorkload;
 use stormlp_checkpoint::plan::rules::{COUNT, PAUSE_SECONDS};
 use stormlp_core::problem::Problems;
@@ -15,7 +16,7 @@ use stormlp_training::plan::datasize::{DataSize, SizeRequest, datasize};
 use stormlp_training::plan::rules::{CLOSED_RUNS, closed_workloads};
 use stormlp_training::plan::workload::Workload;
 
-/// The accelerator that an edition is about where none is named.
+/// The default accelerator of an edition.
 pub fn usual_accelerator(edition: Edition) -> &'static str {
     match edition {
         Edition::V2 => "h100",
@@ -23,17 +24,17 @@ pub fn usual_accelerator(edition: Edition) -> &'static str {
     }
 }
 
-/// What is to be submitted.
+/// A workload to submit.
 #[derive(Debug, Clone)]
 pub enum Planned {
     /// A training workload.
     Training(Box<Workload>),
-    /// A model whose checkpoints are written and read.
+    /// A checkpoint model.
     Checkpointing(Box<CheckpointWorkload>),
 }
 
 impl Planned {
-    /// Its name: a training workload and a model are never called the same.
+    /// Training workloads and checkpoint models have no name in common.
     fn name(&self) -> &str {
         match self {
             Self::Training(workload) => &workload.name,
@@ -42,53 +43,53 @@ impl Planned {
     }
 }
 
-/// On what, and where things are to lie.
+/// The hosts and folders of a campaign.
 #[derive(Debug, Clone)]
 pub struct PlanRequest {
-    /// Whose rules.
+    /// The edition of the rules.
     pub edition: Edition,
-    /// Emulated accelerators of a training run in all.
+    /// Emulated accelerators of a training run, in total.
     pub accelerators: u32,
     /// The clients.
     pub hosts: Vec<String>,
     /// Memory of one client in bytes.
     pub host_memory_bytes: u64,
-    /// How fast storage is written, where that is known.
+    /// Write rate of the storage, where known.
     pub write_bytes_per_second: Option<f64>,
-    /// How fast storage is read, where that is known.
+    /// Read rate of the storage, where known.
     pub read_bytes_per_second: Option<f64>,
     /// Folder of the datasets.
     pub data: String,
     /// Folder of the checkpoints.
     pub checkpoints: String,
-    /// Folder of the results; on another file system.
+    /// Folder of the results, on another file system.
     pub results: String,
     /// The organisation.
     pub organisation: String,
     /// The system.
     pub system: String,
-    /// The accelerator that checkpoints are of in v3.0.
+    /// The accelerator of checkpoints in v3.0.
     pub checkpoint_accelerator: String,
 }
 
 /// A campaign.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CampaignPlan {
-    /// Whose rules.
+    /// The edition of the rules.
     pub edition: Edition,
     /// The results.
     pub results: Vec<PlannedResult>,
-    /// What is run, in order.
-    pub steps: Vec<Step>,
-    /// Bytes on the storage under test at the most.
+    /// The steps, in order.
+    pub steps: Vec<PlannedStep>,
+    /// Most bytes on the storage under test.
     pub disk_bytes: u64,
-    /// Estimated seconds of everything; `null` where a rate that decides it was not given.
+    /// Estimated duration of the campaign; `null` without the rates that decide it.
     pub estimated_seconds: Option<f64>,
-    /// What the estimate rests on.
+    /// The assumptions of the estimate.
     pub estimate: String,
 }
 
-/// What one result takes.
+/// The plan of one result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PlannedResult {
     /// The workload.
@@ -103,25 +104,25 @@ pub struct PlannedResult {
     pub disk_bytes: u64,
     /// Runs, or checkpoints written and read.
     pub runs: u64,
-    /// Estimated seconds of one of them, where that is known.
+    /// Estimated duration of one run, where known.
     pub estimated_run_seconds: Option<f64>,
-    /// Estimated seconds of it all, preparation too.
+    /// Estimated duration of the result with its preparation.
     pub estimated_seconds: Option<f64>,
 }
 
-/// One command.
+/// A step of a campaign.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Step {
-    /// What it is for.
+pub struct PlannedStep {
+    /// Its purpose.
     pub what: String,
-    /// The command line; empty for what people do.
+    /// Its command; empty for steps done by hand.
     pub command: String,
 }
 
 /// Plans a campaign of all of `planned`.
 ///
 /// # Errors
-/// With every workload that the edition does not take, and numbers beyond all storage.
+/// For workloads that the edition does not have, bad names and folders, and impossible sizes.
 pub fn plan(planned: &[Planned], request: &PlanRequest) -> Result<CampaignPlan, Problems> {
     let mut problems = Problems::default();
     names(request, &mut problems);
@@ -135,7 +136,7 @@ pub fn plan(planned: &[Planned], request: &PlanRequest) -> Result<CampaignPlan, 
         estimate: estimate_of(request),
     };
     for (index, one) in planned.iter().enumerate() {
-        // Named twice it is one result.
+        // A workload named twice is one result.
         if planned[..index].iter().any(|other| other.name() == one.name()) {
             continue;
         }
@@ -156,36 +157,36 @@ pub fn plan(planned: &[Planned], request: &PlanRequest) -> Result<CampaignPlan, 
     problems.or(campaign)
 }
 
-/// Names become folders, and a name that is no folder's breaks rule 2.1.1 once everything has run.
+/// Names become folders: a bad name breaks rule 2.1.1 once everything has run.
 fn names(request: &PlanRequest, problems: &mut Problems) {
     for (option, name) in [("--organisation", &request.organisation), ("--system", &request.system)]
     {
         if !is_name(name) {
             problems.plan(
                 format!(
-                    "{option} `{name}` is no name of a folder that is submitted: letters, digits, \
-                     `.`, `_` and `-` (rule 2.1.1)"
+                    "{option} `{name}` is not a valid folder name of a submission: use letters, \
+                     digits, `.`, `_` and `-` (rule 2.1.1)"
                 ),
-                "put a `-` for each other character",
+                "replace each other character by a `-`",
             );
         }
     }
 }
 
-/// Whether folders of a submission may be called so.
+/// Whether folders of a submission may have this name.
 fn is_name(name: &str) -> bool {
     let safe = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     !matches!(name, "" | "." | "..") && !name.starts_with('-') && name.chars().all(safe)
 }
 
-/// Results lie on another file system than what is measured, so never in the same folder.
+/// Results are on another file system than the data, so never in the same folder.
 fn places(request: &PlanRequest, problems: &mut Problems) {
     let results = Path::new(&request.results);
     for (option, folder, rule) in [
         ("--data-dir", &request.data, "3.4.1"),
         ("--checkpoint-folder", &request.checkpoints, "4.4.1"),
     ] {
-        // Compared as paths: a slash at the end makes no other folder.
+        // Compared as paths: a trailing slash does not matter.
         if Path::new(folder) == results {
             problems.plan(
                 format!("{option} and --results-dir are both {folder} (rule {rule})"),
@@ -197,27 +198,27 @@ fn places(request: &PlanRequest, problems: &mut Problems) {
 
 fn estimate_of(request: &PlanRequest) -> String {
     let rates = match (request.write_bytes_per_second, request.read_bytes_per_second) {
-        (Some(_), Some(_)) => "written and read at the rates that were given",
-        (None, Some(_)) => "writing is not estimated: give --write-rate",
-        (Some(_), None) => "reading checkpoints is not estimated: give --read-rate",
+        (Some(_), Some(_)) => "data written and read at the given rates",
+        (None, Some(_)) => "writing is not estimated (give --write-rate)",
+        (Some(_), None) => "reading checkpoints is not estimated (give --read-rate)",
         (None, None) => {
-            "writing and reading checkpoints is not estimated: give --write-rate and --read-rate"
+            "writing and reading checkpoints is not estimated (give --write-rate and --read-rate)"
         }
     };
-    format!("an estimate, nothing was measured: runs at their AU threshold, {rates}")
+    format!("an estimate without measurements: runs at their AU threshold, {rates}")
 }
 
-/// A command line, each word quoted where a shell needs it.
+/// A command line, with words quoted for a shell.
 fn line(words: &[&str]) -> String {
     let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
     words.join(" ")
 }
 
-fn step(what: impl Into<String>, command: String) -> Step {
-    Step { what: what.into(), command }
+fn step(what: impl Into<String>, command: String) -> PlannedStep {
+    PlannedStep { what: what.into(), command }
 }
 
-fn opening(request: &PlanRequest) -> Vec<Step> {
+fn opening(request: &PlanRequest) -> Vec<PlannedStep> {
     match request.edition {
         Edition::V2 => Vec::new(),
         Edition::V3 => vec![step(
@@ -227,16 +228,16 @@ fn opening(request: &PlanRequest) -> Vec<Step> {
     }
 }
 
-fn closing(request: &PlanRequest) -> Vec<Step> {
+fn closing(request: &PlanRequest) -> Vec<PlannedStep> {
     let report = line(&["mlpstorage", "reports", "reportgen", "--results-dir", &request.results]);
-    // The report has columns of the description.
+    // The report has columns from the description.
     let describe = format!(
         "describe the system: systems/{0}.yaml (`stormlp submission system-yaml`) and systems/{0}.pdf",
         request.system
     );
     let mut steps = vec![step(describe, String::new()), step("make the report", report)];
     let check = line(&["stormlp", "submission", "check", &request.results]);
-    steps.push(step("look for what the official checker is silent about", check));
+    steps.push(step("check the rules that the official checker does not", check));
     if request.edition == Edition::V3 {
         let validate = line(&["mlpstorage", "validate", &request.results]);
         steps.push(step("the official check", validate));
@@ -244,7 +245,7 @@ fn closing(request: &PlanRequest) -> Vec<Step> {
     steps
 }
 
-/// Whole GiB of a client, as the tool takes them.
+/// Whole GiB of a client.
 fn memory(request: &PlanRequest) -> String {
     request.host_memory_bytes.div_ceil(GIB).to_string()
 }
@@ -261,8 +262,8 @@ fn training(
         let known: Vec<String> =
             closed_workloads(profile).map(|(model, on)| format!("{model} on {on}")).collect();
         problems.plan(
-            format!("{name} on {accelerator} is no closed workload of v{}", request.edition),
-            format!("take one of {}", known.join(", ")),
+            format!("{name} on {accelerator} is not a closed workload of v{}", request.edition),
+            format!("choose one of {}", known.join(", ")),
         );
         return;
     }
@@ -276,7 +277,9 @@ fn training(
     });
     let size = match size {
         Ok(size) => size,
-        Err(error) => return problems.plan(error.to_string(), "check the numbers that were given"),
+        Err(error) => {
+            return problems.plan(error.to_string(), "check --accelerators and --host-memory");
+        }
     };
     let runs = u64::from(CLOSED_RUNS) + 1;
     let steps = size.steps_per_epoch as f64 * f64::from(workload.train.epochs);
@@ -296,7 +299,7 @@ fn training(
     campaign.steps.extend(training_steps(workload, request, &size));
 }
 
-/// Whether each host has as many accelerators as the others; a problem where it has not.
+/// Whether the hosts share the accelerators equally; a problem if not.
 fn shared_equally(name: &str, request: &PlanRequest, problems: &mut Problems) -> bool {
     let (count, hosts) = (request.accelerators, request.hosts.len());
     let equally = u64::from(count).is_multiple_of(hosts.max(1) as u64);
@@ -307,7 +310,7 @@ fn shared_equally(name: &str, request: &PlanRequest, problems: &mut Problems) ->
         };
         problems.plan(
             format!(
-                "{name}: {count} accelerators on {hosts} hosts: each host has as many as the others \
+                "{name}: {count} accelerators on {hosts} hosts: each host must have the same number \
                  (rule {rule})"
             ),
             format!("give --accelerators as a multiple of {hosts}, or other --hosts"),
@@ -316,101 +319,62 @@ fn shared_equally(name: &str, request: &PlanRequest, problems: &mut Problems) ->
     equally
 }
 
-/// The words that commands of a training workload are made of.
-struct Words<'a> {
-    name: &'a str,
-    accelerator: [&'a str; 2],
-    count: String,
-    sized: [String; 4],
-    folders: Vec<&'a str>,
-    params: Vec<String>,
-    request: &'a PlanRequest,
-}
-
-impl Words<'_> {
-    fn line(&self, begin: &[&str], options: &[&str], count: &str) -> String {
-        let mut words = begin.to_vec();
-        words.extend(options);
-        words.extend([count, &self.count]);
-        words.extend(&self.folders);
-        line(&words)
-    }
-
-    fn params(&self) -> String {
-        let params = self.params.iter().map(String::as_str);
-        line(&["--params"].into_iter().chain(params).collect::<Vec<&str>>())
-    }
-
-    /// Sizing, generation and run of v2.0.
-    fn v2(&self, writes_checkpoints: bool) -> [String; 3] {
-        let tool = |command| ["mlpstorage", "training", command, "--model", self.name];
-        let sized: Vec<&str> = self.sized.iter().map(String::as_str).collect();
-        let measured = [self.accelerator.as_slice(), &sized].concat();
-        let mut run = measured.clone();
-        run.push("--closed");
-        if writes_checkpoints {
-            run.extend(["--checkpoint-folder", &self.request.checkpoints]);
-        }
-        let params = self.params();
-        [
-            self.line(&tool("datasize"), &measured, "--max-accelerators"),
-            format!("{} {params}", self.line(&tool("datagen"), &[], "--num-processes")),
-            format!("{} {params}", self.line(&tool("run"), &run, "--num-accelerators")),
-        ]
-    }
-
-    /// The same of v3.0.
-    fn v3(&self) -> [String; 3] {
-        let tool = |command| ["mlpstorage", "closed", "training", self.name, command];
-        let stored = |command| [tool(command).as_slice(), &["file"]].concat();
-        let of = ["--systemname", &self.request.system];
-        let memory: Vec<&str> = self.sized.iter().take(2).map(String::as_str).collect();
-        let measured = [of.as_slice(), &self.accelerator, &memory].concat();
-        let params = self.params();
-        [
-            self.line(&tool("datasize"), &measured, "--max-accelerators"),
-            format!("{} {params}", self.line(&stored("datagen"), &of, "--num-processes")),
-            format!("{} {params}", self.line(&stored("run"), &measured, "--num-accelerators")),
-        ]
-    }
-}
-
-fn training_steps(workload: &Workload, request: &PlanRequest, size: &DataSize) -> Vec<Step> {
+/// The commands that size, generate and read the dataset.
+fn training_commands(workload: &Workload, request: &PlanRequest, size: &DataSize) -> [String; 3] {
     let name = workload.name.as_str();
-    let hosts = request.hosts.join(",");
-    let mut params = vec![format!("dataset.num_files_train={}", size.files)];
+    let (hosts, count) = (request.hosts.join(","), request.accelerators.to_string());
+    let folders =
+        ["--hosts", &hosts, "--data-dir", &request.data, "--results-dir", &request.results];
+    let files = format!("dataset.num_files_train={}", size.files);
+    let subfolders = format!("dataset.num_subfolders_train={}", size.subfolders);
+    let mut params = vec!["--params", &files];
     if size.subfolders > 0 {
-        params.push(format!("dataset.num_subfolders_train={}", size.subfolders));
+        params.push(&subfolders);
     }
-    let words = Words {
-        name,
-        accelerator: ["--accelerator-type", &workload.accelerator],
-        count: request.accelerators.to_string(),
-        sized: [
-            "--client-host-memory-in-gb".to_string(),
-            memory(request),
-            "--num-client-hosts".to_string(),
-            request.hosts.len().to_string(),
-        ],
-        folders: vec![
-            "--hosts",
-            &hosts,
-            "--data-dir",
-            &request.data,
-            "--results-dir",
-            &request.results,
-        ],
-        params,
-        request,
+    let command = |tool: [&str; 5], options: &[&[&str]], counted: &str, params: &[&str]| {
+        let options = options.concat();
+        line(&[&tool, options.as_slice(), &[counted, &count], &folders, params].concat())
     };
-    let [size, generate, run] = match request.edition {
-        Edition::V2 => words.v2(workload.workflow.checkpoint),
-        Edition::V3 => words.v3(),
-    };
+    let accelerator = ["--accelerator-type", workload.accelerator.as_str()];
+    let (gib, clients) = (memory(request), request.hosts.len().to_string());
+    let memory = ["--client-host-memory-in-gb", gib.as_str()];
+    let (size_count, run_count) = ("--max-accelerators", "--num-accelerators");
+    match request.edition {
+        Edition::V2 => {
+            let tool = |command| ["mlpstorage", "training", command, "--model", name];
+            let clients = ["--num-client-hosts", clients.as_str()];
+            let mut closed = vec!["--closed"];
+            if workload.workflow.checkpoint {
+                closed.extend(["--checkpoint-folder", &request.checkpoints]);
+            }
+            let sized: [&[&str]; 3] = [&accelerator, &memory, &clients];
+            let run: [&[&str]; 4] = [&accelerator, &memory, &clients, &closed];
+            [
+                command(tool("datasize"), &sized, size_count, &[]),
+                command(tool("datagen"), &[], "--num-processes", &params),
+                command(tool("run"), &run, run_count, &params),
+            ]
+        }
+        Edition::V3 => {
+            let tool = |command| ["mlpstorage", "closed", "training", name, command];
+            let system = ["--systemname", request.system.as_str()];
+            let sized: [&[&str]; 3] = [&system, &accelerator, &memory];
+            let run: [&[&str]; 4] = [&["file"], &system, &accelerator, &memory];
+            [
+                command(tool("datasize"), &sized, size_count, &[]),
+                command(tool("datagen"), &[&["file"], &system], "--num-processes", &params),
+                command(tool("run"), &run, run_count, &params),
+            ]
+        }
+    }
+}
+
+fn training_steps(workload: &Workload, request: &PlanRequest, size: &DataSize) -> Vec<PlannedStep> {
+    let name = workload.name.as_str();
+    let [size, generate, run] = training_commands(workload, request, size);
     let runs = CLOSED_RUNS + 1;
     let run = format!("for run in $(seq {runs}); do {run}; done");
-    let what =
-        format!("{name}: a warm-up and {CLOSED_RUNS} scored runs, one right after the other");
+    let what = format!("{name}: a warm-up and {CLOSED_RUNS} scored runs without a pause");
     vec![
         step(format!("size the dataset of {name}"), size),
         step(format!("write the dataset of {name}"), generate),
@@ -418,13 +382,9 @@ fn training_steps(workload: &Workload, request: &PlanRequest, size: &DataSize) -
     ]
 }
 
-/// The most of `hosts` on which each has as many of `ranks` ranks as rule 4.6.2 asks for: four at
-/// least by the table of v2.0, more than four by the text of v3.0.
+/// The most of `hosts` that share `ranks` ranks and have as many each as rule 4.6.2 asks for.
 fn hosts_of_ranks(edition: Edition, hosts: &[String], ranks: u64) -> Option<&[String]> {
-    let least = match edition {
-        Edition::V2 => 4,
-        Edition::V3 => 5,
-    };
+    let least = least_ranks_of_host(edition);
     let fits = |count: &usize| ranks / *count as u64 >= least;
     let most = (1..=hosts.len()).rev().find(fits)?;
     hosts.get(..most)
@@ -446,7 +406,7 @@ fn checkpointing(
         accelerator: request.checkpoint_accelerator.clone(),
         accelerators: ranks,
         files: 0,
-        // All of them are kept until they were read.
+        // All of them are kept until they have been read.
         disk_bytes: bytes.saturating_mul(u64::from(COUNT)),
         runs: u64::from(COUNT),
         estimated_run_seconds: None,
@@ -454,14 +414,14 @@ fn checkpointing(
     });
     let (name, ten) = (model.name.as_str(), COUNT.to_string());
     let Some(hosts) = hosts_of_ranks(request.edition, &request.hosts, ranks) else {
-        let what = format!("{name}: its {ranks} ranks are too few for one host by rule 4.6.2");
-        return problems.plan(what, "take another model");
+        let what = format!("{name}: its {ranks} ranks are too few for one host (rule 4.6.2)");
+        return problems.plan(what, "choose another model");
     };
     let few = if hosts.len() == request.hosts.len() {
         String::new()
     } else {
         format!(
-            ", on {} of the {} hosts: on more each would have too few ranks",
+            ", on {} of the {} hosts (on more, each would have too few ranks)",
             hosts.len(),
             request.hosts.len()
         )
@@ -470,7 +430,7 @@ fn checkpointing(
     let command = |writes, reads| checkpoint_command(name, place, request, [writes, reads]);
     let clear = match request.edition {
         Edition::V2 => "clear the page cache of every client",
-        Edition::V3 => "clear the page cache of every client, and begin to read within 30 s",
+        Edition::V3 => "clear the page cache of every client, and start to read within 30 s",
     };
     campaign.steps.extend([
         step(format!("{name}: write {COUNT} checkpoints{few}"), command(ten.as_str(), "0")),

@@ -1,4 +1,4 @@
-//! What a plan has, and what it refuses.
+//! Plans, and requests that are refused.
 
 use super::*;
 use stormlp_checkpoint::plan::builtin;
@@ -27,7 +27,7 @@ fn unet3d(accelerator: &str) -> Planned {
 }
 
 #[test]
-fn a_campaign_has_the_sizes_of_datasize_and_every_command_in_order() {
+fn a_campaign_has_the_sizes_of_datasize_and_all_commands_in_order() {
     let model = Planned::Checkpointing(Box::new(builtin::load("llama3-8b").unwrap()));
     for (edition, accelerator) in [(Edition::V2, "h100"), (Edition::V3, "b200")] {
         let campaign = plan(&[unet3d(accelerator), model.clone()], &request(edition)).unwrap();
@@ -45,21 +45,24 @@ fn a_campaign_has_the_sizes_of_datasize_and_every_command_in_order() {
 }
 
 #[test]
-fn a_workload_that_is_named_twice_is_one_result() {
+fn a_workload_named_twice_is_one_result() {
     let once = plan(&[unet3d("b200")], &request(Edition::V3)).unwrap();
     let twice = plan(&[unet3d("b200"), unet3d("b200")], &request(Edition::V3)).unwrap();
     assert_eq!(twice, once);
 }
 
 #[test]
-fn no_command_breaks_the_rules_of_hosts() {
+fn the_rules_of_hosts_are_kept() {
     let mut request = request(Edition::V3);
     request.accelerators = 3;
-    let told = plan(&[unet3d("b200")], &request).unwrap_err().to_string();
-    assert!(told.contains("3 accelerators on 2 hosts") && told.contains("3.3.6"), "{told}");
+    let message = plan(&[unet3d("b200")], &request).unwrap_err().to_string();
+    assert!(
+        message.contains("3 accelerators on 2 hosts") && message.contains("3.3.6"),
+        "{message}"
+    );
     let hosts: Vec<String> = ["h1", "h2", "h3"].map(str::to_string).to_vec();
     let taken = |edition, ranks| hosts_of_ranks(edition, &hosts, ranks).map(<[String]>::len);
-    // Four ranks a host are enough in v2.0, and one too few in v3.0.
+    // Four ranks per host are enough in v2.0, and too few in v3.0.
     assert_eq!(taken(Edition::V2, 8), Some(2));
     assert_eq!(taken(Edition::V3, 8), Some(1));
     assert_eq!(taken(Edition::V3, 64), Some(3));
@@ -73,14 +76,14 @@ fn names_and_folders_that_break_rules_are_refused() {
         change(&mut request);
         plan(&[unet3d("b200")], &request).unwrap_err().to_string()
     };
-    let told = refused(|request| request.organisation = "a/b;rm -rf".to_string());
-    assert!(told.contains("--organisation `a/b;rm -rf`"), "{told}");
-    let told = refused(|request| request.system = "x y".to_string());
-    assert!(told.contains("--system `x y`"), "{told}");
-    let told = refused(|request| request.data = "/my results/".to_string());
-    assert!(told.contains("--data-dir") && told.contains("3.4.1"), "{told}");
-    let told = refused(|request| request.checkpoints = "/my results".to_string());
-    assert!(told.contains("4.4.1"), "{told}");
+    let message = refused(|request| request.organisation = "a/b;rm -rf".to_string());
+    assert!(message.contains("--organisation `a/b;rm -rf`"), "{message}");
+    let message = refused(|request| request.system = "x y".to_string());
+    assert!(message.contains("--system `x y`"), "{message}");
+    let message = refused(|request| request.data = "/my results/".to_string());
+    assert!(message.contains("--data-dir") && message.contains("3.4.1"), "{message}");
+    let message = refused(|request| request.checkpoints = "/my results".to_string());
+    assert!(message.contains("4.4.1"), "{message}");
 }
 
 #[test]
@@ -94,9 +97,9 @@ fn without_rates_there_is_no_estimate_of_the_whole() {
 }
 
 #[test]
-fn what_an_edition_does_not_have_is_refused() {
+fn workloads_of_another_edition_are_refused() {
     let problems = plan(&[unet3d("a100")], &request(Edition::V3)).unwrap_err();
-    let told = problems.to_string();
-    assert!(told.contains("unet3d on a100 is no closed workload of v3.0"), "{told}");
-    assert!(problems.help().is_some_and(|help| help.contains("unet3d on b200")), "{told}");
+    let message = problems.to_string();
+    assert!(message.contains("unet3d on a100 is not a closed workload of v3.0"), "{message}");
+    assert!(problems.help().is_some_and(|help| help.contains("unet3d on b200")), "{message}");
 }

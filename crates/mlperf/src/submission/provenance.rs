@@ -1,25 +1,29 @@
-//! Stamps of runs, the manifest of an organisation, and the images of source code that they name.
+//! Rules of provenance: stamps of runs, an organisation's manifest, and the marks of a rehearsal.
 
 use std::collections::BTreeSet;
 
+use super::REHEARSAL_ORGANISATION;
 use super::leaf::{Leaf, plain};
-use super::rule::{Outcome, or_passed};
-use super::survey::{Group, Submission};
-use super::tree::{Content, Entry, Form, Part, join, last};
+use super::rule::{COPY_FROM_RESULTS, Finding, failed, or_passed};
+use super::survey::{RunGroup, Submission};
+use super::tree::{Content, Entry, Parsed, join, last};
 
 const STAMP: &str = "mlps-run-provenance/1";
 const MANIFEST: &str = "mlps-submission-manifest/1";
+/// The file of a run that names the image of the source that ran.
+const POINTER: &str = ".mlps-code-image";
 
-/// PROV-01: a stamp is there where one was promised, and names the image of its run.
-pub(super) fn stamps(submission: &Submission, group: &Group) -> Vec<Outcome> {
+/// PROV-01: a run has the stamp that its metadata names, with the image that it ran.
+pub(super) fn stamps(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
     let mut faults = Vec::new();
     for leaf in group.leaves() {
-        let promised = leaf.metadata.value()["provenance_file"].as_str();
-        if let Some(name) = promised.filter(|_| !leaf.provenance.is_found()) {
-            faults.push(Outcome::failed(
-                &join(&leaf.path, last(name)),
-                "the metadata names it, and it is not there",
-                "copy it from the results folder that mlpstorage wrote",
+        let named = leaf.metadata.value()["provenance_file"].as_str();
+        if let Some(name) = named.filter(|_| !leaf.provenance.is_found()) {
+            let place = join(&leaf.path, last(name));
+            faults.push(failed(
+                place,
+                "the metadata names it, but it is missing",
+                COPY_FROM_RESULTS,
             ));
         }
         if !leaf.provenance.is_found() || leaf.is_of_stormlp() {
@@ -28,11 +32,8 @@ pub(super) fn stamps(submission: &Submission, group: &Group) -> Vec<Outcome> {
         let stamp = leaf.provenance.value();
         let path = leaf.provenance.path().unwrap_or(&leaf.path);
         if stamp["schema"] != STAMP {
-            faults.push(Outcome::failed(
-                path,
-                format!("its schema is {}, not {STAMP}", plain(&stamp["schema"])),
-                "take it as mlpstorage wrote it",
-            ));
+            let fact = format!("its schema is {}, not {STAMP}", plain(&stamp["schema"]));
+            faults.push(failed(path, fact, "copy it again as mlpstorage wrote it"));
         }
         let stamped = stamp["tool"]["code_image"].as_str().and_then(digits);
         let pointed = image_of(submission, leaf);
@@ -40,20 +41,14 @@ pub(super) fn stamps(submission: &Submission, group: &Group) -> Vec<Outcome> {
             && !stamped.starts_with(pointed.as_str())
             && !pointed.starts_with(stamped.as_str())
         {
-            faults.push(Outcome::failed(
-                path,
-                format!("it names the image {stamped}, {POINTER} names {pointed}"),
-                "take both as mlpstorage wrote them",
-            ));
+            let fact = format!("it names the image {stamped}, {POINTER} names {pointed}");
+            faults.push(failed(path, fact, "copy both again as mlpstorage wrote them"));
         }
     }
-    or_passed(faults, &group.path, || "stamps are there where one was promised".to_string())
+    or_passed(faults, group, "every stamp that the metadata names exists")
 }
 
-/// The file of a run that names the image of the source that ran.
-const POINTER: &str = ".mlps-code-image";
-
-/// The hash that a run's pointer names; its first digits alone, as in `code-01234567`, will do.
+/// The hash of a run's image by its pointer, maybe its first digits alone, as in `code-01234567`.
 pub(super) fn image_of(submission: &Submission, leaf: &Leaf) -> Option<String> {
     let Some(Entry::File { content: Content::Head(text), .. }) =
         submission.tree.get(&join(&leaf.path, POINTER))
@@ -70,25 +65,26 @@ fn digits(text: &str) -> Option<String> {
     Some(hash.to_ascii_lowercase())
 }
 
-/// PROV-02: the manifest of an organisation lists the runs that are there, of its edition.
-pub(super) fn manifest(submission: &Submission) -> Vec<Outcome> {
-    let mut outcomes = Vec::new();
-    let again = "run `mlpstorage reports reportgen` again";
+/// PROV-02: an organisation's manifest lists its runs, of its edition.
+pub(super) fn manifest(submission: &Submission) -> Vec<Finding> {
+    let mut findings = Vec::new();
     for organisation in submission.organisations() {
         let path = join(&organisation, "submission.yaml");
-        let file = match submission.tree.part(&path, Form::Yaml) {
-            Part::Absent => continue,
-            Part::Broken { why, .. } => {
-                let evidence = format!("it cannot be used: {why}");
-                outcomes.push(Outcome::failed(&path, evidence, again));
+        let mut faults = Vec::new();
+        let mut fault = |fact: String| {
+            faults.push(failed(&path, fact, "run `mlpstorage reports reportgen` again"))
+        };
+        let file = match submission.tree.yaml(&path) {
+            Parsed::Absent => continue,
+            Parsed::Broken { why, .. } => {
+                fault(format!("it cannot be used: {why}"));
+                findings.extend(faults);
                 continue;
             }
-            Part::Found { value, .. } => value,
+            Parsed::Found { value, .. } => value,
         };
-        let mut faults = Vec::new();
         if file["schema"] != MANIFEST {
-            let evidence = format!("its schema is {}, not {MANIFEST}", plain(&file["schema"]));
-            faults.push(Outcome::failed(&path, evidence, again));
+            fault(format!("its schema is {}, not {MANIFEST}", plain(&file["schema"])));
         }
         let below = format!("{organisation}/");
         let leaves = || {
@@ -98,32 +94,73 @@ pub(super) fn manifest(submission: &Submission) -> Vec<Outcome> {
         let found: BTreeSet<&str> = leaves().map(|(_, path)| path).collect();
         let runs = file["runs"].as_array().into_iter().flatten();
         let listed: BTreeSet<&str> = runs.filter_map(|run| run["leaf"].as_str()).collect();
-        // What lies in benchmarks that are not looked into cannot be compared.
-        let unknown = |leaf: &&&str| submission.tree.get(&join(&organisation, leaf)).is_none();
         if let Some(leaf) = found.difference(&listed).next() {
-            let evidence = format!("it does not list {leaf}");
-            faults.push(Outcome::failed(&path, evidence, again));
+            fault(format!("it does not list {leaf}"));
         }
-        if let Some(leaf) = listed.difference(&found).find(unknown) {
-            let evidence = format!("it lists {leaf}, which is not there");
-            faults.push(Outcome::failed(&path, evidence, again));
+        // Runs of benchmarks that are not checked exist without being found.
+        let is_missing = |leaf: &&&str| submission.tree.get(&join(&organisation, leaf)).is_none();
+        if let Some(leaf) = listed.difference(&found).find(is_missing) {
+            fault(format!("it lists {leaf}, which is missing"));
         }
-        let declared = &file["rules_edition"];
-        let other = leaves().find(|(leaf, _)| {
+        let declared = plain(&file["rules_edition"]);
+        let others = leaves().find_map(|(leaf, _)| {
             let stamped = &leaf.provenance.value()["rules_edition"];
-            !stamped.is_null() && plain(stamped) != plain(declared)
+            let differs = !stamped.is_null() && plain(stamped) != declared;
+            differs.then(|| (leaf, plain(stamped)))
         });
-        if let Some((leaf, _)) = other {
-            let evidence = format!(
-                "rules_edition is {}, {} is stamped {}",
-                plain(declared),
-                leaf.path,
-                plain(&leaf.provenance.value()["rules_edition"])
-            );
-            faults.push(Outcome::failed(&path, evidence, again));
+        if let Some((leaf, stamped)) = others {
+            fault(format!("rules_edition is {declared}, {} is stamped {stamped}", leaf.path));
         }
-        outcomes
-            .extend(or_passed(faults, &path, || "it lists the runs that are there".to_string()));
+        findings.extend(or_passed(faults, path, "it lists the runs of the tree"));
     }
-    outcomes
+    findings
+}
+
+const REHEARSE_AGAIN: &str =
+    "copy it again as `stormlp submission rehearse` wrote it, or rehearse again";
+
+/// The marks of a rehearsed result: a stamp in each run, and a table. Other results have none.
+pub(super) fn rehearsal(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
+    if !group.path.split('/').any(|part| part == REHEARSAL_ORGANISATION) {
+        return Vec::new();
+    }
+    let stamped = group.runs.iter().chain(&group.datagen);
+    let stamps = stamped.filter_map(|leaf| {
+        let fact = stamp_fault(leaf)?;
+        Some(failed(join(&leaf.path, "provenance.json"), fact, REHEARSE_AGAIN))
+    });
+    let table = join(&group.run_folder(), "results.csv");
+    let fault = table_fault(submission.tree.get(&table));
+    let fault = fault.map(|fact| failed(table, fact, REHEARSE_AGAIN));
+    or_passed(stamps.chain(fault), group, "stamps and results.csv name stormlp")
+}
+
+fn stamp_fault(leaf: &Leaf) -> Option<String> {
+    match &leaf.provenance {
+        Parsed::Absent => Some("it is missing".to_string()),
+        Parsed::Broken { why, .. } => Some(format!("it cannot be used: {why}")),
+        Parsed::Found { value, .. } => {
+            let tool = &value["tool"]["name"];
+            (tool != "stormlp").then(|| format!("its tool is {}, not stormlp", plain(tool)))
+        }
+    }
+}
+
+/// What is wrong with a rehearsal's table; each row must bear its mark.
+fn table_fault(entry: Option<&Entry>) -> Option<String> {
+    let text = match entry {
+        Some(Entry::File { content: Content::Head(text), .. }) => text,
+        Some(Entry::File { content: Content::Unreadable(why), .. }) => {
+            return Some(format!("it cannot be read: {why}"));
+        }
+        Some(_) => return Some("it is not a regular file".to_string()),
+        None => return Some("it is missing".to_string()),
+    };
+    let rows = || text.lines().skip(1).filter(|row| !row.trim().is_empty());
+    let mark = format!("REHEARSAL,{REHEARSAL_ORGANISATION},REHEARSAL,");
+    if rows().next().is_none() {
+        return Some("it has no row".to_string());
+    }
+    let marked = rows().all(|row| row.starts_with(&mark));
+    (!marked).then(|| "a row lacks the mark REHEARSAL".to_string())
 }

@@ -1,170 +1,218 @@
-//! A rule, and what it came to on a tree.
+//! A rule, and what it finds.
+
+use std::fmt::Display;
 
 use serde::Serialize;
 
-use super::survey::{Edition, Group, Submission};
+use super::edition::Edition;
+use super::leaf::Leaf;
+use super::survey::{RunGroup, Submission};
+
+/// Remedies that many rules share.
+pub(super) const ONE_RUN: &str = "copy all files of the run again, from one run";
+pub(super) const COPY_FILES: &str =
+    "copy summary.json, metadata and overrides.yaml again as the tool wrote them";
+pub(super) const COPY_METADATA: &str = "copy the metadata again as mlpstorage wrote it";
+pub(super) const COPY_FROM_RESULTS: &str = "copy it from the results folder that mlpstorage wrote";
 
 /// What the official checker does about a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Official {
-    /// It finds the same.
+    /// It reports the same.
     Same,
-    /// It does not look, or only writes it down.
+    /// It does not check, or only logs.
     Silent,
-    /// It asks for more than what is checked here.
+    /// It checks more than is checked here.
     Stricter,
 }
 
-/// What a rule came to.
+/// How a finding counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RuleResult {
-    /// It is kept.
+pub enum FindingKind {
+    /// The rule holds.
+    #[serde(rename = "passed")]
     Passed,
-    /// It is broken.
+    /// The rule holds, and only the open division allows it.
+    #[serde(rename = "passed")]
+    PassedOpen,
+    /// The rule is broken.
+    #[serde(rename = "failed")]
     Failed,
-    /// The tree does not tell.
-    NotCheckable,
+    /// The tree does not show it, and there is no verdict without it.
+    #[serde(rename = "not_checkable")]
+    Unknown,
+    /// The tree does not show it, and the verdict does not depend on it.
+    #[serde(rename = "not_checkable")]
+    Advice,
 }
 
-/// A rule at a place, as it is reported.
+/// What a rule finds at one place.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
-    /// The rule's number; `stormlp.…` for what no rule says.
-    pub id: String,
-    /// The rule's name in the rules of v3.0.
-    pub name: &'static str,
-    /// What it came to.
-    pub result: RuleResult,
+    /// How it counts.
+    #[serde(rename = "result")]
+    pub kind: FindingKind,
     /// Where, below the tree that was given.
     pub path: String,
     /// What was found.
-    pub evidence: String,
-    /// What mends it; empty where there is nothing to mend.
+    #[serde(rename = "evidence")]
+    pub fact: String,
+    /// How to fix it; empty where there is nothing to fix.
     pub remedy: String,
+    /// What the official checker does here, where that differs from the rule's row.
+    #[serde(skip)]
+    pub(super) official: Option<Official>,
+}
+
+/// A finding as it is reported.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RuleFinding {
+    /// The rule's number; `stormlp.…` for stormlp's own rules.
+    pub id: &'static str,
+    /// The rule's name in the rules of v3.0.
+    pub name: &'static str,
+    /// What it found.
+    #[serde(flatten)]
+    pub finding: Finding,
     /// What the official checker does about it.
     pub official: Official,
 }
 
-/// What a check says of one place.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Outcome {
-    pub(super) result: RuleResult,
-    pub(super) path: String,
-    pub(super) evidence: String,
-    pub(super) remedy: String,
-    /// Where the official checker differs from what it usually does about the rule.
-    pub(super) official: Option<Official>,
-    /// It is kept, and makes the result one of the open division.
-    pub(super) open: bool,
-    /// It cannot be checked, and no verdict can be given without it.
-    pub(super) holds_up: bool,
+impl Finding {
+    fn new(
+        kind: FindingKind,
+        at: impl AsRef<str>,
+        fact: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        let path = at.as_ref().to_string();
+        Self { kind, path, fact: fact.into(), remedy: remedy.into(), official: None }
+    }
+
+    /// The same where the official checker differs from the rule's row.
+    pub(super) fn officially(self, official: Official) -> Self {
+        Self { official: Some(official), ..self }
+    }
 }
 
-impl Outcome {
-    pub(super) fn passed(path: &str, evidence: impl Into<String>) -> Self {
-        Self::new(RuleResult::Passed, path, evidence.into(), String::new())
-    }
+/// The rule holds.
+pub(super) fn passed(at: impl AsRef<str>, fact: impl Into<String>) -> Finding {
+    Finding::new(FindingKind::Passed, at, fact, "")
+}
 
-    pub(super) fn failed(
-        path: &str,
-        evidence: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
-        Self::new(RuleResult::Failed, path, evidence.into(), remedy.into())
-    }
+/// The rule holds in the open division alone.
+pub(super) fn passed_open(at: impl AsRef<str>, fact: impl Into<String>) -> Finding {
+    Finding::new(FindingKind::PassedOpen, at, fact, "")
+}
 
-    /// What the tree does not tell. Without it there is no verdict.
-    pub(super) fn unknown(
-        path: &str,
-        evidence: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
-        let remedy = remedy.into();
-        let mut outcome = Self::new(RuleResult::NotCheckable, path, evidence.into(), remedy);
-        outcome.holds_up = true;
-        outcome
-    }
+/// The rule is broken.
+pub(super) fn failed(
+    at: impl AsRef<str>,
+    fact: impl Into<String>,
+    remedy: impl Into<String>,
+) -> Finding {
+    Finding::new(FindingKind::Failed, at, fact, remedy)
+}
 
-    /// What the tree does not tell, and what no verdict waits for: advice, and what another rule or
-    /// the package around the results is asked for.
-    pub(super) fn noted(
-        path: &str,
-        evidence: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
-        Self { holds_up: false, ..Self::unknown(path, evidence, remedy) }
-    }
+/// The tree does not show it, and there is no verdict without it.
+pub(super) fn unknown(
+    at: impl AsRef<str>,
+    fact: impl Into<String>,
+    remedy: impl Into<String>,
+) -> Finding {
+    Finding::new(FindingKind::Unknown, at, fact, remedy)
+}
 
-    /// What must be there and is not: a fault, but for files of stormlp's, which need not have it.
-    pub(super) fn lacking(
-        is_rehearsal: bool,
-        path: &str,
-        evidence: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
-        if is_rehearsal {
-            Self::noted(path, evidence, remedy)
-        } else {
-            Self::failed(path, evidence, remedy)
-        }
-    }
+/// The tree does not show it, and the verdict does not depend on it: only a package has it, or
+/// another rule reports it.
+pub(super) fn advice(
+    at: impl AsRef<str>,
+    fact: impl Into<String>,
+    remedy: impl Into<String>,
+) -> Finding {
+    Finding::new(FindingKind::Advice, at, fact, remedy)
+}
 
-    /// Kept or broken.
-    pub(super) fn of(holds: bool, path: &str, evidence: impl Into<String>, remedy: &str) -> Self {
-        if holds { Self::passed(path, evidence) } else { Self::failed(path, evidence, remedy) }
-    }
+/// Passed or failed.
+pub(super) fn holds(
+    ok: bool,
+    at: impl AsRef<str>,
+    fact: impl Into<String>,
+    remedy: impl Into<String>,
+) -> Finding {
+    if ok { passed(at, fact) } else { failed(at, fact, remedy) }
+}
 
-    fn new(result: RuleResult, path: &str, evidence: String, remedy: String) -> Self {
-        Self {
-            result,
-            path: path.to_string(),
-            evidence,
-            remedy,
-            official: None,
-            open: false,
-            holds_up: false,
-        }
-    }
+/// A failure in the official tool's files; stormlp's need not have it.
+pub(super) fn lacking(
+    is_rehearsal: bool,
+    at: impl AsRef<str>,
+    fact: impl Into<String>,
+    remedy: impl Into<String>,
+) -> Finding {
+    if is_rehearsal { advice(at, fact, remedy) } else { failed(at, fact, remedy) }
+}
 
-    /// The same where the official checker does otherwise than usual.
-    pub(super) fn officially(mut self, official: Official) -> Self {
-        self.official = Some(official);
-        self
-    }
+/// The `faults`; without any, the rule holds.
+pub(super) fn or_passed(
+    faults: impl IntoIterator<Item = Finding>,
+    at: impl AsRef<str>,
+    fact: impl Into<String>,
+) -> Vec<Finding> {
+    let faults: Vec<Finding> = faults.into_iter().collect();
+    if faults.is_empty() { vec![passed(at, fact)] } else { faults }
+}
 
-    /// The same for a result of the open division.
-    pub(super) fn open(mut self) -> Self {
-        self.open = true;
-        self
+/// What `check` finds in each run; unknown where it finds nothing in any.
+pub(super) fn each_run(group: &RunGroup, check: impl Fn(&Leaf) -> Option<Finding>) -> Vec<Finding> {
+    let findings: Vec<Finding> = group.runs.iter().filter_map(check).collect();
+    if findings.is_empty() {
+        let fact = "summary.json and metadata do not have the figures";
+        return vec![unknown(group, fact, COPY_FILES)];
     }
+    findings
+}
+
+/// The leaves whose fact is unlike that of the first leaf that has one.
+pub(super) fn unlike_the_first<T: Display>(
+    leaves: &[&Leaf],
+    (what, remedy): (&str, &str),
+    fact: impl Fn(&Leaf) -> Option<T>,
+    alike: impl Fn(&T, &T) -> bool,
+) -> Vec<Finding> {
+    let mut facts = leaves.iter().filter_map(|leaf| Some((*leaf, fact(leaf)?)));
+    let Some((first, usual)) = facts.next() else { return Vec::new() };
+    let others = facts.filter(|(_, fact)| !alike(fact, &usual));
+    let fault = |(leaf, fact): (&Leaf, T)| {
+        failed(leaf, format!("{what} is {fact}; in {} it is {usual}", first.path), remedy)
+    };
+    others.map(fault).collect()
 }
 
 /// What a rule looks at.
 #[derive(Clone, Copy)]
 pub(super) enum Check {
-    /// The tree.
-    Tree(fn(&Submission) -> Vec<Outcome>),
-    /// Each result of training.
-    Training(fn(&Submission, &Group) -> Vec<Outcome>),
-    /// Each result of checkpointing.
-    Checkpointing(fn(&Submission, &Group) -> Vec<Outcome>),
-    /// Each result.
-    Any(fn(&Submission, &Group) -> Vec<Outcome>),
+    Tree(fn(&Submission) -> Vec<Finding>),
+    Training(fn(&Submission, &RunGroup) -> Vec<Finding>),
+    Checkpointing(fn(&Submission, &RunGroup) -> Vec<Finding>),
+    /// Every result, of either benchmark.
+    Any(fn(&Submission, &RunGroup) -> Vec<Finding>),
 }
 
-/// A rule: its numbers in the editions that have it, and what their official tools do about it.
-pub(super) struct Rule {
+/// A rule's number in an edition that has it, and what the official checker does about it.
+type RuleNumber = Option<(&'static str, Official)>;
+
+/// A row of the table of rules.
+pub(super) struct RuleRow {
     pub(super) name: &'static str,
-    pub(super) v2: Option<(&'static str, Official)>,
-    pub(super) v3: Option<(&'static str, Official)>,
+    v2: RuleNumber,
+    v3: RuleNumber,
     pub(super) check: Check,
 }
 
-impl Rule {
-    /// Its number, and what the official tool does about it.
-    pub(super) fn of(&self, edition: Edition) -> Option<(&'static str, Official)> {
+impl RuleRow {
+    pub(super) fn number(&self, edition: Edition) -> RuleNumber {
         match edition {
             Edition::V2 => self.v2,
             Edition::V3 => self.v3,
@@ -172,11 +220,30 @@ impl Rule {
     }
 }
 
-/// The outcomes that failed, or else one that says that all is well.
-pub(super) fn or_passed(
-    faults: Vec<Outcome>,
-    path: &str,
-    evidence: impl FnOnce() -> String,
-) -> Vec<Outcome> {
-    if faults.is_empty() { vec![Outcome::passed(path, evidence())] } else { faults }
+pub(super) const NONE: RuleNumber = None;
+
+pub(super) const fn same(number: &'static str) -> RuleNumber {
+    Some((number, Official::Same))
+}
+
+pub(super) const fn silent(number: &'static str) -> RuleNumber {
+    Some((number, Official::Silent))
+}
+
+pub(super) const fn stricter(number: &'static str) -> RuleNumber {
+    Some((number, Official::Stricter))
+}
+
+pub(super) const fn rule(
+    name: &'static str,
+    v2: RuleNumber,
+    v3: RuleNumber,
+    check: Check,
+) -> RuleRow {
+    RuleRow { name, v2, v3, check }
+}
+
+/// A rule of stormlp's own; no edition has it.
+pub(super) const fn own(name: &'static str, id: &'static str, check: Check) -> RuleRow {
+    rule(name, silent(id), silent(id), check)
 }

@@ -1,5 +1,5 @@
-//! Whether each run has what its result is made of. Where a figure is missing, rules about it have
-//! nothing to look at; that must not pass for keeping them.
+//! Rule of scored figures: each run has the figures that make its result. Rules about a figure find
+//! nothing where it is missing, and that must not count as passed.
 
 use std::ops::RangeInclusive;
 
@@ -8,13 +8,22 @@ use serde_json::Value;
 use super::checkpointing::counts;
 use super::figures::{number, shown};
 use super::leaf::Leaf;
-use super::moment;
-use super::rule::{Outcome, or_passed};
-use super::survey::{Category, Group, Submission};
+use super::rule::{COPY_FILES, Finding, failed, lacking, or_passed};
+use super::survey::{Category, RunGroup, Submission};
+use super::timestamp;
 use super::tree::join;
 use stormlp_core::units::counted;
 
-/// Numbers that the summary of every run has.
+/// What a figure of a run can be.
+#[derive(Clone, Copy)]
+enum Bounds {
+    Count,
+    Percent,
+    /// A rate, a size or a duration.
+    Positive,
+}
+
+/// Counts in the summary of every run.
 const OF_A_RUN: [&str; 2] = ["num_accelerators", "num_hosts"];
 /// Metrics of a training run.
 const OF_TRAINING: [(&str, Bounds); 3] = [
@@ -22,71 +31,50 @@ const OF_TRAINING: [(&str, Bounds); 3] = [
     ("train_throughput_mean_samples_per_second", Bounds::Positive),
     ("train_io_mean_MB_per_second", Bounds::Positive),
 ];
-/// Lists of them, epoch by epoch, that the means are of.
+/// Lists of metrics, epoch by epoch.
 const OF_EPOCHS: [(&str, Bounds); 2] = [
     ("train_au_percentage", Bounds::Percent),
     ("train_throughput_samples_per_second", Bounds::Positive),
 ];
+/// No run counts more of anything.
+const MOST: f64 = 1e12;
+/// With the rounding of floating point.
+pub(super) const PERCENT: RangeInclusive<f64> = 0.0..=100.01;
 
-/// Every figure that a result is made of is there, and is one that a run can have.
-pub(super) fn complete(_: &Submission, group: &Group) -> Vec<Outcome> {
+/// Every figure that makes the result exists and is possible.
+pub(super) fn complete(_: &Submission, group: &RunGroup) -> Vec<Finding> {
     let mut faults = Vec::new();
     for leaf in &group.runs {
         let of_stormlp = leaf.is_of_stormlp();
         let summary = join(&leaf.path, "summary.json");
-        let again = "take it as the tool wrote it; if the run was not finished, run again";
-        match leaf.summary.is_found() {
-            true => {
-                let found = of_summary(group.category, leaf);
-                if !found.missing.is_empty() {
-                    let evidence = format!("it has no {}", found.missing.join(", no "));
-                    faults.push(Outcome::failed(&summary, evidence, again));
-                }
-                if !found.impossible.is_empty() {
-                    let evidence = found.impossible.join("; ");
-                    // Formulas of editions make figures of very short runs that mean nothing.
-                    faults.push(Outcome::lacking(of_stormlp, &summary, evidence, again));
-                }
+        if leaf.summary.is_found() {
+            let remedy = "copy it again as the tool wrote it; if the run did not finish, run again";
+            let found = of_summary(group.category, leaf);
+            if !found.missing.is_empty() {
+                let fact = format!("it has no {}", found.missing.join(", no "));
+                faults.push(failed(&summary, fact, remedy));
             }
-            // One that cannot be read is told as such.
-            false if leaf.summary.path().is_some() => {}
-            false => faults.push(Outcome::failed(
-                &summary,
-                "it is not there, and with it every figure of the run",
-                "copy it from the results folder that the tool wrote; without it, run again",
-            )),
+            if !found.impossible.is_empty() {
+                // The editions' formulas give meaningless figures for very short runs.
+                let fact = found.impossible.join("; ");
+                faults.push(lacking(of_stormlp, &summary, fact, remedy));
+            }
+        } else if leaf.summary.path().is_none() {
+            // Another rule reports one that cannot be read.
+            let fact = "it is missing, and with it every figure of the run";
+            let remedy =
+                "copy it from the results folder that the tool wrote; without it, run again";
+            faults.push(failed(summary, fact, remedy));
         }
         let missing = of_metadata(group.category, leaf);
-        let metadata = leaf.metadata.path().unwrap_or(&leaf.path).to_string();
         if !missing.is_empty() {
-            faults.push(Outcome::lacking(
-                of_stormlp,
-                &metadata,
-                format!("neither it nor overrides name {}", missing.join(", ")),
-                "take metadata and overrides.yaml as the tool wrote them",
-            ));
+            let place = leaf.metadata.path().unwrap_or(&leaf.path);
+            let fact = format!("metadata and overrides do not name {}", missing.join(", "));
+            faults.push(lacking(of_stormlp, place, fact, COPY_FILES));
         }
     }
-    or_passed(faults, &group.path, || {
-        "every figure that the result is made of is there, and possible".to_string()
-    })
+    or_passed(faults, group, "every figure that makes the result exists and is possible")
 }
-
-/// What a figure of a run may be.
-#[derive(Clone, Copy)]
-enum Bounds {
-    /// How many of something there are.
-    Count,
-    /// A part of a whole.
-    Percent,
-    /// A rate, a size or a duration.
-    Positive,
-}
-
-/// No run has more of anything that is counted.
-const MOST: f64 = 1e12;
-/// Nothing to all of it, rounded as floating point does.
-pub(super) const PERCENT: RangeInclusive<f64> = 0.0..=100.01;
 
 impl Bounds {
     fn hold(self, figure: f64) -> bool {
@@ -106,30 +94,26 @@ impl Bounds {
     }
 }
 
-/// What is wrong with the figures of a summary.
+/// Figures of a summary that are missing, and those that no run can have.
 #[derive(Default)]
-struct Faults {
-    /// Figures that are not there.
+struct FigureFaults {
     missing: Vec<String>,
-    /// Figures that no run can have.
     impossible: Vec<String>,
 }
 
-impl Faults {
-    fn need(&mut self, is_there: bool, what: impl Into<String>) {
-        if !is_there {
+impl FigureFaults {
+    fn need(&mut self, exists: bool, what: impl Into<String>) {
+        if !exists {
             self.missing.push(what.into());
         }
     }
 
-    /// A figure that must be there, within its bounds.
     fn figure(&mut self, what: &str, value: &Value, bounds: Bounds) {
         match number(value) {
             None => self.missing.push(what.to_string()),
             Some(figure) if !bounds.hold(figure) => {
                 let (figure, words) = (shown(figure), bounds.words());
-                let what = format!("{what} is {figure}, and must be {words}");
-                self.impossible.push(what);
+                self.impossible.push(format!("{what} is {figure}, and must be {words}"));
             }
             Some(_) => {}
         }
@@ -145,77 +129,70 @@ impl Faults {
     }
 }
 
-/// What is wrong with a summary.
-fn of_summary(category: Category, leaf: &Leaf) -> Faults {
+fn of_summary(category: Category, leaf: &Leaf) -> FigureFaults {
     let summary = leaf.summary.value();
-    let mut faults = Faults::default();
+    let mut figures = FigureFaults::default();
     for key in ["start", "end"] {
-        let moment = summary[key].as_str().and_then(moment::seconds);
-        faults.need(moment.is_some(), format!("moment `{key}`"));
+        let time = summary[key].as_str().and_then(timestamp::seconds);
+        figures.need(time.is_some(), format!("time `{key}`"));
     }
     for key in OF_A_RUN {
-        faults.figure(key, &summary[key], Bounds::Count);
+        figures.figure(key, &summary[key], Bounds::Count);
     }
-    memory(leaf, &mut faults);
+    memory(leaf, &mut figures);
     match category {
-        Category::Training => of_training(summary, &mut faults),
-        Category::Checkpointing => of_checkpoints(leaf, &mut faults),
+        Category::Training => of_training(summary, &mut figures),
+        Category::Checkpointing => of_checkpoints(leaf, &mut figures),
     }
-    faults
+    figures
 }
 
-/// The memory of each host, which the size of datasets and checkpoints is held against.
-fn memory(leaf: &Leaf, faults: &mut Faults) {
+/// The memory of each host, which sizes of datasets and checkpoints are compared to.
+fn memory(leaf: &Leaf, figures: &mut FigureFaults) {
     let key = "host_memory_GB";
     let list = leaf.summary.value()[key].as_array();
-    faults.need(list.is_some(), key);
+    figures.need(list.is_some(), key);
     let (Some(list), Some(hosts)) = (list, leaf.figure("num_hosts")) else {
         return;
     };
     if list.len() as f64 != hosts {
         let (entries, hosts) = (counted(list.len() as u64, "number"), shown(hosts));
-        let what = format!("{key} has {entries}, num_hosts is {hosts}");
-        faults.impossible.push(what);
+        figures.impossible.push(format!("{key} has {entries}, num_hosts is {hosts}"));
     } else if leaf.memory_gib().is_none() {
-        let what = format!("{key} has a number that is no size");
-        faults.impossible.push(what);
+        figures.impossible.push(format!("{key} has a number that is not a size"));
     }
 }
 
-fn of_training(summary: &Value, faults: &mut Faults) {
-    faults.figure("num_files_train", &summary["num_files_train"], Bounds::Count);
+fn of_training(summary: &Value, figures: &mut FigureFaults) {
+    figures.figure("num_files_train", &summary["num_files_train"], Bounds::Count);
     let metric = &summary["metric"];
     for (key, bounds) in OF_TRAINING {
-        faults.figure(&format!("metric.{key}"), &metric[key], bounds);
+        figures.figure(&format!("metric.{key}"), &metric[key], bounds);
     }
     for (key, bounds) in OF_EPOCHS {
-        faults.list(&format!("metric.{key}"), &metric[key], bounds);
+        figures.list(&format!("metric.{key}"), &metric[key], bounds);
     }
     let lengths = OF_EPOCHS.map(|(key, _)| metric[key].as_array().map_or(0, Vec::len));
     if lengths[0] != lengths[1] && !lengths.contains(&0) {
         let [au, rates] = OF_EPOCHS.map(|(key, _)| key);
-        let what = format!(
-            "metric.{au} has {}, metric.{rates} {}",
-            counted(lengths[0] as u64, "epoch"),
-            lengths[1]
-        );
-        faults.impossible.push(what);
+        let epochs = counted(lengths[0] as u64, "epoch");
+        figures.impossible.push(format!("metric.{au} has {epochs}, metric.{rates} {}", lengths[1]));
     }
     let flag = &metric["train_au_meet_expectation"];
-    faults.need(flag.is_string(), "metric.train_au_meet_expectation");
+    figures.need(flag.is_string(), "metric.train_au_meet_expectation");
 }
 
-fn of_checkpoints(leaf: &Leaf, faults: &mut Faults) {
+fn of_checkpoints(leaf: &Leaf, figures: &mut FigureFaults) {
     let metric = &leaf.summary.value()["metric"];
     let size = "checkpoint_size_GB";
-    faults.figure(&format!("metric.{size}"), &metric[size], Bounds::Positive);
-    // Without the counts nothing tells which of them there must be.
+    figures.figure(&format!("metric.{size}"), &metric[size], Bounds::Positive);
+    // Only the counts show which phases must have figures.
     let (writes, reads) = counts(leaf).unwrap_or((0, 0));
     for (phase, count) in [("save", writes), ("load", reads)] {
         for what in ["io_mean_GB_per_second", "duration_mean_seconds"] {
             let key = format!("{phase}_checkpoint_{what}");
             if count > 0 || !metric[&key].is_null() {
-                faults.figure(&format!("metric.{key}"), &metric[&key], Bounds::Positive);
+                figures.figure(&format!("metric.{key}"), &metric[&key], Bounds::Positive);
             }
         }
     }
@@ -223,23 +200,15 @@ fn of_checkpoints(leaf: &Leaf, faults: &mut Faults) {
 
 /// What metadata and overrides lack.
 fn of_metadata(category: Category, leaf: &Leaf) -> Vec<&'static str> {
-    let mut missing = Vec::new();
-    if leaf.model().is_none() {
-        missing.push("the model");
-    }
-    match category {
-        Category::Training if leaf.accelerator().is_none() => {
-            missing.push("the accelerator (args.accelerator_type)");
+    let needed = match category {
+        Category::Training => {
+            vec![(leaf.accelerator().is_some(), "the accelerator (args.accelerator_type)")]
         }
-        Category::Training => {}
-        Category::Checkpointing => {
-            if counts(leaf).is_none() {
-                missing.push("num_checkpoints_write and num_checkpoints_read");
-            }
-            if *leaf.parameter("checkpoint", "fsync") == Value::Null {
-                missing.push("checkpoint.fsync");
-            }
-        }
-    }
-    missing
+        Category::Checkpointing => vec![
+            (counts(leaf).is_some(), "num_checkpoints_write and num_checkpoints_read"),
+            (!leaf.parameter("checkpoint", "fsync").is_null(), "checkpoint.fsync"),
+        ],
+    };
+    let needed = [(leaf.model().is_some(), "the model")].into_iter().chain(needed);
+    needed.filter(|(exists, _)| !exists).map(|(_, what)| what).collect()
 }

@@ -1,10 +1,10 @@
-//! Files that no rule knows of. They break none, and should not be sent.
+//! Files that no tool writes. They break no rule, and should not be submitted.
 
 use std::collections::BTreeSet;
 
 use super::leaf::is_metadata;
-use super::rule::{Outcome, or_passed};
-use super::survey::{OTHER_BENCHMARKS, Shape, Submission};
+use super::rule::{Finding, advice, or_passed};
+use super::survey::{OTHER_BENCHMARKS, Submission, TreeShape};
 use super::tree::{Entry, is_in_image, last, parent, rank_of};
 
 /// Files of a run.
@@ -18,7 +18,7 @@ const OF_A_RUN: [&str; 8] = [
     "datagen-manifest.json",
     "iostat.json",
 ];
-/// What names of files of a run end with.
+/// Ends of the names of other files of a run.
 const ENDS: [&str; 5] = [".stdout.log", ".stderr.log", "timeseries.json", "_report.txt", ".pfw"];
 /// Folders of a run.
 const FOLDERS: [&str; 3] = ["dlio_config", "collector-staging", ".hydra"];
@@ -31,33 +31,23 @@ const ABOVE: [&str; 6] = [
     "mlperf-results.yaml",
     "results.xlsx",
 ];
-/// Folders of an organisation that have rules of their own, or none.
+/// An organisation's folders that have other rules, or none.
 const OTHER_FOLDERS: [&str; 3] = ["systems", "code", "generation_logs"];
-/// So many are named.
-const MOST_NAMED: usize = 20;
+/// Only this many are listed.
+const MOST_LISTED: usize = 20;
 
-/// Files that neither the official tool nor DLIO writes, where they lie.
-pub(super) fn strays(submission: &Submission) -> Vec<Outcome> {
+/// Files that neither the official tool nor DLIO writes in their place.
+pub(super) fn strays(submission: &Submission) -> Vec<Finding> {
     let found = paths(submission);
-    let mut notes: Vec<Outcome> = found
-        .iter()
-        .take(MOST_NAMED)
-        .map(|path| {
-            Outcome::noted(
-                path,
-                "neither mlpstorage nor DLIO writes such a file here",
-                "take it out of the package",
-            )
-        })
-        .collect();
-    if found.len() > MOST_NAMED {
-        let evidence = format!("{} more such files", found.len() - MOST_NAMED);
-        notes.push(Outcome::noted("", evidence, "take them out of the package"));
-    }
-    or_passed(notes, "", || "no file but those that tools write".to_string())
+    let fact = "neither mlpstorage nor DLIO writes such a file here";
+    let listed = found.iter().take(MOST_LISTED);
+    let listed = listed.map(|path| advice(path, fact, "move it out of the package"));
+    let more = found.len().saturating_sub(MOST_LISTED);
+    let rest = (more > 0)
+        .then(|| advice("", format!("{more} more such files"), "move them out of the package"));
+    or_passed(listed.chain(rest), "", "all files are ones that the tools write")
 }
 
-/// The paths of them.
 pub(super) fn paths(submission: &Submission) -> Vec<&str> {
     let leaves: BTreeSet<&str> = submission.leaves().map(|leaf| leaf.path.as_str()).collect();
     let files = submission.tree.iter().filter(|(_, entry)| !matches!(entry, Entry::Folder));
@@ -65,7 +55,7 @@ pub(super) fn paths(submission: &Submission) -> Vec<&str> {
     paths.filter(|path| is_stray(submission.shape, path, &leaves)).collect()
 }
 
-fn is_stray(shape: Shape, path: &str, leaves: &BTreeSet<&str>) -> bool {
+fn is_stray(shape: TreeShape, path: &str, leaves: &BTreeSet<&str>) -> bool {
     let is_hidden = |part: &str| part.starts_with('.') && !FOLDERS.contains(&part);
     if is_in_image(path) || path.split('/').any(is_hidden) {
         return false;
@@ -80,7 +70,7 @@ fn is_stray(shape: Shape, path: &str, leaves: &BTreeSet<&str>) -> bool {
             || rank_of(name, "_per_epoch_stats.json").is_some();
         return !known;
     }
-    // A folder of a run's folder: what dlio_config holds has a rule of its own.
+    // Folders of a run: another rule checks what dlio_config holds.
     if leaves.contains(parent(folder)) {
         return !FOLDERS.contains(&last(folder));
     }
@@ -88,7 +78,7 @@ fn is_stray(shape: Shape, path: &str, leaves: &BTreeSet<&str>) -> bool {
     let other = path.split('/').nth(2);
     let is_elsewhere = other.is_some_and(|folder| OTHER_FOLDERS.contains(&folder))
         || path.split('/').any(|part| OTHER_BENCHMARKS.contains(&part));
-    // What lies at the top of a package has a rule of its own.
-    let is_top = shape == Shape::Package && folder.is_empty();
+    // Another rule checks the top of a package.
+    let is_top = shape == TreeShape::Package && folder.is_empty();
     !is_elsewhere && !is_top && !ABOVE.contains(&name) && !name.ends_with(".md")
 }

@@ -1,136 +1,109 @@
-//! Folders and names, above the runs: the rules from 2.1.1 to 2.1.12.
+//! Rules of folders and names above the runs: 2.1.1 to 2.1.12.
 
+use super::edition::Edition;
 use super::leaf::{Leaf, plain};
 use super::provenance;
-use super::rule::{Outcome, or_passed};
-use super::survey::{Category, DIVISIONS, Edition, Group, OTHER_BENCHMARKS, Shape, Submission};
-use super::tree::{CODE_HASH, Form, Part, Tree, join, last, parent};
+use super::rule::{Finding, Official, or_passed, unlike_the_first};
+use super::rule::{advice, failed, passed, unknown};
+use super::survey::{
+    Category, DIVISIONS, OTHER_BENCHMARKS, PHASES, RunGroup, Submission, TreeShape,
+};
+use super::tree::{CODE_HASH, Parsed, Tree, join, last, parent};
 use stormlp_checkpoint::plan::builtin;
+use stormlp_core::names::nearest;
 use stormlp_core::units::counted;
 use stormlp_training::plan::rules::closed_workloads;
 
-/// What only a package has is not looked for in a folder of results.
+const PUT_TOGETHER: &str = "check the whole package once it is put together";
+
+/// A rule about a package; a results folder on its own is not checked. `check` adds faults, and
+/// returns the fact that stands where there are none.
 pub(super) fn of_package(
     submission: &Submission,
-    check: impl FnOnce(&mut Vec<Outcome>) -> String,
-) -> Vec<Outcome> {
-    if submission.shape == Shape::Results {
-        return vec![Outcome::noted(
-            "",
-            "a folder of results without closed/ or open/ above it",
-            "check the whole package once it is put together",
-        )];
+    check: impl FnOnce(&mut Vec<Finding>) -> String,
+) -> Vec<Finding> {
+    if submission.shape == TreeShape::Results {
+        let fact = "a results folder without closed/ or open/ above it";
+        return vec![advice("", fact, PUT_TOGETHER)];
     }
     let mut faults = Vec::new();
-    let evidence = check(&mut faults);
-    or_passed(faults, "", || evidence)
+    let fact = check(&mut faults);
+    or_passed(faults, "", fact)
 }
 
-fn rename(what: &str) -> String {
-    format!("rename it to {what}; names are case-sensitive")
+fn rename(name: &str) -> String {
+    format!("rename it to {name}; names are case-sensitive")
 }
 
 /// 1.1: only the official tool makes submissions.
-pub(super) fn made_by_the_tool(submission: &Submission) -> Vec<Outcome> {
+pub(super) fn made_by_the_tool(submission: &Submission) -> Vec<Finding> {
+    let all = submission.leaves().count();
     let marked: Vec<_> =
         submission.leaves().filter_map(|leaf| Some((leaf, leaf.mark.as_deref()?))).collect();
-    let all = submission.leaves().count();
-    if marked.is_empty() {
+    let Some((first, mark)) = marked.first() else {
         return unmarked(submission, all);
-    }
-    let contradicting = marked.iter().filter(|(leaf, _)| {
-        let verification = leaf.verification();
-        verification.is_some_and(|verdict| verdict != "rehearsal")
-    });
-    let mut faults: Vec<Outcome> = contradicting
+    };
+    let claims = |leaf: &Leaf| leaf.verification().is_some_and(|verdict| verdict != "rehearsal");
+    let contradicting = marked.iter().filter(|(leaf, _)| claims(leaf));
+    let mut faults: Vec<Finding> = contradicting
         .map(|(leaf, mark)| {
             let verdict = plain(&leaf.metadata.value()["verification"]);
-            Outcome::failed(
-                &leaf.path,
-                format!("stormlp made it ({mark}), and its verification says {verdict}"),
-                "remove it: what stormlp makes is a rehearsal and never part of a submission",
-            )
+            let fact = format!("stormlp made it ({mark}), but its verification is {verdict}");
+            failed(leaf, fact, "remove it: stormlp's runs are rehearsals, never submissions")
         })
         .collect();
     if marked.len() < all {
-        faults.push(Outcome::failed(
-            &marked[0].0.path,
-            format!("{} of {all} folders of runs are stormlp's ({})", marked.len(), marked[0].1),
-            "take rehearsed runs out: only what mlpstorage ran may be submitted",
-        ));
+        let fact = format!("{} of {all} run folders are stormlp's ({mark})", marked.len());
+        let remedy = "remove rehearsed runs: only runs of mlpstorage may be submitted";
+        faults.push(failed(first, fact, remedy));
     }
-    if !faults.is_empty() {
-        return faults;
+    if faults.is_empty() {
+        let fact = "a rehearsal: stormlp made all of it, and only mlpstorage makes submissions";
+        let remedy =
+            "run the campaign with mlpstorage (`stormlp submission plan` has its command lines)";
+        faults.push(advice("", fact, remedy));
     }
-    vec![Outcome::noted(
-        "",
-        "a rehearsal: all of it was made by stormlp, and only mlpstorage makes submissions",
-        "run the campaign with mlpstorage (`stormlp submission plan` has its command lines)",
-    )]
+    faults
 }
 
-/// The same of a tree none of whose runs is stormlp's.
-fn unmarked(submission: &Submission, leaves: usize) -> Vec<Outcome> {
+/// The same where no run is stormlp's.
+fn unmarked(submission: &Submission, leaves: usize) -> Vec<Finding> {
     if leaves == 0 {
-        return vec![Outcome::failed(
-            "",
-            "no folder of a run is there",
-            "name a folder that mlpstorage, DLIO or `stormlp submission rehearse` wrote",
-        )];
+        let remedy = "name a folder that mlpstorage, DLIO or `stormlp submission rehearse` wrote";
+        return vec![failed("", "there is no run folder", remedy)];
     }
     let marks = submission.marks_elsewhere();
-    let faults: Vec<Outcome> = marks
-        .iter()
-        .map(|(path, mark)| {
-            Outcome::failed(
-                path,
-                format!("stormlp made it ({mark}), and the runs do not say so"),
-                "take it out: only what mlpstorage made of these runs may be submitted",
-            )
-        })
-        .collect();
-    if faults.is_empty() {
-        vec![Outcome::noted(
-            "",
-            "files of mlpstorage and DLIO bear no signature: who wrote them cannot be proven",
-            "nothing mends it; keep the results folders as mlpstorage wrote them",
-        )]
-    } else {
-        faults
+    if marks.is_empty() {
+        let fact = "mlpstorage and DLIO do not sign their files: who wrote them cannot be proven";
+        let remedy = "there is no fix; keep the results folders as mlpstorage wrote them";
+        return vec![advice("", fact, remedy)];
     }
+    let fault = |(path, mark): (String, &str)| {
+        let fact = format!("stormlp made it ({mark}), but the runs are not stormlp's");
+        failed(path, fact, "remove it: only mlpstorage's files of these runs may be submitted")
+    };
+    marks.into_iter().map(fault).collect()
 }
 
-/// 2.1.1: names of organisations.
-pub(super) fn submitter(submission: &Submission) -> Vec<Outcome> {
+/// 2.1.1: organisations' names.
+pub(super) fn submitter(submission: &Submission) -> Vec<Finding> {
     of_package(submission, |faults| {
         let organisations = submission.organisations();
-        let fits = |name: &str| {
-            let safe = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-            name.chars().all(safe)
-        };
-        for path in organisations.iter().filter(|path| !fits(last(path))) {
-            faults.push(Outcome::failed(
-                path,
-                format!(
-                    "`{}` has characters besides letters, digits, `.`, `_` and `-`",
-                    last(path)
-                ),
-                "put a `-` for each of them",
-            ));
+        let safe = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        for path in organisations.iter().filter(|path| !last(path).chars().all(safe)) {
+            let name = last(path);
+            let fact = format!("`{name}` has characters besides letters, digits, `.`, `_` and `-`");
+            faults.push(failed(path, fact, "replace each of them by a `-`"));
         }
         if organisations.is_empty() {
-            faults.push(Outcome::failed(
-                "",
-                "no organisation has a folder",
-                "add closed/ORGANISATION",
-            ));
+            faults.push(failed("", "there is no organisation's folder", "add closed/ORGANISATION"));
         }
         organisations.join(", ")
     })
 }
 
-/// 2.1.2: what lies at the top.
-pub(super) fn top_level(submission: &Submission) -> Vec<Outcome> {
+/// 2.1.2: the top of a package holds closed/ and open/ alone.
+pub(super) fn top_level(submission: &Submission) -> Vec<Finding> {
     let (tree, is_v3) = (&submission.tree, submission.edition == Edition::V3);
     of_package(submission, |faults| {
         let names = tree.names("");
@@ -141,26 +114,21 @@ pub(super) fn top_level(submission: &Submission) -> Vec<Outcome> {
             if DIVISIONS.contains(name) || pool {
                 continue;
             }
-            // The guidelines of v2.0 spell them with capitals.
-            if DIVISIONS.contains(&lower.as_str()) {
-                if is_v3 {
-                    faults.push(Outcome::failed(name, format!("`{name}`"), rename(&lower)));
-                }
-                continue;
+            if !DIVISIONS.contains(&lower.as_str()) {
+                let fact = format!("`{name}` is neither closed nor open");
+                faults.push(failed(name, fact, "move it out of the package"));
+            } else if is_v3 {
+                // The guidelines of v2.0 spell them with capitals.
+                faults.push(failed(name, format!("`{name}`"), rename(&lower)));
             }
-            faults.push(Outcome::failed(
-                name,
-                format!("`{name}` is neither closed nor open"),
-                "move it out of the package",
-            ));
         }
         names.join(", ")
     })
 }
 
-/// 2.1.5: what an organisation has.
-pub(super) fn subdirectories(submission: &Submission) -> Vec<Outcome> {
-    // Only the official tool has source code to show.
+/// 2.1.5: an organisation's folders.
+pub(super) fn subdirectories(submission: &Submission) -> Vec<Finding> {
+    // A rehearsal has no source code.
     let needs_code = submission.edition == Edition::V2 && submission.rehearsal().is_none();
     let wanted: &[&str] =
         if needs_code { &["code", "results", "systems"] } else { &["results", "systems"] };
@@ -171,42 +139,34 @@ pub(super) fn subdirectories(submission: &Submission) -> Vec<Outcome> {
                 let alike = found.iter().find(|other| other.eq_ignore_ascii_case(name));
                 faults.push(match alike {
                     Some(other) => {
-                        let place = join(&organisation, other);
-                        Outcome::failed(&place, format!("`{other}` for `{name}`"), rename(name))
+                        let fact = format!("`{other}` instead of `{name}`");
+                        failed(join(&organisation, other), fact, rename(name))
                     }
-                    None => Outcome::failed(
-                        &organisation,
-                        format!("no folder {name}"),
-                        format!("add {organisation}/{name}"),
-                    ),
+                    None => {
+                        let remedy = format!("add {organisation}/{name}");
+                        failed(&organisation, format!("there is no folder {name}"), remedy)
+                    }
                 });
             }
-            let beside = found.iter().filter(|name| {
+            let is_extra = |name: &&&str| {
                 let expected = wanted.iter().any(|other| other.eq_ignore_ascii_case(name));
-                // Where code lies has changed; both ways are taken.
+                // The place of the code has changed; both are accepted.
                 !expected && !["code", "generation_logs"].contains(name)
-            });
-            for name in beside {
-                faults.push(Outcome::failed(
-                    &join(&organisation, name),
-                    format!("`{name}` is not one of {}", wanted.join(", ")),
-                    "move it out of the package",
-                ));
+            };
+            for name in found.iter().filter(is_extra) {
+                let fact = format!("`{name}` is not one of {}", wanted.join(", "));
+                faults.push(failed(join(&organisation, name), fact, "move it out of the package"));
             }
         }
         wanted.join(" and ")
     })
 }
 
-/// 2.1.6: the source that ran is what its record says, and every run names one that is there.
-pub(super) fn code(submission: &Submission) -> Vec<Outcome> {
+/// 2.1.6: images of the source code match their records, and each run's image is there.
+pub(super) fn code(submission: &Submission) -> Vec<Finding> {
     if submission.rehearsal().is_some() {
-        return vec![Outcome::noted(
-            "",
-            "a rehearsal has no image of mlpstorage's source, and the official checker fails it \
-             for that",
-            "mlpstorage captures one in every run",
-        )];
+        let fact = "a rehearsal has no image of mlpstorage's source; the official checker fails it";
+        return vec![advice("", fact, "mlpstorage captures one in every run")];
     }
     let tree = &submission.tree;
     of_package(submission, |faults| {
@@ -214,26 +174,23 @@ pub(super) fn code(submission: &Submission) -> Vec<Outcome> {
             tree.iter().map(|(path, _)| path).filter(|path| last(path) == CODE_HASH).collect();
         let mut hashes = Vec::new();
         for path in &records {
-            match tree.part(path, Form::Json) {
-                Part::Absent => {}
-                Part::Found { value, .. } => {
+            match tree.json(path) {
+                Parsed::Absent => {}
+                Parsed::Found { value, .. } => {
                     let hash = value["hash"].as_str().unwrap_or_default();
                     faults.extend(image_fault(tree, path, hash));
                     hashes.push(hash.to_string());
                 }
-                Part::Broken { why, .. } => faults.push(Outcome::failed(
-                    path,
-                    format!("it cannot be used: {why}"),
-                    "copy the image again as mlpstorage captured it",
-                )),
+                Parsed::Broken { why, .. } => {
+                    let remedy = "copy the image again as mlpstorage captured it";
+                    faults.push(failed(path, format!("it cannot be used: {why}"), remedy));
+                }
             }
         }
         if hashes.is_empty() && submission.edition == Edition::V3 {
-            faults.push(Outcome::failed(
-                "",
-                "no image of the source that ran (.code-hash.json) is there, or none can be read",
-                "add code-images/ of the results folder that mlpstorage wrote",
-            ));
+            let fact = "there is no readable image of the source that ran (.code-hash.json)";
+            let remedy = "add code-images/ of the results folder that mlpstorage wrote";
+            faults.push(failed("", fact, remedy));
             return String::new();
         }
         for leaf in submission.leaves() {
@@ -243,67 +200,48 @@ pub(super) fn code(submission: &Submission) -> Vec<Outcome> {
             let is_it =
                 |hash: &String| hash.starts_with(&named) || named.starts_with(hash.as_str());
             if !hashes.iter().any(is_it) {
-                faults.push(Outcome::failed(
-                    &leaf.path,
-                    format!("it ran the source {named}, of which no image is there"),
-                    "add its image from code-images/ of the results folder",
-                ));
+                let fact = format!("it ran the source {named}, and its image is missing");
+                let remedy = "add its image from code-images/ of the results folder";
+                faults.push(failed(leaf, fact, remedy));
             }
         }
-        format!(
-            "{}: names, records and digests agree; MLCommons pins no digest",
-            counted(records.len() as u64, "image")
-        )
+        let images = counted(records.len() as u64, "image");
+        format!("{images}: names, records and digests agree; MLCommons pins no digest")
     })
 }
 
-/// What is wrong with an image whose record says `hash`.
-fn image_fault(tree: &Tree, path: &str, hash: &str) -> Option<Outcome> {
+/// What is wrong with the image whose record at `path` has `hash`.
+fn image_fault(tree: &Tree, path: &str, hash: &str) -> Option<Finding> {
     let image = parent(path);
-    let short = last(image).strip_prefix("code-");
+    let name = last(image);
     if hash.len() != 32 || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Some(Outcome::failed(
-            path,
-            format!("`hash` is `{hash}`, which is no MD5 of 32 digits"),
-            "take the image of the run again with mlpstorage",
-        ));
+        let fact = format!("`hash` is `{hash}`, not an MD5 of 32 digits");
+        return Some(failed(path, fact, "capture the image of the run again with mlpstorage"));
     }
-    if short.is_some_and(|short| !hash.starts_with(short)) {
-        return Some(Outcome::failed(
-            path,
-            format!("the folder is {}, its hash {hash}", last(image)),
-            "give back to the image the name that mlpstorage gave it",
-        ));
+    if name.strip_prefix("code-").is_some_and(|short| !hash.starts_with(short)) {
+        let fact = format!("the folder is {name}, its hash {hash}");
+        return Some(failed(path, fact, "restore the name that mlpstorage gave the image"));
     }
-    match tree.digest(image) {
-        None => Some(Outcome::unknown(
-            image,
-            "its files cannot be read, or are far too large for source",
-            "copy it again from the results folder that mlpstorage wrote",
-        )),
-        Some(digest) => (!digest.eq_ignore_ascii_case(hash)).then(|| {
-            Outcome::failed(
-                image,
-                format!("its files come to {digest}, its record says {hash}"),
-                "copy the image again as mlpstorage captured it: no file changed, added or missing",
-            )
-        }),
-    }
+    let Some(digest) = tree.digest(image) else {
+        let fact = "its files cannot be read, or are far too large for source code";
+        let remedy = "copy it again from the results folder that mlpstorage wrote";
+        return Some(unknown(image, fact, remedy));
+    };
+    let fact = format!("the digest of its files is {digest}, its record has {hash}");
+    let remedy =
+        "copy the image again as mlpstorage captured it: no file changed, added or missing";
+    (!digest.eq_ignore_ascii_case(hash)).then(|| failed(image, fact, remedy))
 }
 
-/// 2.1.8: results are those of systems.
-pub(super) fn results(submission: &Submission) -> Vec<Outcome> {
+/// 2.1.8: results/ holds systems.
+pub(super) fn results(submission: &Submission) -> Vec<Finding> {
     of_package(submission, |faults| {
         let mut systems = Vec::new();
         for organisation in submission.organisations() {
             let folder = join(&organisation, "results");
             let found = submission.tree.folders(&folder);
             if found.is_empty() {
-                faults.push(Outcome::failed(
-                    &folder,
-                    "no system has results",
-                    "add results/SYSTEM",
-                ));
+                faults.push(failed(&folder, "no system has results", "add results/SYSTEM"));
             }
             systems.extend(found.into_iter().map(str::to_string));
         }
@@ -311,8 +249,8 @@ pub(super) fn results(submission: &Submission) -> Vec<Outcome> {
     })
 }
 
-/// 2.1.9: all runs of a system are of the same system.
-pub(super) fn identical(submission: &Submission) -> Vec<Outcome> {
+/// 2.1.9: all runs of a system have the same hosts.
+pub(super) fn identical(submission: &Submission) -> Vec<Finding> {
     let mut systems: Vec<&str> = Vec::new();
     for group in &submission.groups {
         let system = group.system.as_deref().unwrap_or("");
@@ -320,95 +258,57 @@ pub(super) fn identical(submission: &Submission) -> Vec<Outcome> {
             systems.push(system);
         }
     }
-    let mut outcomes = Vec::new();
-    for system in systems {
+    let findings = systems.into_iter().flat_map(|system| {
         let groups = submission.groups.iter();
-        let mine: Vec<&Group> =
-            groups.filter(|group| group.system.as_deref().unwrap_or("") == system).collect();
-        let faults = differing(&mine);
-        outcomes.extend(or_passed(faults, system, || {
-            "processors and memory of a host are the same in all runs".to_string()
-        }));
-    }
-    outcomes
+        let mine = groups.filter(|group| group.system.as_deref().unwrap_or("") == system);
+        let runs: Vec<&Leaf> = mine.flat_map(|group| &group.runs).collect();
+        or_passed(differing(&runs), system, "all runs have the same CPUs and memory per host")
+    });
+    findings.collect()
 }
 
-/// The kernel takes a little memory for itself, a different amount at each start.
+/// The kernel takes a little memory for itself, a different amount at each boot.
 const SAME_MEMORY: f64 = 0.01;
 
-/// Runs whose hosts are not those of the first run.
-fn differing(groups: &[&Group]) -> Vec<Outcome> {
-    let runs: Vec<&Leaf> = groups.iter().flat_map(|group| &group.runs).collect();
+/// Runs whose hosts are unlike those of the first run.
+fn differing(runs: &[&Leaf]) -> Vec<Finding> {
+    let remedy = "name another configuration as another system";
     let mut faults = Vec::new();
     for key in ["host_processor_name", "host_cpu_count"] {
         let fact = |leaf: &Leaf| {
             let value = leaf.summary.value().get(key)?;
             Some(plain(value.get(0).unwrap_or(value)))
         };
-        faults.extend(unlike_the_first(&runs, key, fact, |a, b| a == b));
+        faults.extend(unlike_the_first(runs, (key, remedy), fact, |a, b| a == b));
     }
     let memory = |leaf: &Leaf| {
         let hosts = leaf.figure("num_hosts").filter(|hosts| *hosts > 0.0)?;
-        Some(Gib(leaf.memory_gib()? / hosts))
+        Some((leaf.memory_gib()? / hosts * 100.0).round() / 100.0)
     };
-    let alike = |a: &Gib, b: &Gib| (a.0 - b.0).abs() <= SAME_MEMORY * a.0.max(b.0);
-    let what = "memory of a host";
-    faults.extend(unlike_the_first(&runs, what, memory, alike));
+    let alike = |a: &f64, b: &f64| (a - b).abs() <= SAME_MEMORY * a.max(*b);
+    faults.extend(unlike_the_first(runs, ("memory per host (GiB)", remedy), memory, alike));
     faults
 }
 
-/// A size in words.
-struct Gib(f64);
-
-impl std::fmt::Display for Gib {
-    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(to, "{:.1} GiB", self.0)
-    }
-}
-
-/// Runs that say of `what` something else than the first that says anything.
-fn unlike_the_first<T: std::fmt::Display>(
-    runs: &[&Leaf],
-    what: &str,
-    fact: impl Fn(&Leaf) -> Option<T>,
-    alike: impl Fn(&T, &T) -> bool,
-) -> Vec<Outcome> {
-    let mut told = runs
-        .iter()
-        .filter_map(|leaf| Some((*leaf, fact(leaf)?)))
-        .collect::<Vec<(&Leaf, T)>>()
-        .into_iter();
-    let Some((first, usual)) = told.next() else {
-        return Vec::new();
-    };
-    let others = told.filter(|(_, fact)| !alike(fact, &usual));
-    let faults = others.map(|(leaf, fact)| {
-        Outcome::failed(
-            &leaf.path,
-            format!("{what} is {fact}; in {} it is {usual}", first.path),
-            "give what was measured on another configuration a system name of its own",
-        )
-    });
-    faults.collect()
-}
-
-/// 2.1.10: what a system has results of.
-pub(super) fn categories(submission: &Submission) -> Vec<Outcome> {
+/// 2.1.10: a system's folders are benchmarks.
+pub(super) fn categories(submission: &Submission) -> Vec<Finding> {
     let known = ["training", "checkpointing", "vector_database", "kv_cache"];
     of_package(submission, |faults| {
-        for system in system_folders(submission) {
-            for name in submission.tree.folders(&system) {
-                if !known.contains(&name) {
-                    faults.push(unexpected(&join(&system, name), name, &known));
-                }
+        for organisation in submission.organisations() {
+            let results = join(&organisation, "results");
+            for system in submission.tree.folders(&results) {
+                let system = join(&results, system);
+                let names = submission.tree.folders(&system).into_iter();
+                let unknown = names.filter(|name| !known.contains(name));
+                faults.extend(unknown.map(|name| unexpected(&join(&system, name), name, &known)));
             }
         }
         "training, checkpointing and nothing unknown".to_string()
     })
 }
 
-/// 2.1.11 and 2.1.21: workloads that an edition has.
-pub(super) fn workloads(submission: &Submission, group: &Group) -> Vec<Outcome> {
+/// 2.1.11 and 2.1.21: the edition has the workload.
+pub(super) fn workloads(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
     let known: Vec<&str> = match group.category {
         Category::Training => {
             closed_workloads(submission.edition.profile()).map(|(model, _)| model).collect()
@@ -418,82 +318,53 @@ pub(super) fn workloads(submission: &Submission, group: &Group) -> Vec<Outcome> 
     let spelt = group.model.replace('_', "-");
     let fits = known.contains(&group.model.as_str())
         || submission.edition == Edition::V2 && known.contains(&spelt.as_str());
-    if fits {
-        vec![Outcome::passed(&group.path, group.model.clone())]
+    vec![if fits {
+        passed(group, &group.model)
     } else {
-        vec![unexpected(&group.path, &group.model, &known)]
-    }
+        unexpected(&group.path, &group.model, &known)
+    }]
 }
 
-fn unexpected(path: &str, name: &str, known: &[&str]) -> Outcome {
+fn unexpected(path: &str, name: &str, known: &[&str]) -> Finding {
     let mut choice: Vec<&str> = Vec::new();
     for name in known {
         if !choice.contains(name) {
             choice.push(name);
         }
     }
-    let meant = stormlp_core::names::nearest(name, choice.iter().copied());
-    let remedy = match meant {
-        Some(meant) => rename(meant),
-        None => "move it out of the package".to_string(),
-    };
-    Outcome::failed(path, format!("`{name}` is none of {}", choice.join(", ")), remedy)
+    let remedy = nearest(name, choice.iter().copied())
+        .map_or_else(|| "move it out of the package".to_string(), rename);
+    failed(path, format!("`{name}` is not one of {}", choice.join(", ")), remedy)
 }
 
 /// 2.1.12: the phases of a training workload.
-pub(super) fn phases(submission: &Submission, group: &Group) -> Vec<Outcome> {
-    if submission.shape == Shape::Results {
-        return vec![Outcome::noted(
-            &group.path,
-            "a folder of results, no package",
-            "check the whole package once it is put together",
-        )];
+pub(super) fn phases(submission: &Submission, group: &RunGroup) -> Vec<Finding> {
+    if submission.shape == TreeShape::Results {
+        return vec![advice(group, "a results folder, not a package", PUT_TOGETHER)];
     }
-    let known = ["datasize", "datagen", "run"];
     let found = submission.tree.folders(&group.path);
     let mut faults = Vec::new();
-    for name in known.iter().filter(|name| !found.contains(name)) {
-        let fault = Outcome::failed(
-            &join(&group.path, name),
-            format!("no folder {name}"),
-            format!("add what `mlpstorage … {name}` wrote"),
-        );
-        // The text asks for three phases, the code for two.
-        faults.push(if *name == "datasize" {
-            fault.officially(super::rule::Official::Silent)
-        } else {
-            fault
-        });
+    for name in PHASES.iter().filter(|name| !found.contains(name)) {
+        let remedy = format!("add the folder that `mlpstorage … {name}` wrote");
+        let fact = format!("there is no folder {name}");
+        let fault = failed(join(&group.path, name), fact, remedy);
+        // The official text asks for three phases, the official checker for two.
+        let silent = *name == "datasize";
+        faults.push(if silent { fault.officially(Official::Silent) } else { fault });
     }
-    for name in found.iter().filter(|name| !known.contains(name)) {
-        faults.push(unexpected(&join(&group.path, name), name, &known));
-    }
-    or_passed(faults, &group.path, || found.join(", "))
+    let unknown = found.iter().filter(|name| !PHASES.contains(name));
+    faults.extend(unknown.map(|name| unexpected(&join(&group.path, name), name, &PHASES)));
+    or_passed(faults, group, found.join(", "))
 }
 
-/// 5 and 6: other benchmarks are not looked into.
-pub(super) fn others(submission: &Submission) -> Vec<Outcome> {
-    let mut outcomes = Vec::new();
-    for (path, _) in submission.tree.iter() {
-        let name = last(path);
-        if OTHER_BENCHMARKS.contains(&name) && submission.tree.is_folder(path) {
-            outcomes.push(Outcome::unknown(
-                path,
-                format!("results of {name} are not looked into"),
-                "`mlpstorage validate` looks into some of them",
-            ));
-        }
-    }
-    outcomes
-}
-
-fn system_folders(submission: &Submission) -> Vec<String> {
-    let organisations = submission.organisations().into_iter();
-    organisations
-        .flat_map(|organisation| {
-            let results = join(&organisation, "results");
-            let systems = submission.tree.folders(&results).into_iter();
-            systems.map(|name| join(&results, name)).collect::<Vec<String>>()
-        })
-        .collect()
+/// 5 and 6: other benchmarks are not checked.
+pub(super) fn others(submission: &Submission) -> Vec<Finding> {
+    let paths = submission.tree.iter().map(|(path, _)| path);
+    let is_other =
+        |path: &&str| OTHER_BENCHMARKS.contains(&last(path)) && submission.tree.is_folder(path);
+    let findings = paths.filter(is_other).map(|path| {
+        let fact = format!("results of {} are not checked", last(path));
+        unknown(path, fact, "`mlpstorage validate` checks some of them")
+    });
+    findings.collect()
 }

@@ -1,4 +1,4 @@
-//! Trees that keep the rules, and trees that do not.
+//! Trees that keep the rules, and trees that break them.
 
 mod broken;
 mod damaged;
@@ -14,8 +14,8 @@ use super::tree::join;
 use super::*;
 
 fn failed(report: &CheckReport) -> Vec<(&str, &str)> {
-    let failed = report.rules.iter().filter(|rule| rule.result == RuleResult::Failed);
-    failed.map(|rule| (rule.id.as_str(), rule.path.as_str())).collect()
+    let failed = report.rules.iter().filter(|rule| rule.finding.kind == FindingKind::Failed);
+    failed.map(|rule| (rule.id, rule.finding.path.as_str())).collect()
 }
 
 #[test]
@@ -26,17 +26,17 @@ fn an_empty_tree_has_no_run() {
 }
 
 #[test]
-fn a_package_that_keeps_the_rules_breaks_none() {
+fn a_valid_package_breaks_no_rule() {
     for builder in [package(), checkpoints()] {
         let report = builder.check();
         assert_eq!(failed(&report), [], "{:#?}", report.rules);
         assert_eq!(report.verdict, Verdict::Closed);
-        assert_eq!((report.edition, report.shape), (Edition::V3, Shape::Package));
+        assert_eq!((report.edition, report.shape), (Edition::V3, TreeShape::Package));
     }
 }
 
 #[test]
-fn each_rule_that_is_broken_is_told() {
+fn every_broken_rule_is_reported() {
     let cases =
         TRAINING.iter().chain(damaged::TRAINING).map(|case| (package as fn() -> Builder, case));
     let more = CHECKPOINTING
@@ -50,13 +50,17 @@ fn each_rule_that_is_broken_is_told() {
         let failed = failed(&report);
         assert!(failed.iter().any(|(found, _)| found == id), "case {index}, {id}: {failed:?}");
         assert_eq!(report.verdict, Verdict::Invalid);
-        let told = report.rules.iter().filter(|rule| rule.result == RuleResult::Failed);
-        assert!(told.into_iter().all(|rule| !rule.evidence.is_empty() && !rule.remedy.is_empty()));
+        let broken = report.rules.iter().filter(|rule| rule.finding.kind == FindingKind::Failed);
+        assert!(
+            broken
+                .into_iter()
+                .all(|rule| !rule.finding.fact.is_empty() && !rule.finding.remedy.is_empty())
+        );
     }
 }
 
 #[test]
-fn figures_that_nobody_can_have_are_told_in_a_line_and_name_no_option() {
+fn impossible_figures_are_short_and_name_no_option() {
     for (key, value) in [
         ("num_accelerators", json!(1e308)),
         ("num_accelerators", json!(18_446_744_073_709_551_615u64)),
@@ -74,23 +78,23 @@ fn figures_that_nobody_can_have_are_told_in_a_line_and_name_no_option() {
         let report = builder.check();
         assert_ne!(report.verdict, Verdict::Closed);
         for rule in report.rules {
-            if rule.result == RuleResult::Passed {
+            if rule.finding.kind == FindingKind::Passed {
                 continue;
             }
             let is_long = |word: &str| word.bytes().filter(u8::is_ascii_digit).count() > 19;
-            let told = &rule.evidence;
-            assert!(!told.split(' ').any(is_long), "{key}: {told}");
-            assert!(!told.contains("--") && !rule.remedy.is_empty(), "{told}");
+            let fact = &rule.finding.fact;
+            assert!(!fact.split(' ').any(is_long), "{key}: {fact}");
+            assert!(!fact.contains("--") && !rule.finding.remedy.is_empty(), "{fact}");
         }
     }
 }
 
 #[test]
-fn a_verification_that_is_no_word_holds_the_verdict_up() {
-    for said in [json!(null), json!(5), json!("MAYBE")] {
+fn an_unknown_verification_leaves_the_verdict_open() {
+    for verdict in [json!(null), json!(5), json!("MAYBE")] {
         let mut builder = package();
         let place = join(&run_name(2), "training_x_metadata.json");
-        builder.edit(&place, |metadata| metadata["verification"] = said);
+        builder.edit(&place, |metadata| metadata["verification"] = verdict);
         let report = builder.check();
         assert_eq!((report.verdict, failed(&report)), (Verdict::Incomplete, vec![]));
         assert_eq!(report.held_up_by, ["stormlp.verification"]);
@@ -98,7 +102,7 @@ fn a_verification_that_is_no_word_holds_the_verdict_up() {
 }
 
 #[test]
-fn clocks_that_differ_are_no_fault_of_the_runs() {
+fn clocks_that_differ_are_not_a_failure() {
     let mut builder = checkpoints();
     builder.edit(&join(&checkpoint_leaf(1), "checkpointing_x_metadata.json"), |m| {
         m["invocation_start_time"] = json!("2026-06-01T10:09:00Z");
@@ -106,15 +110,15 @@ fn clocks_that_differ_are_no_fault_of_the_runs() {
     let report = builder.check();
     assert_eq!(failed(&report), []);
     let order = report.rules.iter().find(|rule| rule.id == "4.7.1").unwrap();
-    assert_eq!(order.result, RuleResult::NotCheckable);
-    // Whether the reads followed soon enough cannot be told, and without it there is no verdict.
+    assert_eq!(order.finding.kind, FindingKind::Unknown);
+    // Whether the reads started soon enough is unknown, and the verdict needs it.
     assert_eq!(report.verdict, Verdict::Incomplete);
     assert_eq!(report.held_up_by, ["4.7.1"]);
-    assert!(order.evidence.contains("clocks differ"), "{}", order.evidence);
+    assert!(order.finding.fact.contains("clocks differ"), "{}", order.finding.fact);
 }
 
 #[test]
-fn what_stormlp_made_is_a_rehearsal_and_never_passes_for_more() {
+fn a_rehearsal_never_passes_for_a_submission() {
     let mut builder = package();
     let leaves: Vec<String> =
         builder.files.keys().filter(|path| path.ends_with("metadata.json")).cloned().collect();
@@ -127,7 +131,7 @@ fn what_stormlp_made_is_a_rehearsal_and_never_passes_for_more() {
     let report = builder.check();
     assert_eq!(report.verdict, Verdict::Rehearsal, "{:?}", failed(&report));
     assert!(report.rehearsal.is_some());
-    // One that says that it is closed, or lies among real runs, breaks a rule.
+    // One that claims to be closed, or is among real runs, breaks a rule.
     builder.edit(&leaves[3], |metadata| metadata["verification"] = json!("CLOSED"));
     assert_eq!(failed(&builder.check())[0].0, "1.1");
     let mut builder = package();
@@ -136,7 +140,7 @@ fn what_stormlp_made_is_a_rehearsal_and_never_passes_for_more() {
 }
 
 #[test]
-fn packages_of_v2_spell_their_divisions_with_capitals() {
+fn packages_of_v2_may_capitalise_their_divisions() {
     let mut builder = of_v2("Closed/acme/results/fast");
     for (name, text) in
         [("code/x.py", ""), ("systems/fast.yaml", "system: {}\n"), ("systems/fast.pdf", "%PDF")]
@@ -146,7 +150,7 @@ fn packages_of_v2_spell_their_divisions_with_capitals() {
     let report = builder.check();
     assert_eq!(
         (report.edition, report.shape, report.verdict),
-        (Edition::V2, Shape::Package, Verdict::Closed),
+        (Edition::V2, TreeShape::Package, Verdict::Closed),
         "{:#?}",
         report.rules
     );
@@ -155,7 +159,7 @@ fn packages_of_v2_spell_their_divisions_with_capitals() {
 }
 
 #[test]
-fn systems_may_be_named_like_folders_of_the_tree() {
+fn systems_may_have_names_of_other_folders() {
     for name in ["code-fast", "training", "checkpointing", "run"] {
         for whole in [package(), checkpoints()] {
             let mut builder = Builder::of(&whole);
@@ -172,7 +176,7 @@ fn systems_may_be_named_like_folders_of_the_tree() {
 }
 
 #[test]
-fn files_that_no_tool_writes_are_noted_and_break_nothing() {
+fn files_that_no_tool_writes_are_listed_and_break_no_rule() {
     let mut builder = package();
     builder.put(&join(&run_name(1), "notes.txt"), "");
     builder.put(&join(&run_name(1), "summary.json.bak"), "");
@@ -182,15 +186,15 @@ fn files_that_no_tool_writes_are_noted_and_break_nothing() {
     let noted = report
         .rules
         .iter()
-        .filter(|rule| rule.id == "stormlp.strays" && rule.result == RuleResult::NotCheckable);
+        .filter(|rule| rule.id == "stormlp.strays" && rule.finding.kind == FindingKind::Advice);
     assert_eq!(noted.count(), 3, "{:#?}", report.rules);
     assert_eq!(failed(&report), []);
-    // Other benchmarks are not looked into: nothing can be said of the whole.
+    // Other benchmarks are not checked, so there is no verdict.
     assert_eq!(report.held_up_by, ["5-6"]);
 }
 
 #[test]
-fn a_table_of_df_tells_file_systems_apart() {
+fn a_df_table_shows_separate_file_systems() {
     let mut builder = package();
     for number in 0..6 {
         builder.remove(&join(&run_name(number), "fs_separation.json"));
@@ -203,7 +207,7 @@ fn a_table_of_df_tells_file_systems_apart() {
 }
 
 #[test]
-fn memory_may_differ_by_what_the_kernel_takes() {
+fn memory_may_differ_by_what_the_kernel_keeps() {
     let mut builder = package();
     builder.edit(&join(&run_name(3), "summary.json"), |summary| {
         summary["host_memory_GB"] = json!([63.49]);
@@ -212,7 +216,7 @@ fn memory_may_differ_by_what_the_kernel_takes() {
 }
 
 #[test]
-fn an_open_result_may_have_any_multiple_of_the_ranks_of_a_model() {
+fn an_open_result_may_have_any_multiple_of_a_models_ranks() {
     let open = |ranks: usize| {
         let mut builder = Builder::of(&checkpoints());
         for (path, text) in &checkpoints().files {
@@ -238,7 +242,7 @@ fn an_open_result_may_have_any_multiple_of_the_ranks_of_a_model() {
     };
     let report = open(6).check();
     assert_eq!((report.verdict, failed(&report)), (Verdict::Open, vec![]));
-    // Of llama3-70b one copy has eight ranks.
+    // One copy of llama3-70b has eight ranks.
     let mut larger = Builder::of(&open(6));
     for (path, text) in &open(6).files {
         larger.put(&path.replace("8b", "70b"), text.replace("8b", "70b"));
@@ -271,7 +275,7 @@ fn open_parameters_make_an_open_result() {
     assert_eq!((report.verdict, failed(&report)), (Verdict::Open, vec![]));
 }
 
-/// The runs of the package as v2.0's tool wrote them, below `folder`.
+/// The runs of the package as v2.0's tool writes them, below `folder`.
 fn of_v2(folder: &str) -> Builder {
     let mut builder = Builder::default();
     for (path, text) in &package().files {
@@ -287,10 +291,10 @@ fn of_v2(folder: &str) -> Builder {
 }
 
 #[test]
-fn a_folder_of_v2_and_one_of_dlio_alone_are_checked_without_a_package() {
+fn results_of_v2_and_of_dlio_alone_need_no_package() {
     let builder = of_v2("");
     let report = builder.check();
-    assert_eq!((report.edition, report.shape), (Edition::V2, Shape::Results));
+    assert_eq!((report.edition, report.shape), (Edition::V2, TreeShape::Results));
     assert_eq!(failed(&report), []);
     let mut alone = Builder::default();
     alone.json("2026-06-01-10-00-00/summary.json", &summary(0));
@@ -313,8 +317,8 @@ proptest::proptest! {
         let head: String = whole.chars().take(cut).collect();
         builder.put(path, format!("{head}{text}"));
         let _ = builder.check();
-        let _ = RankFigures::parse(&text);
-        let _ = EpochStats::parse(&text);
+        let _ = figures::epoch_figures(&text);
+        let _ = figures::epoch_times(&text);
         let _ = system_yaml::faults(&format!("{head}{text}"));
     }
 }

@@ -1,24 +1,24 @@
-//! A tree of files as plain data: what lies where, and what of it was read.
+//! A tree of files as plain data: the entries, and what was read of them.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::figures::{EpochStats, RankFigures};
+use super::figures::{EpochFigures, EpochTimes, epoch_figures, epoch_times};
 use crate::python_json;
 
-/// What lies below a folder, by its path from there (`closed/org/systems`); the folder itself is
-/// the empty path.
+/// The entries below a folder by relative path (`closed/org/systems`); the folder itself is the
+/// empty path.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tree {
     entries: BTreeMap<String, Entry>,
     digests: BTreeMap<String, String>,
 }
 
-/// The record of an image of source code, in the image's folder.
+/// The file in a code image's folder that records its hash.
 pub const CODE_HASH: &str = ".code-hash.json";
 
-/// What lies at a path.
+/// An entry of a tree.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry {
     /// A folder.
@@ -30,31 +30,31 @@ pub enum Entry {
         /// What was read of it.
         content: Content,
     },
-    /// A link, a device, a socket: not followed, not opened.
+    /// A link, a device or a socket; not followed, not opened.
     Other,
 }
 
 /// What was read of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// Nothing: no rule asks for more than that it is there.
+    /// Nothing: the rules only need it to exist.
     NotRead,
     /// All of it.
     Text(String),
     /// Its beginning, of a log or a table.
     Head(String),
-    /// What `N_output.json` comes to, which is too long to keep.
-    Rank(RankFigures),
-    /// What `N_per_epoch_stats.json` comes to.
-    Stats(EpochStats),
-    /// It could not be read, or is not what its name says.
+    /// The figures of `N_output.json`, which is too long to keep.
+    Rank(Vec<EpochFigures>),
+    /// The times of `N_per_epoch_stats.json`.
+    Stats(Vec<EpochTimes>),
+    /// It could not be read, or its content does not fit its name: why.
     Unreadable(String),
 }
 
-/// A file that should hold JSON or YAML.
+/// A JSON or YAML file.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Part {
-    /// There is none.
+pub enum Parsed {
+    /// It does not exist.
     Absent,
     /// It cannot be used.
     Broken {
@@ -63,47 +63,38 @@ pub enum Part {
         /// Why.
         why: String,
     },
-    /// It was read.
+    /// It was parsed.
     Found {
         /// Where.
         path: String,
-        /// What it holds.
+        /// Its content.
         value: Value,
     },
 }
 
-/// How a file is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// JSON as Python writes it.
-    Json,
-    /// YAML.
-    Yaml,
-}
-
-/// How much of a file is wanted.
+/// How much of a file to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// Nothing but that it is there.
+    /// Nothing; it only has to exist.
     Nothing,
-    /// So many bytes from its beginning.
+    /// This many bytes from its start.
     Head(u64),
     /// All of it.
     All,
-    /// All of it, and what it comes to: `N_output.json`, which grows with the steps of a run.
+    /// All of it, to keep its figures alone: `N_output.json` grows with the steps of a run.
     Figures,
 }
 
-/// The files of each rank, and what their names end with.
+/// Ends of the names of per-rank files.
 const OUTPUT: &str = "_output.json";
 const STATS: &str = "per_epoch_stats.json";
-/// Logs say in their first line who wrote them.
+/// Logs name their writer in the first line.
 const HEAD_BYTES: u64 = 1 << 10;
-/// Where `df` may have been run, tables stand between the first lines; and a table of results says in
-/// its rows who wrote it, below a long header.
+/// Logs may hold a `df` table near their start; a table of results names its writer in its rows,
+/// below a long header.
 const LOG_BYTES: u64 = 1 << 20;
 
-/// How much of the file at `path` the rules ask for.
+/// How much of the file at `path` the rules need.
 pub fn wanted(path: &str) -> Wanted {
     let name = last(path);
     if is_in_image(path) && name != CODE_HASH {
@@ -123,7 +114,7 @@ pub fn wanted(path: &str) -> Wanted {
     }
 }
 
-/// The rank in a name like `3_output.json`.
+/// The rank in a name such as `3_output.json`.
 pub(super) fn rank_of(name: &str, end: &str) -> Option<u64> {
     let digits = name.strip_suffix(end)?;
     let rank: u64 = digits.parse().ok()?;
@@ -131,10 +122,10 @@ pub(super) fn rank_of(name: &str, end: &str) -> Option<u64> {
     (rank.to_string() == digits).then_some(rank)
 }
 
-/// Whether `path` lies in an image of source code, where files of every name are.
+/// Whether `path` lies in an image of source code, which may hold files of any name.
 pub(super) fn is_in_image(path: &str) -> bool {
     let folders = parent(path).split('/');
-    // Systems may bear any name, and their folders lie below results/.
+    // Systems may have any name; their folders lie below results/.
     let mut above = folders.enumerate().take_while(|(_, name)| *name != "results");
     above.any(|(depth, name)| match name.strip_prefix("code-") {
         Some("images") => depth == 0,
@@ -144,31 +135,31 @@ pub(super) fn is_in_image(path: &str) -> bool {
 }
 
 impl Content {
-    /// What is kept of `text`, which was read of the file at `path`.
+    /// What to keep of `text`, the content of the file at `path`.
     pub fn of(path: &str, text: String) -> Self {
         let kept = match wanted(path) {
             Wanted::Nothing => Ok(Self::NotRead),
             Wanted::Head(_) => Ok(Self::Head(text)),
             Wanted::All => Ok(Self::Text(text)),
-            Wanted::Figures if path.ends_with(STATS) => EpochStats::parse(&text).map(Self::Stats),
-            Wanted::Figures => RankFigures::parse(&text).map(Self::Rank),
+            Wanted::Figures if path.ends_with(STATS) => epoch_times(&text).map(Self::Stats),
+            Wanted::Figures => epoch_figures(&text).map(Self::Rank),
         };
         kept.unwrap_or_else(Self::Unreadable)
     }
 }
 
 impl Tree {
-    /// Adds what lies at `path`.
+    /// Adds the entry at `path`.
     pub fn add(&mut self, path: impl Into<String>, entry: Entry) {
         self.entries.insert(path.into(), entry);
     }
 
-    /// Says what the files of the image `path` come to.
+    /// Sets the digest of the files of the image `path`.
     pub fn set_digest(&mut self, path: impl Into<String>, digest: impl Into<String>) {
         self.digests.insert(path.into(), digest.into());
     }
 
-    /// What the files of the image `path` come to, where that was computed.
+    /// The digest of the files of the image `path`, where it was computed.
     pub fn digest(&self, path: &str) -> Option<&str> {
         self.digests.get(path).map(String::as_str)
     }
@@ -178,7 +169,7 @@ impl Tree {
         self.entries.iter().map(|(path, entry)| (path.as_str(), entry))
     }
 
-    /// What lies at `path`.
+    /// The entry at `path`.
     pub fn get(&self, path: &str) -> Option<&Entry> {
         self.entries.get(path)
     }
@@ -188,13 +179,13 @@ impl Tree {
         path.is_empty() || matches!(self.get(path), Some(Entry::Folder))
     }
 
-    /// The names of what lies in the folder `path`, sorted; hidden ones are left out.
+    /// The names in the folder `path`, sorted, without hidden ones.
     pub fn names(&self, path: &str) -> Vec<&str> {
         let all = self.all_names(path);
         all.filter(|name| !name.starts_with('.')).collect()
     }
 
-    /// The same with hidden ones.
+    /// All names in the folder `path`.
     pub fn all_names(&self, path: &str) -> impl Iterator<Item = &str> {
         let prefix = match path {
             "" => String::new(),
@@ -215,46 +206,51 @@ impl Tree {
         self.names(path).into_iter().filter(is_folder).collect()
     }
 
-    /// The names of all that lies in the folder `path` and is no folder.
+    /// The names in the folder `path` that are not folders.
     pub fn files(&self, path: &str) -> Vec<&str> {
         let is_file = |name: &&str| !self.is_folder(&join(path, name));
         self.names(path).into_iter().filter(is_file).collect()
     }
 
-    /// Why what lies at `path` cannot be used as a file, whatever it should hold.
+    /// Why the entry at `path` cannot be used as a file.
     pub(super) fn fault(&self, path: &str) -> Option<&str> {
         match self.get(path)? {
             Entry::Folder => Some("it is a folder"),
-            Entry::Other => Some("it is a link or no regular file"),
+            Entry::Other => Some("it is a link or another special file"),
             Entry::File { content: Content::Unreadable(why), .. } => Some(why),
             Entry::File { .. } => None,
         }
     }
 
-    /// The file at `path`.
-    pub fn part(&self, path: &str, form: Form) -> Part {
-        let broken = |why: &str| Part::Broken { path: path.to_string(), why: why.to_string() };
+    /// The JSON file at `path`, as Python writes it.
+    pub fn json(&self, path: &str) -> Parsed {
+        self.parse(path, |text| python_json::parse(text).map_err(|error| error.to_string()))
+    }
+
+    /// The YAML file at `path`.
+    pub fn yaml(&self, path: &str) -> Parsed {
+        self.parse(path, |text| serde_yaml::from_str(text).map_err(|error| error.to_string()))
+    }
+
+    fn parse(&self, path: &str, parse: impl Fn(&str) -> Result<Value, String>) -> Parsed {
+        let broken = |why: &str| Parsed::Broken { path: path.to_string(), why: why.to_string() };
         if let Some(why) = self.fault(path) {
             return broken(why);
         }
         let text = match self.get(path) {
-            None => return Part::Absent,
+            None => return Parsed::Absent,
             Some(Entry::File { content: Content::Text(text), .. }) => text,
             Some(_) => return broken("it was not read"),
         };
-        let value = match form {
-            Form::Json => python_json::parse(text).map_err(|error| error.to_string()),
-            Form::Yaml => serde_yaml::from_str(text).map_err(|error| error.to_string()),
-        };
-        match value {
-            Ok(value) => Part::Found { path: path.to_string(), value },
+        match parse(text) {
+            Ok(value) => Parsed::Found { path: path.to_string(), value },
             Err(why) => broken(&why),
         }
     }
 }
 
-impl Part {
-    /// What it holds; nothing where it was not read.
+impl Parsed {
+    /// Its content; `null` where it was not parsed.
     pub fn value(&self) -> &Value {
         match self {
             Self::Found { value, .. } => value,
@@ -262,7 +258,7 @@ impl Part {
         }
     }
 
-    /// Whether it was read.
+    /// Whether it was parsed.
     pub fn is_found(&self) -> bool {
         matches!(self, Self::Found { .. })
     }
@@ -284,12 +280,12 @@ pub fn join(folder: &str, name: &str) -> String {
     }
 }
 
-/// The last part of a path.
+/// The last name of a path.
 pub fn last(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The folder that `path` lies in.
+/// The folder that holds `path`.
 pub fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
@@ -299,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn images_are_told_from_systems_by_where_they_lie() {
+    fn images_and_systems_differ_by_their_place() {
         for inside in [
             "code-images/code-01234567/a.json",
             "closed/acme/code/x.json",
@@ -318,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_one_level() {
+    fn names_belong_to_one_folder() {
         let mut tree = Tree::default();
         for path in ["a", "a/b", "a/b/c", "a-b", "a/.hidden", "ab"] {
             tree.add(path, Entry::Folder);

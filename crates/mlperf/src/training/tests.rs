@@ -1,4 +1,4 @@
-//! What MLPerf's own tools get to read.
+//! The files that MLPerf's own tools read.
 
 use serde_json::Value;
 use stormlp_core::group::{GroupFacts, Member};
@@ -15,7 +15,7 @@ fn file<'a>(files: &'a [OutputFile], end: &str) -> &'a OutputFile {
     files.iter().find(|file| file.path.ends_with(end)).unwrap()
 }
 
-/// The files of a run of which the steps of one epoch were kept.
+/// The files of a run with the steps of one epoch.
 fn written() -> Vec<OutputFile> {
     let steps = vec![vec![StepLists {
         epoch: 1,
@@ -26,7 +26,7 @@ fn written() -> Vec<OutputFile> {
 }
 
 #[test]
-fn mlperf_files_lie_in_v2s_folders() {
+fn files_are_in_the_folders_of_v2() {
     let files = written();
     let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
     insta::assert_snapshot!(paths.join("\n"), @r"
@@ -49,7 +49,7 @@ fn mlperf_files_lie_in_v2s_folders() {
 }
 
 #[test]
-fn every_host_is_in_the_files_and_each_accelerator_on_its_own() {
+fn files_name_every_host_and_the_host_of_each_accelerator() {
     let mut report = report();
     let members = [Member::fixture(0, "h1"), Member::fixture(1, "h2")];
     report.results.group = Some(GroupFacts::fixture(&members));
@@ -70,11 +70,11 @@ fn every_host_is_in_the_files_and_each_accelerator_on_its_own() {
 }
 
 #[test]
-fn the_metadata_says_whose_run_it_is_and_what_it_was() {
+fn the_metadata_names_stormlp_and_the_run() {
     let files = written();
     let metadata: Value = serde_json::from_str(&file(&files, "_metadata.json").content).unwrap();
     assert_eq!(metadata["benchmark_type"], "training");
-    // Never CLOSED or OPEN: those are mlpstorage's own runs.
+    // Never CLOSED or OPEN: only mlpstorage's own runs are.
     assert_eq!(metadata["verification"], "REHEARSAL");
     assert_eq!(metadata["generator"], "stormlp");
     assert_eq!(metadata["args"]["num_accelerators"], 2);
@@ -177,7 +177,7 @@ fn each_epoch_has_dlios_keys() {
 }
 
 #[test]
-fn a_run_cut_short_is_no_success() {
+fn an_incomplete_run_is_not_a_success() {
     let mut report = report();
     report.ending = Ending::Stopped;
     report.results.meets_threshold = false;
@@ -189,7 +189,7 @@ fn a_run_cut_short_is_no_success() {
     assert_eq!(metric["train_au_percentage"].as_array().unwrap().len(), 1);
     assert_eq!(
         metric["train_au_mean_percentage"], metric["train_au_percentage"][0],
-        "the epoch that was cut short is not in the mean"
+        "an incomplete epoch is not in the mean"
     );
     assert_eq!(summary["epochs"], 1);
 }
@@ -295,7 +295,7 @@ fn evaluations_and_checkpoints_have_dlios_keys_too() {
 }
 
 #[test]
-fn an_evaluation_that_was_cut_short_does_not_count() {
+fn an_incomplete_evaluation_does_not_count() {
     let mut report = report_with_evaluations();
     report.results.epochs[1].evaluation.as_mut().unwrap().steps = 3;
     let files = files(&report, &workload(), &[], &|_| false);
@@ -304,7 +304,7 @@ fn an_evaluation_that_was_cut_short_does_not_count() {
 }
 
 #[test]
-fn the_first_edition_has_its_own_words_for_checkpoints() {
+fn v1_has_its_own_keys_for_checkpoints() {
     let mut report = report_with_evaluations();
     report.results.profile = Profile::V1;
     let files = files(&report, &workload(), &[], &|_| false);
@@ -362,7 +362,7 @@ fn v3_and_several_runs_have_a_folder_each() {
 }
 
 #[test]
-fn runs_of_one_second_have_moments_of_their_own_and_no_folder_is_written_over() {
+fn runs_of_one_second_have_separate_folders_and_none_is_overwritten() {
     let report = report_of_runs(3, 0.3);
     let there = "training/unet3d/run/20261121_072501";
     let files = files(&report, &workload(), &[], &|name| name == there);

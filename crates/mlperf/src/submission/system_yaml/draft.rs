@@ -1,22 +1,22 @@
-//! A description to start from: the client's part filled from this machine, the rest blank.
+//! A draft of a system description: the client's part from this machine, the rest blank.
 
 use std::fmt::Write as _;
 
 use stormlp_core::machine::{Drive, Link, SystemFacts};
 
-use super::BLANK;
+use super::schema::BLANK;
 
-/// A line of a list or section: how deep, and what.
-struct Lines(String);
+/// The draft, line by line, each with its depth.
+struct YamlLines(String);
 
-impl Lines {
+impl YamlLines {
     fn line(&mut self, depth: usize, text: &str) {
         let _ = writeln!(self.0, "{:width$}{text}", "", width = depth * 2);
     }
 
     fn text(&mut self, depth: usize, key: &str, value: Option<&str>, note: &str) {
         let value = match value.map(str::trim).filter(|value| !value.is_empty()) {
-            // A text of JSON is one of YAML.
+            // JSON strings are YAML strings.
             Some(value) => serde_json::Value::from(value).to_string(),
             None => BLANK.to_string(),
         };
@@ -36,22 +36,22 @@ impl Lines {
     }
 }
 
-/// The description, with a comment at what is to be filled in.
+/// The draft, with comments at fields to fill in.
 pub fn draft(facts: &SystemFacts, notice: &str) -> String {
-    let mut lines = Lines(String::new());
+    let mut lines = YamlLines(String::new());
     lines.line(0, "# A draft of a system description for MLPerf Storage v3.0, made by stormlp.");
     lines.line(0, &format!("# {notice}"));
     lines.line(
         0,
         &format!(
-            "# {BLANK} marks what only you know. `stormlp submission system-yaml --check FILE` says"
+            "# {BLANK} marks what only you know. `stormlp submission system-yaml --check FILE` lists"
         ),
     );
     lines.line(0, "# what is still wrong, by field and line.");
     lines.line(0, "system_under_test:");
     solution(&mut lines);
     lines.pair(1, "deployment", BLANK, "onprem, cloud");
-    lines.line(1, "# Storage that is sold as the solution; for local storage the clients hold it.");
+    lines.line(1, "# Storage nodes of the product; local storage belongs to the clients.");
     lines.line(1, "product_nodes: []");
     lines.pair(1, "total_rack_units", "0", "of product nodes and switches; leave out in a cloud");
     lines.line(1, "clients:");
@@ -59,7 +59,7 @@ pub fn draft(facts: &SystemFacts, notice: &str) -> String {
     lines.0
 }
 
-fn solution(lines: &mut Lines) {
+fn solution(lines: &mut YamlLines) {
     lines.line(1, "solution:");
     lines.pair(2, "submission_name", BLANK, "the name of the system's folder and files");
     lines.pair(2, "friendly_description", BLANK, "");
@@ -84,9 +84,9 @@ fn solution(lines: &mut Lines) {
     }
 }
 
-fn client(lines: &mut Lines, facts: &SystemFacts) {
+fn client(lines: &mut YamlLines, facts: &SystemFacts) {
     lines.pair(2, "- friendly_description", BLANK, "");
-    lines.pair(3, "quantity", "1", "this machine; say how many alike there are");
+    lines.pair(3, "quantity", "1", "this machine; the number of such clients");
     lines.line(3, "chassis:");
     lines.text(4, "model_name", facts.model.as_deref(), "");
     lines.pair(4, "rack_units", BLANK, "leave out in a cloud");
@@ -115,7 +115,7 @@ fn client(lines: &mut Lines, facts: &SystemFacts) {
     pairs(lines, "sysctl", &facts.sysctl);
 }
 
-fn networking(lines: &mut Lines, links: &[Link]) {
+fn networking(lines: &mut YamlLines, links: &[Link]) {
     if links.is_empty() {
         return;
     }
@@ -131,7 +131,7 @@ fn networking(lines: &mut Lines, links: &[Link]) {
     }
 }
 
-fn drives(lines: &mut Lines, drives: &[Drive]) {
+fn drives(lines: &mut YamlLines, drives: &[Drive]) {
     if drives.is_empty() {
         return;
     }
@@ -141,7 +141,7 @@ fn drives(lines: &mut Lines, drives: &[Drive]) {
         lines.text(5, "vendor_name", drive.vendor.as_deref(), "");
         lines.text(5, "model_name", drive.model.as_deref(), "");
         lines.pair(5, "interface", drive.interface, "");
-        // A drive of a virtual machine turns only by its name.
+        // A virtual machine's drive may claim to be rotational.
         let turns = drive.rotational && drive.interface != "other";
         let media = if turns { "HDD" } else { BLANK };
         lines.pair(5, "media_type", media, "HDD, TLC, QLC, other");
@@ -149,7 +149,7 @@ fn drives(lines: &mut Lines, drives: &[Drive]) {
     }
 }
 
-fn pairs(lines: &mut Lines, name: &str, pairs: &[(String, String)]) {
+fn pairs(lines: &mut YamlLines, name: &str, pairs: &[(String, String)]) {
     if pairs.is_empty() {
         return;
     }

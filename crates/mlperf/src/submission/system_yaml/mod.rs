@@ -1,7 +1,5 @@
-//! The description of a system that v3.0 asks for: its schema, and what is wrong with a file by
-//! field and line.
+//! The system description of v3.0: its schema, and the faults of a file by field and line.
 
-mod cross;
 mod draft;
 mod schema;
 
@@ -14,14 +12,12 @@ use stormlp_core::names::unknown_among;
 use stormlp_core::workload_file::place::{Place, find, of_error};
 
 pub use draft::draft;
-use schema::{Field, Kind, ROOT};
+use schema::{BLANK, FieldKind, ROOT, SchemaField};
 
-/// What stands where a person has to write something.
-pub const BLANK: &str = "FILL_IN";
-/// More faults than this are not worth reading.
+/// Only this many faults are listed.
 const MOST_FAULTS: usize = 200;
 
-/// One thing that is wrong with a description.
+/// A fault of a description.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct YamlFault {
     /// The field: `system_under_test.clients[0].chassis.cpu_qty`.
@@ -30,7 +26,7 @@ pub struct YamlFault {
     pub line: Option<usize>,
     /// What is wrong.
     pub message: String,
-    /// Nobody has written it yet.
+    /// It has not been filled in yet.
     pub is_blank: bool,
 }
 
@@ -46,7 +42,7 @@ impl fmt::Display for YamlFault {
     }
 }
 
-/// Everything that is wrong with the description `text`.
+/// All faults of the description `text`.
 pub fn faults(text: &str) -> Vec<YamlFault> {
     let file: Value = match serde_yaml::from_str(text) {
         Ok(file) => file,
@@ -60,24 +56,23 @@ pub fn faults(text: &str) -> Vec<YamlFault> {
             }];
         }
     };
-    let mut walk = Walk { text, file: &file, at: Vec::new(), faults: Vec::new() };
+    let mut walk = Checker { text, file: &file, at: Vec::new(), faults: Vec::new() };
     walk.section("", &file, ROOT);
     if walk.faults.is_empty() {
-        cross::rules(&file["system_under_test"], &mut walk);
+        relations(&file["system_under_test"], &mut walk);
     }
     walk.faults
 }
 
-/// A walk through a file.
-struct Walk<'a> {
+struct Checker<'a> {
     text: &'a str,
     file: &'a Value,
-    /// Which entry of each section and list leads to where it is.
+    /// The position in each section and list on the way to the current value.
     at: Vec<usize>,
     faults: Vec<YamlFault>,
 }
 
-impl Walk<'_> {
+impl Checker<'_> {
     fn fault(&mut self, field: &str, at_key: bool, message: String, is_blank: bool) {
         if self.faults.len() >= MOST_FAULTS {
             return;
@@ -91,9 +86,9 @@ impl Walk<'_> {
         });
     }
 
-    fn section(&mut self, path: &str, value: &Value, fields: &[Field]) {
+    fn section(&mut self, path: &str, value: &Value, fields: &[SchemaField]) {
         let Some(entries) = value.as_mapping() else {
-            let message = format!("found {}, and it takes a section", shown(value));
+            let message = format!("expected a section, found {}", shown(value));
             return self.fault(path, false, message, value.is_null());
         };
         for (index, (name, value)) in entries.iter().enumerate() {
@@ -114,29 +109,31 @@ impl Walk<'_> {
         self.missing(path, entries, fields);
     }
 
-    fn missing(&mut self, path: &str, entries: &Mapping, fields: &[Field]) {
-        let is_there = |field: &Field| entries.contains_key(field.name);
+    fn missing(&mut self, path: &str, entries: &Mapping, fields: &[SchemaField]) {
+        let is_there = |field: &SchemaField| entries.contains_key(field.name);
         for field in fields.iter().filter(|field| field.required && !is_there(field)) {
             let place = below(path, field.name);
             self.fault(&place, true, "it is required".to_string(), true);
         }
     }
 
-    fn value(&mut self, path: &str, value: &Value, kind: &Kind) {
+    fn value(&mut self, path: &str, value: &Value, kind: &FieldKind) {
         let blank = value.is_null() || value.as_str() == Some(BLANK);
         let wanted = match kind {
-            Kind::Section(fields) => return self.section(path, value, fields),
-            Kind::Loose(fields) => return self.loose(path, value, fields),
-            Kind::List { least, of } => return self.list(path, value, *least, of),
-            Kind::Text if !blank && value.as_str().is_some_and(|text| !text.is_empty()) => return,
-            Kind::Text => "a text".to_string(),
-            Kind::Bool if value.is_bool() => return,
-            Kind::Bool => "true or false".to_string(),
-            Kind::Count { least } => match whole(value) {
+            FieldKind::Section(fields) => return self.section(path, value, fields),
+            FieldKind::Loose(fields) => return self.loose(path, value, fields),
+            FieldKind::List { least, of } => return self.list(path, value, *least, of),
+            FieldKind::Text if !blank && value.as_str().is_some_and(|text| !text.is_empty()) => {
+                return;
+            }
+            FieldKind::Text => "a text".to_string(),
+            FieldKind::Bool if value.is_bool() => return,
+            FieldKind::Bool => "true or false".to_string(),
+            FieldKind::Count { least } => match whole(value) {
                 Some(count) if count >= *least => return,
-                _ => format!("a whole number of {least} or more"),
+                _ => format!("a whole number, {least} or more"),
             },
-            Kind::Choice(names) => match value.as_str() {
+            FieldKind::Choice(names) => match value.as_str() {
                 Some(text) if names.contains(&text) => return,
                 Some(text) if !blank => {
                     let message = unknown_among(names, "one of its values", text);
@@ -146,15 +143,15 @@ impl Walk<'_> {
             },
         };
         let message = if blank {
-            format!("not filled in: it takes {wanted}")
+            format!("not filled in: expected {wanted}")
         } else {
-            format!("found {}, and it takes {wanted}", shown(value))
+            format!("expected {wanted}, found {}", shown(value))
         };
         self.fault(path, false, message, blank);
     }
 
-    /// A section that may have other fields too.
-    fn loose(&mut self, path: &str, value: &Value, fields: &[Field]) {
+    /// A section that may have other fields.
+    fn loose(&mut self, path: &str, value: &Value, fields: &[SchemaField]) {
         let Some(entries) = value.as_mapping() else {
             return self.section(path, value, fields);
         };
@@ -170,14 +167,14 @@ impl Walk<'_> {
         self.missing(path, entries, fields);
     }
 
-    fn list(&mut self, path: &str, value: &Value, least: usize, of: &Kind) {
+    fn list(&mut self, path: &str, value: &Value, least: usize, of: &FieldKind) {
         let Some(entries) = value.as_sequence() else {
-            let message = format!("found {}, and it takes a list", shown(value));
+            let message = format!("expected a list, found {}", shown(value));
             return self.fault(path, false, message, value.is_null());
         };
         if entries.len() < least {
             let entries = if least == 1 { "entry" } else { "entries" };
-            self.fault(path, false, format!("it takes {least} {entries} or more"), true);
+            self.fault(path, false, format!("expected at least {least} {entries}"), true);
         }
         for (index, entry) in entries.iter().enumerate() {
             self.at.push(index);
@@ -221,6 +218,184 @@ fn shown(value: &Value) -> String {
         Value::Bool(it) => it.to_string(),
         Value::Number(it) => it.to_string(),
         Value::Tagged(_) => "a tagged value".to_string(),
+    }
+}
+
+/// Rules about several fields; each field on its own is right by then.
+fn relations(system: &Value, walk: &mut Checker<'_>) {
+    architecture(system, walk);
+    capabilities(system, walk);
+    for (path, node) in nodes(system) {
+        ports(&format!("{path}.networking"), &node["networking"], walk);
+        power(&format!("{path}.chassis.power"), &node["chassis"]["power"], walk);
+    }
+    for (index, switch) in entries(&system["product_switches"]).enumerate() {
+        let path = format!("product_switches[{index}]");
+        ports(&format!("{path}.ports"), &switch["ports"], walk);
+        power(&format!("{path}.power"), &switch["power"], walk);
+    }
+    for (index, supply) in entries(&system["rack_power_supplies"]).enumerate() {
+        power(&format!("rack_power_supplies[{index}]"), supply, walk);
+    }
+    deployment(system, walk);
+    rack_units(system, walk);
+    networking(system, walk);
+}
+
+fn entries(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_sequence().into_iter().flatten()
+}
+
+/// Product nodes and clients, with their paths.
+fn nodes(system: &Value) -> Vec<(String, &Value)> {
+    let of = |name: &'static str| {
+        let nodes = entries(&system[name]).enumerate();
+        nodes.map(move |(index, node)| (format!("{name}[{index}]"), node))
+    };
+    of("product_nodes").chain(of("clients")).collect()
+}
+
+impl Checker<'_> {
+    /// Adds a fault of a field below `system_under_test`; the names in `path` lead to its line.
+    fn say(&mut self, path: &str, message: impl Into<String>) {
+        let mut here = &self.file["system_under_test"];
+        let mut steps = vec![0];
+        for part in path.split(['.', '[']).filter(|part| !part.is_empty()) {
+            let step = match (here, part.strip_suffix(']')) {
+                (Value::Sequence(_), Some(index)) => index.parse().ok(),
+                (Value::Mapping(map), None) => {
+                    map.keys().position(|key| key.as_str() == Some(part))
+                }
+                _ => None,
+            };
+            // A missing field is reported at its section.
+            let Some(step) = step else { break };
+            steps.push(step);
+            here = match here {
+                Value::Mapping(map) => map.values().nth(step).unwrap_or(&Value::Null),
+                list => &list[step],
+            };
+        }
+        self.at = steps;
+        self.fault(&format!("system_under_test.{path}"), true, message.into(), false);
+        self.at.clear();
+    }
+}
+
+fn architecture(system: &Value, walk: &mut Checker<'_>) {
+    let architecture = &system["solution"]["architecture"];
+    let none = |key: &str| architecture[key].as_str() == Some("n/a");
+    if none("client_footprint") != none("client_installation") {
+        let path = "solution.architecture.client_installation";
+        walk.say(path, "either both client_footprint and client_installation are n/a, or neither");
+    }
+}
+
+fn capabilities(system: &Value, walk: &mut Checker<'_>) {
+    let all = &system["solution"]["capabilities"];
+    let is = |key: &str| all[key].as_bool() == Some(true);
+    let both = is("simultaneous_write") && is("simultaneous_read");
+    let none = whole(&all["remap_time_in_seconds"]) == Some(0);
+    let path = "solution.capabilities.remap_time_in_seconds";
+    match (both, none) {
+        (true, false) => walk.say(path, "it must be 0 where reads and writes may be simultaneous"),
+        (false, true) => {
+            walk.say(path, "it must be above 0 unless reads and writes may be simultaneous")
+        }
+        _ => {}
+    }
+}
+
+fn ports(path: &str, ports: &Value, walk: &mut Checker<'_>) {
+    for (index, port) in entries(ports).enumerate() {
+        if port["state"].as_str() != Some("up") {
+            continue;
+        }
+        let place = format!("{path}[{index}]");
+        if port["speed"].is_null() {
+            walk.say(&place, "speed is required where state is up");
+        }
+        if entries(&port["traffic"]).next().is_none() {
+            walk.say(&place, "traffic needs an entry where state is up");
+        }
+    }
+}
+
+fn power(path: &str, power: &Value, walk: &mut Checker<'_>) {
+    let installed = entries(&power["psus_configured"])
+        .filter_map(|supply| whole(&supply["unit_count"]))
+        .fold(0i64, i64::saturating_add);
+    if let Some(active) = whole(&power["min_psus_active"])
+        && active > installed
+    {
+        let message = format!("{active} active of {installed} installed");
+        walk.say(&format!("{path}.min_psus_active"), message);
+    }
+}
+
+/// Fields of on-premises deployments that a cloud does not have.
+fn deployment(system: &Value, walk: &mut Checker<'_>) {
+    let is_cloud = system["deployment"].as_str() == Some("cloud");
+    for (path, node) in nodes(system) {
+        for field in ["rack_units", "power"] {
+            let place = format!("{path}.chassis.{field}");
+            match (is_cloud, node["chassis"][field].is_null()) {
+                (true, false) => walk.say(&place, "a cloud deployment must not have it"),
+                (false, true) => walk.say(&place, "an onprem deployment must have it"),
+                _ => {}
+            }
+        }
+    }
+    if is_cloud {
+        for field in ["product_switches", "rack_power_supplies"] {
+            if entries(&system[field]).next().is_some() {
+                walk.say(field, "a cloud deployment must not have it");
+            }
+        }
+        return;
+    }
+    if system["total_rack_units"].is_null() {
+        walk.say("total_rack_units", "an onprem deployment must have it");
+    }
+    for (index, switch) in entries(&system["product_switches"]).enumerate() {
+        if switch["power"].is_null() {
+            let place = format!("product_switches[{index}].power");
+            walk.say(&place, "an onprem deployment must have it");
+        }
+    }
+}
+
+/// The sum over the product, without clients.
+fn rack_units(system: &Value, walk: &mut Checker<'_>) {
+    let Some(stated) = whole(&system["total_rack_units"]) else {
+        return;
+    };
+    let times = |units: &Value, count: &Value| {
+        whole(units).unwrap_or(0).saturating_mul(whole(count).unwrap_or(0))
+    };
+    let nodes = entries(&system["product_nodes"])
+        .map(|node| times(&node["chassis"]["rack_units"], &node["quantity"]));
+    let switches = entries(&system["product_switches"])
+        .map(|switch| times(&switch["rack_units"], &switch["unit_count"]));
+    let sum = nodes.chain(switches).fold(0i64, i64::saturating_add);
+    if sum != stated {
+        let message = format!("it is {stated}; the sum of product nodes and switches is {sum}");
+        walk.say("total_rack_units", message);
+    }
+}
+
+fn networking(system: &Value, walk: &mut Checker<'_>) {
+    let location = system["solution"]["architecture"]["storage_location"].as_str();
+    if location == Some("local") {
+        if entries(&system["product_switches"]).next().is_some() {
+            walk.say("product_switches", "local storage must not have it");
+        }
+        return;
+    }
+    for (path, node) in nodes(system) {
+        if entries(&node["networking"]).next().is_none() {
+            walk.say(&format!("{path}.networking"), "remote storage needs a network");
+        }
     }
 }
 

@@ -1,10 +1,10 @@
-//! The schema, each field and rule broken once.
+//! The schema, with each field and rule broken once.
 
 use stormlp_core::machine::{Drive, Link, SystemFacts};
 
 use super::*;
 
-/// A description with nothing wrong.
+/// A valid description.
 pub(crate) const VALID: &str = "\
 system_under_test:
   solution:
@@ -111,11 +111,11 @@ system_under_test:
 ";
 
 #[test]
-fn nothing_is_wrong_with_a_right_one() {
+fn a_valid_description_has_no_faults() {
     assert_eq!(faults(VALID), []);
 }
 
-/// What to write for what, the field, and the line it is told at.
+/// A text, its replacement, the field at fault, and the line.
 const BROKEN: &[(&str, &str, &str, usize)] = &[
     ("submission_name: fast", "submission_name: ''", "solution.submission_name", 3),
     ("submission_name: fast", "submission_name: 5", "solution.submission_name", 3),
@@ -209,21 +209,21 @@ const BROKEN: &[(&str, &str, &str, usize)] = &[
 ];
 
 #[test]
-fn every_rule_broken_once_is_told_with_field_and_line() {
+fn every_broken_rule_is_reported_with_field_and_line() {
     for (right, wrong, field, line) in BROKEN.iter().copied() {
         let text = VALID.replacen(right, wrong, 1);
         assert_ne!(text, VALID, "{right}");
         let found = faults(&text);
         let field = format!("system_under_test.{field}");
         let mut of_field = found.iter().filter(|fault| fault.field == field);
-        let told = of_field.next();
-        assert!(told.is_some(), "{wrong}: {field}: {found:?}");
-        assert_eq!(told.and_then(|fault| fault.line), Some(line), "{wrong}: {told:?}");
+        let first = of_field.next();
+        assert!(first.is_some(), "{wrong}: {field}: {found:?}");
+        assert_eq!(first.and_then(|fault| fault.line), Some(line), "{wrong}: {first:?}");
     }
 }
 
 #[test]
-fn what_is_no_description_is_told_and_nothing_panics() {
+fn other_files_are_reported_without_a_panic() {
     for text in [
         "",
         "[]",
@@ -240,7 +240,7 @@ fn what_is_no_description_is_told_and_nothing_panics() {
 }
 
 #[test]
-fn a_draft_lacks_nothing_but_what_only_people_know() {
+fn a_draft_has_only_blanks_to_fill_in() {
     let facts = SystemFacts {
         model: Some("box: \"9\"".to_string()),
         cpu_model: Some("cpu".to_string()),

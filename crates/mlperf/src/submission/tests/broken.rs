@@ -1,11 +1,11 @@
-//! Each rule broken once.
+//! Every rule, broken once.
 
 use serde_json::{Value, json};
 
 use super::fixtures::{Builder, IMAGE, SYSTEM, began, checkpoint_leaf, run_name};
 use crate::submission::tree::join;
 
-/// A way to break a package, and the rule that must tell it.
+/// A rule, and a way to break it in a package.
 pub(super) type Case = (&'static str, fn(&mut Builder));
 
 fn results() -> String {
@@ -16,14 +16,14 @@ fn report(b: &mut Builder, text: &str) {
     b.put(&results(), text);
 }
 
-/// Takes a key out of a summary.
+/// Removes a key from a summary.
 fn lacks(b: &mut Builder, key: &str) {
     b.edit(&join(&run_name(1), "summary.json"), |s| {
         s.as_object_mut().unwrap().remove(key);
     });
 }
 
-fn said(b: &mut Builder, verification: &str) {
+fn verdict(b: &mut Builder, verification: &str) {
     b.edit(&join(&run_name(1), "training_x_metadata.json"), |m| {
         m["verification"] = json!(verification);
     });
@@ -248,7 +248,7 @@ pub(super) const TRAINING: &[Case] = &[
         let df = "Filesystem 1K-blocks Used Available Use% Mounted on\n/dev/a 9 1 8 10% /\n\n";
         b.put(&join(&run_name(1), "training_run.stdout.log"), df);
     }),
-    // Not as the workload has it, and no override tells.
+    // It differs from the workload without an override.
     ("3.6.2", |b| {
         let config = "workload: {train: {computation_time: 0.5}}\n";
         b.put(&join(&run_name(1), "dlio_config/config.yaml"), config);
@@ -258,8 +258,8 @@ pub(super) const TRAINING: &[Case] = &[
             m["parameters"]["reader"]["batch_size"] = json!(3);
         });
     }),
-    ("stormlp.verification", |b| said(b, "INVALID")),
-    ("stormlp.verification", |b| said(b, "OPEN")),
+    ("stormlp.verification", |b| verdict(b, "INVALID")),
+    ("stormlp.verification", |b| verdict(b, "OPEN")),
     ("stormlp.edition", |b| {
         b.edit(&join(&run_name(1), "training_x_metadata.json"), |m| {
             m["args"]["accelerator_type"] = json!("h100");

@@ -1,4 +1,4 @@
-//! Files that are none, and figures that no run can have.
+//! Unusable files, and impossible figures.
 
 use serde_json::{Value, json};
 
@@ -14,12 +14,12 @@ fn unreadable() -> Entry {
     Entry::File { bytes: 2, content }
 }
 
-/// Puts a link in the place of a file of a run.
+/// Replaces a file of a run by a link.
 fn link(b: &mut Builder, name: &str) {
     b.lay(&join(&run_name(2), name), Entry::Other);
 }
 
-/// Puts something else in the place of the record of the image.
+/// Replaces the record of the image.
 fn record(b: &mut Builder, entry: Entry) {
     b.lay(&join(IMAGE, ".code-hash.json"), entry);
 }
@@ -126,7 +126,7 @@ pub(super) const TRAINING: &[Case] = &[
         let stats = join(&run_name(2), "0_per_epoch_stats.json");
         b.put(&stats, r#"{"1": {}, "2": {}}"#);
     }),
-    // Nothing but the metadata told the length of a record; the workload does as well.
+    // Without the metadata, the workload has the record length.
     ("stormlp.sums", |b| {
         for number in 0..6 {
             b.edit(&join(&run_name(number), "training_x_metadata.json"), |m| {

@@ -1,4 +1,4 @@
-//! Packages that keep every rule, for tests that break them.
+//! Valid packages, for tests that break them.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use crate::submission::tree::{Content, Entry, Tree, join};
 use crate::submission::{CheckReport, Submission, check, system_yaml};
 
-/// A tree that is made file by file.
+/// A tree, built file by file.
 #[derive(Default)]
 pub(super) struct Builder {
     pub(super) files: BTreeMap<String, String>,
-    /// What lies there besides files of text.
+    /// Entries besides text files.
     pub(super) others: BTreeMap<String, Entry>,
-    /// What the files of images come to.
+    /// Digests of images.
     pub(super) digests: BTreeMap<String, String>,
 }
 
@@ -24,7 +24,7 @@ pub(super) const IMAGE: &str = "code-images/code-01234567";
 pub(super) const SYSTEM: &str = "closed/acme/results/fast";
 
 impl Builder {
-    /// One without files, and with the images of `other`.
+    /// A tree without files, with the digests of `other`.
     pub(super) fn of(other: &Self) -> Self {
         Self { digests: other.digests.clone(), ..Self::default() }
     }
@@ -45,7 +45,7 @@ impl Builder {
         self.json(path, &value)
     }
 
-    /// Puts something else in the place of a file.
+    /// Replaces a file by another entry.
     pub(super) fn lay(&mut self, path: &str, entry: Entry) -> &mut Self {
         self.remove(path);
         self.others.insert(path.to_string(), entry);
@@ -83,17 +83,17 @@ impl Builder {
     }
 }
 
-/// Samples a second of all eight ranks: 28000 in five minutes.
+/// Samples/s of all eight ranks: 28000 in five minutes.
 pub(super) const RATE: f64 = 28_000.0 / 300.0;
-/// The same in MiB a second.
+/// The rate in MiB/s.
 pub(super) const MIB_PER_SECOND: f64 = RATE * 146_600_628.0 / 1_048_576.0;
 
-/// So many minutes after ten.
+/// The time so many minutes after ten.
 fn clock(minute: usize) -> String {
     format!("{:02}:{:02}:00", 10 + minute / 60, minute % 60)
 }
 
-/// When the run of this number began: each takes ten minutes, one minute lies between.
+/// Name, start and end of a run: ten minutes each, with one minute in between.
 pub(super) fn began(number: usize) -> (String, String, String) {
     let (start, end) = (clock(number * 11), clock(number * 11 + 10));
     let name = format!("20260601_{}", start.replace(':', ""));
@@ -145,7 +145,7 @@ pub(super) fn summary(number: usize) -> Value {
     })
 }
 
-/// What the report of v2.0's tool says of a run.
+/// A run in the report of v2.0's tool.
 fn entry(number: usize, metrics: &Value) -> Value {
     json!({"run_id": format!("run_{}", began(number).0), "metrics": metrics})
 }
@@ -160,7 +160,7 @@ pub(super) fn epochs_of(number: usize) -> Value {
     })
 }
 
-/// A package with a result of unet3d that breaks no rule.
+/// A valid package with a result of unet3d.
 pub(super) fn package() -> Builder {
     let mut builder = Builder::default();
     let overrides = "- workload=unet3d_b200\n- ++workload.dataset.num_files_train=28000\n";

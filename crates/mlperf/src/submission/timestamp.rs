@@ -1,10 +1,9 @@
-//! Moments as trees of results hold them: DLIO's without a zone, mlpstorage's in UTC, and names of
-//! folders.
+//! Times in a tree of results: DLIO's without a time zone, mlpstorage's in UTC, and folder names.
 
 use chrono::{DateTime, NaiveDateTime};
 
-/// Seconds since 1970 of `2026-06-01T10:00:00.5`, `…Z` or `…+02:00`; one without a zone is taken
-/// for UTC, so only moments of the same clock may be compared.
+/// Seconds since 1970 of `2026-06-01T10:00:00.5`, `…Z` or `…+02:00`. A time without a zone counts as
+/// UTC, so only times of one clock compare.
 pub(super) fn seconds(text: &str) -> Option<f64> {
     if let Ok(moment) = DateTime::parse_from_rfc3339(text) {
         return Some(moment.timestamp_micros() as f64 / 1e6);
@@ -15,7 +14,7 @@ pub(super) fn seconds(text: &str) -> Option<f64> {
     parsed.next().map(|at| at.and_utc().timestamp_micros() as f64 / 1e6)
 }
 
-/// The moment that a folder is named for: `20260601_100000`.
+/// The time in a folder name: `20260601_100000`.
 pub(super) fn of_folder(name: &str) -> Option<f64> {
     let (date, time) = name.split_once('_')?;
     let digits =
@@ -32,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_read_as_they_are_written() {
+    fn every_spelling_of_a_time_is_read() {
         let ten = Some(1_780_308_000.0);
         assert_eq!(seconds("2026-06-01T10:00:00"), ten);
         assert_eq!(seconds("2026-06-01 10:00:00"), ten);

@@ -1,0 +1,454 @@
+//! The files of a training run that MLPerf Storage's own tools read: DLIO's `summary.json`, the
+//! times of each epoch and step, and the configuration folder, in the layout of v2.0 or v3.0.
+//!
+//! One run is one folder. "MB" and "GB" in DLIO's key names are MiB and GiB.
+
+use serde_json::{Value, json};
+use stormlp_core::profile::Profile;
+use stormlp_core::report::Ending;
+use stormlp_core::stats::{self, population_deviation as deviation};
+use stormlp_core::units::GIB;
+use stormlp_show::stamp;
+use stormlp_training::plan::catalog;
+use stormlp_training::plan::metrics::{self, Rule};
+use stormlp_training::plan::train_plan::TrainPlan;
+use stormlp_training::plan::workload::Workload;
+use stormlp_training::report::{
+    AcceleratorEpoch, BlockSums, EpochReport, EvaluationReport, StepLists, TrainReport,
+    WrittenCheckpoint,
+};
+
+use crate::official::{self, Metadata, OutputFile, free_folder, hydra, override_list, pretty};
+
+/// A run of a report.
+struct OneRun<'a> {
+    report: &'a TrainReport,
+    /// Its number, from 1, and whether it is the warm-up.
+    number: u32,
+    warm_up: bool,
+    epochs: &'a [EpochReport],
+    complete: bool,
+    /// Whether it is complete and reached the AU threshold.
+    meets_threshold: bool,
+    started: f64,
+    duration: f64,
+    steps: &'a [StepLists],
+    checkpoints: &'a [WrittenCheckpoint],
+}
+
+/// The files of every run of `report`. `steps` are the times of every step, run by run; a run
+/// without them has no `load`, `proc` and `compute` lists. A run's folder is named after the second
+/// in which it started, or after the next second whose folder is not `taken`.
+#[must_use]
+pub fn files(
+    report: &TrainReport,
+    workload: &Workload,
+    steps: &[Vec<StepLists>],
+    taken: &dyn Fn(&str) -> bool,
+) -> Vec<OutputFile> {
+    let results = match report.results.profile {
+        Profile::V3 => format!("whatif/stormlp/results/{}", report.head.host.hostname),
+        Profile::V1 | Profile::V2 | Profile::Native => String::new(),
+    };
+    files_below(&results, report, workload, steps, Which::All, taken)
+}
+
+/// The runs whose files are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// All, incomplete ones too.
+    All,
+    /// Complete runs after this number; earlier ones have their files.
+    CompleteAfter(u32),
+}
+
+impl Which {
+    fn has(self, run: &OneRun) -> bool {
+        match self {
+            Self::All => true,
+            Self::CompleteAfter(written) => run.complete && run.number > written,
+        }
+    }
+}
+
+/// The files of some of the runs, below the folder `results`.
+pub(crate) fn files_below(
+    results: &str,
+    report: &TrainReport,
+    workload: &Workload,
+    steps: &[Vec<StepLists>],
+    which: Which,
+    taken: &dyn Fn(&str) -> bool,
+) -> Vec<OutputFile> {
+    let mut files = Vec::new();
+    let mut folders: Vec<String> = Vec::new();
+    let mut runs = runs(report, steps);
+    runs.retain(|run| which.has(run));
+    for (index, run) in runs.iter().enumerate() {
+        let is_taken = |name: &str| taken(name) || folders.iter().any(|folder| folder == name);
+        let free = free_folder(&parent(results, run), run.started, is_taken);
+        folders.push(free);
+        run_files(run, workload, &folders[index], &mut files);
+    }
+    files
+}
+
+fn runs<'a>(report: &'a TrainReport, steps: &'a [Vec<StepLists>]) -> Vec<OneRun<'a>> {
+    let steps_of = |index: usize| steps.get(index).map_or(&[][..], Vec::as_slice);
+    if report.results.runs.is_empty() {
+        return vec![OneRun {
+            report,
+            number: 1,
+            warm_up: false,
+            epochs: &report.results.epochs,
+            complete: report.ending == Ending::Complete,
+            meets_threshold: report.results.meets_threshold,
+            started: report.results.started_unix_seconds,
+            duration: report.results.duration_seconds,
+            steps: steps_of(0),
+            checkpoints: &report.results.checkpoints,
+        }];
+    }
+    let several = report.results.runs.iter().enumerate().map(|(index, one)| OneRun {
+        report,
+        number: one.run,
+        warm_up: one.warm_up,
+        epochs: &one.epochs,
+        complete: one.complete,
+        meets_threshold: one.meets_threshold,
+        started: one.started_unix_seconds,
+        duration: one.duration_seconds,
+        steps: steps_of(index),
+        checkpoints: &one.checkpoints,
+    });
+    several.collect()
+}
+
+impl<'a> OneRun<'a> {
+    /// The mark that tells stormlp's files from the official tool's.
+    fn mark(&self) -> Value {
+        json!({
+            "version": self.report.head.host.stormlp_version,
+            "profile": self.report.results.profile,
+            "run": self.number,
+            "warm_up": self.warm_up,
+            "held_to_closed_rules": self.report.plan.closed,
+            "client": self.report.plan.client.map(|client| json!({
+                "step_seconds": client.step_seconds,
+                "cpu_seconds_per_gib": client.cpu_seconds_per_gib,
+                "estimated": client.estimated,
+            })),
+        })
+    }
+
+    /// The complete epochs.
+    fn scored(&self) -> impl Iterator<Item = &'a EpochReport> {
+        let plan = &self.report.plan;
+        self.epochs.iter().filter(|epoch| epoch.is_whole(plan))
+    }
+}
+
+/// The folder that holds the runs.
+fn parent(results: &str, run: &OneRun) -> String {
+    let runs = format!("training/{}/run", run.report.plan.workload);
+    match results {
+        "" => runs,
+        results => format!("{results}/{runs}"),
+    }
+}
+
+fn run_files(run: &OneRun, workload: &Workload, folder: &str, files: &mut Vec<OutputFile>) {
+    let plan = &run.report.plan;
+    let mut push = |name: &str, content: String| {
+        files.push(OutputFile { path: format!("{folder}/{name}"), content });
+    };
+    push("summary.json", pretty(&summary(run)));
+    for rank in 0..run.report.results.accelerators {
+        let name = format!("{rank}_per_epoch_stats.json");
+        push(&name, pretty(&per_epoch(run, rank)));
+        push(&format!("{rank}_output.json"), pretty(&output(run, rank)));
+    }
+    let overrides = overrides(plan, workload);
+    let planned = workload.as_planned(plan);
+    push("dlio_config/config.yaml", planned.to_yaml());
+    push("dlio_config/overrides.yaml", override_list(&overrides));
+    let name = format!("{}_{}", plan.workload, plan.accelerator);
+    push("dlio_config/hydra.yaml", hydra(&name, folder));
+    let metadata = Metadata {
+        benchmark: "training",
+        folder,
+        started_unix_seconds: run.started,
+        runtime_seconds: run.duration,
+        command: &run.report.head.command,
+        args: args(run),
+        overrides: &overrides,
+        // It was written just now, so it can be read.
+        config: serde_yaml::from_str(&planned.to_yaml()).unwrap_or_default(),
+        mark: run.mark(),
+    };
+    files.push(metadata.file());
+}
+
+/// `summary.json`, with DLIO's keys.
+fn summary(run: &OneRun) -> Value {
+    let report = run.report;
+    let plan = &report.plan;
+    let host = &report.head.host;
+    let machines = official::machines(report.results.group.as_ref());
+    // DLIO counts the first host's ranks for every host.
+    let of_first = machines.first().map_or(plan.accelerators, |first| {
+        let own = first.ranks.iter();
+        own.map(|rank| plan.accelerators_of(*rank).len() as u32).sum()
+    });
+    let share = f64::from(of_first) / f64::from(plan.accelerators.max(1));
+    let data_gib = share * gib(plan.data.samples() as f64 * plan.data.sample_bytes);
+    let caches = |memory_bytes: u64| i32::from(data_gib < gib(memory_bytes as f64));
+    let potential_caching: Vec<i32> = match machines {
+        [] => vec![caches(host.memory_bytes)],
+        several => several.iter().map(|one| caches(one.memory_bytes)).collect(),
+    };
+    let mut summary = json!({
+        "start": stamp::iso(run.started),
+        "num_accelerators": report.results.accelerators,
+        "metric": metric(run),
+        "num_files_train": plan.data.files,
+        "num_files_eval": plan.data.eval_files,
+        "num_samples_per_file": plan.data.samples_per_file,
+        "potential_caching": potential_caching,
+        "data_size_per_host_GB": data_gib,
+        "epochs": run.scored().count(),
+        "end": stamp::iso(run.started + run.duration),
+        "stormlp": run.mark(),
+    });
+    let of_host = official::hosts(host, machines, report.results.profile == Profile::V3);
+    if let Value::Object(entries) = &mut summary {
+        entries.extend(of_host);
+    }
+    summary
+}
+
+fn gib(bytes: f64) -> f64 {
+    bytes / f64::from(1u32 << 30)
+}
+
+fn metric(run: &OneRun) -> Value {
+    let mut metric = json!({});
+    let epochs = || run.scored().map(|epoch| &epoch.measures);
+    phase(
+        run,
+        "train",
+        &epochs().map(|m| m.au_percent.profile).collect::<Vec<f64>>(),
+        &epochs().map(|m| m.samples_per_second).collect::<Vec<f64>>(),
+        run.meets_threshold,
+        &mut metric,
+    );
+    let of_epochs = run.epochs.iter().filter_map(|e| e.evaluation.as_ref());
+    let evaluations: Vec<&EvaluationReport> =
+        of_epochs.filter(|evaluation| evaluation.is_whole(&run.report.plan)).collect();
+    if !evaluations.is_empty() {
+        let au: Vec<f64> = evaluations.iter().map(|e| e.au_percent).collect();
+        let throughput: Vec<f64> = evaluations.iter().map(|e| e.samples_per_second).collect();
+        let meets = run.complete && stats::mean(&au) >= run.report.results.threshold_percent;
+        phase(run, "eval", &au, &throughput, meets, &mut metric);
+    }
+    checkpoints(run, &mut metric);
+    metric
+}
+
+/// AU and throughput of `train` or `eval`, epoch by epoch, with means and population deviations.
+fn phase(
+    run: &OneRun,
+    name: &str,
+    au: &[f64],
+    throughput: &[f64],
+    meets: bool,
+    metric: &mut Value,
+) {
+    let rule = Rule::of(&run.report.plan);
+    let throughput_mean = stats::mean(throughput);
+    let throughput_stdev = deviation(throughput);
+    let mut put = |key: &str, value: Value| metric[format!("{name}_{key}")] = value;
+    put("au_percentage", au.into());
+    put("au_mean_percentage", stats::mean(au).into());
+    let verdict = if meets { "success" } else { "fail" };
+    put("au_meet_expectation", verdict.into());
+    put("au_stdev_percentage", deviation(au).into());
+    put("throughput_samples_per_second", throughput.into());
+    put("throughput_mean_samples_per_second", throughput_mean.into());
+    put("throughput_stdev_samples_per_second", throughput_stdev.into());
+    put("io_mean_MB_per_second", metrics::mib(&rule, throughput_mean).into());
+    put("io_stdev_MB_per_second", metrics::mib(&rule, throughput_stdev).into());
+}
+
+/// Means of rates and times of checkpoints during training; v1.0's DLIO has no such keys.
+fn checkpoints(run: &OneRun, metric: &mut Value) {
+    let Some(last) = run.checkpoints.last() else {
+        return;
+    };
+    if run.report.results.profile == Profile::V1 {
+        return;
+    }
+    let written = run.checkpoints.iter();
+    let rates: Vec<f64> = written.clone().map(gib_per_second).collect();
+    let seconds: Vec<f64> = written.map(|c| c.duration_seconds).collect();
+    let mut put = |key: &str, value: f64| metric[key] = value.into();
+    let io = "save_checkpoint_io";
+    put(&format!("{io}_mean_GB_per_second"), stats::mean(&rates));
+    put(&format!("{io}_stdev_GB_per_second"), deviation(&rates));
+    let duration = "save_checkpoint_duration";
+    put(&format!("{duration}_mean_seconds"), stats::mean(&seconds));
+    put(&format!("{duration}_stdev_seconds"), deviation(&seconds));
+    put("checkpoint_size_GB", gib(last.bytes as f64));
+}
+
+/// 0 where no time passed.
+fn gib_per_second(checkpoint: &WrittenCheckpoint) -> f64 {
+    if checkpoint.duration_seconds > 0.0 {
+        gib(checkpoint.bytes as f64) / checkpoint.duration_seconds
+    } else {
+        0.0
+    }
+}
+
+/// The blocks of accelerator `rank`; it may have none in an incomplete phase.
+fn blocks(accelerators: &[AcceleratorEpoch], rank: u32) -> &[BlockSums] {
+    let own = accelerators.iter().find(|one| one.accelerator == rank);
+    own.map_or(&[], |accelerator| &accelerator.blocks)
+}
+
+fn span(run: &OneRun, started: f64, seconds: f64) -> Value {
+    json!({
+        "start": stamp::iso(run.started + started),
+        "end": stamp::iso(run.started + started + seconds),
+        // DLIO writes durations of blocks and epochs as text.
+        "duration": format!("{seconds:.2}"),
+    })
+}
+
+/// `N_per_epoch_stats.json`: start and end of each epoch, block, checkpoint and evaluation.
+fn per_epoch(run: &OneRun, rank: u32) -> Value {
+    let mut all = json!({});
+    for epoch in run.epochs {
+        let mut entry = span(run, epoch.started_seconds, epoch.duration_seconds);
+        for (index, block) in blocks(&epoch.accelerators, rank).iter().enumerate() {
+            entry[format!("block{}", index + 1)] = span(run, block.started_seconds, block.seconds);
+        }
+        let written = run.checkpoints.iter().filter(|c| c.epoch == epoch.epoch);
+        for (index, checkpoint) in written.enumerate() {
+            let (name, saved) = saved(run, checkpoint);
+            entry[format!("{name}{}", index + 1)] = saved;
+        }
+        if let Some(evaluation) = &epoch.evaluation {
+            entry["eval"] = span(run, evaluation.started_seconds, evaluation.duration_seconds);
+        }
+        all[epoch.epoch.to_string()] = entry;
+    }
+    all
+}
+
+/// A checkpoint's key and times; v1.0 times it like a block.
+fn saved(run: &OneRun, checkpoint: &WrittenCheckpoint) -> (&'static str, Value) {
+    let seconds = checkpoint.duration_seconds;
+    let mut entry = span(run, checkpoint.started_seconds, seconds);
+    if run.report.results.profile == Profile::V1 {
+        return ("ckpt", entry);
+    }
+    entry["duration"] = seconds.into();
+    entry["throughput"] = gib_per_second(checkpoint).into();
+    ("save_ckpt", entry)
+}
+
+/// `N_output.json`: the times of every step, and AU and throughput of every block.
+fn output(run: &OneRun, rank: u32) -> Value {
+    let report = run.report;
+    let rule = Rule::of(&report.plan);
+    let is_v3 = report.results.profile == Profile::V3;
+    let process = (0..)
+        .take(report.plan.hosts.len())
+        .find(|process| report.plan.accelerators_of(*process).contains(&rank));
+    let group = report.results.group.as_ref();
+    let host = official::host_of(process.unwrap_or(0), &report.head.host, group, is_v3);
+    let mut all = Value::Object(host);
+    for epoch in run.epochs {
+        let lists = run.steps.iter().find(|lists| lists.epoch == epoch.epoch);
+        let mut steps = lists.and_then(|lists| lists.steps.get(rank as usize)).map(Vec::as_slice);
+        let mut entry = json!({"load": {}, "proc": {}, "compute": {}, "throughput": {}, "au": {}});
+        for (index, block) in blocks(&epoch.accelerators, rank).iter().enumerate() {
+            let of_block = steps.map(|all| all.split_at((block.steps as usize).min(all.len())));
+            steps = of_block.map(|(_, rest)| rest);
+            let au = metrics::block_au(&rule, block).profile;
+            let throughput = metrics::block_throughput(&rule, block);
+            let times = of_block.map(|(own, _)| own);
+            put(&mut entry, &format!("block{}", index + 1), au, throughput, times);
+        }
+        if let (Some(evaluation), Some(rules)) = (&epoch.evaluation, &report.plan.evaluation) {
+            for block in blocks(&evaluation.accelerators, rank) {
+                let (au, throughput) = metrics::evaluation(rules.batch_size, block);
+                let times = lists.and_then(|lists| lists.evaluation.get(rank as usize));
+                put(&mut entry, "eval", au, throughput, times.map(Vec::as_slice));
+            }
+        }
+        let start = run.started + epoch.started_seconds;
+        entry["start"] = stamp::iso(start).into();
+        entry["end"] = stamp::iso(start + epoch.duration_seconds).into();
+        all[epoch.epoch.to_string()] = entry;
+    }
+    all
+}
+
+/// Adds a block, or the evaluation, to an epoch; without `times` it has no lists.
+fn put(entry: &mut Value, name: &str, au: f64, throughput: f64, times: Option<&[(f32, f32)]>) {
+    entry["au"][name] = au.into();
+    entry["throughput"][name] = throughput.into();
+    let Some(times) = times else { return };
+    let list = |get: fn(&(f32, f32)) -> f32| -> Value {
+        times.iter().map(get).collect::<Vec<f32>>().into()
+    };
+    entry["load"][name] = list(|step| step.0);
+    entry["compute"][name] = list(|step| step.1);
+    entry["proc"][name] = list(|step| step.0 + step.1);
+}
+
+/// Listed even if they do not differ: mlpstorage always sets them.
+const ALWAYS: [&str; 2] = ["dataset.num_files_train", "dataset.data_folder"];
+
+/// Differences from the built-in workload as Hydra's overrides, which submission checkers take for
+/// changes. A workload that is not built in is its own base.
+fn overrides(plan: &TrainPlan, workload: &Workload) -> Vec<String> {
+    let mut lines = vec![format!("workload={}_{}", plan.workload, plan.accelerator)];
+    let built_in = catalog::find(&plan.workload, Some(&plan.accelerator)).ok();
+    let own = built_in.and_then(|entry| entry.workload(&[]).ok());
+    let mut base = own.unwrap_or_else(|| workload.clone());
+    if plan.data.folder.is_some() {
+        base.dataset.data_folder = None;
+    }
+    base.dataset.num_files_train = 0;
+    let planned = workload.as_planned(plan);
+    let mut differing = planned.differing_keys(&base);
+    differing.sort_by_key(|(key, _)| !ALWAYS.contains(&key.as_str()));
+    let set = |(key, value)| format!("++workload.{key}={value}");
+    lines.extend(differing.into_iter().map(set));
+    lines
+}
+
+/// The run as mlpstorage's arguments.
+fn args(run: &OneRun) -> Value {
+    let (plan, host) = (&run.report.plan, &run.report.head.host);
+    let hosts = official::names(host, run.report.results.group.as_ref());
+    json!({
+        "command": "run",
+        "model": plan.workload,
+        "accelerator_type": plan.accelerator,
+        "num_accelerators": plan.accelerators,
+        "num_processes": plan.accelerators,
+        "hosts": hosts,
+        "num_client_hosts": hosts.len(),
+        "client_host_memory_in_gb": host.memory_bytes / GIB,
+        "data_dir": plan.data.folder,
+        "checkpoint_folder": plan.checkpoint.as_ref().map(|checkpoint| &checkpoint.folder),
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
