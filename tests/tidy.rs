@@ -203,8 +203,8 @@ fn texts_speak_of_the_project_alone() {
     let folders = ["crates", "tests", "benches", "fuzz", "docs", "configs"];
     let kinds = ["rs", "md", "yaml", "toml", "py", "snap"];
     let below = folders.iter().flat_map(|folder| kinds.iter().flat_map(|kind| files(folder, kind)));
-    let above =
-        ["README.md", "CHANGELOG.md", "Cargo.toml", ".ci/run"].map(|name| root().join(name));
+    let above = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Cargo.toml", ".ci/run"]
+        .map(|name| root().join(name));
     let mut complaints = Vec::new();
     for path in below.chain(above) {
         for (i, line) in read(&path).lines().enumerate() {
@@ -329,7 +329,7 @@ fn the_changelog_has_a_place_for_the_next_entry() {
 #[test]
 fn links_between_pages_lead_somewhere() {
     let mut complaints = Vec::new();
-    let pages = ["README.md", "CHANGELOG.md"].map(|name| root().join(name));
+    let pages = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|name| root().join(name));
     for page in pages.into_iter().chain(files("docs", "md")) {
         let text = read(&page);
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {

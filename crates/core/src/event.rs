@@ -1,4 +1,4 @@
-//! What a run tells while it runs; the emulator emits, the command line draws.
+//! What a run tells while it runs: lanes emit, the command line draws.
 
 use serde::{Deserialize, Serialize};
 

@@ -4,7 +4,7 @@
 //! clock, so every rule of the benchmark can be tested by calling a function.
 //!
 //! ```
-//! use crate::units::ByteSize;
+//! use stormlp_core::units::ByteSize;
 //! let size: ByteSize = "1M".parse().expect("a size");
 //! assert_eq!(size.bytes(), 1 << 20);
 //! assert_eq!(size.to_string(), "1 MiB");

@@ -1,4 +1,4 @@
-//! Holds a saved report of `train` against its own simulation: `foretell STORAGE STDEV REPORT...`
+//! Holds a saved report of `train` against its own simulation: `predict STORAGE STDEV REPORT...`
 //! with storage as `stormlp plan` takes it and the standard deviation of a sample's bytes. A run with
 //! `--throttle read=20MB/s,latency=1ms` was on storage `read=20MB/s,latency=1ms,readahead=0`.
 

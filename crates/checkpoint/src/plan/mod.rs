@@ -6,7 +6,7 @@
 //! number is decided, and a run of it gives a [`CheckpointReport`].
 //!
 //! ```
-//! use crate::plan::builtin;
+//! use stormlp_checkpoint::plan::builtin;
 //! let workload = builtin::load("llama3-8b").expect("a built-in model");
 //! let layout = workload.layout(workload.parallelism_of_all_ranks());
 //! assert_eq!(layout.total_bytes(), 112_425_623_552);

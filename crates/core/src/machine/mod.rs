@@ -1,5 +1,5 @@
 //! What `stormlp doctor` says of a machine: plain data, every value known or unknown with its
-//! reason. Gathered by `transfer::probe`, rendered by `report::doctor`.
+//! reason. Gathered by `transfer::probe`, rendered by `show::doctor`.
 
 mod advice;
 mod claims;

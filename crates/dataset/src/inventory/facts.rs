@@ -1,4 +1,4 @@
-//! What a scan of a dataset folder found: plain data for `TrainPlan::resolve` and the emulator.
+//! What a scan of a dataset folder found: plain data for a training plan and the run.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! A training run with every number decided; what `--dry-run` prints and the emulator runs.
+//! A training run with every number decided; what `--dry-run` prints and `run` follows.
 
 use std::ops::Range;
 

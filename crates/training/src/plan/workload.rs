@@ -1,7 +1,7 @@
 //! A training workload: what a workload file says, under MLPerf's key names.
 //!
 //! A `Workload` is only read by `TrainPlan::resolve` and by the dataset generator's resolver;
-//! the emulator never sees it.
+//! the run never sees it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
