@@ -74,10 +74,6 @@ const PLACES: [(&str, &str); 50] = [
 /// What is said of a report whose figures contradict each other; one test makes sure of the words.
 const COMPLAINT: &str = "contradicts itself";
 
-/// Reports of runs as they were, which are called changed all the same: their files end with less
-/// than a transfer, and the bytes of those that were cut there are not operations of a whole size.
-const WRONGLY_BLAMED: [&str; 2] = ["v1/gds-tail.json", "v2/gds-tail"];
-
 /// A report, and what it is known to say.
 struct Frozen {
     /// `v1/gds.json`, or the folder of one that may have a journal and parts beside it.
@@ -257,9 +253,7 @@ fn pages_have_the_figure_and_call_no_report_changed() {
                 let is_there = numbers(&text).iter().any(close);
                 assert!(is_there, "{name} {format}: no {figure}: {text}");
             }
-            if !WRONGLY_BLAMED.contains(&name.as_str()) {
-                assert!(!text.contains(COMPLAINT), "{name} {format}: {text}");
-            }
+            assert!(!text.contains(COMPLAINT), "{name} {format}: {text}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::inventory::facts as plan;
+use crate::inventory::facts::Inventory;
 use stormlp_core::facts::{Availability, FoundFile};
 use stormlp_transfer::storage::Storage;
 
@@ -16,7 +16,7 @@ const MAX_FOREIGN: usize = 10;
 /// The inventory of a folder as it will be once `dataset` is made in it; sizes of formats that
 /// are known only when written are estimated.
 #[must_use]
-pub fn planned(folder: &Path, dataset: &Dataset) -> plan::Inventory {
+pub fn planned(folder: &Path, dataset: &Dataset) -> Inventory {
     let files = |wanted: Split| {
         let indices = (0..dataset.files()).filter(|index| dataset.place(*index).0 == wanted);
         let mut files: Vec<FoundFile> = indices
@@ -28,7 +28,7 @@ pub fn planned(folder: &Path, dataset: &Dataset) -> plan::Inventory {
         files.sort_by(|a, b| dlio_order(&a.name, &b.name));
         files
     };
-    plan::Inventory {
+    Inventory {
         folder: folder.into(),
         train: files(Split::Train),
         valid: files(Split::Valid),
@@ -44,7 +44,7 @@ impl Dataset {
     /// Whether the files that were made are those that were planned, to the byte where sizes are
     /// known beforehand.
     #[must_use]
-    pub fn is_as_planned(&self, planned: &plan::Inventory, made: &plan::Inventory) -> bool {
+    pub fn is_as_planned(&self, planned: &Inventory, made: &Inventory) -> bool {
         let exact = self.sizes_are_exact();
         let same = |planned: &[FoundFile], made: &[FoundFile]| {
             let pairs = planned.iter().zip(made);
@@ -59,9 +59,9 @@ impl FoundDataset {
     /// What `TrainPlan::resolve` needs to know. `dataset` tells how to read the first file when
     /// no manifest says how many samples a file holds.
     #[must_use]
-    pub fn for_plan(&self, storage: &dyn Storage, dataset: &Dataset) -> plan::Inventory {
+    pub fn for_plan(&self, storage: &dyn Storage, dataset: &Dataset) -> Inventory {
         let foreign = self.train.foreign.iter().chain(&self.valid.foreign);
-        plan::Inventory {
+        Inventory {
             folder: (&self.folder).into(),
             train: self.train.files.clone(),
             valid: self.valid.files.clone(),

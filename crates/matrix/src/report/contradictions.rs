@@ -2,7 +2,7 @@
 
 use derive_more::{Deref, DerefMut};
 
-use crate::plan::{CellReport, FindKnee, Knee, MatrixReport, Measurement, find_knees};
+use crate::plan::{CellReport, FindKnee, Knee, MatrixReport, Measurement, WorkerPlan, find_knees};
 use stormlp_core::path::PathKind;
 use stormlp_core::report::Ending;
 use stormlp_core::report::sums::{Covers, Found};
@@ -134,11 +134,8 @@ impl Sums {
         let saved = &numbers.latency_histogram;
         self.latencies(place, operations, &numbers.latency_us, saved);
         self.shape(place, &numbers.series);
-        let covers = match report.plan.warmup_seconds > 0.0 {
-            // Whoever looks for the first time may come late.
-            true => Covers::AtMost,
-            false => Covers::All,
-        };
+        // With a warm-up, the first look may come late.
+        let covers = if report.plan.warmup_seconds > 0.0 { Covers::AtMost } else { Covers::All };
         self.intervals(place, &numbers.series, bytes, covers);
     }
 
@@ -167,10 +164,13 @@ impl Sums {
     }
 }
 
-/// Whether all transfers of a cell are of the same size.
+/// Whether all transfers of a cell are of the same size: the last one of a part that is not a multiple
+/// of it is shorter.
 fn has_one_size(report: &MatrixReport, cell: &CellReport) -> bool {
     let planned = report.plan.cells.get(cell.cell);
     let crew = planned.and_then(|planned| report.plan.crews.get(planned.crew));
-    let own = |crew: &crate::plan::Crew| crew.workers.iter().any(|one| one.io_size.is_some());
-    cell.io_size_mix.is_none() && crew.is_some_and(|crew| !own(crew))
+    let of_one_size = |worker: &WorkerPlan| {
+        worker.io_size.is_none() && worker.length_bytes.is_multiple_of(cell.io_size_bytes)
+    };
+    cell.io_size_mix.is_none() && crew.is_some_and(|crew| crew.workers.iter().all(of_one_size))
 }
