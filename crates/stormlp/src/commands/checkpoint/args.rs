@@ -42,7 +42,8 @@ pub(crate) struct Args {
     pub(super) request: CheckpointRequest,
 
     /// Remove the checkpoints stormlp made in the directories, and do nothing else
-    #[arg(long, conflicts_with_all = [
+    // Beside the request's first options, which stand under no heading.
+    #[arg(long, help_heading = None::<&str>, display_order = 2, conflicts_with_all = [
         "dry_run", "format", "export", "baseline", "results_dir", "mlperf_output", "start_at",
     ])]
     pub(crate) clean: bool,
