@@ -24,6 +24,7 @@ pub mod location;
 pub mod machine;
 pub mod mt19937;
 pub mod names;
+pub mod numbers;
 pub mod operation;
 pub mod panics;
 pub mod path;

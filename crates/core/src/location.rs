@@ -52,6 +52,18 @@ impl<T: AsRef<OsStr> + ?Sized> From<&T> for Location {
     }
 }
 
+/// As a path that is typed.
+#[cfg(feature = "cli")]
+impl clap::builder::ValueParserFactory for Location {
+    type Parser =
+        clap::builder::MapValueParser<clap::builder::PathBufValueParser, fn(PathBuf) -> Self>;
+
+    fn value_parser() -> Self::Parser {
+        use clap::builder::TypedValueParser as _;
+        clap::builder::PathBufValueParser::new().map(Self)
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -10,7 +10,18 @@ use crate::names::{Named, unknown, unknown_among};
 
 /// One way for bytes to travel; the names of `--path`.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 #[derive(Display, IntoStaticStr)]
@@ -21,6 +32,7 @@ pub enum PathKind {
     /// O_DIRECT to host memory.
     Cpu,
     /// Through the page cache to host memory.
+    #[default]
     Buffered,
     /// O_DIRECT to a bounce buffer, then a copy to accelerator memory.
     CpuGpu,

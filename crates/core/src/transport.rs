@@ -367,14 +367,25 @@ pub fn wait_warning(asked: &Threading, any_waits: bool) -> Option<Warning> {
     ))
 }
 
-/// What was asked of the threads of a run.
+/// What was asked of the threads of a run: how they wait, and where they and their buffers are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::Args), command(next_help_heading = "Threads"))]
 pub struct Threading {
-    /// How they wait; `None` is the default.
+    /// How threads wait for a GPU: block (asleep, so that CPU time is that of the work), or spin
+    /// (some microseconds sooner, and a whole CPU for each) [default: block]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "HOW"))]
     pub wait: Option<WaitMode>,
-    /// The NUMA node they and their buffers are on.
+
+    /// NUMA node of threads and their buffers in host memory: auto (that of the GPU, else of the
+    /// drives), off (wherever the kernel puts them), or its number [default: auto]
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "NODE", default_value_t, hide_default_value = true)
+    )]
     pub numa: NumaChoice,
-    /// The CPUs they are bound to.
+
+    /// CPUs to bind threads to, such as 0-15,32 [default: those of the NUMA node]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "LIST"))]
     pub cpus: Option<CpuList>,
 }
 

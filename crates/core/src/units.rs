@@ -118,6 +118,22 @@ pub fn short_size(bytes: u64) -> String {
         .map_or_else(|| bytes.to_string(), |(factor, unit)| format!("{}{unit}", bytes / factor))
 }
 
+/// Reads a size in bytes.
+///
+/// # Errors
+/// As [`ByteSize`].
+pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
+    text.parse().map(ByteSize::bytes)
+}
+
+/// Reads a duration in seconds.
+///
+/// # Errors
+/// As [`parse_duration`].
+pub fn parse_seconds(text: &str) -> Result<f64, UnitError> {
+    parse_duration(text).map(|duration| duration.as_secs_f64())
+}
+
 /// Reads a duration such as `5s`, `250ms`, `2m` or `1.5` (seconds).
 ///
 /// # Errors

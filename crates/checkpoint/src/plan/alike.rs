@@ -97,7 +97,7 @@ mod tests {
         let ours = plan(|_| {});
         let mut theirs = plan(|one| {
             one.folders = vec!["elsewhere".into()];
-            one.seed = 7;
+            one.seed = Some(7);
         });
         theirs.save.threads += 3;
         theirs.free_bytes = Some(1);

@@ -1,4 +1,4 @@
-//! What was asked for; nothing checked against the machine.
+//! What is asked of a run: the options of `stormlp checkpoint`, checked against nothing yet.
 
 use std::path::PathBuf;
 
@@ -7,90 +7,211 @@ use serde::{Deserialize, Serialize};
 use super::choice::{CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
 use super::workload::{CheckpointWorkload, Mode};
 use stormlp_core::location::Location;
+#[cfg(feature = "cli")]
+use stormlp_core::numbers::whole;
 use stormlp_core::path::PathKind;
 use stormlp_core::shell::shell_word;
 use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{DeviceId, EngineChoice, Pages, Threading};
+#[cfg(feature = "cli")]
+use stormlp_core::units::{parse_bytes, parse_seconds};
 
-/// What was asked of a checkpoint run. `None` leaves a value to the workload, then to the
-/// default.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// What is asked of a checkpoint run. `None` leaves a value to the workload, then to the default.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
 pub struct CheckpointRequest {
-    /// The model or workload file as it was typed, for the commands that messages name.
-    pub typed: String,
-    /// The model.
+    /// llama3-8b, llama3-70b, llama3-405b, llama3-1t, or a workload file with DLIO's keys
+    #[cfg_attr(feature = "cli", arg(value_name = "MODEL|FILE.yaml"))]
+    pub model: String,
+
+    /// What the model or its file says; the command line reads it.
+    #[cfg_attr(feature = "cli", arg(skip))]
     pub workload: CheckpointWorkload,
-    /// Which of the job's ranks are there.
-    pub mode: Option<Mode>,
-    /// How many ranks there are.
-    pub ranks: Option<u64>,
-    /// How much of a checkpoint to write; `None` is all of it for a dry run, else as `auto`.
-    pub scale: Option<ScaleChoice>,
-    /// Whether MLPerf's closed rules bind the run.
-    pub closed: bool,
-    /// Folders for results that lie on the file system of the checkpoints, as far as that is known.
-    #[serde(default)]
-    pub results_beside_data: Vec<PathBuf>,
-    /// Whether nothing is to be touched.
+
+    /// Print what a run takes, per rank and file, and touch nothing
+    #[cfg_attr(feature = "cli", arg(long, conflicts_with = "mlperf_output"))]
     pub dry_run: bool,
-    /// Checkpoints to save.
+
+    /// Find the fewest streams of each rank that come within 2 % of the best bandwidth of saves, and
+    /// of restores; every run has 2 of each unless --writes and --reads say otherwise, and drops
+    /// files from the page cache before restores
+    #[cfg_attr(feature = "cli", arg(long,
+        conflicts_with_all = ["streams", "closed", "clean", "mlperf_output",
+            "overlap_step_seconds"]))]
+    pub find_knee: bool,
+
+    /// Share of a checkpoint to write: auto, or above 0 up to 1; layers are cut first, then ranks
+    /// [default: auto; 1 with --dry-run]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "auto|FACTOR", help_heading = "Size"))]
+    pub scale: Option<ScaleChoice>,
+
+    /// All ranks, or one host's share of them: default, subset
+    #[cfg_attr(feature = "cli", arg(long, value_name = "MODE", help_heading = "Size"))]
+    pub mode: Option<Mode>,
+
+    /// Ranks of the run; all of them take part unless --scale is given too
+    /// [default: all of the model's; 8 with --mode subset]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Size",
+        value_parser = whole::<u64>(..)))]
+    pub ranks: Option<u64>,
+
+    /// Hold the run to MLPerf's closed rules; never scales
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Size"))]
+    pub closed: bool,
+
+    /// Checkpoints to save [default: 10; 2 when scaled]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Order",
+        value_parser = whole::<u32>(..)))]
     pub writes: Option<u32>,
-    /// Checkpoints to restore.
+
+    /// Checkpoints to restore: of those this run saves or, with --writes 0, of those already there
+    /// [default: 10; 2 when scaled; never more than there are]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Order",
+        value_parser = whole::<u32>(..)))]
     pub reads: Option<u32>,
-    /// Seconds between checkpoints.
+
+    /// Time between checkpoints [default: 5s; none when scaled]
+    #[cfg_attr(feature = "cli", arg(long = "pause", value_name = "TIME", help_heading = "Order",
+        value_parser = parse_seconds))]
     pub pause_seconds: Option<f64>,
-    /// The directories; ranks take them in turn.
-    pub folders: Vec<Location>,
-    /// When files are synced.
-    pub fsync: Option<FsyncPolicy>,
-    /// The transfer path.
-    pub path: PathKind,
-    /// The engine of the CPU's paths.
-    pub engine: EngineChoice,
-    /// The accelerator of the paths that end in one; `None` takes the first, else the stand-in.
-    pub device: Option<DeviceId>,
-    /// What pages buffers in host memory are to lie on.
-    pub pages: Pages,
-    /// Whether a `gds` path that falls back is an error.
-    #[serde(default)]
-    pub require_gds: bool,
-    /// The level at which cuFile counts all the time.
-    #[serde(default)]
-    pub cufile_stats: Option<u8>,
-    /// How threads wait, and where they and their buffers are.
-    #[serde(default)]
-    pub threading: Threading,
-    /// How often what is around the run is looked at.
-    #[serde(default = "Telemetry::off")]
-    pub telemetry: Telemetry,
-    /// Streams of each rank; `None` takes the profile's.
-    pub streams: Option<u32>,
-    /// Bytes of one transfer.
-    pub chunk_bytes: Option<u64>,
-    /// Length of an emulated training step in seconds, for saves that run beside training.
-    pub overlap_step_seconds: Option<f64>,
-    /// How many ranks further each rank's files are that it restores.
-    pub rank_shift: Option<u64>,
-    /// Whether each host has folders of its own of these names.
-    pub local_data: bool,
-    /// How many of the newest checkpoints stay; `None` keeps all.
+
+    /// Keep the newest N checkpoints [default: all]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Order",
+        value_parser = whole::<u32>(..)))]
     pub keep: Option<u32>,
-    /// Whether files are dropped from the page cache before they are restored.
+
+    /// Save beside emulated training steps of this length, and say how long training waits
+    #[cfg_attr(feature = "cli", arg(long = "overlap", value_name = "STEP", help_heading = "Order",
+        value_parser = parse_seconds, num_args = 0..=1, default_missing_value = "1",
+        conflicts_with = "start_at"))]
+    pub overlap_step_seconds: Option<f64>,
+
+    /// Each rank restores the files of the rank N further on
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Order",
+        value_parser = whole::<u64>(..), num_args = 0..=1, default_missing_value = "1"))]
+    pub rank_shift: Option<u64>,
+
+    /// Drop files from the page cache before they are restored, and check that they are gone
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Order"))]
     pub cold: bool,
-    /// Whether content is checked on restore.
+
+    /// Compare restored content with what was saved, in a second read that is not measured
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Order"))]
     pub verify: bool,
-    /// Seed of the content.
-    pub seed: u64,
-    /// How tensors are packed; `None` is raw, or as the checkpoints to be restored are.
+
+    /// The edition to reproduce in read order and formulas: v2, v3, native
+    /// [default: v2; in a rehearsal that of its edition]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "PROFILE", help_heading = "Order"))]
+    pub profile: Option<CheckpointProfile>,
+
+    /// Directory for checkpoints; with several, ranks take them in turn
+    /// [default: ./stormlp-data/checkpoint/MODEL]
+    #[cfg_attr(feature = "cli", arg(long = "dir", value_name = "DIR", help_heading = "Transfers",
+        value_hint = clap::ValueHint::AnyPath))]
+    pub folders: Vec<Location>,
+
+    /// When files are synced: per-file, per-checkpoint, none [default: per-file]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "POLICY", help_heading = "Transfers"))]
+    pub fsync: Option<FsyncPolicy>,
+
+    /// buffered, cpu (O_DIRECT), page-cache, cpu-gpu, gds
+    #[cfg_attr(feature = "cli", arg(long, value_name = "PATH", help_heading = "Transfers",
+        default_value = "buffered", value_parser = path))]
+    pub path: PathKind,
+
+    /// I/O engine: auto, uring, tokio-uring, psync
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "ENGINE", help_heading = "Transfers", default_value = "auto")
+    )]
+    pub engine: EngineChoice,
+
+    /// Accelerator of page-cache, cpu-gpu and gds: cuda:0, or host [default: the first there is]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", help_heading = "Transfers"))]
+    pub device: Option<DeviceId>,
+
+    /// Fail when the path gds falls back to another one
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Transfers"))]
+    pub require_gds: bool,
+
+    /// Have cuFile count all the time at this level, which costs it time: 0 never counts, 3 tells
+    /// routes [default: it counts the first transfers by their routes, and no others]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "LEVEL", help_heading = "Transfers",
+        value_parser = whole::<u8>(0..=3)))]
+    pub cufile_stats: Option<u8>,
+
+    /// Pages that buffers in host memory lie on: huge (where the kernel has them), or small, as in
+    /// ordinary programs
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "SIZE", help_heading = "Transfers", default_value = "huge")
+    )]
+    pub pages: Pages,
+
+    /// Transfers of each rank in flight [default: 1; 4 for reads with --profile v3]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Transfers",
+        value_parser = whole::<u32>(..)))]
+    pub streams: Option<u32>,
+
+    /// Bytes of one transfer [default: 1M through the page cache, else 4M]
+    #[cfg_attr(feature = "cli", arg(long = "chunk-size", value_name = "SIZE",
+        help_heading = "Transfers", value_parser = parse_bytes))]
+    pub chunk_bytes: Option<u64>,
+
+    /// How the tensors of a file are packed: raw, or as torch.save packs them, for torch.load
+    /// [default: raw; of checkpoints that are there, as they are]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "raw|torch", help_heading = "Transfers"))]
     pub container: Option<Container>,
-    /// Whose order and arithmetic.
-    pub profile: CheckpointProfile,
+
+    /// Seed of the content [default: another for each run]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Transfers",
+        value_parser = whole::<u64>(..)))]
+    pub seed: Option<u64>,
+
+    /// How threads wait, and where they and their buffers are.
+    #[cfg_attr(feature = "cli", command(flatten))]
+    pub threading: Threading,
+
+    /// Every host has directories of its own of these names, such as its own drives: each restores
+    /// what it saved itself
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Several hosts", display_order = LAST,
+        conflicts_with = "clean"))]
+    pub local_data: bool,
+
+    /// How often what is around the run is looked at: an option that all runs have.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    pub telemetry: Telemetry,
+
+    /// Folders for results that lie on the file system of the checkpoints, as far as that is known.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    pub results_beside_data: Vec<PathBuf>,
+}
+
+/// Below the options of the same heading that all commands have.
+#[cfg(feature = "cli")]
+const LAST: usize = 99;
+
+/// One of the paths that checkpoints take.
+#[cfg(feature = "cli")]
+fn path(text: &str) -> Result<PathKind, String> {
+    let known =
+        [PathKind::Buffered, PathKind::Cpu, PathKind::PageCache, PathKind::CpuGpu, PathKind::Gds];
+    known.into_iter().find(|path| path.name() == text).ok_or_else(|| {
+        format!(
+            "`{text}` is no path for checkpoints: use buffered, cpu, page-cache, cpu-gpu or gds"
+        )
+    })
 }
 
 impl CheckpointRequest {
+    /// Whose order and arithmetic.
+    pub fn profile(&self) -> CheckpointProfile {
+        self.profile.unwrap_or_default()
+    }
+
     /// The command of this model on these ranks and directories with another `size`.
     pub fn command(&self, size: &str) -> String {
-        let mut command = format!("stormlp checkpoint {} {size}", shell_word(&self.typed));
+        let mut command = format!("stormlp checkpoint {} {size}", shell_word(&self.model));
         if self.mode == Some(Mode::Subset) {
             command.push_str(" --mode subset");
         }
@@ -132,7 +253,7 @@ impl CheckpointRequest {
         option("rank-shift", self.rank_shift.map(|shift| shift.to_string()));
         option("keep", self.keep.map(|count| count.to_string()));
         option("container", self.container.map(|container| container.to_string()));
-        let profile = self.profile;
+        let profile = self.profile();
         option("profile", (profile != CheckpointProfile::V2).then(|| profile.to_string()));
         let flags = [
             ("cold", self.cold),
@@ -150,39 +271,7 @@ impl CheckpointRequest {
 
     /// The plain request: what `stormlp checkpoint MODEL` does when nothing else is said.
     pub fn plain(workload: CheckpointWorkload, folder: Location) -> Self {
-        Self {
-            typed: workload.name.clone(),
-            workload,
-            mode: None,
-            ranks: None,
-            scale: None,
-            closed: false,
-            results_beside_data: Vec::new(),
-            dry_run: false,
-            writes: None,
-            reads: None,
-            pause_seconds: None,
-            folders: vec![folder],
-            fsync: None,
-            path: PathKind::Buffered,
-            engine: EngineChoice::Auto,
-            device: None,
-            pages: Pages::Huge,
-            require_gds: false,
-            cufile_stats: None,
-            threading: Threading::default(),
-            telemetry: Telemetry::default(),
-            streams: None,
-            chunk_bytes: None,
-            overlap_step_seconds: None,
-            rank_shift: None,
-            local_data: false,
-            keep: None,
-            cold: false,
-            verify: false,
-            seed: 0,
-            container: None,
-            profile: CheckpointProfile::V2,
-        }
+        let model = workload.name.clone();
+        Self { model, workload, folders: vec![folder], ..Self::default() }
     }
 }

@@ -355,7 +355,7 @@ fn assemble(
 ) -> CheckpointPlan {
     let counts = counts.for_scaled(scaling.is_scaled() && !request.closed);
     let content = ContentFacts {
-        seed: request.seed,
+        seed: request.seed.unwrap_or(0),
         source_bytes: save.chunk_bytes,
         stamped: !matches!(save.device, Some(DeviceId::Cuda(_))) || request.verify,
         container: container(request, facts),
@@ -371,7 +371,7 @@ fn assemble(
     let restores = saved::restores(request, facts, &counts, content, layout, &scaling);
     CheckpointPlan {
         model: request.workload.name.clone(),
-        profile: request.profile,
+        profile: request.profile(),
         closed: request.closed,
         mode: request.mode.unwrap_or(request.workload.mode),
         layout: *layout,
@@ -390,7 +390,7 @@ fn assemble(
         pause_seconds,
         keep: request.keep,
         fsync: request.fsync.unwrap_or_default(),
-        split_restores: request.profile == CheckpointProfile::V3,
+        split_restores: request.profile() == CheckpointProfile::V3,
         content,
         overlap: request.overlap_step_seconds.map(|step_seconds| OverlapPlan {
             step_seconds,

@@ -450,7 +450,7 @@ fn a_workload_file_gives_the_number_of_ranks_to_the_command_line() {
     let workload = parse(text, "my.yaml").expect("a workload");
     let mut mine = CheckpointRequest::plain(workload, "ckpt".into());
     mine.ranks = Some(16);
-    mine.typed = "my.yaml".to_string();
+    mine.model = "my.yaml".to_string();
     let plan = plan(&mine, &facts(5_000 * GIB));
     assert_eq!(plan.layout.parallelism.data, 2);
     assert!(plan.dlio_counted_bytes > plan.total_bytes);

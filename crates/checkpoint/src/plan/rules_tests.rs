@@ -32,7 +32,7 @@ fn closed_rules_are_held_one_by_one() {
         (|r| r.folders.push("b".into()), "rule 2.2.5 of v2.0: 2 directories"),
         (
             |r| {
-                r.profile = CheckpointProfile::V3;
+                r.profile = Some(CheckpointProfile::V3);
                 r.results_beside_data = vec!["/ckpt/results".into()];
             },
             "rule 4.4.2 of v3.0: results go to /ckpt/results, which is on the file system of the checkpoints",
@@ -56,7 +56,7 @@ fn closed_rules_forbid_nothing_else() {
         // v2 has no rule of where results go.
         |r| r.results_beside_data = vec!["/ckpt/results".into()],
         |r| {
-            r.profile = CheckpointProfile::V3;
+            r.profile = Some(CheckpointProfile::V3);
             r.path = PathKind::Cpu;
         },
     ];
@@ -68,7 +68,7 @@ fn closed_rules_forbid_nothing_else() {
 
 #[test]
 fn a_closed_run_goes_by_an_edition() {
-    let native = closed("llama3-70b", |r| r.profile = CheckpointProfile::Native);
+    let native = closed("llama3-70b", |r| r.profile = Some(CheckpointProfile::Native));
     let problems = whats(&native, &facts(100_000 * GIB));
     assert_eq!(problems, ["--closed goes by the rules of v2.0 or v3.0, not by profile native"]);
 }
@@ -78,7 +78,7 @@ fn a_closed_subset_is_of_eight_ranks_and_in_v3_of_the_8b() {
     let of = |model: &str, profile: CheckpointProfile, ranks: Option<u64>| {
         let request = closed(model, |r| {
             r.mode = Some(Mode::Subset);
-            r.profile = profile;
+            r.profile = Some(profile);
             r.ranks = ranks;
         });
         whats(&request, &facts(100_000 * GIB)).join("\n")

@@ -80,7 +80,7 @@ pub(super) fn decide(
             ..bare.clone()
         }
     };
-    let read_streams = request.streams.unwrap_or_else(|| request.profile.read_streams());
+    let read_streams = request.streams.unwrap_or_else(|| request.profile().read_streams());
     let save = transport(engine_of_saves, request.streams.unwrap_or(1));
     (save, transport(bare.engine, read_streams))
 }

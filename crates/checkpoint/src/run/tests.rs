@@ -199,7 +199,7 @@ fn quarters_and_shifted_ranks_read_the_same_bytes() {
     let folder = folder();
     let mut request = request(folder.path());
     request.chunk_bytes = Some(4096);
-    request.profile = CheckpointProfile::V3;
+    request.profile = Some(CheckpointProfile::V3);
     request.rank_shift = Some(3);
     request.cold = true;
     let plan = plan(&request);

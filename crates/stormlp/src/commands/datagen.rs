@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use stormlp_core::difference::Promise;
 use stormlp_core::event::{Event, Observer as _, Unit};
+use stormlp_core::numbers::whole;
 use stormlp_core::profile::Profile;
 use stormlp_core::transport::EngineChoice;
 use stormlp_dataset::content::Content;
@@ -17,7 +18,6 @@ use stormlp_training::show::datagen as text;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::storage::Disk;
 
-use crate::commands::numbers::whole;
 use crate::commands::party::Party;
 use crate::commands::workloads;
 use crate::exit::Failure;

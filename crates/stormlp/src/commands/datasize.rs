@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use stormlp_core::numbers::whole;
 use stormlp_core::profile::Profile;
 use stormlp_core::units::ByteSize;
 use stormlp_training::plan::datasize::{SizeRequest, datasize};
@@ -11,7 +12,6 @@ use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Disk, Storage as _};
 
 use super::workloads;
-use crate::commands::numbers::whole;
 use crate::exit::Failure;
 use crate::output::Format;
 use crate::session::Session;

@@ -13,7 +13,6 @@ pub(crate) mod doctor;
 pub(crate) mod gds;
 pub(crate) mod gdsio;
 pub(crate) mod man;
-mod numbers;
 mod party;
 pub(crate) mod plan;
 pub(crate) mod report;

@@ -1,7 +1,7 @@
 //! The options of a workload that a run and a plan of it share.
 
-use crate::commands::numbers::whole;
 use clap::Args;
+use stormlp_core::numbers::whole;
 use stormlp_training::plan::request::{MAX_EPOCHS, MAX_PREFETCH, MAX_READ_THREADS};
 
 /// How long a run is.

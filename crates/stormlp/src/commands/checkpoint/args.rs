@@ -4,20 +4,16 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::{Path, PathBuf};
 
 use stormlp_checkpoint::plan::{
-    CheckpointProfile, CheckpointRequest, CheckpointWorkload, Container, FsyncPolicy, Mode,
-    ScaleChoice, builtin, parse,
+    CheckpointProfile, CheckpointRequest, CheckpointWorkload, builtin, parse,
 };
+use stormlp_core::location::Location;
 use stormlp_core::names::file_name;
-use stormlp_core::path::PathKind;
-use stormlp_core::transport::{DeviceId, EngineChoice, Pages};
-use stormlp_core::units::{ByteSize, parse_duration};
 use stormlp_mlperf::submission::Edition;
 
 use crate::commands::deliver::OutputArgs;
 use crate::commands::detached::DetachedArgs;
-use crate::commands::numbers::whole;
 use crate::commands::submission::{self, RehearsedTree};
-use crate::commands::threads::{ThreadArgs, check_cufile};
+use crate::commands::threads::{check_cufile, check_wait};
 use crate::commands::workloads::read_text;
 use crate::exit::Failure;
 use crate::hosts::Needs;
@@ -42,45 +38,18 @@ Examples:
 Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is saved under
 ./stormlp-results (see --results-dir); checkpoints stay until --clean or `stormlp clean` removes them.")]
 pub(crate) struct Args {
-    /// llama3-8b, llama3-70b, llama3-405b, llama3-1t, or a workload file with DLIO's keys
-    #[arg(value_name = "MODEL|FILE.yaml")]
-    pub(super) model: String,
-
-    /// Print what a run takes, per rank and file, and touch nothing
-    #[arg(long, conflicts_with = "mlperf_output")]
-    pub(super) dry_run: bool,
-
-    /// Find the fewest streams of each rank that come within 2 % of the best bandwidth of saves, and of
-    /// restores; every run has 2 of each unless --writes and --reads say otherwise, and drops files from
-    /// the page cache before restores
-    #[arg(long, conflicts_with_all = ["streams", "closed", "clean", "mlperf_output", "overlap"])]
-    pub(super) find_knee: bool,
+    #[command(flatten)]
+    pub(super) request: CheckpointRequest,
 
     /// Remove the checkpoints stormlp made in the directories, and do nothing else
-    #[arg(long, conflicts_with_all = [
+    // Beside the request's first options, which stand under no heading.
+    #[arg(long, help_heading = None::<&str>, display_order = 2, conflicts_with_all = [
         "dry_run", "format", "export", "baseline", "results_dir", "mlperf_output", "start_at",
     ])]
     pub(crate) clean: bool,
 
     #[command(flatten)]
-    size: SizeArgs,
-
-    #[command(flatten)]
-    order: OrderArgs,
-
-    #[command(flatten)]
-    transfers: TransferArgs,
-
-    #[command(flatten)]
-    threads: ThreadArgs,
-
-    #[command(flatten)]
     pub(super) detached: DetachedArgs,
-
-    /// Every host has directories of its own of these names, such as its own drives: each restores
-    /// what it saved itself
-    #[arg(long, help_heading = "Several hosts", conflicts_with = "clean")]
-    pub(super) local_data: bool,
 
     #[command(flatten)]
     pub(super) output: OutputArgs,
@@ -101,12 +70,7 @@ impl Args {
     /// # Errors
     /// When there is none, or its file is wrong.
     pub(crate) fn model_name(&self) -> Result<String, Failure> {
-        Ok(workload(&self.model)?.name)
-    }
-
-    /// The seed of the content that was asked for.
-    pub(super) fn seed(&self) -> Option<u64> {
-        self.transfers.seed
+        Ok(workload(&self.request.model)?.name)
     }
 
     /// Takes the profile of `edition`; without one that of v3.0 where none was asked for.
@@ -118,7 +82,7 @@ impl Args {
             Edition::V2 => CheckpointProfile::V2,
             Edition::V3 => CheckpointProfile::V3,
         };
-        let profile = self.order.profile.unwrap_or(of_edition);
+        let profile = self.request.profile.unwrap_or(of_edition);
         match edition {
             Some(edition) if profile != of_edition => {
                 return Err(submission::other_edition(&format!("--profile {profile}"), edition));
@@ -130,13 +94,13 @@ impl Args {
             }
             _ => {}
         }
-        self.order.profile = Some(profile);
+        self.request.profile = Some(profile);
         Ok(())
     }
 
     /// Whether nothing is to be run.
     pub(crate) fn is_dry(&self) -> bool {
-        self.dry_run
+        self.request.dry_run
     }
 
     /// Makes a rehearsal of the run, whose files go into `tree`.
@@ -150,7 +114,7 @@ impl Args {
                 "--start-at gives every host checkpoints of its own: that is no rehearsal",
             ));
         }
-        if self.find_knee {
+        if self.request.find_knee {
             return Err(Failure::usage("--find-knee makes many short runs: that is no rehearsal"));
         }
         if self.clean {
@@ -164,250 +128,63 @@ impl Args {
     /// The option with which nothing is measured, so that no storage can be impaired.
     pub(crate) fn refuses_impairment(&self) -> Option<&'static str> {
         let clean = self.clean.then_some("--clean");
-        clean.or(self.dry_run.then_some("--dry-run"))
+        clean.or(self.request.dry_run.then_some("--dry-run"))
     }
 
     /// To remove is for one process.
     pub(crate) fn needs(&self) -> Needs {
         if self.clean { Needs::OneProcess("checkpoint --clean") } else { Needs::Group }
     }
+}
 
-    /// Refuses options that could change nothing beside others.
-    fn refuse_idle(&self) -> Result<(), Failure> {
-        let (order, transfers) = (&self.order, &self.transfers);
-        let (saves, restores) = (order.writes != Some(0), order.reads != Some(0));
-        let to_host = !transfers.path.ends_in_accelerator();
-        let idle = [
-            ("--cold", order.cold && !restores, "--reads 0"),
-            ("--verify", order.verify && !restores, "--reads 0"),
-            ("--rank-shift", order.rank_shift.is_some() && !restores, "--reads 0"),
-            ("--fsync", transfers.fsync.is_some() && !saves, "--writes 0"),
-            ("--overlap", order.overlap.is_some() && !saves, "--writes 0"),
-            ("--keep", order.keep.is_some() && !saves, "--writes 0"),
-            (
-                "--device",
-                transfers.device.is_some() && to_host,
-                "a --path that ends in host memory",
-            ),
-        ];
-        match idle.into_iter().find(|(_, idle, _)| *idle) {
-            None => Ok(()),
-            Some((option, _, beside)) => Err(Failure::usage(format!(
-                "{option} has no effect with {beside}: leave out one of them"
-            ))),
-        }
+/// Refuses options that could change nothing beside others.
+fn refuse_idle(asked: &CheckpointRequest) -> Result<(), Failure> {
+    let (saves, restores) = (asked.writes != Some(0), asked.reads != Some(0));
+    let to_host = !asked.path.ends_in_accelerator();
+    let idle = [
+        ("--cold", asked.cold && !restores, "--reads 0"),
+        ("--verify", asked.verify && !restores, "--reads 0"),
+        ("--rank-shift", asked.rank_shift.is_some() && !restores, "--reads 0"),
+        ("--fsync", asked.fsync.is_some() && !saves, "--writes 0"),
+        ("--overlap", asked.overlap_step_seconds.is_some() && !saves, "--writes 0"),
+        ("--keep", asked.keep.is_some() && !saves, "--writes 0"),
+        ("--device", asked.device.is_some() && to_host, "a --path that ends in host memory"),
+    ];
+    match idle.into_iter().find(|(_, idle, _)| *idle) {
+        None => Ok(()),
+        Some((option, _, beside)) => Err(Failure::usage(format!(
+            "{option} has no effect with {beside}: leave out one of them"
+        ))),
     }
 }
 
-/// How large the job is.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Size")]
-struct SizeArgs {
-    /// Share of a checkpoint to write: auto, or above 0 up to 1; layers are cut first, then ranks
-    /// [default: auto; 1 with --dry-run]
-    #[arg(long, value_name = "auto|FACTOR")]
-    scale: Option<ScaleChoice>,
-
-    /// All ranks, or one host's share of them: default, subset
-    #[arg(long, value_name = "MODE")]
-    mode: Option<Mode>,
-
-    /// Ranks of the run; all of them take part unless --scale is given too
-    /// [default: all of the model's; 8 with --mode subset]
-    #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
-    ranks: Option<u64>,
-
-    /// Hold the run to MLPerf's closed rules; never scales
-    #[arg(long)]
-    closed: bool,
+/// A seed of its own for each run, so that storage has seen none of its content before.
+pub(super) fn fresh_seed() -> u64 {
+    // 32 bits, which every reader of JSON keeps exactly. The report has it for `--seed`.
+    RandomState::new().build_hasher().finish() >> 32
 }
 
-/// What happens when.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Order")]
-struct OrderArgs {
-    /// Checkpoints to save [default: 10; 2 when scaled]
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(..))]
-    writes: Option<u32>,
-
-    /// Checkpoints to restore: of those this run saves or, with --writes 0, of those already there
-    /// [default: 10; 2 when scaled; never more than there are]
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(..))]
-    reads: Option<u32>,
-
-    /// Time between checkpoints [default: 5s; none when scaled]
-    #[arg(long, value_name = "TIME", value_parser = seconds)]
-    pause: Option<f64>,
-
-    /// Keep the newest N checkpoints [default: all]
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(..))]
-    keep: Option<u32>,
-
-    /// Save beside emulated training steps of this length, and say how long training waits
-    #[arg(
-        long,
-        value_name = "STEP",
-        value_parser = seconds,
-        num_args = 0..=1,
-        default_missing_value = "1",
-        conflicts_with = "start_at"
-    )]
-    overlap: Option<f64>,
-
-    /// Each rank restores the files of the rank N further on
-    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = whole::<u64>(..))]
-    rank_shift: Option<u64>,
-
-    /// Drop files from the page cache before they are restored, and check that they are gone
-    #[arg(long)]
-    cold: bool,
-
-    /// Compare restored content with what was saved, in a second read that is not measured
-    #[arg(long)]
-    verify: bool,
-
-    /// The edition to reproduce in read order and formulas: v2, v3, native
-    /// [default: v2; in a rehearsal that of its edition]
-    #[arg(long, value_name = "PROFILE")]
-    profile: Option<CheckpointProfile>,
-}
-
-/// How bytes are moved.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Transfers")]
-struct TransferArgs {
-    /// Directory for checkpoints; with several, ranks take them in turn
-    /// [default: ./stormlp-data/checkpoint/MODEL]
-    #[arg(long = "dir", value_name = "DIR")]
-    folders: Vec<PathBuf>,
-
-    /// When files are synced: per-file, per-checkpoint, none [default: per-file]
-    #[arg(long, value_name = "POLICY")]
-    fsync: Option<FsyncPolicy>,
-
-    /// buffered, cpu (O_DIRECT), page-cache, cpu-gpu, gds
-    #[arg(long, value_name = "PATH", default_value = "buffered", value_parser = path)]
-    path: PathKind,
-
-    /// I/O engine: auto, uring, tokio-uring, psync
-    #[arg(long, value_name = "ENGINE", default_value = "auto")]
-    engine: EngineChoice,
-
-    /// Accelerator of page-cache, cpu-gpu and gds: cuda:0, or host [default: the first there is]
-    #[arg(long, value_name = "DEVICE")]
-    device: Option<DeviceId>,
-
-    /// Fail when the path gds falls back to another one
-    #[arg(long)]
-    require_gds: bool,
-
-    /// Have cuFile count all the time at this level, which costs it time: 0 never counts, 3 tells
-    /// routes [default: it counts the first transfers by their routes, and no others]
-    #[arg(long, value_name = "LEVEL", value_parser = whole::<u8>(0..=3))]
-    cufile_stats: Option<u8>,
-
-    /// Pages that buffers in host memory lie on: huge (where the kernel has them), or small, as in
-    /// ordinary programs
-    #[arg(long, value_name = "SIZE", default_value = "huge")]
-    pages: Pages,
-
-    /// Transfers of each rank in flight [default: 1; 4 for reads with --profile v3]
-    #[arg(long, value_name = "N", value_parser = whole::<u32>(..))]
-    streams: Option<u32>,
-
-    /// Bytes of one transfer [default: 1M through the page cache, else 4M]
-    #[arg(long, value_name = "SIZE")]
-    chunk_size: Option<ByteSize>,
-
-    /// How the tensors of a file are packed: raw, or as torch.save packs them, for torch.load
-    /// [default: raw; of checkpoints that are there, as they are]
-    #[arg(long, value_name = "raw|torch")]
-    container: Option<Container>,
-
-    /// Seed of the content [default: another for each run]
-    #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
-    seed: Option<u64>,
-}
-
-/// A seed of its own for each run, so that storage has seen none of its content before; always
-/// the same for a dry run, which has no content.
-fn fresh_seed(dry_run: bool) -> u64 {
-    match dry_run {
-        true => 0,
-        // 32 bits, which every reader of JSON keeps exactly. The report has it for `--seed`.
-        false => RandomState::new().build_hasher().finish() >> 32,
-    }
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    parse_duration(text).map(|duration| duration.as_secs_f64()).map_err(|error| error.to_string())
-}
-
-fn path(text: &str) -> Result<PathKind, String> {
-    let known =
-        [PathKind::Buffered, PathKind::Cpu, PathKind::PageCache, PathKind::CpuGpu, PathKind::Gds];
-    known.into_iter().find(|path| path.name() == text).ok_or_else(|| {
-        format!(
-            "`{text}` is no path for checkpoints: use buffered, cpu, page-cache, cpu-gpu or gds"
-        )
-    })
-}
-
-/// The request that was typed.
+/// The request that was typed, with what its model's file and other options say.
 ///
 /// # Errors
-/// When the model is neither built in nor a readable workload file.
+/// When the model is neither built in nor a readable workload file, or an option has no effect.
 pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
-    args.refuse_idle()?;
-    let path = args.transfers.path;
-    check_cufile(path, args.transfers.require_gds, args.transfers.cufile_stats)?;
-    let threading = args.threads.threading(path.ends_in_accelerator())?;
-    let workload = workload(&args.model)?;
-    let folders = if args.transfers.folders.is_empty() {
-        vec![default_folder(&workload)]
-    } else {
-        args.transfers.folders.clone()
-    };
-    refuse_repeated(&folders)?;
-    Ok(CheckpointRequest {
-        typed: args.model.clone(),
-        workload,
-        mode: args.size.mode,
-        ranks: args.size.ranks,
-        scale: args.size.scale,
-        closed: args.size.closed,
-        results_beside_data: Vec::new(),
-        dry_run: args.dry_run,
-        writes: args.order.writes,
-        reads: args.order.reads,
-        pause_seconds: args.order.pause,
-        folders: folders.into_iter().map(Into::into).collect(),
-        fsync: args.transfers.fsync,
-        path: args.transfers.path,
-        engine: args.transfers.engine,
-        device: args.transfers.device,
-        pages: args.transfers.pages,
-        require_gds: args.transfers.require_gds,
-        cufile_stats: args.transfers.cufile_stats,
-        threading,
-        telemetry: args.output.telemetry(),
-        streams: args.transfers.streams,
-        chunk_bytes: args.transfers.chunk_size.map(ByteSize::bytes),
-        overlap_step_seconds: args.order.overlap,
-        rank_shift: args.order.rank_shift,
-        local_data: args.local_data,
-        keep: args.order.keep,
-        cold: args.order.cold,
-        verify: args.order.verify,
-        seed: args.transfers.seed.unwrap_or_else(|| fresh_seed(args.dry_run)),
-        container: args.transfers.container,
-        profile: args.order.profile.unwrap_or(CheckpointProfile::V2),
-    })
+    let mut request = args.request.clone();
+    refuse_idle(&request)?;
+    check_cufile(request.path, request.require_gds, request.cufile_stats)?;
+    check_wait(&request.threading, request.path.ends_in_accelerator())?;
+    request.workload = workload(&request.model)?;
+    if request.folders.is_empty() {
+        request.folders.push(default_folder(&request.workload));
+    }
+    refuse_repeated(&request.folders)?;
+    request.telemetry = args.output.telemetry();
+    Ok(request)
 }
 
 /// Where a model's checkpoints lie unless the user says otherwise.
-fn default_folder(workload: &CheckpointWorkload) -> PathBuf {
-    Path::new("stormlp-data/checkpoint").join(file_name(&workload.name, "model"))
+fn default_folder(workload: &CheckpointWorkload) -> Location {
+    Path::new("stormlp-data/checkpoint").join(file_name(&workload.name, "model")).into()
 }
 
 /// A built-in model, or the one a file describes.
@@ -431,19 +208,18 @@ fn workload(model: &str) -> Result<CheckpointWorkload, Failure> {
 }
 
 /// A directory under two spellings would wait for itself.
-fn refuse_repeated(folders: &[PathBuf]) -> Result<(), Failure> {
+fn refuse_repeated(folders: &[Location]) -> Result<(), Failure> {
     // What is not there yet is known by its text only.
-    let place = |folder: &PathBuf| -> PathBuf {
-        let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.clone());
+    let place = |folder: &Location| -> PathBuf {
+        let folder = folder.folder();
+        let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
         std::fs::canonicalize(&absolute).unwrap_or(absolute)
     };
     for (index, folder) in folders.iter().enumerate() {
-        let same = |other: &&PathBuf| place(other) == place(folder);
+        let same = |other: &&Location| place(other) == place(folder);
         if let Some(other) = folders[..index].iter().find(same) {
             return Err(Failure::usage(format!(
-                "--dir {} and --dir {} are the same directory",
-                other.display(),
-                folder.display()
+                "--dir {other} and --dir {folder} are the same directory"
             )));
         }
     }

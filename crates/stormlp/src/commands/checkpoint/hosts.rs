@@ -6,7 +6,7 @@ use stormlp_core::difference::Promise;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::warning::{Warning, WarningKind};
 
-use super::{Args, looked_at, planned};
+use super::{looked_at, planned};
 use crate::commands::party::Party;
 use crate::exit::Failure;
 use crate::hosts;
@@ -196,9 +196,8 @@ fn dealt(
     Ok(plan)
 }
 
-/// What each host may be asked for itself: where a seed was not asked for each draws its own, and the
-/// first one's counts.
-const APART: [&str; 3] = ["typed", "results_beside_data", "seed"];
+/// What each host may be asked for itself.
+const APART: [&str; 2] = ["model", "results_beside_data"];
 /// What was asked for where its key is not that of its option.
 const NAMES: [(&str, &str); 6] = [
     ("chunk_bytes", "option --chunk-size"),
@@ -209,13 +208,10 @@ const NAMES: [(&str, &str); 6] = [
     promises::OF_THREADS,
 ];
 
-/// What `request` asks for, and the `args` that it is made of, as far as all hosts have to ask the same.
-pub(super) fn asked(request: &CheckpointRequest, args: &Args) -> Vec<Promise> {
-    let mut asked = promises::asked(request, &APART, &NAMES);
-    let seed = args.seed().map_or("none".to_string(), |seed| seed.to_string());
-    asked.push(("option --seed".to_string(), seed));
-    asked.push(("option --find-knee".to_string(), args.find_knee.to_string()));
-    asked
+/// What `request` asks for, as far as all hosts have to ask the same: before a seed is drawn where
+/// none was asked for, since each draws its own and the first one's counts.
+pub(super) fn asked(request: &CheckpointRequest) -> Vec<Promise> {
+    promises::asked(request, &APART, &NAMES)
 }
 
 /// Makes sure that all hosts see the same folders.

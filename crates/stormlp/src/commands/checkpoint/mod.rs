@@ -52,17 +52,18 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     }
     // Where there are others, they hear of it.
     let begins = detached::check(&args, &request, session);
-    let party = Party::introduce(args.local_data, session)?;
-    let asked = |_: &HostFacts| hosts::asked(&request, &args);
+    let party = Party::introduce(request.local_data, session)?;
+    let asked = |_: &HostFacts| hosts::asked(&request);
     let host = begins.and_then(|()| host_facts(&request, session));
     let host = party.agree(host, asked, session)?;
     if request.dry_run {
-        if args.find_knee {
+        if request.find_knee {
             show_first_run(&mut request);
         }
         return if session.group.leads() { dry_run(&request, &host, &args.output) } else { Ok(()) };
     }
-    if args.find_knee {
+    request.seed.get_or_insert_with(args::fresh_seed);
+    if request.find_knee {
         return find_knee::run(args, request, host, &party, session);
     }
     if let Some(tree) = &args.rehearsal

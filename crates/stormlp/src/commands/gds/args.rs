@@ -5,17 +5,17 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use stormlp_core::numbers::whole;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::{MemoryKind, PathKind};
-use stormlp_core::transport::{DeviceId, EngineChoice, Pages};
+use stormlp_core::transport::{DeviceId, EngineChoice, Pages, Threading};
 use stormlp_core::units::{ByteSize, parse_duration, parse_size_sweep};
 use stormlp_matrix::plan::{
     CacheState, Fill, Fsync, IoSize, JobRequest, KNEE_DEPTHS, KNEE_REPEAT, KNEE_THREADS,
     MatrixRequest, PathChoice, Span, Target, apply_preset,
 };
 
-use crate::commands::numbers::whole;
-use crate::commands::threads::ThreadArgs;
+use crate::commands::threads::check_wait;
 use crate::exit::{Code, Failure, Page};
 
 /// Where the test files lie when nothing is said.
@@ -248,7 +248,7 @@ pub(crate) fn request(
     matrix: MatrixArgs,
     files: FileArgs,
     devices: DeviceArgs,
-    threads: &ThreadArgs,
+    threads: Threading,
 ) -> Result<MatrixRequest, Failure> {
     let mut request = MatrixRequest::plain(PathBuf::from(DEFAULT_FOLDER));
     if let Some(name) = &matrix.preset {
@@ -268,7 +268,8 @@ pub(crate) fn request(
     let engine = devices.engine.is_some();
     take_devices(devices, &mut request);
     let paths = request.paths.paths();
-    request.threading = threads.threading(paths.iter().any(|path| path.ends_in_accelerator()))?;
+    check_wait(&threads, paths.iter().any(|path| path.ends_in_accelerator()))?;
+    request.threading = threads;
     if !request.register && !paths.iter().any(|path| path.needs_cufile()) {
         return Err(Failure::usage(
             "--no-register has no effect with --path that names none of cuFile's: leave out one",

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::ReportKind;
+use stormlp_core::transport::Threading;
 use stormlp_hosts::company::Company;
 use stormlp_matrix::plan::{
     MatrixPlan, MatrixReport, MatrixRequest, MatrixResults, PathChoice, resolve,
@@ -20,7 +21,6 @@ use stormlp_transfer::probe;
 use super::deliver::{ColumnsArg, Delivery, OutputArgs, Savers};
 use super::detached::DetachedArgs;
 use super::party::Party;
-use super::threads::ThreadArgs;
 use crate::exit::Failure;
 use crate::hosts::exchange;
 use crate::session::Session;
@@ -55,7 +55,7 @@ pub(crate) struct Args {
     devices: args::DeviceArgs,
 
     #[command(flatten)]
-    threads: ThreadArgs,
+    threads: Threading,
 
     #[command(flatten)]
     detached: DetachedArgs,
@@ -102,7 +102,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     // Where there are others, they hear of it.
     let begins = args.detached.check(session);
     let party = Party::introduce(args.local_data, session)?;
-    let request = args::request(args.matrix, args.files, args.devices, &args.threads);
+    let request = args::request(args.matrix, args.files, args.devices, args.threads);
     let request = begins.and(request);
     let resume = args.resume.as_deref();
     let saved =

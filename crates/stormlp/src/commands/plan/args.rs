@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use stormlp_checkpoint::plan::builtin;
+use stormlp_core::numbers::whole;
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::units::{ByteSize, parse_duration};
@@ -19,7 +20,6 @@ use stormlp_transfer::probe;
 
 use super::host_cost;
 use super::storage::storage;
-use crate::commands::numbers::whole;
 use crate::commands::train::parse_compute;
 use crate::commands::workload_args::{ReaderArgs, StepArgs};
 use crate::commands::workloads::{self, parse_some_bytes};

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use stormlp_checkpoint::plan::builtin;
+use stormlp_core::numbers::whole;
 use stormlp_core::units::ByteSize;
 use stormlp_mlperf::show as submission;
 use stormlp_mlperf::submission::Edition;
 use stormlp_mlperf::submission::plan::{PlanRequest, Planned, plan, usual_accelerator};
 use stormlp_transfer::probe;
 
-use crate::commands::numbers::whole;
 use crate::commands::workloads::{self, parse_some_bytes};
 use crate::exit::Failure;
 use crate::output::Format;

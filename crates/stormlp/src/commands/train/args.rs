@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
+use stormlp_core::numbers::whole;
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::shell::shell_word;
@@ -21,7 +22,6 @@ use stormlp_training::plan::distribution::Distribution;
 use stormlp_training::plan::request::{MAX_RUNS, StorageKind, TrainRequest};
 use stormlp_training::plan::workload::Workload;
 
-use crate::commands::numbers::whole;
 use crate::commands::submission::other_edition;
 use crate::commands::threads::check_cufile;
 use crate::commands::workload_args::{ReaderArgs, StepArgs};

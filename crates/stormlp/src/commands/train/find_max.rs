@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use stormlp_core::event::Silent;
 use stormlp_core::facts::HostFacts;
+use stormlp_core::numbers::whole;
 use stormlp_core::problem::Problems;
 use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::units::counted;
@@ -35,7 +36,6 @@ use super::args::DataArgs;
 use super::data::{self, Data};
 use super::{Args, check_phases, facts, head, is_null, lock, request};
 use crate::commands::deliver::{Delivery, Saver};
-use crate::commands::numbers::whole;
 use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;

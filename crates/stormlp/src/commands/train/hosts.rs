@@ -7,6 +7,7 @@ use std::hash::{Hash as _, Hasher as _};
 use serde::{Deserialize, Serialize};
 use stormlp_core::difference::Promise;
 use stormlp_core::group::{self, memory_bytes};
+use stormlp_core::numbers::whole;
 use stormlp_core::report::Ending;
 use stormlp_core::units::{ByteSize, counted};
 use stormlp_core::warning::{Warning, WarningKind};
@@ -17,7 +18,6 @@ use stormlp_training::plan::request::{RequestedHosts, TrainRequest};
 use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::report::TrainReport;
 
-use crate::commands::numbers::whole;
 use crate::commands::party::{Party, same_option};
 use crate::exit::Failure;
 use crate::hosts;

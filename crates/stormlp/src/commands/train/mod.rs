@@ -16,7 +16,7 @@ use stormlp_core::location::Location;
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::report::{Head, ReportKind};
-use stormlp_core::transport::DeviceId;
+use stormlp_core::transport::{DeviceId, Threading};
 use stormlp_core::warning::Warning;
 use stormlp_dataset::section::DataFormat;
 use stormlp_hosts::company::Hosts;
@@ -40,7 +40,7 @@ use self::kept::Kept;
 use super::deliver::{self, Delivery, OutputArgs, copy_of};
 use super::party::{Party, blame_launcher};
 use super::submission::{self, RehearsedTree};
-use super::threads::ThreadArgs;
+use super::threads::check_wait;
 use crate::exit::{Code, Failure};
 use crate::hosts::Needs;
 use crate::session::Session;
@@ -76,7 +76,7 @@ pub(crate) struct Args {
     read: args::ReadArgs,
 
     #[command(flatten)]
-    threads: ThreadArgs,
+    threads: Threading,
 
     #[command(flatten)]
     find: find_max::FindMaxArgs,
@@ -317,7 +317,8 @@ fn head(plan: &TrainPlan, mut facts: HostFacts, delivery: &Delivery, session: &S
 fn request(args: &Args, workload: &Workload) -> Result<TrainRequest, Failure> {
     let mut request = args::request(&args.workload, &args.data, &args.read)?;
     let ends_there = request.path.is_some_and(PathKind::ends_in_accelerator);
-    request.threading = args.threads.threading(ends_there)?;
+    check_wait(&args.threads, ends_there)?;
+    request.threading = args.threads.clone();
     request.telemetry = args.output.telemetry();
     if request.transfer_size.is_some() && workload.dataset.format != DataFormat::Tfrecord {
         return Err(Failure::usage(format!(

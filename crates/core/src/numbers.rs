@@ -1,4 +1,4 @@
-//! Whole numbers on the command line.
+//! Whole numbers as they are typed.
 
 use std::ops::{Bound, RangeBounds};
 
@@ -6,7 +6,7 @@ use std::ops::{Bound, RangeBounds};
 const EXAMPLE: u64 = 8;
 
 /// A whole number that an option may have.
-pub(crate) trait Whole: TryFrom<u64> {
+pub trait Whole: TryFrom<u64> {
     /// The largest there is.
     const MOST: u64;
 }
@@ -28,7 +28,7 @@ impl Whole for u64 {
 }
 
 /// Reads a number of `range`; what is none of it is told which ones there are, with one of them.
-pub(crate) fn whole<N: Whole>(
+pub fn whole<N: Whole>(
     range: impl RangeBounds<u64>,
 ) -> impl Fn(&str) -> Result<N, String> + Clone + Send + Sync + 'static {
     let least = match range.start_bound() {
