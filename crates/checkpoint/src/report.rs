@@ -1,7 +1,6 @@
 //! What came out of a checkpoint run.
 
 use derive_more::{Add, AddAssign, Div};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::checkpoint_plan::CheckpointPlan;
@@ -13,7 +12,8 @@ use stormlp_core::report::HostShare;
 use stormlp_core::report::Report;
 
 /// The smallest, mean and largest over ranks, and rank 0's; durations in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DurationSeconds {
     /// The slowest rank's: MLPerf's rule.
     pub max: f64,
@@ -26,7 +26,8 @@ pub struct DurationSeconds {
 }
 
 /// Rates in GiB/s.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GibPerSecond {
     /// The lowest of the ranks' own rates: MLPerf's rule.
     pub min_rank: f64,
@@ -42,9 +43,8 @@ pub struct GibPerSecond {
 
 /// Seconds one rank spent in each part of its work. They lie inside its duration; what is
 /// missing from it is waiting for a thread.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema, Add, AddAssign, Div,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, Add, AddAssign, Div)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Parts {
     /// Opening (and preallocating) files.
     pub open_seconds: f64,
@@ -70,7 +70,8 @@ impl Parts {
 }
 
 /// What one rank did.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RankResult {
     /// The rank.
     pub rank: u64,
@@ -85,7 +86,8 @@ pub struct RankResult {
 }
 
 /// What the block layer counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceBytes {
     /// Bytes read.
     pub read_bytes: u64,
@@ -94,7 +96,8 @@ pub struct DeviceBytes {
 }
 
 /// What the page cache held of a checkpoint before it was restored.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CacheBefore {
     /// Share of its bytes in the page cache, 0 to 1.
     pub share: f64,
@@ -107,7 +110,8 @@ pub struct CacheBefore {
 }
 
 /// What training did while a checkpoint was saved.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OverlapResult {
     /// Length of an emulated step in seconds.
     pub step_seconds: f64,
@@ -122,7 +126,8 @@ pub struct OverlapResult {
 }
 
 /// One save or restore.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointResult {
     /// Which checkpoint.
     pub step: u32,
@@ -164,7 +169,8 @@ pub struct CheckpointResult {
 }
 
 /// A save or restore of one host that began by its clock: of a checkpoint of its own.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostPhase {
     /// The host, with its process where the host has several.
     pub name: String,
@@ -198,7 +204,8 @@ impl CheckpointResults {
 }
 
 /// What a checkpoint run measured.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointResults {
     /// What was saved.
     pub saves: Vec<CheckpointResult>,

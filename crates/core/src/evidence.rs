@@ -1,13 +1,13 @@
 //! What ran, and how that is known: a path is never named without its evidence.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::path::{EngineKind, PathKind};
 use crate::warning::{Warning, WarningKind};
 
 /// What became of `O_DIRECT` on the files of a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DirectIo {
     /// The path goes through the page cache by design, or touches no file.
@@ -20,7 +20,8 @@ pub enum DirectIo {
 }
 
 /// How the I/O engine under a path was set up, as the kernel granted it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EngineFacts {
     /// The engine that ran.
     pub engine: EngineKind,
@@ -35,7 +36,8 @@ pub struct EngineFacts {
 }
 
 /// What shows by which route cuFile's transfers went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RouteProof {
     /// cuFile's own counters of each route.
@@ -53,7 +55,8 @@ pub enum RouteProof {
 }
 
 /// When cuFile counted transfers by their routes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Counted {
     /// Never: the library has no counters, or they were left off, or at a level without routes.
@@ -68,7 +71,8 @@ pub enum Counted {
 }
 
 /// What cuFile counted while a cell ran.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CuFileEvidence {
     /// Version of the library, `1.16`.
     pub library_version: String,
@@ -99,7 +103,8 @@ pub struct CuFileEvidence {
 }
 
 /// What ran, with the facts that prove it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
     /// The path the bytes really took; `None` when that could not be told.
     pub effective_path: Option<PathKind>,

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::path::{EngineKind, PathKind};
@@ -75,7 +74,8 @@ impl Identity {
 }
 
 /// Whether something can be used on this machine.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "status", rename_all = "lowercase")]
 pub enum Availability {
     /// It can.
@@ -111,7 +111,8 @@ impl Availability {
 }
 
 /// One accelerator of the host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AcceleratorFacts {
     /// Index as CUDA counts.
     pub index: u32,
@@ -135,7 +136,8 @@ fn default_cuda_connections() -> u32 {
 }
 
 /// NVIDIA GPUs that the PCI bus shows and CUDA does not.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HiddenGpus {
     /// Their PCI addresses, `0000:3b:00.0`.
     pub pci_addresses: Vec<String>,
@@ -159,7 +161,8 @@ impl HiddenGpus {
 }
 
 /// Whether one transfer path can run here, and why not.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PathSupport {
     /// The path.
     pub path: PathKind,
@@ -168,7 +171,8 @@ pub struct PathSupport {
 }
 
 /// One block device below the storage of a run; what the kernel does not tell is left out.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceOfStorage {
     /// The kernel's name: `nvme0n1`.
     pub name: String,
@@ -197,7 +201,8 @@ pub struct DeviceOfStorage {
 
 /// Settings of a block device's queue under the kernel's names; what the kernel does not tell is
 /// left out.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueOfStorage {
     /// I/O scheduler: `none`, `mq-deadline`.
     pub scheduler: Option<String>,
@@ -220,7 +225,8 @@ pub struct QueueOfStorage {
 }
 
 /// The storage behind the folders and files of a run.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StorageOfRun {
     /// The folders, files and devices of the run that lie on it.
     pub paths: Vec<PathBuf>,
@@ -243,7 +249,8 @@ impl StorageOfRun {
 }
 
 /// The host, as far as plans and reports need to know it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostFacts {
     /// Name of the host.
     pub hostname: String,

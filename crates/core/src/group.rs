@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::difference;
@@ -13,7 +12,8 @@ pub const PROTOCOL: u32 = 1;
 pub const CLOCK_SECONDS: f64 = 1.0;
 
 /// A process of a group, as it introduces itself.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Member {
     /// Its number, from 0.
     pub rank: u32,
@@ -43,7 +43,8 @@ pub struct Member {
 }
 
 /// How processes found each other, and what meeting costs them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GroupFacts {
     /// `mpi`, `pmix` or `pmi1`.
     pub backend: String,
@@ -70,7 +71,8 @@ pub struct GroupFacts {
 }
 
 /// A machine, and which processes are on it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Machine {
     /// Its host name.
     pub hostname: String,
@@ -117,7 +119,8 @@ impl GroupFacts {
 }
 
 /// How far a clock is ahead of another one. It is told for whoever reads logs; no figure depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockOffset {
     /// Microseconds; negative where it is behind.
     pub offset_us: f64,
@@ -153,7 +156,8 @@ pub fn clock_offsets(readings: &[Vec<AtBarrier>]) -> Vec<ClockOffset> {
 }
 
 /// What one process of a group had a part in.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostReport {
     /// Its host, with its rank where the host has several processes.
     pub name: String,
@@ -181,7 +185,8 @@ impl HostReport {
 }
 
 /// What a barrier takes, in microseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BarrierUs {
     /// Half of them take no longer.
     pub p50: f64,

@@ -6,7 +6,6 @@
 use base64::Engine as _;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The longest latency that is told apart: one hour. Longer ones count as this.
@@ -29,7 +28,8 @@ pub struct LatencyHistogram {
 /// A percentile is left out where fewer latencies than it takes for one to lie beyond it were
 /// recorded: 2 for the median, 10, 100 and 1000 for the others. It would be the maximum, or lie
 /// between two latencies by chance.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyUs {
     /// Exact arithmetic mean.
     pub mean: f64,
@@ -48,7 +48,8 @@ pub struct LatencyUs {
 }
 
 /// A whole distribution under its name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NamedHistogram {
     /// What was timed: `fetch_wait`, `read`, `save_transfer`.
     pub name: String,

@@ -5,7 +5,6 @@
 //! does not, then repeats the settings that the answer rests on. It keeps nothing but what was
 //! measured, so that it goes on with a saved report as if it had never stopped.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::{mean, sample_deviation};
@@ -18,7 +17,8 @@ const PATIENCE: usize = 2;
 const APART: f64 = 2.0;
 
 /// What limits the best rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum KneeLimit {
     /// The storage, or what lies between it and this host.

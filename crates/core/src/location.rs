@@ -7,14 +7,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use derive_more::{AsRef, From};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where data lies: a folder, written as its path. Plans and requests hold it in place of a path,
 /// so that another kind of storage needs one more variant here and no change there.
-#[derive(
-    Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 #[derive(From, AsRef)]
 #[as_ref(Path)]

@@ -7,7 +7,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::facts::HostFacts;
@@ -16,9 +15,10 @@ use crate::transport::{DeviceId, Threading};
 use crate::warning::{Warning, WarningKind};
 
 /// CPUs by their numbers, ascending and each once.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
-#[schemars(with = "String")]
+#[cfg_attr(feature = "schema", schemars(with = "String"))]
 pub struct CpuList(Vec<u32>);
 
 impl CpuList {
@@ -95,9 +95,10 @@ impl TryFrom<String> for CpuList {
 }
 
 /// Which NUMA node to run on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
-#[schemars(with = "String")]
+#[cfg_attr(feature = "schema", schemars(with = "String"))]
 pub enum NumaChoice {
     /// That of the GPU, else that of the drives.
     #[default]
@@ -147,7 +148,8 @@ impl TryFrom<String> for NumaChoice {
 }
 
 /// One NUMA node, as far as this process may use it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostNode {
     /// Its number.
     pub node: u32,
@@ -156,7 +158,8 @@ pub struct HostNode {
 }
 
 /// Where threads and buffers are, decided.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Placement {
     /// The node as it was asked for.
     pub numa: NumaChoice,

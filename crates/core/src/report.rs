@@ -5,7 +5,6 @@ mod check;
 pub mod sums;
 mod upgrade;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
@@ -24,7 +23,8 @@ pub const FORMAT_VERSION: u32 = 2;
 pub const MODELLED: &str = "stormlp's, modelled on it; only mlpstorage makes MLPerf results";
 
 /// Which command made a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum ReportKind {
@@ -44,7 +44,8 @@ impl ReportKind {
 }
 
 /// The first fields of every saved report.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Head {
     /// Version of the format.
     pub format_version: u32,
@@ -84,7 +85,8 @@ impl Head {
 }
 
 /// How a run ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Ending {
     /// It goes on, or was killed: this is what had been measured when the report was saved.
@@ -106,7 +108,8 @@ pub enum Ending {
 }
 
 /// What ended a run that failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FailureCause {
     /// A file of the dataset could not be read, or is not what it should be.
@@ -129,7 +132,8 @@ pub enum FailureCause {
 ///
 /// At most 1024 intervals; a run that outlasts them doubles their length. The last one has what was
 /// left, which may be half as much, or half as much more.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Series {
     /// When the first interval began: of training in seconds from the start of its run, as its
     /// epochs have it; of cells, saves and restores from the start of what is measured.
@@ -207,7 +211,8 @@ impl Series {
 }
 
 /// The series of one part of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NamedSeries {
     /// Which part: `run 1`, `save 3`, `restore 1`.
     pub name: String,
@@ -217,7 +222,8 @@ pub struct NamedSeries {
 }
 
 /// What one part of a run rests on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NamedEvidence {
     /// Which part: `reads`, `saves`, `restores`.
     pub name: String,
@@ -227,7 +233,8 @@ pub struct NamedEvidence {
 }
 
 /// Of which run a report is a part, and whose.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PartOf {
     /// The run: the name of its folder, or what `--run-id` said.
     pub run_id: String,
@@ -248,7 +255,8 @@ pub struct PartOf {
 }
 
 /// What one host had a share in, of a matrix or of checkpoints.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostShare {
     /// The host, with its rank where the host has several processes.
     pub name: String,
@@ -261,7 +269,8 @@ pub struct HostShare {
 }
 
 /// The report of a run: `P` is the lane's plan, `R` what only this lane measures.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report<P, R> {
     /// Version, command, time, host.
     #[serde(flatten)]

@@ -4,7 +4,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use strum::{EnumIter, IntoStaticStr};
 
@@ -108,9 +107,8 @@ impl fmt::Display for Telemetry {
 }
 
 /// What a track follows.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, EnumIter, IntoStaticStr,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, EnumIter, IntoStaticStr)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Measure {
@@ -202,7 +200,8 @@ impl Measure {
 }
 
 /// One number that was followed, for each interval of a series.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Track {
     /// What was followed.
     pub measure: Measure,
@@ -210,7 +209,7 @@ pub struct Track {
     pub of: String,
     /// A value for each interval; not a number, and saved as null, where a level was not read.
     #[serde(deserialize_with = "nulls_as_nan")]
-    #[schemars(with = "Vec<Option<f64>>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Option<f64>>"))]
     pub values: Vec<f64>,
 }
 
@@ -220,7 +219,8 @@ fn nulls_as_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, 
 }
 
 /// What a run asked of its storage, transfer by transfer: counted, not sampled.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Load {
     /// How many transfers were submitted at which queue depth of all threads together; depths that
     /// did not occur are left out, and those above 1024 are counted there.
@@ -230,7 +230,8 @@ pub struct Load {
 }
 
 /// Transfers submitted at one queue depth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DepthCount {
     /// Transfers in flight once the transfer was submitted, itself included.
     pub depth: u32,
@@ -239,7 +240,8 @@ pub struct DepthCount {
 }
 
 /// Transfers of sizes up to a power of two, and above half of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SizeCount {
     /// The power of two, in bytes.
     pub up_to_bytes: u64,

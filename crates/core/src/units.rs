@@ -7,7 +7,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One KiB in bytes.
@@ -21,19 +20,9 @@ pub const TIB: u64 = 1 << 40;
 
 /// A size in bytes; reads and prints the units of the command line.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Default,
-    Serialize,
-    Deserialize,
-    JsonSchema,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct ByteSize(pub u64);
 

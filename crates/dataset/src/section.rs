@@ -1,7 +1,6 @@
 //! The `dataset` section of a workload: which files a run reads.
 
 use derive_more::{Deref, DerefMut};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_yaml::Value;
 use stormlp_core::names::{Named, unknown};
@@ -9,7 +8,8 @@ use stormlp_core::workload_file::Field;
 use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
 
 /// How samples are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[derive(Display, EnumString, IntoStaticStr, VariantArray, VariantNames)]
 #[strum(serialize_all = "snake_case", parse_err_ty = String, parse_err_fn = not_read)]
@@ -107,7 +107,8 @@ pub struct ParquetSpec {
 }
 
 /// One column, or a run of columns, of a parquet file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ParquetColumn {
     /// The column's name.
@@ -139,7 +140,8 @@ impl ParquetColumn {
 }
 
 /// The element types of parquet columns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[derive(EnumString, IntoStaticStr, VariantArray, VariantNames)]
 #[allow(missing_docs, reason = "the names are what they are in numpy")]
@@ -204,9 +206,8 @@ impl Default for DatasetSpec {
 }
 
 /// The columns of parquet files.
-#[derive(
-    Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Deref, DerefMut,
-)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, Deref, DerefMut)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct ParquetColumns(pub Vec<ParquetColumn>);
 

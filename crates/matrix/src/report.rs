@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use crate::plan::choice::{BufferBacking, IoSize};
@@ -19,7 +18,8 @@ use stormlp_core::report::{Report, Series};
 use stormlp_core::warning::Warning;
 
 /// How a cell ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum CellStatus {
     /// It ran; its numbers count.
@@ -31,7 +31,8 @@ pub enum CellStatus {
 }
 
 /// The first difference between what was read and what should have been there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mismatch {
     /// The file.
     pub file: PathBuf,
@@ -44,7 +45,8 @@ pub struct Mismatch {
 }
 
 /// What comparing with the pattern gave.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verification {
     /// Bytes that were compared.
     pub checked_bytes: u64,
@@ -55,7 +57,8 @@ pub struct Verification {
 }
 
 /// What one job of a cell did (gdsio's `-J`).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobReport {
     /// Its name.
     pub name: String,
@@ -76,7 +79,8 @@ pub struct JobReport {
 }
 
 /// The numbers of a cell that ran.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measurement {
     /// Bytes moved in the measured time, by that time.
     pub throughput_bytes_per_second: f64,
@@ -142,7 +146,8 @@ pub struct Measurement {
 }
 
 /// What one host did of a cell.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostCell {
     /// The host, with its rank where the host has several processes.
     pub name: String,
@@ -241,8 +246,9 @@ const PROMISED_KEYS: [&str; 9] = [
 ];
 
 /// What stands in a cell, for the schema: the numbers, or `null` under [`PROMISED_KEYS`].
+#[cfg(feature = "schema")]
 #[allow(dead_code)]
-#[derive(JsonSchema)]
+#[derive(schemars::JsonSchema)]
 #[serde(untagged)]
 enum MeasurementKeys {
     Measured(Box<Measurement>),
@@ -260,7 +266,8 @@ enum MeasurementKeys {
 }
 
 /// One entry of `cells[]`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CellReport {
     /// Index of the cell in the plan.
     pub cell: usize,
@@ -292,7 +299,7 @@ pub struct CellReport {
     pub evidence: Option<Evidence>,
     /// The numbers, when it ran.
     #[serde(flatten, serialize_with = "write_measurement", deserialize_with = "read_measurement")]
-    #[schemars(with = "MeasurementKeys")]
+    #[cfg_attr(feature = "schema", schemars(with = "MeasurementKeys"))]
     pub measurement: Option<Measurement>,
     /// What comparing with the pattern gave.
     pub verification: Option<Verification>,
@@ -347,7 +354,8 @@ impl CellReport {
 pub type MatrixReport = Report<MatrixPlan, MatrixResults>;
 
 /// What a matrix measured.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MatrixResults {
     /// What has been measured so far, in the order of the plan.
     pub cells: Vec<CellReport>,

@@ -1,7 +1,6 @@
 //! What a training run measured. The keys are the ones scripts rely on.
 
 use derive_more::{Add, AddAssign, Div, Mul};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::find_max::FindMax;
@@ -15,7 +14,8 @@ use stormlp_core::report::Report;
 pub type TrainReport = Report<TrainPlan, TrainResults>;
 
 /// What a training run measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrainResults {
     /// The workload's name.
     pub workload: String,
@@ -93,19 +93,9 @@ impl TrainResults {
 
 /// AU in percent by each definition.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Default,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    Add,
-    AddAssign,
-    Mul,
-    Div,
+    Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, Add, AddAssign, Mul, Div,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AuPercent {
     /// By the profile's formula; this is what the threshold is held against.
     pub profile: f64,
@@ -118,9 +108,8 @@ pub struct AuPercent {
 }
 
 /// Seconds that accelerators waited, summed over them, by cause.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema, Add, AddAssign, Div,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, Add, AddAssign, Div)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WaitingSeconds {
     /// Reads were in flight and storage was working on them.
     pub storage: f64,
@@ -141,7 +130,8 @@ impl WaitingSeconds {
 }
 
 /// What an epoch, or the mean of several, comes down to.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measures {
     /// AU in percent.
     pub au_percent: AuPercent,
@@ -161,7 +151,8 @@ pub struct Measures {
 }
 
 /// Population standard deviations over epochs.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spread {
     /// Of `au_percent.profile`, in points.
     pub au_percent: f64,
@@ -172,7 +163,8 @@ pub struct Spread {
 }
 
 /// What a run or an epoch took from storage and host.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
     /// Bytes that reads brought.
     pub bytes_read: u64,
@@ -213,7 +205,8 @@ impl Cost {
 }
 
 /// One epoch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EpochReport {
     /// Its number, from 1.
     pub epoch: u32,
@@ -314,7 +307,8 @@ pub fn scored<'a>(
 }
 
 /// What the block devices did over a period.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceUse {
     /// Share of the time with requests in flight, in percent.
     pub busy_percent: f64,
@@ -327,7 +321,8 @@ pub struct DeviceUse {
 }
 
 /// The accelerator that the others waited for longest.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Slowest {
     /// Its rank, from 0.
     pub accelerator: u32,
@@ -336,7 +331,8 @@ pub struct Slowest {
 }
 
 /// Distributions over accelerators and steps, in microseconds; `None` when nothing was recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepLatency {
     /// Fetch wait of every step but the first.
     pub fetch_wait_us: Option<LatencyUs>,
@@ -349,7 +345,8 @@ pub struct StepLatency {
 }
 
 /// One accelerator's epoch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AcceleratorEpoch {
     /// Its rank, from 0.
     pub accelerator: u32,
@@ -358,7 +355,8 @@ pub struct AcceleratorEpoch {
 }
 
 /// Sums over one block of steps of one accelerator: all that the formulas need.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlockSums {
     /// When the block began, in seconds from the start of the run.
     pub started_seconds: f64,
@@ -383,7 +381,8 @@ pub struct BlockSums {
 }
 
 /// An evaluation after an epoch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EvaluationReport {
     /// Steps of each accelerator.
     pub steps: u64,
@@ -411,7 +410,8 @@ impl EvaluationReport {
 }
 
 /// One of several runs.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunReport {
     /// Its number, from 1.
     pub run: u32,
@@ -441,7 +441,8 @@ pub struct RunReport {
 }
 
 /// A checkpoint that training wrote.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WrittenCheckpoint {
     /// The epoch, from 1.
     pub epoch: u32,
@@ -456,7 +457,8 @@ pub struct WrittenCheckpoint {
 }
 
 /// What the accelerators waited for most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
     /// Nothing: the accelerators computed nearly all the time.
@@ -479,7 +481,8 @@ pub enum Bound {
 }
 
 /// Why AU is what it is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// What it was mostly waiting for.
     pub bound: Bound,
@@ -488,7 +491,8 @@ pub struct Verdict {
 }
 
 /// The same workload on storage that takes no time: the ceiling of this host.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Calibration {
     /// Its AU.
     pub au_percent: AuPercent,

@@ -1,6 +1,5 @@
 //! A transformer's shape and the number of its parameters, as DLIO counts them.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
@@ -11,7 +10,8 @@ use stormlp_core::names::{Named, unknown};
 pub(super) const MOST_PARAMETERS: u128 = 10_000_000_000_000_000;
 
 /// The shape of a transformer; MLPerf's keys `model.transformer` and `model.num_layers`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Architecture {
     /// Entries of the vocabulary, `V`.
     pub vocab_size: u64,
@@ -99,7 +99,8 @@ impl Architecture {
 }
 
 /// The type of an element, by its name in a workload file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[derive(EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]

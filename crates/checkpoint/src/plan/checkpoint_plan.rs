@@ -1,6 +1,5 @@
 //! What was decided: every number of a checkpoint run before the first byte moves.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::choice::{CheckpointProfile, FsyncPolicy};
@@ -15,7 +14,8 @@ use stormlp_core::transport::{DeviceId, Transport};
 use stormlp_core::warning::Warning;
 
 /// What one rank writes and reads.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RankPlan {
     /// The rank.
     pub rank: u64,
@@ -28,7 +28,8 @@ pub struct RankPlan {
 }
 
 /// One checkpoint to restore.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RestorePlan {
     /// Which checkpoint.
     pub step: u32,
@@ -37,7 +38,8 @@ pub struct RestorePlan {
 }
 
 /// Training that goes on while a checkpoint is saved.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OverlapPlan {
     /// Length of an emulated step in seconds.
     pub step_seconds: f64,
@@ -46,7 +48,8 @@ pub struct OverlapPlan {
 }
 
 /// A checkpoint run in which every number is decided.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointPlan {
     /// The model's name.
     pub model: String,
@@ -114,7 +117,7 @@ pub struct CheckpointPlan {
     pub cufile_stats: Option<u8>,
     /// Seconds between two looks at devices, host, network and GPUs; `null` without any.
     #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
-    #[schemars(with = "Option<f64>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub telemetry: Telemetry,
     /// Free bytes of the directories' file systems together, where storage was looked at.
     pub free_bytes: Option<u64>,

@@ -1,6 +1,5 @@
 //! The fewest streams of each rank that bring the bandwidth of saves, and of restores.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::choice::FsyncPolicy;
@@ -20,7 +19,8 @@ const IDLE: f64 = 0.75;
 const CACHED: f64 = 0.5;
 
 /// What a search for the fewest streams found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FindStreams {
     /// How far below the best a knee may lie, in percent.
     pub within_percent: f64,
@@ -35,7 +35,8 @@ pub struct FindStreams {
 }
 
 /// One run of a search.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TriedStreams {
     /// Streams of each rank.
     pub streams: u32,
@@ -52,7 +53,8 @@ pub struct TriedStreams {
 }
 
 /// The fewest streams that come within `within_percent` of the best.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StreamKnee {
     /// Streams of each rank.
     pub streams: u32,

@@ -7,7 +7,6 @@
 //! and a tensor without elements is left out.
 
 use derive_more::AddAssign;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::architecture::{Architecture, DataType};
@@ -16,7 +15,8 @@ use super::parallelism::{Parallelism, Position, ZeroStage};
 use super::torch::{FileTensors, Framing, TensorGroup};
 
 /// One file of a rank.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointFile {
     /// Its name in the folder of the checkpoint.
     pub name: String,
@@ -27,7 +27,8 @@ pub struct CheckpointFile {
 }
 
 /// The sizes and names of a model's checkpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Layout {
     /// The model.
     pub architecture: Architecture,

@@ -7,7 +7,6 @@
 
 use std::collections::HashSet;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::choice::Container;
@@ -23,7 +22,8 @@ pub const MARKER_NAME: &str = ".stormlp-checkpoint.json";
 const FORMAT_VERSION: u32 = 1;
 
 /// How the bytes of a checkpoint follow from their position.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContentFacts {
     /// Seed of the content.
     pub seed: u64,

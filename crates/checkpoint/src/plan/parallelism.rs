@@ -1,6 +1,5 @@
 //! How a model is spread over ranks: tensor, pipeline and data parallelism, and ZeRO.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::FromRepr;
 
@@ -8,7 +7,8 @@ use strum::FromRepr;
 pub(super) const MOST_RANKS: u64 = 1 << 20;
 
 /// What of the state is split over the data-parallel ranks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, FromRepr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, FromRepr)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "u8", into = "u8")]
 #[repr(u8)]
 pub enum ZeroStage {
@@ -38,7 +38,8 @@ impl TryFrom<u8> for ZeroStage {
 }
 
 /// The three degrees of parallelism and the ZeRO stage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Parallelism {
     /// Ranks that share each tensor, `TP`.
     pub tensor: u64,

@@ -2,13 +2,13 @@
 //! Ranks go in whole tensor-parallel groups: a part of one holds a part of every tensor, which is
 //! the shape of no job.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::layout::Layout;
 
 /// What became of a checkpoint when it was scaled.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Scaling {
     /// Bytes of the scaled checkpoint over those of the full one; 1 when nothing was cut.
     pub factor: f64,

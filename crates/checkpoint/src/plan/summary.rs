@@ -4,7 +4,6 @@
 //! numbers are published, takes rank 0's duration, divides all bytes by it and averages the
 //! rates. The two can differ by a factor, so both are always there, by name.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::report::{CheckpointResult, DurationSeconds, GibPerSecond, Parts, RankResult};
@@ -12,7 +11,8 @@ use stormlp_core::stats::{mean, population_deviation};
 use stormlp_core::units::GIB;
 
 /// Mean and spread of something over checkpoints.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spread {
     /// Arithmetic mean.
     pub mean: f64,
@@ -27,7 +27,8 @@ impl Spread {
 }
 
 /// A duration and a rate over checkpoints.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DurationAndRate {
     /// Seconds.
     pub duration_seconds: Spread,
@@ -36,7 +37,8 @@ pub struct DurationAndRate {
 }
 
 /// The means of one kind of phase.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PhaseSummary {
     /// Checkpoints in it.
     pub checkpoints: u32,
@@ -53,7 +55,8 @@ pub struct PhaseSummary {
 }
 
 /// The means of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Summary {
     /// Over the saves; `None` when there were none.
     pub save: Option<PhaseSummary>,

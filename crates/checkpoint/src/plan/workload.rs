@@ -1,6 +1,5 @@
 //! A checkpoint workload: what a workload file says, under MLPerf's key names.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stormlp_core::names::{Named, unknown};
 use stormlp_core::workload_file::KeyNote;
@@ -48,7 +47,8 @@ pub struct CheckpointWorkload {
 }
 
 /// Which of a job's ranks are there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[derive(EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]

@@ -1,7 +1,6 @@
 //! The knee of each path, operation and size: which cells of a matrix a search for it measures, and
 //! what it finds.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::choice::IoSize;
@@ -31,7 +30,8 @@ const IDLE: f64 = 0.75;
 const FROM_DEVICE: f64 = 0.5;
 
 /// What a search for knees found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FindKnee {
     /// How far below the best a knee may lie, in percent.
     pub within_percent: f64,
@@ -40,7 +40,8 @@ pub struct FindKnee {
 }
 
 /// Threads and depth with the bandwidth they came to.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KneePoint {
     /// Threads.
     pub threads: u32,
@@ -52,7 +53,8 @@ pub struct KneePoint {
 
 /// The fewest transfers in flight that come within `within_percent` of the best bandwidth; of as many
 /// in flight, those by the fewest threads.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Knee {
     /// The path that was asked for.
     pub requested_path: PathKind,

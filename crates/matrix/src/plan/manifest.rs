@@ -3,7 +3,6 @@
 //! It lies in the folder as a dotfile. Without an entry in it no file counts as stormlp's own:
 //! such a file is never overwritten unasked and never removed.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use stormlp_core::facts::Identity;
@@ -15,7 +14,8 @@ pub const MANIFEST_NAME: &str = ".stormlp-manifest.json";
 const FORMAT_VERSION: u32 = 1;
 
 /// What a file of the matrix holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ContentState {
     /// Space without content: allocated, never written. Reading it touches no device.

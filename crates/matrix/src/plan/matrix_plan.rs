@@ -3,7 +3,6 @@
 use std::iter::Sum;
 use std::path::PathBuf;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cells;
@@ -19,7 +18,8 @@ use stormlp_core::transport::{DeviceId, EngineChoice, Pages, Transport};
 use stormlp_core::warning::Warning;
 
 /// What is to be done about a file before the first cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FileAction {
     /// Nothing: it is there and fit for use.
@@ -55,7 +55,8 @@ impl Sum for Layout {
 }
 
 /// One file or block device of a matrix.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FilePlan {
     /// Where it is.
     pub path: PathBuf,
@@ -89,7 +90,8 @@ impl FilePlan {
 }
 
 /// A data folder of a matrix: locked while it runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FolderPlan {
     /// Where it is.
     pub path: Location,
@@ -98,7 +100,8 @@ pub struct FolderPlan {
 }
 
 /// What one thread of a cell does.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkerPlan {
     /// Index of its job in [`MatrixPlan::job_names`].
     pub job: usize,
@@ -120,14 +123,16 @@ pub struct WorkerPlan {
 }
 
 /// The threads of a cell. Cells of the same number of threads share a crew.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Crew {
     /// One for each thread.
     pub workers: Vec<WorkerPlan>,
 }
 
 /// One run of one combination.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CellPlan {
     /// How its bytes move: on each thread one buffer for each transfer in flight, as long as the
     /// largest transfer, rounded up to whole pages. Workers on several devices have no device
@@ -157,7 +162,8 @@ pub struct CellPlan {
 }
 
 /// A matrix in which every number is decided.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MatrixPlan {
     /// Names the report's folder.
     pub name: String,
@@ -205,7 +211,7 @@ pub struct MatrixPlan {
     pub placement: Placement,
     /// Seconds between two looks at devices, host, network and GPUs; `null` without any.
     #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
-    #[schemars(with = "Option<f64>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub telemetry: Telemetry,
     /// Share of reads in percent in a mixed run.
     pub read_percent: Option<u8>,

@@ -1,6 +1,5 @@
 //! The editions of MLPerf Storage whose rules are known here.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use stormlp_core::names::Named;
 use stormlp_core::profile::Profile;
@@ -14,7 +13,6 @@ use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
     PartialEq,
     Eq,
     Serialize,
-    JsonSchema,
     Display,
     EnumString,
     IntoStaticStr,

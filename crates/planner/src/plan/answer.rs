@@ -1,6 +1,5 @@
 //! What a plan answers: plain data, all of it foretold.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::CheckpointTimes;
@@ -83,7 +82,7 @@ pub struct SizingAnswer {
 }
 
 /// A count of accelerators.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AtCount {
     /// The count.
     pub accelerators: u32,
@@ -106,7 +105,7 @@ pub struct AtCount {
 }
 
 /// A number of devices.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AtDevices {
     /// The number.
     pub devices: u32,

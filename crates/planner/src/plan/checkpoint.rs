@@ -9,7 +9,6 @@
 //!   estimate of the optimum checkpoint interval for restart dumps", Future Generation Computer
 //!   Systems 22 (2006), which also gives the time that a job takes in all.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A share of the time that checkpoints are thought to be worth where nobody says how often a job
@@ -17,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub const AFFORDABLE_PERCENT: f64 = 5.0;
 
 /// Checkpoints of a job on some storage. All of it is computed, nothing measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckpointTimes {
     /// What is saved.
     pub what: String,
@@ -34,7 +33,7 @@ pub struct CheckpointTimes {
 }
 
 /// At which interval least is lost.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Optimum {
     /// Seconds from one failure of the job to the next, on average.
     pub mtbf_seconds: f64,

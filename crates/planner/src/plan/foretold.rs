@@ -1,13 +1,12 @@
 //! What a simulated run comes to. Nothing here was measured.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::Display;
 
 use stormlp_training::report::WaitingSeconds;
 
 /// What keeps accelerators from computing, or more of them from being fed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Display, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Display, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum LimitedBy {
@@ -24,7 +23,7 @@ pub enum LimitedBy {
 }
 
 /// Which part of storage it is that limits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StoragePart {
     /// Bandwidth or operations of the devices: more of them give more.
@@ -39,7 +38,7 @@ pub enum StoragePart {
 const BUSY_PERCENT: f64 = 50.0;
 
 /// What a simulated run comes to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Foretold {
     /// AU by the plan's profile, the mean over accelerators and epochs.
     pub au_percent: f64,

@@ -1,12 +1,11 @@
 //! What a run is simulated on: hosts, the barrier between them, storage.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::storage::StorageModel;
 
 /// Hosts and storage. How many accelerators there are, and what the client costs, the plan says.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scenario {
     /// Hosts that train together, 1 or more.
     pub hosts: u32,
@@ -26,7 +25,7 @@ pub struct Scenario {
 }
 
 /// What some accelerators have of what all have; 1 where they are all.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Shares {
     /// Of bandwidth, operations and queue of all devices.
     pub storage: f64,

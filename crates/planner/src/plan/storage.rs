@@ -1,6 +1,5 @@
 //! Storage in figures: what its devices, the network before them and the page cache give.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::parse::{typed_count, typed_rate};
@@ -23,7 +22,7 @@ const ROUNDING: f64 = 1.1;
 const LARGEST_OPERATION_BYTES: f64 = (16 * MIB) as f64;
 
 /// Storage as a simulation sees it. What [`Self::problems`] finds nothing wrong with is usable.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StorageModel {
     /// Devices, all alike, over which every file is striped.
     pub devices: u32,
@@ -43,7 +42,7 @@ pub struct StorageModel {
 }
 
 /// What one device gives.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DeviceFigures {
     /// Bytes that it reads in a second.
     pub read_bytes_per_second: f64,
@@ -60,7 +59,7 @@ pub struct DeviceFigures {
 }
 
 /// The network between one host and storage.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Link {
     /// Bytes that come through it in a second.
     pub bytes_per_second: f64,

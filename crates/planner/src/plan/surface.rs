@@ -1,16 +1,15 @@
 //! Storage as it was measured: throughput and latency over the size of transfers and their depth.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What was measured, sorted by size, then by depth; never empty.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Surface {
     points: Vec<SurfacePoint>,
 }
 
 /// What transfers of one size gave at one depth.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SurfacePoint {
     /// Bytes of a transfer.
     pub io_bytes: u64,

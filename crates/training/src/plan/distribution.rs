@@ -4,7 +4,6 @@
 
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// No step takes longer than a day.
@@ -13,7 +12,8 @@ const MAX_SECONDS: f64 = 86_400.0;
 /// A time in seconds: a constant, or what is drawn at every step.
 ///
 /// A drawn value is used by its absolute value, as DLIO does.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Distribution {
     /// The same time at every step.

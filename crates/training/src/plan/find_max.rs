@@ -1,6 +1,5 @@
 //! What `stormlp train --find-max` found: the answer, what it is limited by, and every count tried.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::probe::CONFIDENCE_PERCENT;
@@ -11,7 +10,8 @@ use crate::report::{Bound, Measures};
 const UNLIMITED_PERCENT: f64 = 97.0;
 
 /// The largest number of accelerators that meets the threshold.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FindMax {
     /// The largest count that met the threshold every time it was tried; 0 when none did.
     pub largest_accelerators: u32,
@@ -41,7 +41,8 @@ pub struct FindMax {
 }
 
 /// A short read of the dataset, without compute.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StorageEstimate {
     /// Loaders that read, each as one accelerator's.
     pub loaders: u32,
@@ -54,7 +55,8 @@ pub struct StorageEstimate {
 }
 
 /// The highest throughput: of the full runs, or of the probes where there is no full run.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Peak {
     /// At which count.
     pub accelerators: u32,
@@ -68,7 +70,8 @@ pub struct Peak {
 }
 
 /// What keeps more accelerators from meeting the threshold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
     /// Storage.
@@ -86,7 +89,8 @@ pub enum Limit {
 }
 
 /// A run of one count.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tried {
     /// Accelerators.
     pub accelerators: u32,
@@ -119,7 +123,8 @@ pub struct Tried {
 }
 
 /// How a count was tried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RunKind {
     /// The beginning of a run, until its verdict was certain.

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::barrier::StepBarrier;
@@ -24,7 +23,8 @@ pub const MAX_EPOCHS: u32 = 1_000_000;
 pub const MAX_RUNS: u32 = 1000;
 
 /// Where the bytes of a run come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum StorageKind {
     /// From the dataset folder.

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::barrier::StepBarrier;
@@ -18,7 +17,8 @@ use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_dataset::section::{DataFormat, ParquetColumn};
 
 /// A training run with every number decided.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrainPlan {
     /// The workload's name.
     pub workload: String,
@@ -88,7 +88,7 @@ pub struct TrainPlan {
     pub cufile_stats: Option<u8>,
     /// Seconds between two looks at devices, host, network and GPUs; `null` without any.
     #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
-    #[schemars(with = "Option<f64>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub telemetry: Telemetry,
     /// Whether the times of every step are kept.
     pub keep_step_times: bool,
@@ -173,7 +173,8 @@ impl TrainPlan {
 }
 
 /// The dataset of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DataPlan {
     /// The dataset folder; `None` with null storage.
     pub folder: Option<Location>,
@@ -236,7 +237,8 @@ impl DataPlan {
 }
 
 /// The loader of one accelerator.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum LoaderPlan {
     /// PyTorch's workers: each reads whole batches, handed over strictly in order.
@@ -320,7 +322,8 @@ impl LoaderPlan {
 }
 
 /// How the bytes of a sample are read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ReadPattern {
     /// The whole file in one read, once for each sample of it.
@@ -360,7 +363,8 @@ impl ReadPattern {
 }
 
 /// What AU is measured over, and against.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MetricPlan {
     /// AU to reach, in percent.
     pub threshold_percent: f64,
@@ -371,7 +375,8 @@ pub struct MetricPlan {
 }
 
 /// Order of files and samples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ShufflePlan {
     /// Of files.
     pub files: Shuffle,
@@ -387,7 +392,8 @@ pub struct ShufflePlan {
 }
 
 /// Evaluation after epochs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EvaluationPlan {
     /// Samples of one step of one accelerator.
     pub batch_size: u32,
@@ -402,7 +408,8 @@ pub struct EvaluationPlan {
 }
 
 /// Checkpoints that training writes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointPlan {
     /// The folder.
     pub folder: Location,

@@ -3,7 +3,6 @@
 //! A `Workload` is only read by `TrainPlan::resolve` and by the dataset generator's resolver;
 //! the run never sees it.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stormlp_dataset::section::DatasetSpec;
 use strum::IntoStaticStr;
@@ -71,18 +70,9 @@ pub enum DataLoader {
 
 /// How an order is shuffled.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    Default,
-    Serialize,
-    Deserialize,
-    IntoStaticStr,
-    JsonSchema,
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, IntoStaticStr,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Shuffle {
