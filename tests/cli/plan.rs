@@ -1,4 +1,4 @@
-//! `stormlp plan`: what some storage would feed, foretold.
+//! `stormlp plan`: what some storage would feed, predicted.
 
 use serde_json::Value;
 
@@ -57,7 +57,7 @@ fn a_limit_of_the_hosts_makes_a_lower_bound() {
         plan(&format!("unet3d --storage read=100GB/s --hosts 1 --accelerators-per-host 2 {SHORT}"))
             .success(),
     );
-    assert!(page.contains("(foretold, not measured)"), "{page}");
+    assert!(page.contains("(predicted, not measured)"), "{page}");
     assert!(page.contains("2 is a lower bound"), "{page}");
 }
 
@@ -152,7 +152,7 @@ fn what_the_page_cache_serves_is_limited_by_memory() {
     let words = "unet3d -n 4 --storage read=2GB/s,cache=3000GB --host-memory 1GiB --epochs 5 \
         --steps 30 --brief --format json";
     let answer: Value = serde_json::from_str(&stdout(plan(words).success())).unwrap();
-    assert!(answer["foretold"]["cached_percent"].as_f64().unwrap() > 50.0);
+    assert!(answer["prediction"]["cached_percent"].as_f64().unwrap() > 50.0);
     assert_eq!(answer["limited_by"], "memory");
     let alone = words.replace(",cache=3000GB", "");
     let answer: Value = serde_json::from_str(&stdout(plan(&alone).success())).unwrap();

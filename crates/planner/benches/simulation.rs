@@ -1,4 +1,4 @@
-//! How fast runs are foretold: unet3d on 10,000 accelerators, 500 steps and 5 epochs by default.
+//! How fast runs are predicted: unet3d on 10,000 accelerators, 500 steps and 5 epochs by default.
 //! `cargo bench -p stormlp-emulator -- ACCELERATORS STEPS EPOCHS HOSTS DEVICES` takes others.
 //!
 //! A bench of its own and no statistics over repetitions: one run takes half a minute, and what it

@@ -1,4 +1,4 @@
-//! Holds a saved report of `train` against its own simulation: `foretell STORAGE STDEV REPORT...`
+//! Holds a saved report of `train` against its own simulation: `predict STORAGE STDEV REPORT...`
 //! with storage as `stormlp plan` takes it and the standard deviation of a sample's bytes. A run with
 //! `--throttle read=20MB/s,latency=1ms` was on storage `read=20MB/s,latency=1ms,readahead=0`.
 
@@ -24,7 +24,7 @@ fn main() {
         let told = simulate(&report.plan, &scenario, &StopToken::new()).unwrap();
         let measured = report.results.mean.au_percent.profile;
         println!(
-            "{path}: {} accelerators, AU measured {measured:.2} %, foretold {:.2} % ({:+.2} points); \
+            "{path}: {} accelerators, AU measured {measured:.2} %, predicted {:.2} % ({:+.2} points); \
              {:.1} and {:.1} samples/s; limited by {}",
             report.plan.accelerators,
             told.au_percent,

@@ -8,7 +8,7 @@ use crate::plan::assumptions;
 use crate::plan::request::MAX_ACCELERATORS;
 use crate::plan::storage::MAX_DEVICES;
 use crate::plan::{
-    AtCount, AtDevices, Case, CheckpointTimes, Extent, Foretold, LimitedBy, SizingAnswer,
+    AtCount, AtDevices, Case, CheckpointTimes, Extent, LimitedBy, Prediction, SizingAnswer,
     SizingRequest, StorageModel, StoragePart, search,
 };
 use stormlp_core::problem::Problems;
@@ -120,11 +120,11 @@ pub fn answer(
         // What memory serves is what storage does not: neither could feed more.
         is_lower_bound: !matches!(search_limited_by, LimitedBy::Storage | LimitedBy::Memory),
         limited_by: match request.accelerators {
-            Some(_) => whole.foretold.limited_by,
+            Some(_) => whole.prediction.limited_by,
             None => search_limited_by,
         },
         storage_part: match request.accelerators {
-            Some(_) => whole.foretold.storage_part(),
+            Some(_) => whole.prediction.storage_part(),
             None => search_part,
         },
         model_error: assumptions::model_error(request, &whole.case.whole, search_part),
@@ -139,9 +139,13 @@ pub fn answer(
 }
 
 /// Why more is told than storage gives, where that is so.
-fn above_storage(request: &SizingRequest, plan: &TrainPlan, foretold: &Foretold) -> Option<String> {
+fn above_storage(
+    request: &SizingRequest,
+    plan: &TrainPlan,
+    prediction: &Prediction,
+) -> Option<String> {
     let storage = &request.storage;
-    let told = foretold.samples_per_second * plan.data.read_sample_bytes * plan.passes();
+    let told = prediction.samples_per_second * plan.data.read_sample_bytes * plan.passes();
     let more = 100.0 * (told / storage.read_bytes_per_second() - 1.0);
     let is_all = storage.cache_bytes.is_none() && storage.surface.is_none();
     (is_all && more > LEAST_MORE_PERCENT).then(|| {
@@ -200,7 +204,7 @@ impl Need {
 
 /// What a number of accelerators comes to.
 struct Known {
-    foretold: Foretold,
+    prediction: Prediction,
     /// Whether that is by all that is simulated of a run at the most.
     is_full: bool,
 }
@@ -208,23 +212,23 @@ struct Known {
 /// A run as it would be made, and what it comes to.
 struct Whole {
     case: Case,
-    foretold: Foretold,
+    prediction: Prediction,
 }
 
 impl Whole {
     fn meets(&self) -> bool {
-        self.foretold.au_percent >= self.case.whole.metric.threshold_percent
+        self.prediction.au_percent >= self.case.whole.metric.threshold_percent
     }
 
     /// What it says by itself: nothing that was searched for.
     fn told(self, request: &SizingRequest) -> SizingAnswer {
         let meets_threshold = self.meets();
-        let Self { case, foretold } = self;
+        let Self { case, prediction } = self;
         let mut told = assumptions::of(request, &case.whole);
-        told.extend(foretold.assumptions.iter().cloned());
+        told.extend(prediction.assumptions.iter().cloned());
         told.extend(case.assumptions());
-        told.extend(above_storage(request, &case.whole, &foretold));
-        let run_seconds = case.run_seconds(&foretold);
+        told.extend(above_storage(request, &case.whole, &prediction));
+        let run_seconds = case.run_seconds(&prediction);
         let plan = case.whole;
         SizingAnswer {
             measured: false,
@@ -232,17 +236,17 @@ impl Whole {
             accelerators: plan.accelerators,
             asked: request.accelerators.is_some(),
             hosts: case.hosts,
-            au_percent: foretold.au_percent,
+            au_percent: prediction.au_percent,
             threshold_percent: plan.metric.threshold_percent,
             meets_threshold,
-            samples_per_second: foretold.samples_per_second,
-            mib_per_second: foretold.mib_per_second,
-            read_mib_per_second: foretold.read_mib_per_second,
+            samples_per_second: prediction.samples_per_second,
+            mib_per_second: prediction.mib_per_second,
+            read_mib_per_second: prediction.read_mib_per_second,
             largest_accelerators: 0,
             is_lower_bound: false,
-            limited_by: foretold.limited_by,
-            storage_part: foretold.storage_part(),
-            search_limited_by: foretold.limited_by,
+            limited_by: prediction.limited_by,
+            storage_part: prediction.storage_part(),
+            search_limited_by: prediction.limited_by,
             needed_devices: None,
             needed_hosts: None,
             tried_devices: None,
@@ -259,35 +263,40 @@ impl Whole {
             model_error: String::new(),
             workload: plan.workload,
             accelerator: plan.accelerator,
-            foretold,
+            prediction,
         }
     }
 }
 
 impl Study<'_> {
-    fn simulate(&self, case: &Case) -> Result<Foretold, SimulateError> {
+    fn simulate(&self, case: &Case) -> Result<Prediction, SimulateError> {
         (self.look)(Simulating {
             accelerators: case.whole.accelerators,
             devices: case.scenario.storage.devices,
             done: self.done.get(),
             stage: self.stage.get(),
         });
-        let foretold = simulate(&case.plan, &case.scenario, self.stop)?;
+        let prediction = simulate(&case.plan, &case.scenario, self.stop)?;
         self.done.set(self.done.get() + 1);
-        Ok(case.of_all(foretold))
+        Ok(case.of_all(prediction))
     }
 
     /// What so many accelerators come to, judged by a part of the run.
-    fn at(&mut self, accelerators: u32, hosts: u32, devices: u32) -> Result<Foretold, SizingError> {
+    fn at(
+        &mut self,
+        accelerators: u32,
+        hosts: u32,
+        devices: u32,
+    ) -> Result<Prediction, SizingError> {
         let key = (accelerators, hosts, devices);
         if let Some(known) = self.known.get(&key) {
-            return Ok(known.foretold.clone());
+            return Ok(known.prediction.clone());
         }
         let case = self.case(key, TRIAL)?;
-        let foretold = self.simulate(&case)?;
-        let known = Known { foretold: foretold.clone(), is_full: false };
+        let prediction = self.simulate(&case)?;
+        let known = Known { prediction: prediction.clone(), is_full: false };
         self.known.insert(key, known);
-        Ok(foretold)
+        Ok(prediction)
     }
 
     fn case(
@@ -303,13 +312,13 @@ impl Study<'_> {
     fn whole(&mut self, accelerators: u32, devices: u32) -> Result<Whole, SizingError> {
         let key = (accelerators, self.request.hosts_of(accelerators), devices);
         let case = self.case(key, FULL)?;
-        let foretold = match self.known.get(&key) {
-            Some(known) if known.is_full => known.foretold.clone(),
+        let prediction = match self.known.get(&key) {
+            Some(known) if known.is_full => known.prediction.clone(),
             _ => self.simulate(&case)?,
         };
-        let known = Known { foretold: foretold.clone(), is_full: true };
+        let known = Known { prediction: prediction.clone(), is_full: true };
         self.known.insert(key, known);
-        Ok(Whole { case, foretold })
+        Ok(Whole { case, prediction })
     }
 
     fn meets(&mut self, accelerators: u32, hosts: u32, devices: u32) -> Result<bool, SizingError> {
@@ -385,8 +394,8 @@ impl Study<'_> {
         if self.rests_on_read_ahead(largest + 1, hosts, devices)? {
             return Ok((LimitedBy::Storage, Some(StoragePart::Devices)));
         }
-        let foretold = self.at(largest + 1, hosts, devices)?;
-        Ok((foretold.limited_by, foretold.storage_part()))
+        let prediction = self.at(largest + 1, hosts, devices)?;
+        Ok((prediction.limited_by, prediction.storage_part()))
     }
 
     /// Hosts and devices that so many accelerators need at least: hosts as if there were devices
@@ -496,10 +505,10 @@ impl Study<'_> {
         let row = |(nth, count): (usize, u32)| {
             self.stage.set(Stage::Accelerators(nth + 1, rows));
             let hosts = self.request.hosts_of(count);
-            let foretold = self.at(count, hosts, devices)?;
+            let prediction = self.at(count, hosts, devices)?;
             Ok(AtCount {
                 rests_on_read_ahead: self.rests_on_read_ahead(count, hosts, devices)?,
-                ..AtCount::of(count, &foretold, threshold_percent)
+                ..AtCount::of(count, &prediction, threshold_percent)
             })
         };
         counts.into_iter().enumerate().map(row).collect()
@@ -533,13 +542,13 @@ impl Study<'_> {
         let largest_accelerators = self.largest(devices)?;
         let shown = largest_accelerators.max(1);
         let hosts = self.request.hosts_of(shown);
-        let foretold = self.at(shown, hosts, devices)?;
+        let prediction = self.at(shown, hosts, devices)?;
         let (limited_by, storage_part) = self.limit_above(largest_accelerators, devices)?;
         Ok(AtDevices {
             devices,
             largest_accelerators,
-            mib_per_second: foretold.mib_per_second,
-            read_mib_per_second: foretold.read_mib_per_second,
+            mib_per_second: prediction.mib_per_second,
+            read_mib_per_second: prediction.read_mib_per_second,
             limited_by,
             storage_part,
         })

@@ -46,7 +46,7 @@ fn study<'a>(request: &'a SizingRequest, stop: &'a StopToken) -> Study<'a> {
 }
 
 #[test]
-fn published_rows_that_drives_limit_are_foretold() {
+fn published_rows_that_drives_limit_are_predicted() {
     // Drive, drives, the most accelerators and MiB/s, as published.
     for (drive, devices, published, mib_per_second) in [
         ("solidigm-d7-ps1010", 1, 4, 11_869.57),
@@ -58,8 +58,8 @@ fn published_rows_that_drives_limit_are_foretold() {
         let mut study = study(&request, &stop);
         let largest = study.largest(devices).unwrap();
         assert!(largest.abs_diff(published) <= 1, "{drive}: {largest}");
-        let foretold = study.at(published, 1, devices).unwrap();
-        let error = foretold.mib_per_second / mib_per_second - 1.0;
+        let prediction = study.at(published, 1, devices).unwrap();
+        let error = prediction.mib_per_second / mib_per_second - 1.0;
         assert!(error.abs() < 0.05, "{drive}: {error}");
     }
 }
@@ -70,8 +70,8 @@ fn a_part_of_a_run_is_judged_as_all_of_it() {
     let (request, stop) = (request("unet3d", StorageModel::of_bandwidth(12.7e9)), StopToken::new());
     let simulated = |extent| {
         let case = request.case(5, 1, &request.storage, extent).unwrap();
-        let foretold = simulate(&case.plan, &case.scenario, &stop).unwrap();
-        (foretold.au_percent, case.run_seconds(&case.of_all(foretold.clone())))
+        let prediction = simulate(&case.plan, &case.scenario, &stop).unwrap();
+        (prediction.au_percent, case.run_seconds(&case.of_all(prediction.clone())))
     };
     let part = simulated(Extent::Reads(10_000));
     let whole = simulated(Extent::Reads(200_000));
@@ -112,10 +112,10 @@ fn no_profile_tells_more_than_storage_gives() {
         let mut request = request("resnet50", storage.clone());
         request.train.profile = Some(profile);
         let case = request.case(64, 1, &request.storage, Extent::Reads(10_000)).unwrap();
-        let foretold = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
-        let foretold = case.of_all(foretold);
+        let prediction = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
+        let prediction = case.of_all(prediction);
         // 7 GB/s are 6,676 MiB/s.
-        let over = foretold.mib_per_second / 6_676.0;
+        let over = prediction.mib_per_second / 6_676.0;
         assert!((0.9..1.02).contains(&over), "{profile}: {over}");
     }
 }
@@ -167,8 +167,8 @@ fn some_accelerators_on_their_share_stand_for_all() {
         request.hosts = Some(hosts);
         let simulated = |extent| {
             let case = request.case(160, hosts, &request.storage, extent).unwrap();
-            let foretold = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
-            (case.plan.accelerators, case.of_all(foretold))
+            let prediction = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
+            (case.plan.accelerators, case.of_all(prediction))
         };
         let (some, few) = simulated(Extent::Reads(10_000));
         let (all, many) = simulated(Extent::Reads(2_200_000));
@@ -242,8 +242,8 @@ fn a_part_of_a_run_from_records_is_judged_as_all_of_it() {
         request.train.epochs = Some(1);
         let simulated = |extent| {
             let case = request.case(4, 1, &request.storage, extent).unwrap();
-            let foretold = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
-            (case.plan.steps_per_epoch, foretold.au_percent)
+            let prediction = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
+            (case.plan.steps_per_epoch, prediction.au_percent)
         };
         let (part, whole) = (simulated(Extent::Reads(10_000)), simulated(Extent::Whole));
         assert!(part.0 < 100 && whole.0 > 400, "{part:?} {whole:?}");

@@ -104,7 +104,7 @@ pub(crate) enum Command {
     Train(Box<train::Args>),
     /// Run an MLPerf Storage checkpoint workload: save, restore, bandwidth.
     Checkpoint(Box<checkpoint::Args>),
-    /// Foretell, without storage, how many accelerators some storage feeds, and what limits them.
+    /// Predict, without storage, how many accelerators some storage feeds, and what limits them.
     Plan(Box<plan::Args>),
     /// Say how large a dataset must be for a workload and a number of accelerators.
     Datasize(datasize::Args),

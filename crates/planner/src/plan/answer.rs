@@ -1,10 +1,10 @@
-//! What a plan answers: plain data, all of it foretold.
+//! What a plan answers: plain data, all of it predicted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::CheckpointTimes;
-use super::foretold::{Foretold, LimitedBy, StoragePart};
+use super::prediction::{LimitedBy, Prediction, StoragePart};
 use super::storage::StorageModel;
 use stormlp_core::profile::Profile;
 use stormlp_training::plan::datasize::DataSize;
@@ -69,7 +69,7 @@ pub struct SizingAnswer {
     /// Time of one run.
     pub run_seconds: f64,
     /// What the accelerators that AU is of come to.
-    pub foretold: Foretold,
+    pub prediction: Prediction,
     /// Checkpoints, where the job writes any.
     pub checkpoint: Option<CheckpointTimes>,
     /// Counts of accelerators that were simulated, in order.
@@ -123,17 +123,17 @@ pub struct AtDevices {
 }
 
 impl AtCount {
-    /// What was foretold of so many.
-    pub fn of(accelerators: u32, foretold: &Foretold, threshold_percent: f64) -> Self {
+    /// What was predicted of so many.
+    pub fn of(accelerators: u32, prediction: &Prediction, threshold_percent: f64) -> Self {
         Self {
             accelerators,
-            au_percent: foretold.au_percent,
-            samples_per_second: foretold.samples_per_second,
-            mib_per_second: foretold.mib_per_second,
-            read_mib_per_second: foretold.read_mib_per_second,
-            limited_by: foretold.limited_by,
-            storage_part: foretold.storage_part(),
-            meets: foretold.au_percent >= threshold_percent,
+            au_percent: prediction.au_percent,
+            samples_per_second: prediction.samples_per_second,
+            mib_per_second: prediction.mib_per_second,
+            read_mib_per_second: prediction.read_mib_per_second,
+            limited_by: prediction.limited_by,
+            storage_part: prediction.storage_part(),
+            meets: prediction.au_percent >= threshold_percent,
             rests_on_read_ahead: false,
         }
     }

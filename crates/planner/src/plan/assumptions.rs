@@ -1,6 +1,6 @@
 //! What an answer takes for granted, in sentences that say how to take something else.
 
-use super::foretold::StoragePart;
+use super::prediction::StoragePart;
 use super::request::SizingRequest;
 use super::storage::DEFAULT_STRIPE_BYTES;
 use stormlp_core::units::{ByteSize, counted, format_duration, short_size};
@@ -31,7 +31,7 @@ pub fn model_error(
     };
     format!(
         "held against 4 published rows, all unet3d in one server with 1 to {MOST_VALIDATED_DEVICES} \
-         local drives that limit, the largest number of accelerators was foretold to within 1 and \
+         local drives that limit, the largest number of accelerators was predicted to within 1 and \
          throughput to within 5 % (docs/validation.md); {here}"
     )
 }

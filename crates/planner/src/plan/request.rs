@@ -1,7 +1,7 @@
 //! What is asked of a plan: a workload, storage, hosts, and how many accelerators.
 
-use super::foretold::Foretold;
 use super::part::{self, Part};
+use super::prediction::Prediction;
 use super::scenario::Scenario;
 use super::storage::StorageModel;
 use stormlp_core::facts::HostFacts;
@@ -69,9 +69,9 @@ pub struct Case {
 
 impl Case {
     /// What all accelerators come to by what those that are simulated do.
-    pub fn of_all(&self, simulated: Foretold) -> Foretold {
+    pub fn of_all(&self, simulated: Prediction) -> Prediction {
         let times = f64::from(self.whole.accelerators) / f64::from(self.plan.accelerators);
-        Foretold {
+        Prediction {
             samples_per_second: simulated.samples_per_second * times,
             mib_per_second: simulated.mib_per_second * times,
             read_mib_per_second: simulated.read_mib_per_second * times,
@@ -80,7 +80,7 @@ impl Case {
     }
 
     /// How long the run takes: of a part, as long as all of its steps at the pace of that.
-    pub fn run_seconds(&self, of_all: &Foretold) -> f64 {
+    pub fn run_seconds(&self, of_all: &Prediction) -> f64 {
         let whole = &self.whole;
         let steps = whole.steps_per_epoch * u64::from(whole.epochs);
         if steps == self.plan.steps_per_epoch * u64::from(self.plan.epochs)

@@ -6,7 +6,7 @@ use stormlp_show::chart::{Axis, Chart, Group, Line, Scale};
 
 /// What can be drawn of an answer.
 pub(super) fn charts(answer: &SizingAnswer) -> Vec<Group> {
-    let mut drawn = Group::new("What is foretold");
+    let mut drawn = Group::new("What is predicted");
     let over = |of: fn(&AtCount) -> f64| {
         let rows = answer.over_accelerators.iter();
         rows.map(move |at| (f64::from(at.accelerators), of(at)))

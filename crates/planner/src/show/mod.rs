@@ -1,4 +1,4 @@
-//! What a plan answers, for people and as rows for programs. All of it is foretold, and says so.
+//! What a plan answers, for people and as rows for programs. All of it is predicted, and says so.
 
 mod charts;
 mod presets;
@@ -53,7 +53,7 @@ pub fn document(answer: &SizingAnswer) -> Document {
                 Some(over_accelerators(answer)),
             )
             .lines
-            .push("foretold by simulation, not measured".to_string());
+            .push("predicted by simulation, not measured".to_string());
     }
     if !answer.over_devices.is_empty() {
         document.section("Over drives", Some(over_devices(answer)));
@@ -83,7 +83,7 @@ fn rows_of_records(answer: &SizingAnswer) -> Vec<Value> {
             meets: answer.meets_threshold,
             limited_by: answer.limited_by,
             storage_part: answer.storage_part,
-            ..AtCount::of(answer.accelerators, &answer.foretold, answer.threshold_percent)
+            ..AtCount::of(answer.accelerators, &answer.prediction, answer.threshold_percent)
         };
         rows.push(of_count(&at));
     }
@@ -124,7 +124,7 @@ fn headline(answer: &SizingAnswer) -> String {
         (false, true) => format!("AU {au}, the most accelerators that reach {threshold}"),
         (false, false) => format!("AU {au}, so not even 1 reaches {threshold}"),
     };
-    format!("{workload} on {accelerators} {accelerator}: {verdict} (foretold, not measured)")
+    format!("{workload} on {accelerators} {accelerator}: {verdict} (predicted, not measured)")
 }
 
 fn facts(answer: &SizingAnswer) -> Facts {
@@ -147,12 +147,12 @@ fn facts(answer: &SizingAnswer) -> Facts {
         facts.add("needs", needs(answer));
     }
     facts.add("storage", format!("{} ({})", answer.storage, answer.storage_source));
-    let busy = percent(answer.foretold.storage_busy_percent);
-    let cached = match answer.foretold.cached_percent {
+    let busy = percent(answer.prediction.storage_busy_percent);
+    let cached = match answer.prediction.cached_percent {
         cached if cached > 0.0 => format!("; {} of the bytes from the page cache", percent(cached)),
         _ => String::new(),
     };
-    let link = match answer.foretold.link_busy_percent {
+    let link = match answer.prediction.link_busy_percent {
         link if link > 0.0 => format!("; the links of the hosts {}", percent(link)),
         _ => String::new(),
     };

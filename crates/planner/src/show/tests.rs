@@ -1,6 +1,6 @@
 //! What a reader gets to see of an answer.
 
-use crate::plan::{Foretold, StorageModel};
+use crate::plan::{Prediction, StorageModel};
 use stormlp_core::profile::Profile;
 use stormlp_training::plan::datasize::DataSize;
 use stormlp_training::report::WaitingSeconds;
@@ -8,8 +8,8 @@ use stormlp_training::report::WaitingSeconds;
 use super::*;
 use stormlp_show::{csv, html, markdown, text};
 
-fn foretold() -> Foretold {
-    Foretold {
+fn prediction() -> Prediction {
+    Prediction {
         au_percent: 91.5,
         samples_per_second: 99.1,
         mib_per_second: 13_849.0,
@@ -30,7 +30,7 @@ fn answer() -> SizingAnswer {
     let at = |accelerators, au_percent| AtCount {
         accelerators,
         meets: au_percent >= 90.0,
-        ..AtCount::of(1, &Foretold { au_percent, ..foretold() }, 90.0)
+        ..AtCount::of(1, &Prediction { au_percent, ..prediction() }, 90.0)
     };
     SizingAnswer {
         measured: false,
@@ -86,17 +86,17 @@ fn answer() -> SizingAnswer {
         )),
         assumptions: vec!["everything here is simulated".to_string()],
         model_error: "within 5 %".to_string(),
-        foretold: foretold(),
+        prediction: prediction(),
     }
 }
 
 #[test]
-fn an_answer_says_first_how_many_and_that_it_is_foretold() {
+fn an_answer_says_first_how_many_and_that_it_is_predicted() {
     let page = text::render(&document(&answer()), Some(100));
     let first = page.lines().next().unwrap();
     assert_eq!(
         first,
-        "unet3d on 5 h100: AU 91.5 %, the most accelerators that reach 90 % (foretold, not measured)"
+        "unet3d on 5 h100: AU 91.5 %, the most accelerators that reach 90 % (predicted, not measured)"
     );
     for part in [
         "limited by  storage, at one accelerator more",
@@ -198,7 +198,11 @@ fn an_interval_that_leaves_no_time_to_train_is_none() {
 fn the_part_of_storage_that_limits_is_named() {
     let by_link = SizingAnswer {
         storage_part: Some(StoragePart::Link),
-        foretold: Foretold { storage_busy_percent: 24.9, link_busy_percent: 99.6, ..foretold() },
+        prediction: Prediction {
+            storage_busy_percent: 24.9,
+            link_busy_percent: 99.6,
+            ..prediction()
+        },
         ..answer()
     };
     let page = text::render(&document(&by_link), Some(160));

@@ -1,4 +1,4 @@
-//! A run foretold: the emulator itself on simulated time, over storage that may not exist yet.
+//! A run predicted: the emulator itself on simulated time, over storage that may not exist yet.
 //!
 //! Loaders, order, barrier, compute and AU are those of a real run; only the clock and storage are
 //! others. So nothing here knows what a workload is, but for [`reads`], which says by arithmetic
@@ -14,7 +14,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::plan::{Foretold, LimitedBy, Scenario};
+use crate::plan::{LimitedBy, Prediction, Scenario};
 use stormlp_core::stop::StopToken;
 use stormlp_training::plan::metrics;
 use stormlp_training::plan::request::StorageKind;
@@ -38,7 +38,7 @@ use stormlp_training::run::{prepare, verdict};
 /// alone would feed far fewer.
 const FROM_MEMORY_PERCENT: f64 = 50.0;
 
-/// Why nothing could be foretold.
+/// Why nothing could be predicted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimulateError {
     /// Somebody wanted the end.
@@ -75,7 +75,7 @@ pub fn simulate(
     plan: &TrainPlan,
     scenario: &Scenario,
     stop: &StopToken,
-) -> Result<Foretold, SimulateError> {
+) -> Result<Prediction, SimulateError> {
     let sizes =
         if reads::sizes_matter(plan) { Sizes::of(plan, scenario) } else { Sizes::mean(plan) };
     simulate_over(plan, scenario, sizes, stop)
@@ -87,7 +87,7 @@ fn simulate_over(
     scenario: &Scenario,
     sizes: Sizes,
     stop: &StopToken,
-) -> Result<Foretold, SimulateError> {
+) -> Result<Prediction, SimulateError> {
     let (steps, accelerators) = (plan.steps_per_epoch, plan.accelerators);
     if steps == 0 || accelerators == 0 || plan.data.files == 0 {
         return Err(SimulateError::NothingToDo { steps, accelerators });
@@ -95,7 +95,7 @@ fn simulate_over(
     let plan = TrainPlan { storage: StorageKind::Real, ..plan.clone() };
     let mut simulation = Simulation::new(&plan, scenario, sizes);
     let epochs = simulation.epochs(stop)?;
-    Ok(simulation.foretold(&epochs))
+    Ok(simulation.prediction(&epochs))
 }
 
 /// A run on simulated time.
@@ -251,7 +251,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn foretold(&self, epochs: &[EpochReport]) -> Foretold {
+    fn prediction(&self, epochs: &[EpochReport]) -> Prediction {
         let plan = self.plan;
         let measures: Vec<Measures> = scored(plan, epochs);
         let mean = metrics::mean(&measures);
@@ -264,7 +264,7 @@ impl<'a> Simulation<'a> {
         let bytes = (served.bytes + served.cached_bytes).max(1) as f64;
         let samples_per_second = samples_per_second(plan, &mean);
         let cached_percent = 100.0 * served.cached_bytes as f64 / bytes;
-        Foretold {
+        Prediction {
             au_percent: mean.au_percent.profile,
             samples_per_second,
             mib_per_second: metrics::mib(&metrics::Rule::of(plan), samples_per_second),

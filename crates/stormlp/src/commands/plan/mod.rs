@@ -1,4 +1,4 @@
-//! `stormlp plan`: how many accelerators some storage feeds, foretold by simulation.
+//! `stormlp plan`: how many accelerators some storage feeds, predicted by simulation.
 
 mod args;
 mod host_cost;
@@ -46,7 +46,7 @@ Examples:
 Storage: [Nx:]read=14.5GB/s,write=10GB/s,iops=2.8M,latency=80us,queue=1024, all of one drive, N of
 them striped by stripe=512K; link=25GB/s,round-trip=50us, cache=200GiB and readahead=128K of each
 host; or the name of a drive (--list-storage), with figures behind it or none; or a saved report of
-`stormlp gds`. Nothing is run or measured: every answer is foretold and names its assumptions. The
+`stormlp gds`. Nothing is run or measured: every answer is predicted and names its assumptions. The
 exit code is 0 whatever AU is; docs/sizing.md says more."
 )]
 pub(crate) struct Args {
@@ -84,14 +84,14 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let request = args::request(&workload, &hosts, &checkpoint)?;
     workloads::tell_edition(&request.workload, request.train.profile, session);
     let depth = if brief { Depth::Brief } else { Depth::Tables };
-    show(&answer, &foretold(&request, depth, session)?)
+    show(&answer, &predicted(&request, depth, session)?)
 }
 
 fn show(answer: &Answer, found: &SizingAnswer) -> Result<(), Failure> {
     answer.write_with(found, &document(found), || sheet(found))
 }
 
-fn foretold(
+fn predicted(
     request: &SizingRequest,
     depth: Depth,
     session: &Session,

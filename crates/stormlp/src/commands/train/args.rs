@@ -54,7 +54,7 @@ pub(crate) struct WorkloadArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_compute)]
     compute_time: Option<Distribution>,
 
-    /// Adds what the official client costs, so that AU foretells its figure: dlio, or none
+    /// Adds what the official client costs, so that AU predicts its figure: dlio, or none
     #[arg(long, value_name = "dlio|none", default_value = "none")]
     client: Client,
 

@@ -40,7 +40,7 @@ const BUSY_PERCENT: f64 = 50.0;
 
 /// What a simulated run comes to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Foretold {
+pub struct Prediction {
     /// AU by the plan's profile, the mean over accelerators and epochs.
     pub au_percent: f64,
     /// Samples per second of all accelerators, by the same profile.
@@ -70,7 +70,7 @@ pub struct Foretold {
     pub assumptions: Vec<String>,
 }
 
-impl Foretold {
+impl Prediction {
     /// Which part of storage limits; `None` where something else does.
     pub fn storage_part(&self) -> Option<StoragePart> {
         let (device, link) = (self.storage_busy_percent, self.link_busy_percent);
