@@ -1,7 +1,7 @@
-//! Sizing: storage that may not exist yet, in figures, and what a run on it is predicted to be.
+//! Sizing: describes storage that need not exist yet, and what is predicted for a run on it.
 //!
-//! The workload is a [`TrainPlan`](stormlp_training::plan::train_plan::TrainPlan), as a real run has it; only
-//! storage and what lies between the hosts are described here.
+//! The workload is the same [`TrainPlan`](stormlp_training::plan::train_plan::TrainPlan) as in a real run;
+//! only storage and the hosts' network are described here.
 
 pub mod answer;
 pub mod assumptions;

@@ -1,8 +1,7 @@
-//! A run predicted: the emulator itself on simulated time, over storage that may not exist yet.
+//! Simulates a run: the real emulator with a virtual clock and simulated storage.
 //!
-//! Loaders, order, barrier, compute and AU are those of a real run; only the clock and storage are
-//! others. So nothing here knows what a workload is, but for [`reads`], which says by arithmetic
-//! what a real run reads from its files.
+//! Loaders, order, barrier, compute and AU are the code of a real run. Only [`reads`] depends on the
+//! workload: it calculates what a real run would read from its files.
 
 mod assumptions;
 mod cache;
@@ -34,25 +33,25 @@ use stormlp_training::run::measure;
 use stormlp_training::run::measure::PhaseMeasured;
 use stormlp_training::run::{prepare, verdict};
 
-/// Where more than this of the bytes comes from the page cache, what is missing is memory: storage
-/// alone would feed far fewer.
+/// If a larger share of the bytes comes from the page cache, memory is the limit: storage alone would
+/// feed far fewer accelerators.
 const FROM_MEMORY_PERCENT: f64 = 50.0;
 
-/// Why nothing could be predicted.
+/// Why a simulation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimulateError {
-    /// Somebody wanted the end.
+    /// Stopped by the user.
     #[error("the simulation was stopped")]
     Stopped,
-    /// There is nothing to go through.
-    #[error("a plan of {steps} steps for {accelerators} accelerators trains nothing")]
+    /// The plan has no steps or no accelerators.
+    #[error("nothing to train: {steps} steps for {accelerators} accelerators")]
     NothingToDo {
-        /// Steps of an epoch.
+        /// Steps per epoch.
         steps: u64,
-        /// Accelerators.
+        /// Number of accelerators.
         accelerators: u32,
     },
-    /// The machine came to stand still.
+    /// The simulation stalled.
     #[error(transparent)]
     Drive(DriveError),
 }
@@ -66,11 +65,11 @@ impl From<DriveError> for SimulateError {
     }
 }
 
-/// What one run of `plan` comes to on the hosts and storage of `scenario`. The same plan and
-/// scenario give the same answer to the bit.
+/// Predicts one run of `plan` on the hosts and storage of `scenario`. The same plan and scenario give
+/// exactly the same result.
 ///
 /// # Errors
-/// When the plan has nothing to do, or `stop` was pulled.
+/// If the plan has nothing to do, or `stop` was triggered.
 pub fn simulate(
     plan: &TrainPlan,
     scenario: &Scenario,
@@ -81,7 +80,7 @@ pub fn simulate(
     simulate_over(plan, scenario, sizes, stop)
 }
 
-/// As [`simulate`], over files of these sizes.
+/// As [`simulate`], with files of these sizes.
 fn simulate_over(
     plan: &TrainPlan,
     scenario: &Scenario,
@@ -98,7 +97,7 @@ fn simulate_over(
     Ok(simulation.prediction(&epochs))
 }
 
-/// A run on simulated time.
+/// A run in simulated time.
 struct Simulation<'a> {
     plan: &'a TrainPlan,
     scenario: &'a Scenario,
@@ -110,7 +109,7 @@ struct Simulation<'a> {
     flights: Flights,
 }
 
-/// The reads of a phase and what each accelerator goes through.
+/// The reads of a phase and each accelerator's share.
 struct Phase {
     reads: (Reads, Cache),
     shares: Vec<Share>,
@@ -300,15 +299,15 @@ fn phase_of(
     Phase { reads: (reads, cache), shares }
 }
 
-/// How long a checkpoint of training is written.
+/// Duration of a checkpoint during training.
 fn checkpoint_ns(plan: &TrainPlan, scenario: &Scenario) -> Nanos {
     let bytes = plan.checkpoint.as_ref().map_or(0, |rules| rules.bytes);
     let rate = scenario.storage.write_bytes_per_second();
     rate.map_or(0, |rate| (1e9 * bytes as f64 / rate) as Nanos)
 }
 
-/// Throughput of a run. Formulas of whole runs count the first steps, too, or all but two over a window
-/// that leaves only the first out: where a part of a run leaves out more, its window tells.
+/// Throughput of a run. The formulas for whole runs include the first steps, or exclude only the very
+/// first: if a part of a run excludes more, the throughput of its window is used.
 fn samples_per_second(plan: &TrainPlan, mean: &Measures) -> f64 {
     if plan.metric.exclude_start_steps > 1 {
         mean.window_samples_per_second
