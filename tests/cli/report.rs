@@ -190,7 +190,7 @@ fn the_format_is_that_of_the_file_and_one_that_cannot_be_written_is_named() {
     let said = refused(place, "report results/gds --output page", 2);
     assert!(said.contains("names no format"), "{said}");
     let said = refused(place, "report results/gds --output none/a.html", 4);
-    assert!(said.contains("--output none/a.html: there is no folder none"), "{said}");
+    assert!(said.contains("--output none/a.html: folder none does not exist"), "{said}");
     fs::create_dir(place.join("a.html")).unwrap();
     let said = refused(place, "report results/gds --output a.html", 4);
     assert!(said.contains("cannot write a.html") && said.contains("--output"), "{said}");

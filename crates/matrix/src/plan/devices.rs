@@ -15,12 +15,15 @@ pub(super) fn check(request: &MatrixRequest, facts: &FileFacts, problems: &mut P
         return;
     }
     let (claims, reason) = match &facts.claims {
-        None => (None, Some("it was not looked at")),
+        None => (None, Some("it was not examined")),
         Some(claims) => (Some(claims), claims.unexamined.as_deref()),
     };
     if let Some(reason) = reason {
         problems.machine(
-            format!("whether {path} is in use cannot be told, so it is not written over: {reason}"),
+            format!(
+                "cannot determine whether {path} is in use, so it is not overwritten: \
+                     {reason}"
+            ),
             "name another device, or run as a user who may read it, where /sys and /proc are \
              mounted",
         );

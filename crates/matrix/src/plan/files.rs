@@ -337,7 +337,7 @@ impl FolderJob<'_> {
             return Some(());
         }
         problems.plan(
-            format!("{} exists, and no manifest says that stormlp made it", path.display()),
+            format!("{} exists, but was not created by stormlp (no manifest)", path.display()),
             if self.is_gdsio() {
                 "use another -D, or name the file with -f"
             } else {

@@ -100,8 +100,8 @@ fn holes(table: &FileTable, runnable: &[&CellPlan]) -> Option<Warning> {
         Warning::new(
             WarningKind::Holes,
             format!(
-                "{share:.0} % of {}{others} lies in holes or was never written: no device is read \
-                 for that, so reads look faster than storage is",
+                "{share:.0} % of {}{others} are holes or unwritten: these are not read from any \
+                 device, so reads appear faster than storage",
                 file.path.display()
             ),
             match file.folder {

@@ -10,13 +10,13 @@ use crate::exit::Failure;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Threads")]
 pub(crate) struct ThreadArgs {
-    /// How threads wait for a GPU: block (asleep, so that CPU time is that of the work), or spin
-    /// (some microseconds sooner, and a whole CPU for each) [default: block]
+    /// How threads wait for a GPU: block (sleep, so CPU time is that of actual work) or spin (some
+    /// microseconds faster, but one CPU per thread) [default: block]
     #[arg(long, value_name = "HOW")]
     wait: Option<WaitMode>,
 
-    /// NUMA node of threads and their buffers in host memory: auto (that of the GPU, else of the
-    /// drives), off (wherever the kernel puts them), or its number [default: auto]
+    /// NUMA node for threads and their buffers in host memory: auto (that of the GPU, else of the
+    /// drives), off, or a number [default: auto]
     #[arg(long, value_name = "NODE")]
     numa: Option<NumaChoice>,
 

@@ -87,10 +87,7 @@ const ALL: &[Key<Workload>] = &[
     SetBy("dataset.record_element_type", element_type),
     Used("dataset.record_element_bytes", |w| &mut w.dataset.record_element_bytes),
     Ignored("dataset.generation_buffer_size", GENERATE),
-    Ignored(
-        "dataset.compression",
-        "npz files are stored whatever it says, parquet is written uncompressed",
-    ),
+    Ignored("dataset.compression", "npz files are always stored uncompressed, as is parquet"),
     Ignored("dataset.compression_level", "DLIO's npz files are stored"),
     Ignored("dataset.enable_chunking", HDF5),
     Ignored("dataset.chunk_size", HDF5),

@@ -440,7 +440,7 @@ impl Resolver<'_> {
         if storage == StorageKind::Real && found < eval_files {
             self.problems.plan(
                 format!(
-                    "{} has {found} evaluation files in valid/, the workload says {eval_files}",
+                    "{} has {found} evaluation files in valid/, but the workload has {eval_files}",
                     self.inventory.folder
                 ),
                 format!("set --params dataset.num_files_eval={found}"),

@@ -155,7 +155,7 @@ pub(super) fn closed_problems(
         Profile::V3 => &V3,
         other => {
             problems.plan(
-                format!("--closed goes by the rules of v2.0 or v3.0, not by profile {other}"),
+                format!("--closed follows the rules of v2.0 or v3.0, not profile {other}"),
                 "use --profile v2 or v3, or run without --closed",
             );
             return;
@@ -176,7 +176,7 @@ pub(super) fn closed_problems(
     if plan.runs != CLOSED_RUNS + 1 {
         let asked = request.runs.unwrap_or(1);
         let what = format!(
-            "{} asked for; a result is {CLOSED_RUNS} scored runs after a warm-up (--runs \
+            "{} requested; a result needs {CLOSED_RUNS} scored runs after a warm-up (--runs \
              {CLOSED_RUNS})",
             counted(u64::from(asked), "run")
         );
@@ -309,8 +309,8 @@ fn data(
     let needed = datasize(&request).ok()?;
     (plan.storage == StorageKind::Real && plan.data.files < needed.files).then(|| {
         let what = format!(
-            "{} in the dataset; five times this host's memory and 500 steps an epoch take {} \
-             (--full makes them, `stormlp datasize` says how they are counted)",
+            "{} in the dataset; five times this host's memory and 500 steps per epoch require {} \
+             (use --full; see `stormlp datasize` for the calculation)",
             counted(plan.data.files, "file"),
             needed.files
         );

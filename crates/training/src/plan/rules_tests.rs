@@ -75,8 +75,8 @@ fn every_broken_rule_is_named_with_its_number() {
     rule 10.1 of v2.0: reader.prefetch_size is 5; it may be 0 to 2
     rule 10.1 of v2.0: --path page-cache; it is buffered, or cpu (O_DIRECT) for unet3d
     rule 10.1 of v2.0: --engine is not to be chosen
-    rule 7 of v2.0: 14 files in the dataset; five times this host's memory and 500 steps an epoch take 2000 (--full makes them, `stormlp datasize` says how they are counted)
-    rule 6.6 of v2.0: 2 runs asked for; a result is 5 scored runs after a warm-up (--runs 5)
+    rule 7 of v2.0: 14 files in the dataset; five times this host's memory and 500 steps per epoch require 2000 (use --full; see `stormlp datasize` for the calculation)
+    rule 6.6 of v2.0: 2 runs requested; a result needs 5 scored runs after a warm-up (--runs 5)
     ");
 }
 

@@ -47,7 +47,7 @@ pub(super) fn of(
 fn memory(plan: &TrainPlan, host: &HostFacts) -> Option<Warning> {
     let memory = host.usable_memory_bytes();
     let data = ByteSize(plan.data.bytes);
-    let advice = "`--full` makes a comparable dataset, `stormlp datasize` says how large it is";
+    let advice = "`--full` makes a comparable dataset, see `stormlp datasize` for its size";
     if plan.data.bytes <= memory {
         let cold = if plan.cold { "; --cold keeps the page cache out" } else { "" };
         return Some(Warning::new(
@@ -74,8 +74,8 @@ fn memory(plan: &TrainPlan, host: &HostFacts) -> Option<Warning> {
 
 /// Of a workload whose edition nothing tells, neither its file nor `--profile` (`asked`).
 pub fn edition(workload: &Workload, asked: Option<Profile>) -> Option<Warning> {
-    let told = asked.is_some() || workload.edition_from != EditionFrom::Nothing;
-    (!told).then(|| {
+    let is_chosen = asked.is_some() || workload.edition_from != EditionFrom::Nothing;
+    (!is_chosen).then(|| {
         Warning::new(
             WarningKind::NotComparable,
             format!(

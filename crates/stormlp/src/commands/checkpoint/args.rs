@@ -42,21 +42,21 @@ Examples:
 Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is saved under
 ./stormlp-results (see --results-dir); checkpoints stay until --clean or `stormlp clean` removes them.")]
 pub(crate) struct Args {
-    /// llama3-8b, llama3-70b, llama3-405b, llama3-1t, or a workload file with DLIO's keys
+    /// llama3-8b, llama3-70b, llama3-405b, llama3-1t, or a workload file in DLIO format
     #[arg(value_name = "MODEL|FILE.yaml")]
     pub(super) model: String,
 
-    /// Print what a run takes, per rank and file, and touch nothing
+    /// Print the plan per rank and file, and exit
     #[arg(long, conflicts_with = "mlperf_output")]
     pub(super) dry_run: bool,
 
-    /// Find the fewest streams of each rank that come within 2 % of the best bandwidth of saves, and of
-    /// restores; every run has 2 of each unless --writes and --reads say otherwise, and drops files from
-    /// the page cache before restores
+    /// Find the fewest streams per rank within 2 % of the best save and restore bandwidth; each run
+    /// does 2 saves and 2 restores unless set by --writes and --reads, and drops files from the
+    /// page cache before restores
     #[arg(long, conflicts_with_all = ["streams", "closed", "clean", "mlperf_output", "overlap"])]
     pub(super) find_knee: bool,
 
-    /// Remove the checkpoints stormlp made in the directories, and do nothing else
+    /// Remove checkpoints written by stormlp from the directories, and exit
     #[arg(long, conflicts_with_all = [
         "dry_run", "format", "export", "baseline", "results_dir", "mlperf_output", "start_at",
     ])]
@@ -77,15 +77,14 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) detached: DetachedArgs,
 
-    /// Every host has directories of its own of these names, such as its own drives: each restores
-    /// what it saved itself
+    /// Directories are local to each host, such as local drives: each host restores what it saved
     #[arg(long, help_heading = "Several hosts", conflicts_with = "clean")]
     pub(super) local_data: bool,
 
     #[command(flatten)]
     pub(super) output: OutputArgs,
 
-    /// Write the files of DLIO and mlpstorage too, in a folder of the run: summary.json,
+    /// Also write the output files of DLIO and mlpstorage to a folder of the run: summary.json,
     /// 0_per_epoch_stats.json, configuration, metadata
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub(super) mlperf_output: Option<PathBuf>,
@@ -124,7 +123,7 @@ impl Args {
                 return Err(submission::other_edition(&format!("--profile {profile}"), edition));
             }
             None if profile == CheckpointProfile::Native => {
-                let what = "a rehearsal goes by the rules of v2.0 or v3.0, not by profile native";
+                let what = "a rehearsal follows the rules of v2.0 or v3.0, not profile native";
                 let help = "use --edition 2.0 or 3.0";
                 return Err(Failure::no_plan(anyhow::anyhow!(what)).with_help(help));
             }
@@ -147,14 +146,14 @@ impl Args {
         submission::refuse_output(self.mlperf_output.as_deref())?;
         if !self.detached.company().is_alone() {
             return Err(Failure::usage(
-                "--start-at gives every host checkpoints of its own: that is no rehearsal",
+                "--start-at cannot be used in a rehearsal: each host has its own checkpoints",
             ));
         }
         if self.find_knee {
-            return Err(Failure::usage("--find-knee makes many short runs: that is no rehearsal"));
+            return Err(Failure::usage("--find-knee cannot be used in a rehearsal"));
         }
         if self.clean {
-            return Err(Failure::usage("--clean removes checkpoints: that is no rehearsal"));
+            return Err(Failure::usage("--clean cannot be used in a rehearsal"));
         }
         self.mlperf_output = Some(tree.folder().to_path_buf());
         self.rehearsal = Some(tree);
@@ -193,7 +192,7 @@ impl Args {
         match idle.into_iter().find(|(_, idle, _)| *idle) {
             None => Ok(()),
             Some((option, _, beside)) => Err(Failure::usage(format!(
-                "{option} has no effect with {beside}: leave out one of them"
+                "{option} has no effect with {beside}: remove one of them"
             ))),
         }
     }
@@ -203,21 +202,21 @@ impl Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Size")]
 struct SizeArgs {
-    /// Share of a checkpoint to write: auto, or above 0 up to 1; layers are cut first, then ranks
-    /// [default: auto; 1 with --dry-run]
+    /// Fraction of a checkpoint to write: auto, or above 0 up to 1; layers are reduced first, then
+    /// ranks [default: auto; 1 with --dry-run]
     #[arg(long, value_name = "auto|FACTOR")]
     scale: Option<ScaleChoice>,
 
-    /// All ranks, or one host's share of them: default, subset
+    /// All ranks, or one host's share of them: default or subset
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
 
-    /// Ranks of the run; all of them take part unless --scale is given too
-    /// [default: all of the model's; 8 with --mode subset]
+    /// Number of ranks; all of them participate unless --scale is also set [default: all ranks of
+    /// the model; 8 with --mode subset]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
     ranks: Option<u64>,
 
-    /// Hold the run to MLPerf's closed rules; never scales
+    /// Enforce MLPerf's closed rules; disables scaling
     #[arg(long)]
     closed: bool,
 }
@@ -226,12 +225,12 @@ struct SizeArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Order")]
 struct OrderArgs {
-    /// Checkpoints to save [default: 10; 2 when scaled]
+    /// Number of saves [default: 10; 2 when scaled]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(..))]
     writes: Option<u32>,
 
-    /// Checkpoints to restore: of those this run saves or, with --writes 0, of those already there
-    /// [default: 10; 2 when scaled; never more than there are]
+    /// Number of restores, from checkpoints of this run or, with --writes 0, existing ones
+    /// [default: 10; 2 when scaled; at most the number of checkpoints]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(..))]
     reads: Option<u32>,
 
@@ -243,7 +242,7 @@ struct OrderArgs {
     #[arg(long, value_name = "N", value_parser = whole::<u32>(..))]
     keep: Option<u32>,
 
-    /// Save beside emulated training steps of this length, and say how long training waits
+    /// Save during emulated training steps of this length, and report how long training waits
     #[arg(
         long,
         value_name = "STEP",
@@ -254,20 +253,20 @@ struct OrderArgs {
     )]
     overlap: Option<f64>,
 
-    /// Each rank restores the files of the rank N further on
+    /// Each rank restores the files of the rank N positions later
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = whole::<u64>(..))]
     rank_shift: Option<u64>,
 
-    /// Drop files from the page cache before they are restored, and check that they are gone
+    /// Drop files from the page cache before restoring them, and verify it
     #[arg(long)]
     cold: bool,
 
-    /// Compare restored content with what was saved, in a second read that is not measured
+    /// Verify restored data in a second, unmeasured read
     #[arg(long)]
     verify: bool,
 
-    /// The edition to reproduce in read order and formulas: v2, v3, native
-    /// [default: v2; in a rehearsal that of its edition]
+    /// Rules for read order and metrics: v2, v3, native [default: v2; in a rehearsal, those of its
+    /// edition]
     #[arg(long, value_name = "PROFILE")]
     profile: Option<CheckpointProfile>,
 }
@@ -276,16 +275,16 @@ struct OrderArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Transfers")]
 struct TransferArgs {
-    /// Directory for checkpoints; with several, ranks take them in turn
-    /// [default: ./stormlp-data/checkpoint/MODEL]
+    /// Directory for checkpoints; several are used by ranks in turn [default:
+    /// ./stormlp-data/checkpoint/MODEL]
     #[arg(long = "dir", value_name = "DIR")]
     folders: Vec<PathBuf>,
 
-    /// When files are synced: per-file, per-checkpoint, none [default: per-file]
+    /// When to sync files: per-file, per-checkpoint, none [default: per-file]
     #[arg(long, value_name = "POLICY")]
     fsync: Option<FsyncPolicy>,
 
-    /// buffered, cpu (O_DIRECT), page-cache, cpu-gpu, gds
+    /// Path: buffered, cpu (O_DIRECT), page-cache, cpu-gpu, gds
     #[arg(long, value_name = "PATH", default_value = "buffered", value_parser = path)]
     path: PathKind,
 
@@ -293,38 +292,38 @@ struct TransferArgs {
     #[arg(long, value_name = "ENGINE", default_value = "auto")]
     engine: EngineChoice,
 
-    /// Accelerator of page-cache, cpu-gpu and gds: cuda:0, or host [default: the first there is]
+    /// Accelerator for page-cache, cpu-gpu and gds: cuda:0, or host [default: the first GPU, else
+    /// host]
     #[arg(long, value_name = "DEVICE")]
     device: Option<DeviceId>,
 
-    /// Fail when the path gds falls back to another one
+    /// Fail if path gds falls back to another path
     #[arg(long)]
     require_gds: bool,
 
-    /// Have cuFile count all the time at this level, which costs it time: 0 never counts, 3 tells
-    /// routes [default: it counts the first transfers by their routes, and no others]
+    /// cuFile statistics level for the whole run, which costs time: 0 is off, 3 reports routes
+    /// [default: routes of the first transfers only]
     #[arg(long, value_name = "LEVEL", value_parser = whole::<u8>(0..=3))]
     cufile_stats: Option<u8>,
 
-    /// Pages that buffers in host memory lie on: huge (where the kernel has them), or small, as in
-    /// ordinary programs
+    /// Page size for buffers in host memory: huge (if available) or small
     #[arg(long, value_name = "SIZE", default_value = "huge")]
     pages: Pages,
 
-    /// Transfers of each rank in flight [default: 1; 4 for reads with --profile v3]
+    /// Transfers in flight per rank [default: 1; 4 for reads with --profile v3]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(..))]
     streams: Option<u32>,
 
-    /// Bytes of one transfer [default: 1M through the page cache, else 4M]
+    /// Transfer size [default: 1M through the page cache, else 4M]
     #[arg(long, value_name = "SIZE")]
     chunk_size: Option<ByteSize>,
 
-    /// How the tensors of a file are packed: raw, or as torch.save packs them, for torch.load
-    /// [default: raw; of checkpoints that are there, as they are]
+    /// File format: raw, or torch.save's for torch.load [default: raw, or the format of existing
+    /// checkpoints]
     #[arg(long, value_name = "raw|torch")]
     container: Option<Container>,
 
-    /// Seed of the content [default: another for each run]
+    /// Seed for the content [default: different for each run]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
     seed: Option<u64>,
 }
@@ -348,7 +347,7 @@ fn path(text: &str) -> Result<PathKind, String> {
         [PathKind::Buffered, PathKind::Cpu, PathKind::PageCache, PathKind::CpuGpu, PathKind::Gds];
     known.into_iter().find(|path| path.name() == text).ok_or_else(|| {
         format!(
-            "`{text}` is no path for checkpoints: use buffered, cpu, page-cache, cpu-gpu or gds"
+            "`{text}` is not a path for checkpoints: use buffered, cpu, page-cache, cpu-gpu or gds"
         )
     })
 }
@@ -418,7 +417,7 @@ fn workload(model: &str) -> Result<CheckpointWorkload, Failure> {
     let path = Path::new(model);
     if path.extension().is_none() && !path.exists() {
         let names: Vec<&str> = builtin::names().collect();
-        return Err(Failure::usage(format!("`{model}` is no model"))
+        return Err(Failure::usage(format!("unknown model `{model}`"))
             .with_help(format!("use one of {}, or a workload file", names.join(", "))));
     }
     let text = read_text(path, "workload file")?;

@@ -36,7 +36,7 @@ impl Resolver<'_> {
         {
             self.problems.plan(
                 format!(
-                    "{} in an epoch are asked for, the data have {most}",
+                    "{} per epoch requested, but the dataset has {most}",
                     counted(wanted, "step")
                 ),
                 format!("set --steps {most}, or use more files"),
