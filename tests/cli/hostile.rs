@@ -124,7 +124,7 @@ fn a_file_of_the_same_size_in_the_place_of_a_test_file_is_read_and_never_written
                 fs::copy(&mine, &file).unwrap();
             }
             let told = stderr(place.run(&write).code(4));
-            assert!(told.contains("is another file than the one"), "{told}");
+            assert!(told.contains("is not the file created by stormlp"), "{told}");
             assert!(told.contains("move it away if it is yours"), "{told}");
             // Laying it out anew would replace it too.
             if name == "stormlp.0" {

@@ -112,7 +112,7 @@ fn what_is_wrong_with_one_report_is_a_whole_sentence_with_its_own_exit_code() {
     fs::create_dir_all(place.join("bad/one")).unwrap();
     fs::write(place.join("bad/one/report.json"), b"\xff\xfe{}").unwrap();
     let said = refused(place, "report bad/one", 3);
-    assert!(said.contains("no text in UTF-8"), "{said}");
+    assert!(said.contains("is not valid UTF-8"), "{said}");
     let said = refused(place, "report bad --format openmetrics", 3);
     assert!(said.contains("the report cannot be read"), "{said}");
     if Path::new("/dev/full").exists() {

@@ -47,7 +47,7 @@ pub(super) fn check(request: &MatrixRequest, facts: &FileFacts, problems: &mut P
     .flatten()
     .collect();
     let carries = if claims.signatures.is_empty() {
-        "is a block device; writing would destroy what is on it".to_string()
+        "is a block device; writing would destroy its data".to_string()
     } else {
         format!("carries {}; writing would destroy it", claims.words())
     };
@@ -69,7 +69,7 @@ pub(super) fn in_use(facts: &FileFacts, problems: &mut Problems) -> bool {
     };
     problems.machine(
         format!(
-            "{} is in use, so it is not written over: {}",
+            "{} is in use, so it is not overwritten: {}",
             facts.path.display(),
             claims.users.join("; ")
         ),
@@ -107,7 +107,7 @@ pub(super) fn check_named(
         };
         problems.plan(
             format!("--overwrite-signature {named}: no --file is a block device that carries it"),
-            format!("look again at which device you mean: {carried}"),
+            format!("check that this is the right device: {carried}"),
         );
     }
 }

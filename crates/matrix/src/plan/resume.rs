@@ -25,16 +25,16 @@ const CELL_MAY_DIFFER: [&str; 2] = ["availability", "estimated_seconds"];
 /// Why nothing is taken of a saved report.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NotTaken {
-    /// In what it is from a different matrix.
+    /// How it differs from the requested matrix.
     Another(String),
-    /// In what it contradicts itself.
+    /// How it contradicts itself.
     Damaged(String),
 }
 
 /// What `saved` has measured of `plan`.
 ///
 /// # Errors
-/// In what its plan is another, or which of its cells is none of its own plan.
+/// How its plan differs, or which of its cells is not part of its own plan.
 pub fn take_measured(plan: &MatrixPlan, saved: MatrixReport) -> Result<MatrixResults, NotTaken> {
     if let Some(difference) = difference(plan, &saved.plan) {
         return Err(NotTaken::Another(difference));
@@ -67,7 +67,7 @@ fn is_of(cell: &CellReport, planned: &CellPlan) -> bool {
     key(cell) == key(&fresh)
 }
 
-/// In what a saved plan is another than `plan`; `None` when they measure the same.
+/// How a saved plan differs from `plan`; `None` if they measure the same.
 fn difference(plan: &MatrixPlan, saved: &MatrixPlan) -> Option<String> {
     if plan.cells.len() != saved.cells.len() {
         return Some(format!(

@@ -1,4 +1,4 @@
-//! Whether the beginning of an epoch tells how the whole of it will end.
+//! Predicts a whole epoch from its beginning.
 //!
 //! A probe is the beginning of a full run. It knows when each step of all accelerators was over and
 //! how many samples had come by then, and predicts how long the epoch takes: the steps left at the

@@ -94,12 +94,11 @@ fn no_step_barrier(plan: &TrainPlan) -> Option<Warning> {
         Warning::new(
             WarningKind::NotComparable,
             format!(
-                "accelerators do not wait for each other after each step (--barrier {}), which \
-                 they do in every edition: AU is that of each one's own steps, and no result of \
-                 the benchmark's",
+                "accelerators do not wait for each other after each step (--barrier {}), as they \
+                 do in every edition: AU is not comparable with benchmark results",
                 plan.barrier
             ),
-            "leave out --barrier for a result that is compared with others",
+            "remove --barrier for comparable results",
         )
     })
 }
@@ -114,7 +113,7 @@ fn few_steps(plan: &TrainPlan, request: &TrainRequest) -> Option<Warning> {
         Warning::new(
             WarningKind::NotComparable,
             format!(
-                "an epoch has {}, MLPerf asks for {MIN_STEPS}",
+                "an epoch has {}, MLPerf requires {MIN_STEPS}",
                 counted(plan.steps_per_epoch, "step")
             ),
             advice,

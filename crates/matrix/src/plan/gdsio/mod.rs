@@ -284,7 +284,7 @@ impl GdsioRun {
         }
         if folders != 0 && folders != self.jobs.len() {
             return Err(GdsioError::Contradiction(
-                "folders (-D) and files (-f) do not go together in one run".to_string(),
+                "folders (-D) and files (-f) cannot be combined in one run".to_string(),
             ));
         }
         Ok(())

@@ -120,7 +120,7 @@ mod tests {
         let mut facts = HostFacts::fixture();
         for (level, word) in [
             (0, "prove none"),
-            (1, "level 1 for the whole run, which may cost time and does not report routes"),
+            (1, "level 1 all the time, which may cost it time and tell no routes"),
             (3, "costs it time"),
         ] {
             let told = said(PathKind::Gds, Some(level), &facts);

@@ -328,8 +328,8 @@ fn request(args: &Args, workload: &Workload) -> Result<TrainRequest, Failure> {
     let barrier = args.hosts.barrier;
     if !barrier.is_at_every_step() && args.mlperf_output.is_some() {
         return Err(Failure::usage(format!(
-            "--barrier {barrier} leaves out what every official run does, whose files \
-             --mlperf-output and a rehearsal write: leave out one of them"
+            "--barrier {barrier} cannot be combined with --mlperf-output or a rehearsal: official \
+             runs have a barrier after each step"
         )));
     }
     request.barrier = barrier;
