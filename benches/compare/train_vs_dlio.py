@@ -30,7 +30,7 @@ them then lie beside each other depends on what else waited.
 
 --client measures first what DLIO itself costs on this host, with runs of its own (over records of 1
 KiB for the time of a step, over the real files for the CPU time of a GiB), and has stormlp add it
-(--client dlio): what it foretells has to agree within 1 point.
+(--client dlio): what it predicts has to agree within 1 point.
 
 A few steps say little: which of the first files comes first moves AU by several points. --files and
 --record-bytes make more of them, smaller, where the disk has no room for more of the real size.
@@ -340,7 +340,7 @@ def main():
     parser.add_argument("--read-ahead", type=int, help="KiB")
     parser.add_argument("--files", type=int, help="different files, of all workloads")
     parser.add_argument("--record-bytes", type=int, help="of a sample, all of one size")
-    parser.add_argument("--client", action="store_true", help="foretell with DLIO's own cost")
+    parser.add_argument("--client", action="store_true", help="predict with DLIO's own cost")
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--ceiling", action="store_true")
     parser.add_argument("--cosmoflow-compute", default=0.02, type=float, help="seconds")

@@ -5,7 +5,7 @@
         --csv benches/validation/own.csv
 
 Each run reads a small dataset through a gate of so many bytes a second and so much latency, and is
-foretold from the same two figures, but for what this host's timers add to the latency: the median
+predicted from the same two figures, but for what this host's timers add to the latency: the median
 that `stormlp gds` finds for single reads through the same gate. The dataset must fit the page cache, so that the gate is what
 limits; the machine must be otherwise idle. The rows go to stdout, and to the file that
 benches/compare/validation.py reads.
@@ -32,8 +32,8 @@ CASES = [
      ["read=300MB/s,latency=500us", "read=110MB/s,latency=2ms"]),
 ]
 READ_AHEAD_BATCHES = 20
-FIELDS = ["workload", "storage", "accelerators", "foretold_au_percent", "measured_au_percent",
-          "foretold_mib_per_second", "measured_mib_per_second"]
+FIELDS = ["workload", "storage", "accelerators", "predicted_au_percent", "measured_au_percent",
+          "predicted_mib_per_second", "measured_mib_per_second"]
 
 
 def stormlp(program, *words, cwd=None):
@@ -74,7 +74,7 @@ def measured(args, case, throttle, accelerators):
     return stormlp(args.stormlp, *words, "--throttle", throttle)
 
 
-def foretold(args, case, throttle, accelerators):
+def predicted(args, case, throttle, accelerators):
     workload, options, params, _ = case
     words = ["plan", workload, *options, "-n", str(accelerators), "--epochs", "2", "--steps",
              str(args.steps), "--host-memory", "1MiB", "--brief",
@@ -93,14 +93,14 @@ def main():
     args = parser.parse_args()
     args.stormlp = os.path.abspath(args.stormlp)
     rows = []
-    print("| workload | storage | N | AU foretold | AU measured | points | MiB/s foretold | "
+    print("| workload | storage | N | AU predicted | AU measured | points | MiB/s predicted | "
           "MiB/s measured | error |")
     print("|---|---|--:|--:|--:|--:|--:|--:|--:|")
     for case in CASES:
         for throttle in case[3]:
             real = as_it_is(args, throttle)
             for count in args.accelerators:
-                run, plan = measured(args, case, throttle, count), foretold(args, case, real, count)
+                run, plan = measured(args, case, throttle, count), predicted(args, case, real, count)
                 au = run["au_percent"]
                 au = au["profile"] if isinstance(au, dict) else au
                 values = [case[0], real, count, plan["au_percent"], au, plan["mib_per_second"],
@@ -109,8 +109,8 @@ def main():
                 print(f"| {case[0]} | {real} | {count} | {values[3]:.1f} | {au:.1f} | "
                       f"{values[3] - au:+.1f} | {values[5]:.0f} | {values[6]:.0f} | "
                       f"{100 * (values[5] / values[6] - 1):+.1f} % |", flush=True)
-    worst = max(abs(row["foretold_au_percent"] - row["measured_au_percent"]) for row in rows)
-    print(f"\nAU was foretold to within {worst:.1f} points in {len(rows)} runs.")
+    worst = max(abs(row["predicted_au_percent"] - row["measured_au_percent"]) for row in rows)
+    print(f"\nAU was predicted to within {worst:.1f} points in {len(rows)} runs.")
     if args.csv:
         with open(args.csv, "w", newline="") as file:
             writer = csv.DictWriter(file, FIELDS, lineterminator="\n")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes docs/validation.md: what `stormlp plan` foretells beside what was published and measured.
+"""Makes docs/validation.md: what `stormlp plan` predicts beside what was published and measured.
 
     benches/compare/validation.py --stormlp target/release/stormlp > docs/validation.md
 
@@ -26,14 +26,14 @@ HEAD = """\
 # How far `stormlp plan` is off
 
 Made by `benches/compare/validation.py --stormlp target/release/stormlp{chosen} > docs/validation.md`:
-foretold by simulation, beside what was published and what was measured. [sizing.md](sizing.md) says how
+predicted by simulation, beside what was published and what was measured. [sizing.md](sizing.md) says how
 plans are made.
 
 ## Beside a publication
 
 Solidigm published what one server reached in MLPerf Storage v1.0 with one to eight drives in RAID 0:
 two sockets of 52 cores, 2 TB of memory of which {memory} GiB counted, datasets of 5030 GiB, emulated
-H100s. Drives read 14,500 MB/s (D7-PS1010) and 7,000 MB/s (D5-P5336) by their maker. Each row was foretold
+H100s. Drives read 14,500 MB/s (D7-PS1010) and 7,000 MB/s (D5-P5336) by their maker. Each row was predicted
 from that bandwidth alone, by
 
     stormlp plan WORKLOAD --accelerator h100 --profile v1 --storage Nx:DRIVE --host-memory {memory}GiB -n N
@@ -44,9 +44,9 @@ accelerators. What limits a row follows from three numbers:
 - **drives**: the published rate is within the drives' specification, and no more than one accelerator or
   5 % beyond the published number would fit it.
 - **memory**: the published rate is above the specification, so part of the bytes came from the page
-  cache. These rows are foretold with `cache={memory}GiB`, too.
+  cache. These rows are predicted with `cache={memory}GiB`, too.
 - **client**: drives would feed more. The host added time to each step, which no drive tells of: c (1 / AU
-  − 1) for a compute time of c. The row is foretold with that time as `--host-cost-per-step`, which
+  − 1) for a compute time of c. The row is predicted with that time as `--host-cost-per-step`, which
   shows that it explains the row, not that it was known before.
 """
 
@@ -62,7 +62,7 @@ def plan(args, row, storage, *words):
 
 
 def judged(args, row):
-    """What limits a published row, and what is foretold of it."""
+    """What limits a published row, and what is predicted of it."""
     count, drives = int(row["accelerators"]), int(row["drives"])
     rate, au = float(row["mib_per_second"]), float(row["au_percent"])
     storage = f"{drives}x:{row['drive']}"
@@ -98,8 +98,8 @@ def published(args):
             continue
         print(f"\n### {title}\n")
         why = {"drives": "", "memory": "published rate", "client": "time that the host adds"}[kind]
-        print(f"| workload | drives | N published | N foretold | N from drives alone | AU % published | "
-              f"AU % foretold | MiB/s published | MiB/s foretold | error |{f' {why} |' if why else ''}")
+        print(f"| workload | drives | N published | N predicted | N from drives alone | AU % published | "
+              f"AU % predicted | MiB/s published | MiB/s predicted | error |{f' {why} |' if why else ''}")
         print("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|" + ("--:|" if why else ""))
         for row in of_kind:
             print(f"| {row['workload']} | {row['drives']} × {row['drive']} | {row['accelerators']} | "
@@ -121,19 +121,19 @@ def own():
               "runs of `stormlp train` whose storage is throttled to known figures.")
         return
     print("Runs of `stormlp train` whose storage was throttled to known figures, by "
-          "`benches/compare/train_vs_plan.py`, each foretold from those figures alone. Latency is the "
+          "`benches/compare/train_vs_plan.py`, each predicted from those figures alone. Latency is the "
           "median that single reads through the same throttle had.\n")
-    print("| workload | storage | N | AU % measured | AU % foretold | points | MiB/s measured | "
-          "MiB/s foretold |")
+    print("| workload | storage | N | AU % measured | AU % predicted | points | MiB/s measured | "
+          "MiB/s predicted |")
     print("|---|---|--:|--:|--:|--:|--:|--:|")
     off = []
     with open(path, newline="") as file:
         for row in csv.DictReader(file):
-            told, seen = float(row["foretold_au_percent"]), float(row["measured_au_percent"])
+            told, seen = float(row["predicted_au_percent"]), float(row["measured_au_percent"])
             off.append(abs(told - seen))
             print(f"| {row['workload']} | {row['storage']} | {row['accelerators']} | {seen:.1f} | "
                   f"{told:.1f} | {told - seen:+.1f} | {float(row['measured_mib_per_second']):.0f} | "
-                  f"{float(row['foretold_mib_per_second']):.0f} |")
+                  f"{float(row['predicted_mib_per_second']):.0f} |")
     within = sum(points <= 2 for points in off)
     print(f"\nAU within 2 points in {within} of {len(off)} runs, {max(off):.1f} at the most.")
 

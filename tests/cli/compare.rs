@@ -188,18 +188,18 @@ fn what_cannot_be_read_or_written_is_named_and_nothing_panics() {
     for (words, code, told) in [
         ("a1 cut", 3, "cut/report.json cannot be used"),
         ("a1 newer", 3, "format version 99"),
-        ("a1 latin", 3, "latin/report.json is no report: byte 16, in line 2, is no text in UTF-8"),
+        ("a1 latin", 3, "latin/report.json: byte 16 in line 2 is not valid UTF-8"),
         ("a1 large", 3, "large/report.json cannot be used"),
         ("a1 empty", 4, "empty holds no reports"),
         ("a1 nowhere", 4, "nowhere"),
         ("a1", 2, "two sides"),
         ("a1 a2 a3", 2, "two sides"),
         ("a1 -- a2 --format json", 2, "--format stands behind --"),
-        ("a1 a2 --export nowhere/c.md", 4, "there is no folder nowhere"),
+        ("a1 a2 --export nowhere/c.md", 4, "folder nowhere does not exist"),
         ("a1 a2 --export c.xlsx", 2, "names no format"),
         ("a1 a2 --format gdsio", 2, "gdsio"),
         ("a1 a2 --fail-on-regression -1", 2, "fail-on-regression"),
-        ("a1 a2 --fail-on-regression much", 2, "is no percentage"),
+        ("a1 a2 --fail-on-regression much", 2, "is not a percentage"),
     ] {
         let said = stderr(compare(folder, words).code(code));
         assert!(said.contains(told), "{words}: {said}");

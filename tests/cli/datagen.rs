@@ -98,7 +98,7 @@ fn what_cannot_be_made_leaves_no_trace() {
             "num_files_train must be 1 or more",
         ),
         (vec!["datagen", "unet4d"], 3, "did you mean `unet3d`"),
-        (vec!["datagen", "nothing.yaml"], 4, "cannot read the workload file nothing.yaml"),
+        (vec!["datagen", "nothing.yaml"], 4, "cannot read workload file nothing.yaml"),
         (vec!["datagen", "unet3d", "--params", "dataset.formt=npz"], 3, "dataset.format"),
         (vec!["datagen", "unet3d", "--resume", "--overwrite"], 2, "cannot be used with"),
         (vec!["datagen", "unet3d", "--files", "3", "--verify"], 4, "does not exist"),

@@ -119,7 +119,7 @@ fn a_search_is_gone_on_with_and_only_with_its_own_options() {
     let other = words.replace("--read-threads 1", "--read-threads 2");
     let other = format!("{other} {resume}");
     let said = stderr(train(folder.path(), &other).assert().code(3));
-    assert!(said.contains("is of another run: `loader` differs"), "{said}");
+    assert!(said.contains("is from a different run: `loader` differs"), "{said}");
     let faster = words.replace("--throttle read=1100K", "--throttle read=2200K");
     let said = stderr(train(folder.path(), &format!("{faster} {resume}")).assert().code(3));
     assert!(said.contains("`--throttle`"), "{said}");

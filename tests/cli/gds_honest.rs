@@ -113,7 +113,7 @@ fn a_file_with_holes_is_named_and_wins_no_comparison() {
     half_a_file(folder.path());
     let words = "--file half --threads 1 --passes 1 --path cpu,buffered --io-size 64K";
     let text = stdout(gds(folder.path(), words).assert().success());
-    assert!(text.contains("50 % of half lies in holes or was never written"), "{text}");
+    assert!(text.contains("50 % of half are holes or unwritten"), "{text}");
     assert!(!text.contains("times faster"), "{text}");
     assert!(text.contains("50 % of its files lies in holes"), "{text}");
     let mut gdsio = stormlp();
@@ -140,8 +140,8 @@ fn a_test_file_with_holes_is_named_and_what_removes_them() {
     opened.set_len(4 << 20).unwrap();
     opened.set_len(8 << 20).unwrap();
     let text = stdout(gds(folder.path(), words).assert().success());
-    assert!(text.contains("50 % of data/stormlp.0 lies in holes or was never written"), "{text}");
-    assert!(text.contains("remove it, so that it is laid out anew"), "{text}");
+    assert!(text.contains("50 % of data/stormlp.0 are holes or unwritten"), "{text}");
+    assert!(text.contains("remove it, so that it is created again"), "{text}");
     assert!(!text.contains("times faster"), "{text}");
     std::fs::remove_file(&file).unwrap();
     let text = stdout(gds(folder.path(), words).assert().success());

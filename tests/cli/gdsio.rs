@@ -118,7 +118,7 @@ fn what_was_not_written_to_be_verified_is_not_called_corrupt() {
 fn advice_names_gdsios_own_options() {
     let folder = folder();
     for (words, code, said) in [
-        ("-f missing -x 1 -I 0", 4, "give -s to have it made"),
+        ("-f missing -x 1 -I 0", 4, "set -s to create it"),
         ("-D d -x 1 -s 1M -i 2M -I 1", 3, "use a larger -s or an -i up to 1M"),
         ("-f f -s 1M -w 0 -x 1 -I 1", 3, "threads"),
     ] {
@@ -177,7 +177,7 @@ fn what_cannot_be_taken_is_refused_by_name() {
         ("-P sockfs://1.2.3.4:1 -x 0", 2, "`-P`"),
         ("-D d -Z 3", 2, "-Z"),
         ("-x 1", 2, "-D"),
-        ("-D d -f f -x 1", 2, "do not go together"),
+        ("-D d -f f -x 1", 2, "cannot be combined"),
         ("-D d -x 8", 2, "-x 8"),
         ("-D d -w 0 -x 1", 3, "0 threads"),
         ("nowhere.gdsio", 4, "nowhere.gdsio"),
@@ -226,7 +226,7 @@ fn a_folder_keeps_the_files_that_stormlp_did_not_make() {
     for kind in ["-I 0", "-I 1"] {
         let words = format!("-D d -w 1 -s 1M -i 64K -x 1 {kind}");
         let text = stderr(gdsio(folder.path(), &words).assert().code(3));
-        assert!(text.contains("no manifest says that stormlp made it"), "{text}");
+        assert!(text.contains("was not created by stormlp (no manifest)"), "{text}");
         assert!(text.contains("help: use another -D, or name the file with -f"), "{text}");
         assert_eq!(fs::read(&file).unwrap(), own);
     }

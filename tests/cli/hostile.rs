@@ -124,7 +124,7 @@ fn a_file_of_the_same_size_in_the_place_of_a_test_file_is_read_and_never_written
                 fs::copy(&mine, &file).unwrap();
             }
             let told = stderr(place.run(&write).code(4));
-            assert!(told.contains("is another file than the one"), "{told}");
+            assert!(told.contains("is not the file created by stormlp"), "{told}");
             assert!(told.contains("move it away if it is yours"), "{told}");
             // Laying it out anew would replace it too.
             if name == "stormlp.0" {
@@ -194,27 +194,27 @@ fn remove_leaves_a_file_of_the_same_size_that_stormlp_did_not_make() {
 }
 
 #[test]
-fn what_is_no_report_is_not_read_without_end() {
+fn files_that_cannot_be_reports_are_rejected_early() {
     let place = Place::new();
     let pipe_path = place.path("pipe");
     pipe(&pipe_path);
     for name in ["/dev/zero", pipe_path.to_str().unwrap()] {
         let told = stderr(place.run(&format!("report {name}")).code(4));
-        assert!(told.contains("is no regular file, so no report"), "{told}");
+        assert!(told.contains("not a regular file"), "{told}");
     }
     for name in ["/dev/zero", pipe_path.to_str().unwrap()] {
         for (command, what) in
             [("gdsio", "job file"), ("train", "workload file"), ("checkpoint", "workload file")]
         {
             let told = stderr(place.run(&format!("{command} {name}")).code(4));
-            let refusal = format!("is no regular file, so no {what}");
+            let refusal = format!("cannot read {what} {name}: not a regular file");
             assert!(told.contains(&refusal), "{command}: {told}");
         }
     }
     let large = fs::File::create(place.path("large")).unwrap();
     large.set_len((16 << 20) + 1).unwrap();
     let told = stderr(place.run("gdsio large").code(3));
-    assert!(told.contains("it is larger than 16 MiB"), "{told}");
+    assert!(told.contains("larger than 16 MiB"), "{told}");
 }
 
 #[test]
@@ -449,11 +449,11 @@ fn a_report_that_was_edited_has_no_power_over_a_resumed_run() {
     };
     // Numbers of cells, of crews, of files that are not there.
     for (at, said) in [
-        ("/cells/0/cell", "is damaged: its cell 99 is none of its matrix"),
-        ("/cells/0/threads", "is damaged: its cell 0 is none of its matrix"),
-        ("/plan/cells/0/crew", "its cell 0 has another `crew`"),
-        ("/plan/crews/0/workers/0/file", "its `crews` is another"),
-        ("/plan/seed", "its `seed` is another"),
+        ("/cells/0/cell", "is damaged: its cell 99 is not part of its matrix"),
+        ("/cells/0/threads", "is damaged: its cell 0 is not part of its matrix"),
+        ("/plan/cells/0/crew", "its cell 0 has a different `crew`"),
+        ("/plan/crews/0/workers/0/file", "its `crews` differs"),
+        ("/plan/seed", "its `seed` differs"),
     ] {
         edited(&|report| *report.pointer_mut(at).unwrap() = 99.into());
         let told = stderr(place.run(&resume).code(3));
@@ -461,7 +461,7 @@ fn a_report_that_was_edited_has_no_power_over_a_resumed_run() {
         let help = if said.contains("is damaged") {
             "run without --resume"
         } else {
-            "give the options that it was begun with"
+            "use the original options"
         };
         assert!(told.contains(help), "{told}");
     }
@@ -469,7 +469,7 @@ fn a_report_that_was_edited_has_no_power_over_a_resumed_run() {
     let precious = place.path("other/precious");
     edited(&|report| report["plan"]["files"][0]["path"] = json!(precious));
     let told = stderr(place.run(&resume).code(3));
-    assert!(told.contains("it is of other files"), "{told}");
+    assert!(told.contains("it used different files"), "{told}");
     edited(&|report| {
         report["cells"] = json!([]);
         report["plan"]["keep"] = false.into();
@@ -485,7 +485,10 @@ fn a_report_that_was_edited_has_no_power_over_a_resumed_run() {
     assert_eq!(after["plan"]["folders"][0]["path"], "data");
     // Without its options it is another matrix.
     let told = stderr(place.run(&format!("gds --resume {}", path.display())).code(3));
-    assert!(told.contains("is of another matrix") && told.contains("--threads 1,2"), "{told}");
+    assert!(
+        told.contains("is from a different matrix") && told.contains("--threads 1,2"),
+        "{told}"
+    );
 }
 
 #[test]

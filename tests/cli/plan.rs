@@ -1,4 +1,4 @@
-//! `stormlp plan`: what some storage would feed, foretold.
+//! `stormlp plan`: predictions for storage.
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ fn an_answer_has_the_keys_that_scripts_rely_on() {
     assert_eq!(answer["workload"], "unet3d");
     assert_eq!(answer["accelerator"], "h100");
     assert_eq!(answer["measured"], false);
-    // 7 GB/s are the demand of 2.2 of them.
+    // 7 GB/s is the demand of 2.2 accelerators.
     assert_eq!(answer["largest_accelerators"], 2);
     assert_eq!(answer["accelerators"], 2);
     assert_eq!(answer["limited_by"], "storage");
@@ -40,13 +40,13 @@ fn an_answer_has_the_keys_that_scripts_rely_on() {
 }
 
 #[test]
-fn what_is_asked_about_is_told_with_what_it_needs() {
+fn a_requested_number_is_shown_with_its_needs() {
     let words = "unet3d -n 7 --storage solidigm-d5-p5336 --params metric.au=0.9";
     let answer = json(words);
     assert_eq!(answer["accelerators"], 7);
     assert_eq!(answer["meets_threshold"], false);
     assert_eq!(answer["largest_accelerators"], 2);
-    // 20 GB/s for 90 % of their demand: three of them.
+    // 90 % of their demand is 20 GB/s: three drives.
     assert_eq!(answer["needed_devices"], 3);
     assert_eq!(json(words), answer, "the same answer to the bit");
 }
@@ -57,21 +57,21 @@ fn a_limit_of_the_hosts_makes_a_lower_bound() {
         plan(&format!("unet3d --storage read=100GB/s --hosts 1 --accelerators-per-host 2 {SHORT}"))
             .success(),
     );
-    assert!(page.contains("(foretold, not measured)"), "{page}");
+    assert!(page.contains("(predicted, not measured)"), "{page}");
     assert!(page.contains("2 is a lower bound"), "{page}");
 }
 
 #[test]
-fn storage_that_feeds_not_even_one_is_said_with_its_au() {
+fn storage_that_cannot_feed_one_accelerator_is_reported_with_its_au() {
     let page = stdout(plan(&format!("unet3d --storage read=550MB/s {SHORT}")).success());
     let first = page.lines().next().unwrap();
     assert!(first.contains("unet3d on 1 h100: AU 1"), "{first}");
     assert!(first.contains("not even 1 reaches 90 %"), "{first}");
 }
 
-/// What makes no plan: the words, the exit code, and what is said.
+/// Invalid requests: arguments, exit code, and part of the message.
 const REFUSED: &[(&str, i32, &str)] = &[
-    ("unet3d --storage read=0", 3, "character 1: read=0: it must be above 0"),
+    ("unet3d --storage read=0", 3, "character 1: read=0: must be above 0"),
     ("unet3d --storage read=1GB/s,iops=10M", 3, "contradict each other"),
     ("unet3d --storage read=1GB/s,latency=-1us", 3, "latency=-1us"),
     ("unet3d --storage pm9a3", 3, "did you mean `samsung-pm9a3`?"),
@@ -83,29 +83,29 @@ const REFUSED: &[(&str, i32, &str)] = &[
         2,
         "room for 8 accelerators",
     ),
-    ("unet3d --path cpu --storage read=1GB/s,cache=1TiB", 2, "past the page cache"),
+    ("unet3d --path cpu --storage read=1GB/s,cache=1TiB", 2, "bypasses the page cache"),
     ("unet3d --storage read=1GB/s --params dataset.num_files_train=70", 2, "has no effect"),
-    ("unet3d --storage read=1GB/s --compute-time 0s", 3, "nothing to hold AU against"),
-    ("unet3d --storage 2x:read=1GB/s,stripe=3", 3, "below 4K"),
-    ("unet3d --storage read=116Gb/s", 3, "these are bits"),
+    ("unet3d --storage read=1GB/s --compute-time 0s", 3, "without compute time, AU is undefined"),
+    ("unet3d --storage 2x:read=1GB/s,stripe=3", 3, "must be at least 4K"),
+    ("unet3d --storage read=116Gb/s", 3, "not bits"),
     ("unet3d --storage read=1GB/s,latency=0us", 3, "above 0"),
-    ("unet3d --storage runs/gds-1,cache=10GiB", 2, "takes no count and no further figures"),
-    ("unet3d --storage 2x:runs/gds-1", 2, "takes no count and no further figures"),
+    ("unet3d --storage runs/gds-1,cache=10GiB", 2, "cannot be combined with a number of devices"),
+    ("unet3d --storage 2x:runs/gds-1", 2, "cannot be combined with a number of devices"),
     ("unet3d --storage read=1GB/s --path null", 2, "--path null"),
     ("resnet50 --storage read=1GB/s --mtbf 3h", 2, "--mtbf has no effect"),
     ("unet3d --storage read=1GB/s --checkpoint llama9", 3, "neither a size nor a model"),
 ];
 
 #[test]
-fn what_makes_no_plan_is_refused_with_its_place() {
-    for &(words, code, told) in REFUSED {
+fn invalid_requests_are_rejected_with_their_position() {
+    for &(words, code, source) in REFUSED {
         let said = stderr(plan(words).code(code));
-        assert!(said.contains(told), "{words}: {said}");
+        assert!(said.contains(source), "{words}: {said}");
     }
 }
 
 #[test]
-fn the_report_of_another_command_is_no_storage() {
+fn reports_of_other_commands_are_rejected_as_storage() {
     let place = tempfile::tempdir().unwrap();
     let mut command = stormlp();
     command.current_dir(place.path());
@@ -116,11 +116,11 @@ fn the_report_of_another_command_is_no_storage() {
     let reports = std::fs::read_dir(place.path().join("stormlp-results")).unwrap();
     let report = reports.last().unwrap().unwrap().path().join("report.json");
     let said = stderr(plan(&format!("unet3d --storage {}", report.display())).code(3));
-    assert!(said.contains("is the report of `stormlp train`"), "{said}");
+    assert!(said.contains("is a report of `stormlp train`"), "{said}");
 }
 
 #[test]
-fn a_report_that_contradicts_itself_is_storage_with_a_warning() {
+fn an_inconsistent_report_is_used_as_storage_with_a_warning() {
     let place = crate::gds::folder();
     let words = "--path cpu --op randread --io-size 64K --file-size 4M --threads 1 --duration 50ms";
     let _ = crate::gds::gds(place.path(), words).assert();
@@ -135,24 +135,24 @@ fn a_report_that_contradicts_itself_is_storage_with_a_warning() {
     let said = String::from_utf8(done.get_output().stderr.clone()).unwrap();
     assert!(said.contains("cells.0"), "{said}");
     let answer: Value = serde_json::from_str(&stdout(done)).unwrap();
-    let told = answer["storage_source"].as_str().unwrap();
-    assert!(told.contains("damaged or changed"), "{told}");
+    let source = answer["storage_source"].as_str().unwrap();
+    assert!(source.contains("damaged or modified"), "{source}");
 }
 
 #[test]
-fn drives_that_have_a_name_are_listed_with_their_source() {
+fn presets_are_listed_with_their_source() {
     let listed = stdout(plan("--list-storage").success());
     assert!(listed.contains("solidigm-d7-ps1010"), "{listed}");
     assert!(listed.contains("read=14.5GB/s"), "{listed}");
 }
 
 #[test]
-fn what_the_page_cache_serves_is_limited_by_memory() {
+fn runs_served_by_the_page_cache_are_limited_by_memory() {
     // A fifth of the bandwidth it takes, and a cache that keeps all after the first epoch.
     let words = "unet3d -n 4 --storage read=2GB/s,cache=3000GB --host-memory 1GiB --epochs 5 \
         --steps 30 --brief --format json";
     let answer: Value = serde_json::from_str(&stdout(plan(words).success())).unwrap();
-    assert!(answer["foretold"]["cached_percent"].as_f64().unwrap() > 50.0);
+    assert!(answer["prediction"]["cached_percent"].as_f64().unwrap() > 50.0);
     assert_eq!(answer["limited_by"], "memory");
     let alone = words.replace(",cache=3000GB", "");
     let answer: Value = serde_json::from_str(&stdout(plan(&alone).success())).unwrap();
@@ -175,13 +175,13 @@ fn the_cost_of_a_host_is_taken_from_a_run_without_storage() {
     let costly: Value = serde_json::from_str(&stdout(plan(&costly).success())).unwrap();
     let au = |answer: &Value| answer["au_percent"].as_f64().unwrap();
     assert!(au(&costly) < au(&free) - 5.0, "{} {}", au(&costly), au(&free));
-    let told = costly["assumptions"].to_string();
-    assert!(told.contains("each step costs a host"), "{told}");
-    assert!(!told.contains("estimates from another host"), "{told}");
+    let source = costly["assumptions"].to_string();
+    assert!(source.contains("each step costs a host"), "{source}");
+    assert!(!source.contains("estimates from another host"), "{source}");
 }
 
 #[test]
-fn a_run_that_tells_nothing_of_the_host_is_refused() {
+fn a_run_on_storage_is_rejected_as_host_cost() {
     let place = crate::train::folder();
     let small = crate::train::SMALL;
     let words = format!("unet3d --files 28 --epochs 1 --compute-time 2ms {small}");
@@ -202,18 +202,18 @@ fn a_link_that_limits_is_named() {
     assert_eq!(answer["storage_part"], "link");
     let page = stdout(plan(&format!("{words} {SHORT}")).success());
     assert!(page.contains("the network link of each host"), "{page}");
-    // Twice the drives change nothing.
+    // More drives do not help.
     for row in answer["over_devices"].as_array().unwrap() {
         assert_eq!(row["storage_part"], "link", "{row}");
     }
 }
 
 #[test]
-fn what_is_told_of_a_workload_that_reads_columns_is_what_storage_gives() {
+fn a_workload_that_reads_some_columns_is_reported_with_actual_reads() {
     let answer = json("dlrm --brief --storage read=10GB/s,latency=80us");
     let read = answer["read_mib_per_second"].as_f64().unwrap();
-    // 10 GB/s are 9537 MiB/s, which such a short run exceeds by what is under way at its end; records are
-    // five times what is read of them.
+    // 10 GB/s = 9537 MiB/s, which such a short run exceeds by what is in flight at its end; records are
+    // five times as large as what is read of them.
     assert!(read < 11_500.0, "{read}");
     assert!(answer["mib_per_second"].as_f64().unwrap() > 4.0 * read);
 }

@@ -112,7 +112,7 @@ fn what_is_wrong_with_one_report_is_a_whole_sentence_with_its_own_exit_code() {
     fs::create_dir_all(place.join("bad/one")).unwrap();
     fs::write(place.join("bad/one/report.json"), b"\xff\xfe{}").unwrap();
     let said = refused(place, "report bad/one", 3);
-    assert!(said.contains("no text in UTF-8"), "{said}");
+    assert!(said.contains("is not valid UTF-8"), "{said}");
     let said = refused(place, "report bad --format openmetrics", 3);
     assert!(said.contains("the report cannot be read"), "{said}");
     if Path::new("/dev/full").exists() {
@@ -190,7 +190,7 @@ fn the_format_is_that_of_the_file_and_one_that_cannot_be_written_is_named() {
     let said = refused(place, "report results/gds --output page", 2);
     assert!(said.contains("names no format"), "{said}");
     let said = refused(place, "report results/gds --output none/a.html", 4);
-    assert!(said.contains("--output none/a.html: there is no folder none"), "{said}");
+    assert!(said.contains("--output none/a.html: folder none does not exist"), "{said}");
     fs::create_dir(place.join("a.html")).unwrap();
     let said = refused(place, "report results/gds --output a.html", 4);
     assert!(said.contains("cannot write a.html") && said.contains("--output"), "{said}");

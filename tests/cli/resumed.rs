@@ -85,7 +85,7 @@ fn a_killed_rehearsal_goes_on_behind_the_runs_that_it_has() {
     assert!(told.contains("--resume"), "{told}");
     let told = rehearse(folder.path(), &format!("--resume {}", options(300)), 3);
     assert!(
-        told.contains("is of another rehearsal: plan.compute")
+        told.contains("is from a different rehearsal: plan.compute")
             && told.contains("was 0.4, and is now 0.3")
             && told.contains("--compute-time 400ms"),
         "{told}"
@@ -112,7 +112,7 @@ fn a_killed_rehearsal_goes_on_behind_the_runs_that_it_has() {
     }
 
     let told = rehearse(folder.path(), &format!("--resume {}", options(400)), 0);
-    assert!(told.contains("nothing is left to run"), "{told}");
+    assert!(told.contains("nothing left to run"), "{told}");
 }
 
 #[test]
@@ -136,14 +136,14 @@ fn a_checkpointing_result_that_was_stopped_is_made_again_whole() {
     rehearse(folder.path(), &format!("--resume {}", options("0")), 0);
     assert_eq!(whole(&runs).len(), 1);
     let told = rehearse(folder.path(), &format!("--resume {}", options("0")), 0);
-    assert!(told.contains("nothing is left to run"), "{told}");
+    assert!(told.contains("nothing left to run"), "{told}");
     let told = rehearse(folder.path(), &format!("--resume {}", options("1s")), 3);
-    assert!(told.contains("is of another rehearsal"), "{told}");
+    assert!(told.contains("is from a different rehearsal"), "{told}");
 }
 
 #[test]
 fn a_search_is_no_rehearsal() {
     let folder = tempfile::tempdir().unwrap();
     let said = rehearse(folder.path(), "training unet3d --find-max", 2);
-    assert!(said.contains("that is no rehearsal"), "{said}");
+    assert!(said.contains("cannot be used in a rehearsal"), "{said}");
 }

@@ -56,7 +56,7 @@ fn a_run_without_the_barrier_of_steps_says_so_and_passes_for_nothing_else() {
     let run = stdout(train(folder.path(), &words).assert().success());
     assert!(run.contains("(no barrier after steps, --barrier epoch)"), "{run}");
     for (more, code, told) in [
-        ("--barrier none", 3, "is for several hosts"),
+        ("--barrier none", 3, "needs several hosts"),
         ("--barrier epoch --mlperf-output m", 2, "official run"),
         ("--barrier step", 2, "every-step, epoch or none"),
     ] {

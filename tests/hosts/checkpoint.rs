@@ -126,7 +126,7 @@ fn hosts_with_folders_of_their_own_restore_what_they_saved() {
         let output = launcher.two(folder.path(), &asked).output().unwrap();
         let said = said(&output);
         assert_eq!(output.status.code(), Some(0), "{said}");
-        assert!(said.contains("nothing here is of shared storage"), "{said}");
+        assert!(said.contains("results do not describe shared storage"), "{said}");
         let whole = json(&runs(folder.path())[0].join("report.json"));
         assert_eq!(whole["plan"]["rank_shift"], 0);
         assert_eq!(whole["plan"]["local_data"], true);

@@ -172,8 +172,8 @@ fn what_hosts_on_their_own_cannot_do_is_refused() {
     let folder = folder();
     let detached = ["--start-at", "2036-01-01T00:00:00Z", "--run-id", "r"];
     for (more, code, told) in [
-        (&["--closed"][..], 2, "--closed is of one checkpoint of all hosts"),
-        (&["--mlperf-output", "m"], 2, "--mlperf-output is of one checkpoint"),
+        (&["--closed"][..], 2, "--closed needs one checkpoint of all hosts"),
+        (&["--mlperf-output", "m"], 2, "--mlperf-output needs one checkpoint"),
         (&["--find-knee"], 2, "--find-knee"),
         (&["--overlap"], 2, "--overlap"),
         (&["--clean"], 2, "--clean"),
@@ -185,7 +185,7 @@ fn what_hosts_on_their_own_cannot_do_is_refused() {
     }
     for (asked, told) in [
         (&["--start-at", "2020-01-01T00:00:00Z", "--run-id", "r"][..], "has passed"),
-        (&["--start-at", "soon", "--run-id", "r"], "it is no time"),
+        (&["--start-at", "soon", "--run-id", "r"], "invalid time"),
         (&["--start-at", "14:30"], "--run-id"),
         (&["--run-id", "r"], "--start-at"),
     ] {
@@ -196,7 +196,7 @@ fn what_hosts_on_their_own_cannot_do_is_refused() {
     let rehearsal = ["submission", "rehearse", "checkpointing", "llama3-8b"];
     let output = alone(folder.path(), &[&rehearsal[..], &detached].concat());
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("is no rehearsal"), "{}", said(&output));
+    assert!(said(&output).contains("cannot be used in a rehearsal"), "{}", said(&output));
     // Ten checkpoints of 0.9 TiB are cut, and each host would cut them otherwise.
     let large = ["checkpoint", "llama3-70b", "--dir", "ckpt"];
     let output = alone(folder.path(), &[&large[..], &detached].concat());

@@ -302,7 +302,7 @@ fn a_launcher_that_is_told_to_end_does_not_look_like_a_failure() {
         let message = whole["ending"]["message"].as_str().unwrap_or_default();
         assert!(
             matches!(status, "stopped" | "unfinished")
-                || message.contains("somebody told it to (Ctrl-C"),
+                || message.contains("it was interrupted (Ctrl-C"),
             "{}",
             whole["ending"]
         );

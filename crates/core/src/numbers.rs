@@ -70,21 +70,21 @@ mod tests {
         assert_eq!(some("1"), Ok(1));
         assert_eq!(some("4294967295"), Ok(u32::MAX));
         let refused = |text: &str| some(text).err().unwrap_or_default();
-        let told = "`0` is not a whole number of 1 or more: use one such as 8";
-        assert_eq!(refused("0"), told);
-        assert_eq!(refused("many"), told.replace('0', "many"));
-        assert_eq!(refused("-1"), told.replacen('0', "-1", 1));
-        let told = "`4294967296` is not a whole number from 1 to 4294967295: use one such as 8";
-        assert_eq!(refused("4294967296"), told);
+        let message = "`0` is not a whole number of 1 or more: use one such as 8";
+        assert_eq!(refused("0"), message);
+        assert_eq!(refused("many"), message.replace('0', "many"));
+        assert_eq!(refused("-1"), message.replacen('0', "-1", 1));
+        let message = "`4294967296` is not a whole number from 1 to 4294967295: use one such as 8";
+        assert_eq!(refused("4294967296"), message);
     }
 
     #[test]
     fn an_example_is_one_of_those_that_are_possible() {
         let level = whole::<u8>(0..=3)("4");
-        let told = "`4` is not a whole number from 0 to 3: use one such as 3";
-        assert_eq!(level, Err(told.to_string()));
+        let message = "`4` is not a whole number from 0 to 3: use one such as 3";
+        assert_eq!(level, Err(message.to_string()));
         let any = whole::<u64>(..)("x");
-        let told = "`x` is not a whole number: use one such as 8";
-        assert_eq!(any, Err(told.to_string()));
+        let message = "`x` is not a whole number: use one such as 8";
+        assert_eq!(any, Err(message.to_string()));
     }
 }

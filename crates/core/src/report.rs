@@ -373,7 +373,7 @@ pub fn current_form(json: &str) -> Result<(ReportKind, serde_json::Value), Repor
     let version = value.get("format_version");
     match version.and_then(serde_json::Value::as_u64) {
         Some(0) | None if version.is_some() => {
-            return Err(ReportError::NoReport("`format_version` is no version"));
+            return Err(ReportError::NoReport("`format_version` is not a version"));
         }
         Some(found) if found <= u64::from(FORMAT_VERSION) => {}
         Some(found) => return Err(ReportError::Newer { found }),

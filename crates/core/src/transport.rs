@@ -371,13 +371,13 @@ pub fn wait_warning(asked: &Threading, any_waits: bool) -> Option<Warning> {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::Args), command(next_help_heading = "Threads"))]
 pub struct Threading {
-    /// How threads wait for a GPU: block (asleep, so that CPU time is that of the work), or spin
-    /// (some microseconds sooner, and a whole CPU for each) [default: block]
+    /// How threads wait for a GPU: block (sleep, so CPU time is that of actual work) or spin (some
+    /// microseconds faster, but one CPU per thread) [default: block]
     #[cfg_attr(feature = "cli", arg(long, value_name = "HOW"))]
     pub wait: Option<WaitMode>,
 
-    /// NUMA node of threads and their buffers in host memory: auto (that of the GPU, else of the
-    /// drives), off (wherever the kernel puts them), or its number [default: auto]
+    /// NUMA node for threads and their buffers in host memory: auto (that of the GPU, else of the
+    /// drives), off, or a number [default: auto]
     #[cfg_attr(
         feature = "cli",
         arg(long, value_name = "NODE", default_value_t, hide_default_value = true)

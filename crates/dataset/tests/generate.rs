@@ -74,7 +74,7 @@ fn flip_byte(path: &Path, at: u64) {
 }
 
 #[test]
-fn every_format_is_made_with_the_sizes_it_foretold() {
+fn every_format_is_made_with_the_sizes_it_predicted() {
     let parquet = FormatKind::Parquet { columns: Vec::new(), row_group_rows: 2 };
     for (format, samples) in [
         (FormatKind::Npz, 3),

@@ -1,8 +1,8 @@
-//! How fast runs are foretold: unet3d on 10,000 accelerators, 500 steps and 5 epochs by default.
-//! `cargo bench -p stormlp-planner -- ACCELERATORS STEPS EPOCHS HOSTS DEVICES` takes others.
+//! Speed of the simulation: unet3d on 10,000 accelerators, 500 steps and 5 epochs by default.
+//! Pass others with `cargo bench -p stormlp-planner -- ACCELERATORS STEPS EPOCHS HOSTS DEVICES`.
 //!
-//! A bench of its own and no statistics over repetitions: one run takes half a minute, and what it
-//! takes of memory counts as much.
+//! It does not use a statistics harness: one run takes half a minute, and its memory use matters as
+//! much as its time.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -19,7 +19,7 @@ use stormlp_training::plan::resolve::imagined;
 use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_transfer::telemetry::peak_rss_bytes;
 
-/// unet3d on H100 with as many files as the steps take.
+/// unet3d on H100 with as many files as the steps need.
 fn plan(accelerators: u32, steps: u64, epochs: u32) -> TrainPlan {
     let workload = catalog::find("unet3d", Some("h100")).unwrap();
     let request = TrainRequest {
@@ -39,7 +39,7 @@ fn main() {
     let arguments = std::env::args().skip(1);
     let given: Vec<u64> = arguments.filter_map(|text| text.parse().ok()).collect();
     let or = |nth: usize, default| given.get(nth).copied().unwrap_or(default);
-    // `cargo test --benches` runs it too, and has no half minute to spare.
+    // `cargo test --benches` runs this too, so keep debug builds short.
     let accelerators = or(0, if cfg!(debug_assertions) { 10 } else { 10_000 });
     let (steps, epochs) = (or(1, 500), or(2, 5));
     let (hosts, devices) = (or(3, 1) as u32, or(4, 1) as u32);
@@ -55,17 +55,17 @@ fn main() {
         ..Scenario::of(storage)
     };
     let began = Instant::now();
-    let told = simulate(&plan, &scenario, &StopToken::new()).unwrap();
+    let prediction = simulate(&plan, &scenario, &StopToken::new()).unwrap();
     let seconds = began.elapsed().as_secs_f64();
     let reads = (accelerators * steps * epochs * u64::from(plan.batch_size)) as f64;
     println!(
         "{accelerators} accelerators x {steps} steps x {epochs} epochs: {seconds:.1} s, {:.2} M reads/s, \
          {:.2} M events/s, {} MiB at most; AU {:.3} %, {:.1} simulated s, limited by {}",
         reads / seconds / 1e6,
-        told.events as f64 / seconds / 1e6,
+        prediction.events as f64 / seconds / 1e6,
         peak_rss_bytes() >> 20,
-        told.au_percent,
-        told.run_seconds,
-        told.limited_by,
+        prediction.au_percent,
+        prediction.run_seconds,
+        prediction.limited_by,
     );
 }

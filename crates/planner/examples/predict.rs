@@ -1,6 +1,6 @@
-//! Holds a saved report of `train` against its own simulation: `predict STORAGE STDEV REPORT...`
-//! with storage as `stormlp plan` takes it and the standard deviation of a sample's bytes. A run with
-//! `--throttle read=20MB/s,latency=1ms` was on storage `read=20MB/s,latency=1ms,readahead=0`.
+//! Compares saved `train` reports with their simulation: `predict STORAGE STDEV REPORT...`, where
+//! STORAGE is what `stormlp plan` accepts and STDEV the standard deviation of sample sizes in bytes. A run with
+//! `--throttle read=20MB/s,latency=1ms` corresponds to storage `read=20MB/s,latency=1ms,readahead=0`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -21,17 +21,17 @@ fn main() {
     for path in arguments {
         let text = fs::read_to_string(&path).unwrap();
         let report: TrainReport = serde_json::from_str(&text).unwrap();
-        let told = simulate(&report.plan, &scenario, &StopToken::new()).unwrap();
+        let prediction = simulate(&report.plan, &scenario, &StopToken::new()).unwrap();
         let measured = report.results.mean.au_percent.profile;
         println!(
-            "{path}: {} accelerators, AU measured {measured:.2} %, foretold {:.2} % ({:+.2} points); \
+            "{path}: {} accelerators, AU measured {measured:.2} %, predicted {:.2} % ({:+.2} points); \
              {:.1} and {:.1} samples/s; limited by {}",
             report.plan.accelerators,
-            told.au_percent,
-            told.au_percent - measured,
+            prediction.au_percent,
+            prediction.au_percent - measured,
             report.results.mean.samples_per_second,
-            told.samples_per_second,
-            told.limited_by,
+            prediction.samples_per_second,
+            prediction.limited_by,
         );
     }
 }

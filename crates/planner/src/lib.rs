@@ -1,7 +1,7 @@
-//! Predictions: a workload on simulated storage, before there is any.
+//! Predicts how a workload performs on storage that need not exist yet.
 //!
-//! The training machine of real runs goes through its steps on a virtual clock, over storage that is
-//! given in figures. Answers are predicted, and say so.
+//! The training loop of real runs is executed on a virtual clock over simulated storage. All output
+//! is labelled as predicted.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Answers how many accelerators some storage feeds, by simulating runs of them: as many as it
-//! takes to find the largest number, and those that tables show.
+//! Determines how many accelerators storage can feed by simulating runs: those needed to find the
+//! largest number, and those shown in tables.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use crate::plan::assumptions;
 use crate::plan::request::MAX_ACCELERATORS;
 use crate::plan::storage::MAX_DEVICES;
 use crate::plan::{
-    AtCount, AtDevices, Case, CheckpointTimes, Extent, Foretold, LimitedBy, SizingAnswer,
+    AtCount, AtDevices, Case, CheckpointTimes, Extent, LimitedBy, Prediction, SizingAnswer,
     SizingRequest, StorageModel, StoragePart, search,
 };
 use stormlp_core::problem::Problems;
@@ -18,26 +18,26 @@ use stormlp_training::plan::train_plan::TrainPlan;
 use crate::simulate::SimulateError;
 use crate::simulate::simulate;
 
-/// What is simulated of a run to judge it.
+/// The part of a run simulated during a search.
 const TRIAL: Extent = Extent::Reads(500_000);
-/// What is simulated of a run to tell of it: all of a usual one.
+/// The part of a run simulated for results: all of a typical run.
 const FULL: Extent = Extent::Reads(2_000_000);
-/// Numbers of devices that the table shows, as multiples of what there is.
+/// Numbers of devices in the table, as multiples of the given number.
 const MULTIPLES: [u32; 4] = [1, 2, 4, 8];
 
-/// The table goes on to numbers of devices that feed about so many accelerators.
+/// The table ends at devices that feed about this many accelerators.
 const MOST_IN_ROWS: u32 = 1000;
 
-/// So many whole runs may show that a number needs more devices than parts of runs told.
+/// Most whole runs to confirm the number of devices found with parts of runs.
 const MOST_CONFIRMATIONS: u32 = 6;
 
-/// What is told above what storage gives is worth a word from here on.
+/// Throughput above storage bandwidth by more than this percentage is explained.
 const LEAST_MORE_PERCENT: f64 = 0.05;
 
-/// Why there is no answer.
+/// Why a request cannot be answered.
 #[derive(Debug, thiserror::Error)]
 pub enum SizingError {
-    /// Workload and options make no plan.
+    /// Workload and options do not result in a valid plan.
     #[error(transparent)]
     Problems(#[from] Problems),
     /// A simulation ended early.
@@ -45,49 +45,49 @@ pub enum SizingError {
     Simulation(#[from] SimulateError),
 }
 
-/// How much is simulated for an answer.
+/// How much to simulate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
-    /// What was asked about, and the largest number.
+    /// The requested number and the largest number.
     Brief,
-    /// Besides what a number needs, and tables over accelerators and drives.
+    /// In addition the hosts and drives needed, and tables over accelerators and drives.
     Tables,
 }
 
-/// What is being simulated.
+/// The simulation in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Simulating {
     /// Accelerators of the run.
     pub accelerators: u32,
     /// Devices that they read from.
     pub devices: u32,
-    /// Simulations that are over.
+    /// Number of completed simulations.
     pub done: u64,
-    /// What it is for.
+    /// Purpose of the simulation.
     pub stage: Stage,
 }
 
-/// What a simulation is for.
+/// Purpose of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stage {
-    /// The largest number of accelerators.
+    /// To find the largest number of accelerators.
     #[default]
     Largest,
-    /// Hosts and devices that a number of accelerators needs.
+    /// To find the hosts and devices that a number of accelerators needs.
     Needs,
-    /// A row of the table over accelerators, from 1, of so many.
+    /// A row of the table over accelerators: its number from 1, and the number of rows.
     Accelerators(usize, usize),
-    /// A row of the table over devices, from 1, of so many.
+    /// A row of the table over devices: its number from 1, and the number of rows.
     Devices(usize, usize),
 }
 
-/// Who is told before each simulation.
+/// Callback before each simulation.
 pub type Look<'a> = &'a dyn Fn(Simulating);
 
-/// Answers `request`, and tells `look` what it is at. The same request gives the same answer to the bit.
+/// Answers `request` and reports progress to `look`. The same request gives exactly the same answer.
 ///
 /// # Errors
-/// When workload and options make no plan, or `stop` was pulled.
+/// If workload and options do not result in a valid plan, or `stop` was triggered.
 pub fn answer(
     request: &SizingRequest,
     depth: Depth,
@@ -117,14 +117,14 @@ pub fn answer(
     };
     Ok(SizingAnswer {
         largest_accelerators: largest,
-        // What memory serves is what storage does not: neither could feed more.
+        // If memory is the limit, storage could not feed more either.
         is_lower_bound: !matches!(search_limited_by, LimitedBy::Storage | LimitedBy::Memory),
         limited_by: match request.accelerators {
-            Some(_) => whole.foretold.limited_by,
+            Some(_) => whole.prediction.limited_by,
             None => search_limited_by,
         },
         storage_part: match request.accelerators {
-            Some(_) => whole.foretold.storage_part(),
+            Some(_) => whole.prediction.storage_part(),
             None => search_part,
         },
         model_error: assumptions::model_error(request, &whole.case.whole, search_part),
@@ -134,25 +134,29 @@ pub fn answer(
         tried_devices: need.tried_devices,
         over_accelerators,
         over_devices,
-        ..whole.told(request)
+        ..whole.into_answer(request)
     })
 }
 
-/// Why more is told than storage gives, where that is so.
-fn above_storage(request: &SizingRequest, plan: &TrainPlan, foretold: &Foretold) -> Option<String> {
+/// Explains throughput above the storage bandwidth.
+fn above_storage(
+    request: &SizingRequest,
+    plan: &TrainPlan,
+    prediction: &Prediction,
+) -> Option<String> {
     let storage = &request.storage;
-    let told = foretold.samples_per_second * plan.data.read_sample_bytes * plan.passes();
-    let more = 100.0 * (told / storage.read_bytes_per_second() - 1.0);
+    let rate = prediction.samples_per_second * plan.data.read_sample_bytes * plan.passes();
+    let more = 100.0 * (rate / storage.read_bytes_per_second() - 1.0);
     let is_all = storage.cache_bytes.is_none() && storage.surface.is_none();
     (is_all && more > LEAST_MORE_PERCENT).then(|| {
         format!(
-            "throughput is of the steps that count, and what loaders had read before the first of them \
-             makes it {more:.1} % more than storage gives"
+            "throughput covers only the steps that count; samples prefetched before them raise it \
+             {more:.1} % above the storage bandwidth"
         )
     })
 }
 
-/// Saves and restores of the job on so many hosts.
+/// Checkpoint times of the job on this many hosts.
 fn checkpoint(request: &SizingRequest, hosts: u32) -> Option<CheckpointTimes> {
     let (what, bytes) = request.checkpoint.clone()?;
     let storage = &request.storage;
@@ -166,29 +170,29 @@ fn checkpoint(request: &SizingRequest, hosts: u32) -> Option<CheckpointTimes> {
     ))
 }
 
-/// Bytes per second that storage has to give for all to compute all the time.
+/// Bytes per second that keep all accelerators always computing.
 fn demand(plan: &TrainPlan) -> f64 {
     plan.demand_bytes_per_second() * plan.passes()
 }
 
-/// What is known so far.
+/// The state of the search.
 struct Study<'a> {
     request: &'a SizingRequest,
     stop: &'a StopToken,
     look: Look<'a>,
-    /// Simulations that are over.
+    /// Number of completed simulations.
     done: Cell<u64>,
     stage: Cell<Stage>,
-    /// By accelerators, hosts and devices.
+    /// Predictions by accelerators, hosts and devices.
     known: BTreeMap<(u32, u32, u32), Known>,
 }
 
-/// What a number of accelerators needs, as far as it was found.
+/// The hosts and devices that a number of accelerators needs, as far as known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Need {
     hosts: Option<u32>,
     devices: Option<u32>,
-    /// Devices that were tried at the most, where none of them were enough.
+    /// Largest number of devices tried, if it was not sufficient.
     tried_devices: Option<u32>,
 }
 
@@ -198,33 +202,33 @@ impl Need {
     }
 }
 
-/// What a number of accelerators comes to.
+/// The prediction for a number of accelerators.
 struct Known {
-    foretold: Foretold,
-    /// Whether that is by all that is simulated of a run at the most.
+    prediction: Prediction,
+    /// Whether it is based on [`FULL`] rather than [`TRIAL`].
     is_full: bool,
 }
 
-/// A run as it would be made, and what it comes to.
+/// A whole run and its prediction.
 struct Whole {
     case: Case,
-    foretold: Foretold,
+    prediction: Prediction,
 }
 
 impl Whole {
     fn meets(&self) -> bool {
-        self.foretold.au_percent >= self.case.whole.metric.threshold_percent
+        self.prediction.au_percent >= self.case.whole.metric.threshold_percent
     }
 
-    /// What it says by itself: nothing that was searched for.
-    fn told(self, request: &SizingRequest) -> SizingAnswer {
+    /// The answer without any results of a search.
+    fn into_answer(self, request: &SizingRequest) -> SizingAnswer {
         let meets_threshold = self.meets();
-        let Self { case, foretold } = self;
-        let mut told = assumptions::of(request, &case.whole);
-        told.extend(foretold.assumptions.iter().cloned());
-        told.extend(case.assumptions());
-        told.extend(above_storage(request, &case.whole, &foretold));
-        let run_seconds = case.run_seconds(&foretold);
+        let Self { case, prediction } = self;
+        let mut notes = assumptions::of(request, &case.whole);
+        notes.extend(prediction.assumptions.iter().cloned());
+        notes.extend(case.assumptions());
+        notes.extend(above_storage(request, &case.whole, &prediction));
+        let run_seconds = case.run_seconds(&prediction);
         let plan = case.whole;
         SizingAnswer {
             measured: false,
@@ -232,17 +236,17 @@ impl Whole {
             accelerators: plan.accelerators,
             asked: request.accelerators.is_some(),
             hosts: case.hosts,
-            au_percent: foretold.au_percent,
+            au_percent: prediction.au_percent,
             threshold_percent: plan.metric.threshold_percent,
             meets_threshold,
-            samples_per_second: foretold.samples_per_second,
-            mib_per_second: foretold.mib_per_second,
-            read_mib_per_second: foretold.read_mib_per_second,
+            samples_per_second: prediction.samples_per_second,
+            mib_per_second: prediction.mib_per_second,
+            read_mib_per_second: prediction.read_mib_per_second,
             largest_accelerators: 0,
             is_lower_bound: false,
-            limited_by: foretold.limited_by,
-            storage_part: foretold.storage_part(),
-            search_limited_by: foretold.limited_by,
+            limited_by: prediction.limited_by,
+            storage_part: prediction.storage_part(),
+            search_limited_by: prediction.limited_by,
             needed_devices: None,
             needed_hosts: None,
             tried_devices: None,
@@ -255,39 +259,44 @@ impl Whole {
             checkpoint: checkpoint(request, case.hosts),
             over_accelerators: Vec::new(),
             over_devices: Vec::new(),
-            assumptions: told,
+            assumptions: notes,
             model_error: String::new(),
             workload: plan.workload,
             accelerator: plan.accelerator,
-            foretold,
+            prediction,
         }
     }
 }
 
 impl Study<'_> {
-    fn simulate(&self, case: &Case) -> Result<Foretold, SimulateError> {
+    fn simulate(&self, case: &Case) -> Result<Prediction, SimulateError> {
         (self.look)(Simulating {
             accelerators: case.whole.accelerators,
             devices: case.scenario.storage.devices,
             done: self.done.get(),
             stage: self.stage.get(),
         });
-        let foretold = simulate(&case.plan, &case.scenario, self.stop)?;
+        let prediction = simulate(&case.plan, &case.scenario, self.stop)?;
         self.done.set(self.done.get() + 1);
-        Ok(case.of_all(foretold))
+        Ok(case.of_all(prediction))
     }
 
-    /// What so many accelerators come to, judged by a part of the run.
-    fn at(&mut self, accelerators: u32, hosts: u32, devices: u32) -> Result<Foretold, SizingError> {
+    /// The prediction for these numbers, from a part of the run.
+    fn at(
+        &mut self,
+        accelerators: u32,
+        hosts: u32,
+        devices: u32,
+    ) -> Result<Prediction, SizingError> {
         let key = (accelerators, hosts, devices);
         if let Some(known) = self.known.get(&key) {
-            return Ok(known.foretold.clone());
+            return Ok(known.prediction.clone());
         }
         let case = self.case(key, TRIAL)?;
-        let foretold = self.simulate(&case)?;
-        let known = Known { foretold: foretold.clone(), is_full: false };
+        let prediction = self.simulate(&case)?;
+        let known = Known { prediction: prediction.clone(), is_full: false };
         self.known.insert(key, known);
-        Ok(foretold)
+        Ok(prediction)
     }
 
     fn case(
@@ -299,17 +308,17 @@ impl Study<'_> {
         self.request.case(accelerators, hosts, &storage, extent)
     }
 
-    /// The run of so many accelerators, and what all of it comes to.
+    /// The run of this many accelerators, with the prediction for all of it.
     fn whole(&mut self, accelerators: u32, devices: u32) -> Result<Whole, SizingError> {
         let key = (accelerators, self.request.hosts_of(accelerators), devices);
         let case = self.case(key, FULL)?;
-        let foretold = match self.known.get(&key) {
-            Some(known) if known.is_full => known.foretold.clone(),
+        let prediction = match self.known.get(&key) {
+            Some(known) if known.is_full => known.prediction.clone(),
             _ => self.simulate(&case)?,
         };
-        let known = Known { foretold: foretold.clone(), is_full: true };
+        let known = Known { prediction: prediction.clone(), is_full: true };
         self.known.insert(key, known);
-        Ok(Whole { case, foretold })
+        Ok(Whole { case, prediction })
     }
 
     fn meets(&mut self, accelerators: u32, hosts: u32, devices: u32) -> Result<bool, SizingError> {
@@ -328,7 +337,7 @@ impl Study<'_> {
         Ok(case.rests_on_read_ahead())
     }
 
-    /// The most accelerators that meet the threshold on so many devices; 0 where none do.
+    /// Largest number of accelerators that meets the threshold on `devices`; 0 if none does.
     fn largest(&mut self, devices: u32) -> Result<u32, SizingError> {
         let request = self.request;
         let guess = self.guess(devices)?;
@@ -337,8 +346,8 @@ impl Study<'_> {
         })
     }
 
-    /// The same, held against whole runs: a part of a run may lie on the other side of the
-    /// threshold.
+    /// As [`Self::largest`], confirmed with whole runs: part of a run may be on the other side of
+    /// the threshold.
     fn largest_confirmed(&mut self, devices: u32) -> Result<u32, SizingError> {
         let judged = self.largest(devices)?;
         let most = self.request.most_accelerators();
@@ -362,7 +371,7 @@ impl Study<'_> {
         }
     }
 
-    /// As many as bandwidth alone would feed.
+    /// Number of accelerators that bandwidth alone would feed.
     fn guess(&self, devices: u32) -> Result<u32, SizingError> {
         let storage = &self.request.storage;
         let one = self.request.case(1, self.request.hosts_of(1), storage, TRIAL)?.whole;
@@ -371,31 +380,31 @@ impl Study<'_> {
         Ok((rate / demand).clamp(1.0, f64::from(MAX_ACCELERATORS)) as u32)
     }
 
-    /// What keeps one more than `largest` from meeting the threshold.
+    /// What limits one accelerator more than `largest`.
     fn limit_above(
         &mut self,
         largest: u32,
         devices: u32,
     ) -> Result<(LimitedBy, Option<StoragePart>), SizingError> {
         if largest >= self.request.most_accelerators() {
-            // The hosts are full, or nobody asks for more.
+            // The hosts are full, or the end of the search is reached.
             return Ok((LimitedBy::Client, None));
         }
         let hosts = self.request.hosts_of(largest + 1);
         if self.rests_on_read_ahead(largest + 1, hosts, devices)? {
             return Ok((LimitedBy::Storage, Some(StoragePart::Devices)));
         }
-        let foretold = self.at(largest + 1, hosts, devices)?;
-        Ok((foretold.limited_by, foretold.storage_part()))
+        let prediction = self.at(largest + 1, hosts, devices)?;
+        Ok((prediction.limited_by, prediction.storage_part()))
     }
 
-    /// Hosts and devices that so many accelerators need at least: hosts as if there were devices
-    /// enough, then devices for those.
+    /// Fewest hosts and devices for this many accelerators: first the hosts, with ample devices, then
+    /// the devices for those.
     fn needed(&mut self, accelerators: u32) -> Result<Need, SizingError> {
         self.stage.set(Stage::Needs);
         let request = self.request;
         if request.storage.surface.is_some() {
-            // What was measured is the whole storage; nobody knows what more of it would give.
+            // The measurement covers the whole storage; more of it cannot be predicted.
             return Ok(Need::default());
         }
         let (enough, fewest) = self.devices_of_bandwidth(accelerators)?;
@@ -420,7 +429,7 @@ impl Study<'_> {
         self.confirmed_need(accelerators, hosts, misses + 1)
     }
 
-    /// The same, held against whole runs: more devices where a part of a run was judged too well.
+    /// Confirms `devices` with whole runs, and adds devices if a part of a run was too optimistic.
     fn confirmed_need(
         &self,
         accelerators: u32,
@@ -431,7 +440,7 @@ impl Study<'_> {
         let whole = self.case((accelerators, hosts, one), TRIAL)?.whole;
         let demand = demand(&whole) * whole.metric.threshold_percent;
         let of_one = 100.0 * self.request.storage.device.read_bytes_per_second;
-        // What no page cache serves takes bandwidth, whatever a part of a run has read ahead.
+        // Without a page cache the bandwidth is needed, however far a part of a run reads ahead.
         let mut devices = match self.request.storage.cache_bytes {
             None => devices.max((demand / of_one).ceil() as u32),
             Some(_) => devices,
@@ -455,7 +464,7 @@ impl Study<'_> {
         Ok(Need::more_than(tried))
     }
 
-    /// Devices that surely have bandwidth enough, and about as many as it takes.
+    /// A number of devices with certainly enough bandwidth, and a lower bound.
     fn devices_of_bandwidth(&self, accelerators: u32) -> Result<(u32, u32), SizingError> {
         let request = self.request;
         let hosts = request.hosts_of(accelerators);
@@ -481,7 +490,7 @@ impl Study<'_> {
         Ok(Some(misses + 1))
     }
 
-    /// Counts that were simulated on this storage, and powers of two about them.
+    /// Rows for powers of two, for the largest and the requested number of accelerators.
     fn over_accelerators(&mut self, largest: u32, asked: u32) -> Result<Vec<AtCount>, SizingError> {
         let threshold_percent = self.request.workload.metric.au * 100.0;
         let most = self.request.most_accelerators();
@@ -496,16 +505,16 @@ impl Study<'_> {
         let row = |(nth, count): (usize, u32)| {
             self.stage.set(Stage::Accelerators(nth + 1, rows));
             let hosts = self.request.hosts_of(count);
-            let foretold = self.at(count, hosts, devices)?;
+            let prediction = self.at(count, hosts, devices)?;
             Ok(AtCount {
                 rests_on_read_ahead: self.rests_on_read_ahead(count, hosts, devices)?,
-                ..AtCount::of(count, &foretold, threshold_percent)
+                ..AtCount::of(count, &prediction, threshold_percent)
             })
         };
         counts.into_iter().enumerate().map(row).collect()
     }
 
-    /// The most accelerators of several numbers of devices.
+    /// Rows with the most accelerators for several numbers of devices.
     fn over_devices(&mut self) -> Result<Vec<AtDevices>, SizingError> {
         let storage = &self.request.storage;
         if storage.surface.is_some() {
@@ -513,7 +522,7 @@ impl Study<'_> {
         }
         let multiples = MULTIPLES.map(|times| storage.devices.saturating_mul(times));
         let mut devices = multiples.to_vec();
-        // The first row costs nothing: it is known.
+        // The first row is free: it is already known.
         while devices.len() > 1 && !self.is_worth_a_row(devices[devices.len() - 1])? {
             devices.pop();
         }
@@ -533,13 +542,13 @@ impl Study<'_> {
         let largest_accelerators = self.largest(devices)?;
         let shown = largest_accelerators.max(1);
         let hosts = self.request.hosts_of(shown);
-        let foretold = self.at(shown, hosts, devices)?;
+        let prediction = self.at(shown, hosts, devices)?;
         let (limited_by, storage_part) = self.limit_above(largest_accelerators, devices)?;
         Ok(AtDevices {
             devices,
             largest_accelerators,
-            mib_per_second: foretold.mib_per_second,
-            read_mib_per_second: foretold.read_mib_per_second,
+            mib_per_second: prediction.mib_per_second,
+            read_mib_per_second: prediction.read_mib_per_second,
             limited_by,
             storage_part,
         })

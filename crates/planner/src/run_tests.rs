@@ -1,4 +1,4 @@
-//! Answers beside published rows, and what parts of runs, hosts and clients come to.
+//! Compares answers with published results, and parts of runs with whole ones.
 
 use crate::plan::presets;
 use stormlp_core::facts::HostFacts;
@@ -11,8 +11,8 @@ use stormlp_training::plan::request::TrainRequest;
 
 use super::*;
 
-/// What is asked of `storage`, for an H100 by the rules of v1.0 and hosts with as much memory as
-/// the published ones.
+/// A request for `storage` with H100s by the rules of v1.0 and hosts with as much memory as the
+/// published ones.
 fn request(workload: &str, storage: StorageModel) -> SizingRequest {
     let entry = catalog::find(workload, Some("h100")).unwrap();
     SizingRequest {
@@ -46,7 +46,7 @@ fn study<'a>(request: &'a SizingRequest, stop: &'a StopToken) -> Study<'a> {
 }
 
 #[test]
-fn published_rows_that_drives_limit_are_foretold() {
+fn published_results_limited_by_drives_are_predicted() {
     // Drive, drives, the most accelerators and MiB/s, as published.
     for (drive, devices, published, mib_per_second) in [
         ("solidigm-d7-ps1010", 1, 4, 11_869.57),
@@ -58,20 +58,20 @@ fn published_rows_that_drives_limit_are_foretold() {
         let mut study = study(&request, &stop);
         let largest = study.largest(devices).unwrap();
         assert!(largest.abs_diff(published) <= 1, "{drive}: {largest}");
-        let foretold = study.at(published, 1, devices).unwrap();
-        let error = foretold.mib_per_second / mib_per_second - 1.0;
+        let prediction = study.at(published, 1, devices).unwrap();
+        let error = prediction.mib_per_second / mib_per_second - 1.0;
         assert!(error.abs() < 0.05, "{drive}: {error}");
     }
 }
 
 #[test]
-fn a_part_of_a_run_is_judged_as_all_of_it() {
-    // Storage that gives five accelerators 80 % of what they ask for.
+fn a_part_of_a_run_predicts_the_whole() {
+    // Storage with 80 % of the bandwidth that five accelerators need.
     let (request, stop) = (request("unet3d", StorageModel::of_bandwidth(12.7e9)), StopToken::new());
     let simulated = |extent| {
         let case = request.case(5, 1, &request.storage, extent).unwrap();
-        let foretold = simulate(&case.plan, &case.scenario, &stop).unwrap();
-        (foretold.au_percent, case.run_seconds(&case.of_all(foretold.clone())))
+        let prediction = simulate(&case.plan, &case.scenario, &stop).unwrap();
+        (prediction.au_percent, case.run_seconds(&case.of_all(prediction.clone())))
     };
     let part = simulated(Extent::Reads(10_000));
     let whole = simulated(Extent::Reads(200_000));
@@ -80,7 +80,7 @@ fn a_part_of_a_run_is_judged_as_all_of_it() {
 }
 
 #[test]
-fn a_client_that_costs_time_limits_before_storage() {
+fn a_slow_client_limits_before_storage() {
     let mut request = request("unet3d", StorageModel::of_bandwidth(1e12));
     request.client =
         Some(ClientCost { step_seconds: 0.1, cpu_seconds_per_gib: 0.0, cpus: 1, estimated: false });
@@ -94,34 +94,34 @@ fn a_client_that_costs_time_limits_before_storage() {
 }
 
 #[test]
-fn hosts_and_drives_that_a_number_needs_are_found() {
+fn required_hosts_and_drives_are_found() {
     let mut storage = StorageModel::of_bandwidth(7e9);
     storage.link = Some(crate::plan::Link { bytes_per_second: 12.5e9, round_trip_seconds: 20e-6 });
     let request = request("unet3d", storage);
     let stop = StopToken::new();
     let Need { hosts, devices, .. } = study(&request, &stop).needed(10).unwrap();
-    // 28.6 GB/s for 90 % of their demand: four and a bit at each host is 35 GB/s in three.
+    // 90 % of their demand is 28.6 GB/s; three hosts have links for 37.5 GB/s.
     assert!(matches!(hosts, Some(3)), "{hosts:?}");
     assert!(matches!(devices, Some(5 | 6)), "{devices:?}");
 }
 
 #[test]
-fn no_profile_tells_more_than_storage_gives() {
+fn no_profile_reports_more_than_storage_bandwidth() {
     let storage = StorageModel::of_bandwidth(7e9);
     for profile in [Profile::V1, Profile::V2, Profile::V3] {
         let mut request = request("resnet50", storage.clone());
         request.train.profile = Some(profile);
         let case = request.case(64, 1, &request.storage, Extent::Reads(10_000)).unwrap();
-        let foretold = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
-        let foretold = case.of_all(foretold);
-        // 7 GB/s are 6,676 MiB/s.
-        let over = foretold.mib_per_second / 6_676.0;
+        let prediction = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
+        let prediction = case.of_all(prediction);
+        // 7 GB/s = 6,676 MiB/s.
+        let over = prediction.mib_per_second / 6_676.0;
         assert!((0.9..1.02).contains(&over), "{profile}: {over}");
     }
 }
 
 #[test]
-fn the_limit_of_steps_of_a_workload_is_none_beyond_its_dataset() {
+fn a_step_limit_beyond_the_dataset_has_no_effect() {
     let mut request = request("unet3d", StorageModel::of_bandwidth(7e9));
     request.host_memory_bytes = GIB;
     request.workload.train.total_training_steps = Some(1000);
@@ -136,14 +136,14 @@ fn the_limit_of_steps_of_a_workload_is_none_beyond_its_dataset() {
 }
 
 #[test]
-fn drives_that_are_needed_have_the_bandwidth_that_is_asked_for() {
+fn required_drives_have_the_required_bandwidth() {
     let mut request = request("unet3d", StorageModel::of_bandwidth(1e9));
     request.host_memory_bytes = GIB;
     request.train.epochs = Some(1);
     let stop = StopToken::new();
     let Need { hosts, devices, .. } = study(&request, &stop).needed(40).unwrap();
     let devices = devices.unwrap();
-    // 90 % of what 40 of them ask for, 3.18 GB/s each, is 114.3 GB/s.
+    // 90 % of 40 times 3.18 GB/s is 114.3 GB/s.
     assert!((115..=120).contains(&devices), "{devices}");
     let storage = StorageModel { devices, ..request.storage.clone() };
     let case = request.case(40, hosts.unwrap(), &storage, FULL).unwrap();
@@ -152,10 +152,10 @@ fn drives_that_are_needed_have_the_bandwidth_that_is_asked_for() {
 }
 
 #[test]
-fn some_accelerators_on_their_share_stand_for_all() {
+fn some_accelerators_on_their_share_represent_all() {
     let linked =
         |bytes_per_second| Some(crate::plan::Link { bytes_per_second, round_trip_seconds: 50e-6 });
-    // Storage, hosts, and the AU of 160 accelerators that ask for 32.8 GB/s in all.
+    // Storage and hosts for 160 accelerators, which need 32.8 GB/s in total.
     let slow = StorageModel::of_bandwidth(24e9);
     let mut late = StorageModel::of_bandwidth(60e9);
     late.device.latency_seconds = 0.012;
@@ -167,8 +167,8 @@ fn some_accelerators_on_their_share_stand_for_all() {
         request.hosts = Some(hosts);
         let simulated = |extent| {
             let case = request.case(160, hosts, &request.storage, extent).unwrap();
-            let foretold = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
-            (case.plan.accelerators, case.of_all(foretold))
+            let prediction = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
+            (case.plan.accelerators, case.of_all(prediction))
         };
         let (some, few) = simulated(Extent::Reads(10_000));
         let (all, many) = simulated(Extent::Reads(2_200_000));
@@ -181,7 +181,7 @@ fn some_accelerators_on_their_share_stand_for_all() {
     }
 }
 
-/// What the catalog has for another accelerator than an H100, by its own edition.
+/// A request for a workload of the catalog with its own edition and `accelerator`.
 fn of_catalog(workload: &str, accelerator: &str, storage: StorageModel) -> SizingRequest {
     let entry = catalog::find(workload, Some(accelerator)).unwrap();
     let mut request = request("unet3d", storage);
@@ -191,12 +191,12 @@ fn of_catalog(workload: &str, accelerator: &str, storage: StorageModel) -> Sizin
 }
 
 #[test]
-fn what_rests_on_reading_far_ahead_is_told() {
+fn dependence_on_prefetched_samples_is_an_assumption() {
     let request = of_catalog("flux", "b200", StorageModel::of_bandwidth(14.5e9));
     let case = request.case(200, 1, &request.storage, TRIAL).unwrap();
-    let told = case.assumptions().join("; ");
-    assert!(told.contains("batches ahead, and an epoch has"), "{told}");
-    assert!(!case.rests_on_read_ahead(), "bandwidth feeds 200");
+    let notes = case.assumptions().join("; ");
+    assert!(notes.contains("batches ahead, and an epoch has"), "{notes}");
+    assert!(!case.rests_on_read_ahead(), "bandwidth is sufficient for 200");
     let request = of_catalog("unet3d", "b200", StorageModel::of_bandwidth(14.5e9));
     let case = request.case(8, 1, &request.storage, TRIAL).unwrap();
     assert_eq!(case.assumptions(), Vec::<String>::new());
@@ -204,7 +204,7 @@ fn what_rests_on_reading_far_ahead_is_told() {
 }
 
 #[test]
-fn no_more_are_found_than_bandwidth_feeds_however_far_loaders_read_ahead() {
+fn read_ahead_does_not_raise_the_largest_number_above_bandwidth() {
     let storage = StorageModel::of_bandwidth(3e8);
     let mut request = of_catalog("flux", "b200", storage.clone());
     request.host_memory_bytes = GIB;
@@ -213,7 +213,7 @@ fn no_more_are_found_than_bandwidth_feeds_however_far_loaders_read_ahead() {
     let takes = one.demand_bytes_per_second() * one.metric.threshold_percent / 100.0;
     assert_eq!(found.largest_accelerators, (3e8 / takes) as u32);
     assert_eq!(found.search_limited_by, LimitedBy::Storage);
-    // One more reaches the threshold in a run of this length, which the table tells apart.
+    // One more reaches the threshold in a run of this length; the table marks it.
     let above = found.largest_accelerators + 1;
     let mut rows = found.over_accelerators.iter();
     let row = rows.find(|row| row.accelerators == above).unwrap();
@@ -221,19 +221,19 @@ fn no_more_are_found_than_bandwidth_feeds_however_far_loaders_read_ahead() {
 }
 
 #[test]
-fn where_files_are_fewer_than_accelerators_each_reads_them_all() {
+fn with_fewer_files_than_accelerators_each_reads_all_files() {
     let mut request = of_catalog("bert", "v100", StorageModel::of_bandwidth(14.5e7));
     request.host_memory_bytes = 16 * GIB;
     let found = answer(&request, Depth::Brief, &StopToken::new(), &|_| {}).unwrap();
     let files = u32::try_from(found.dataset.files).unwrap();
-    // With one more than there are files, each reads as much as all did before.
+    // With more accelerators than files, each reads the whole dataset.
     assert_eq!(found.largest_accelerators, files);
     assert_eq!(found.limited_by, LimitedBy::Storage);
 }
 
 #[test]
-fn a_part_of_a_run_from_records_is_judged_as_all_of_it() {
-    // Bandwidth limits, latency limits, and nothing does.
+fn a_part_of_a_run_predicts_the_whole_for_record_formats() {
+    // Limited by bandwidth, by latency, and by nothing.
     for (bytes_per_second, latency_seconds) in [(1.3e9, 0.0), (3e9, 0.012), (2e9, 0.005)] {
         let mut storage = StorageModel::of_bandwidth(bytes_per_second);
         storage.device.latency_seconds = latency_seconds;
@@ -242,8 +242,8 @@ fn a_part_of_a_run_from_records_is_judged_as_all_of_it() {
         request.train.epochs = Some(1);
         let simulated = |extent| {
             let case = request.case(4, 1, &request.storage, extent).unwrap();
-            let foretold = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
-            (case.plan.steps_per_epoch, foretold.au_percent)
+            let prediction = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
+            (case.plan.steps_per_epoch, prediction.au_percent)
         };
         let (part, whole) = (simulated(Extent::Reads(10_000)), simulated(Extent::Whole));
         assert!(part.0 < 100 && whole.0 > 400, "{part:?} {whole:?}");
@@ -252,7 +252,7 @@ fn a_part_of_a_run_from_records_is_judged_as_all_of_it() {
 }
 
 #[test]
-fn whoever_looks_is_told_what_each_simulation_is_for() {
+fn the_callback_receives_the_purpose_of_each_simulation() {
     let mut request = request("unet3d", StorageModel::of_bandwidth(7e9));
     request.host_memory_bytes = GIB;
     request.train.epochs = Some(1);
@@ -271,8 +271,8 @@ fn whoever_looks_is_told_what_each_simulation_is_for() {
 }
 
 #[test]
-fn more_than_storage_gives_is_explained() {
-    let told = |accelerators| {
+fn throughput_above_storage_bandwidth_is_explained() {
+    let notes = |accelerators| {
         let mut request = request("unet3d", StorageModel::of_bandwidth(7e9));
         request.host_memory_bytes = GIB;
         request.train.epochs = Some(1);
@@ -281,7 +281,7 @@ fn more_than_storage_gives_is_explained() {
         let found = answer(&request, Depth::Brief, &StopToken::new(), &|_| {}).unwrap();
         found.assumptions.join("; ")
     };
-    let (limited, fed) = (told(8), told(1));
-    assert!(limited.contains("% more than storage gives"), "{limited}");
-    assert!(!fed.contains("more than storage gives"), "{fed}");
+    let (limited, fed) = (notes(8), notes(1));
+    assert!(limited.contains("% above the storage bandwidth"), "{limited}");
+    assert!(!fed.contains("above the storage bandwidth"), "{fed}");
 }

@@ -28,7 +28,7 @@ pub(crate) struct Cli {
     #[arg(long, global = true, hide = true)]
     pub(crate) throttle: Option<Throttle>,
 
-    /// Make an operation of storage fail, as in read:17:EIO; once for each.
+    /// Make a storage operation fail, as in read:17:EIO; once per option.
     #[arg(long, global = true, hide = true)]
     pub(crate) inject_fault: Vec<Fault>,
 
@@ -87,7 +87,7 @@ impl Cli {
         match beside {
             None => Ok(()),
             Some(option) => Err(Failure::usage(format!(
-                "--throttle and --inject-fault do not go with {option}: leave out one of them"
+                "--throttle and --inject-fault cannot be combined with {option}: remove one of them"
             ))),
         }
     }
@@ -98,29 +98,29 @@ impl Cli {
 pub(crate) enum Command {
     /// Compare the transfer paths between storage and accelerator memory.
     Gds(Box<gds::Args>),
-    /// Run gdsio's own arguments and job files on the same engine.
+    /// Run gdsio command lines and job files on the same engine.
     Gdsio(gdsio::Args),
     /// Run an MLPerf Storage training workload and report accelerator utilisation.
     Train(Box<train::Args>),
     /// Run an MLPerf Storage checkpoint workload: save, restore, bandwidth.
     Checkpoint(Box<checkpoint::Args>),
-    /// Foretell, without storage, how many accelerators some storage feeds, and what limits them.
+    /// Predict how many accelerators storage can feed, and what limits them.
     Plan(Box<plan::Args>),
-    /// Say how large a dataset must be for a workload and a number of accelerators.
+    /// Calculate the dataset size for a workload and a number of accelerators.
     Datasize(datasize::Args),
     /// Write the dataset of a workload.
     Datagen(datagen::Args),
     /// List the built-in workloads, or print one as YAML.
     Workloads(workloads::Args),
-    /// Say what this machine can do, path by path, and why not.
+    /// Show which paths this machine supports, and why not.
     Doctor(doctor::Args),
-    /// Show saved reports again, in any format, as a page with charts, or as a list.
+    /// Show saved reports in any format, as a page with charts, or as a list.
     Report(report::Args),
-    /// Say whether runs of the same work differ by more than chance explains.
+    /// Test whether runs of the same work differ significantly.
     Compare(compare::Args),
     /// Plan, rehearse and check an MLPerf Storage submission; only mlpstorage makes one.
     Submission(submission::Args),
-    /// Remove the data that stormlp made, and only that.
+    /// Remove data created by stormlp, and nothing else.
     Clean(clean::Args),
     /// Print a completion script for a shell.
     Completions(completions::Args),
@@ -247,9 +247,9 @@ mod tests {
         numbers(&Cli::command(), &["stormlp".to_string()], &mut found);
         assert!(found.len() > 40, "{found:?}");
         for words in found {
-            let told = Cli::try_parse_from(&words).unwrap_err().to_string();
-            assert!(told.contains("`few` is not a whole number"), "{words:?}: {told}");
-            assert!(told.contains("use one such as "), "{words:?}: {told}");
+            let message = Cli::try_parse_from(&words).unwrap_err().to_string();
+            assert!(message.contains("`few` is not a whole number"), "{words:?}: {message}");
+            assert!(message.contains("use one such as "), "{words:?}: {message}");
         }
     }
 

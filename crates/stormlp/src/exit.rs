@@ -146,14 +146,14 @@ impl Failure {
 
     /// The same failure in other words.
     pub(crate) fn reworded(mut self, words: impl Fn(&str) -> String) -> Self {
-        self.error = Page(words(&told(&self.error))).into();
+        self.error = Page(words(&error_text(&self.error))).into();
         self.help = self.help.map(|help| words(&help));
         self
     }
 
     /// Prints the failure on stderr and gives its exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        output::say_page(&format!("error: {}", told(&self.error)));
+        output::say_page(&format!("error: {}", error_text(&self.error)));
         if let Some(help) = &self.help {
             output::say(format!("help: {help}"));
         }
@@ -175,7 +175,7 @@ impl std::error::Error for Page {}
 
 /// The error and its causes, outermost first. Most messages name their cause themselves; it is not
 /// said again.
-pub(crate) fn told(error: &anyhow::Error) -> String {
+pub(crate) fn error_text(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
         let has_lines = cause.is::<Problems>() || cause.is::<Page>();
@@ -225,16 +225,16 @@ impl From<anyhow::Error> for Failure {
 mod tests {
     use anyhow::{Context as _, anyhow};
 
-    use super::told;
+    use super::error_text;
 
     #[test]
     fn a_cause_is_said_once() {
         let full = || anyhow!("no space left");
         let bare = Err::<(), _>(full()).context("cannot write a.json");
-        let bare = bare.map_err(|error| told(&error));
+        let bare = bare.map_err(|error| error_text(&error));
         assert_eq!(bare, Err("cannot write a.json: no space left".to_string()));
         let named = Err::<(), _>(full()).context("write a.npz: no space left");
-        let named = named.map_err(|error| told(&error));
+        let named = named.map_err(|error| error_text(&error));
         assert_eq!(named, Err("write a.npz: no space left".to_string()));
     }
 }

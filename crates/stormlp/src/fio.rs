@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
-    fn told(line: &str) -> String {
+    fn advice(line: &str) -> String {
         let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
         let all = ["stormlp".to_string()].into_iter().chain(words.clone());
         let mut error = Cli::try_parse_from(all).unwrap_err();
@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn all_of_fios_options_are_answered_at_once() {
-        let text = told("gds --rw=randread --bs 4k --iodepth=32 --numjobs 8 --runtime=60 --seed 1");
+        let text =
+            advice("gds --rw=randread --bs 4k --iodepth=32 --numjobs 8 --runtime=60 --seed 1");
         for tip in [
             "tip: --rw is --op here",
             "tip: --bs is --io-size here",
@@ -127,22 +128,22 @@ mod tests {
         }
         assert!(!text.contains("similar argument"), "{text}");
         assert!(text.contains("Usage: stormlp gds [OPTIONS]\n"), "{text}");
-        let text = told("gds --rw randrw");
+        let text = advice("gds --rw randrw");
         assert!(text.contains("--rw=randrw is --op randread --read-percent 50 here"), "{text}");
     }
 
     #[test]
     fn other_commands_and_arguments_are_left_to_clap() {
-        assert!(!told("doctor --iodepth 3").contains("is fio's"));
+        assert!(!advice("doctor --iodepth 3").contains("is fio's"));
         for line in ["train unet3d --rw randread", "checkpoint llama3-8b --rw=read"] {
-            let text = told(line);
+            let text = advice(line);
             assert!(
                 text.contains("`stormlp gds` measures as fio does, and there it is --op"),
                 "{text}"
             );
             assert!(!text.contains("similar argument"), "{text}");
         }
-        assert!(told("gds --threadz 3").contains("'--threads'"));
+        assert!(advice("gds --threadz 3").contains("'--threads'"));
     }
 
     #[test]

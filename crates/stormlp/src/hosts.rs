@@ -46,13 +46,13 @@ const FIRST_SPEAKS: Duration = Duration::from_secs(2);
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Several hosts")]
 pub(crate) struct GroupArgs {
-    /// How processes find each other that a launcher started: auto, mpi, pmix, pmi1; none makes
-    /// each a run of its own
+    /// How processes of a launcher find each other: auto, mpi, pmix, pmi1; none starts separate
+    /// runs
     #[arg(long, global = true, value_name = "HOW", default_value_t, hide_default_value = true)]
     group: Choice,
 
-    /// How long another host may say nothing before the run ends, as in 30s [default: 8s; 2 min
-    /// until all have met at the start]
+    /// Heartbeat timeout after which a silent host ends the run, such as 30s [default: 8s; 2 min at
+    /// the start]
     #[arg(long, global = true, value_name = "TIME", value_parser = patience)]
     barrier_timeout: Option<Duration>,
 }
@@ -274,14 +274,14 @@ fn clocks(group: &Group, around: &[AroundBarrier]) -> Result<Vec<ClockOffset>, F
 
 /// The name of this host.
 fn hostname() -> String {
-    let told = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    told.trim().to_string()
+    let contents = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    contents.trim().to_string()
 }
 
 /// What the kernel drew when this host was started.
 pub(crate) fn boot_id() -> String {
-    let told = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    told.trim().to_string()
+    let contents = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    contents.trim().to_string()
 }
 
 impl From<GroupError> for Failure {

@@ -45,7 +45,7 @@ fn panicked(panic: &PanicHookInfo<'_>) -> String {
 }
 
 /// Prints the help or the version that was asked for, or what is wrong with the words.
-fn told(mut error: clap::Error) -> ExitCode {
+fn usage_error(mut error: clap::Error) -> ExitCode {
     if !error.use_stderr() {
         return match output::help(&error) {
             Ok(()) => ExitCode::SUCCESS,
@@ -56,7 +56,7 @@ fn told(mut error: clap::Error) -> ExitCode {
     let words: Vec<String> =
         words.map(|word| printable(&word.to_string_lossy()).into_owned()).collect();
     fio::answer(&mut error, &words);
-    // Where stderr is closed there is nobody to be told.
+    // Where stderr is closed nobody can read it.
     hosts::refuse(error.exit_code() as u8, |of_many| {
         if of_many { output::say_page(&error.render().to_string()) } else { drop(error.print()) }
     })
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     }
     let cli = match Cli::typed() {
         Ok(cli) => cli,
-        Err(error) => return told(error),
+        Err(error) => return usage_error(error),
     };
     let needs = cli.command.needs();
     let armed = cli

@@ -118,9 +118,9 @@ pub(crate) fn show(document: &Document) -> Result<(), Failure> {
 /// Columns of the terminal, or what `COLUMNS` says; `None` where stdout is piped, so that what
 /// reads it gets every column.
 pub(crate) fn width() -> Option<usize> {
-    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let from_environment = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || terminal_size_of(io::stdout()).map(|(Width(columns), _)| columns.into());
-    told.or_else(terminal)
+    from_environment.or_else(terminal)
 }
 
 /// A value as JSON for scripts and for people who look into files.

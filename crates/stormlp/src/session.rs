@@ -75,7 +75,7 @@ impl Session {
         let patience = self.patience();
         let facts = probe::host_facts_with_libraries(&self.executable()?, directory, &patience);
         if self.stop.is_stopped() {
-            Err(Failure::stopped("stopped by the user while the GPU libraries were looked at"))
+            Err(Failure::stopped("stopped by the user while probing GPU libraries"))
         } else {
             Ok(facts)
         }
@@ -83,11 +83,11 @@ impl Session {
 
     /// Waits for GPU libraries until the user ends it, and says once that it does.
     pub(crate) fn patience(&self) -> impl Fn(Duration) -> bool + use<'_> {
-        let told = Cell::new(self.quiet);
+        let announced = Cell::new(self.quiet);
         move |taken| {
-            if taken >= SLOW_PROBE && !told.replace(true) {
+            if taken >= SLOW_PROBE && !announced.replace(true) {
                 output::say(format!(
-                    "the GPU libraries have not answered for {} s; they are given {} s",
+                    "GPU libraries have not responded for {} s; the timeout is {} s",
                     SLOW_PROBE.as_secs(),
                     TIME_LIMIT.as_secs()
                 ));
@@ -103,7 +103,7 @@ impl Session {
     pub(crate) fn executable(&self) -> Result<PathBuf, Failure> {
         std::env::current_exe()
             .context(
-                "cannot tell where this executable lies, which is started again to open libraries",
+                "cannot determine the path of this executable, which is needed to probe libraries",
             )
             .map_err(Failure::machine)
     }

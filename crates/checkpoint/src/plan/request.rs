@@ -20,7 +20,7 @@ use stormlp_core::units::{parse_bytes, parse_seconds};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::Args))]
 pub struct CheckpointRequest {
-    /// llama3-8b, llama3-70b, llama3-405b, llama3-1t, or a workload file with DLIO's keys
+    /// llama3-8b, llama3-70b, llama3-405b, llama3-1t, or a workload file in DLIO format
     #[cfg_attr(feature = "cli", arg(value_name = "MODEL|FILE.yaml"))]
     pub model: String,
 
@@ -28,44 +28,44 @@ pub struct CheckpointRequest {
     #[cfg_attr(feature = "cli", arg(skip))]
     pub workload: CheckpointWorkload,
 
-    /// Print what a run takes, per rank and file, and touch nothing
+    /// Print the plan per rank and file, and exit
     #[cfg_attr(feature = "cli", arg(long, conflicts_with = "mlperf_output"))]
     pub dry_run: bool,
 
-    /// Find the fewest streams of each rank that come within 2 % of the best bandwidth of saves, and
-    /// of restores; every run has 2 of each unless --writes and --reads say otherwise, and drops
-    /// files from the page cache before restores
+    /// Find the fewest streams per rank within 2 % of the best save and restore bandwidth; each run
+    /// does 2 saves and 2 restores unless set by --writes and --reads, and drops files from the
+    /// page cache before restores
     #[cfg_attr(feature = "cli", arg(long,
         conflicts_with_all = ["streams", "closed", "clean", "mlperf_output",
             "overlap_step_seconds"]))]
     pub find_knee: bool,
 
-    /// Share of a checkpoint to write: auto, or above 0 up to 1; layers are cut first, then ranks
-    /// [default: auto; 1 with --dry-run]
+    /// Fraction of a checkpoint to write: auto, or above 0 up to 1; layers are reduced first, then
+    /// ranks [default: auto; 1 with --dry-run]
     #[cfg_attr(feature = "cli", arg(long, value_name = "auto|FACTOR", help_heading = "Size"))]
     pub scale: Option<ScaleChoice>,
 
-    /// All ranks, or one host's share of them: default, subset
+    /// All ranks, or one host's share of them: default or subset
     #[cfg_attr(feature = "cli", arg(long, value_name = "MODE", help_heading = "Size"))]
     pub mode: Option<Mode>,
 
-    /// Ranks of the run; all of them take part unless --scale is given too
-    /// [default: all of the model's; 8 with --mode subset]
+    /// Number of ranks; all of them participate unless --scale is also set [default: all ranks of
+    /// the model; 8 with --mode subset]
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Size",
         value_parser = whole::<u64>(..)))]
     pub ranks: Option<u64>,
 
-    /// Hold the run to MLPerf's closed rules; never scales
+    /// Enforce MLPerf's closed rules; disables scaling
     #[cfg_attr(feature = "cli", arg(long, help_heading = "Size"))]
     pub closed: bool,
 
-    /// Checkpoints to save [default: 10; 2 when scaled]
+    /// Number of saves [default: 10; 2 when scaled]
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Order",
         value_parser = whole::<u32>(..)))]
     pub writes: Option<u32>,
 
-    /// Checkpoints to restore: of those this run saves or, with --writes 0, of those already there
-    /// [default: 10; 2 when scaled; never more than there are]
+    /// Number of restores, from checkpoints of this run or, with --writes 0, existing ones
+    /// [default: 10; 2 when scaled; at most the number of checkpoints]
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Order",
         value_parser = whole::<u32>(..)))]
     pub reads: Option<u32>,
@@ -80,41 +80,41 @@ pub struct CheckpointRequest {
         value_parser = whole::<u32>(..)))]
     pub keep: Option<u32>,
 
-    /// Save beside emulated training steps of this length, and say how long training waits
+    /// Save during emulated training steps of this length, and report how long training waits
     #[cfg_attr(feature = "cli", arg(long = "overlap", value_name = "STEP", help_heading = "Order",
         value_parser = parse_seconds, num_args = 0..=1, default_missing_value = "1",
         conflicts_with = "start_at"))]
     pub overlap_step_seconds: Option<f64>,
 
-    /// Each rank restores the files of the rank N further on
+    /// Each rank restores the files of the rank N positions later
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Order",
         value_parser = whole::<u64>(..), num_args = 0..=1, default_missing_value = "1"))]
     pub rank_shift: Option<u64>,
 
-    /// Drop files from the page cache before they are restored, and check that they are gone
+    /// Drop files from the page cache before restoring them, and verify it
     #[cfg_attr(feature = "cli", arg(long, help_heading = "Order"))]
     pub cold: bool,
 
-    /// Compare restored content with what was saved, in a second read that is not measured
+    /// Verify restored data in a second, unmeasured read
     #[cfg_attr(feature = "cli", arg(long, help_heading = "Order"))]
     pub verify: bool,
 
-    /// The edition to reproduce in read order and formulas: v2, v3, native
-    /// [default: v2; in a rehearsal that of its edition]
+    /// Rules for read order and metrics: v2, v3, native [default: v2; in a rehearsal, those of its
+    /// edition]
     #[cfg_attr(feature = "cli", arg(long, value_name = "PROFILE", help_heading = "Order"))]
     pub profile: Option<CheckpointProfile>,
 
-    /// Directory for checkpoints; with several, ranks take them in turn
-    /// [default: ./stormlp-data/checkpoint/MODEL]
+    /// Directory for checkpoints; several are used by ranks in turn [default:
+    /// ./stormlp-data/checkpoint/MODEL]
     #[cfg_attr(feature = "cli", arg(long = "dir", value_name = "DIR", help_heading = "Transfers",
         value_hint = clap::ValueHint::AnyPath))]
     pub folders: Vec<Location>,
 
-    /// When files are synced: per-file, per-checkpoint, none [default: per-file]
+    /// When to sync files: per-file, per-checkpoint, none [default: per-file]
     #[cfg_attr(feature = "cli", arg(long, value_name = "POLICY", help_heading = "Transfers"))]
     pub fsync: Option<FsyncPolicy>,
 
-    /// buffered, cpu (O_DIRECT), page-cache, cpu-gpu, gds
+    /// Path: buffered, cpu (O_DIRECT), page-cache, cpu-gpu, gds
     #[cfg_attr(feature = "cli", arg(long, value_name = "PATH", help_heading = "Transfers",
         default_value = "buffered", value_parser = path))]
     pub path: PathKind,
@@ -126,44 +126,44 @@ pub struct CheckpointRequest {
     )]
     pub engine: EngineChoice,
 
-    /// Accelerator of page-cache, cpu-gpu and gds: cuda:0, or host [default: the first there is]
+    /// Accelerator for page-cache, cpu-gpu and gds: cuda:0, or host [default: the first GPU, else
+    /// host]
     #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", help_heading = "Transfers"))]
     pub device: Option<DeviceId>,
 
-    /// Fail when the path gds falls back to another one
+    /// Fail if path gds falls back to another path
     #[cfg_attr(feature = "cli", arg(long, help_heading = "Transfers"))]
     pub require_gds: bool,
 
-    /// Have cuFile count all the time at this level, which costs it time: 0 never counts, 3 tells
-    /// routes [default: it counts the first transfers by their routes, and no others]
+    /// cuFile statistics level for the whole run, which costs time: 0 is off, 3 reports routes
+    /// [default: routes of the first transfers only]
     #[cfg_attr(feature = "cli", arg(long, value_name = "LEVEL", help_heading = "Transfers",
         value_parser = whole::<u8>(0..=3)))]
     pub cufile_stats: Option<u8>,
 
-    /// Pages that buffers in host memory lie on: huge (where the kernel has them), or small, as in
-    /// ordinary programs
+    /// Page size for buffers in host memory: huge (if available) or small
     #[cfg_attr(
         feature = "cli",
         arg(long, value_name = "SIZE", help_heading = "Transfers", default_value = "huge")
     )]
     pub pages: Pages,
 
-    /// Transfers of each rank in flight [default: 1; 4 for reads with --profile v3]
+    /// Transfers in flight per rank [default: 1; 4 for reads with --profile v3]
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Transfers",
         value_parser = whole::<u32>(..)))]
     pub streams: Option<u32>,
 
-    /// Bytes of one transfer [default: 1M through the page cache, else 4M]
+    /// Transfer size [default: 1M through the page cache, else 4M]
     #[cfg_attr(feature = "cli", arg(long = "chunk-size", value_name = "SIZE",
         help_heading = "Transfers", value_parser = parse_bytes))]
     pub chunk_bytes: Option<u64>,
 
-    /// How the tensors of a file are packed: raw, or as torch.save packs them, for torch.load
-    /// [default: raw; of checkpoints that are there, as they are]
+    /// File format: raw, or torch.save's for torch.load [default: raw, or the format of existing
+    /// checkpoints]
     #[cfg_attr(feature = "cli", arg(long, value_name = "raw|torch", help_heading = "Transfers"))]
     pub container: Option<Container>,
 
-    /// Seed of the content [default: another for each run]
+    /// Seed for the content [default: different for each run]
     #[cfg_attr(feature = "cli", arg(long, value_name = "N", help_heading = "Transfers",
         value_parser = whole::<u64>(..)))]
     pub seed: Option<u64>,
@@ -172,8 +172,7 @@ pub struct CheckpointRequest {
     #[cfg_attr(feature = "cli", command(flatten))]
     pub threading: Threading,
 
-    /// Every host has directories of its own of these names, such as its own drives: each restores
-    /// what it saved itself
+    /// Directories are local to each host, such as local drives: each host restores what it saved
     #[cfg_attr(feature = "cli", arg(long, help_heading = "Several hosts", display_order = LAST,
         conflicts_with = "clean"))]
     pub local_data: bool,
@@ -198,7 +197,7 @@ fn path(text: &str) -> Result<PathKind, String> {
         [PathKind::Buffered, PathKind::Cpu, PathKind::PageCache, PathKind::CpuGpu, PathKind::Gds];
     known.into_iter().find(|path| path.name() == text).ok_or_else(|| {
         format!(
-            "`{text}` is no path for checkpoints: use buffered, cpu, page-cache, cpu-gpu or gds"
+            "`{text}` is not a path for checkpoints: use buffered, cpu, page-cache, cpu-gpu or gds"
         )
     })
 }

@@ -61,7 +61,7 @@ pub(super) fn closed_problems(
     }
     if plan.profile == CheckpointProfile::Native {
         problems.plan(
-            "--closed goes by the rules of v2.0 or v3.0, not by profile native",
+            "--closed follows the rules of v2.0 or v3.0, not profile native",
             "use --profile v2 or v3, or run without --closed",
         );
         return;
@@ -221,11 +221,7 @@ fn of_transfers(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule>
                 .is_none_or(|bytes| bytes == transport::default_chunk_bytes(plan.path())),
             "--chunk-size is not to be chosen".to_string(),
         ),
-        (
-            PARAMETERS,
-            request.engine == EngineChoice::Auto,
-            "--engine is not to be chosen".to_string(),
-        ),
+        (PARAMETERS, request.engine == EngineChoice::Auto, "--engine may not be set".to_string()),
         (
             PARAMETERS,
             request.folders.len() <= 1,

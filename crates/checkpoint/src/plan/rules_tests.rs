@@ -70,7 +70,7 @@ fn closed_rules_forbid_nothing_else() {
 fn a_closed_run_goes_by_an_edition() {
     let native = closed("llama3-70b", |r| r.profile = Some(CheckpointProfile::Native));
     let problems = whats(&native, &facts(100_000 * GIB));
-    assert_eq!(problems, ["--closed goes by the rules of v2.0 or v3.0, not by profile native"]);
+    assert_eq!(problems, ["--closed follows the rules of v2.0 or v3.0, not profile native"]);
 }
 
 #[test]

@@ -267,7 +267,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_length_of_a_header_is_foretold(
+        fn the_length_of_a_header_is_predicted(
             shape in proptest::collection::vec(any::<u64>(), 0..5), shift in 0u32..64,
         ) {
             let shape: Vec<u64> = shape.iter().map(|dim| dim >> shift).collect();

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn varints_have_the_length_that_is_foretold() {
+    fn varints_have_the_length_that_is_predicted() {
         for value in [0, 1, 127, 128, 16_383, 16_384, u64::from(u32::MAX), u64::MAX] {
             let mut bytes = Vec::new();
             put_varint(&mut bytes, value);

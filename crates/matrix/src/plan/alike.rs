@@ -125,8 +125,8 @@ fn of_cells(cells: &[CellPlan]) -> Vec<Promise> {
     }
     let promise = |(key, values): (String, Vec<Value>)| {
         let same = values.iter().all(|value| *value == values[0]);
-        let told = if same { text(&values[0]) } else { compact(&values) };
-        (format!("setting `{key}` of the cells"), told)
+        let shared = if same { text(&values[0]) } else { compact(&values) };
+        (format!("setting `{key}` of the cells"), shared)
     };
     settings.into_iter().map(promise).collect()
 }

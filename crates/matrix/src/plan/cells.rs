@@ -297,8 +297,8 @@ impl Context<'_> {
                 if !bytes.is_multiple_of(alignment) {
                     problems.plan(
                         format!(
-                            "{what} of {bytes} bytes is no multiple of {alignment}, as O_DIRECT \
-                             on path {} needs",
+                            "{what} of {bytes} bytes is not a multiple of {alignment}, as \
+                             required for O_DIRECT on path {}",
                             cell.transport.path
                         ),
                         "use multiples of 4K, or the paths buffered and page-cache",

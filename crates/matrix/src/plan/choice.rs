@@ -181,7 +181,7 @@ impl IoSize {
     /// Reads a size, or `min:max:step` as one mix.
     ///
     /// # Errors
-    /// When a part is no size, is zero, or the range is empty.
+    /// If a part is not a size, is zero, or the range is empty.
     pub fn parse_mix(text: &str) -> Result<Self, String> {
         let size = |part: &str| -> Result<u64, String> {
             match part.parse::<ByteSize>() {

@@ -15,12 +15,15 @@ pub(super) fn check(request: &MatrixRequest, facts: &FileFacts, problems: &mut P
         return;
     }
     let (claims, reason) = match &facts.claims {
-        None => (None, Some("it was not looked at")),
+        None => (None, Some("it was not examined")),
         Some(claims) => (Some(claims), claims.unexamined.as_deref()),
     };
     if let Some(reason) = reason {
         problems.machine(
-            format!("whether {path} is in use cannot be told, so it is not written over: {reason}"),
+            format!(
+                "cannot determine whether {path} is in use, so it is not overwritten: \
+                     {reason}"
+            ),
             "name another device, or run as a user who may read it, where /sys and /proc are \
              mounted",
         );
@@ -44,7 +47,7 @@ pub(super) fn check(request: &MatrixRequest, facts: &FileFacts, problems: &mut P
     .flatten()
     .collect();
     let carries = if claims.signatures.is_empty() {
-        "is a block device; writing would destroy what is on it".to_string()
+        "is a block device; writing would destroy its data".to_string()
     } else {
         format!("carries {}; writing would destroy it", claims.words())
     };
@@ -66,7 +69,7 @@ pub(super) fn in_use(facts: &FileFacts, problems: &mut Problems) -> bool {
     };
     problems.machine(
         format!(
-            "{} is in use, so it is not written over: {}",
+            "{} is in use, so it is not overwritten: {}",
             facts.path.display(),
             claims.users.join("; ")
         ),
@@ -104,7 +107,7 @@ pub(super) fn check_named(
         };
         problems.plan(
             format!("--overwrite-signature {named}: no --file is a block device that carries it"),
-            format!("look again at which device you mean: {carried}"),
+            format!("check that this is the right device: {carried}"),
         );
     }
 }

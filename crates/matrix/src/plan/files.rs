@@ -283,7 +283,7 @@ impl FolderJob<'_> {
         }
         if let Some(other) = self.facts.others.iter().find(|other| other.name == name) {
             problems.machine(
-                format!("{} is {}, which stormlp did not make there", path.display(), other.what),
+                format!("{} is {}, which was not created by stormlp", path.display(), other.what),
                 "move it away if it is yours, or remove it; or use another --dir",
             );
             return None;
@@ -337,7 +337,7 @@ impl FolderJob<'_> {
             return Some(());
         }
         problems.plan(
-            format!("{} exists, and no manifest says that stormlp made it", path.display()),
+            format!("{} exists, but was not created by stormlp (no manifest)", path.display()),
             if self.is_gdsio() {
                 "use another -D, or name the file with -f"
             } else {
@@ -356,13 +356,13 @@ impl FolderJob<'_> {
         let folder = if self.is_gdsio() { "-D" } else { "--dir" };
         problems.machine(
             format!(
-                "{} is another file than the one that stormlp made there, though of its size, so \
-                 it is not written over",
+                "{} is not the file created by stormlp, despite the same size, so it is not \
+                 overwritten",
                 path.display()
             ),
             format!(
-                "move it away if it is yours; remove it if it is a copy of stormlp's, which is \
-                 then made anew; or use another {folder}"
+                "move it away if it is yours; remove it if it is a copy, to create it again; or \
+                 use another {folder}"
             ),
         );
         None
@@ -386,7 +386,7 @@ impl FolderJob<'_> {
                 ByteSize(bytes),
                 ByteSize(needed)
             ),
-            "remove it, so that it is laid out anew, or use a smaller size",
+            "remove it, so that it is created again, or use a smaller size",
         );
         None
     }
@@ -447,7 +447,7 @@ fn named_file(
             else {
                 problems.machine(
                     format!("{path} does not exist"),
-                    "correct the name, or give --file-size to have it made",
+                    "correct the name, or set --file-size to create it",
                 );
                 return None;
             };
@@ -497,8 +497,7 @@ fn named_file(
 fn nothing_to_compare(path: &Path, seed: u64, problems: &mut Problems) {
     problems.machine(
         format!(
-            "{} was not written with --verify and --seed {seed}, so there is nothing to compare \
-             what is read from it with",
+            "{} was not written with --verify and --seed {seed}, so it cannot be verified",
             path.display()
         ),
         "write it first with --op write --verify --passes 1, or leave --verify out",

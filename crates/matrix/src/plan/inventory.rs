@@ -54,7 +54,7 @@ pub struct FolderFacts {
     pub direct_alignment_bytes: u64,
     /// What a manifest says stormlp made here.
     pub manifest: Option<DataManifest>,
-    /// Why the manifest that lies here is of no use: it is malformed, newer, or another
+    /// Why the manifest in this folder cannot be used: it is malformed, newer, or another
     /// command's. `None` when there is none, or a good one.
     pub manifest_problem: Option<String>,
     /// The regular files in it.
@@ -94,7 +94,7 @@ pub struct FileFacts {
     /// What offsets and sizes must be multiples of for `O_DIRECT`, in bytes.
     pub direct_alignment_bytes: u64,
     /// Whether it holds the pattern that the request compares with, in at least half of the places
-    /// that were looked at; `None` where nobody asked.
+    /// that were examined; `None` if not requested.
     pub holds_pattern: Option<bool>,
     /// Who uses it as a block device, and what lies on one; `None` for what is neither file nor
     /// device.

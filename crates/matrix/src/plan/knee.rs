@@ -16,7 +16,7 @@ use stormlp_core::stats::mean;
 pub const THREADS: [u32; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
 /// Queue depths that it tries where none are named.
 pub const DEPTHS: [u32; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
-/// How often it runs the settings that its answer rests on where nobody says.
+/// Default number of repetitions of the decisive settings.
 pub const REPEAT: u32 = 3;
 /// A search for the least in flight has no use for more than this.
 const MOST_IN_FLIGHT: usize = 4096;
@@ -39,7 +39,7 @@ pub struct FindKnee {
     pub knees: Vec<Knee>,
 }
 
-/// Threads and depth with the bandwidth they came to.
+/// Threads and depth with the bandwidth they reached.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KneePoint {
@@ -89,7 +89,7 @@ pub struct Knee {
     pub limited_by: Option<KneeLimit>,
     /// Cells measured for it.
     pub cells: u64,
-    /// Whether the search for it came to its end.
+    /// Whether the search for it completed.
     pub is_complete: bool,
 }
 

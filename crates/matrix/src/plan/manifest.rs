@@ -1,4 +1,4 @@
-//! The manifest of a data folder: what stormlp made there and what it holds.
+//! The manifest of a data folder: the files created by stormlp and their content.
 //!
 //! It lies in the folder as a dotfile. Without an entry in it no file counts as stormlp's own:
 //! such a file is never overwritten unasked and never removed.
@@ -38,7 +38,7 @@ pub struct ManifestFile {
     pub bytes: u64,
     /// What it holds.
     pub content: ContentState,
-    /// Which file it is, so that one that somebody put in its place is told from it.
+    /// Identity of the file, to detect replacements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
 }
@@ -57,7 +57,7 @@ pub struct DataManifest {
 /// A manifest that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
-    /// It is no JSON, or not of this shape.
+    /// It is not JSON, or has the wrong structure.
     #[error("the manifest cannot be read: {0}")]
     Malformed(String),
     /// A newer stormlp wrote it.
@@ -77,7 +77,7 @@ impl DataManifest {
     /// Reads a manifest and refuses one that could lead out of its folder.
     ///
     /// # Errors
-    /// When the text is no manifest, is newer, or names something else than plain files.
+    /// If the text is not a manifest, is too new, or names anything but plain files.
     pub fn parse(text: &str) -> Result<Self, ManifestError> {
         let manifest: Self =
             serde_json::from_str(text).map_err(|e| ManifestError::Malformed(e.to_string()))?;

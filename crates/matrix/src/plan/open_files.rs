@@ -1,4 +1,4 @@
-//! Files that a matrix has open at a time, held against the limit of this process.
+//! Open files of a matrix, compared with the limit of this process.
 
 use crate::plan::matrix_plan::{CellPlan, Crew};
 use stormlp_core::facts::HostFacts;

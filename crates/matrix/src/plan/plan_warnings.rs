@@ -41,7 +41,7 @@ pub(super) fn all(
         warnings.push(Warning::new(
             WarningKind::NotDirect,
             format!(
-                "the file system refuses O_DIRECT, which path {} asks for",
+                "the file system does not support O_DIRECT, which path {} requests",
                 cell.transport.path
             ),
             "its results include the page cache; --require-direct makes this an error",
@@ -67,15 +67,15 @@ fn pattern_work(request: &MatrixRequest, runnable: &[&CellPlan]) -> Option<Warni
     let (what, advice) = match (request.verify, request.fill) {
         (true, _) if reads && writes => (
             "checking the pattern and generating the content",
-            "measure without --verify; use it to learn whether the bytes are right",
+            "measure without --verify; use it only to check data integrity",
         ),
         (true, _) if reads => (
             "checking the pattern",
-            "measure without --verify; use it to learn whether the bytes are right",
+            "measure without --verify; use it only to check data integrity",
         ),
         (true, _) => (
             "generating the content",
-            "measure without --verify; use it to learn whether the bytes are right",
+            "measure without --verify; use it only to check data integrity",
         ),
         (false, Fill::Every) if writes => (
             "generating the content",
@@ -100,12 +100,12 @@ fn holes(table: &FileTable, runnable: &[&CellPlan]) -> Option<Warning> {
         Warning::new(
             WarningKind::Holes,
             format!(
-                "{share:.0} % of {}{others} lies in holes or was never written: no device is read \
-                 for that, so reads look faster than storage is",
+                "{share:.0} % of {}{others} are holes or unwritten: these are not read from any \
+                 device, so reads appear faster than storage",
                 file.path.display()
             ),
             match file.folder {
-                Some(_) => "remove it, so that it is laid out anew",
+                Some(_) => "remove it, so that it is created again",
                 None => "name a file that was written from end to end",
             },
         )
@@ -127,7 +127,7 @@ fn lives_in_memory(table: &FileTable) -> Option<Warning> {
              has nothing to drop",
             place.display()
         ),
-        "name a --dir or --file on the storage that is to be measured",
+        "use a --dir or --file on the storage to measure",
     ))
 }
 
@@ -184,8 +184,8 @@ fn fits_in_memory(
         Warning::new(
             WarningKind::FitsInMemory,
             format!(
-                "the files ({}) fit in memory ({}): once path {} has gone over them, it reads \
-                 from memory",
+                "the files ({}) fit in memory ({}): after the first pass, path {} reads from \
+                 memory",
                 ByteSize(bytes),
                 ByteSize(memory),
                 cell.transport.path

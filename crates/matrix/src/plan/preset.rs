@@ -40,7 +40,7 @@ pub enum PresetError {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct PresetFile {
-    /// What it measures, in a line for people.
+    /// One-line description.
     description: String,
     path: Vec<String>,
     op: Vec<Operation>,
@@ -68,7 +68,7 @@ fn described() -> String {
 /// Sets everything in `request` that the preset `name` says.
 ///
 /// # Errors
-/// When there is no such preset.
+/// If there is no such preset.
 pub fn apply_preset(name: &str, request: &mut MatrixRequest) -> Result<(), PresetError> {
     let (_, text) = (PRESETS.iter())
         .find(|(known, _)| *known == name)
@@ -79,7 +79,7 @@ pub fn apply_preset(name: &str, request: &mut MatrixRequest) -> Result<(), Prese
 /// Sets everything in `request` that the YAML `text` says; the preset is called `name`.
 ///
 /// # Errors
-/// When the text is no preset.
+/// If the text is not a preset.
 pub fn apply_text(name: &str, text: &str, request: &mut MatrixRequest) -> Result<(), PresetError> {
     let malformed = |fault: String| PresetError::Malformed { name: name.to_string(), fault };
     let file: PresetFile = serde_yaml::from_str(text).map_err(|e| malformed(e.to_string()))?;

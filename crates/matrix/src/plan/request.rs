@@ -180,7 +180,7 @@ pub struct MatrixRequest {
     pub open_direct: bool,
     /// How threads wait, and where they and their buffers are.
     pub threading: Threading,
-    /// How often what is around the run is looked at.
+    /// Telemetry interval.
     pub telemetry: Telemetry,
     /// Whether what is read is compared with the pattern.
     pub verify: bool,

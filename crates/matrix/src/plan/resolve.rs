@@ -348,7 +348,7 @@ fn check_memory(
                 ByteSize(region_bytes.saturating_add(beside)),
                 ByteSize(usable)
             ),
-            "give the control group more memory, or use fewer --threads, a smaller --queue-depth \
+            "raise the memory limit of the cgroup, or use fewer --threads, a smaller --queue-depth \
              or a smaller --io-size",
         );
     }

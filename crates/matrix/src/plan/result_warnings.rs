@@ -6,7 +6,7 @@ use stormlp_core::path::PathKind;
 use stormlp_core::stats::{mean, median, sample_deviation};
 use stormlp_core::warning::{Warning, WarningKind};
 
-/// From how many repetitions on an outlier can be told.
+/// Fewest repetitions to detect outliers.
 const ENOUGH_FOR_OUTLIERS: usize = 5;
 /// Modified z-scores above this are outliers (Iglewicz and Hoaglin, 1993).
 const OUTLIER_SCORE: f64 = 3.5;

@@ -25,16 +25,16 @@ const CELL_MAY_DIFFER: [&str; 2] = ["availability", "estimated_seconds"];
 /// Why nothing is taken of a saved report.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NotTaken {
-    /// In what it is of another matrix.
+    /// How it differs from the requested matrix.
     Another(String),
-    /// In what it contradicts itself.
+    /// How it contradicts itself.
     Damaged(String),
 }
 
 /// What `saved` has measured of `plan`.
 ///
 /// # Errors
-/// In what its plan is another, or which of its cells is none of its own plan.
+/// How its plan differs, or which of its cells is not part of its own plan.
 pub fn take_measured(plan: &MatrixPlan, saved: MatrixReport) -> Result<MatrixResults, NotTaken> {
     if let Some(difference) = difference(plan, &saved.plan) {
         return Err(NotTaken::Another(difference));
@@ -43,7 +43,7 @@ pub fn take_measured(plan: &MatrixPlan, saved: MatrixReport) -> Result<MatrixRes
     for cell in saved.results.cells {
         let planned = plan.cells.get(cell.cell);
         if !planned.is_some_and(|planned| is_of(&cell, planned)) {
-            let what = format!("its cell {} is none of its matrix", cell.cell);
+            let what = format!("its cell {} is not part of its matrix", cell.cell);
             return Err(NotTaken::Damaged(what));
         }
         // One without numbers is measured again.
@@ -67,11 +67,11 @@ fn is_of(cell: &CellReport, planned: &CellPlan) -> bool {
     key(cell) == key(&fresh)
 }
 
-/// In what a saved plan is another than `plan`; `None` when they measure the same.
+/// How a saved plan differs from `plan`; `None` if they measure the same.
 fn difference(plan: &MatrixPlan, saved: &MatrixPlan) -> Option<String> {
     if plan.cells.len() != saved.cells.len() {
         return Some(format!(
-            "it is of {} cells, these options make {}",
+            "it has {} cells, but these options make {}",
             saved.cells.len(),
             plan.cells.len()
         ));
@@ -79,18 +79,18 @@ fn difference(plan: &MatrixPlan, saved: &MatrixPlan) -> Option<String> {
     for (index, (cell, saved)) in plan.cells.iter().zip(&saved.cells).enumerate() {
         let (is, was) = (what(cell), what(saved));
         if is != was {
-            return Some(format!("its cell {index} is {was}; of these options it is {is}"));
+            return Some(format!("its cell {index} is {was}, but {is} with these options"));
         }
         if let Some(key) = first_other_key(cell, saved, &CELL_MAY_DIFFER) {
-            return Some(format!("its cell {index} has another `{key}`"));
+            return Some(format!("its cell {index} has a different `{key}`"));
         }
     }
     let paths =
         |plan: &MatrixPlan| -> Vec<_> { plan.files.iter().map(|file| file.path.clone()).collect() };
     if paths(plan) != paths(saved) {
-        return Some("it is of other files".to_string());
+        return Some("it used different files".to_string());
     }
-    first_other_key(plan, saved, &MAY_DIFFER).map(|key| format!("its `{key}` is another"))
+    first_other_key(plan, saved, &MAY_DIFFER).map(|key| format!("its `{key}` differs"))
 }
 
 fn what(cell: &CellPlan) -> String {

@@ -269,7 +269,7 @@ fn misaligned_sizes_are_refused_where_o_direct_needs_them_aligned() {
     request.paths = PathChoice::Named(vec![PathKind::Cpu]);
     request.io_sizes = vec![IoSize::fixed(1000)];
     let found = problems(&request, &folder(100 * GIB));
-    assert!(found.to_string().contains("1000 bytes is no multiple of 512"), "{found}");
+    assert!(found.to_string().contains("1000 bytes is not a multiple of 512"), "{found}");
     request.paths = PathChoice::Named(vec![PathKind::PageCache]);
     assert!(resolve(&request, &laptop(), &folder(100 * GIB)).is_ok());
 }

@@ -254,7 +254,7 @@ fn parent_exists(path: &Path) -> Availability {
         Availability::Available
     } else {
         Availability::unavailable(
-            format!("there is no folder {}", parent.display()),
+            format!("folder {} does not exist", parent.display()),
             "make the folder, or correct the name",
         )
     }
@@ -299,9 +299,8 @@ fn direct_facts(direct: Fact<DirectSupport>) -> (Availability, u64) {
             Availability::unavailable(support.tried, "use a file system with O_DIRECT"),
             USUAL_ALIGNMENT_BYTES,
         ),
-        Fact::Unknown(reason) => (
-            Availability::unavailable(reason, "`stormlp doctor DIR` says more"),
-            USUAL_ALIGNMENT_BYTES,
-        ),
+        Fact::Unknown(reason) => {
+            (Availability::unavailable(reason, "see `stormlp doctor DIR`"), USUAL_ALIGNMENT_BYTES)
+        }
     }
 }

@@ -1,138 +1,138 @@
-//! What a plan answers: plain data, all of it foretold.
+//! The results of `stormlp plan` as plain data; all values are predictions.
 
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::CheckpointTimes;
-use super::foretold::{Foretold, LimitedBy, StoragePart};
+use super::prediction::{LimitedBy, Prediction, StoragePart};
 use super::storage::StorageModel;
 use stormlp_core::profile::Profile;
 use stormlp_training::plan::datasize::DataSize;
 
-/// The answer of `stormlp plan`; its JSON is these fields.
+/// The result of `stormlp plan`, serialised as its JSON output.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SizingAnswer {
-    /// Always false: all of it was simulated.
+    /// Always false: everything is simulated.
     pub measured: bool,
-    /// The workload.
+    /// Name of the workload.
     pub workload: String,
     /// The emulated accelerator.
     pub accelerator: String,
-    /// Whose order and formulas.
+    /// The profile that defines read order and metrics.
     pub profile: Profile,
-    /// The accelerators that AU and throughput are of: those that were asked about, else the most
-    /// that meet the threshold, or 1 where none do.
+    /// Number of accelerators that AU and throughput refer to: the requested number, otherwise the
+    /// largest that meets the threshold, or 1 if none does.
     pub accelerators: u32,
-    /// Whether that many were asked about.
+    /// Whether that number was requested.
     pub asked: bool,
-    /// Hosts that they are on.
+    /// Number of hosts.
     pub hosts: u32,
-    /// AU by the profile.
+    /// AU as defined by the profile.
     pub au_percent: f64,
-    /// AU to reach.
+    /// Required AU.
     pub threshold_percent: f64,
-    /// Whether it is reached.
+    /// Whether the threshold is reached.
     pub meets_threshold: bool,
     /// Samples per second of all accelerators.
     pub samples_per_second: f64,
-    /// The same in MiB/s by the configured record length.
+    /// The same in MiB/s, based on the configured record length.
     pub mib_per_second: f64,
-    /// MiB/s that are read: fewer where a workload reads only some of the columns.
+    /// MiB/s actually read: lower if a workload reads only some of the columns.
     pub read_mib_per_second: f64,
-    /// The most accelerators that meet the threshold; 0 where even one misses it.
+    /// Largest number of accelerators that meets the threshold; 0 if not even one does.
     pub largest_accelerators: u32,
-    /// Whether storage could feed more of them: something else ends the search before.
+    /// Whether storage could feed more: something else limited the search first.
     pub is_lower_bound: bool,
-    /// What keeps one more from meeting it; of a number that was asked about, what limits those.
+    /// What limits the requested number or, if none was requested, one accelerator more.
     pub limited_by: LimitedBy,
-    /// Which part of storage that is, where it is storage.
+    /// The limiting part of storage, if storage is the limit.
     pub storage_part: Option<StoragePart>,
     /// What ended the search.
     pub search_limited_by: LimitedBy,
-    /// Devices that the number that was asked about needs at least; `None` where none was asked
-    /// about, or no number of devices that was tried is enough.
+    /// Fewest devices for the requested number of accelerators; `None` if none was requested or no
+    /// number of devices tried was sufficient.
     pub needed_devices: Option<u32>,
-    /// Hosts that it needs at least, as far as anything tells.
+    /// Fewest hosts for it, if that can be determined.
     pub needed_hosts: Option<u32>,
-    /// Devices that were tried at the most, where none of them were enough.
+    /// Largest number of devices tried, if it was not sufficient.
     pub tried_devices: Option<u32>,
-    /// Storage, as figures that can be typed again.
+    /// Storage in the syntax of `--storage`.
     pub storage: String,
-    /// Where they are from.
+    /// Source of the storage figures.
     pub storage_source: String,
-    /// The same as numbers.
+    /// The storage figures as numbers.
     pub storage_model: StorageModel,
-    /// The dataset that the rules ask for.
+    /// The dataset required by MLPerf's rules.
     pub dataset: DataSize,
-    /// Memory of one host that they go by.
+    /// Memory per host used by those rules.
     pub host_memory_bytes: u64,
-    /// Time of one run.
+    /// Duration of one run.
     pub run_seconds: f64,
-    /// What the accelerators that AU is of come to.
-    pub foretold: Foretold,
-    /// Checkpoints, where the job writes any.
+    /// The full prediction for `accelerators`.
+    pub prediction: Prediction,
+    /// Checkpoint times, if the job writes checkpoints.
     pub checkpoint: Option<CheckpointTimes>,
-    /// Counts of accelerators that were simulated, in order.
+    /// Simulated numbers of accelerators, ascending.
     pub over_accelerators: Vec<AtCount>,
-    /// Numbers of devices that were simulated, in order, each with the most accelerators.
+    /// Simulated numbers of devices, ascending, each with the most accelerators it feeds.
     pub over_devices: Vec<AtDevices>,
-    /// What all of it takes for granted.
+    /// Assumptions of the model.
     pub assumptions: Vec<String>,
-    /// How far the model was from what was measured.
+    /// Known error of the model compared with measurements.
     pub model_error: String,
 }
 
-/// A count of accelerators.
+/// The prediction for one number of accelerators.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AtCount {
-    /// The count.
+    /// Number of accelerators.
     pub accelerators: u32,
-    /// AU by the profile.
+    /// AU as defined by the profile.
     pub au_percent: f64,
     /// Samples per second of all of them.
     pub samples_per_second: f64,
-    /// The same in MiB/s by the configured record length.
+    /// The same in MiB/s, based on the configured record length.
     pub mib_per_second: f64,
-    /// MiB/s that are read.
+    /// MiB/s actually read.
     pub read_mib_per_second: f64,
-    /// What limits them.
+    /// What limits this number of accelerators.
     pub limited_by: LimitedBy,
-    /// Which part of storage that is, where it is storage.
+    /// The limiting part of storage, if storage is the limit.
     pub storage_part: Option<StoragePart>,
     /// Whether AU reaches the threshold.
     pub meets: bool,
-    /// Whether it does so only by what was read before the first step: storage feeds fewer.
+    /// Whether it does so only thanks to samples prefetched before the first step.
     pub rests_on_read_ahead: bool,
 }
 
-/// A number of devices.
+/// The prediction for one number of devices.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AtDevices {
-    /// The number.
+    /// Number of devices.
     pub devices: u32,
-    /// The most accelerators that meet the threshold; 0 where even one misses it.
+    /// Largest number of accelerators that meets the threshold; 0 if not even one does.
     pub largest_accelerators: u32,
-    /// Their MiB/s; of one accelerator where even that misses.
+    /// Their throughput in MiB/s; that of one accelerator if not even one meets the threshold.
     pub mib_per_second: f64,
-    /// MiB/s that are read, of as many.
+    /// MiB/s actually read by them.
     pub read_mib_per_second: f64,
-    /// What keeps one more from meeting it.
+    /// What limits one accelerator more.
     pub limited_by: LimitedBy,
-    /// Which part of storage that is, where it is storage.
+    /// The limiting part of storage, if storage is the limit.
     pub storage_part: Option<StoragePart>,
 }
 
 impl AtCount {
-    /// What was foretold of so many.
-    pub fn of(accelerators: u32, foretold: &Foretold, threshold_percent: f64) -> Self {
+    /// The row for a prediction of this many accelerators.
+    pub fn of(accelerators: u32, prediction: &Prediction, threshold_percent: f64) -> Self {
         Self {
             accelerators,
-            au_percent: foretold.au_percent,
-            samples_per_second: foretold.samples_per_second,
-            mib_per_second: foretold.mib_per_second,
-            read_mib_per_second: foretold.read_mib_per_second,
-            limited_by: foretold.limited_by,
-            storage_part: foretold.storage_part(),
-            meets: foretold.au_percent >= threshold_percent,
+            au_percent: prediction.au_percent,
+            samples_per_second: prediction.samples_per_second,
+            mib_per_second: prediction.mib_per_second,
+            read_mib_per_second: prediction.read_mib_per_second,
+            limited_by: prediction.limited_by,
+            storage_part: prediction.storage_part(),
+            meets: prediction.au_percent >= threshold_percent,
             rests_on_read_ahead: false,
         }
     }

@@ -1,13 +1,13 @@
-//! What an answer takes for granted, in sentences that say how to take something else.
+//! The assumptions behind an answer, each with the option that changes it.
 
-use super::foretold::StoragePart;
+use super::prediction::StoragePart;
 use super::request::SizingRequest;
 use super::storage::DEFAULT_STRIPE_BYTES;
 use stormlp_core::units::{ByteSize, counted, format_duration, short_size};
 use stormlp_training::plan::train_plan::TrainPlan;
 
-/// How far the model was from published runs, and how far this one is from those;
-/// docs/validation.md has them one by one.
+/// The error of the model for published runs, and how this plan differs from them.
+/// docs/validation.md lists the runs.
 pub fn model_error(
     request: &SizingRequest,
     plan: &TrainPlan,
@@ -15,108 +15,115 @@ pub fn model_error(
 ) -> String {
     let storage = &request.storage;
     let others = [
-        (plan.workload != "unet3d", "of another workload"),
-        (storage.surface.is_some(), "of storage that was measured"),
+        (plan.workload != "unet3d", "for another workload"),
+        (storage.surface.is_some(), "based on measured storage"),
         (storage.link.is_some(), "over a network"),
         (storage.cache_bytes.is_some(), "with a page cache"),
-        (storage.devices > MOST_VALIDATED_DEVICES, "of more drives"),
-        (request.hosts_of(plan.accelerators) > 1, "of several hosts"),
-        (limit != Some(StoragePart::Devices), "of another limit"),
+        (storage.devices > MOST_VALIDATED_DEVICES, "for more drives"),
+        (request.hosts_of(plan.accelerators) > 1, "for several hosts"),
+        (limit != Some(StoragePart::Devices), "not limited by its drives"),
     ];
     let others: Vec<&str> =
         others.into_iter().filter_map(|(differs, what)| differs.then_some(what)).collect();
     let here = match others.as_slice() {
-        [] => "this plan is of their kind".to_string(),
-        others => format!("this plan is {}, for which they show nothing", others.join(", ")),
+        [] => "this plan is comparable".to_string(),
+        others => format!("this plan is {}, which they do not cover", others.join(", ")),
     };
     format!(
-        "held against 4 published rows, all unet3d in one server with 1 to {MOST_VALIDATED_DEVICES} \
-         local drives that limit, the largest number of accelerators was foretold to within 1 and \
-         throughput to within 5 % (docs/validation.md); {here}"
+        "for 4 published results, all unet3d in one server limited by its 1 to \
+         {MOST_VALIDATED_DEVICES} local drives, the largest number of accelerators was predicted to \
+         within 1 and throughput to within 5 % (docs/validation.md); {here}"
     )
 }
 
-/// Drives of the published rows, at most.
+/// Most drives in any of the published results.
 const MOST_VALIDATED_DEVICES: u32 = 4;
 
-/// The sentences for `request`, whose run is `plan`.
+/// The assumptions for `request` with the run `plan`.
 pub fn of(request: &SizingRequest, plan: &TrainPlan) -> Vec<String> {
-    let mut told = vec![
+    let mut notes = vec![
         "everything here is simulated, nothing was measured".to_string(),
         format!(
-            "storage is {} ({}), keeps its figures at any fill and age, and serves nobody else",
+            "storage is {} ({}), performs the same at any fill level and age, and serves no other clients",
             request.storage, request.storage_source
         ),
     ];
-    told.extend(of_storage(request));
-    told.extend(of_hosts(request, plan));
+    notes.extend(of_storage(request));
+    notes.extend(of_hosts(request, plan));
     if request.checkpoint.is_some() {
-        told.push(
-            "a checkpoint takes its bytes over the bandwidth: what its files, latency and syncs take \
-             comes on top"
+        notes.push(
+            "checkpoint times are size divided by bandwidth: overhead for files, latency and syncs is not \
+             included"
                 .to_string(),
         );
     }
-    told.push(format!(
-        "read order, read pattern and AU are those of profile {} ({})",
+    notes.push(format!(
+        "read order, read pattern and AU follow profile {} ({})",
         plan.profile,
         plan.profile.describe()
     ));
-    told.push(
-        "a number of accelerators above one that misses the threshold misses it, too".to_string(),
+    notes.push(
+        "if one number of accelerators misses the threshold, so do all larger ones".to_string(),
     );
-    told
+    notes
 }
 
 fn of_storage(request: &SizingRequest) -> Vec<String> {
     let storage = &request.storage;
-    let mut told = Vec::new();
+    let mut notes = Vec::new();
     if let Some(surface) = &storage.surface {
-        told.push(format!(
-            "between the {} sizes and depths that were measured, throughput and latency follow their \
-             logarithms; beyond them the nearest holds",
+        notes.push(format!(
+            "throughput and latency are interpolated logarithmically between the {} measured sizes and \
+             depths; outside them the nearest value is used",
             surface.points().len()
         ));
-        // Options that a report does not take are no advice.
-        told.push(
-            "what the network and the page cache are to be is in what was measured, and more of this \
-             storage is not guessed"
+        // Options that cannot be combined with a report are not suggested.
+        notes.push(
+            "the measurement already includes network and page cache, and adding more of this storage \
+             is not extrapolated"
                 .to_string(),
         );
-        return told;
+        return notes;
     }
     if storage.device.latency_seconds == 0.0 {
-        told.push("reads have no latency: give latency=80us or what the drive has".to_string());
+        notes.push("reads have no latency: set it with e.g. latency=80us".to_string());
     }
     if storage.device.queue_depth.is_none() {
-        told.push("a device takes any number of requests at a time: give queue=1024".to_string());
+        notes.push(
+            "devices serve any number of requests at a time: set a limit with e.g. queue=1024"
+                .to_string(),
+        );
     }
     if storage.devices > 1 && storage.stripe_bytes.is_none() {
-        told.push(format!(
-            "files lie in stripes of {} over the devices: give stripe=SIZE",
+        notes.push(format!(
+            "files are striped over the devices in units of {}: change with stripe=SIZE",
             short_size(DEFAULT_STRIPE_BYTES)
         ));
     }
     if storage.link.is_none() {
-        told.push("no network bounds the hosts: give link=25GB/s,round-trip=50us".to_string());
-    }
-    if storage.cache_bytes.is_none() {
-        told.push(
-            "no page cache keeps the dataset, so all bytes come from storage: give cache=SIZE"
+        notes.push(
+            "there is no network between hosts and storage: add one with e.g. \
+             link=25GB/s,round-trip=50us"
                 .to_string(),
         );
     }
-    told
+    if storage.cache_bytes.is_none() {
+        notes.push(
+            "there is no page cache, so all bytes come from storage: add one with cache=SIZE"
+                .to_string(),
+        );
+    }
+    notes
 }
 
 fn of_hosts(request: &SizingRequest, plan: &TrainPlan) -> Vec<String> {
-    let mut told = Vec::new();
-    told.push(match plan.client {
-        None => "hosts read, parse and copy in no time: give --host-cost-per-step and \
+    let mut notes = Vec::new();
+    notes.push(match plan.client {
+        None => "reading, parsing and copying take hosts no time: set --host-cost-per-step and \
                  --host-cost-per-gib, or --client dlio"
             .to_string(),
         Some(cost) => format!(
-            "each step costs a host {} beside loading and compute, each GiB {} of {}{}",
+            "each step costs a host {} in addition to loading and compute, each GiB {} of {}{}",
             format_duration(cost.step_seconds),
             format_duration(cost.cpu_seconds_per_gib),
             counted(u64::from(request.host_cpus), "CPU"),
@@ -124,11 +131,11 @@ fn of_hosts(request: &SizingRequest, plan: &TrainPlan) -> Vec<String> {
         ),
     });
     if request.barrier_seconds == 0.0 {
-        told.push("the barrier of a step takes no time: give --barrier".to_string());
+        notes.push("the barrier takes no time: set it with --barrier".to_string());
     }
-    told.push(format!(
-        "the dataset is as large as MLPerf's rules ask for with {} of memory in each host",
+    notes.push(format!(
+        "the dataset is as large as MLPerf's rules require for {} of memory per host",
         ByteSize(request.host_memory_bytes)
     ));
-    told
+    notes
 }

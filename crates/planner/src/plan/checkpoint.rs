@@ -1,53 +1,52 @@
-//! How long checkpoints take, and how often they are worth it.
+//! How long checkpoints take, and how often to write them.
 //!
-//! A job that fails every M seconds on average, saves in δ and restores in R, wastes least where it
-//! saves after every
+//! A job that fails every M seconds on average, saves in δ and restores in R, wastes the least time
+//! if it saves after every
 //!
 //! - √(2 δ M) seconds: J. W. Young, "A first order approximation to the optimum checkpoint
 //!   interval", Communications of the ACM 17 (1974);
 //! - √(2 δ M) · (1 + ⅓ √(δ / 2M) + ⅑ δ / 2M) − δ for δ < 2M, else M: J. T. Daly, "A higher order
 //!   estimate of the optimum checkpoint interval for restart dumps", Future Generation Computer
-//!   Systems 22 (2006), which also gives the time that a job takes in all.
+//!   Systems 22 (2006), which also gives the total run time of a job.
 
 use serde::{Deserialize, Serialize};
 
-/// A share of the time that checkpoints are thought to be worth where nobody says how often a job
-/// fails.
+/// Acceptable share of the time spent on checkpoints if the failure rate of the job is unknown.
 pub const AFFORDABLE_PERCENT: f64 = 5.0;
 
-/// Checkpoints of a job on some storage. All of it is computed, nothing measured.
+/// Checkpoint times of a job; calculated, not measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckpointTimes {
     /// What is saved.
     pub what: String,
-    /// Bytes of one checkpoint.
+    /// Size of one checkpoint.
     pub bytes: u64,
-    /// Seconds to write one; `None` where nothing says how fast storage writes.
+    /// Seconds to write one; `None` if the write bandwidth is unknown.
     pub save_seconds: Option<f64>,
     /// Seconds to read one.
     pub restore_seconds: f64,
-    /// Seconds of training between two that cost [`AFFORDABLE_PERCENT`] of the time.
+    /// Seconds of training between checkpoints at which they cost [`AFFORDABLE_PERCENT`] of the time.
     pub affordable_interval_seconds: Option<f64>,
-    /// The intervals at which least is lost, where it is known how often the job fails.
+    /// The optimal intervals, if the failure rate of the job is known.
     pub optimum: Option<Optimum>,
 }
 
-/// At which interval least is lost.
+/// The checkpoint interval that loses the least time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Optimum {
     /// Seconds from one failure of the job to the next, on average.
     pub mtbf_seconds: f64,
-    /// Seconds of training between checkpoints by Young.
+    /// Seconds of training between checkpoints according to Young.
     pub young_interval_seconds: f64,
-    /// The same by Daly.
+    /// The same according to Daly.
     pub daly_interval_seconds: f64,
-    /// Share of the time that training has at Daly's interval; the rest goes to saves, restores and
-    /// what is computed again.
+    /// Share of the time spent on training at Daly's interval; the rest goes to saves, restores and
+    /// repeated work.
     pub useful_percent: f64,
 }
 
 impl CheckpointTimes {
-    /// Those of `bytes` at these rates; `mtbf_seconds` is from one failure to the next.
+    /// The times for a checkpoint of `bytes` at these rates.
     pub fn new(
         what: String,
         bytes: u64,
@@ -73,7 +72,7 @@ impl CheckpointTimes {
 }
 
 impl Optimum {
-    /// Where a save, a restore and the time between failures are so long.
+    /// The optimum for these save and restore times and this time between failures.
     pub fn of(save_seconds: f64, restore_seconds: f64, mtbf_seconds: f64) -> Self {
         let daly = daly(save_seconds, mtbf_seconds);
         let one = (daly + save_seconds) / mtbf_seconds;
@@ -87,12 +86,10 @@ impl Optimum {
     }
 }
 
-/// Young's interval.
 fn young(save: f64, mtbf: f64) -> f64 {
     (2.0 * save * mtbf).sqrt()
 }
 
-/// Daly's interval.
 fn daly(save: f64, mtbf: f64) -> f64 {
     if save >= 2.0 * mtbf {
         return mtbf;
@@ -106,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_intervals_are_those_of_the_papers() {
+    fn intervals_match_the_papers() {
         // δ = 5 min, M = 24 h: Young 7200 s; Daly 7200 (1 + ⅓ √(1/576) + ⅑ / 576) − 300.
         let optimum = Optimum::of(300.0, 600.0, 86_400.0);
         assert!((optimum.young_interval_seconds - 7200.0).abs() < 1e-6);
@@ -130,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_bytes_over_rates() {
+    fn times_are_size_divided_by_rate() {
         let times = CheckpointTimes::new("a".into(), 1_000_000, Some(1e5), 2e5, Some(1000.0));
         assert_eq!((times.save_seconds, times.restore_seconds), (Some(10.0), 5.0));
         assert_eq!(times.affordable_interval_seconds, Some(190.0));

@@ -1,4 +1,4 @@
-//! Storage as a saved report measured it.
+//! Storage as measured by a saved report.
 
 use super::storage::{DeviceFigures, StorageModel};
 use super::surface::{Surface, SurfacePoint};
@@ -7,27 +7,27 @@ use stormlp_core::path::PathKind;
 use stormlp_core::problem::Problems;
 use stormlp_matrix::plan::{CellReport, MatrixReport};
 
-/// Of a cell, more than this share in the page cache says nothing about storage.
+/// A cell with a larger share of its data in the page cache does not measure storage.
 const MOST_CACHED_SHARE: f64 = 0.05;
 
 impl StorageModel {
-    /// The storage that the cells of `stormlp gds` in `report` read from, which was saved in
-    /// `place`: measured throughput and latency over transfer size and depth.
+    /// The storage measured by the `stormlp gds` report saved in `place`: throughput and latency by
+    /// transfer size and depth.
     ///
     /// # Errors
-    /// When no cell of it read from storage.
+    /// If no cell read from storage.
     pub fn measured(report: &MatrixReport, place: &str) -> Result<Self, Problems> {
         let mut problems = Problems::default();
-        // Of several processes a cell has the threads of one.
+        // With several processes, `threads` of a cell is per process.
         let processes = report.results.group.as_ref().map_or(1, |group| group.size);
         let points = |direction| points(&report.results.cells, direction, processes);
         let Some(surface) = Surface::through(points(Direction::Read)) else {
             problems.plan(
                 format!(
-                    "--storage: no cell of {place} read from storage: they failed, wrote, or were \
+                    "--storage: no cell in {place} read from storage: all failed, wrote, or were \
                      served from the page cache"
                 ),
-                "run `stormlp gds` with --op randread on a path that reads with O_DIRECT",
+                "run `stormlp gds --op randread` with a path that uses O_DIRECT",
             );
             return Err(problems);
         };
@@ -47,7 +47,7 @@ impl StorageModel {
     }
 }
 
-/// What cells that moved bytes in `direction`, each by so many processes, gave, those from the page cache left out.
+/// Measurements in `direction`, each by this many processes, without those from the page cache.
 fn points(
     cells: &[CellReport],
     direction: Direction,
@@ -58,7 +58,7 @@ fn points(
         let measured = cell.result().filter(|_| cell.requested_path != PathKind::Null)?;
         let of_device = measured.device_read_bytes.map(|bytes| bytes as f64);
         let least = measured.bytes as f64 * (1.0 - MOST_CACHED_SHARE);
-        // A cell that goes over its files more than once finds them there from the second time on.
+        // A cell that reads its files repeatedly finds them in the cache from the second pass on.
         let is_cached = measured.page_cache_share > Some(MOST_CACHED_SHARE)
             || of_device.is_some_and(|bytes| bytes < least);
         let reads_cache = cell.requested_path.uses_page_cache() && direction == Direction::Read;
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use stormlp_matrix::plan::{CellPlan, CellStatus, Measurement};
 
-    /// A cell that read a GiB by `path`, of which so much came from the device.
+    /// A cell that read 1 GiB by `path`, `from_device` of which came from the device.
     fn cell(path: PathKind, from_device: Option<u64>) -> CellReport {
         let plan = CellPlan::fixture(path);
         let mut cell = CellReport::without_numbers(0, &plan, "");
@@ -88,16 +88,16 @@ mod tests {
     }
 
     #[test]
-    fn what_came_from_the_page_cache_is_no_storage() {
+    fn cells_served_from_the_page_cache_are_ignored() {
         let counts = |path, from_device| {
             let cells = [cell(path, from_device)];
             points(&cells, Direction::Read, 1).count()
         };
         assert_eq!(counts(PathKind::PageCache, Some(1 << 30)), 1);
         assert_eq!(counts(PathKind::PageCache, None), 1);
-        // Cold at first, and gone over many times.
+        // Cold at first, then read repeatedly.
         assert_eq!(counts(PathKind::PageCache, Some(1 << 25)), 0);
-        // A cache of the drive itself is part of the storage.
+        // A cache in the drive itself is part of the storage.
         assert_eq!(counts(PathKind::Cpu, Some(1 << 25)), 1);
     }
 }

@@ -1,15 +1,15 @@
-//! Sizing: storage that may not exist yet, in figures, and what a run on it is foretold to be.
+//! Sizing: describes storage that need not exist yet, and what is predicted for a run on it.
 //!
-//! The workload is a [`TrainPlan`](stormlp_training::plan::train_plan::TrainPlan), as a real run has it; only
-//! storage and what lies between the hosts are described here.
+//! The workload is the same [`TrainPlan`](stormlp_training::plan::train_plan::TrainPlan) as in a real run;
+//! only storage and the hosts' network are described here.
 
 pub mod answer;
 pub mod assumptions;
 pub mod checkpoint;
-pub mod foretold;
 mod measured;
 mod parse;
 mod part;
+pub mod prediction;
 pub mod presets;
 pub mod request;
 pub mod scenario;
@@ -19,7 +19,7 @@ mod surface;
 
 pub use answer::{AtCount, AtDevices, SizingAnswer};
 pub use checkpoint::{CheckpointTimes, Optimum};
-pub use foretold::{Foretold, LimitedBy, StoragePart};
+pub use prediction::{LimitedBy, Prediction, StoragePart};
 pub use request::{Case, Extent, SizingRequest};
 pub use scenario::{Scenario, Shares};
 pub use storage::{DeviceFigures, Link, StorageModel};

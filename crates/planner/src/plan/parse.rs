@@ -1,18 +1,18 @@
-//! Storage as it is typed: `4x:read=550MB/s,latency=100us,stripe=128K`.
+//! The syntax of `--storage`: `4x:read=550MB/s,latency=100us,stripe=128K`.
 //!
-//! A count of devices may come first, then the name of a preset or none, then keys with values:
+//! An optional number of devices, an optional preset name, then KEY=VALUE pairs:
 //!
-//! | key | value | of |
+//! | key | value | per |
 //! |---|---|---|
 //! | `read`, `write` | bytes per second, `14.5GB/s` | one device |
 //! | `iops`, `write-iops` | operations of 4 KiB per second, `2.8M` | one device |
-//! | `latency` | time of a read besides its bytes, `80us` | one device |
-//! | `queue` | requests that it serves at a time | one device |
-//! | `stripe` | bytes of a stripe on one device, `128K` | all of them |
-//! | `link` | bytes per second of the network, `25GB/s` | each host |
-//! | `round-trip` | time that a request takes longer for it, `50us` | each host |
-//! | `readahead` | bytes that the kernel reads ahead, 0 for none, `128K` | each host |
-//! | `cache` | page cache that keeps the dataset's files, `200GiB` | each host |
+//! | `latency` | latency of a read, `80us` | one device |
+//! | `queue` | requests served at a time | one device |
+//! | `stripe` | stripe size, `128K` | array |
+//! | `link` | network bandwidth in bytes per second, `25GB/s` | host |
+//! | `round-trip` | network round-trip time, `50us` | host |
+//! | `readahead` | kernel read-ahead, 0 for none, `128K` | host |
+//! | `cache` | page cache for the dataset, `200GiB` | host |
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,7 +24,6 @@ use stormlp_core::printable::printable;
 use stormlp_core::problem::Problems;
 use stormlp_core::units::{ByteSize, parse_duration};
 
-/// The keys, as they are typed.
 const KEYS: [&str; 11] = [
     "read",
     "write",
@@ -38,11 +37,11 @@ const KEYS: [&str; 11] = [
     "cache",
     "readahead",
 ];
-/// What a value of a key may be at most: a petabyte, a petabyte per second.
+/// Largest value of any key: 1 PB or 1 PB/s.
 const MOST: f64 = 1e15;
-/// No file system is striped more finely.
+/// Smallest stripe of any file system.
 const LEAST_STRIPE_BYTES: u64 = 4096;
-/// A latency of a minute is no storage.
+/// Longest latency accepted.
 const LONGEST_SECONDS: f64 = 60.0;
 
 impl FromStr for StorageModel {
@@ -72,13 +71,13 @@ impl FromStr for StorageModel {
 
 struct Reader<'a> {
     text: &'a str,
-    /// Keys that were given.
+    /// Keys given so far.
     seen: Vec<&'a str>,
     problems: Problems,
 }
 
 impl<'a> Reader<'a> {
-    /// How many devices, and what follows.
+    /// The number of devices, and the rest of the text.
     fn devices(&mut self) -> (u32, &'a str) {
         let Some((count, rest)) = self.text.split_once("x:") else {
             return (1, self.text);
@@ -88,15 +87,15 @@ impl<'a> Reader<'a> {
             Ok(devices) if (1..=MAX_DEVICES).contains(&devices) => (devices, rest),
             _ => {
                 let at = self.place(count);
-                let message = format!("{at}: `{}` is no count of devices", printable(count));
-                let help = format!("write a number from 1 to {MAX_DEVICES} before `x:`, as in 4x:");
+                let message = format!("{at}: `{}` is not a number of devices", printable(count));
+                let help = format!("put a number from 1 to {MAX_DEVICES} before `x:`, as in 4x:");
                 self.problems.plan(message, help);
                 (1, rest)
             }
         }
     }
 
-    /// Where `part`, which is a piece of the text, stands in it.
+    /// The position of `part`, a slice of the text, for messages.
     fn place(&self, part: &str) -> String {
         let offset = (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
         let before = self.text.get(..offset).unwrap_or_default();
@@ -108,8 +107,8 @@ impl<'a> Reader<'a> {
         let shown = printable(part);
         let Some((key, value)) = part.split_once('=') else {
             let message = match part {
-                "" => format!("{at}: nothing stands here"),
-                _ => format!("{at}: `{shown}` is no key=value"),
+                "" => format!("{at}: empty item"),
+                _ => format!("{at}: `{shown}` is not KEY=VALUE"),
             };
             return self.problems.plan(message, USAGE);
         };
@@ -117,12 +116,12 @@ impl<'a> Reader<'a> {
         let Some(known) = KEYS.iter().find(|known| **known == key) else {
             let meant = nearest(key, KEYS.into_iter())
                 .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
-            let message = format!("{at}: `{}` is no key of storage{meant}", printable(key));
+            let message = format!("{at}: `{}` is not a storage key{meant}", printable(key));
             return self.problems.plan(message, USAGE);
         };
         if self.seen.contains(known) {
-            let message = format!("{at}: {known} is given twice");
-            return self.problems.plan(message, "leave one of them out");
+            let message = format!("{at}: duplicate key {known}");
+            return self.problems.plan(message, "remove one of them");
         }
         self.seen.push(known);
         if let Err(why) = set(storage, known, value) {
@@ -131,33 +130,32 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What must be there, and what makes no sense alone.
+    /// Checks for required keys, and keys that need others.
     fn check(&mut self, of_preset: bool, storage: &StorageModel) {
         if !of_preset && !self.seen.contains(&"read") {
             self.problems.plan(
-                "--storage: nothing says how much a device reads",
-                "give read=14.5GB/s, or the name of a preset (`stormlp plan --list-storage`)",
+                "--storage: read bandwidth is missing",
+                "set e.g. read=14.5GB/s, or use a preset (`stormlp plan --list-storage`)",
             );
         }
         if self.seen.contains(&"stripe") && storage.devices == 1 {
             self.problems.plan(
-                "--storage: stripe is given for one device",
-                "give the count of devices first, as in 4x:read=550MB/s,stripe=128K, or leave \
-                 stripe out",
+                "--storage: stripe has no effect with one device",
+                "put the number of devices first, as in 4x:read=550MB/s,stripe=128K, or remove stripe",
             );
         }
         let link = storage.link.filter(|link| link.bytes_per_second == 0.0);
         if link.is_some() && self.seen.contains(&"round-trip") && !self.seen.contains(&"link") {
             self.problems.plan(
-                "--storage: round-trip is given without a link",
-                "give the bandwidth of the network, too, as in link=25GB/s, or add the time to latency",
+                "--storage: round-trip needs link",
+                "set the network bandwidth, too, e.g. link=25GB/s, or add the time to latency",
             );
         }
     }
 }
 
-/// What a figure looks like.
-const USAGE: &str = "write read=14.5GB/s,write=10GB/s,iops=2.8M,latency=80us,queue=1024, \
+/// Examples of the syntax.
+const USAGE: &str = "examples: read=14.5GB/s,write=10GB/s,iops=2.8M,latency=80us,queue=1024, \
                      4x:read=550MB/s,stripe=128K for four devices, link=25GB/s,round-trip=50us for \
                      a network, cache=200GiB for a page cache";
 
@@ -174,10 +172,10 @@ fn set(storage: &mut StorageModel, key: &str, value: &str) -> Result<(), String>
         "latency" => device.latency_seconds = seconds(value)?,
         "queue" => {
             let depth = value.parse().ok().filter(|depth| *depth > 0);
-            device.queue_depth = Some(depth.ok_or("a whole number above 0 is needed")?);
+            device.queue_depth = Some(depth.ok_or("expected a whole number above 0")?);
         }
         "stripe" => match size(value)? {
-            bytes if bytes < LEAST_STRIPE_BYTES => return Err("it is below 4K".to_string()),
+            bytes if bytes < LEAST_STRIPE_BYTES => return Err("must be at least 4K".to_string()),
             bytes => storage.stripe_bytes = Some(bytes),
         },
         "readahead" => storage.read_ahead_bytes = size_or_none(value)?,
@@ -193,35 +191,35 @@ fn set(storage: &mut StorageModel, key: &str, value: &str) -> Result<(), String>
     Ok(())
 }
 
-/// Bytes, at least one.
+/// A size above 0.
 fn size(value: &str) -> Result<u64, String> {
     match size_or_none(value)? {
-        0 => Err("it must be above 0".to_string()),
+        0 => Err("must be above 0".to_string()),
         bytes => Ok(bytes),
     }
 }
 
 fn size_or_none(value: &str) -> Result<u64, String> {
-    let size: ByteSize = value.parse().map_err(told)?;
+    let size: ByteSize = value.parse().map_err(as_text)?;
     match size.bytes() {
-        bytes if bytes as f64 > MOST => Err("it is too large".to_string()),
+        bytes if bytes as f64 > MOST => Err("too large".to_string()),
         bytes => Ok(bytes),
     }
 }
 
-/// Bytes a second, with or without `/s`.
+/// Bytes per second, with or without `/s`.
 fn rate(value: &str) -> Result<f64, String> {
     let plain = value.strip_suffix("/s").unwrap_or(value);
     let is_bits = plain.ends_with('b') || plain.ends_with("bit");
     match size(plain) {
         Err(_) if is_bits => {
-            Err("these are bits: divide by 8, as in 14.5GB/s for 116Gb/s".to_string())
+            Err("expected bytes, not bits: divide by 8, e.g. 14.5GB/s for 116Gb/s".to_string())
         }
         other => other.map(|bytes| bytes as f64),
     }
 }
 
-/// Operations a second: `2.8M`, `98K`, `170`.
+/// Operations per second: `2.8M`, `98K`, `170`.
 fn operations(value: &str) -> Result<f64, String> {
     let (number, factor) = match value.strip_suffix(['K', 'k']) {
         Some(number) => (number, 1e3),
@@ -231,34 +229,34 @@ fn operations(value: &str) -> Result<f64, String> {
     let count = number.parse::<f64>().ok().filter(|_| is_plain);
     let count = count.map(|count| (count * factor).round());
     match count {
-        None => Err("a number is needed, as in 98K or 2.8M".to_string()),
-        Some(count) if count < 1.0 => Err("it must be 1 or more".to_string()),
-        Some(count) if count > MOST => Err("it is too large".to_string()),
+        None => Err("expected a number such as 98K or 2.8M".to_string()),
+        Some(count) if count < 1.0 => Err("must be at least 1".to_string()),
+        Some(count) if count > MOST => Err("too large".to_string()),
         Some(count) => Ok(count),
     }
 }
 
 fn seconds(value: &str) -> Result<f64, String> {
-    let time = parse_duration(value).map_err(told)?.as_secs_f64();
+    let time = parse_duration(value).map_err(as_text)?.as_secs_f64();
     match value.ends_with(|c: char| c.is_ascii_digit()) && time > 0.0 {
-        true => Err("it needs a unit: us, ms or s".to_string()),
-        false if time == 0.0 => Err("it must be above 0, or left out".to_string()),
-        false if time > LONGEST_SECONDS => Err("it is above a minute".to_string()),
+        true => Err("missing unit: us, ms or s".to_string()),
+        false if time == 0.0 => Err("must be above 0, or omitted".to_string()),
+        false if time > LONGEST_SECONDS => Err("must be at most a minute".to_string()),
         false => Ok(time),
     }
 }
 
-fn told(error: impl fmt::Display) -> String {
+fn as_text(error: impl fmt::Display) -> String {
     error.to_string()
 }
 
-/// The figures as they can be typed again; a measured surface cannot.
+/// Prints the figures in the syntax of `--storage`, unless they were measured.
 impl fmt::Display for StorageModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let device = &self.device;
         if self.surface.is_some() {
             let rate = typed_rate((device.read_bytes_per_second / 1e6).round() * 1e6);
-            return write!(f, "what was measured, reads of up to {rate}");
+            return write!(f, "measured, reads up to {rate}");
         }
         let latency = Some(device.latency_seconds).filter(|seconds| *seconds > 0.0);
         let read_ahead =
@@ -285,7 +283,7 @@ impl fmt::Display for StorageModel {
     }
 }
 
-/// A number with the first unit that leaves at most three decimals.
+/// A number in the largest unit that needs at most three decimals.
 fn typed(value: u64, units: &[(u64, &str)], last: &str) -> String {
     let unit = units
         .iter()

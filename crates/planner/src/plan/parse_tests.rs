@@ -1,4 +1,4 @@
-//! Figures of storage as they are typed, and what is wrong with them.
+//! Parsing of `--storage`.
 
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
-fn figures_are_what_was_typed() {
+fn figures_are_parsed() {
     let storage = parse("read=14.5GB/s,write=10GB/s,iops=2.8M,latency=80us,queue=1024");
     assert_eq!(
         storage.device,
@@ -39,7 +39,7 @@ fn figures_are_what_was_typed() {
 }
 
 #[test]
-fn a_preset_may_come_first_and_figures_change_it() {
+fn figures_override_a_preset() {
     let storage = parse("8x:solidigm-d7-ps1010,latency=60us");
     assert_eq!(storage.devices, 8);
     assert_eq!(storage.device.read_bytes_per_second, 14.5e9);
@@ -47,41 +47,41 @@ fn a_preset_may_come_first_and_figures_change_it() {
 }
 
 #[test]
-fn every_fault_is_told_with_its_key_and_its_place() {
-    let told = refused("read=14.5GB/s,lattency=80us,queue=0,iops=many");
+fn every_problem_names_its_key_and_position() {
+    let message = refused("read=14.5GB/s,lattency=80us,queue=0,iops=many");
     for part in [
         "3 things are wrong",
-        "character 15: `lattency` is no key of storage; did you mean `latency`?",
-        "character 29: queue=0: a whole number above 0 is needed",
-        "character 37: iops=many: a number is needed",
+        "character 15: `lattency` is not a storage key; did you mean `latency`?",
+        "character 29: queue=0: expected a whole number above 0",
+        "character 37: iops=many: expected a number",
     ] {
-        assert!(told.contains(part), "{told}");
+        assert!(message.contains(part), "{message}");
     }
 }
 
 #[test]
-fn what_makes_no_storage_is_refused() {
+fn invalid_storage_is_rejected() {
     for (text, part) in [
-        ("", "nothing says how much a device reads"),
-        ("latency=80us", "nothing says how much a device reads"),
-        ("read=0", "character 1: read=0: it must be above 0"),
+        ("", "read bandwidth is missing"),
+        ("latency=80us", "read bandwidth is missing"),
+        ("read=0", "character 1: read=0: must be above 0"),
         ("read=-5GB/s", "is not a size"),
         ("read=1GB/s,latency=-1us", "is not a duration"),
-        ("read=1GB/s,latency=80", "it needs a unit"),
-        ("read=1GB/s,latency=2h", "above a minute"),
-        ("read=1GB/s,,queue=1", "character 12: nothing stands here"),
-        ("read=1GB/s,fast", "`fast` is no key=value"),
-        ("read=1GB/s,read=2GB/s", "read is given twice"),
-        ("0x:read=1GB/s", "character 1: `0` is no count of devices"),
-        ("read=1GB/s,stripe=64K", "stripe is given for one device"),
-        ("read=1GB/s,round-trip=1ms", "without a link"),
+        ("read=1GB/s,latency=80", "missing unit"),
+        ("read=1GB/s,latency=2h", "at most a minute"),
+        ("read=1GB/s,,queue=1", "character 12: empty item"),
+        ("read=1GB/s,fast", "`fast` is not KEY=VALUE"),
+        ("read=1GB/s,read=2GB/s", "duplicate key read"),
+        ("0x:read=1GB/s", "character 1: `0` is not a number of devices"),
+        ("read=1GB/s,stripe=64K", "stripe has no effect with one device"),
+        ("read=1GB/s,round-trip=1ms", "round-trip needs link"),
         ("read=1GB/s,iops=10M", "contradict each other"),
         ("read=14.5GB/s,iops=100", "contradict each other"),
         ("fast-drive", "there is no preset `fast-drive`"),
         ("read=99999999TB/s", "too large"),
     ] {
-        let told = refused(text);
-        assert!(told.contains(part), "{text}: {told}");
+        let message = refused(text);
+        assert!(message.contains(part), "{text}: {message}");
     }
 }
 
@@ -91,7 +91,7 @@ prop_compose! {
         write in prop::option::of(1u64..1_000_000_000_000),
         latency_ns in 0u64..60_000_000_000,
         queue_depth in prop::option::of(1u32..100_000),
-        // Between what 16 MiB and 4 KiB at a time make of the bandwidth.
+        // Between bandwidth / 16 MiB and bandwidth / 4 KiB.
         rate in prop::option::of(0.0f64..1.0),
     ) -> DeviceFigures {
         let (least, most) = (read as f64 / 16e6, read as f64 / 4096.0);
@@ -108,7 +108,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn what_is_printed_reads_back(
+    fn printed_storage_can_be_parsed_again(
         device in figures(),
         devices in 1u32..=MAX_DEVICES,
         stripe in prop::option::of(LEAST_STRIPE_BYTES..1 << 40),
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused(text in "([0-9]x:)?([a-z-]{1,8}=?[0-9.a-zA-Z/]{0,6},?){0,4}|.{0,40}") {
+    fn any_text_is_parsed_or_rejected(text in "([0-9]x:)?([a-z-]{1,8}=?[0-9.a-zA-Z/]{0,6},?){0,4}|.{0,40}") {
         let _ = text.parse::<StorageModel>();
     }
 }

@@ -1,40 +1,40 @@
-//! The part of a run that is simulated: some of its steps and, of very many accelerators, some.
+//! The part of a run that is simulated: some of its steps and, if there are very many accelerators,
+//! some of those.
 //!
-//! Accelerators do all the same, so a few on their share of storage stand for all on all of it. What
-//! that changes: a read takes as long for itself as those of all whom it stands for, one after the
-//! other, and no longer, since they make it at one time. Where storage is what they wait for, that is
-//! how long they wait; where it is not, it adds less than one part in as many as there are reads under
-//! way.
+//! All accelerators do the same, so a few of them on their share of storage represent all of them on
+//! all of storage. The difference: on a share of storage a single read takes as long as the reads of
+//! all accelerators it represents, one after the other. If storage is the bottleneck, that is how
+//! long they wait in any case; if it is not, the error is less than 1/n with n reads in flight.
 
 use super::scenario::{Scenario, Shares};
 use stormlp_training::plan::client::ClientCost;
 use stormlp_training::plan::distribution::Distribution;
 use stormlp_training::plan::train_plan::{LoaderPlan, ReadPattern, TrainPlan};
 
-/// An epoch that is simulated has so many steps at least, beside those in which loaders fill up.
+/// Fewest steps of a simulated epoch, in addition to those in which loaders fill up.
 const FEWEST_STEPS: u64 = 64;
-/// So many accelerators at least stand for all.
+/// Fewest accelerators that represent all of them.
 const FEWEST_ACCELERATORS: u32 = 64;
-/// Where each accelerator keeps one in very many records, those between are simulated as so many.
+/// If an accelerator keeps one in more records than this, fewer but larger records are simulated.
 const MOST_KEPT_APART: u32 = 64;
 
-/// What is simulated of a run.
+/// The simulated part of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Part {
     pub(super) accelerators: u32,
     pub(super) hosts: u32,
     pub(super) epochs: u32,
     pub(super) steps: u64,
-    /// The first of the steps, in which loaders fill up.
+    /// The first steps, in which loaders fill up.
     pub(super) filling: u64,
-    /// Files that this much of the epoch takes.
+    /// Files read in these steps.
     pub(super) files: u64,
 }
 
 impl Part {
-    /// About `room` reads of `whole`, whose dataset has so many files.
+    /// About `room` reads of `whole`, whose dataset has `files` files.
     pub(super) fn of(whole: &TrainPlan, scenario: &Scenario, files: u64, room: f64) -> Self {
-        // All epochs are alike once a page cache is warm.
+        // Without a page cache to warm up, all epochs are alike.
         let epochs = match scenario.storage.cache_bytes {
             Some(_) => whole.epochs,
             None => 1,
@@ -51,12 +51,12 @@ impl Part {
         };
         let steps = room / of_step / f64::from(accelerators);
         let steps = (steps as u64).clamp(fewest, most);
-        // Loaders read on behind the last step, as they do in the middle of an epoch; and those that
-        // deal whole files lose some.
+        // Loaders read on beyond the last step, as in the middle of an epoch, and loaders that
+        // assign whole files lose some.
         let share = (steps + filling + 1) as f64 / most as f64;
         let of_all = match keeps(whole) {
             1 => f64::from(accelerators) / f64::from(whole.accelerators),
-            // Each goes through all files, so that each gets as many of its own.
+            // Each accelerator goes through all files and keeps its share of the records.
             _ => f64::from(accelerators),
         };
         let taken =
@@ -76,7 +76,7 @@ impl Part {
         }
     }
 
-    /// Makes the run of these accelerators a part of `whole`.
+    /// Adjusts `plan`, the run of these accelerators, to represent a part of `whole`.
     pub(super) fn cut(&self, plan: &mut TrainPlan, whole: &TrainPlan) {
         plan.epochs = self.epochs;
         if self.steps < whole.steps_per_epoch {
@@ -87,7 +87,7 @@ impl Part {
         keep_fewer(plan, whole);
     }
 
-    /// What they have of storage, and of their hosts' network.
+    /// Their share of storage, and of their hosts' network.
     pub(super) fn shares(&self, whole: &TrainPlan, scenario: &Scenario) -> Shares {
         let of_host = scenario.accelerators_per_host(whole.accelerators);
         Shares {
@@ -101,7 +101,7 @@ impl Part {
     }
 }
 
-/// Steps in which the loaders of `whole` fill up, or which AU leaves out.
+/// Steps in which the loaders of `whole` fill up, or which AU excludes.
 pub(super) fn filling(whole: &TrainPlan) -> u64 {
     let groups = match (&whole.loader, &whole.reads) {
         (
@@ -116,8 +116,8 @@ pub(super) fn filling(whole: &TrainPlan) -> u64 {
     whole.batches_ahead().max(groups) + whole.metric.exclude_start_steps
 }
 
-/// Files that the loaders of all accelerators have open besides those that a step reads from: towards
-/// the end of a part they would lack them, and read fewer at a time.
+/// Files that loaders have open in addition to those of the current step. Without them, loaders would
+/// read fewer files at a time towards the end of a part.
 fn opened_ahead(whole: &TrainPlan) -> f64 {
     match whole.loader {
         LoaderPlan::Interleave { read_threads, keep_every: 1, .. } => {
@@ -128,21 +128,21 @@ fn opened_ahead(whole: &TrainPlan) -> f64 {
     }
 }
 
-/// Whether loaders read so far ahead that an epoch says little of storage: more than a tenth of it may
-/// have been read before the first step that counts, as in searches on real storage.
+/// Whether loaders read so far ahead that an epoch says little about storage: more than a tenth of it
+/// may be prefetched before the first step that counts. Searches on real storage use the same limit.
 pub(super) fn reads_far_ahead(whole: &TrainPlan) -> bool {
     10 * filling(whole) > whole.steps_per_epoch
 }
 
-/// Whether accelerators do all the same. Of times that are drawn, more of them see a longer one; and
-/// hosts with a page cache keep the more of a dataset, the more of them there are.
+/// Whether all accelerators do the same. They do not if times are random, as the slowest of more
+/// accelerators is slower, or with several hosts with page caches, which together hold more data.
 fn may_stand_for_others(whole: &TrainPlan, scenario: &Scenario) -> bool {
     let is_constant = |time| matches!(time, Distribution::Constant { .. });
     let cached = scenario.storage.cache_bytes.is_some() && scenario.hosts > 1;
     is_constant(whole.compute) && is_constant(whole.preprocess) && !cached
 }
 
-/// About `wanted` accelerators, of hosts as full as they are: so many, on so many hosts.
+/// About `wanted` accelerators, with as many per host as in `whole`: accelerators and hosts.
 fn standing(whole: &TrainPlan, scenario: &Scenario, wanted: u32) -> (u32, u32) {
     let all = whole.accelerators;
     let wanted = wanted.clamp(FEWEST_ACCELERATORS.min(all), all);
@@ -155,7 +155,7 @@ fn standing(whole: &TrainPlan, scenario: &Scenario, wanted: u32) -> (u32, u32) {
     if accelerators < all { (accelerators, hosts) } else { (all, scenario.hosts) }
 }
 
-/// One in so many records is kept by an accelerator.
+/// An accelerator keeps one in this many records.
 fn keeps(plan: &TrainPlan) -> u32 {
     match plan.loader {
         LoaderPlan::Interleave { keep_every, .. } => keep_every.max(1),
@@ -163,12 +163,12 @@ fn keeps(plan: &TrainPlan) -> u32 {
     }
 }
 
-/// So many records are simulated as one.
+/// Number of records simulated as one.
 fn coarser(whole: &TrainPlan) -> f64 {
     (f64::from(keeps(whole)) / f64::from(MOST_KEPT_APART)).max(1.0)
 }
 
-/// Lets each accelerator keep one record in as many as in `whole`, or in fewer that are larger.
+/// Makes each accelerator keep one in as many records as in `whole`, or in fewer, larger ones.
 fn keep_fewer(plan: &mut TrainPlan, whole: &TrainPlan) {
     let coarser = coarser(whole);
     let LoaderPlan::Interleave { keep_every, .. } = &mut plan.loader else {
@@ -184,7 +184,7 @@ fn keep_fewer(plan: &mut TrainPlan, whole: &TrainPlan) {
     }
 }
 
-/// What a client costs on this share of the CPUs: a whole number of them, as fast as the share.
+/// The client's cost on a share of the CPUs: a whole number of CPUs, scaled to match the share.
 fn of_share(client: ClientCost, share: f64) -> ClientCost {
     let exact = client.cpus as f64 * share;
     let cpus = exact.round().max(1.0);

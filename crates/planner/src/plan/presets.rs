@@ -1,5 +1,5 @@
-//! Storage that can be named: figures of public data sheets, kept as YAML in `configs/storage/` and
-//! in the program itself. Each file names its source.
+//! Storage presets: figures from public data sheets, kept as YAML in `configs/storage/` and built
+//! into the program. Each file names its source.
 
 use serde::Deserialize;
 
@@ -8,7 +8,6 @@ use stormlp_core::names::nearest;
 use stormlp_core::printable::printable;
 use stormlp_core::problem::Problems;
 
-/// Names and texts.
 const PRESETS: [(&str, &str); 6] = [
     ("solidigm-d7-ps1010", include_str!("../../../../configs/storage/solidigm-d7-ps1010.yaml")),
     ("solidigm-d7-p5810", include_str!("../../../../configs/storage/solidigm-d7-p5810.yaml")),
@@ -18,16 +17,16 @@ const PRESETS: [(&str, &str); 6] = [
     ("kingston-dc600m", include_str!("../../../../configs/storage/kingston-dc600m.yaml")),
 ];
 
-/// A device whose figures its maker has published.
+/// A device with published figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Preset {
-    /// Its name.
+    /// Name for `--storage`.
     pub name: &'static str,
-    /// What it is, in a line for people.
+    /// One-line description.
     pub description: String,
-    /// Where the figures are from.
+    /// Source of the figures.
     pub source: String,
-    /// One device of it.
+    /// One such device.
     pub storage: StorageModel,
 }
 
@@ -36,7 +35,7 @@ pub struct Preset {
 struct PresetFile {
     description: String,
     source: String,
-    /// The figures as they are typed.
+    /// The figures in the syntax of `--storage`.
     storage: String,
 }
 
@@ -48,12 +47,12 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// The preset of this name.
 ///
 /// # Errors
-/// When there is none; the nearest name is told.
+/// If there is none; the error suggests the nearest name.
 pub fn find(name: &str) -> Result<Preset, Problems> {
     let mut problems = Problems::default();
     let lower = name.to_ascii_lowercase();
     let Some((name, text)) = PRESETS.iter().find(|(known, _)| *known == lower) else {
-        // `d7-ps1010` is meant as a name, too, but which maker's it is has to be said.
+        // `d7-ps1010` is recognised, too, but the vendor has to be given.
         let ending = names().find(|known| known.ends_with(&format!("-{lower}")));
         let meant = ending
             .or_else(|| nearest(&lower, names()))
@@ -78,7 +77,7 @@ pub fn find(name: &str) -> Result<Preset, Problems> {
             Ok(Preset { name, description: file.description, source: file.source, storage })
         }
         Err(fault) => {
-            problems.plan(format!("the preset {name} cannot be read: {fault}"), "");
+            problems.plan(format!("cannot read preset {name}: {fault}"), "");
             Err(problems)
         }
     }
@@ -100,12 +99,12 @@ mod tests {
     }
 
     #[test]
-    fn the_name_that_was_meant_is_told() {
+    fn similar_names_are_suggested() {
         for (typed, meant) in
             [("solidigm-d7-ps1011", "solidigm-d7-ps1010"), ("PM9A3", "samsung-pm9a3")]
         {
-            let told = find(typed).unwrap_err().to_string();
-            assert!(told.contains(&format!("did you mean `{meant}`?")), "{told}");
+            let message = find(typed).unwrap_err().to_string();
+            assert!(message.contains(&format!("did you mean `{meant}`?")), "{message}");
         }
         assert!(!find("tape").unwrap_err().to_string().contains("mean"));
     }

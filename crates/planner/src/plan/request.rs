@@ -1,7 +1,7 @@
-//! What is asked of a plan: a workload, storage, hosts, and how many accelerators.
+//! The input of `stormlp plan`: workload, storage, hosts, and number of accelerators.
 
-use super::foretold::Foretold;
 use super::part::{self, Part};
+use super::prediction::Prediction;
 use super::scenario::Scenario;
 use super::storage::StorageModel;
 use stormlp_core::facts::HostFacts;
@@ -14,64 +14,64 @@ use stormlp_training::plan::resolve::imagined;
 use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::plan::workload::Workload;
 
-/// More accelerators than this are not searched for.
+/// Upper end of the search.
 pub const MAX_ACCELERATORS: u32 = 100_000;
 
-/// What is asked.
+/// The input of `stormlp plan`.
 #[derive(Debug, Clone)]
 pub struct SizingRequest {
-    /// The workload.
+    /// The workload to simulate.
     pub workload: Workload,
-    /// What changes it: batch, epochs, steps, profile. Accelerators and dataset are decided here.
+    /// Overrides: batch, epochs, steps, profile. Accelerators and dataset are set by the plan.
     pub train: TrainRequest,
-    /// This machine, as far as a plan of a run needs one.
+    /// This machine, which a run's plan requires.
     pub host: HostFacts,
-    /// Accelerators that are asked about; `None` where only the most of them are wanted.
+    /// Number of accelerators to predict; `None` to search for the largest.
     pub accelerators: Option<u32>,
-    /// Hosts, where they were given.
+    /// Number of hosts, if given.
     pub hosts: Option<u32>,
-    /// Accelerators that a host has room for, where that was given.
+    /// Largest number of accelerators per host, if given.
     pub accelerators_per_host: Option<u32>,
-    /// Memory of one host in bytes, which the rules for datasets go by.
+    /// Memory per host in bytes, which determines the size of the dataset.
     pub host_memory_bytes: u64,
-    /// CPUs of one host, which share the client's work.
+    /// CPUs per host, which share the client's work.
     pub host_cpus: u32,
-    /// What the client costs, where it costs anything.
+    /// CPU cost of the client, if any.
     pub client: Option<ClientCost>,
-    /// What the barrier of each step takes.
+    /// Duration of the barrier of each step.
     pub barrier_seconds: f64,
-    /// The path that reads take.
+    /// The read path.
     pub path: PathKind,
-    /// What they are read from.
+    /// The storage to simulate.
     pub storage: StorageModel,
-    /// Where its figures are from, in words.
+    /// Source of its figures.
     pub storage_source: String,
-    /// A checkpoint: what it is of, and its bytes.
+    /// A checkpoint: its model or description, and its size in bytes.
     pub checkpoint: Option<(String, u64)>,
-    /// Seconds between failures of the whole job, on average.
+    /// Mean time between failures of the whole job in seconds.
     pub mtbf_seconds: Option<f64>,
 }
 
-/// A run of so many accelerators, before it is simulated.
+/// A run of a number of accelerators, ready to be simulated.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// The run.
+    /// The whole run.
     pub whole: TrainPlan,
-    /// What is simulated of it.
+    /// The part of it that is simulated.
     pub plan: TrainPlan,
-    /// What that is run on.
+    /// Hosts and storage of the simulated part.
     pub scenario: Scenario,
-    /// Hosts of the run.
+    /// Hosts of the whole run.
     pub hosts: u32,
-    /// The dataset that the rules ask for.
+    /// The dataset required by MLPerf's rules.
     pub size: DataSize,
 }
 
 impl Case {
-    /// What all accelerators come to by what those that are simulated do.
-    pub fn of_all(&self, simulated: Foretold) -> Foretold {
+    /// Scales the outcome of the simulated accelerators to all of them.
+    pub fn of_all(&self, simulated: Prediction) -> Prediction {
         let times = f64::from(self.whole.accelerators) / f64::from(self.plan.accelerators);
-        Foretold {
+        Prediction {
             samples_per_second: simulated.samples_per_second * times,
             mib_per_second: simulated.mib_per_second * times,
             read_mib_per_second: simulated.read_mib_per_second * times,
@@ -79,8 +79,8 @@ impl Case {
         }
     }
 
-    /// How long the run takes: of a part, as long as all of its steps at the pace of that.
-    pub fn run_seconds(&self, of_all: &Foretold) -> f64 {
+    /// Duration of the whole run, at the pace of the simulated part.
+    pub fn run_seconds(&self, of_all: &Prediction) -> f64 {
         let whole = &self.whole;
         let steps = whole.steps_per_epoch * u64::from(whole.epochs);
         if steps == self.plan.steps_per_epoch * u64::from(self.plan.epochs)
@@ -91,30 +91,30 @@ impl Case {
         steps as f64 * whole.global_batch() as f64 / of_all.samples_per_second
     }
 
-    /// In words, what of it stands for all.
+    /// Assumptions made by simulating only a part.
     pub fn assumptions(&self) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut notes = Vec::new();
         let (some, all) = (self.plan.accelerators, self.whole.accelerators);
         if some < all {
-            told.push(format!(
-                "{some} accelerators on their share of storage and hosts stand for all {all}: they do \
-                 all the same"
+            notes.push(format!(
+                "{some} accelerators on their share of storage and hosts represent all {all}, which \
+                 behave alike"
             ));
         }
         if part::reads_far_ahead(&self.whole) {
-            told.push(format!(
-                "loaders read up to {} batches ahead, and an epoch has {} steps: much of what AU counts may \
-                 have been read before its first step, so the most accelerators are held to the bandwidth \
-                 (a longer epoch, --steps, tells more)",
+            notes.push(format!(
+                "loaders read up to {} batches ahead, and an epoch has {} steps: many of the samples that AU counts \
+                 may be prefetched, so the largest number of accelerators is capped by bandwidth \
+                 (longer epochs, --steps, give more accurate results)",
                 part::filling(&self.whole),
                 self.whole.steps_per_epoch
             ));
         }
-        told
+        notes
     }
 
-    /// Whether the threshold takes more bytes per second than storage has: AU reaches it only while
-    /// accelerators live on what was read before the first step.
+    /// Whether AU reaches the threshold only thanks to prefetched samples: reaching it takes more
+    /// bandwidth than storage has.
     pub fn rests_on_read_ahead(&self) -> bool {
         let (whole, storage) = (&self.whole, &self.scenario.storage);
         let takes = whole.demand_bytes_per_second() * whole.passes();
@@ -127,14 +127,14 @@ impl Case {
 /// The part of a run that is simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// About so many reads of all accelerators together.
+    /// About this many reads by all accelerators together.
     Reads(u64),
-    /// All of it.
+    /// The whole run.
     Whole,
 }
 
 impl SizingRequest {
-    /// Hosts that so many accelerators are on.
+    /// Number of hosts for a number of accelerators.
     pub fn hosts_of(&self, accelerators: u32) -> u32 {
         match (self.hosts, self.accelerators_per_host) {
             (Some(hosts), _) => hosts,
@@ -143,7 +143,7 @@ impl SizingRequest {
         }
     }
 
-    /// Accelerators that the hosts have room for, at most.
+    /// Largest number of accelerators that the hosts have room for.
     pub fn most_accelerators(&self) -> u32 {
         let room = self
             .hosts
@@ -152,10 +152,10 @@ impl SizingRequest {
         room.unwrap_or(MAX_ACCELERATORS).min(MAX_ACCELERATORS)
     }
 
-    /// A run of so many accelerators on `hosts` and `storage`.
+    /// A run of this many accelerators on `hosts` and `storage`.
     ///
     /// # Errors
-    /// When workload and options make no plan.
+    /// If workload and options do not result in a valid plan.
     pub fn case(
         &self,
         accelerators: u32,
@@ -165,16 +165,13 @@ impl SizingRequest {
     ) -> Result<Case, Problems> {
         let size = self.size(accelerators, hosts)?;
         let of_workload = self.workload.train.total_training_steps;
-        // The dataset is the one of the rules: a limit beyond it is none.
+        // The dataset follows the rules: a limit beyond its end has no effect.
         let of_workload = of_workload.filter(|steps| *steps < size.steps_per_epoch);
         let steps = self.train.steps.or(of_workload);
         let whole = self.plan(accelerators, hosts, size.files, steps)?;
         if whole.compute.mean_seconds() <= 0.0 {
             let mut problems = Problems::default();
-            problems.plan(
-                "no compute is emulated, so there is nothing to hold AU against",
-                "give --compute-time above 0",
-            );
+            problems.plan("without compute time, AU is undefined", "set --compute-time above 0");
             return Err(problems);
         }
         let mut scenario = Scenario {
@@ -198,8 +195,8 @@ impl SizingRequest {
         }
     }
 
-    /// A part of the run. What loaders read before the first step counts for little in a whole
-    /// epoch, so AU leaves out the steps that it lasts for.
+    /// A part of the run. Prefetched samples matter little in a whole epoch, so AU excludes the steps
+    /// they last for.
     fn part(
         &self,
         whole: TrainPlan,
@@ -209,7 +206,7 @@ impl SizingRequest {
     ) -> Result<Case, Problems> {
         let part = Part::of(&whole, &scenario, size.files, room);
         let made = |files| self.plan(part.accelerators, part.hosts, files, Some(part.steps));
-        // Where so few files make no such epoch, all of them do.
+        // If these files are too few for such an epoch, use all of them.
         let mut plan = made(part.files).or_else(|_| made(size.files))?;
         part.cut(&mut plan, &whole);
         let of_data = plan.data.files as f64 / size.files.max(1) as f64;
@@ -220,7 +217,7 @@ impl SizingRequest {
         Ok(Case { whole, plan, scenario, hosts, size })
     }
 
-    /// The dataset that the rules ask for.
+    /// The dataset required by MLPerf's rules.
     fn size(&self, accelerators: u32, hosts: u32) -> Result<DataSize, Problems> {
         let profile = self.train.profile.unwrap_or(self.workload.edition);
         let usual = SizeRequest::of(&self.workload, profile, u64::from(accelerators));

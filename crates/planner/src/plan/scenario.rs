@@ -1,44 +1,42 @@
-//! What a run is simulated on: hosts, the barrier between them, storage.
+//! What a run is simulated on: hosts, barrier and storage.
 
 use serde::{Deserialize, Serialize};
 
 use super::storage::StorageModel;
 
-/// Hosts and storage. How many accelerators there are, and what the client costs, the plan says.
+/// Hosts and storage. The number of accelerators and the client's cost are part of the plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scenario {
-    /// Hosts that train together, 1 or more.
+    /// Number of hosts, at least 1.
     pub hosts: u32,
-    /// What the barrier of each step takes after the last accelerator has come.
+    /// Duration of each step's barrier once the last accelerator has arrived.
     pub barrier_seconds: f64,
-    /// Standard deviation of the bytes of a sample, as the workload's files are drawn; 0 where all
-    /// are alike.
+    /// Standard deviation of sample sizes in bytes; 0 if all are alike.
     pub sample_stdev_bytes: f64,
     /// Whether reads bypass the page cache.
     pub direct: bool,
-    /// What they read from.
+    /// The storage.
     pub storage: StorageModel,
-    /// What of it the accelerators have, where they stand for more of them.
+    /// The simulated accelerators' share of it, if they represent more accelerators.
     pub shares: Shares,
-    /// So many events are worth the time: reads are cut into parts until there are about as many.
+    /// Target number of events: reads are split into parts until there are about as many.
     pub events: u64,
 }
 
-/// What some accelerators have of what all have; 1 where they are all.
+/// The share of some accelerators in the resources of all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Shares {
-    /// Of bandwidth, operations and queue of all devices.
+    /// Share of bandwidth, IOPS and queue of all devices.
     pub storage: f64,
-    /// Of the network of each host.
+    /// Share of each host's network.
     pub link: f64,
 }
 
-/// Where reads can be cut into parts, the requests of many readers take turns at storage as they do
-/// in reality.
+/// With reads split into parts, requests of many readers interleave as on real storage.
 const EVENTS: u64 = 2_000_000;
 
 impl Scenario {
-    /// One host with this storage, and nothing that takes time but reads.
+    /// One host with this storage, where only reads take time.
     pub fn of(storage: StorageModel) -> Self {
         Self {
             hosts: 1,
@@ -51,8 +49,8 @@ impl Scenario {
         }
     }
 
-    /// Accelerators of each host, where `accelerators` are dealt as evenly as can be; the last
-    /// hosts may have fewer.
+    /// Accelerators per host if `accelerators` are distributed in blocks; the last hosts may have
+    /// fewer.
     pub fn accelerators_per_host(&self, accelerators: u32) -> u32 {
         accelerators.div_ceil(self.hosts.max(1)).max(1)
     }
@@ -68,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accelerators_are_dealt_in_blocks() {
+    fn accelerators_are_distributed_in_blocks() {
         let scenario = Scenario { hosts: 3, ..Scenario::of(StorageModel::of_bandwidth(1e9)) };
         let hosts: Vec<u32> = (0..8).map(|rank| scenario.host_of(rank, 8)).collect();
         assert_eq!(hosts, [0, 0, 0, 1, 1, 1, 2, 2]);

@@ -1,16 +1,16 @@
-//! The last number for which something holds, found with few tries.
+//! Finds the largest number that satisfies a condition, in few tries.
 
-/// The greatest of 1 to `most` for which `holds`, 0 where it holds for none; where it does not
-/// hold for a number, it is taken not to hold for greater ones. `guess` is tried first.
+/// The largest number from 1 to `most` for which `holds` is true, or 0 if there is none. If `holds`
+/// is false for a number, it is assumed to be false for all larger ones. `guess` is tried first.
 ///
 /// # Errors
-/// As `holds` does.
+/// Any error of `holds`.
 pub fn last<E>(
     guess: u32,
     most: u32,
     mut holds: impl FnMut(u32) -> Result<bool, E>,
 ) -> Result<u32, E> {
-    // It holds for `yes`, does not for `no`; neither end was tried.
+    // Invariant: true for `yes`, false for `no`; the initial values are not tried.
     let (mut yes, mut no) = (0, most.saturating_add(1));
     let mut at = guess.clamp(1, most.max(1));
     let mut stride = (at / 64).max(1);
@@ -56,7 +56,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_last_is_found_from_every_guess(
+        fn the_largest_is_found_from_any_guess(
             most in 1u32..100_000,
             guess in 0u32..200_000,
             answer in 0u32..200_000,

@@ -1,4 +1,4 @@
-//! Storage in figures: what its devices, the network before them and the page cache give.
+//! The storage model: figures of devices, network and page cache.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,68 +7,66 @@ use super::surface::Surface;
 use stormlp_core::problem::Problems;
 use stormlp_core::units::{ByteSize, KIB, MIB};
 
-/// Bytes of a stripe on one device where nothing says how many: what `mdadm` makes by default.
+/// Default stripe size, that of `mdadm`.
 pub const DEFAULT_STRIPE_BYTES: u64 = 512 * KIB;
-/// Bytes that the kernel reads ahead of a program where nothing says how many: Linux's
-/// `read_ahead_kb`.
+/// Default kernel read-ahead: Linux's default `read_ahead_kb`.
 pub const DEFAULT_READ_AHEAD_BYTES: u64 = 128 * KIB;
-/// Devices in one stripe at most.
+/// Largest number of devices.
 pub const MAX_DEVICES: u32 = 65_536;
-/// Data sheets count operations of this size.
+/// Operation size of data sheets' IOPS.
 const SHEET_OPERATION_BYTES: f64 = 4096.0;
-/// Operations of 4 KiB may seem to move more than the bandwidth by so much: figures are rounded.
+/// IOPS times 4 KiB may exceed the bandwidth by this factor, as figures are rounded.
 const ROUNDING: f64 = 1.1;
-/// No device takes an operation of more bytes at once.
+/// Largest operation of any device.
 const LARGEST_OPERATION_BYTES: f64 = (16 * MIB) as f64;
 
-/// Storage as a simulation sees it. What [`Self::problems`] finds nothing wrong with is usable.
+/// The simulated storage. Valid if [`Self::problems`] is empty.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StorageModel {
-    /// Devices, all alike, over which every file is striped.
+    /// Number of identical devices, over which all files are striped.
     pub devices: u32,
-    /// What each of them gives.
+    /// Figures of one device.
     pub device: DeviceFigures,
-    /// Bytes of a stripe on one device; `None` takes [`DEFAULT_STRIPE_BYTES`].
+    /// Stripe size; [`DEFAULT_STRIPE_BYTES`] if `None`.
     pub stripe_bytes: Option<u64>,
-    /// Bytes that the kernel asks devices for ahead of a program that reads through the page cache;
-    /// 0 where requests reach them as they are made.
+    /// Kernel read-ahead for reads through the page cache; 0 if requests reach devices unchanged.
     pub read_ahead_bytes: u64,
-    /// The network of each host; `None` where storage is local.
+    /// Network of each host; `None` if storage is local.
     pub link: Option<Link>,
-    /// Page cache of each host that keeps files of the dataset; `None` keeps nothing.
+    /// Page cache of each host for the dataset, if any.
     pub cache_bytes: Option<u64>,
-    /// What was measured over transfer size and depth; it then stands for the whole storage.
+    /// Measured throughput and latency; replaces the figures above.
     pub surface: Option<Surface>,
 }
 
-/// What one device gives.
+/// Figures of one device.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DeviceFigures {
-    /// Bytes that it reads in a second.
+    /// Read bandwidth.
     pub read_bytes_per_second: f64,
-    /// Bytes that it writes in a second, where that is known.
+    /// Write bandwidth, if known.
     pub write_bytes_per_second: Option<f64>,
-    /// Reads of 4 KiB that it completes in a second; `None` where only bytes bound them.
+    /// 4 KiB reads per second; `None` if limited by bandwidth only.
     pub reads_per_second: Option<f64>,
-    /// Writes of 4 KiB that it completes in a second; `None` where only bytes bound them.
+    /// 4 KiB writes per second; `None` if limited by bandwidth only.
     pub writes_per_second: Option<f64>,
-    /// What a read takes besides its bytes.
+    /// Latency of a read.
     pub latency_seconds: f64,
-    /// Requests that it serves at a time; `None` takes all.
+    /// Requests served at a time; `None` for no limit.
     pub queue_depth: Option<u32>,
 }
 
 /// The network between one host and storage.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Link {
-    /// Bytes that come through it in a second.
+    /// Bandwidth.
     pub bytes_per_second: f64,
-    /// What a request takes longer for it.
+    /// Round-trip time added to each request.
     pub round_trip_seconds: f64,
 }
 
 impl StorageModel {
-    /// One device of so many bytes per second and nothing else that holds reads up.
+    /// One device limited only by its read bandwidth.
     pub fn of_bandwidth(read_bytes_per_second: f64) -> Self {
         Self {
             devices: 1,
@@ -88,29 +86,29 @@ impl StorageModel {
         }
     }
 
-    /// Bytes that all devices read in a second.
+    /// Read bandwidth of all devices.
     pub fn read_bytes_per_second(&self) -> f64 {
         self.device.read_bytes_per_second * f64::from(self.devices)
     }
 
-    /// Bytes that all devices write in a second, where that is known.
+    /// Write bandwidth of all devices, if known.
     pub fn write_bytes_per_second(&self) -> Option<f64> {
         let of_one = self.device.write_bytes_per_second?;
         Some(of_one * f64::from(self.devices))
     }
 
-    /// Bytes of a stripe on one device.
+    /// The stripe size or its default.
     pub fn stripe_bytes_or_default(&self) -> u64 {
         self.stripe_bytes.unwrap_or(DEFAULT_STRIPE_BYTES)
     }
 
-    /// What is wrong with the figures: each alone, and two that contradict each other.
+    /// Invalid figures, and figures that contradict each other.
     pub fn problems(&self) -> Problems {
         let mut problems = Problems::default();
         if !(1..=MAX_DEVICES).contains(&self.devices) {
             problems.plan(
                 format!("storage has {} devices", self.devices),
-                format!("it must be 1 to {MAX_DEVICES}"),
+                format!("use 1 to {MAX_DEVICES}"),
             );
         }
         let device = &self.device;
@@ -128,8 +126,8 @@ impl StorageModel {
         for (key, value) in above_zero {
             if value.is_some_and(|value| !(value.is_finite() && value > 0.0)) {
                 problems.plan(
-                    format!("storage: {key} is not above 0"),
-                    format!("give {key} a value above 0, or leave it out"),
+                    format!("storage: {key} must be above 0"),
+                    format!("set {key} above 0, or remove it"),
                 );
             }
         }
@@ -139,7 +137,7 @@ impl StorageModel {
         ];
         for (key, value) in times {
             if value.is_some_and(|value| !(value.is_finite() && value >= 0.0)) {
-                problems.plan(format!("storage: {key} is no time"), "");
+                problems.plan(format!("storage: {key} is not a valid time"), "");
             }
         }
         if problems.is_empty() {
@@ -162,9 +160,9 @@ impl DeviceFigures {
             let moved = rate * SHEET_OPERATION_BYTES;
             let needed = bandwidth / rate;
             let what = if moved > bandwidth * ROUNDING {
-                format!("operations of 4 KiB would move {}/s", shown(moved))
+                format!("4 KiB operations would move {}/s", shown(moved))
             } else if needed > LARGEST_OPERATION_BYTES {
-                format!("that takes operations of {} each", shown(needed))
+                format!("that implies operations of {} each", shown(needed))
             } else {
                 continue;
             };
@@ -175,8 +173,8 @@ impl DeviceFigures {
                     typed_rate(bandwidth)
                 ),
                 format!(
-                    "both are of one device, {rate_key} in operations of 4 KiB as data sheets \
-                     count them: correct one, or leave {rate_key} out"
+                    "both are per device, {rate_key} in 4 KiB operations as in data sheets: correct \
+                     one of them, or remove {rate_key}"
                 ),
             );
         }
@@ -198,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_data_sheets_agree_and_impossible_ones_do_not() {
+    fn data_sheet_figures_are_valid_and_impossible_ones_are_not() {
         // A fast drive, a dense one, a SATA drive, a hard disk.
         for (bandwidth, rate) in [(14.5e9, 2.8e6), (7e9, 1.005e6), (550e6, 98e3), (270e6, 170.0)] {
             assert!(with_rate(bandwidth, rate).is_empty(), "{bandwidth} {rate}");
@@ -210,13 +208,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_above_zero_is_named_by_its_key() {
+    fn values_not_above_zero_are_reported_by_key() {
         let mut storage = StorageModel::of_bandwidth(0.0);
         storage.cache_bytes = Some(0);
         storage.device.latency_seconds = -1.0;
-        let told = storage.problems().to_string();
-        for key in ["read is", "cache is", "latency is"] {
-            assert!(told.contains(key), "{told}");
+        let message = storage.problems().to_string();
+        for key in ["read must", "cache must", "latency is"] {
+            assert!(message.contains(key), "{message}");
         }
         storage.devices = 0;
         assert!(storage.problems().to_string().contains("0 devices"));

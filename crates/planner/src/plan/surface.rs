@@ -1,29 +1,29 @@
-//! Storage as it was measured: throughput and latency over the size of transfers and their depth.
+//! Measured storage: throughput and latency by transfer size and depth.
 
 use serde::{Deserialize, Serialize};
 
-/// What was measured, sorted by size, then by depth; never empty.
+/// Measurements sorted by size, then by depth; never empty.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Surface {
     points: Vec<SurfacePoint>,
 }
 
-/// What transfers of one size gave at one depth.
+/// The measurement for one transfer size and depth.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SurfacePoint {
-    /// Bytes of a transfer.
+    /// Transfer size.
     pub io_bytes: u64,
-    /// Transfers in flight, of all threads.
+    /// Transfers in flight over all threads.
     pub depth: u32,
-    /// Bytes per second of all of them.
+    /// Total throughput.
     pub bytes_per_second: f64,
-    /// Mean time from submitting a transfer to its completion.
+    /// Mean time from submission to completion.
     pub latency_seconds: f64,
 }
 
 impl Surface {
-    /// The surface through `points`; `None` without any that moved bytes. Points of the same size
-    /// and depth (repetitions) become their mean.
+    /// The surface through `points`; `None` if none of them moved bytes. Points of the same size and
+    /// depth (repetitions) are averaged.
     pub fn through(points: impl IntoIterator<Item = SurfacePoint>) -> Option<Self> {
         let usable = |point: &SurfacePoint| {
             let SurfacePoint { io_bytes, depth, bytes_per_second, latency_seconds } = *point;
@@ -38,25 +38,25 @@ impl Surface {
         (!points.is_empty()).then_some(Self { points })
     }
 
-    /// What was measured.
+    /// The measurements.
     pub fn points(&self) -> &[SurfacePoint] {
         &self.points
     }
 
-    /// The most bytes per second that were measured.
+    /// Highest measured throughput.
     pub fn best_bytes_per_second(&self) -> f64 {
         let rates = self.points.iter().map(|point| point.bytes_per_second);
         rates.fold(0.0, f64::max)
     }
 
-    /// The shortest latency that was measured.
+    /// Lowest measured latency.
     pub fn least_latency_seconds(&self) -> f64 {
         let times = self.points.iter().map(|point| point.latency_seconds);
         times.fold(f64::INFINITY, f64::min)
     }
 
-    /// What transfers of `io_bytes` give at `depth`: between measured sizes and depths along the
-    /// logarithms of both, beyond them what the nearest gave.
+    /// Throughput and latency of transfers of `io_bytes` at `depth`, interpolated logarithmically;
+    /// outside the measured range, those of the nearest point.
     pub fn at(&self, io_bytes: u64, depth: u32) -> SurfacePoint {
         let sizes: Vec<&[SurfacePoint]> =
             self.points.chunk_by(|a, b| a.io_bytes == b.io_bytes).collect();
@@ -82,7 +82,7 @@ fn mean(points: &[SurfacePoint]) -> SurfacePoint {
     }
 }
 
-/// What lies at `at` on the line through `places`, which are sorted and not none.
+/// Interpolates `places`, which are sorted and not empty, at `at`.
 fn between(places: &[(f64, SurfacePoint)], at: f64) -> SurfacePoint {
     let above = places.partition_point(|(place, _)| *place < at);
     let (low, high) = match above {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn measured_places_are_met_and_others_lie_between() {
+    fn measured_points_are_exact_and_others_are_interpolated() {
         let surface = Surface::through([
             point(4096, 1, 4e7),
             point(4096, 16, 4e8),
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn without_bytes_there_is_no_surface() {
+    fn points_without_throughput_are_ignored() {
         assert_eq!(Surface::through([]), None);
         assert_eq!(Surface::through([point(4096, 1, 0.0)]), None);
     }

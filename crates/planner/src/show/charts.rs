@@ -1,25 +1,25 @@
-//! The charts of an answer: AU and throughput over accelerators, and what more drives bring.
+//! The charts of an answer: AU and throughput over accelerators, and accelerators over drives.
 
 use crate::plan::{AtCount, SizingAnswer};
 
 use stormlp_show::chart::{Axis, Chart, Group, Line, Scale};
 
-/// What can be drawn of an answer.
+/// All charts of an answer.
 pub(super) fn charts(answer: &SizingAnswer) -> Vec<Group> {
-    let mut drawn = Group::new("What is foretold");
+    let mut drawn = Group::new("Predictions");
     let over = |of: fn(&AtCount) -> f64| {
         let rows = answer.over_accelerators.iter();
         rows.map(move |at| (f64::from(at.accelerators), of(at)))
     };
     let mark = match answer.largest_accelerators {
         0 => Vec::new(),
-        largest => vec![(f64::from(largest), format!("{largest}, the most"))],
+        largest => vec![(f64::from(largest), format!("{largest}, the maximum"))],
     };
-    let few = "fewer than two counts were simulated";
+    let few = "fewer than two numbers of accelerators were simulated";
 
     let what = "AU over accelerators";
     let ends = over(|_| 0.0).map(|(count, _)| (count, answer.threshold_percent));
-    let lines = vec![Line::new("AU", over(|at| at.au_percent)), Line::new("to reach", ends)];
+    let lines = vec![Line::new("AU", over(|at| at.au_percent)), Line::new("threshold", ends)];
     let chart = Chart::lines(what, count("accelerators"), amount("%"), lines);
     drawn.add(what, chart.map(|chart| chart.marks(mark.clone())), few);
 

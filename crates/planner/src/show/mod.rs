@@ -1,4 +1,4 @@
-//! What a plan answers, for people and as rows for programs. All of it is foretold, and says so.
+//! Renders a plan's answer for people and as rows for programs, labelled as predicted.
 
 mod charts;
 mod presets;
@@ -16,10 +16,10 @@ use stormlp_show::records::Records;
 
 pub use presets::presets;
 
-/// With less of the time for training, no interval between checkpoints is worth naming.
+/// If training gets a smaller share of the time, no checkpoint interval is recommended.
 const LEAST_USEFUL_PERCENT: f64 = 25.0;
 
-/// Columns of the records, and where their values are: in a row, or in the answer.
+/// Columns of the records and their source: a JSON pointer into a row, or a key of the answer.
 const RECORDS: [(&str, &str); 13] = [
     ("workload", "workload"),
     ("accelerator", "accelerator"),
@@ -36,12 +36,12 @@ const RECORDS: [(&str, &str); 13] = [
     ("needed_hosts", "needed_hosts"),
 ];
 
-/// The columns of the records of an answer.
+/// Names of the record columns.
 pub fn record_columns() -> Vec<&'static str> {
     RECORDS.iter().map(|(name, _)| *name).collect()
 }
 
-/// The answer for people.
+/// The answer as a document.
 pub fn document(answer: &SizingAnswer) -> Document {
     let mut document = Document::new(headline(answer));
     document.facts = facts(answer);
@@ -49,28 +49,28 @@ pub fn document(answer: &SizingAnswer) -> Document {
         let threshold = percent(answer.threshold_percent);
         document
             .section(
-                &format!("Over accelerators, {threshold} to reach"),
+                &format!("By number of accelerators, threshold {threshold}"),
                 Some(over_accelerators(answer)),
             )
             .lines
-            .push("foretold by simulation, not measured".to_string());
+            .push("predicted by simulation, not measured".to_string());
     }
     if !answer.over_devices.is_empty() {
-        document.section("Over drives", Some(over_devices(answer)));
+        document.section("By number of drives", Some(over_devices(answer)));
     }
     if let Some(checkpoint) = &answer.checkpoint {
         document.section("Checkpoints", None).facts = of_checkpoint(checkpoint);
     }
-    let section = document.section("What this takes for granted", None);
+    let section = document.section("Assumptions", None);
     section.lines = answer.assumptions.iter().map(|one| format!("- {one}")).collect();
-    document.section("How far off it may be", None).lines.push(answer.model_error.clone());
+    document.section("Model error", None).lines.push(answer.model_error.clone());
     let rows = rows_of_records(answer);
     document.records = Records::new(answer, rows, &RECORDS);
     document
 }
 
-/// A row for each count of accelerators and for each number of drives, or one where neither was gone
-/// through. A number of drives is told with the most accelerators that it feeds.
+/// A row for each number of accelerators and for each number of drives, or a single row without
+/// tables. For a number of drives, `accelerators` is the largest number they feed.
 fn rows_of_records(answer: &SizingAnswer) -> Vec<Value> {
     let drives = answer.storage_model.devices;
     let of_count = |at: &AtCount| marked(at, "accelerators", ("devices", drives));
@@ -83,14 +83,14 @@ fn rows_of_records(answer: &SizingAnswer) -> Vec<Value> {
             meets: answer.meets_threshold,
             limited_by: answer.limited_by,
             storage_part: answer.storage_part,
-            ..AtCount::of(answer.accelerators, &answer.foretold, answer.threshold_percent)
+            ..AtCount::of(answer.accelerators, &answer.prediction, answer.threshold_percent)
         };
         rows.push(of_count(&at));
     }
     rows
 }
 
-/// `row` as JSON, with what it is a row of and one number more.
+/// `row` as JSON, with its kind and one more number.
 fn marked(row: &impl Serialize, of: &str, (name, number): (&str, u32)) -> Value {
     let mut value = serde_json::to_value(row).unwrap_or_default();
     value["row"] = of.into();
@@ -98,7 +98,7 @@ fn marked(row: &impl Serialize, of: &str, (name, number): (&str, u32)) -> Value 
     value
 }
 
-/// The answer as a part of a page.
+/// The answer as an HTML sheet.
 pub fn sheet(answer: &SizingAnswer) -> Sheet {
     Sheet::of_answer(document(answer), charts::charts(answer))
 }
@@ -110,21 +110,21 @@ fn headline(answer: &SizingAnswer) -> String {
     let threshold = percent(answer.threshold_percent);
     let most = match largest {
         0 => "not even 1 reaches it".to_string(),
-        1 => "1 is the most that reaches it".to_string(),
-        largest => format!("{largest} are the most that reach it"),
+        1 => "the maximum is 1".to_string(),
+        largest => format!("the maximum is {largest}"),
     };
     let by_read_ahead = answer.meets_threshold && answer.accelerators > *largest;
     let verdict = match (answer.asked, answer.meets_threshold) {
         _ if by_read_ahead => format!(
-            "AU {au}, which reaches {threshold} only by what was read before the first step; {largest} \
-             are the most that storage feeds"
+            "AU {au}, which reaches {threshold} only thanks to prefetched samples; storage feeds at most \
+             {largest}"
         ),
         (true, true) => format!("AU {au}, which reaches {threshold}; {most}"),
         (true, false) => format!("AU {au}, which misses {threshold}; {most}"),
         (false, true) => format!("AU {au}, the most accelerators that reach {threshold}"),
         (false, false) => format!("AU {au}, so not even 1 reaches {threshold}"),
     };
-    format!("{workload} on {accelerators} {accelerator}: {verdict} (foretold, not measured)")
+    format!("{workload} on {accelerators} {accelerator}: {verdict} (predicted, not measured)")
 }
 
 fn facts(answer: &SizingAnswer) -> Facts {
@@ -142,33 +142,33 @@ fn facts(answer: &SizingAnswer) -> Facts {
     facts.add("throughput", format!("{rate} MiB/s{read}, {samples} samples/s"));
     facts.add("limited by", limits(answer));
     facts.add("hosts", hosts(answer));
-    // Where more drives were not simulated, nobody knows.
+    // Unknown unless more drives were simulated.
     if answer.asked && !answer.over_devices.is_empty() {
         facts.add("needs", needs(answer));
     }
     facts.add("storage", format!("{} ({})", answer.storage, answer.storage_source));
-    let busy = percent(answer.foretold.storage_busy_percent);
-    let cached = match answer.foretold.cached_percent {
+    let busy = percent(answer.prediction.storage_busy_percent);
+    let cached = match answer.prediction.cached_percent {
         cached if cached > 0.0 => format!("; {} of the bytes from the page cache", percent(cached)),
         _ => String::new(),
     };
-    let link = match answer.foretold.link_busy_percent {
-        link if link > 0.0 => format!("; the links of the hosts {}", percent(link)),
+    let link = match answer.prediction.link_busy_percent {
+        link if link > 0.0 => format!(", network links {}", percent(link)),
         _ => String::new(),
     };
-    facts.add("in use", format!("storage {busy} of the time{link}{cached}"));
+    facts.add("utilisation", format!("storage {busy}{link}{cached}"));
     facts.add("dataset", dataset(answer));
     facts.add("run", format!("{} (simulated)", format_duration(answer.run_seconds)));
     facts
 }
 
-/// What limits, and whether storage would have more to give.
+/// The limit, and whether storage could feed more.
 fn limits(answer: &SizingAnswer) -> String {
     let limit = limit(answer.limited_by, answer.storage_part);
     let part = match answer.storage_part {
-        Some(StoragePart::Link) => ": the network link of each host; more drives change nothing",
+        Some(StoragePart::Link) => ": the network link of each host; more drives do not help",
         Some(StoragePart::Latency) => {
-            ": latency, with as many reads under way as there are; more drives change nothing, more \
+            ": latency, at this number of reads in flight; more drives do not help, more \
              --read-threads or readahead= may"
         }
         Some(StoragePart::Devices) | None => "",
@@ -176,7 +176,7 @@ fn limits(answer: &SizingAnswer) -> String {
     let now = if answer.asked || answer.largest_accelerators == 0 {
         format!("{limit}{part}")
     } else {
-        format!("{limit}, at one accelerator more{part}")
+        format!("{limit}, with one accelerator more{part}")
     };
     if answer.is_lower_bound && answer.largest_accelerators == 0 {
         return format!("{now}; storage could feed more");
@@ -189,14 +189,14 @@ fn limits(answer: &SizingAnswer) -> String {
             LimitedBy::Storage | LimitedBy::Nothing => "the search's",
         };
         return format!(
-            "{now}; storage could feed more: {what} limit comes first, so {} is a lower bound of what storage feeds",
+            "{now}; storage could feed more: {what} limit comes first, so {} is a lower bound for what storage feeds",
             answer.largest_accelerators
         );
     }
     now
 }
 
-/// What limits, with the part of storage where that is not its drives.
+/// The limit, with the limiting part of storage unless that is the drives.
 fn limit(limit: LimitedBy, part: Option<StoragePart>) -> String {
     match part {
         Some(StoragePart::Link) => format!("{limit} (link)"),
@@ -205,14 +205,14 @@ fn limit(limit: LimitedBy, part: Option<StoragePart>) -> String {
     }
 }
 
-/// Whether fewer bytes are read than records have; a start-up makes a small difference.
+/// Whether clearly fewer bytes are read than the record length implies; start-up causes small differences.
 fn reads_less(mib_per_second: f64, read_mib_per_second: f64) -> bool {
     read_mib_per_second < 0.8 * mib_per_second
 }
 
 fn hosts(answer: &SizingAnswer) -> String {
     let each = answer.accelerators.div_ceil(answer.hosts.max(1));
-    format!("{}, {} each at most", answer.hosts, counted(u64::from(each), "accelerator"))
+    format!("{}, at most {} each", answer.hosts, counted(u64::from(each), "accelerator"))
 }
 
 fn needs(answer: &SizingAnswer) -> String {
@@ -226,7 +226,7 @@ fn needs(answer: &SizingAnswer) -> String {
         ),
         _ => match answer.tried_devices {
             Some(most) => format!(
-                "none up to {} brings {} to {}",
+                "up to {} are not enough for {} at {}",
                 counted(u64::from(most), "drive"),
                 counted(u64::from(answer.accelerators), "accelerator"),
                 percent(answer.threshold_percent)
@@ -244,10 +244,10 @@ fn dataset(answer: &SizingAnswer) -> String {
             ByteSize(answer.host_memory_bytes),
             counted(u64::from(answer.hosts), "host")
         ),
-        Binding::Steps => format!("{MIN_STEPS} steps an epoch"),
+        Binding::Steps => format!("{MIN_STEPS} steps per epoch"),
     };
     format!(
-        "{}, {} by the rules ({because}), {} an epoch",
+        "{}, {} by the rules ({because}), {} per epoch",
         counted(size.files, "file"),
         ByteSize(size.bytes),
         counted(size.steps_per_epoch, "step")
@@ -266,7 +266,8 @@ fn over_accelerators(answer: &SizingAnswer) -> Table {
     let rows = &answer.over_accelerators;
     let less = |at: &AtCount| reads_less(at.mib_per_second, at.read_mib_per_second);
     if rows.iter().any(less) {
-        table.footnote("MiB/s are by the record length; fewer are read".to_string());
+        table
+            .footnote("MiB/s are based on the record length; actual reads are smaller".to_string());
     }
     for at in rows {
         table.row(at.accelerators.to_string(), row(at));
@@ -279,7 +280,7 @@ fn row(at: &AtCount) -> Vec<Cell> {
         at.accelerators.to_string().into(),
         Quantity::higher(at.au_percent, "%").into(),
         match (at.meets, at.rests_on_read_ahead) {
-            (true, true) => "by read-ahead",
+            (true, true) => "prefetched",
             (true, false) => "yes",
             (false, _) => "no",
         }
@@ -295,7 +296,7 @@ fn over_devices(answer: &SizingAnswer) -> Table {
         Column::numbers("drives", 0),
         Column::numbers("most accelerators", 0),
         Column::numbers("MiB/s", 0),
-        Column::words("limited by, at one more", 0),
+        Column::words("limit of one more", 0),
     ]);
     for at in &answer.over_devices {
         table.row(at.devices.to_string(), of_devices(at));
@@ -315,9 +316,9 @@ fn of_devices(at: &AtDevices) -> Vec<Cell> {
 fn of_checkpoint(checkpoint: &CheckpointTimes) -> Facts {
     let mut facts = Facts::default();
     let size = ByteSize(checkpoint.bytes);
-    facts.add("of", format!("{}, {size}", checkpoint.what));
+    facts.add("checkpoint", format!("{}, {size}", checkpoint.what));
     let Some(save) = checkpoint.save_seconds else {
-        facts.add("save", "unknown: the storage's figures say no write=");
+        facts.add("save", "unknown: set the write bandwidth with write=");
         facts.add("restore", format_duration(checkpoint.restore_seconds));
         return facts;
     };
@@ -327,7 +328,7 @@ fn of_checkpoint(checkpoint: &CheckpointTimes) -> Facts {
         facts.add(
             "affordable",
             format!(
-                "one after every {} of training costs {} of the time",
+                "one every {} of training costs {} of the time",
                 format_duration(interval),
                 percent(AFFORDABLE_PERCENT)
             ),
@@ -344,19 +345,18 @@ fn of_checkpoint(checkpoint: &CheckpointTimes) -> Facts {
         Some(optimum) if optimum.useful_percent < LEAST_USEFUL_PERCENT => facts.add(
             "optimum",
             format!(
-                "none that is of use: with a failure every {} and {} to save, training has {} of the \
-                 time at best",
+                "no useful interval: with a failure every {} and {} to save, training gets at most {} of \
+                 the time",
                 format_duration(optimum.mtbf_seconds),
                 format_duration(save),
                 percent(optimum.useful_percent)
             ),
         ),
-        None => facts.add("optimum", "give --mtbf, the time between failures of the job"),
+        None => facts.add("optimum", "set --mtbf, the mean time between failures of the job"),
         Some(optimum) => facts.add(
             "optimum",
             format!(
-                "one after every {} (Daly; Young {}) with a failure every {}: training then has {} of \
-                 the time",
+                "one every {} (Daly; Young: {}) with a failure every {}: training gets {} of the time",
                 format_duration(optimum.daly_interval_seconds),
                 format_duration(optimum.young_interval_seconds),
                 format_duration(optimum.mtbf_seconds),

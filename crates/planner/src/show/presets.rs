@@ -1,12 +1,12 @@
-//! The storage that can be named, with the source of its figures.
+//! The list of storage presets.
 
 use crate::plan::presets::Preset;
 
 use stormlp_show::document::{Column, Document, Table};
 
-/// The list for people.
+/// The presets as a document.
 pub fn presets(presets: &[Preset]) -> Document {
-    let mut document = Document::new("Storage that --storage takes by name, figures of one drive");
+    let mut document = Document::new("Presets for --storage, with the figures of one drive");
     let mut table = Table::new([
         Column::words("name", 0),
         Column::words("drive", 1),

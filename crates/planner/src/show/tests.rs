@@ -1,6 +1,6 @@
-//! What a reader gets to see of an answer.
+//! Rendered answers.
 
-use crate::plan::{Foretold, StorageModel};
+use crate::plan::{Prediction, StorageModel};
 use stormlp_core::profile::Profile;
 use stormlp_training::plan::datasize::DataSize;
 use stormlp_training::report::WaitingSeconds;
@@ -8,8 +8,8 @@ use stormlp_training::report::WaitingSeconds;
 use super::*;
 use stormlp_show::{csv, html, markdown, text};
 
-fn foretold() -> Foretold {
-    Foretold {
+fn prediction() -> Prediction {
+    Prediction {
         au_percent: 91.5,
         samples_per_second: 99.1,
         mib_per_second: 13_849.0,
@@ -30,7 +30,7 @@ fn answer() -> SizingAnswer {
     let at = |accelerators, au_percent| AtCount {
         accelerators,
         meets: au_percent >= 90.0,
-        ..AtCount::of(1, &Foretold { au_percent, ..foretold() }, 90.0)
+        ..AtCount::of(1, &Prediction { au_percent, ..prediction() }, 90.0)
     };
     SizingAnswer {
         measured: false,
@@ -86,20 +86,20 @@ fn answer() -> SizingAnswer {
         )),
         assumptions: vec!["everything here is simulated".to_string()],
         model_error: "within 5 %".to_string(),
-        foretold: foretold(),
+        prediction: prediction(),
     }
 }
 
 #[test]
-fn an_answer_says_first_how_many_and_that_it_is_foretold() {
+fn the_headline_has_the_number_and_that_it_is_predicted() {
     let page = text::render(&document(&answer()), Some(100));
     let first = page.lines().next().unwrap();
     assert_eq!(
         first,
-        "unet3d on 5 h100: AU 91.5 %, the most accelerators that reach 90 % (foretold, not measured)"
+        "unet3d on 5 h100: AU 91.5 %, the most accelerators that reach 90 % (predicted, not measured)"
     );
     for part in [
-        "limited by  storage, at one accelerator more",
+        "limited by   storage, with one accelerator more",
         "5 times 1006 GiB of memory in 1 host",
         "- everything here is simulated",
         "within 5 %",
@@ -110,7 +110,7 @@ fn an_answer_says_first_how_many_and_that_it_is_foretold() {
 }
 
 #[test]
-fn a_number_that_was_asked_about_is_told_with_what_it_needs() {
+fn a_requested_number_is_shown_with_its_needs() {
     let asked = SizingAnswer {
         asked: true,
         accelerators: 16,
@@ -121,15 +121,15 @@ fn a_number_that_was_asked_about_is_told_with_what_it_needs() {
         ..answer()
     };
     let page = text::render(&document(&asked), Some(120));
-    assert!(page.contains("AU 28.6 %, which misses 90 %; 5 are the most that reach it"), "{page}");
+    assert!(page.contains("AU 28.6 %, which misses 90 %; the maximum is 5"), "{page}");
     assert!(page.contains("4 drives like this on 2 hosts for 16 accelerators at 90 %"), "{page}");
     let none = SizingAnswer { needed_devices: None, tried_devices: Some(24), ..asked };
     let page = text::render(&document(&none), Some(120));
-    assert!(page.contains("none up to 24 drives brings 16 accelerators to 90 %"), "{page}");
+    assert!(page.contains("up to 24 drives are not enough for 16 accelerators at 90 %"), "{page}");
 }
 
 #[test]
-fn a_limit_before_storages_is_called_a_lower_bound() {
+fn a_limit_other_than_storage_makes_a_lower_bound() {
     let bound = SizingAnswer {
         is_lower_bound: true,
         search_limited_by: LimitedBy::Client,
@@ -137,7 +137,7 @@ fn a_limit_before_storages_is_called_a_lower_bound() {
         ..answer()
     };
     let page = text::render(&document(&bound), None);
-    assert!(page.contains("so 5 is a lower bound of what storage feeds"), "{page}");
+    assert!(page.contains("so 5 is a lower bound for what storage feeds"), "{page}");
 }
 
 #[test]
@@ -163,16 +163,16 @@ fn programs_get_a_row_for_each_count_and_pages_get_charts() {
 }
 
 #[test]
-fn lists_have_one_bullet_and_times_in_use_a_name() {
+fn lists_have_one_bullet_and_utilisation_a_name() {
     let page = markdown::render(&document(&answer()));
     assert!(page.contains("\n- everything here is simulated\n"), "{page}");
-    assert!(page.contains("- in use: storage 99.8 % of the time"), "{page}");
+    assert!(page.contains("- utilisation: storage 99.8 %"), "{page}");
     let page = html::page(vec![sheet(&answer())]);
     assert!(page.contains("<li>everything here is simulated</li>"), "{page}");
 }
 
 #[test]
-fn an_interval_that_leaves_no_time_to_train_is_none() {
+fn an_interval_without_time_to_train_is_not_recommended() {
     // A save takes 0.5 s.
     let of = |mtbf_seconds| {
         let times = CheckpointTimes::new(
@@ -188,34 +188,38 @@ fn an_interval_that_leaves_no_time_to_train_is_none() {
     assert!(of(0.4).contains("fails before a checkpoint is saved"));
     let page = of(0.6);
     assert!(
-        page.contains("none that is of use: with a failure every 600 ms and 499 ms to save"),
+        page.contains("no useful interval: with a failure every 600 ms and 499 ms to save"),
         "{page}"
     );
-    assert!(of(60.0).contains("one after every"));
+    assert!(of(60.0).contains("one every"));
 }
 
 #[test]
-fn the_part_of_storage_that_limits_is_named() {
+fn the_limiting_part_of_storage_is_named() {
     let by_link = SizingAnswer {
         storage_part: Some(StoragePart::Link),
-        foretold: Foretold { storage_busy_percent: 24.9, link_busy_percent: 99.6, ..foretold() },
+        prediction: Prediction {
+            storage_busy_percent: 24.9,
+            link_busy_percent: 99.6,
+            ..prediction()
+        },
         ..answer()
     };
     let page = text::render(&document(&by_link), Some(160));
-    assert!(page.contains("storage (link), at one accelerator more"), "{page}");
-    assert!(page.contains("more drives change nothing"), "{page}");
-    assert!(page.contains("the links of the hosts 99.6 %"), "{page}");
+    assert!(page.contains("storage (link), with one accelerator more"), "{page}");
+    assert!(page.contains("more drives do not help"), "{page}");
+    assert!(page.contains("network links 99.6 %"), "{page}");
 }
 
 #[test]
-fn what_is_read_stands_beside_what_records_have() {
+fn actual_reads_are_shown_next_to_record_throughput() {
     let columns = SizingAnswer { read_mib_per_second: 2_900.0, ..answer() };
     let page = text::render(&document(&columns), Some(160));
     assert!(page.contains("MiB/s by the record length, 2,900"), "{page}");
 }
 
 #[test]
-fn where_not_even_one_is_fed_nothing_is_said_of_one_more() {
+fn without_any_fed_accelerator_one_more_is_not_mentioned() {
     let none = SizingAnswer {
         largest_accelerators: 0,
         meets_threshold: false,
@@ -223,5 +227,5 @@ fn where_not_even_one_is_fed_nothing_is_said_of_one_more() {
         ..answer()
     };
     let page = text::render(&document(&none), Some(160));
-    assert!(!page.contains("at one accelerator more"), "{page}");
+    assert!(!page.contains("with one accelerator more"), "{page}");
 }

@@ -1,32 +1,31 @@
 //! The page cache of each host, over epochs.
 //!
-//! It begins cold and keeps what its host has read, up to its size. Of a dataset that is larger it
-//! keeps the same part all the time, as the kernel's list of pages in use does and a list of the
-//! last ones read would not: the published runs that read faster than their drives can are as much
-//! faster as the part of their dataset that fits memory. Which files that part is, their numbers
-//! decide.
+//! It starts cold and keeps what its host has read, up to its size. If the dataset is larger, it
+//! always keeps the same part, like the kernel's active list and unlike LRU: published runs that read
+//! faster than their drives can are faster by the part of the dataset that fits into memory. A hash of
+//! the file number decides which files are kept.
 
 use crate::plan::Scenario;
 use stormlp_training::plan::train_plan::TrainPlan;
 
 use super::reads::Asked;
 
-/// Stretches of a file that are kept or not, each by itself.
+/// Granularity of caching.
 const STRETCH_BYTES: u64 = 1 << 20;
 
-/// What all hosts keep in one epoch: they are alike.
+/// The cache contents in one epoch, with the same share on all hosts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Cache {
-    /// Whether there is any.
+    /// Whether there is a cache.
     exists: bool,
-    /// Share of the dataset's bytes that a host finds there.
+    /// Share of the bytes read that is found in the cache.
     share: f64,
-    /// Makes hosts and epochs differ in what they keep, where they read other files each time.
+    /// Makes contents differ by host and epoch if hosts read different files in each epoch.
     salt: u64,
 }
 
 impl Cache {
-    /// What is kept when `epoch` (from 1) begins.
+    /// The contents at the start of `epoch` (from 1).
     pub(super) fn at(plan: &TrainPlan, scenario: &Scenario, direct: bool, epoch: u32) -> Self {
         let bytes = scenario.storage.cache_bytes.filter(|_| !direct);
         let Some(bytes) = bytes else {
@@ -51,7 +50,7 @@ impl Cache {
         }
     }
 
-    /// Whether `host` has what is asked for.
+    /// Whether `host` has the requested data in its cache.
     pub(super) fn has(&self, asked: &Asked, host: u32) -> bool {
         if !self.exists {
             return false;
@@ -76,14 +75,14 @@ impl Cache {
 fn own_share(plan: &TrainPlan, scenario: &Scenario) -> f64 {
     let ranks = plan.accelerators.max(1);
     if plan.data.files < u64::from(ranks) && plan.data.samples_per_file > 1 {
-        // tf.data: everybody reads all of them.
+        // tf.data: every host reads all of them.
         return 1.0;
     }
     let own = scenario.accelerators_per_host(ranks).min(ranks);
     f64::from(own) / f64::from(ranks)
 }
 
-/// Whether a host reads other files in each epoch.
+/// Whether hosts read different files in each epoch.
 fn deals_anew(plan: &TrainPlan) -> bool {
     plan.profile.reshuffles() && own_files_change(plan)
 }
@@ -93,7 +92,7 @@ fn own_files_change(plan: &TrainPlan) -> bool {
     plan.shuffle.files != Shuffle::Off
 }
 
-/// Bits that have nothing to do with each other (the finalizer of SplitMix64).
+/// Hash of a number (the finalizer of SplitMix64).
 fn mixed(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,8 +1,7 @@
-//! A run foretold: the emulator itself on simulated time, over storage that may not exist yet.
+//! Simulates a run: the real emulator with a virtual clock and simulated storage.
 //!
-//! Loaders, order, barrier, compute and AU are those of a real run; only the clock and storage are
-//! others. So nothing here knows what a workload is, but for [`reads`], which says by arithmetic
-//! what a real run reads from its files.
+//! Loaders, order, barrier, compute and AU are the code of a real run. Only [`reads`] depends on the
+//! workload: it calculates what a real run would read from its files.
 
 mod assumptions;
 mod cache;
@@ -14,7 +13,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::plan::{Foretold, LimitedBy, Scenario};
+use crate::plan::{LimitedBy, Prediction, Scenario};
 use stormlp_core::stop::StopToken;
 use stormlp_training::plan::metrics;
 use stormlp_training::plan::request::StorageKind;
@@ -34,25 +33,25 @@ use stormlp_training::run::measure;
 use stormlp_training::run::measure::PhaseMeasured;
 use stormlp_training::run::{prepare, verdict};
 
-/// Where more than this of the bytes comes from the page cache, what is missing is memory: storage
-/// alone would feed far fewer.
+/// If a larger share of the bytes comes from the page cache, memory is the limit: storage alone would
+/// feed far fewer accelerators.
 const FROM_MEMORY_PERCENT: f64 = 50.0;
 
-/// Why nothing could be foretold.
+/// Why a simulation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimulateError {
-    /// Somebody wanted the end.
+    /// Stopped by the user.
     #[error("the simulation was stopped")]
     Stopped,
-    /// There is nothing to go through.
-    #[error("a plan of {steps} steps for {accelerators} accelerators trains nothing")]
+    /// The plan has no steps or no accelerators.
+    #[error("nothing to train: {steps} steps for {accelerators} accelerators")]
     NothingToDo {
-        /// Steps of an epoch.
+        /// Steps per epoch.
         steps: u64,
-        /// Accelerators.
+        /// Number of accelerators.
         accelerators: u32,
     },
-    /// The machine came to stand still.
+    /// The simulation stalled.
     #[error(transparent)]
     Drive(DriveError),
 }
@@ -66,28 +65,28 @@ impl From<DriveError> for SimulateError {
     }
 }
 
-/// What one run of `plan` comes to on the hosts and storage of `scenario`. The same plan and
-/// scenario give the same answer to the bit.
+/// Predicts one run of `plan` on the hosts and storage of `scenario`. The same plan and scenario give
+/// exactly the same result.
 ///
 /// # Errors
-/// When the plan has nothing to do, or `stop` was pulled.
+/// If the plan has nothing to do, or `stop` was triggered.
 pub fn simulate(
     plan: &TrainPlan,
     scenario: &Scenario,
     stop: &StopToken,
-) -> Result<Foretold, SimulateError> {
+) -> Result<Prediction, SimulateError> {
     let sizes =
         if reads::sizes_matter(plan) { Sizes::of(plan, scenario) } else { Sizes::mean(plan) };
     simulate_over(plan, scenario, sizes, stop)
 }
 
-/// As [`simulate`], over files of these sizes.
+/// As [`simulate`], with files of these sizes.
 fn simulate_over(
     plan: &TrainPlan,
     scenario: &Scenario,
     sizes: Sizes,
     stop: &StopToken,
-) -> Result<Foretold, SimulateError> {
+) -> Result<Prediction, SimulateError> {
     let (steps, accelerators) = (plan.steps_per_epoch, plan.accelerators);
     if steps == 0 || accelerators == 0 || plan.data.files == 0 {
         return Err(SimulateError::NothingToDo { steps, accelerators });
@@ -95,10 +94,10 @@ fn simulate_over(
     let plan = TrainPlan { storage: StorageKind::Real, ..plan.clone() };
     let mut simulation = Simulation::new(&plan, scenario, sizes);
     let epochs = simulation.epochs(stop)?;
-    Ok(simulation.foretold(&epochs))
+    Ok(simulation.prediction(&epochs))
 }
 
-/// A run on simulated time.
+/// A run in simulated time.
 struct Simulation<'a> {
     plan: &'a TrainPlan,
     scenario: &'a Scenario,
@@ -110,7 +109,7 @@ struct Simulation<'a> {
     flights: Flights,
 }
 
-/// The reads of a phase and what each accelerator goes through.
+/// The reads of a phase and each accelerator's share.
 struct Phase {
     reads: (Reads, Cache),
     shares: Vec<Share>,
@@ -251,7 +250,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn foretold(&self, epochs: &[EpochReport]) -> Foretold {
+    fn prediction(&self, epochs: &[EpochReport]) -> Prediction {
         let plan = self.plan;
         let measures: Vec<Measures> = scored(plan, epochs);
         let mean = metrics::mean(&measures);
@@ -264,7 +263,7 @@ impl<'a> Simulation<'a> {
         let bytes = (served.bytes + served.cached_bytes).max(1) as f64;
         let samples_per_second = samples_per_second(plan, &mean);
         let cached_percent = 100.0 * served.cached_bytes as f64 / bytes;
-        Foretold {
+        Prediction {
             au_percent: mean.au_percent.profile,
             samples_per_second,
             mib_per_second: metrics::mib(&metrics::Rule::of(plan), samples_per_second),
@@ -300,15 +299,15 @@ fn phase_of(
     Phase { reads: (reads, cache), shares }
 }
 
-/// How long a checkpoint of training is written.
+/// Duration of a checkpoint during training.
 fn checkpoint_ns(plan: &TrainPlan, scenario: &Scenario) -> Nanos {
     let bytes = plan.checkpoint.as_ref().map_or(0, |rules| rules.bytes);
     let rate = scenario.storage.write_bytes_per_second();
     rate.map_or(0, |rate| (1e9 * bytes as f64 / rate) as Nanos)
 }
 
-/// Throughput of a run. Formulas of whole runs count the first steps, too, or all but two over a window
-/// that leaves only the first out: where a part of a run leaves out more, its window tells.
+/// Throughput of a run. The formulas for whole runs include the first steps, or exclude only the very
+/// first: if a part of a run excludes more, the throughput of its window is used.
 fn samples_per_second(plan: &TrainPlan, mean: &Measures) -> f64 {
     if plan.metric.exclude_start_steps > 1 {
         mean.window_samples_per_second

@@ -1,4 +1,4 @@
-//! What reads ask of storage, by arithmetic alone: there are no files.
+//! Calculates the requests that reads send to storage; there are no files.
 
 use std::sync::Arc;
 
@@ -16,53 +16,53 @@ use stormlp_training::run::requests;
 use stormlp_training::run::requests::Requests;
 use stormlp_training::run::source::Reads as Known;
 
-/// So many files have sizes of their own; those beyond have them over again. They would take more
-/// memory than all else, and more time.
+/// Number of files with individual sizes, which the following files repeat. More would dominate memory
+/// and time.
 const SIZES_DRAWN: u64 = 1 << 16;
-/// Requests of a sequential reader that the kernel's read-ahead keeps under way: the one that is
-/// waited for, and the next.
+/// Requests that kernel read-ahead keeps in flight for a sequential reader: the current one and the
+/// next.
 const READ_AHEAD_WINDOW: u64 = 2;
-/// Direct I/O: what one request takes, and how many of a file are in flight, as in a real run.
+/// Direct I/O: request size, and requests in flight per file, as in a real run.
 const DIRECT_REQUEST_BYTES: u64 = 1 << 20;
 const DIRECT_WINDOW: u64 = 4;
-/// What a reader that is not told otherwise takes at once.
+/// Default size of a buffered read.
 const BUFFERED_REQUEST_BYTES: u64 = 256 << 10;
-/// The most that a read of all of a file takes at once.
+/// Largest single read of a whole file.
 const ONE_READ_BYTES: u64 = 16 << 20;
-/// Framing of a record: length and two checksums.
+/// Framing of a TFRecord: length and two checksums.
 const RECORD_FRAMING_BYTES: f64 = 16.0;
-/// Where the array of a file of HDF5 begins.
+/// Offset of the array in an HDF5 file.
 const HDF5_ARRAY_OFFSET: u64 = 2048;
 
-/// What one read asks for.
+/// The data and requests of one read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) file: u64,
     pub(super) offset: u64,
     pub(super) bytes: u64,
-    /// Requests that reach the devices, or the network before them.
+    /// Requests that reach the devices or the network.
     pub(super) requests: u64,
-    /// Whether the same bytes were read a moment ago.
+    /// Whether the same bytes were read just before.
     pub(super) again: bool,
 }
 
-/// How a read becomes requests.
+/// How reads are split into requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Calls {
-    /// Bytes of a request at most.
+    /// Largest request.
     pub(super) most_bytes: u64,
-    /// Requests of one read under way.
+    /// Requests in flight per read.
     pub(super) window: u64,
-    /// Bytes that the kernel reads ahead; `None` where requests arrive as they are made.
+    /// Kernel read-ahead; `None` if requests reach storage unchanged.
     pub(super) read_ahead: Option<u64>,
-    /// Whether files are read past the page cache.
+    /// Whether reads bypass the page cache.
     pub(super) direct: bool,
-    /// Reads that are made at a time.
+    /// Reads in flight at a time.
     pub(super) reads_at_once: usize,
 }
 
 impl Calls {
-    /// Those of `plan`, which may be for null storage: then of a host that has room for every read.
+    /// The requests of `plan`; with null storage, those of a host without a limit on reads in flight.
     pub(super) fn of(plan: &TrainPlan, scenario: &Scenario) -> Self {
         let transport = &plan.transport;
         let is_null = transport.path == PathKind::Null;
@@ -88,14 +88,14 @@ impl Calls {
         }
     }
 
-    /// Bytes and requests of a whole file of so many bytes.
+    /// Bytes and requests of a read of a whole file.
     fn of_file(&self, reads: Requests, file_bytes: u64) -> (u64, u64) {
         let (made, bytes) = reads.sum(file_bytes, self.most_bytes);
         let at_end = self.read_ahead.is_some() && reads.looks_at_end();
         (bytes, self.requests(bytes, made) + u64::from(at_end))
     }
 
-    /// Requests of `bytes` that a reader takes in `made` reads.
+    /// Number of requests for `bytes` read in `made` calls.
     fn requests(&self, bytes: u64, made: u64) -> u64 {
         let requests = match self.read_ahead {
             Some(ahead) => bytes.div_ceil(ahead),
@@ -105,7 +105,7 @@ impl Calls {
     }
 }
 
-/// What a reader through the page cache takes at once, as a run's transport has it.
+/// Size of buffered reads, as chosen by a run's transport.
 fn buffered_bytes(plan: &TrainPlan) -> u64 {
     if !plan.reads.is_one_read() {
         return BUFFERED_REQUEST_BYTES;
@@ -114,12 +114,12 @@ fn buffered_bytes(plan: &TrainPlan) -> u64 {
     wanted.clamp(BUFFERED_REQUEST_BYTES, ONE_READ_BYTES)
 }
 
-/// How long the files are: the first ones, which the others follow in turn.
+/// Sizes of the first files, which repeat for the others.
 #[derive(Debug)]
 pub(super) struct Sizes(Vec<u64>);
 
 impl Sizes {
-    /// Those of the training files of `plan`, drawn as DLIO draws them where they differ.
+    /// Sizes of the training files of `plan`, drawn as by DLIO if they differ.
     pub(super) fn of(plan: &TrainPlan, scenario: &Scenario) -> Self {
         let data = &plan.data;
         if scenario.sample_stdev_bytes <= 0.0 {
@@ -135,7 +135,7 @@ impl Sizes {
         Self((0..files).map(of_file).collect())
     }
 
-    /// All as long as the mean of them.
+    /// The mean size for all files.
     pub(super) fn mean(plan: &TrainPlan) -> Self {
         Self(vec![plan.data.mean_file_bytes().round() as u64])
     }
@@ -149,10 +149,10 @@ impl Sizes {
     }
 }
 
-/// What a read takes of a file.
+/// What a read covers.
 #[derive(Debug)]
 enum What {
-    /// The file, whole: its bytes and requests by its number, which goes round.
+    /// Whole files: bytes and requests by file number, modulo the length.
     Files(Vec<(u64, u64)>, Requests),
     Samples {
         bytes: u64,
@@ -165,9 +165,9 @@ enum What {
     },
     Groups {
         row_bytes: f64,
-        /// Rows of each group of a file.
+        /// Rows of each row group of a file.
         rows: Vec<u64>,
-        /// Stretches that the columns lie in.
+        /// Contiguous ranges that the columns are stored in.
         stretches: u64,
         workers: u64,
     },
@@ -206,7 +206,7 @@ impl What {
     }
 }
 
-/// In how many stretches the columns lie that are read; those that touch each other are one.
+/// Number of contiguous ranges of the columns that are read.
 fn stretches(plan: &TrainPlan) -> u64 {
     let columns = &plan.data.columns;
     let begins = |nth: usize| columns[nth].read && (nth == 0 || !columns[nth - 1].read);
@@ -232,7 +232,7 @@ impl Reads {
         Self { what: What::of(plan, &calls, sizes), calls, sizes: Arc::clone(sizes), index }
     }
 
-    /// Bytes of a request of a read like most.
+    /// Request size of a typical read.
     pub(super) fn usual_request_bytes(&self) -> u64 {
         let asked = match &self.what {
             What::Files(..) | What::Samples { .. } => self.sample(0, 0),
@@ -245,7 +245,7 @@ impl Reads {
         (asked.bytes / asked.requests).max(1)
     }
 
-    /// What a request asks for.
+    /// The data and requests of a read.
     pub(super) fn asked(&self, request: &ReadRequest) -> Asked {
         let rank = request.accelerator;
         match request.read.unit {
@@ -265,8 +265,8 @@ impl Reads {
         }
     }
 
-    /// Bytes of the first `count` requests of a read, which are not all of one size where a library
-    /// reads a file in a way of its own.
+    /// Bytes of the first `count` requests of a read. Request sizes can differ, depending on the library
+    /// that reads the file.
     pub(super) fn bytes_of_first(&self, count: u64, asked: &Asked) -> u64 {
         match &self.what {
             What::Files(_, requests) if self.calls.read_ahead.is_none() => {
@@ -277,7 +277,7 @@ impl Reads {
         }
     }
 
-    /// What a request brings.
+    /// The samples that a read returns.
     pub(super) fn landed(&self, request: &ReadRequest) -> Landed {
         match request.read.unit {
             Unit::Sample(_) => Landed { samples: 1, ..Landed::default() },
@@ -324,7 +324,7 @@ impl Reads {
                     again: position > 0 && !self.calls.direct,
                 }
             }
-            // No loader asks for samples of these.
+            // Loaders do not request single samples of these.
             What::Records { .. } | What::Groups { .. } => {
                 self.of_span(file, Span { offset: 0, bytes: 0 }, 1)
             }
@@ -346,7 +346,7 @@ impl Reads {
         self.of_span(file, span, made)
     }
 
-    /// The stretch of a read of records, and what it brings; no stretch where files hold no records.
+    /// The range of a read of records, and the samples it returns; no range for files without records.
     fn records(&self, request: &ReadRequest, file: u64) -> (Option<Span>, Landed) {
         let Unit::Records { from, .. } = request.read.unit else {
             return (None, Landed::default());
@@ -364,7 +364,7 @@ impl Reads {
     }
 }
 
-/// Whether the sizes of files of `plan` differ from each other with those of samples.
+/// Whether file sizes of `plan` vary with sample sizes.
 pub(super) fn sizes_matter(plan: &TrainPlan) -> bool {
     use ReadPattern::{H5py, IndexedSample, Records, RowGroups};
     let in_part = matches!(plan.reads, Records { .. } | RowGroups | IndexedSample | H5py);

@@ -1,10 +1,10 @@
-//! Storage in action: devices in a stripe, the network of each host, the page cache before them.
+//! Simulated storage: striped devices, the network of each host, and the page cache.
 //!
-//! Each device has two lines in which requests stand, one for operations and one for bytes, and a
-//! latency that comes on top: what `--throttle` does to real storage. A read is many requests, of
-//! which a few are under way at a time. They stand in line together, in as many parts as there is
-//! time to simulate; a part is over when the lines are through with it, and no sooner than its
-//! requests, one after the other, take on idle storage.
+//! Each device has two queues, one for operations and one for bytes, plus a latency, like
+//! `--throttle` on real storage. A read consists of many requests, a few of which are in flight at a
+//! time. They are queued together, in as many parts as the event budget allows. A part completes once
+//! the queues have processed it, but not before its requests, one after the other, would complete on
+//! idle storage.
 
 use crate::plan::{Scenario, StorageModel, Surface};
 use stormlp_transfer::telemetry::DeviceCounters;
@@ -14,11 +14,11 @@ use super::reads::{Asked, Calls, Reads};
 use stormlp_training::run::machine::drive::Device;
 use stormlp_training::run::machine::{Landed, Nanos, ReadRequest};
 
-/// More devices than this are simulated in groups, each as fast as all of its devices.
+/// More devices than this are simulated in groups, each with the combined speed of its devices.
 pub(super) const GROUPS_AT_MOST: u32 = 64;
 
-/// Devices that are simulated, or groups of them. Of a share of storage it is one: where accelerators
-/// are many, each device has as much to do as any other in the long run, which a part is too short for.
+/// Number of simulated devices or groups. It is 1 for a share of storage: with many accelerators the
+/// load evens out over devices, but only in the long run, for which a part is too short.
 pub(super) fn groups(scenario: &Scenario) -> u32 {
     if scenario.shares.storage < 1.0 {
         1
@@ -27,10 +27,10 @@ pub(super) fn groups(scenario: &Scenario) -> u32 {
     }
 }
 
-/// From this depth on a measured surface is taken as flat.
+/// A measured surface is assumed to be flat beyond this depth.
 const DEEPEST: usize = 4096;
 
-/// What storage did.
+/// Statistics of the storage.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Served {
     pub(super) bytes: u64,
@@ -38,30 +38,30 @@ pub(super) struct Served {
     pub(super) requests: u64,
     /// Time with anything in flight.
     pub(super) busy_ns: u64,
-    /// Work of all devices.
+    /// Busy time of all devices.
     pub(super) device_ns: f64,
-    /// Work of all links.
+    /// Busy time of all links.
     pub(super) link_ns: f64,
 }
 
-/// When one device is through with all requests so far.
+/// When one device has completed all requests so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Lines {
     operations: f64,
     bytes: f64,
 }
 
-/// The rate of storage that was measured as a whole, by requests in flight.
+/// The rate of measured storage by requests in flight.
 struct Measured {
     surface: Surface,
-    /// What of it there is.
+    /// The simulated share of it.
     share: f64,
     request_bytes: u64,
-    /// Nanoseconds of a byte; 0 where nobody asked yet.
+    /// Nanoseconds per byte; 0 if not calculated yet.
     by_depth: Vec<f64>,
 }
 
-/// One device, in nanoseconds, and how files lie on all of them.
+/// Figures of one device in nanoseconds, and of the stripe.
 #[derive(Debug, Clone, Copy)]
 struct OfOne {
     operation: f64,
@@ -71,13 +71,13 @@ struct OfOne {
     devices: f64,
 }
 
-/// One group of devices, in nanoseconds.
+/// Figures of one group of devices in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct Figures {
     operation: f64,
     byte: f64,
     latency: f64,
-    /// One over the requests that are served at a time.
+    /// 1 / requests served at a time.
     share_of_queue: f64,
 }
 
@@ -91,15 +91,15 @@ pub(super) struct SimulatedStorage {
     stripe_bytes: u64,
     devices: Vec<Lines>,
     measured: Option<Measured>,
-    /// What a byte takes, and what it takes of the share that there is.
+    /// Nanoseconds per byte of the link, and of the simulated share of it.
     link_byte_ns: f64,
     link_work_ns: f64,
     round_trip_ns: f64,
     links: Vec<f64>,
     per_host: u32,
-    /// One over the requests of a read that are under way at a time.
+    /// 1 / requests of a read in flight at a time.
     share_of_window: f64,
-    /// Parts of a read at most.
+    /// Most parts of a read.
     parts: u64,
     checkpoint: Nanos,
     in_flight: u64,
@@ -107,14 +107,14 @@ pub(super) struct SimulatedStorage {
     served: Served,
 }
 
-/// How finely, and what for.
+/// Granularity of the simulation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grain {
-    /// Parts of a read at most.
+    /// Most parts of a read.
     pub(super) parts: u64,
-    /// How long a checkpoint takes.
+    /// Duration of a checkpoint.
     pub(super) checkpoint: Nanos,
-    /// Bytes of a usual request.
+    /// Size of a typical request.
     pub(super) request_bytes: u64,
 }
 
@@ -160,17 +160,17 @@ impl SimulatedStorage {
         }
     }
 
-    /// Goes on with the reads of another phase.
+    /// Continues with the reads of another phase.
     pub(super) fn turn_to(&mut self, (reads, cache): (Reads, Cache)) {
         (self.reads, self.cache) = (reads, cache);
     }
 
-    /// What was done until now.
+    /// The statistics so far.
     pub(super) fn served(&self) -> Served {
         self.served
     }
 
-    /// What a kernel would have counted.
+    /// The counters as a kernel would report them.
     pub(super) fn counters(&self) -> DeviceCounters {
         DeviceCounters {
             reads: self.served.requests,
@@ -181,11 +181,11 @@ impl SimulatedStorage {
     }
 
     fn parts_of(&self, asked: &Asked) -> u64 {
-        // A part has as many requests as are under way at a time, or more.
+        // A part has at least as many requests as are in flight at a time.
         (asked.requests / self.calls.window).clamp(1, self.parts)
     }
 
-    /// Takes one part of a read and says when it will be over.
+    /// Serves one part of a read; returns its completion time.
     fn serve(&mut self, asked: &Asked, host: usize, part: u64, now: Nanos) -> Nanos {
         let parts = self.parts_of(asked);
         let (done, requests, bytes) = match parts {
@@ -208,7 +208,7 @@ impl SimulatedStorage {
                 self.served.device_ns += work;
                 let line = &mut self.devices[0].bytes;
                 *line = line.max(at) + work;
-                // What was measured has its latency in its rate.
+                // Measured rates include latency.
                 (*line, 0.0)
             }
             None => {
@@ -226,7 +226,7 @@ impl SimulatedStorage {
         over
     }
 
-    /// What requests take, some of them under way at a time, where storage has nothing else to do.
+    /// Duration of requests on idle storage, with some of them in flight at a time.
     fn alone_ns(&self, requests: f64, bytes: f64) -> f64 {
         let of_request = bytes / requests;
         let of_device = match self.measured {
@@ -246,14 +246,14 @@ impl SimulatedStorage {
         one * (requests * self.share_of_window).max(1.0)
     }
 
-    /// Lets the devices of a stretch of a file do their part; when the last of them is through.
+    /// Queues a range of a file on its devices; returns when the last of them has completed it.
     fn stripe(&mut self, file: u64, offset: u64, work: (u64, u64), at: f64) -> f64 {
         let count = self.devices.len() as u64;
         if count == 1 {
             return self.device(0, work.0 as f64, work.1 as f64, at);
         }
         let (requests, bytes) = work;
-        // Files lie one behind the other: one begins on any device.
+        // Files are stored one after the other, so a file can start on any device.
         let first = file.wrapping_mul(0x9e37_79b9) + offset / self.stripe_bytes;
         let (rounds, rest) =
             (bytes / (self.stripe_bytes * count), bytes % (self.stripe_bytes * count));
@@ -261,7 +261,7 @@ impl SimulatedStorage {
             0 => rest.div_ceil(self.stripe_bytes).max(1),
             _ => count,
         };
-        // A request that crosses from one device to another is one at each.
+        // A request that crosses devices becomes one request on each.
         let stretches = bytes.div_ceil(self.stripe_bytes).max(1);
         let requests = requests.max(stretches) as f64;
         let mut over: f64 = 0.0;
@@ -275,11 +275,11 @@ impl SimulatedStorage {
         over
     }
 
-    /// Lets one device do so many requests; when it is through with them, but for latency.
+    /// Queues requests on one device; returns when it has completed them, without latency.
     fn device(&mut self, device: usize, requests: f64, bytes: f64, at: f64) -> f64 {
         let Figures { operation, byte, latency, share_of_queue } = self.figures;
         let last = byte * bytes / requests.max(1.0);
-        // Where only so many are served at a time, each takes its share of the time of all.
+        // With a limited queue, each request takes its share of the queue's time.
         let operation = operation.max((latency + operation + last) * share_of_queue);
         let lines = &mut self.devices[device];
         let begun = lines.operations.max(at);
@@ -310,7 +310,7 @@ impl SimulatedStorage {
     }
 }
 
-/// The first whole nanosecond at or after `at`. The library's own is a call on CPUs of any age.
+/// The first whole nanosecond at or after `at`. `f64::ceil` is a function call on baseline CPUs.
 fn rounded_up(at: f64) -> Nanos {
     let whole = at as Nanos;
     whole + Nanos::from((whole as f64) < at)
@@ -372,7 +372,7 @@ impl Device for SimulatedStorage {
 
     fn go_on(&mut self, request: &ReadRequest, ended: u32, now: Nanos) -> Option<Nanos> {
         if self.parts == 1 {
-            // Nothing is left: do not look it up.
+            // Nothing is left: skip the lookup.
             return None;
         }
         let asked = self.reads.asked(request);

@@ -1,4 +1,4 @@
-//! Runs on simulated storage whose outcome follows from a formula, and what must hold of all.
+//! Simulated runs with known outcomes, and invariants of all runs.
 
 use crate::plan::{DeviceFigures, Link, StorageModel, Surface, SurfacePoint};
 use proptest::prelude::*;
@@ -40,7 +40,7 @@ fn bandwidth(bytes_per_second: f64) -> Scenario {
     on(StorageModel::of_bandwidth(bytes_per_second))
 }
 
-fn foretold(plan: &TrainPlan, scenario: &Scenario) -> Foretold {
+fn predicted(plan: &TrainPlan, scenario: &Scenario) -> Prediction {
     simulate(plan, scenario, &StopToken::new()).unwrap()
 }
 
@@ -49,26 +49,26 @@ fn assert_near(got: f64, wanted: f64, slack: f64, what: &str) {
 }
 
 #[test]
-fn ample_storage_keeps_all_computing() {
-    let told = foretold(&unet3d(8, 50), &bandwidth(100e9));
-    assert!(told.au_percent > 99.9, "{told:?}");
-    assert_eq!(told.limited_by, LimitedBy::Nothing);
-    // v2 leaves out one step more than it takes the time of.
+fn ample_storage_keeps_all_accelerators_computing() {
+    let run = predicted(&unet3d(8, 50), &bandwidth(100e9));
+    assert!(run.au_percent > 99.9, "{run:?}");
+    assert_eq!(run.limited_by, LimitedBy::Nothing);
+    // v2 counts one step less than its time covers.
     let samples = 8.0 * 7.0 / 0.323 * 48.0 / 49.0;
-    assert_near(told.samples_per_second, samples, 0.5, "samples");
-    assert!(told.storage_busy_percent < 50.0);
+    assert_near(run.samples_per_second, samples, 0.5, "samples");
+    assert!(run.storage_busy_percent < 50.0);
 }
 
 #[test]
-fn half_of_what_is_asked_for_gives_half_the_utilisation() {
+fn half_the_bandwidth_gives_half_the_utilisation() {
     for workload in ["unet3d", "resnet50", "cosmoflow"] {
         let plan = plan(workload, 4, 200, 1);
         for share in [0.3, 0.5, 0.8] {
-            let told = foretold(&plan, &bandwidth(share * plan.demand_bytes_per_second()));
-            // What was read ahead before the first step that counts comes on top.
-            assert_near(told.au_percent, 100.0 * share, 3.0, workload);
-            assert_eq!(told.limited_by, LimitedBy::Storage, "{workload}");
-            assert!(told.storage_busy_percent > 97.0, "{workload}: {told:?}");
+            let run = predicted(&plan, &bandwidth(share * plan.demand_bytes_per_second()));
+            // Samples prefetched before the first step that counts add to this.
+            assert_near(run.au_percent, 100.0 * share, 3.0, workload);
+            assert_eq!(run.limited_by, LimitedBy::Storage, "{workload}");
+            assert!(run.storage_busy_percent > 97.0, "{workload}: {run:?}");
         }
     }
 }
@@ -77,24 +77,24 @@ fn half_of_what_is_asked_for_gives_half_the_utilisation() {
 fn saturation_is_where_demand_meets_bandwidth() {
     let of_one = unet3d(1, 300).demand_bytes_per_second();
     for (accelerators, wanted) in [(8, 100.0), (9, 100.0 * 8.0 / 9.0), (16, 50.0)] {
-        let told = foretold(&unet3d(accelerators, 300), &bandwidth(8.0 * of_one * 1.005));
-        assert_near(told.au_percent, wanted, 2.0, "AU");
+        let run = predicted(&unet3d(accelerators, 300), &bandwidth(8.0 * of_one * 1.005));
+        assert_near(run.au_percent, wanted, 2.0, "AU");
     }
 }
 
 #[test]
-fn the_same_plan_is_foretold_the_same_to_the_bit() {
+fn predictions_are_deterministic() {
     let mut scenario = bandwidth(6e9);
     scenario.sample_stdev_bytes = 68_341_808.0;
     scenario.storage.cache_bytes = Some(20 * GIB);
     scenario.storage.devices = 3;
     let plan = plan("unet3d", 5, 20, 2);
-    let told = foretold(&plan, &scenario);
-    assert_eq!(told, foretold(&plan, &scenario));
-    assert!(told.cached_percent > 1.0, "{told:?}");
+    let run = predicted(&plan, &scenario);
+    assert_eq!(run, predicted(&plan, &scenario));
+    assert!(run.cached_percent > 1.0, "{run:?}");
     let mut other = scenario.clone();
     other.sample_stdev_bytes = 0.0;
-    assert_ne!(told.run_seconds, foretold(&plan, &other).run_seconds);
+    assert_ne!(run.run_seconds, predicted(&plan, &other).run_seconds);
 }
 
 #[test]
@@ -102,14 +102,14 @@ fn a_dataset_that_fits_the_cache_is_read_once() {
     let plan = plan("unet3d", 4, 20, 3);
     let mut scenario = bandwidth(0.4 * plan.demand_bytes_per_second());
     scenario.storage.cache_bytes = Some(plan.data.bytes);
-    let told = foretold(&plan, &scenario);
-    assert!(told.epoch_au_percent[0] < 60.0, "{told:?}");
-    assert!(told.epoch_au_percent[2] > 99.0, "{told:?}");
-    assert_near(told.cached_percent, 100.0 * 2.0 / 3.0, 1.0, "cached");
+    let run = predicted(&plan, &scenario);
+    assert!(run.epoch_au_percent[0] < 60.0, "{run:?}");
+    assert!(run.epoch_au_percent[2] > 99.0, "{run:?}");
+    assert_near(run.cached_percent, 100.0 * 2.0 / 3.0, 1.0, "cached");
     let cold = TrainPlan { cold: true, ..plan };
-    assert_eq!(foretold(&cold, &scenario).cached_percent, 0.0);
+    assert_eq!(predicted(&cold, &scenario).cached_percent, 0.0);
     scenario.direct = true;
-    assert_eq!(foretold(&cold, &scenario).cached_percent, 0.0);
+    assert_eq!(predicted(&cold, &scenario).cached_percent, 0.0);
 }
 
 #[test]
@@ -117,22 +117,22 @@ fn a_larger_dataset_is_served_from_the_cache_in_part() {
     let plan = plan("unet3d", 4, 50, 5);
     let share = 0.4;
     let mut scenario = bandwidth(0.5 * plan.demand_bytes_per_second());
-    let without = foretold(&plan, &scenario);
+    let without = predicted(&plan, &scenario);
     scenario.storage.cache_bytes = Some((plan.data.bytes as f64 * share) as u64);
-    let told = foretold(&plan, &scenario);
-    assert_near(told.cached_percent, 100.0 * share * 4.0 / 5.0, 4.0, "cached");
-    let last = told.epoch_au_percent[4] / without.epoch_au_percent[4];
+    let run = predicted(&plan, &scenario);
+    assert_near(run.cached_percent, 100.0 * share * 4.0 / 5.0, 4.0, "cached");
+    let last = run.epoch_au_percent[4] / without.epoch_au_percent[4];
     assert_near(last, 1.0 / (1.0 - share), 0.15, "speed-up");
 }
 
 #[test]
-fn hosts_have_caches_and_links_of_their_own() {
+fn each_host_has_its_own_cache_and_link() {
     let plan = plan("unet3d", 8, 30, 2);
     let mut scenario = bandwidth(0.5 * plan.demand_bytes_per_second());
     scenario.storage.cache_bytes = Some(plan.data.bytes / 4);
-    let one = foretold(&plan, &scenario);
+    let one = predicted(&plan, &scenario);
     scenario.hosts = 4;
-    let four = foretold(&plan, &scenario);
+    let four = predicted(&plan, &scenario);
     assert_near(one.cached_percent, 100.0 * 0.25 / 2.0, 3.0, "one host");
     assert_near(four.cached_percent, 100.0 / 2.0, 1.0, "four hosts");
 
@@ -142,29 +142,29 @@ fn hosts_have_caches_and_links_of_their_own() {
         bytes_per_second: 0.5 * plan.demand_bytes_per_second() / 4.0,
         round_trip_seconds: 0.0,
     });
-    let told = foretold(&plan, &linked);
-    assert_near(told.epoch_au_percent[0], 50.0, 6.0, "AU behind links");
-    assert!(told.link_busy_percent > 90.0, "{told:?}");
-    assert_eq!(told.limited_by, LimitedBy::Storage);
+    let run = predicted(&plan, &linked);
+    assert_near(run.epoch_au_percent[0], 50.0, 6.0, "AU behind links");
+    assert!(run.link_busy_percent > 90.0, "{run:?}");
+    assert_eq!(run.limited_by, LimitedBy::Storage);
 }
 
 #[test]
 fn devices_in_a_stripe_add_up_for_many_readers() {
     let plan = unet3d(8, 50);
     let whole = 0.6 * plan.demand_bytes_per_second();
-    let one = foretold(&plan, &bandwidth(whole));
+    let one = predicted(&plan, &bandwidth(whole));
     for devices in [2, 8, 200] {
         let mut scenario = bandwidth(whole / f64::from(devices));
         scenario.storage.stripe_bytes = Some(4096);
         scenario.storage.devices = devices;
-        let told = foretold(&plan, &scenario);
-        assert_near(told.au_percent, one.au_percent, 3.0, "devices");
+        let run = predicted(&plan, &scenario);
+        assert_near(run.au_percent, one.au_percent, 3.0, "devices");
     }
 }
 
 #[test]
-fn a_single_reader_gets_no_more_than_its_requests_under_way() {
-    // One worker: a request of 128 KiB and the one read ahead, each on one device.
+fn a_single_reader_is_limited_by_its_requests_in_flight() {
+    // One worker: a request of 128 KiB and one read ahead, each on one device.
     let mut plan = unet3d(1, 20);
     plan.loader = stormlp_training::plan::train_plan::LoaderPlan::Workers {
         read_threads: 1,
@@ -177,16 +177,16 @@ fn a_single_reader_gets_no_more_than_its_requests_under_way() {
     let mut scenario = bandwidth(1e9);
     scenario.storage.devices = 8;
     scenario.storage.device.latency_seconds = latency;
-    let told = foretold(&plan, &scenario);
+    let run = predicted(&plan, &scenario);
     let request = 131_072.0;
     let rate = 2.0 * request / (latency + request / 1e9);
     let batch = 7.0 * plan.data.mean_file_bytes();
     let step = (batch / rate).max(0.323);
-    assert_near(told.au_percent, 100.0 * 0.323 / step, 1.0, "AU");
+    assert_near(run.au_percent, 100.0 * 0.323 / step, 1.0, "AU");
 }
 
 #[test]
-fn operations_queue_and_latency_bound_what_bandwidth_would_allow() {
+fn iops_queue_and_latency_limit_despite_ample_bandwidth() {
     let plan = unet3d(4, 80);
     let demand = plan.demand_bytes_per_second();
     let request = 131_072.0;
@@ -205,14 +205,14 @@ fn operations_queue_and_latency_bound_what_bandwidth_would_allow() {
     for (what, device) in
         [("operations", by_operations), ("queue", by_queue), ("latency", by_latency)]
     {
-        let told = foretold(&plan, &figures(device));
-        assert_near(told.au_percent, 50.0, 6.0, what);
-        assert_eq!(told.limited_by, LimitedBy::Storage, "{what}");
+        let run = predicted(&plan, &figures(device));
+        assert_near(run.au_percent, 50.0, 6.0, what);
+        assert_eq!(run.limited_by, LimitedBy::Storage, "{what}");
     }
 }
 
 #[test]
-fn a_measured_surface_gives_what_it_gave_at_that_depth() {
+fn a_measured_surface_gives_its_rate_at_the_current_depth() {
     let plan = unet3d(4, 30);
     let demand = plan.demand_bytes_per_second();
     let point = |depth, share: f64| SurfacePoint {
@@ -224,34 +224,34 @@ fn a_measured_surface_gives_what_it_gave_at_that_depth() {
     let mut scenario = bandwidth(1.0);
     // Sixteen workers with two requests each.
     scenario.storage.surface = Surface::through([point(1, 0.05), point(32, 0.5), point(64, 9.0)]);
-    let told = foretold(&plan, &scenario);
-    assert_near(told.au_percent, 50.0, 6.0, "AU");
+    let run = predicted(&plan, &scenario);
+    assert_near(run.au_percent, 50.0, 6.0, "AU");
 }
 
 #[test]
-fn barrier_and_client_take_their_time_in_each_step() {
+fn barrier_and_client_add_to_each_step() {
     let mut plan = unet3d(2, 40);
     let mut scenario = bandwidth(100e9);
     scenario.barrier_seconds = 0.017;
-    let told = foretold(&plan, &scenario);
-    assert_near(told.au_percent, 100.0 * 0.323 / 0.340, 0.2, "barrier");
-    assert_eq!(told.limited_by, LimitedBy::Barrier);
+    let run = predicted(&plan, &scenario);
+    assert_near(run.au_percent, 100.0 * 0.323 / 0.340, 0.2, "barrier");
+    assert_eq!(run.limited_by, LimitedBy::Barrier);
     scenario.barrier_seconds = 0.0;
     plan.client = Some(ClientCost { step_seconds: 0.017, ..ClientCost::DLIO.on(64) });
-    let told = foretold(&plan, &scenario);
-    assert_near(told.au_percent, 100.0 * 0.323 / 0.340, 0.2, "client");
-    assert_eq!(told.limited_by, LimitedBy::Client);
+    let run = predicted(&plan, &scenario);
+    assert_near(run.au_percent, 100.0 * 0.323 / 0.340, 0.2, "client");
+    assert_eq!(run.limited_by, LimitedBy::Client);
     // One CPU for all samples: 0.9 s for each GiB.
     plan.client = Some(ClientCost::DLIO.on(1));
-    let told = foretold(&plan, &scenario);
+    let run = predicted(&plan, &scenario);
     let batches = 2.0 * 7.0 * plan.data.mean_file_bytes();
     let step = 0.9 * batches / GIB as f64;
-    assert_near(told.au_percent, 100.0 * 0.323 / step, 2.0, "one CPU");
-    assert_eq!(told.limited_by, LimitedBy::Client);
+    assert_near(run.au_percent, 100.0 * 0.323 / step, 2.0, "one CPU");
+    assert_eq!(run.limited_by, LimitedBy::Client);
 }
 
 #[test]
-fn what_trains_nothing_and_what_is_stopped_say_so() {
+fn empty_plans_and_stopped_simulations_are_errors() {
     let nothing = TrainPlan { steps_per_epoch: 0, ..unet3d(2, 5) };
     let scenario = bandwidth(1e9);
     let error = simulate(&nothing, &scenario, &StopToken::new()).unwrap_err();
@@ -263,7 +263,7 @@ fn what_trains_nothing_and_what_is_stopped_say_so() {
 }
 
 #[test]
-fn every_builtin_workload_can_be_foretold() {
+fn every_builtin_workload_can_be_predicted() {
     for entry in catalog::CATALOG {
         let workload = entry.workload(&[]).unwrap();
         let request = TrainRequest {
@@ -274,16 +274,16 @@ fn every_builtin_workload_can_be_foretold() {
         };
         let host = HostFacts::fixture();
         let plan = imagined(&workload, &request, &host, PathKind::Buffered).unwrap();
-        let told = foretold(&plan, &bandwidth(5e9));
+        let run = predicted(&plan, &bandwidth(5e9));
         let name = (entry.name, entry.accelerator);
-        assert!(told.au_percent > 0.0 && told.events > 10, "{name:?}: {told:?}");
+        assert!(run.au_percent > 0.0 && run.events > 10, "{name:?}: {run:?}");
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn storage_gives_no_more_than_it_has_and_more_of_it_never_harms(
+    fn throughput_is_at_most_bandwidth_and_more_bandwidth_never_hurts(
         accelerators in 1u32..9,
         share in 0.1f64..1.5,
         devices in 1u32..6,
@@ -299,15 +299,15 @@ proptest! {
         scenario.storage.device.latency_seconds = latency;
         scenario.storage.device.reads_per_second = iops;
         scenario.storage.device.queue_depth = queue;
-        let told = foretold(&plan, &scenario);
-        prop_assert!(told.storage_busy_percent <= 100.0 && told.au_percent <= 100.0);
+        let run = predicted(&plan, &scenario);
+        prop_assert!(run.storage_busy_percent <= 100.0 && run.au_percent <= 100.0);
         let bytes = 12.0 * f64::from(accelerators) * 7.0 * plan.data.mean_file_bytes();
         let least = bytes / scenario.storage.read_bytes_per_second();
         // Sizes are drawn about their mean.
         let slack = if stdev > 0.0 { 0.5 } else { 0.999 };
-        prop_assert!(told.run_seconds >= least * slack);
+        prop_assert!(run.run_seconds >= least * slack);
         scenario.storage.device.read_bytes_per_second *= 1.5;
-        let faster = foretold(&plan, &scenario);
-        prop_assert!(faster.au_percent >= told.au_percent - 1.5, "{} {}", told.au_percent, faster.au_percent);
+        let faster = predicted(&plan, &scenario);
+        prop_assert!(faster.au_percent >= run.au_percent - 1.5, "{} {}", run.au_percent, faster.au_percent);
     }
 }

@@ -30,11 +30,11 @@ Examples:
   stormlp clean /mnt/nvme/data        the data of one folder
   stormlp clean --dry-run             what would be removed")]
 pub(crate) struct Args {
-    /// A data folder, or a folder that holds data folders
+    /// A data folder, or a folder with data folders
     #[arg(value_name = "DIR", default_value = "stormlp-data")]
     folder: PathBuf,
 
-    /// Say what would be removed, and remove nothing
+    /// Show what would be removed, without removing it
     #[arg(long)]
     dry_run: bool,
 }
@@ -46,7 +46,7 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     data_folders(&args.folder, 0, &mut folders);
     if folders.is_empty() {
         return Err(Failure::machine(anyhow::anyhow!(
-            "{}, so nothing says that stormlp made anything there",
+            "{}, so stormlp did not create any data there",
             without_list(&args.folder)
         ))
         .with_help("name a data folder: stormlp clean DIR"));

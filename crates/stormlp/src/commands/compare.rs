@@ -21,30 +21,30 @@ use crate::session::Session;
     after_help = "\
 Examples:
   stormlp compare before/report.json after/report.json
-                                            one run each: its own seconds tell the noise
+                                            one run each; noise is estimated within the run
   stormlp compare a1 a2 a3 -- b1 b2 b3      runs of the same work, best taken in turns: a b a b
   stormlp compare --fail-on-regression 5 nightly/ today/ --format markdown
                                             folders of runs; exit code 7 when one got 5 % worse
 
-A figure improved or regressed when chance explains the difference in less than 5 of 100
-comparisons, all figures taken together (Welch's test, Holm's method). docs/compare.md says more."
+A figure improved or regressed if the difference is significant at the 5 % level over all figures
+(Welch's test, Holm's method). See docs/compare.md."
 )]
 pub(crate) struct Args {
-    /// Saved reports, their folders, or folders of such folders, of before; two places without --
-    /// are the baseline and what is held against it
+    /// Baseline reports, their folders, or folders of such folders; two places without -- are
+    /// baseline and current
     #[arg(value_name = "BASELINE", required = true)]
     baseline: Vec<PathBuf>,
 
-    /// The same of now
+    /// Current reports
     #[arg(value_name = "NOW", last = true)]
     now: Vec<PathBuf>,
 
-    /// Compare what is not the same work all the same, and say so
+    /// Compare even if the work differs, with a warning
     #[arg(long)]
     force: bool,
 
-    /// Exit with code 7 when a figure got worse by so many percent or more, beyond chance, and when
-    /// what the baseline measured broke or did not end
+    /// Exit with code 7 if a figure is significantly worse by at least this percentage, or if
+    /// something measured in the baseline failed or is incomplete
     #[arg(long, value_name = "PCT", value_parser = percent, allow_negative_numbers = true)]
     fail_on_regression: Option<f64>,
 
@@ -134,7 +134,8 @@ fn check_kinds(baseline: &[Saved], now: &[Saved]) -> Result<(), Failure> {
             kind.name(),
             report.head().kind.name()
         ))
-        .with_help("compare reports of one command; `stormlp report DIR` lists those of a folder")),
+        .with_help("compare reports of the same command; `stormlp report DIR` lists the reports \
+                    in a folder")),
     }
 }
 
@@ -148,7 +149,7 @@ fn fail_beyond(percent: f64, comparison: &Comparison) -> Result<(), Failure> {
         return Err(Failure::regressed(format!("{first}{besides}")));
     }
     if comparison.verdict == Verdict::TooFewSamples {
-        output::say("warning: --fail-on-regression has nothing to go by: too few samples to tell");
+        output::say("warning: --fail-on-regression has no effect: too few samples");
     }
     let worse = comparison.regressions(percent);
     match worse.first() {
@@ -169,5 +170,5 @@ fn percent(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.trim_end_matches('%').trim_end().parse().ok();
     number
         .filter(|number| number.is_finite() && *number >= 0.0)
-        .ok_or_else(|| format!("`{text}` is no percentage: use a number such as 5"))
+        .ok_or_else(|| format!("`{text}` is not a percentage: use a number such as 5"))
 }

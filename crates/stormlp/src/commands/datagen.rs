@@ -37,68 +37,67 @@ Examples:
   mpirun -n 4 --map-by ppr:1:node stormlp datagen unet3d --files 14000 --data-dir /shared/unet3d
       the same by four hosts, each a quarter of the files
   stormlp datagen unet3d --files 14000 --data-dir /mnt/nvme/unet3d --resume
-      continue a run that was stopped or killed; mend files that were cut off or altered
+      continue a stopped or killed run; rewrite truncated or modified files
   stormlp datagen unet3d --files 14000 --data-dir /mnt/nvme/unet3d --verify
       read everything back and name each bad file; writes nothing"
 )]
 pub(crate) struct Args {
-    /// A built-in workload (see `stormlp workloads`) or a YAML file.
+    /// A built-in workload (see `stormlp workloads`), or a YAML file.
     #[arg(value_name = "WORKLOAD")]
     workload: String,
 
-    /// The accelerator whose edition of the workload to take; sizes do not depend on it.
+    /// Accelerator, which selects the variant of the workload; sizes do not depend on it.
     #[arg(long, value_name = "NAME")]
     accelerator: Option<String>,
 
-    /// The dataset folder; samples lie in its train/ and valid/
-    /// [default: ./stormlp-data/WORKLOAD].
+    /// Dataset folder, with samples in train/ and valid/ [default: ./stormlp-data/WORKLOAD].
     #[arg(long, value_name = "DIR", value_parser = workloads::parse_folder)]
     data_dir: Option<PathBuf>,
 
-    /// Training files.
+    /// Number of training files.
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..))]
     files: Option<u64>,
 
-    /// Samples in each file.
+    /// Samples per file.
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::from(u32::MAX)))]
     samples_per_file: Option<u64>,
 
-    /// Subfolders of the training files.
+    /// Number of subfolders for training files.
     #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
     subfolders: Option<u64>,
 
-    /// The edition whose sizes are drawn [default: the workload's own].
+    /// Rules for file sizes [default: the workload's edition].
     #[arg(long, value_name = "v1|v2|v3|native")]
     profile: Option<Profile>,
 
-    /// Ranks that DLIO would generate with: in v3 each draws sizes of its own.
+    /// Number of ranks DLIO would use: in v3, each rank draws its own sizes.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..))]
     generator_ranks: u32,
 
-    /// What fills the samples: random bytes that neither compress nor repeat, or one byte value.
+    /// Content of samples: incompressible random bytes, or one byte value.
     #[arg(long, value_name = "random|constant", default_value_t = Content::Random)]
     content: Content,
 
-    /// Seed of the content; sizes are DLIO's whatever the seed.
+    /// Seed for the content; does not affect sizes, which match DLIO's.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, value_parser = whole::<u64>(..))]
     seed: u64,
 
-    /// Threads that write [default: two for each CPU, at most 16].
+    /// Writer threads [default: two per CPU, at most 16].
     #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=512))]
     threads: Option<u16>,
 
-    /// How writes reach the kernel.
+    /// I/O engine for writes.
     #[arg(long, value_name = "auto|uring|tokio-uring|psync", default_value = "auto")]
     engine: EngineChoice,
 
-    /// A key of the workload to set, as mlpstorage takes them: dataset.num_files_eval=10.
+    /// Workload parameters to override, as in mlpstorage: dataset.num_files_eval=10.
     #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
     params: Vec<String>,
 
     #[command(flatten)]
     mode: Mode,
 
-    /// How to print the result.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -107,19 +106,19 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
 struct Mode {
-    /// Continue a run that was stopped; find files that were cut off or altered and remake them.
+    /// Continue a stopped run, and rewrite truncated or modified files.
     #[arg(long)]
     resume: bool,
 
-    /// Write nothing; read every file and name each that is bad (exit code 5).
+    /// Only read and verify every file; exit code 5 if any is bad.
     #[arg(long)]
     verify: bool,
 
-    /// Remove the dataset that is there first.
+    /// Remove an existing dataset first.
     #[arg(long)]
     overwrite: bool,
 
-    /// Print what would be made, write nothing.
+    /// Print the plan and exit, without writing.
     #[arg(long)]
     dry_run: bool,
 }
@@ -329,8 +328,8 @@ fn failure(error: GenerateError, session: &Session) -> Failure {
         GenerateError::Occupied { resumable, .. } => {
             let help = if resumable {
                 format!(
-                    "`{command} --resume` continues or mends it, `--verify` checks it, \
-                     `--overwrite` makes it anew"
+                    "`{command} --resume` continues or repairs it, `--verify` checks it, \
+                     `--overwrite` recreates it"
                 )
             } else {
                 format!("choose another --data-dir, or remove it with `{command} --overwrite`")

@@ -27,48 +27,48 @@ Examples:
   stormlp datasize resnet50 -n 8 --profile v1 --format json    keys: files, bytes, fits, …"
 )]
 pub(crate) struct Args {
-    /// A built-in workload (see `stormlp workloads`) or a YAML file of MLPerf Storage or DLIO
+    /// A built-in workload (see `stormlp workloads`), or a YAML file in MLPerf Storage or DLIO
+    /// format
     #[arg(value_name = "WORKLOAD")]
     workload: String,
 
-    /// Which accelerator is emulated [default: h100, or the one the workload has]
+    /// Accelerator to emulate [default: h100, or the workload's]
     #[arg(long, value_name = "NAME")]
     accelerator: Option<String>,
 
-    /// Accelerators in all
+    /// Total number of accelerators
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..))]
     accelerators: u32,
 
-    /// Hosts that train together
+    /// Number of hosts
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..))]
     hosts: u32,
 
-    /// Memory of one host [default: this host's, or its control group's limit when lower]
+    /// Memory per host [default: this host's, or its cgroup limit if lower]
     #[arg(long, visible_alias = "memory", value_name = "SIZE", value_parser = workloads::parse_some_bytes)]
     host_memory: Option<ByteSize>,
 
-    /// Whose rounding: v1 and v2 down, v3 and native up [default: the workload's own edition]
+    /// Rounding rules: v1 and v2 round down, v3 and native up [default: the workload's edition]
     #[arg(long, value_name = "v1|v2|v3|native")]
     profile: Option<Profile>,
 
-    /// Samples of one step of one accelerator
+    /// Samples per step and accelerator
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
     batch_size: Option<u32>,
 
-    /// Samples in each file
+    /// Samples per file
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
     samples_per_file: Option<u32>,
 
-    /// Where the dataset is to lie; nothing is written
-    /// [default: ./stormlp-data/WORKLOAD]
+    /// Intended dataset folder; nothing is written [default: ./stormlp-data/WORKLOAD]
     #[arg(long, value_name = "DIR", value_parser = workloads::parse_folder)]
     data_dir: Option<PathBuf>,
 
-    /// A key of the workload to set, as mlpstorage takes them: reader.batch_size=8
+    /// Workload parameters to override, as in mlpstorage: reader.batch_size=8
     #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
     params: Vec<String>,
 
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }

@@ -47,11 +47,11 @@ const MLPERF_HELP: &str =
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Results")]
 pub(crate) struct ShowArgs {
-    /// What is printed [default: text]
+    /// Output format [default: text]
     #[arg(long, value_enum)]
     format: Option<Format>,
 
-    /// Write the result to a file too; .json, .csv (appended to), .md, .html, .txt, .prom, .svg or
+    /// Also write the result to a file: .json, .csv (appended to), .md, .html, .txt, .prom, .svg or
     /// .gdsio; repeatable
     #[arg(long, value_name = "FILE")]
     export: Vec<PathBuf>,
@@ -72,12 +72,12 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "DIR")]
     results_dir: Option<PathBuf>,
 
-    /// Say something of the run, saved in its report, which `stormlp report --tag` finds; repeatable
+    /// Tag to save in the report, for `stormlp report --tag`; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     tag: Vec<Tag>,
 
-    /// How often devices, host, network and GPUs are looked at, from 10ms to 60s; or `off`
-    /// [default: 100ms]
+    /// Telemetry interval for devices, host, network and GPUs, from 10ms to 60s, or `off` [default:
+    /// 100ms]
     #[arg(long, value_name = "INTERVAL")]
     telemetry: Option<Telemetry>,
 }

@@ -17,12 +17,12 @@ use crate::session::Session;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Several hosts")]
 pub(crate) struct DetachedArgs {
-    /// Without a launcher: begin at this time (UTC), given on every host: 14:30, 14:30:05,
+    /// Without a launcher: start at this time (UTC), the same on every host: 14:30, 14:30:05,
     /// 2026-11-22T14:30:05Z or seconds since 1970
     #[arg(long, value_name = "TIME", requires = "run_id", conflicts_with = "find_knee")]
     start_at: Option<StartAt>,
 
-    /// What `stormlp report merge` knows the reports of these hosts by
+    /// ID shared by all hosts' reports, for `stormlp report merge`
     #[arg(long, value_name = "ID", requires = "start_at", value_parser = parse_id)]
     run_id: Option<String>,
 }
@@ -48,7 +48,7 @@ impl FromStr for StartAt {
         let whole = DateTime::parse_from_rfc3339(text).ok();
         let found = whole.map(|time| time.to_utc()).or_else(of_seconds).or_else(of_day);
         found.map(Self).ok_or_else(|| {
-            "it is no time: use 14:30:05 (of today, UTC), 2026-11-22T14:30:05Z or seconds since 1970"
+            "invalid time: use 14:30:05 (today, UTC), 2026-11-22T14:30:05Z or seconds since 1970"
                 .to_string()
         })
     }

@@ -31,16 +31,15 @@ Examples:
                                               a barrier costs
   stormlp doctor --launch h1,h2               what to type for each launcher")]
 pub(crate) struct Args {
-    /// Folder, file or block device whose storage is described.
+    /// Folder, file or block device to examine.
     #[arg(value_name = "PATH", default_value = ".")]
     directory: PathBuf,
 
-    /// How to print it.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    /// Print what each launcher wants to be told to start one process on each of these hosts, and
-    /// stop
+    /// Print the commands to start one process on each of these hosts with each launcher, and exit
     #[arg(long, value_name = "HOST,...", value_delimiter = ',', conflicts_with_all = ["directory", "format"])]
     launch: Vec<String>,
 }
@@ -54,7 +53,7 @@ impl Args {
 
 /// The machine, and the processes that were started together.
 #[derive(Serialize)]
-struct Told {
+struct Examined {
     #[serde(flatten)]
     machine: Machine,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,10 +82,10 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if !session.group.leads() {
         return Ok(());
     }
-    let told = Told { machine, group };
-    args.format.print(&told, |told| {
-        let mut document = doctor::document(&told.machine);
-        if let Some(group) = &told.group {
+    let examined = Examined { machine, group };
+    args.format.print(&examined, |examined| {
+        let mut document = doctor::document(&examined.machine);
+        if let Some(group) = &examined.group {
             doctor::group(group, &mut document);
         }
         document

@@ -26,7 +26,7 @@ pub(crate) struct Args {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "GDSIO ARGUMENTS")]
     words: Vec<String>,
 
-    /// Let host memory stand in for the GPUs of the line; stormlp's own, anywhere in the line
+    /// Emulate GPUs with host memory; an option of stormlp, anywhere in the line
     #[arg(long, env = "STORMLP_EMULATE", value_parser = FalseyValueParser::new())]
     emulate: bool,
 }
@@ -184,7 +184,7 @@ fn lacks_gpu(request: &MatrixRequest, facts: &HostFacts) -> bool {
 /// gdsio's.
 fn offer_emulation(failure: Failure) -> Failure {
     const OFFER: &str =
-        "--emulate (or STORMLP_EMULATE=1) runs the line on host memory, and says so";
+        "--emulate (or STORMLP_EMULATE=1) emulates GPUs with host memory, labelled as such";
     let help = failure.help.as_deref().unwrap_or_default();
     let own = help.split("; ").filter(|part| !part.contains("host measures"));
     let parts: Vec<&str> = own.filter(|part| !part.is_empty()).chain([OFFER]).collect();

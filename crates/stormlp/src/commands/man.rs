@@ -19,7 +19,7 @@ Examples:
   stormlp man /usr/local/share/man/man1         for everyone on this machine, as root
   stormlp man pages && man pages/stormlp-report.1")]
 pub(crate) struct Args {
-    /// The folder to write them to; made where it is missing
+    /// Output folder; created if missing
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

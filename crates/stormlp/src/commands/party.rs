@@ -13,7 +13,7 @@ use stormlp_hosts::company::Hosts;
 use stormlp_transfer::probe;
 
 use super::shared;
-use crate::exit::{Code, Failure, told};
+use crate::exit::{Code, Failure, error_text};
 use crate::session::Session;
 use crate::{hosts, signals};
 
@@ -122,7 +122,7 @@ impl Party {
             Ok(prepared) => Ready::Yes(promises(prepared)),
             Err(failure) => Ready::No {
                 code: failure.code as u8,
-                message: told(&failure.error),
+                message: error_text(&failure.error),
                 help: failure.help.clone(),
             },
         };
@@ -146,7 +146,7 @@ impl Party {
                 Ready::Yes(_) => None,
             })
         };
-        // One that was told to end since another one failed is not the cause.
+        // One that was error_text to end since another one failed is not the cause.
         let is_cause =
             |failure: &(u8, &String, &Option<String>, &Member)| failure.0 != Code::Stopped as u8;
         let cause = failures().find(is_cause).or_else(|| failures().next());
@@ -275,17 +275,19 @@ pub(crate) fn same_option<T: AsRef<str> + PartialEq>(
     Err(Failure::no_plan(anyhow::anyhow!("{line}")).with_help(help).of_all())
 }
 
-/// A run on several `hosts` that SIGTERM ended, ended because its launcher did: since somebody told it
+/// A run on several `hosts` that SIGTERM ended, ended because its launcher did: since somebody error_text it
 /// to, which is known where all hosts were there to the end, or since another host failed.
 pub(crate) fn blame_launcher(ending: &mut Ending, hosts: Option<&Hosts>) {
     let unsure = hosts.is_some_and(|hosts| !hosts.were_told_to_end() && !hosts.were_all_stopped());
     if unsure && *ending == Ending::Stopped && signals::was_terminated() {
         *ending = Ending::Failed {
             cause: FailureCause::Hosts,
-            message: "the launcher ended this process: somebody told it to (Ctrl-C, a cancelled \
+            message: "the launcher ended this process: it was interrupted (Ctrl-C, a cancelled \
                       job), or another host failed"
                 .to_string(),
-            remedy: "where nobody did, look on the other hosts for the first error".to_string(),
+            remedy: "if it was not interrupted, look for the first error on the other \
+                     hosts"
+                .to_string(),
         };
     }
 }

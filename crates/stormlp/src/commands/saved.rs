@@ -83,7 +83,7 @@ pub(crate) fn dlio(place: &Path) -> Result<Option<DlioRun>, Failure> {
     }
     let mut run = DlioRun { summary: python_json(summary)?, ..DlioRun::default() };
     if !dlio::is_summary(&run.summary) {
-        let error = anyhow::anyhow!("{} is no summary of DLIO's", summary.display());
+        let error = anyhow::anyhow!("{} is not a DLIO summary", summary.display());
         return Err(Failure::no_plan(error).with_help(LISTING));
     }
     for rank in 0u32.. {
@@ -103,7 +103,7 @@ pub(crate) fn dlio(place: &Path) -> Result<Option<DlioRun>, Failure> {
 
 /// Reads JSON as Python writes it.
 fn python_json(path: &Path) -> Result<Value, Failure> {
-    let text = read_bounded(path, "file of DLIO's", MOST_REPORT_BYTES)?;
+    let text = read_bounded(path, "DLIO file", MOST_REPORT_BYTES)?;
     python_json::parse(&text)
         .with_context(|| format!("{} cannot be used", path.display()))
         .map_err(Failure::no_plan)
@@ -152,7 +152,7 @@ fn with_folder_of_dlio(failure: Failure, path: &Path) -> Failure {
         shell_word(&folder.to_string_lossy())
     };
     failure.with_help(format!(
-        "it lies beside a summary.json: `stormlp report {folder}` shows that run"
+        "it belongs to a summary.json: `stormlp report {folder}` shows that run"
     ))
 }
 

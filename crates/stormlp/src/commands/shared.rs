@@ -34,8 +34,8 @@ pub(super) fn look(
     };
     let path = folder.to_path_buf();
     // Who writes says under which name; nobody else's counts.
-    let told = hosts::exchange(group, &written.then_some(name))?;
-    let Some(name) = told.into_iter().next().flatten() else {
+    let answers = hosts::exchange(group, &written.then_some(name))?;
+    let Some(name) = answers.into_iter().next().flatten() else {
         return Ok(SharedFolder::NotTried { path });
     };
     let file = folder.join(&name);

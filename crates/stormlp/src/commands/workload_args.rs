@@ -7,15 +7,15 @@ use stormlp_training::plan::request::{MAX_EPOCHS, MAX_PREFETCH, MAX_READ_THREADS
 /// How long a run is.
 #[derive(Debug, Args)]
 pub(crate) struct StepArgs {
-    /// Samples of one step of one accelerator
+    /// Samples per step and accelerator
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
     pub(crate) batch_size: Option<u32>,
 
-    /// Epochs of a run
+    /// Number of epochs
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u64::from(MAX_EPOCHS)))]
     pub(crate) epochs: Option<u32>,
 
-    /// Steps of each epoch [default: as many as the dataset has]
+    /// Steps per epoch [default: as many as the dataset has]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..))]
     pub(crate) steps: Option<u64>,
 }
@@ -23,11 +23,11 @@ pub(crate) struct StepArgs {
 /// Who reads, and how far ahead.
 #[derive(Debug, Args)]
 pub(crate) struct ReaderArgs {
-    /// Reading workers of each accelerator; with 0 it reads inline, as PyTorch does
+    /// Reader workers per accelerator; 0 reads inline, like PyTorch
     #[arg(long, value_name = "N", value_parser = whole::<u32>(..=u64::from(MAX_READ_THREADS)))]
     pub(crate) read_threads: Option<u32>,
 
-    /// Batches to read ahead
+    /// Batches to prefetch
     #[arg(long, value_name = "N", value_parser = whole::<u32>(..=u64::from(MAX_PREFETCH)))]
     pub(crate) prefetch: Option<u32>,
 }

@@ -25,21 +25,21 @@ const MOST_FILE_BYTES: u64 = 16 << 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  stormlp workloads                           every built-in workload and what it asks of storage
-  stormlp workloads show unet3d > my.yaml     one to start from; then `stormlp train my.yaml`
+  stormlp workloads                           all built-in workloads and their storage demand
+  stormlp workloads show unet3d > my.yaml     a template; then `stormlp train my.yaml`
   stormlp workloads --format json             for scripts")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Show>,
 
-    /// How to print the list
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
 #[derive(Debug, Subcommand)]
 enum Show {
-    /// Print one as YAML
+    /// Print a workload as YAML
     #[command(after_help = "\
 Examples:
   stormlp workloads show unet3d                      on its usual accelerator, H100
@@ -50,7 +50,7 @@ Examples:
         #[arg(value_name = "NAME")]
         name: String,
 
-        /// Which accelerator
+        /// Accelerator
         #[arg(long, value_name = "NAME")]
         accelerator: Option<String>,
     },
@@ -110,7 +110,7 @@ fn built_in(name: &str, accelerator: Option<&str>) -> Result<&'static Entry, Fai
 /// The text of a small file, which a device or a dataset named by mistake is not.
 ///
 /// # Errors
-/// With exit code 4 when it cannot be read, 3 when it is too large or no text.
+/// With exit code 4 if it cannot be read, 3 if it is too large or not text.
 pub(crate) fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
     read_bounded(path, what, MOST_FILE_BYTES)
 }
@@ -119,20 +119,20 @@ pub(crate) fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
 /// to it.
 ///
 /// # Errors
-/// With exit code 4 when it cannot be read, 3 when it is too large or no text.
+/// With exit code 4 if it cannot be read, 3 if it is too large or not text.
 pub(crate) fn read_bounded(path: &Path, what: &str, most_bytes: u64) -> Result<String, Failure> {
     if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        let error = anyhow::anyhow!("{} is no regular file, so no {what}", path.display());
+        let error = anyhow::anyhow!("cannot read {what} {}: not a regular file", path.display());
         return Err(Failure::machine(error));
     }
     let mut bytes = Vec::new();
     File::open(path)
         .and_then(|file| file.take(most_bytes + 1).read_to_end(&mut bytes))
-        .with_context(|| format!("cannot read the {what} {}", path.display()))
+        .with_context(|| format!("cannot read {what} {}", path.display()))
         .map_err(Failure::machine)?;
     if bytes.len() as u64 > most_bytes {
         return Err(Failure::no_plan(anyhow::anyhow!(
-            "{} is no {what}: it is larger than {}",
+            "cannot read {what} {}: larger than {}",
             path.display(),
             ByteSize(most_bytes)
         )));
@@ -142,7 +142,7 @@ pub(crate) fn read_bounded(path: &Path, what: &str, most_bytes: u64) -> Result<S
         let before = &error.as_bytes()[..at];
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
         Failure::no_plan(anyhow::anyhow!(
-            "{} is no {what}: byte {at}, in line {line}, is no text in UTF-8",
+            "cannot read {what} {}: byte {at} in line {line} is not valid UTF-8",
             path.display()
         ))
     })
@@ -179,7 +179,7 @@ pub(crate) fn load(
     match accelerator {
         Some(other) if !other.eq_ignore_ascii_case(&workload.accelerator) => {
             Err(Failure::no_plan(anyhow::anyhow!(
-                "{name} describes a workload on accelerator {}, --accelerator says {other}",
+                "{name} is for accelerator {}, but --accelerator is {other}",
                 workload.accelerator
             ))
             .with_help(format!(

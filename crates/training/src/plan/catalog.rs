@@ -60,7 +60,8 @@ const PREFERRED: [&str; 3] = ["h100", "b200", "v100"];
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
     /// No model of that name.
-    #[error("there is no workload `{name}`{}", meant.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default())]
+    #[error("unknown workload `{name}`{}", meant.map(|name| format!("; did you mean \
+             `{name}`?")).unwrap_or_default())]
     NoWorkload {
         /// What was asked for.
         name: String,
@@ -69,8 +70,8 @@ pub enum CatalogError {
     },
     /// The model has no such accelerator.
     #[error(
-        "workload {name} has no accelerator `{accelerator}`: it has {available}; for another one \
-         say how long it computes with --compute-time or --accelerator-profile"
+        "workload {name} has no accelerator `{accelerator}`: it has {available}; for others, set \
+         --compute-time or --accelerator-profile"
     )]
     NoAccelerator {
         /// The model.
@@ -197,9 +198,9 @@ mod tests {
         assert_eq!(find("bert", None).unwrap().accelerator, "v100");
         assert_eq!(find("unet3d_a100", None).unwrap().accelerator, "a100");
         assert_eq!(find("unet3d_a100", Some("b200")).unwrap().accelerator, "b200");
-        insta::assert_snapshot!(find("unet", None).unwrap_err(), @"there is no workload `unet`; did you mean `unet3d`?");
-        insta::assert_snapshot!(find("gpt4", None).unwrap_err(), @"there is no workload `gpt4`");
-        insta::assert_snapshot!(find("bert", Some("h100")).unwrap_err(), @"workload bert has no accelerator `h100`: it has v100; for another one say how long it computes with --compute-time or --accelerator-profile");
+        insta::assert_snapshot!(find("unet", None).unwrap_err(), @"unknown workload `unet`; did you mean `unet3d`?");
+        insta::assert_snapshot!(find("gpt4", None).unwrap_err(), @"unknown workload `gpt4`");
+        insta::assert_snapshot!(find("bert", Some("h100")).unwrap_err(), @"workload bert has no accelerator `h100`: it has v100; for others, set --compute-time or --accelerator-profile");
     }
 
     #[test]

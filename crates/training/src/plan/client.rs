@@ -13,7 +13,7 @@ use crate::plan::train_plan::TrainPlan;
 use stormlp_core::names::{Named, unknown};
 use stormlp_core::units::GIB;
 
-/// Whose client a run stands for.
+/// The client that a run represents.
 #[derive(
     Debug,
     Clone,
@@ -60,13 +60,13 @@ impl ClientCost {
     pub const DLIO: Self =
         Self { step_seconds: 0.001_25, cpu_seconds_per_gib: 0.9, cpus: 1, estimated: true };
 
-    /// The same on a host with so many CPUs.
+    /// The same on a host with `cpus` CPUs.
     pub fn on(self, cpus: u32) -> Self {
         let cpus = cpus.max(1) as usize;
         Self { cpus, ..self }
     }
 
-    /// Seconds that a worker spends on so many bytes.
+    /// CPU seconds of a worker for this many bytes.
     pub fn worker_seconds(&self, bytes: f64) -> f64 {
         self.cpu_seconds_per_gib * bytes / GIB as f64
     }

@@ -13,9 +13,9 @@ use stormlp_core::profile::Profile;
 
 /// Steps an epoch must have, in every edition.
 pub const MIN_STEPS: u64 = 500;
-/// The data must be so many times the memory of all clients.
+/// Minimum ratio of dataset size to the memory of all clients.
 pub const MEMORY_MULTIPLE: u64 = 5;
-/// Above so many files in one folder MLPerf advises subfolders.
+/// MLPerf recommends subfolders above this number of files per folder.
 const FILES_PER_SUBFOLDER: u64 = 10_000;
 
 /// What the size of a dataset follows from.
@@ -66,7 +66,7 @@ pub struct DataSize {
     pub files_for_steps: u64,
 }
 
-/// Why no size can be told.
+/// Why the size cannot be calculated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
     /// A count that must be at least 1 is 0, or a size is none.

@@ -114,7 +114,7 @@ impl Distribution {
         }
         match *self {
             Self::Uniform { min, max } if min > max => {
-                Some(format!("min {min} lies above max {max}"))
+                Some(format!("min {min} is above max {max}"))
             }
             _ => None,
         }

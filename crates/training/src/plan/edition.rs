@@ -21,7 +21,7 @@ pub enum EditionFrom {
     Keys,
     /// Its accelerator belongs to one edition.
     Accelerator,
-    /// Nothing tells it: stormlp's own definitions are taken.
+    /// Unknown: stormlp's own definitions are used.
     Nothing,
 }
 

@@ -92,7 +92,7 @@ impl Distribution {
             Value::Mapping(map) => from_map(map)?,
             _ => number(value).map(Self::constant).ok_or_else(|| {
                 let shown = shown(value);
-                format!("{shown} is no time: write seconds, or a map with `type`")
+                format!("{shown} is not a time: use seconds, or a map with `type`")
             })?,
         };
         found.fault().map_or(Ok(found), Err)

@@ -32,7 +32,7 @@ pub struct FindMax {
     pub confidence_percent: f64,
     /// What the storage gave before the first count was tried.
     pub estimate: Option<StorageEstimate>,
-    /// The highest throughput that was measured, or else foretold.
+    /// The highest throughput that was measured, or else predicted.
     pub peak: Option<Peak>,
     /// How long the search took in seconds, datasets that it made left out.
     pub search_seconds: f64,
@@ -60,7 +60,7 @@ pub struct StorageEstimate {
 pub struct Peak {
     /// At which count.
     pub accelerators: u32,
-    /// Which runs it is of; what a probe gives is foretold.
+    /// Which runs it is of; what a probe gives is predicted.
     #[serde(default = "full")]
     pub run: RunKind,
     /// Samples per second of all accelerators.
@@ -97,12 +97,12 @@ pub struct Tried {
     /// Whether it was a probe or a full run.
     #[serde(rename = "run")]
     pub kind: RunKind,
-    /// AU in percent; of a probe that of the whole epoch, as its beginning foretells it.
+    /// AU in percent; of a probe that of the whole epoch, as its beginning predicts it.
     pub au_percent: f64,
     /// Its spread in points: of a full run the standard deviation over epochs, of a probe the
     /// standard error; `None` where there is too little to tell.
     pub au_spread: Option<f64>,
-    /// Samples per second of all accelerators, of a probe foretold as AU is.
+    /// Samples per second of all accelerators, of a probe predicted as AU is.
     pub samples_per_second: f64,
     /// The same in MiB/s by the configured record length.
     pub mib_per_second: f64,

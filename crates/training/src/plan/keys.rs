@@ -13,13 +13,14 @@ use stormlp_core::workload_file::Key::{
 use stormlp_core::workload_file::{Field as _, Table};
 
 const PYTHON: &str = "it chooses a Python framework or plug-in; stormlp has none";
-const CHECKPOINT: &str = "it shapes checkpoint runs; training writes one file of the model's size";
-const GENERATE: &str = "it is the generator's; `stormlp datagen` decides it by its own options";
-const OBJECT: &str = "it is about object storage; stormlp reads files";
-const OUTPUT: &str = "reports go where --results-dir and --mlperf-output say";
+const CHECKPOINT: &str = "it only affects checkpoint runs; training writes one file of the \
+                          model's size";
+const GENERATE: &str = "it is for the generator; use the options of `stormlp datagen`";
+const OBJECT: &str = "it is for object storage; stormlp reads files";
+const OUTPUT: &str = "--results-dir and --mlperf-output determine where reports are saved";
 const PROFILER: &str = "device and CPU figures are in every report";
 const UNREAD: &str = "DLIO's own files have it, but DLIO does not read it";
-const HDF5: &str = "HDF5 files are read and made without chunks; others are refused";
+const HDF5: &str = "only HDF5 files without chunks are supported";
 const AUTO: &str = "stormlp always lists the folder";
 
 /// The keys; DLIO before 1.0 called the reader `data_reader`, and Hydra puts all below `workload`.
@@ -87,11 +88,8 @@ const ALL: &[Key<Workload>] = &[
     SetBy("dataset.record_element_type", element_type),
     Used("dataset.record_element_bytes", |w| &mut w.dataset.record_element_bytes),
     Ignored("dataset.generation_buffer_size", GENERATE),
-    Ignored(
-        "dataset.compression",
-        "npz files are stored whatever it says, parquet is written uncompressed",
-    ),
-    Ignored("dataset.compression_level", "DLIO's npz files are stored"),
+    Ignored("dataset.compression", "npz files are always stored uncompressed, as is parquet"),
+    Ignored("dataset.compression_level", "DLIO's npz files are uncompressed"),
     Ignored("dataset.enable_chunking", HDF5),
     Ignored("dataset.chunk_size", HDF5),
     Ignored("dataset.hdf5", HDF5),
@@ -196,8 +194,8 @@ const ALL: &[Key<Workload>] = &[
     Ignored("data_loader", UNREAD),
     Ignored("generator", UNREAD),
     Ignored("logging", UNREAD),
-    Ignored("defaults", "stormlp composes no files"),
-    Ignored("hydra", "stormlp has no Hydra"),
+    Ignored("defaults", "stormlp does not compose files"),
+    Ignored("hydra", "stormlp does not use Hydra"),
 ];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How much memory a run needs, told before it starts.
+//! Memory requirements of a run, checked before it starts.
 
 use super::request::TrainRequest;
 use crate::plan::train_plan::{LoaderPlan, TrainPlan};

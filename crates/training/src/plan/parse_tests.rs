@@ -107,7 +107,7 @@ fn distributions_are_dlios() {
         time("{mean: 0.3, stdev: 0.01}").unwrap(),
         Distribution::Normal { mean: 0.3, stdev: 0.01 }
     );
-    insta::assert_snapshot!(time("{type: uniform, min: 2, max: 1}").unwrap_err(), @"my.yaml:2:21: `train.computation_time`: min 2 lies above max 1");
+    insta::assert_snapshot!(time("{type: uniform, min: 2, max: 1}").unwrap_err(), @"my.yaml:2:21: `train.computation_time`: min 2 is above max 1");
     insta::assert_snapshot!(time("{type: cauchy}").unwrap_err(), @"my.yaml:2:21: `train.computation_time`: cauchy: unknown variant `cauchy`, expected one of `constant`, `normal`, `uniform`, `gamma`, `exponential`, `poisson`");
     insta::assert_snapshot!(time("-1").unwrap_err(), @"my.yaml:2:21: `train.computation_time`: value is -1, it must be 0 or more");
 }

@@ -1,7 +1,7 @@
-//! Whether the beginning of an epoch tells how the whole of it will end.
+//! Predicts a whole epoch from its beginning.
 //!
 //! A probe is the beginning of a full run. It knows when each step of all accelerators was over and
-//! how many samples had come by then, and foretells how long the epoch takes: the steps left at the
+//! how many samples had come by then, and predicts how long the epoch takes: the steps left at the
 //! pace of the steps until now, or the samples left at the pace at which samples came, whichever is
 //! later. The second sees storage that falls behind while accelerators still live on what was read
 //! ahead.

@@ -100,7 +100,7 @@ pub struct TrainRequest {
     pub cufile_stats: Option<u8>,
     /// `--wait`, `--numa` and `--cpus`.
     pub threading: Threading,
-    /// How often what is around the run is looked at.
+    /// Telemetry interval.
     pub telemetry: Telemetry,
     /// `--cold`.
     pub cold: bool,

@@ -1,4 +1,4 @@
-//! From workload, options, host and folder to a plan: every number decided, every problem told.
+//! From workload, options, host and folder to a plan: every number decided, every problem reported.
 
 mod data;
 mod epoch;
@@ -352,10 +352,11 @@ impl Resolver<'_> {
         {
             self.problems.machine(
                 format!(
-                    "the file system of {} refuses O_DIRECT, which path {path} reads with: {reason}",
+                    "the file system of {} does not support O_DIRECT, which path {path} requires: \
+                     {reason}",
                     self.inventory.folder
                 ),
-                "use --path buffered, or put the dataset on a file system that has it",
+                "use --path buffered, or put the dataset on a file system that supports it",
             );
         }
     }
@@ -440,7 +441,7 @@ impl Resolver<'_> {
         if storage == StorageKind::Real && found < eval_files {
             self.problems.plan(
                 format!(
-                    "{} has {found} evaluation files in valid/, the workload says {eval_files}",
+                    "{} has {found} evaluation files in valid/, but the workload has {eval_files}",
                     self.inventory.folder
                 ),
                 format!("set --params dataset.num_files_eval={found}"),

@@ -64,8 +64,8 @@ fn unet3d_on_h100_is_v2s_run() {
     );
     assert_eq!(plan.checkpoint.as_ref().unwrap().bytes, 10_240);
     insta::assert_snapshot!(warning_lines(&got), @r"
-    the dataset (22.94 GiB) fits in this host's memory (64 GiB): not comparable with published results; `--full` makes a comparable dataset, `stormlp datasize` says how large it is
-    an epoch has 24 steps, MLPerf asks for 500; use more files
+    the dataset (22.94 GiB) fits in this host's memory (64 GiB): not comparable with published results; `--full` makes a comparable dataset, see `stormlp datasize` for its size
+    an epoch has 24 steps, MLPerf requires 500; use more files
     checkpoints in training have 10 KiB, as DLIO writes them: it does not read model.model_size (476.03 MiB); set --params model.model_size_bytes, or --profile native
     ");
 }
@@ -189,8 +189,11 @@ fn a_file_system_without_direct_reads_is_found_before_the_run() {
     let mut data = folder(168, 146_600_628);
     data.direct = Availability::unavailable("open with O_DIRECT: EINVAL", "");
     let request = |path| TrainRequest { path: Some(path), ..TrainRequest::default() };
-    let told = only(resolve(&unet3d, &request(PathKind::Cpu), &data));
-    assert!(told.contains("/data/set refuses O_DIRECT, which path cpu reads with"), "{told}");
+    let messages = only(resolve(&unet3d, &request(PathKind::Cpu), &data));
+    assert!(
+        messages.contains("/data/set does not support O_DIRECT, which path cpu requires"),
+        "{messages}"
+    );
     assert!(resolve(&unet3d, &request(PathKind::Buffered), &data).is_ok());
 }
 
@@ -219,9 +222,9 @@ fn all_problems_are_told_at_once() {
         help: it must be 1 or more
       - --epochs (train.epochs) is 0
         help: it must be 1 or more
-      - the files in /data/set hold 1 sample each, the workload says 4
+      - the files in /data/set have 1 sample each, but the workload has 4
         help: set --samples-per-file 1
-      - /data/set has 10 training files, the workload says 12
+      - /data/set has 10 training files, but the workload has 12
         help: set --files 10, or make more with `stormlp datagen`
       - --compute-time: value is -1, it must be 0 or more
       - the run needs about 25.26 MiB of memory, 1 MiB may be used
@@ -253,8 +256,8 @@ fn too_many_accelerators_and_too_few_steps_are_told_with_their_numbers() {
         ..TrainRequest::default()
     };
     insta::assert_snapshot!(only(resolve(&unet3d, &ask(100, None), &data)), @"168 samples in 168 files are less than one step of 100 accelerators with batches of 7, 700 samples; use more files (--files) or fewer accelerators (--accelerators)");
-    insta::assert_snapshot!(only(resolve(&unet3d, &ask(12, None), &data)), @"an epoch has 2 steps, AU by profile v2, which leaves out 1, needs 3; use more files (--files), fewer accelerators or a smaller --batch-size");
-    insta::assert_snapshot!(only(resolve(&unet3d, &ask(1, Some(25)), &data)), @"25 steps in an epoch are asked for, the data have 24; set --steps 24, or use more files");
+    insta::assert_snapshot!(only(resolve(&unet3d, &ask(12, None), &data)), @"an epoch has 2 steps, AU of profile v2, which excludes 1, needs 3; use more files (--files), fewer accelerators or a smaller --batch-size");
+    insta::assert_snapshot!(only(resolve(&unet3d, &ask(1, Some(25)), &data)), @"25 steps per epoch requested, but the dataset has 24; set --steps 24, or use more files");
 }
 
 #[test]
@@ -277,7 +280,7 @@ fn too_few_steps_name_what_decided_them() {
     let unet3d = workload("unet3d", "h100");
     let few = |request: TrainRequest| {
         let got = resolve(&unet3d, &request, &folder(168, 146_600_628)).unwrap();
-        let few = got.warnings.iter().find(|w| w.fact.contains("MLPerf asks"));
+        let few = got.warnings.iter().find(|w| w.fact.contains("MLPerf requires"));
         few.unwrap().advice.clone()
     };
     let steps = Some(10);
@@ -353,10 +356,10 @@ fn the_barrier_of_steps_is_left_out_where_that_means_something() {
     let faithful = planned(&unet3d, StepBarrier::EveryStep).unwrap();
     assert!(!warning_lines(&faithful).contains("--barrier"));
     let on_its_own = planned(&unet3d, StepBarrier::Epoch).unwrap();
-    let told = warning_lines(&on_its_own);
-    assert!(told.contains("(--barrier epoch)"), "{told}");
+    let messages = warning_lines(&on_its_own);
+    assert!(messages.contains("(--barrier epoch)"), "{messages}");
     let alone = planned(&unet3d, StepBarrier::None).unwrap_err().to_string();
-    assert!(alone.contains("for several hosts"), "{alone}");
+    assert!(alone.contains("needs several hosts"), "{alone}");
     unet3d.checkpoint.steps_between_checkpoints = Some(12);
     let cut = planned(&unet3d, StepBarrier::Epoch).unwrap_err().to_string();
     assert!(cut.contains("steps_between_checkpoints"), "{cut}");

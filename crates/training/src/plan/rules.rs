@@ -155,7 +155,7 @@ pub(super) fn closed_problems(
         Profile::V3 => &V3,
         other => {
             problems.plan(
-                format!("--closed goes by the rules of v2.0 or v3.0, not by profile {other}"),
+                format!("--closed follows the rules of v2.0 or v3.0, not profile {other}"),
                 "use --profile v2 or v3, or run without --closed",
             );
             return;
@@ -167,7 +167,7 @@ pub(super) fn closed_problems(
         broken.extend(parameters(workload, plan, edition));
     } else {
         let (model, accelerator) = named;
-        let what = format!("{model} on {accelerator} is none of its closed workloads");
+        let what = format!("{model} on {accelerator} is not one of its closed workloads");
         broken.push((edition.of_workloads, what));
     }
     broken.extend(transfers(request, plan, edition));
@@ -176,7 +176,7 @@ pub(super) fn closed_problems(
     if plan.runs != CLOSED_RUNS + 1 {
         let asked = request.runs.unwrap_or(1);
         let what = format!(
-            "{} asked for; a result is {CLOSED_RUNS} scored runs after a warm-up (--runs \
+            "{} requested; a result needs {CLOSED_RUNS} scored runs after a warm-up (--runs \
              {CLOSED_RUNS})",
             counted(u64::from(asked), "run")
         );
@@ -212,10 +212,7 @@ fn parameters(
         .filter(|(key, _)| freedom(key) != Freedom::Closed);
     let mut broken: Vec<String> = set
         .map(|(key, value)| {
-            format!(
-                "{key} is {value}; it is {} and none of the parameters that may be set",
-                usual(&key)
-            )
+            format!("{key} is {value}; it is {} and may not be changed", usual(&key))
         })
         .collect();
     let vain = workload.without_effect.iter();
@@ -237,7 +234,7 @@ fn set_in_vain(note: &KeyNote, base: &Workload) -> Option<String> {
     let free = matches!(freedom(key), Freedom::Closed | Freedom::Tool);
     let same = |other: &KeyNote| other.key == *key && other.value == *value;
     (!free && !base.without_effect.iter().any(same))
-        .then(|| format!("{key} is set to {value}; it is none of the parameters that may be set"))
+        .then(|| format!("{key} is set to {value}; it may not be changed"))
 }
 
 /// How bytes are moved: as the official tool does, which leaves nothing to tune.
@@ -265,7 +262,7 @@ fn transfers(
             !plan.barrier.is_at_every_step(),
             format!("--barrier {}; a barrier ends each step", plan.barrier),
         ),
-        (request.engine != EngineChoice::Auto, "--engine is not to be chosen".to_string()),
+        (request.engine != EngineChoice::Auto, "--engine may not be set".to_string()),
     ];
     let broken = rules.into_iter().filter(|(broken, _)| *broken);
     broken.map(|(_, what)| (edition.of_parameters, what)).collect()
@@ -298,7 +295,7 @@ fn data(
     edition: &Edition,
 ) -> Option<(&'static str, String)> {
     if plan.data.files == 0 {
-        // That there is no dataset is told without a rule.
+        // A missing dataset is reported without a rule.
         return None;
     }
     let mut request = SizeRequest::of_plan(plan, host);
@@ -309,8 +306,8 @@ fn data(
     let needed = datasize(&request).ok()?;
     (plan.storage == StorageKind::Real && plan.data.files < needed.files).then(|| {
         let what = format!(
-            "{} in the dataset; five times this host's memory and 500 steps an epoch take {} \
-             (--full makes them, `stormlp datasize` says how they are counted)",
+            "{} in the dataset; five times this host's memory and 500 steps per epoch require {} \
+             (use --full; see `stormlp datasize` for the calculation)",
             counted(plan.data.files, "file"),
             needed.files
         );

@@ -1,4 +1,4 @@
-//! What a closed run may be, and what it is told when it may not.
+//! Violations of the closed rules and their messages.
 
 use super::*;
 use crate::plan::barrier::StepBarrier;
@@ -68,15 +68,15 @@ fn every_broken_rule_is_named_with_its_number() {
         request.runs = Some(2);
     });
     insta::assert_snapshot!(found.join("\n"), @"
-    rule 10.1 of v2.0: reader.batch_size is 4; it is 7 and none of the parameters that may be set
-    rule 10.1 of v2.0: metric.au is 0.5; it is 0.9 and none of the parameters that may be set
+    rule 10.1 of v2.0: reader.batch_size is 4; it is 7 and may not be changed
+    rule 10.1 of v2.0: metric.au is 0.5; it is 0.9 and may not be changed
     rule 10.1 of v2.0: storage.storage_type is s3; stormlp reads files (local_fs, parallel_fs, direct_fs)
-    rule 10.1 of v2.0: reader.pin_memory is set to false; it is none of the parameters that may be set
+    rule 10.1 of v2.0: reader.pin_memory is set to false; it may not be changed
     rule 10.1 of v2.0: reader.prefetch_size is 5; it may be 0 to 2
     rule 10.1 of v2.0: --path page-cache; it is buffered, or cpu (O_DIRECT) for unet3d
-    rule 10.1 of v2.0: --engine is not to be chosen
-    rule 7 of v2.0: 14 files in the dataset; five times this host's memory and 500 steps an epoch take 2000 (--full makes them, `stormlp datasize` says how they are counted)
-    rule 6.6 of v2.0: 2 runs asked for; a result is 5 scored runs after a warm-up (--runs 5)
+    rule 10.1 of v2.0: --engine may not be set
+    rule 7 of v2.0: 14 files in the dataset; five times this host's memory and 500 steps per epoch require 2000 (use --full; see `stormlp datasize` for the calculation)
+    rule 6.6 of v2.0: 2 runs requested; a result needs 5 scored runs after a warm-up (--runs 5)
     ");
 }
 
@@ -97,7 +97,7 @@ fn since_v3_results_are_on_another_file_system_than_data() {
 #[test]
 fn only_the_editions_own_workloads_are_closed() {
     let found = broken(&[], 3500, |request| request.profile = Some(Profile::V3));
-    assert!(found[0].starts_with("rule 3.6.2 of v3.0: unet3d on h100 is none"), "{found:?}");
+    assert!(found[0].starts_with("rule 3.6.2 of v3.0: unet3d on h100 is not"), "{found:?}");
     let native = |request: &mut TrainRequest| request.profile = Some(Profile::Native);
-    assert!(broken(&[], 3500, native)[0].contains("not by profile native"));
+    assert!(broken(&[], 3500, native)[0].contains("not profile native"));
 }

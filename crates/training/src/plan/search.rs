@@ -1,6 +1,6 @@
 //! The largest count that passes: bracketed, bisected and confirmed.
 //!
-//! The search says what to run next and is told what came of it; it runs nothing itself. A *probe*
+//! The search decides what to run next and receives the results; it runs nothing itself. A *probe*
 //! is short and may be wrong, a *full* run is what the answer rests on. What is known at any moment
 //! is a bracket: the largest count that passed every time below the smallest that ever missed.
 //!
@@ -52,7 +52,7 @@ pub struct Bracket {
     pub missing: Option<u32>,
 }
 
-/// How much is still to be done, as far as one can tell.
+/// Estimated remaining work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Left {
     /// Probes, at most, if nothing contradicts what is known.

@@ -47,7 +47,7 @@ pub(super) fn of(
 fn memory(plan: &TrainPlan, host: &HostFacts) -> Option<Warning> {
     let memory = host.usable_memory_bytes();
     let data = ByteSize(plan.data.bytes);
-    let advice = "`--full` makes a comparable dataset, `stormlp datasize` says how large it is";
+    let advice = "`--full` makes a comparable dataset, see `stormlp datasize` for its size";
     if plan.data.bytes <= memory {
         let cold = if plan.cold { "; --cold keeps the page cache out" } else { "" };
         return Some(Warning::new(
@@ -74,8 +74,8 @@ fn memory(plan: &TrainPlan, host: &HostFacts) -> Option<Warning> {
 
 /// Of a workload whose edition nothing tells, neither its file nor `--profile` (`asked`).
 pub fn edition(workload: &Workload, asked: Option<Profile>) -> Option<Warning> {
-    let told = asked.is_some() || workload.edition_from != EditionFrom::Nothing;
-    (!told).then(|| {
+    let is_chosen = asked.is_some() || workload.edition_from != EditionFrom::Nothing;
+    (!is_chosen).then(|| {
         Warning::new(
             WarningKind::NotComparable,
             format!(
@@ -94,12 +94,11 @@ fn no_step_barrier(plan: &TrainPlan) -> Option<Warning> {
         Warning::new(
             WarningKind::NotComparable,
             format!(
-                "accelerators do not wait for each other after each step (--barrier {}), which \
-                 they do in every edition: AU is that of each one's own steps, and no result of \
-                 the benchmark's",
+                "accelerators do not wait for each other after each step (--barrier {}), as they \
+                 do in every edition: AU is not comparable with benchmark results",
                 plan.barrier
             ),
-            "leave out --barrier for a result that is compared with others",
+            "remove --barrier for comparable results",
         )
     })
 }
@@ -114,7 +113,7 @@ fn few_steps(plan: &TrainPlan, request: &TrainRequest) -> Option<Warning> {
         Warning::new(
             WarningKind::NotComparable,
             format!(
-                "an epoch has {}, MLPerf asks for {MIN_STEPS}",
+                "an epoch has {}, MLPerf requires {MIN_STEPS}",
                 counted(plan.steps_per_epoch, "step")
             ),
             advice,

@@ -55,7 +55,7 @@ fn counts_tried(report: &TrainReport, find: &FindMax) -> Group {
     let ends = counts.iter().map(|count| (f64::from(*count), threshold));
     let au = |tried: &Tried| tried.au_percent;
     let lines = vec![
-        Line::new("probes, foretold", over(RunKind::Probe, au)),
+        Line::new("probes, predicted", over(RunKind::Probe, au)),
         Line::new("full runs", over(RunKind::Full, au)),
         Line::new("to reach", ends),
     ];
@@ -64,7 +64,7 @@ fn counts_tried(report: &TrainReport, find: &FindMax) -> Group {
     drawn.add(what, chart.map(|chart| chart.marks(mark.clone())), few);
     let rate = |tried: &Tried| tried.mib_per_second;
     let lines = vec![
-        Line::new("probes, foretold", over(RunKind::Probe, rate)),
+        Line::new("probes, predicted", over(RunKind::Probe, rate)),
         Line::new("full runs", over(RunKind::Full, rate)),
     ];
     let what = "Throughput over accelerators";

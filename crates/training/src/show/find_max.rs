@@ -96,7 +96,7 @@ fn facts(report: &TrainReport, find: &FindMax, facts: &mut Facts) {
                 counted(u64::from(peak.accelerators), "accelerator"),
                 match peak.run {
                     RunKind::Full => "of the full runs",
-                    RunKind::Probe => "as a probe foretells",
+                    RunKind::Probe => "as a probe predicts",
                 }
             ),
         );
@@ -142,7 +142,7 @@ fn table(find: &FindMax) -> Table {
         let mark = if is_probe {
             table.footnote(
                 "a probe: the beginning of a run, from which AU and throughput of the whole are \
-                 foretold; ± is the standard error"
+                 predicted; ± is the standard error"
                     .to_string(),
             )
         } else {

@@ -50,7 +50,7 @@ pub fn parse_args(args: &[String]) -> Result<GdsioArgs, GdsioError> {
         [path] if flags.is_empty() => return Ok(GdsioArgs::JobFile(PathBuf::from(path))),
         [path] => {
             return Err(GdsioError::Contradiction(format!(
-                "a job file ({path}) and flags do not go together"
+                "a job file ({path}) and flags cannot be combined"
             )));
         }
         [_, second, ..] => {
@@ -123,14 +123,15 @@ fn check_repeats(flags: &[Flag<'_>]) -> Result<(), GdsioError> {
         let advice = match letter {
             'd' | 'n' | 'w' => "a job has one of it; name the other job's -f or -D before it",
             'i' => {
-                "it holds for all jobs of a line; in a job file each section may have its io_size, \
+                "it applies to all jobs of a line; in a job file each section may have its \
+                 io_size, \
                  or run a line for each"
             }
             'o' => {
-                "it holds for all jobs of a line; in a job file each section may have its \
+                "it applies to all jobs of a line; in a job file each section may have its \
                  start_offset, or run a line for each"
             }
-            _ => "it holds for all jobs of a line; run a line for each",
+            _ => "it applies to all jobs of a line; run a line for each",
         };
         let value = flag.value;
         return Err(GdsioError::Contradiction(format!(

@@ -31,7 +31,7 @@ pub fn emulate(request: &mut MatrixRequest, facts: &HostFacts) -> Option<String>
     request.memory = MemoryKind::Device;
     let number = path.gdsio_number().unwrap_or_default();
     Some(format!(
-        "there is no cuFile here, so -x {number} runs as -x 2: into host memory, then a copy to the \
-         memory that stands in for a GPU's"
+        "cuFile is not available, so -x {number} runs as -x 2: into host memory, then a copy to \
+         memory that emulates a GPU's"
     ))
 }

@@ -112,7 +112,7 @@ fn not_of_a_job(key: &str, job: &str) -> Option<String> {
     let or = if key == "bs" { ", or use io_size here" } else { "" };
     KEYS.contains(&key).then(|| {
         format!(
-            "`{key}` holds for all jobs, so it belongs in [global] and not in [{job}]; run a job \
+            "`{key}` applies to all jobs, so it belongs in [global] and not in [{job}]; run a job \
              file for each {key}{or}"
         )
     })

@@ -223,8 +223,8 @@ impl GdsioRun {
             return Err(GdsioError::Refused {
                 name: "-p (enable_nvlinks)".to_string(),
                 reason:
-                    "stormlp makes no peer access between GPUs, so nothing would go over NVLink; \
-                         leave it out, and set cuFile's own dynamic routing in cufile.json"
+                    "stormlp does not use peer access between GPUs, so NVLink would not be used; \
+                     remove it, and enable cuFile's dynamic routing in cufile.json"
                         .to_string(),
             });
         }
@@ -284,7 +284,7 @@ impl GdsioRun {
         }
         if folders != 0 && folders != self.jobs.len() {
             return Err(GdsioError::Contradiction(
-                "folders (-D) and files (-f) do not go together in one run".to_string(),
+                "folders (-D) and files (-f) cannot be combined in one run".to_string(),
             ));
         }
         Ok(())

@@ -195,7 +195,7 @@ fn what_has_no_meaning_is_refused_by_name() {
         ("-D /d -x 0 -p", "`-p"),
         ("-w 4 -D /d -D /e", "`-w`"),
         ("-d 0 -x 1", "`-d`"),
-        ("-D /d -f /f", "do not go together"),
+        ("-D /d -f /f", "cannot be combined"),
         ("-x 1", "-D"),
         ("a.gdsio b.gdsio", "one job file"),
         ("a.gdsio -x 1", "job file"),
@@ -268,7 +268,7 @@ fn faults_of_a_job_file_are_named_with_their_place() {
         ("[global]\ndo_verify=yes\n", "do_verify yes"),
         (
             "[job2]\nsize=1G\n",
-            "line 2: `size` holds for all jobs, so it belongs in [global] and not in [job2]",
+            "line 2: `size` applies to all jobs, so it belongs in [global] and not in [job2]",
         ),
         ("[job2]\nbs=1M\n", "or use io_size here"),
         ("[global]\nsize=1G\nsize=2G\n", "line 3: `size=2G` after `size=1G`"),

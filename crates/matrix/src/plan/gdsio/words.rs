@@ -64,27 +64,27 @@ fn reworded(text: &str, elsewhere: &str) -> String {
     for (ours, theirs) in PHRASES {
         text = text.replace(ours, theirs);
     }
-    let mut told = String::new();
+    let mut message = String::new();
     let mut rest = text.as_str();
     while let Some(at) = rest.find("--") {
         let end = rest[at + 2..]
             .find(|c: char| !c.is_ascii_lowercase() && c != '-')
             .map_or(rest.len(), |length| at + 2 + length);
         let (before, option) = (&rest[..at], &rest[at..end]);
-        told.push_str(before);
+        message.push_str(before);
         let letter = LETTERS.iter().find(|(ours, _)| *ours == option);
         match letter {
-            Some((_, letter)) => told.push_str(letter),
-            None if SHARED.contains(&option) || option.len() < 4 => told.push_str(option),
+            Some((_, letter)) => message.push_str(letter),
+            None if SHARED.contains(&option) || option.len() < 4 => message.push_str(option),
             None => {
-                told.push_str(elsewhere);
-                told.push_str(option);
+                message.push_str(elsewhere);
+                message.push_str(option);
             }
         }
         rest = &rest[end..];
     }
-    told.push_str(rest);
-    told
+    message.push_str(rest);
+    message
 }
 
 #[cfg(test)]

@@ -18,10 +18,10 @@ fn hosts_that_measured_other_work_are_told_of_by_one_setting() {
         (|plan| plan.cells[1].transport.threads += 1, "cell 1: h1 has "),
         (|plan| plan.crews.push(Crew { workers: Vec::new() }), "threads of the cells at `"),
     ];
-    for (change, told) in cases {
+    for (change, message) in cases {
         let mut other = plan.clone();
         change(&mut other);
         let line = difference(("h1", &plan), ("h2", &other)).unwrap();
-        assert!(line.contains(told) && line.contains("h2 has "), "{line}");
+        assert!(line.contains(message) && line.contains("h2 has "), "{line}");
     }
 }

@@ -71,8 +71,8 @@ fn how_to_wait_is_in_every_transport_and_has_no_effect_without_a_gpu() {
     assert!(plan.cells.iter().all(|cell| cell.transport.wait == WaitMode::Spin));
     request.devices = vec![DeviceId::Host];
     let plan = resolve(&request, &laptop(), &folder(GIB)).unwrap();
-    let told = plan.warnings.iter().find(|w| w.kind == WarningKind::NoEffect).unwrap();
-    assert!(told.fact.contains("--wait spin has no effect"), "{told}");
+    let message = plan.warnings.iter().find(|w| w.kind == WarningKind::NoEffect).unwrap();
+    assert!(message.fact.contains("--wait spin has no effect"), "{message}");
 }
 
 #[test]

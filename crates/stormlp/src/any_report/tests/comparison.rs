@@ -90,11 +90,11 @@ fn what_broke_now_is_told_although_no_figure_can() {
     failed.results.cells[0].reason = Some("EIO".to_string());
     let mut cut = run_of(20.0);
     cut.results.cells.clear();
-    for (report, told) in [(failed.clone(), "EIO"), (cut, "it did not run")] {
+    for (report, message) in [(failed.clone(), "EIO"), (cut, "it did not run")] {
         let comparison = compare(&then, &[report.into(), run_of(20.1).into()]);
         let expected = "failed now: cpu, read of 1 MiB, 8 threads, depth 1: ";
         let broken = comparison.broken.join("; ");
-        assert!(broken.starts_with(expected) && broken.contains(told), "{broken}");
+        assert!(broken.starts_with(expected) && broken.contains(message), "{broken}");
         assert!(shown(&comparison).contains(expected));
     }
     // What never worked did not break.
@@ -102,16 +102,16 @@ fn what_broke_now_is_told_although_no_figure_can() {
     assert_eq!(never.broken, Vec::<String>::new());
     let mut unfinished = run_of(20.0);
     unfinished.ending = Ending::Unfinished;
-    let told = compare(&then, &[unfinished.into()]);
-    assert_eq!(told.broken, ["a1 is unfinished, and the baseline complete"]);
-    assert!(told.sentence.ends_with("1 part of the baseline broke or did not end"));
+    let outcome = compare(&then, &[unfinished.into()]);
+    assert_eq!(outcome.broken, ["a1 is unfinished, and the baseline complete"]);
+    assert!(outcome.sentence.ends_with("1 part of the baseline broke or did not end"));
 }
 
 #[test]
 fn a_report_on_both_sides_of_different_sets_is_told() {
     let runs = runs(&[20.0, 20.2, 19.8]);
-    let told = compare(&runs[..2], &runs[1..]).warnings.join("; ");
-    assert!(told.contains("is on both sides"), "{told}");
+    let message = compare(&runs[..2], &runs[1..]).warnings.join("; ");
+    assert!(message.contains("is on both sides"), "{message}");
 }
 
 #[test]
@@ -188,9 +188,9 @@ fn what_makes_a_verdict_doubtful_is_told() {
     now.ending = Ending::Stopped;
     let twice = [now.clone().into(), now.into()];
     let comparison = compare(&runs(&[20.0, 20.1]), &twice);
-    let told = comparison.warnings.join("\n");
+    let message = comparison.warnings.join("\n");
     for words in ["the same report, which counts once", "a1 is stopped", "under Linux 6.1.0"] {
-        assert!(told.contains(words), "{told}");
+        assert!(message.contains(words), "{message}");
     }
     assert_eq!(comparison.value.len(), 1);
     let shared = runs(&[20.0, 21.0, 22.0]);
@@ -232,8 +232,8 @@ fn what_one_side_lacks_is_named_with_the_side() {
     assert!(text.contains("not compared: cpu, read of 1 MiB"), "{text}");
     let some = [lacks.into(), run_of(20.1).into()];
     let comparison = compare(&some, &runs(&[20.0]));
-    let told = format!("{figure} (1 of 2 reports of baseline lack it)");
-    assert_eq!(comparison.unmatched, [told]);
+    let message = format!("{figure} (1 of 2 reports of baseline lack it)");
+    assert_eq!(comparison.unmatched, [message]);
 }
 
 #[test]
@@ -241,14 +241,15 @@ fn a_report_that_contradicts_itself_is_flagged_wherever_it_is_shown() {
     let mut changed = run_of(20.0);
     numbers_of(&mut changed).throughput_bytes_per_second *= 2.0;
     let comparison = compare(&runs(&[20.0]), &[changed.clone().into()]);
-    let told = comparison.warnings.join("; ");
+    let message = comparison.warnings.join("; ");
     assert!(
-        told.contains("a1: the report contradicts itself") && told.contains("cells.0.throughput"),
-        "{told}"
+        message.contains("a1: the report contradicts itself")
+            && message.contains("cells.0.throughput"),
+        "{message}"
     );
     let document = AnyReport::from(changed).document();
-    let told = document.warnings.join("; ");
-    assert!(told.contains("cells.0.throughput_bytes_per_second"), "{told}");
+    let message = document.warnings.join("; ");
+    assert!(message.contains("cells.0.throughput_bytes_per_second"), "{message}");
 }
 
 /// Every number of a report, as a path of its own.

@@ -72,7 +72,7 @@ fn every_column_that_is_of_the_whole_report_has_a_value() {
     }
 }
 
-/// A report by its index, a place in it, a value that contradicts the rest, and what is told of it.
+/// A report by its index, a place in it, a value that contradicts the rest, and the expected finding.
 fn contradictions() -> Vec<(usize, &'static str, Value, &'static str)> {
     vec![
         (0, "/cells/0/iops", json!(1.0), "cells.0.iops is 1.0000"),
@@ -181,7 +181,7 @@ fn contradictions_of_runs() -> Vec<(usize, &'static str, Value, &'static str)> {
 
 #[test]
 fn shares_of_hosts_that_do_not_come_to_the_whole_are_told() {
-    let told = |report: &Value| -> String {
+    let findings = |report: &Value| -> String {
         let report = AnyReport::from_json(&report.to_string()).unwrap();
         report.contradictions().join("\n")
     };
@@ -199,20 +199,24 @@ fn shares_of_hosts_that_do_not_come_to_the_whole_are_told() {
     row["cpu_seconds"] = json!(0.0);
     gds["cells"][0]["hosts"] = json!([row]);
     gds["hosts"] = json!([share(bytes)]);
-    assert_eq!(told(&gds), "");
+    assert_eq!(findings(&gds), "");
     gds["hosts"] = json!([share(1)]);
-    assert!(told(&gds).contains("hosts.0.bytes is 1, but those of the cells"), "{}", told(&gds));
+    assert!(
+        findings(&gds).contains("hosts.0.bytes is 1, but those of the cells"),
+        "{}",
+        findings(&gds)
+    );
     gds["cells"][0]["hosts"][0]["bytes"] = json!(5);
-    assert!(told(&gds).contains("but those of its hosts come to 5"), "{}", told(&gds));
+    assert!(findings(&gds).contains("but those of its hosts come to 5"), "{}", findings(&gds));
     let checkpoint = AnyReport::from(checkpoint::fixtures::report(1.0));
     let mut checkpoint = serde_json::to_value(checkpoint).unwrap();
     checkpoint["hosts"] = json!([share(1)]);
-    let told_of = told(&checkpoint);
-    assert!(told_of.contains("those of its hosts come to 1"), "{told_of}");
+    let findings_of = findings(&checkpoint);
+    assert!(findings_of.contains("those of its hosts come to 1"), "{findings_of}");
     let mut train = serde_json::to_value(AnyReport::from(training::fixtures::report())).unwrap();
     train["hosts"] = json!([{"name": "h1", "accelerators": 1, "au_percent": 0.0, "bytes_read": 1,
         "slowest_steps": 0}]);
-    assert!(told(&train).contains("those of its hosts come to 1"), "{}", told(&train));
+    assert!(findings(&train).contains("those of its hosts come to 1"), "{}", findings(&train));
 }
 
 #[test]
@@ -225,13 +229,13 @@ fn what_figures_contradict_is_told_by_its_place() {
     .map(|report: AnyReport| serde_json::to_value(report).unwrap());
     let read = |report: &Value| AnyReport::from_json(&report.to_string()).unwrap();
     let all = [contradictions(), contradictions_of_cells(), contradictions_of_runs()];
-    for (index, place, value, told) in all.into_iter().flatten() {
+    for (index, place, value, findings) in all.into_iter().flatten() {
         let report = &reports[index];
         assert_eq!(read(report).contradictions(), Vec::<String>::new());
         let mut changed = report.clone();
         *changed.pointer_mut(place).unwrap_or_else(|| panic!("{place}")) = value;
         let found = read(&changed).contradictions().join("; ");
-        assert!(found.contains(told), "{place}: {found}");
+        assert!(found.contains(findings), "{place}: {found}");
         let shown = read(&changed).document().warnings.join("; ");
         assert!(shown.contains("the report contradicts itself"), "{shown}");
     }
@@ -242,14 +246,14 @@ fn a_cell_that_stands_twice_and_one_without_transfers_are_told() {
     let mut report = matrix::fixtures::run_of(20.0);
     let cell = report.results.cells[0].clone();
     report.results.cells.push(cell);
-    let told = AnyReport::from(report).contradictions().join("; ");
-    assert!(told.contains("cells.1.cell is 0, as that of cells.0 is"), "{told}");
+    let findings = AnyReport::from(report).contradictions().join("; ");
+    assert!(findings.contains("cells.1.cell is 0, as that of cells.0 is"), "{findings}");
     let mut report = matrix::fixtures::run_of(20.0);
     let numbers = report.results.cells[0].measurement.as_mut().unwrap();
     (numbers.operations, numbers.bytes) = (0, 0);
     (numbers.throughput_bytes_per_second, numbers.iops) = (0.0, 0.0);
-    let told = AnyReport::from(report).contradictions().join("; ");
-    assert!(told.contains("cells.0 has latencies and a rate, but no"), "{told}");
+    let findings = AnyReport::from(report).contradictions().join("; ");
+    assert!(findings.contains("cells.0 has latencies and a rate, but no"), "{findings}");
 }
 
 #[test]

@@ -86,8 +86,8 @@ fn newer_and_damaged_reports_are_refused() {
     assert!(matches!(refused, ReportError::Damaged { .. }), "{refused}");
     for (text, said) in [
         ("{}", "`format_version` is missing"),
-        (r#"{"format_version": 0}"#, "is no version"),
-        (r#"{"format_version": "2"}"#, "is no version"),
+        (r#"{"format_version": 0}"#, "is not a version"),
+        (r#"{"format_version": "2"}"#, "is not a version"),
         (r#"{"format_version": 1}"#, "which command made it"),
         ("hello", "no JSON"),
     ] {

@@ -34,7 +34,7 @@ fn whatever_changes_the_work_counts_by_its_name_or_its_place() {
     let [gds, train, checkpoint] = reports();
     // So close to the other that words do not tell them apart.
     let longer = gds["plan"]["span"]["seconds"].as_f64().unwrap() + 0.001;
-    for (report, place, value, told) in [
+    for (report, place, value, findings) in [
         (&gds, "/plan/fill", "every".into(), "plan.fill"),
         (&gds, "/plan/cells/0/submit_batch", 9.into(), "plan.cells.submit_batch"),
         (&gds, "/plan/cells/0/register_buffers", false.into(), "plan.cells.register_buffers"),
@@ -49,7 +49,7 @@ fn whatever_changes_the_work_counts_by_its_name_or_its_place() {
         (&checkpoint, "/plan/save/streams", 77.into(), "plan.save.streams"),
         (&checkpoint, "/plan/rank_shift", 1.into(), "plan.rank_shift"),
     ] {
-        assert_eq!(changed(report, place, value), [told]);
+        assert_eq!(changed(report, place, value), [findings]);
     }
 }
 
@@ -71,9 +71,9 @@ fn detached_hosts_are_other_work_than_hosts_of_one_checkpoint() {
     let group = stormlp_core::group::GroupFacts::fixture(&[member]);
     together["group"] = serde_json::to_value(group).unwrap();
     let [then, now] = [&together, &detached].map(|one| read(one).work());
-    let told = settings::differences(&then, &now);
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!((&*told[0].setting, &*told[0].baseline), ("hosts", "2"));
+    let findings = settings::differences(&then, &now);
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_eq!((&*findings[0].setting, &*findings[0].baseline), ("hosts", "2"));
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) request: CheckpointRequest,
 
-    /// Remove the checkpoints stormlp made in the directories, and do nothing else
+    /// Remove checkpoints written by stormlp from the directories, and exit
     // Beside the request's first options, which stand under no heading.
     #[arg(long, help_heading = None::<&str>, display_order = 2, conflicts_with_all = [
         "dry_run", "format", "export", "baseline", "results_dir", "mlperf_output", "start_at",
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) output: OutputArgs,
 
-    /// Write the files of DLIO and mlpstorage too, in a folder of the run: summary.json,
+    /// Also write the output files of DLIO and mlpstorage to a folder of the run: summary.json,
     /// 0_per_epoch_stats.json, configuration, metadata
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub(super) mlperf_output: Option<PathBuf>,
@@ -88,7 +88,7 @@ impl Args {
                 return Err(submission::other_edition(&format!("--profile {profile}"), edition));
             }
             None if profile == CheckpointProfile::Native => {
-                let what = "a rehearsal goes by the rules of v2.0 or v3.0, not by profile native";
+                let what = "a rehearsal follows the rules of v2.0 or v3.0, not profile native";
                 let help = "use --edition 2.0 or 3.0";
                 return Err(Failure::no_plan(anyhow::anyhow!(what)).with_help(help));
             }
@@ -111,14 +111,14 @@ impl Args {
         submission::refuse_output(self.mlperf_output.as_deref())?;
         if !self.detached.company().is_alone() {
             return Err(Failure::usage(
-                "--start-at gives every host checkpoints of its own: that is no rehearsal",
+                "--start-at cannot be used in a rehearsal: each host has its own checkpoints",
             ));
         }
         if self.request.find_knee {
-            return Err(Failure::usage("--find-knee makes many short runs: that is no rehearsal"));
+            return Err(Failure::usage("--find-knee cannot be used in a rehearsal"));
         }
         if self.clean {
-            return Err(Failure::usage("--clean removes checkpoints: that is no rehearsal"));
+            return Err(Failure::usage("--clean cannot be used in a rehearsal"));
         }
         self.mlperf_output = Some(tree.folder().to_path_buf());
         self.rehearsal = Some(tree);
@@ -152,9 +152,9 @@ fn refuse_idle(asked: &CheckpointRequest) -> Result<(), Failure> {
     ];
     match idle.into_iter().find(|(_, idle, _)| *idle) {
         None => Ok(()),
-        Some((option, _, beside)) => Err(Failure::usage(format!(
-            "{option} has no effect with {beside}: leave out one of them"
-        ))),
+        Some((option, _, beside)) => {
+            Err(Failure::usage(format!("{option} has no effect with {beside}: remove one of them")))
+        }
     }
 }
 
@@ -195,7 +195,7 @@ fn workload(model: &str) -> Result<CheckpointWorkload, Failure> {
     let path = Path::new(model);
     if path.extension().is_none() && !path.exists() {
         let names: Vec<&str> = builtin::names().collect();
-        return Err(Failure::usage(format!("`{model}` is no model"))
+        return Err(Failure::usage(format!("unknown model `{model}`"))
             .with_help(format!("use one of {}, or a workload file", names.join(", "))));
     }
     let text = read_text(path, "workload file")?;

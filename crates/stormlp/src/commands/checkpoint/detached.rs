@@ -33,7 +33,7 @@ pub(super) fn check(
     match of_one_run.into_iter().find(|(_, given)| *given) {
         None => Ok(()),
         Some((option, _)) => Err(Failure::usage(format!(
-            "{option} is of one checkpoint of all hosts: with --start-at each host has its own"
+            "{option} needs one checkpoint of all hosts: with --start-at each host has its own"
         ))
         .with_help(LAUNCHER)),
     }

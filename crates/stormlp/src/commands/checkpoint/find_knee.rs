@@ -1,5 +1,5 @@
 //! `stormlp checkpoint --find-knee`: the search says how many streams are next, the same resolve makes
-//! the plan, the emulator runs it, and the search is told.
+//! the plan, the emulator runs it, and the search is updated.
 
 use std::path::Path;
 use std::time::Instant;
@@ -58,7 +58,7 @@ enum Next {
     Try(u32),
     /// Nothing: it has its answer.
     Enough,
-    /// Nothing: it was told to end.
+    /// Nothing: it was stopped.
     Stopped,
 }
 
@@ -154,7 +154,7 @@ impl Hunt<'_> {
             self.find.take(streams, &report, begun.elapsed().as_secs_f64());
             self.reports.retain(|(known, _)| *known != streams);
             self.reports.push((streams, report));
-            self.told();
+            self.say_last_run();
             let so_far = self.report(Ending::Unfinished);
             if let Some(report) = so_far {
                 self.savers.unit(|| report);
@@ -163,7 +163,7 @@ impl Hunt<'_> {
     }
 
     /// How many streams are next, of which all hosts are of one mind: the first one says it, and
-    /// whichever was told to end ends all.
+    /// a stop on any host stops all.
     fn next(&self) -> Result<Next, Failure> {
         let stopped = self.session.stop.is_stopped();
         let own = match (stopped, self.find.next()) {
@@ -216,7 +216,7 @@ impl Hunt<'_> {
     }
 
     /// A line for the last run: its rates, what is known by now, and how long the rest may take.
-    fn told(&self) {
+    fn say_last_run(&self) {
         let Some(run) = self.find.tried.last().filter(|_| !self.session.quiet) else {
             return;
         };

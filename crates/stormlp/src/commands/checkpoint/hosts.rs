@@ -144,9 +144,9 @@ pub(super) fn from_first<T>(own: &Option<T>, session: &Session) -> Result<T, Fai
 where
     T: serde::Serialize + serde::de::DeserializeOwned,
 {
-    let told = hosts::exchange(&session.group, own)?;
-    let first = told.into_iter().next().flatten();
-    first.ok_or_else(|| Failure::bug(anyhow::anyhow!("the first host has nothing to tell")))
+    let answers = hosts::exchange(&session.group, own)?;
+    let first = answers.into_iter().next().flatten();
+    first.ok_or_else(|| Failure::bug(anyhow::anyhow!("the first host sent nothing")))
 }
 
 /// Deals the ranks to the hosts, and has each restore what another host wrote unless something else
@@ -169,7 +169,7 @@ fn dealt(
         let wrote = if members.iter().all(|member| member.leads_host(members)) {
             "another host wrote and has in its page cache, not this one"
         } else {
-            "another process wrote; those of one host share its page cache"
+            "another process wrote; processes of a host share its page cache"
         };
         plan.warnings.push(Warning::new(
             WarningKind::Hosts,
@@ -187,8 +187,8 @@ fn dealt(
     if !shared {
         plan.warnings.push(Warning::new(
             WarningKind::Hosts,
-            "every host saves to folders of its own and restores what it saved (--local-data): \
-             nothing here is of shared storage",
+            "every host saves to and restores from its own folders (--local-data): results do not \
+             describe shared storage",
             "",
         ));
     }

@@ -17,11 +17,11 @@ use crate::output;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Results")]
 pub(crate) struct AnswerArgs {
-    /// What is printed
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    /// Write the result to a file too; .json, .csv (appended to), .md, .html or .txt; repeatable
+    /// Also write the result to a file: .json, .csv (appended to), .md, .html or .txt; repeatable
     #[arg(long, value_name = "FILE")]
     export: Vec<PathBuf>,
 }

@@ -98,7 +98,9 @@ pub(crate) fn cells(report: &Path) -> Result<Vec<CellReport>, Failure> {
     };
     match fs::symlink_metadata(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Ok(found) if !found.is_file() => return Err(unreadable(io::Error::other("it is no file"))),
+        Ok(found) if !found.is_file() => {
+            return Err(unreadable(io::Error::other("not a regular file")));
+        }
         _ => {}
     }
     let mut lines = BufReader::new(File::open(&path).map_err(unreadable)?);
@@ -111,7 +113,7 @@ pub(crate) fn cells(report: &Path) -> Result<Vec<CellReport>, Failure> {
             break;
         }
         let cell = serde_json::from_slice(&line);
-        let what = || format!("{}:{number} is no cell of a matrix", path.display());
+        let what = || format!("{}:{number} is not a cell of a matrix", path.display());
         let cell = cell.with_context(what).map_err(|error| {
             Failure::no_plan(error).with_help("remove the file to go on without its cells")
         })?;

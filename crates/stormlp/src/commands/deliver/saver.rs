@@ -227,8 +227,9 @@ impl Drop for Saver {
 
 /// Where reports are saved unless an option says otherwise; a variable set to nothing says nothing.
 pub(crate) fn results_folder() -> PathBuf {
-    let told = std::env::var_os("STORMLP_RESULTS_DIR").filter(|told| !told.is_empty());
-    told.map_or_else(|| PathBuf::from(DEFAULT_RESULTS), PathBuf::from)
+    let from_environment =
+        std::env::var_os("STORMLP_RESULTS_DIR").filter(|folder| !folder.is_empty());
+    from_environment.map_or_else(|| PathBuf::from(DEFAULT_RESULTS), PathBuf::from)
 }
 
 /// A name that is one folder's name everywhere.

@@ -54,10 +54,10 @@ impl Delivery {
         let whole = party.agree(whole, |_| Vec::new(), session)?;
         let folder = whole.as_ref().and_then(|saver| saver.path().parent());
         let own = folder.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-        let told = hosts::exchange(&session.group, &own)?;
-        let run_id = told.into_iter().next().flatten().unwrap_or_default();
+        let answers = hosts::exchange(&session.group, &own)?;
+        let run_id = answers.into_iter().next().flatten().unwrap_or_default();
         let of = party.part_of(&run_id);
-        let of = of.ok_or_else(|| Failure::bug(anyhow::anyhow!("nobody is of this rank")))?;
+        let of = of.ok_or_else(|| Failure::bug(anyhow::anyhow!("no process has this rank")))?;
         let saver = Saver::of_part(self.results_dir.as_deref(), &of);
         let saver = party.agree(saver, |_| Vec::new(), session)?;
         let part = Some(Part { saver, of });

@@ -102,7 +102,7 @@ pub(super) fn check_folder(option: &str, path: &Path) -> Result<(), Failure> {
     let parent = path.parent().filter(|parent| *parent != Path::new(""));
     match parent {
         Some(parent) if !parent.is_dir() => Err(Failure::machine(anyhow::anyhow!(
-            "{option} {}: there is no folder {}",
+            "{option} {}: folder {} does not exist",
             path.display(),
             parent.display()
         ))

@@ -72,7 +72,7 @@ pub(crate) struct MatrixArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     op: Vec<Operation>,
 
-    /// Sizes of a transfer, or sweeps such as 1M:16M:1M [default: 1M]
+    /// Transfer sizes, or sweeps such as 1M:16M:1M [default: 1M]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     io_size: Vec<Sizes>,
 
@@ -80,43 +80,42 @@ pub(crate) struct MatrixArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = whole::<u32>(1..))]
     threads: Vec<u32>,
 
-    /// Transfers in flight for each thread; entries of a batch on the batch paths [default: 1]
+    /// Transfers in flight per thread; batch entries on batch paths [default: 1]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = whole::<u32>(1..))]
     queue_depth: Vec<u32>,
 
-    /// A named matrix: quick, data-preparation, training, inference, full; options given beside
-    /// it take the place of its entries
+    /// Preset matrix: quick, data-preparation, training, inference, full; other options override
+    /// its values
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
 
-    /// How long a cell runs [default: 5s]
+    /// Duration of each cell [default: 5s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "passes")]
     duration: Option<Duration>,
 
-    /// Go over the files this many times instead; all of it counts
+    /// Read or write the files this many times instead; all of it is measured
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
     passes: Option<u32>,
 
-    /// Run each cell for this long before it is measured
+    /// Warm-up of each cell before the measurement
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     warmup: Option<Duration>,
 
-    /// Run each cell this many times; the table shows mean ± standard deviation [default: 1]
+    /// Repetitions of each cell; the table shows mean ± standard deviation [default: 1]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
     repeat: Option<u32>,
 
-    /// Find the fewest transfers in flight, for each path, operation and size, that come within 2 % of
-    /// the best bandwidth: walks up --threads and --queue-depth [default there: 1 to 32, 1 to 64],
-    /// narrows, and runs what the answer rests on --repeat times [default there: 3]
+    /// Find the fewest transfers in flight within 2 % of the best bandwidth for each path,
+    /// operation and size: increases --threads and --queue-depth [defaults: 1 to 32, 1 to 64],
+    /// narrows down, and repeats the decisive cells --repeat times [default: 3]
     #[arg(long, conflicts_with = "preset")]
     find_knee: bool,
 
-    /// What a cell finds in the page cache: cold (these files dropped), warm, as-is
-    /// [default: cold]
+    /// Page cache before each cell: cold (files dropped), warm, as-is [default: cold]
     #[arg(long, value_name = "STATE")]
     cache: Option<CacheState>,
 
-    /// Share of reads in percent: a mix of reads and writes in each cell, on every path
+    /// Percentage of reads in a mix of reads and writes, on every path
     #[arg(long, value_name = "PERCENT", value_parser = whole::<u8>(0..=100))]
     read_percent: Option<u8>,
 }
@@ -125,45 +124,45 @@ pub(crate) struct MatrixArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Files")]
 pub(crate) struct FileArgs {
-    /// Folder with a file for each thread; repeat it to spread the threads over several
-    /// [default: ./stormlp-data/gds]
+    /// Folder with one file per thread; repeatable to spread threads over folders [default:
+    /// ./stormlp-data/gds]
     #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "job"])]
     dir: Vec<PathBuf>,
 
-    /// File or block device that threads share; repeatable
+    /// File or block device shared by all threads; repeatable
     #[arg(long, value_name = "FILE", conflicts_with = "job")]
     file: Vec<PathBuf>,
 
-    /// A group of threads with bindings of its own, such as
-    /// dir=/mnt/a,device=cuda:0,numa=0,threads=8; repeatable
+    /// Group of threads with its own bindings, such as dir=/mnt/a,device=cuda:0,numa=0,threads=8;
+    /// repeatable
     #[arg(long, value_name = "KEY=VALUE,…")]
     job: Vec<JobRequest>,
 
-    /// Size of each thread's file, or of the part of --file that is used [default: what is
-    /// there, else 1 GiB a thread, at most 8 GiB and a quarter of the free space in all; with
-    /// --preset what a cell moves in its time, at most a quarter of the free space]
+    /// Size of each thread's file, or of the part of --file to use [default: that of existing
+    /// files, else 1 GiB per thread, at most 8 GiB and a quarter of the free space in total; with
+    /// --preset, what a cell transfers, at most a quarter of the free space]
     #[arg(long, value_name = "SIZE")]
     file_size: Option<ByteSize>,
 
-    /// Start this far into every file
+    /// Start offset in every file
     #[arg(long, value_name = "SIZE")]
     offset: Option<ByteSize>,
 
-    /// What is written: once (incompressible, made once), every (made anew for every write), zero
-    /// [default: once]
+    /// Data to write: once (incompressible, generated once), every (generated for every write),
+    /// zero [default: once]
     #[arg(long, value_name = "HOW")]
     fill: Option<Fill>,
 
-    /// Compare what is read with the pattern that was written
+    /// Verify data read against the pattern written
     #[arg(long)]
     verify: bool,
 
-    /// When writing cells sync their files: end (within the measured time), none, or auto, which
-    /// is end through the page cache and none around it [default: auto; end without a value]
+    /// When to sync written files: end (within the measured time), none, or auto, which is end
+    /// through the page cache and none with direct I/O [default: auto; end without a value]
     #[arg(long, value_name = "WHEN", num_args = 0..=1, default_missing_value = "end")]
     fsync: Option<Fsync>,
 
-    /// Remove the files that were made when the run is over
+    /// Remove created files after the run
     #[arg(long, overrides_with = "keep")]
     remove: bool,
 
@@ -171,12 +170,12 @@ pub(crate) struct FileArgs {
     #[arg(long, overrides_with = "remove")]
     keep: bool,
 
-    /// Allow writing to block devices, which destroys what is on them; never to one that is in use
+    /// Allow writing to block devices, which destroys their data; devices in use are still refused
     #[arg(long)]
     destroy_data_on_block_devices: bool,
 
-    /// With it: write over a file system, a partition table or a member of an array or volume,
-    /// each named as `blkid` names it, such as ext4 or gpt
+    /// In addition, allow overwriting a file system, partition table or array or volume member,
+    /// named as by `blkid`, such as ext4 or gpt
     #[arg(
         long,
         value_name = "LIST",
@@ -195,12 +194,11 @@ pub(crate) struct DeviceArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     device: Vec<DeviceId>,
 
-    /// Memory transfers end in: device, vmm, pinned, host, mmap (gdsio's -m) [default: device]
+    /// Memory type of buffers: device, vmm, pinned, host, mmap (gdsio's -m) [default: device]
     #[arg(long, value_name = "KIND")]
     memory: Option<MemoryKind>,
 
-    /// Pages that buffers in host memory lie on: huge (where the kernel has them), or small, as in
-    /// ordinary programs [default: huge]
+    /// Page size for buffers in host memory: huge (if available) or small [default: huge]
     #[arg(long, value_name = "SIZE")]
     pages: Option<Pages>,
 
@@ -208,34 +206,33 @@ pub(crate) struct DeviceArgs {
     #[arg(long)]
     no_register: bool,
 
-    /// I/O engine of the CPU's paths: auto, uring, tokio-uring, psync [default: auto]
+    /// I/O engine for CPU paths: auto, uring, tokio-uring, psync [default: auto]
     #[arg(long, value_name = "NAME")]
     engine: Option<EngineChoice>,
 
-    /// Transfers gathered before they go to the kernel [default: half the depth through the page
-    /// cache, else 4]
+    /// Transfers per submission to the kernel [default: half the depth through the page cache, else
+    /// 4]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..))]
     submit_batch: Option<u32>,
 
-    /// Seed of random offsets and of the pattern [default: 0]
+    /// Seed for random offsets and the pattern [default: 0]
     #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
     seed: Option<u64>,
 
-    /// Random offsets anywhere, not at multiples of 4 KiB
+    /// Do not align random offsets to 4 KiB
     #[arg(long)]
     unaligned: bool,
 
-    /// Fail when a gds path falls back to another one
+    /// Fail if a gds path falls back to another path
     #[arg(long)]
     require_gds: bool,
 
-    /// Have cuFile count through the measured part at this level, which costs it time: 0 never
-    /// counts, 3 tells routes [default: it counts the routes of a few transfers, before that part
-    /// unless files are small]
+    /// cuFile statistics level during the measurement, which costs time: 0 is off, 3 reports routes
+    /// [default: routes of a few transfers, before the measurement unless files are small]
     #[arg(long, value_name = "LEVEL", value_parser = whole::<u8>(0..=3))]
     cufile_stats: Option<u8>,
 
-    /// Fail when the file system refuses O_DIRECT
+    /// Fail if the file system does not support O_DIRECT
     #[arg(long)]
     require_direct: bool,
 }
@@ -254,7 +251,7 @@ pub(crate) fn request(
     if let Some(name) = &matrix.preset {
         if matches!(name.as_str(), "study-a" | "study-b") {
             return Err(Failure::usage(format!(
-                "`{name}` is no preset: it is a set of columns, which --columns {name} shows"
+                "`{name}` is not a preset but a set of columns: use --columns {name}"
             )));
         }
         apply_preset(name, &mut request)

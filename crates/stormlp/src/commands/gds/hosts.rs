@@ -153,7 +153,7 @@ pub(super) fn warnings(party: &Party) -> Vec<Warning> {
     if party.has_local_data() {
         warnings.push(Warning::new(
             WarningKind::Hosts,
-            "every host had files of its own (--local-data): nothing here is of shared storage",
+            "every host used its own files (--local-data): results do not describe shared storage",
             "",
         ));
     }

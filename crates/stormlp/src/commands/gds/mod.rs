@@ -60,8 +60,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     detached: DetachedArgs,
 
-    /// Every host has the folders and files in a place of its own: nothing is said of shared storage
-    /// then
+    /// Folders and files are local to each host, so results do not describe shared storage
     #[arg(long, help_heading = "Several hosts")]
     local_data: bool,
 
@@ -71,12 +70,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     columns: ColumnsArg,
 
-    /// Print the plan and stop
+    /// Print the plan and exit
     #[arg(long, conflicts_with = "columns")]
     dry_run: bool,
 
-    /// Continue the matrix of a saved report: what is measured already is not measured again.
-    /// Give the options that it was begun with; on several hosts, under the launcher as then
+    /// Continue the matrix of a saved report without repeating completed cells. Use the same
+    /// options and, on several hosts, the same launcher
     #[arg(long, value_name = "REPORT", conflicts_with_all = ["results_dir", "start_at"])]
     resume: Option<PathBuf>,
 }

@@ -78,12 +78,11 @@ impl Saved {
         let results = take_measured(plan, report).map_err(|why| {
             let (what, help) = match why {
                 NotTaken::Another(difference) => (
-                    format!("is of another matrix: {difference}"),
+                    format!("is from a different matrix: {difference}"),
                     format!(
-                        "give the options that it was begun with{} beside --resume; it says \
-                         `{command}`",
+                        "use the original options{} with --resume: `{command}`",
                         if command.contains("--results-dir") {
-                            ", but for --results-dir,"
+                            ", except --results-dir,"
                         } else {
                             ""
                         }
@@ -121,12 +120,12 @@ pub(super) fn go_on(
 ) -> Result<Run, Failure> {
     let taken = saved.map(|saved| saved.take(&plan, &facts, session.quiet));
     let taken = party.agree(taken.transpose(), |_| Vec::new(), session)?;
-    let told = hosts::exchange(&session.group, &taken)?;
-    let taken = told
+    let answers = hosts::exchange(&session.group, &taken)?;
+    let taken = answers
         .into_iter()
         .next()
         .flatten()
-        .ok_or_else(|| Failure::bug(anyhow::anyhow!("nobody has the report")))?;
+        .ok_or_else(|| Failure::bug(anyhow::anyhow!("no process has the report")))?;
     let mut head = delivery.head(facts, session);
     head.started_at = taken.started_at;
     for (key, value) in taken.tags {

@@ -1,4 +1,4 @@
-//! The options of `stormlp plan`, and the request that they make.
+//! The options of `stormlp plan`, and their conversion to a request.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,32 +25,31 @@ use crate::commands::workload_args::{ReaderArgs, StepArgs};
 use crate::commands::workloads::{self, parse_some_bytes};
 use crate::exit::Failure;
 
-/// What is asked.
+/// The workload options.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "The workload")]
+#[command(next_help_heading = "Workload")]
 pub(super) struct WorkloadArgs {
-    /// A built-in workload (see `stormlp workloads`) or a YAML file of MLPerf Storage or DLIO
+    /// A built-in workload (see `stormlp workloads`), or a YAML file in MLPerf Storage or DLIO format
     #[arg(value_name = "WORKLOAD", required_unless_present = "list_storage")]
     workload: Option<String>,
 
-    /// Figures such as read=14.5GB/s,latency=80us, a drive's name, or a saved report of
-    /// `stormlp gds`
+    /// Figures such as read=14.5GB/s,latency=80us, a preset name, or a saved `stormlp gds` report
     #[arg(long, value_name = "STORAGE", required_unless_present = "list_storage")]
     storage: Option<String>,
 
-    /// Which accelerator is emulated [default: h100, or the one the workload has]
+    /// Accelerator to emulate [default: h100, or the workload's]
     #[arg(long, value_name = "NAME")]
     accelerator: Option<String>,
 
-    /// Accelerators in all [default: as many as reach the threshold]
+    /// Total number of accelerators [default: the most that reach the threshold]
     #[arg(short = 'n', long, value_name = "N", value_parser = whole::<u32>(1..=u64::from(MAX_ACCELERATORS)))]
     accelerators: Option<u32>,
 
-    /// Whose order, read pattern and formulas [default: the workload's own edition]
+    /// Rules for read order, read pattern and metrics [default: the workload's edition]
     #[arg(long, value_name = "v1|v2|v3|native")]
     profile: Option<Profile>,
 
-    /// Emulated compute of a step: a time such as 162ms, or DLIO's form
+    /// Emulated compute time per step, such as 162ms, or in DLIO's format
     #[arg(long, value_name = "TIME", value_parser = parse_compute)]
     compute_time: Option<Distribution>,
 
@@ -60,72 +59,69 @@ pub(super) struct WorkloadArgs {
     #[command(flatten)]
     reader: ReaderArgs,
 
-    /// The path of reads: buffered goes through the page cache, cpu and gds do not
-    /// [default: buffered, or cpu where the workload sets odirect]
+    /// Read path: buffered uses the page cache, cpu and gds bypass it
+    /// [default: buffered, or cpu if the workload sets odirect]
     #[arg(long, value_name = "PATH")]
     path: Option<PathKind>,
 
-    /// Seed of the shuffles and of all that is drawn
+    /// Seed for shuffling and all random values
     #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
     seed: Option<u64>,
 
-    /// A key of the workload to set, as mlpstorage takes them: reader.batch_size=8
+    /// Workload parameters to override, as in mlpstorage: reader.batch_size=8
     #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
     params: Vec<String>,
 }
 
-/// The hosts.
+/// The host options.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "The hosts")]
+#[command(next_help_heading = "Hosts")]
 pub(super) struct HostArgs {
-    /// Hosts that train together [default: 1, or as many as --accelerators-per-host asks for]
+    /// Number of hosts [default: 1, or as many as --accelerators-per-host requires]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u64::from(MAX_ACCELERATORS)))]
     hosts: Option<u32>,
 
-    /// Accelerators that a host has room for
+    /// Maximum number of accelerators per host
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u64::from(MAX_ACCELERATORS)))]
     accelerators_per_host: Option<u32>,
 
-    /// Memory of one host, which the dataset's size follows from
-    /// [default: this host's, or its control group's limit when lower]
+    /// Memory per host, which determines the dataset size
+    /// [default: this host's, or its cgroup limit if lower]
     #[arg(long, value_name = "SIZE", value_parser = parse_some_bytes)]
     host_memory: Option<ByteSize>,
 
-    /// CPUs of one host, which share what bytes cost it [default: this host's]
+    /// CPUs per host, which share the CPU cost of reading [default: this host's]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=65_536))]
     host_cpus: Option<u32>,
 
-    /// What the barrier of each step takes [default: nothing]
+    /// Duration of each step's barrier [default: 0]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     barrier: Option<Duration>,
 
-    /// What a host adds to each step and each GiB, by the saved report of `stormlp train WORKLOAD
-    /// --storage null` on such a host; the two options below go before it
+    /// Measured host cost: a saved report of `stormlp train WORKLOAD --storage null` on such a host;
+    /// the two options below override it
     #[arg(long, value_name = "REPORT", conflicts_with = "client")]
     host_cost: Option<PathBuf>,
 
-    /// Time of each step that is neither loading nor compute; `stormlp train --storage null` shows
-    /// it [default: nothing, or DLIO's with --client dlio]
+    /// Time per step besides loading and compute, as shown by `stormlp train --storage null`
+    /// [default: 0, or DLIO's with --client dlio]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     host_cost_per_step: Option<Duration>,
 
-    /// CPU time that a reading worker spends on each GiB [default: nothing, or DLIO's with
-    /// --client dlio]
+    /// CPU time of reader threads per GiB [default: 0, or DLIO's with --client dlio]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     host_cost_per_gib: Option<Duration>,
 
-    /// Adds what the official client costs, as far as the two options above do not say: dlio, or
-    /// none
+    /// Add the cost of the official client, unless set by the two options above: dlio or none
     #[arg(long, value_name = "dlio|none", default_value = "none")]
     client: Client,
 }
 
-/// Checkpoints.
+/// The checkpoint options.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Checkpoints")]
 pub(super) struct CheckpointArgs {
-    /// What a checkpoint is of: a size, or a model such as llama3-70b [default: the workload's, where
-    /// it writes any]
+    /// Checkpoint size, or a model such as llama3-70b [default: the workload's checkpoint, if any]
     #[arg(long, value_name = "SIZE|MODEL")]
     checkpoint: Option<String>,
 
@@ -134,16 +130,16 @@ pub(super) struct CheckpointArgs {
     mtbf: Option<Duration>,
 }
 
-/// The request that the options make.
+/// Converts the options to a request.
 ///
 /// # Errors
-/// When the workload, storage or a checkpoint's model cannot be used.
+/// If the workload, the storage or the checkpoint's model is invalid.
 pub(super) fn request(
     args: &WorkloadArgs,
     hosts: &HostArgs,
     checkpoint: &CheckpointArgs,
 ) -> Result<SizingRequest, Failure> {
-    // Both are there, or the list of drives was asked for.
+    // Both are present unless the list of presets was requested.
     let name = args.workload.as_deref().unwrap_or_default();
     let workload = workloads::load(name, args.accelerator.as_deref(), &args.params)?;
     let given = storage(args.storage.as_deref().unwrap_or_default())?;
@@ -152,16 +148,14 @@ pub(super) fn request(
     let usual = if workload.reader.odirect { PathKind::Cpu } else { PathKind::Buffered };
     let path = args.path.unwrap_or(usual);
     if path == PathKind::Null {
-        return Err(Failure::usage(
-            "--path null reads nothing, so no storage limits it: leave --path out",
-        ));
+        return Err(Failure::usage("--path null does not read from storage: remove --path"));
     }
     check_cache(path, &storage)?;
     check_room(hosts, args.accelerators)?;
     if workloads::sets(&args.params, "dataset.num_files_train") {
         return Err(Failure::usage(
-            "--params dataset.num_files_train has no effect: the dataset is as large as MLPerf's rules \
-             ask for; leave it out, and give --host-memory or --steps",
+            "--params dataset.num_files_train has no effect: MLPerf's rules determine the dataset \
+             size; remove it, and set --host-memory or --steps",
         ));
     }
     let checkpoint_of = of_checkpoint(checkpoint, &workload)?;
@@ -180,7 +174,7 @@ pub(super) fn request(
             ..TrainRequest::default()
         },
         accelerators: args.accelerators,
-        // What several hosts measured together feeds as many, unless other hosts are asked about.
+        // Storage measured by several hosts feeds as many, unless other hosts are requested.
         hosts: match hosts.accelerators_per_host {
             Some(_) => hosts.hosts,
             None => hosts.hosts.or(given.hosts),
@@ -203,10 +197,10 @@ pub(super) fn request(
 }
 
 impl HostArgs {
-    /// What the client costs a host; `None` where it costs nothing.
+    /// The client's cost per host; `None` if it has none.
     ///
     /// # Errors
-    /// When the report that says so is of no use.
+    /// If the report cannot be used.
     fn client_cost(&self) -> Result<Option<ClientCost>, Failure> {
         let measured = self.host_cost.as_deref().map(host_cost::read).transpose()?;
         let usual = match (measured, self.client) {
@@ -231,20 +225,20 @@ impl HostArgs {
     }
 }
 
-/// What is saved, and its bytes.
+/// Description and size of the checkpoint.
 fn of_checkpoint(
     args: &CheckpointArgs,
     workload: &Workload,
 ) -> Result<Option<(String, u64)>, Failure> {
     let Some(asked) = &args.checkpoint else {
-        // What the file means, where DLIO reads another key than it sets.
+        // The size the file intends, if DLIO reads a different key than it sets.
         let spec = &workload.checkpoint;
         let bytes = spec.ignored_model_size_bytes.unwrap_or(spec.model_size_bytes);
         let what = || format!("the model of {}", workload.name);
         return Ok(workload.workflow.checkpoint.then(|| (what(), bytes)));
     };
     if let Ok(size) = parse_some_bytes(asked) {
-        return Ok(Some(("a checkpoint of that size".to_string(), size.bytes())));
+        return Ok(Some(("custom size".to_string(), size.bytes())));
     }
     match builtin::load(asked) {
         Some(model) => {
@@ -261,13 +255,13 @@ fn of_checkpoint(
     }
 }
 
-/// Direct reads go past the page cache.
+/// Rejects page cache settings with direct reads.
 fn check_cache(path: PathKind, storage: &StorageModel) -> Result<(), Failure> {
     let read_ahead = storage.read_ahead_bytes != DEFAULT_READ_AHEAD_BYTES;
     if path.wants_direct() && (storage.cache_bytes.is_some() || read_ahead) {
         return Err(Failure::usage(format!(
-            "--storage: cache= and readahead= have no effect on path {path}, which goes past the page \
-             cache: leave them out, or give --path buffered"
+            "--storage: cache= and readahead= have no effect with path {path}, which bypasses the page \
+             cache: remove them, or use --path buffered"
         )));
     }
     Ok(())
@@ -280,7 +274,7 @@ fn check_room(hosts: &HostArgs, asked: Option<u32>) -> Result<(), Failure> {
         .map(|(hosts, each)| hosts.saturating_mul(each));
     match asked.zip(room) {
         Some((asked, room)) if asked > room => Err(Failure::usage(format!(
-            "--hosts and --accelerators-per-host have room for {room} accelerators, -n asks for {asked}"
+            "--hosts and --accelerators-per-host have room for {room} accelerators, but -n is {asked}"
         ))),
         _ => Ok(()),
     }
@@ -288,9 +282,9 @@ fn check_room(hosts: &HostArgs, asked: Option<u32>) -> Result<(), Failure> {
 
 fn check_mtbf(args: &CheckpointArgs, is_saved: bool) -> Result<(), Failure> {
     match args.mtbf {
-        Some(time) if time.is_zero() => Err(Failure::usage("--mtbf is 0: it must be above 0")),
+        Some(time) if time.is_zero() => Err(Failure::usage("--mtbf must be above 0")),
         Some(_) if !is_saved => Err(Failure::usage(
-            "--mtbf has no effect: the workload writes no checkpoint; name one with --checkpoint",
+            "--mtbf has no effect: the workload does not write checkpoints; add one with --checkpoint",
         )),
         _ => Ok(()),
     }

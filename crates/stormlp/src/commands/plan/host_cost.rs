@@ -1,4 +1,4 @@
-//! `--host-cost`: what a host adds, by the saved report of a training run on storage that takes no time.
+//! `--host-cost`: host cost measured by a training run without storage.
 
 use std::path::Path;
 
@@ -12,38 +12,36 @@ use stormlp_training::report::TrainReport;
 use crate::commands::saved;
 use crate::exit::Failure;
 
-/// The cost of each step and of each GiB of the run whose report lies in `place`.
+/// The cost per step and per GiB from the report in `place`.
 ///
 /// # Errors
-/// With exit code 3 where it is another command's, ran on storage, or did not end; 4 where it cannot be
-/// read.
+/// With exit code 3 if the report is from another command, from a run on storage, or incomplete; 4 if
+/// it cannot be read.
 pub(super) fn read(place: &Path) -> Result<ClientCost, Failure> {
     let no_use = |why: String| {
         let what = format!("--host-cost: {} {why}", place.display());
         Failure::no_plan(anyhow::anyhow!(what)).with_help(
-            "name the report of `stormlp train WORKLOAD --storage null`, or give \
+            "use a report of `stormlp train WORKLOAD --storage null`, or set \
              --host-cost-per-step and --host-cost-per-gib",
         )
     };
     let report = match saved::of_kind(place, ReportKind::Train)? {
         AnyReport::Train(report) => report,
         other => {
-            return Err(no_use(format!("is of `stormlp {}`", other.head().kind.name())));
+            return Err(no_use(format!("is a report of `stormlp {}`", other.head().kind.name())));
         }
     };
     if report.plan.storage != StorageKind::Null {
-        return Err(no_use(
-            "was run on storage, so that its AU is not the host's alone".to_string(),
-        ));
+        return Err(no_use("was run on storage, which also affects AU".to_string()));
     }
     if report.ending != Ending::Complete {
-        return Err(no_use("did not come to its end".to_string()));
+        return Err(no_use("is incomplete".to_string()));
     }
-    cost(&report).ok_or_else(|| no_use("has no AU, or no compute to hold it against".to_string()))
+    cost(&report).ok_or_else(|| no_use("has no AU or no compute time".to_string()))
 }
 
-/// What accelerators did not compute is what a step cost; CPU time goes by the bytes that the samples
-/// have, of which the run read none.
+/// Time not spent computing is the cost of steps; CPU time is divided by the size of the samples,
+/// although the run read none of them.
 fn cost(report: &TrainReport) -> Option<ClientCost> {
     let results = &report.results;
     let share = results.mean.au_percent.measured / 100.0;

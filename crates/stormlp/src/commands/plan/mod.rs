@@ -1,4 +1,4 @@
-//! `stormlp plan`: how many accelerators some storage feeds, foretold by simulation.
+//! `stormlp plan`: predicts by simulation how many accelerators storage can feed.
 
 mod args;
 mod host_cost;
@@ -24,9 +24,9 @@ use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
 
-/// What is over sooner needs no word.
+/// No progress lines before this time.
 const QUIET_FOR: Duration = Duration::from_secs(1);
-/// Between two lines.
+/// Interval of progress lines.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// Arguments of `stormlp plan`.
@@ -36,18 +36,18 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
     after_help = "\
 Examples:
   stormlp plan unet3d --accelerator h100 --storage read=14.5GB/s,latency=80us --host-memory 1006GiB
-      how many H100s one such drive feeds, what limits more of them, and what 2, 4, 8 drives feed
+      how many H100s one such drive feeds, what limits it, and what 2, 4 and 8 drives feed
   stormlp plan resnet50 -n 4096 --storage solidigm-d5-p5336,link=25GB/s --accelerators-per-host 8
-      the AU of 4096 accelerators, and how many drives and hosts they need
+      AU of 4096 accelerators, and how many drives and hosts they need
   stormlp plan unet3d --storage stormlp-results/gds-matrix-20261121-101502 --checkpoint llama3-70b
                       --mtbf 12h --export plan.html
-      storage as `stormlp gds` measured it; how often to save a checkpoint; a page with charts
+      storage measured by `stormlp gds`; optimum checkpoint interval; HTML page with charts
 
-Storage: [Nx:]read=14.5GB/s,write=10GB/s,iops=2.8M,latency=80us,queue=1024, all of one drive, N of
-them striped by stripe=512K; link=25GB/s,round-trip=50us, cache=200GiB and readahead=128K of each
-host; or the name of a drive (--list-storage), with figures behind it or none; or a saved report of
-`stormlp gds`. Nothing is run or measured: every answer is foretold and names its assumptions. The
-exit code is 0 whatever AU is; docs/sizing.md says more."
+Storage: [Nx:]read=14.5GB/s,write=10GB/s,iops=2.8M,latency=80us,queue=1024 per drive, with N drives
+striped by stripe=512K; link=25GB/s,round-trip=50us, cache=200GiB and readahead=128K per host; or a
+preset (--list-storage), optionally followed by figures that override it; or a saved report of
+`stormlp gds`. Nothing is run or measured: all results are predictions and list their assumptions.
+The exit code is 0 whatever AU is. See docs/sizing.md."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -59,11 +59,11 @@ pub(crate) struct Args {
     #[command(flatten)]
     checkpoint: args::CheckpointArgs,
 
-    /// List the drives that --storage knows by name, with the sources of their figures
+    /// List the presets for --storage with the sources of their figures
     #[arg(long)]
     list_storage: bool,
 
-    /// Leave out the tables, and what a number of accelerators needs: they take most of the time
+    /// Omit tables and required drives and hosts, which take most of the time
     #[arg(long, help_heading = "Results")]
     brief: bool,
 
@@ -71,10 +71,10 @@ pub(crate) struct Args {
     answer: AnswerArgs,
 }
 
-/// Answers how many accelerators the storage feeds.
+/// Runs `stormlp plan`.
 ///
 /// # Errors
-/// With exit code 3 when workload, storage or options make no plan, 4 when a file cannot be read.
+/// With exit code 3 if workload, storage or options are invalid, 4 if a file cannot be read.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let Args { workload, hosts, checkpoint, list_storage, brief, answer } = args;
     if list_storage {
@@ -84,32 +84,32 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let request = args::request(&workload, &hosts, &checkpoint)?;
     workloads::tell_edition(&request.workload, request.train.profile, session);
     let depth = if brief { Depth::Brief } else { Depth::Tables };
-    show(&answer, &foretold(&request, depth, session)?)
+    show(&answer, &predicted(&request, depth, session)?)
 }
 
 fn show(answer: &Answer, found: &SizingAnswer) -> Result<(), Failure> {
     answer.write_with(found, &document(found), || sheet(found))
 }
 
-fn foretold(
+fn predicted(
     request: &SizingRequest,
     depth: Depth,
     session: &Session,
 ) -> Result<SizingAnswer, Failure> {
-    told_meanwhile(session, |look| sizing::answer(request, depth, &session.stop, look)).map_err(
+    with_progress(session, |look| sizing::answer(request, depth, &session.stop, look)).map_err(
         |error| match error {
             SizingError::Problems(problems) => problems.into(),
             SizingError::Simulation(SimulateError::Stopped) => {
                 Failure::stopped("stopped by the user; nothing was measured, so nothing is lost")
             }
             SizingError::Simulation(error) => Failure::no_plan(error)
-                .with_help("give other --steps, or leave the options out that cut the run short"),
+                .with_help("change --steps, or remove options that shorten the run"),
         },
     )
 }
 
-/// Does `work`, and says what is being simulated once that takes longer than [`QUIET_FOR`].
-fn told_meanwhile<T>(session: &Session, work: impl FnOnce(Look<'_>) -> T) -> T {
+/// Does `work`, and prints progress lines once it takes longer than [`QUIET_FOR`].
+fn with_progress<T>(session: &Session, work: impl FnOnce(Look<'_>) -> T) -> T {
     let now = Mutex::new(Simulating::default());
     let look = |simulating| *now.lock().unwrap_or_else(PoisonError::into_inner) = simulating;
     if session.quiet {
@@ -117,7 +117,7 @@ fn told_meanwhile<T>(session: &Session, work: impl FnOnce(Look<'_>) -> T) -> T {
     }
     let begun = Instant::now();
     thread::scope(|scope| {
-        // Dropped when the work is over, by a panic too, which ends the lines.
+        // Dropped when the work ends, even by a panic, which stops the lines.
         let (_working, is_over) = mpsc::channel::<()>();
         let now = &now;
         scope.spawn(move || {
@@ -132,16 +132,16 @@ fn told_meanwhile<T>(session: &Session, work: impl FnOnce(Look<'_>) -> T) -> T {
     })
 }
 
-/// What is being simulated, what for, and how far that is.
+/// A progress line.
 fn line(at: Simulating, elapsed: Duration) -> String {
     let stage = match at.stage {
-        Stage::Largest => "looking for the most accelerators".to_string(),
-        Stage::Needs => "looking for the drives and hosts they need".to_string(),
-        Stage::Accelerators(nth, of) => format!("row {nth} of {of} over accelerators"),
-        Stage::Devices(nth, of) => format!("row {nth} of {of} over drives"),
+        Stage::Largest => "searching for the most accelerators".to_string(),
+        Stage::Needs => "searching for the required drives and hosts".to_string(),
+        Stage::Accelerators(nth, of) => format!("row {nth} of {of} by accelerators"),
+        Stage::Devices(nth, of) => format!("row {nth} of {of} by drives"),
     };
     format!(
-        "{stage}: simulating {} on {}; {} over after {}",
+        "{stage}: simulating {} on {}; {} done after {}",
         counted(u64::from(at.accelerators), "accelerator"),
         counted(u64::from(at.devices), "drive"),
         counted(at.done, "simulation"),
@@ -159,15 +159,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_what_is_simulated_and_how_far_that_is() {
+    fn a_progress_line_has_the_stage_and_progress() {
         let at = Simulating { accelerators: 4096, devices: 1, done: 4, stage: Stage::Largest };
         let elapsed = Duration::from_secs(6);
         assert_eq!(
             line(at, elapsed),
-            "looking for the most accelerators: simulating 4096 accelerators on 1 drive; 4 simulations \
-             over after 6.0 s"
+            "searching for the most accelerators: simulating 4096 accelerators on 1 drive; 4 \
+             simulations done after 6.0 s"
         );
         let row = Simulating { stage: Stage::Devices(2, 4), devices: 8, ..at };
-        assert!(line(row, elapsed).starts_with("row 2 of 4 over drives: simulating"));
+        assert!(line(row, elapsed).starts_with("row 2 of 4 by drives: simulating"));
     }
 }

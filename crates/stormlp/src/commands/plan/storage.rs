@@ -1,4 +1,4 @@
-//! `--storage`: figures, a drive by its name, or a saved report of `stormlp gds`.
+//! `--storage`: figures, a preset, or a saved report of `stormlp gds`.
 
 use std::path::Path;
 use stormlp_core::problem::Problems;
@@ -11,19 +11,19 @@ use crate::commands::saved;
 use crate::exit::Failure;
 use crate::output;
 
-/// Storage, and where its figures are from.
+/// Storage and the source of its figures.
 pub(super) struct Given {
     pub(super) storage: StorageModel,
     pub(super) source: String,
-    /// Hosts that measured it together; `None` where it was not measured.
+    /// Number of hosts that measured it; `None` if it was not measured.
     pub(super) hosts: Option<u32>,
 }
 
-/// The storage that is meant by `text`.
+/// Parses `text`.
 ///
 /// # Errors
-/// With exit code 3 when the figures are wrong or the report is of another kind, 4 when it cannot
-/// be read.
+/// With exit code 3 if figures are invalid or the report is from another command, 4 if it cannot be
+/// read.
 pub(super) fn storage(text: &str) -> Result<Given, Failure> {
     let path = Path::new(text);
     let is_figures = text.contains('=') || text.contains(',');
@@ -36,8 +36,8 @@ pub(super) fn storage(text: &str) -> Result<Given, Failure> {
     let is_path = of_report.contains('/') && !of_report.contains('=');
     if is_path || of_report.ends_with(".json") {
         return Err(Failure::usage(format!(
-            "--storage {text}: a report is storage as it was measured, and takes no count and no \
-             further figures: give {of_report} alone"
+            "--storage {text}: a report cannot be combined with a number of devices or other figures: \
+             use {of_report} alone"
         )));
     }
     let storage: StorageModel = text.parse()?;
@@ -53,8 +53,8 @@ pub(super) fn storage(text: &str) -> Result<Given, Failure> {
     Ok(Given { storage, source, hosts: None })
 }
 
-/// The storage of the report in `path`. One whose figures contradict each other may still be of use,
-/// and says so wherever the answer is told.
+/// The storage measured by the report in `path`. An inconsistent report may still be useful, so it is
+/// used with a warning.
 fn measured(path: &Path, text: &str) -> Result<Given, Failure> {
     let report = match saved::any(path)? {
         AnyReport::Gds(report) => report,
@@ -62,11 +62,11 @@ fn measured(path: &Path, text: &str) -> Result<Given, Failure> {
             let mut problems = Problems::default();
             problems.plan(
                 format!(
-                    "--storage: {text} is the report of `stormlp {}`, which measures no transfer \
+                    "--storage: {text} is a report of `stormlp {}`, which does not measure transfer \
                      sizes and depths",
                     other.head().kind.name()
                 ),
-                "name a report of `stormlp gds`, or figures such as read=14.5GB/s,latency=80us",
+                "use a report of `stormlp gds`, or figures such as read=14.5GB/s,latency=80us",
             );
             return Err(problems.into());
         }
@@ -79,7 +79,7 @@ fn measured(path: &Path, text: &str) -> Result<Given, Failure> {
     let doubt = if found.is_empty() {
         ""
     } else {
-        "; its figures contradict each other, so it was damaged or changed"
+        "; inconsistent figures: the report was damaged or modified"
     };
     let hosts = report.results.group.as_ref().map(|group| match group.machines.len() as u32 {
         0 => group.size,
@@ -92,7 +92,7 @@ fn measured(path: &Path, text: &str) -> Result<Given, Failure> {
     Ok(Given { storage, source: format!("measured{together}, {text}{doubt}"), hosts })
 }
 
-/// Whether a count of devices stands before `text`, and no file is called so.
+/// Whether `text` starts with a number of devices and is not the name of a file.
 fn is_counted(text: &str) -> bool {
     let count = text.split_once("x:").map(|(count, _)| count);
     count.is_some_and(|count| count.parse::<u32>().is_ok()) && !Path::new(text).exists()

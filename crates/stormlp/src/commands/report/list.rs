@@ -14,7 +14,7 @@ use stormlp_show::{html, markdown};
 use super::super::deliver::{self, Format, ShowArgs, Sink};
 use super::super::saved;
 use super::{Filter, several};
-use crate::exit::{Failure, told};
+use crate::exit::{Failure, error_text};
 use crate::output;
 
 /// What a list says of a report. One that cannot be read has the reason as its headline, and no
@@ -85,7 +85,7 @@ impl Row {
         Self {
             status: "unreadable",
             verdict: "unreadable".to_string(),
-            headline: told(&failure.error),
+            headline: error_text(&failure.error),
             figure_words: "-".to_string(),
             file,
             ..Self::default()
@@ -219,8 +219,8 @@ fn document(places: &[PathBuf], rows: &[Row]) -> Document {
         Column::words("tags", 0),
         Column::words("report", 0),
         Column::words("host", 4),
-        Column::words("what it came to", 3),
-        Column::words("as typed", 5),
+        Column::words("result", 3),
+        Column::words("command line", 5),
     ]);
     for row in rows {
         table.row(row.place(root), row.cells(root));

@@ -31,11 +31,11 @@ Examples:
   stormlp report merge h1/report.json h2/report.json --export whole.json
       hosts that began by their clocks (--start-at, --run-id), as one")]
 pub(crate) struct Args {
-    /// The parts: reports, folders of them, or the folder of a run with its parts in it
+    /// Reports of all hosts, their folders, or the folder of a run that contains them
     #[arg(value_name = "PATH", required = true)]
     places: Vec<PathBuf>,
 
-    /// Write to this file in place of stdout, in the format of its extension
+    /// Write to this file instead of stdout, in the format of its extension
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     output: Option<PathBuf>,
 
@@ -86,7 +86,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
             Warning::new(
                 WarningKind::Hosts,
                 format!("the parts of these ranks are missing: {}", ranks.join(", ")),
-                "copy them here from their hosts: without them this is no whole",
+                "copy them here from their hosts: the result is incomplete without them",
             ),
         );
     }

@@ -27,23 +27,23 @@ use crate::session::Session;
 #[command(args_conflicts_with_subcommands = true, subcommand_precedence_over_arg = true)]
 #[command(after_help = "\
 Examples:
-  stormlp report                                        what is saved in ./stormlp-results
+  stormlp report                                        reports in ./stormlp-results
   stormlp report stormlp-results --kind train --tag ssd=new
-                                                        the same, of some runs alone
+                                                        only some of them
   stormlp report stormlp-results/gds-matrix-20261121-101502 --output page.html
                                                         charts, tables and evidence in one page
-  stormlp report before after --output both.html        two of them beside each other
+  stormlp report before after --output both.html        two reports side by side
   stormlp report results/training/unet3d/run/20261121_101502
-                                                        DLIO's summary.json, ranks' files beside it
+                                                        DLIO's summary.json with the files of its ranks
   stormlp report after/report.json --baseline before/report.json --format markdown
   stormlp report stormlp-results --output /var/lib/node_exporter/stormlp.prom")]
 pub(crate) struct Args {
     #[command(subcommand)]
     parts: Option<Parts>,
 
-    /// Saved reports, the folders of such, or folders of such folders, which are listed; or
-    /// summary.json of DLIO and mlpstorage, or the folder of one
-    /// [default: $STORMLP_RESULTS_DIR, else stormlp-results]
+    /// Saved reports, their folders, or folders of such folders, which are listed; or a
+    /// summary.json of DLIO or mlpstorage, or its folder [default: $STORMLP_RESULTS_DIR, else
+    /// stormlp-results]
     #[arg(value_name = "PATH")]
     places: Vec<PathBuf>,
 
@@ -51,12 +51,12 @@ pub(crate) struct Args {
     #[arg(long, value_enum)]
     kind: Option<Kind>,
 
-    /// Only reports with this tag; repeatable, all of them must be there
+    /// Only reports with this tag; repeatable, reports must have all tags
     #[arg(long, value_name = "KEY=VALUE")]
     tag: Vec<Tag>,
 
-    /// Write to this file in place of stdout, in the format of its extension unless --format says
-    /// another: .txt, .json, .csv, .md, .html, .prom, .svg, .gdsio
+    /// Write to this file instead of stdout, in the format of its extension unless --format is set:
+    /// .txt, .json, .csv, .md, .html, .prom, .svg, .gdsio
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     output: Option<PathBuf>,
 

@@ -13,7 +13,7 @@ use stormlp_show::{markdown, openmetrics};
 use super::super::deliver::{self, Format, ShowArgs, Sink};
 use super::super::saved;
 use super::Filter;
-use crate::exit::{Failure, told};
+use crate::exit::{Failure, error_text};
 use crate::output;
 
 /// Shows the reports of `files`, the newest last.
@@ -47,7 +47,7 @@ pub(super) fn show(
         }
         Format::Json => output::json(&reports)?,
         Format::Csv => {
-            only(&reports, reports[0].head().kind, "CSV, whose columns are those of one command,")?;
+            only(&reports, reports[0].head().kind, "CSV")?;
             rows(documents())?
         }
         Format::Html => {
@@ -86,7 +86,7 @@ pub(super) fn metrics(files: &[PathBuf], filter: &Filter, sink: &Sink) -> Result
 }
 
 fn left_out(file: &Path, failure: &Failure) {
-    output::say(format!("warning: {} is left out: {}", file.display(), told(&failure.error)));
+    output::say(format!("warning: {} is left out: {}", file.display(), error_text(&failure.error)));
 }
 
 fn by_time(reports: &mut [AnyReport]) {
@@ -101,11 +101,11 @@ fn only(reports: &[AnyReport], kind: ReportKind, what: &str) -> Result<(), Failu
     let other = reports.iter().find(|report| report.head().kind != kind);
     other.map_or(Ok(()), |other| {
         Err(Failure::no_plan(anyhow::anyhow!(
-            "{what} cannot hold a report of `stormlp {}` beside one of `stormlp {}`",
+            "{what} cannot mix reports of `stormlp {}` and `stormlp {}`",
             other.head().kind.name(),
             kind.name()
         ))
-        .with_help(format!("--kind {} leaves the others out", kind.name())))
+        .with_help(format!("select one command with --kind {}", kind.name())))
     })
 }
 

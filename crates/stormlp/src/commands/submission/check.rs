@@ -13,23 +13,23 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  stormlp submission check mlperf/             a package with closed/ and open/, before it is sent
-  stormlp submission check results/ --all      a results folder of mlpstorage or DLIO, passed rules too
+  stormlp submission check mlperf/             a package with closed/ and open/
+  stormlp submission check results/ --all      a results folder of mlpstorage or DLIO, with passed rules
   stormlp submission check rehearsal/ --json   keys: verdict, rules[].id, result, path, evidence, …
 
-Exit code 0 says that every rule is kept that the verdict rests on, 6 that one is broken, or that it
-cannot be told (the verdict is invalid or incomplete). What the official checker does about each
-rule stands beside it: same, silent (it does not look), or stricter than this check.")]
+Exit code 0 if all rules relevant to the verdict are met, 6 if the verdict is invalid (a rule is
+broken) or incomplete (a rule cannot be checked). For each rule, the behaviour of the official
+checker is shown: same, silent (not checked), or stricter than this check.")]
 pub(crate) struct Args {
-    /// The folder that holds closed/ or open/, or a folder of results
+    /// Folder that contains closed/ or open/, or a results folder
     #[arg(value_name = "TREE")]
     tree: PathBuf,
 
-    /// Whose rules: 2.0 or 3.0 [default: the one the files belong to]
+    /// Rules: 2.0 or 3.0 [default: detected from the files]
     #[arg(long, value_name = "EDITION")]
     edition: Option<Edition>,
 
-    /// Show rules that passed too
+    /// Also show rules that passed
     #[arg(long)]
     all: bool,
 
@@ -61,7 +61,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             report.edition
         ))),
         Verdict::Incomplete => Err(Failure::missed_target(format!(
-            "whether {} keeps the rules of MLPerf Storage v{} cannot be told: {}",
+            "cannot determine whether {} meets the rules of MLPerf Storage v{}: {}",
             root.display(),
             report.edition,
             report.held_up_by.join(", ")

@@ -20,7 +20,7 @@ use crate::output::Format;
 Examples:
   stormlp submission plan unet3d -n 8                           one result of v3.0 on this host
   stormlp submission plan unet3d llama3-8b -n 8 --hosts h1,h2 --host-memory 512G --write-rate 10G
-                          --read-rate 20G                       two, with an estimate of the time
+                          --read-rate 20G                       two results, with a time estimate
   stormlp submission plan resnet50 --edition 2.0 --format json  keys: results, steps, disk_bytes, …
 
 Nothing is run, written or measured. The commands are those of mlpstorage, which alone makes
@@ -30,55 +30,55 @@ pub(crate) struct Args {
     #[arg(value_name = "WORKLOAD", required = true)]
     workloads: Vec<String>,
 
-    /// Whose rules: 2.0 or 3.0
+    /// Rules: 2.0 or 3.0
     #[arg(long, value_name = "EDITION", default_value_t = Edition::V3)]
     edition: Edition,
 
-    /// Which accelerator is emulated [default: h100 in 2.0, b200 in 3.0]
+    /// Accelerator to emulate [default: h100 in 2.0, b200 in 3.0]
     #[arg(long, value_name = "NAME")]
     accelerator: Option<String>,
 
-    /// Accelerators of a training run in all
+    /// Total number of accelerators of a training run
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..))]
     accelerators: u32,
 
-    /// The clients
+    /// Client hosts
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "127.0.0.1")]
     hosts: Vec<String>,
 
-    /// Memory of one client [default: this host's]
+    /// Memory per client [default: this host's]
     #[arg(long, value_name = "SIZE", value_parser = parse_some_bytes)]
     host_memory: Option<ByteSize>,
 
-    /// Bytes a second that storage takes, for the estimate of time
+    /// Write bandwidth of the storage, for the time estimate
     #[arg(long, value_name = "SIZE", value_parser = parse_some_bytes)]
     write_rate: Option<ByteSize>,
 
-    /// Bytes a second that storage gives, for the estimate of time
+    /// Read bandwidth of the storage, for the time estimate
     #[arg(long, value_name = "SIZE", value_parser = parse_some_bytes)]
     read_rate: Option<ByteSize>,
 
-    /// Folder of the datasets, on the storage under test
+    /// Folder for datasets, on the storage under test
     #[arg(long, value_name = "DIR", default_value = "/mnt/storage/data")]
     data_dir: String,
 
-    /// Folder of the checkpoints, on the storage under test
+    /// Folder for checkpoints, on the storage under test
     #[arg(long, value_name = "DIR", default_value = "/mnt/storage/checkpoints")]
     checkpoint_folder: String,
 
-    /// Folder of the results, on another file system
+    /// Folder for results, on another file system
     #[arg(long, value_name = "DIR", default_value = "/mnt/results")]
     results_dir: String,
 
-    /// The organisation
+    /// Organisation
     #[arg(long, value_name = "NAME", default_value = "ORGANISATION")]
     organisation: String,
 
-    /// The system
+    /// System name
     #[arg(long, value_name = "NAME", default_value = "SYSTEM")]
     system: String,
 
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }

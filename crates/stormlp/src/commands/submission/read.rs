@@ -81,7 +81,7 @@ fn content(place: &Path, path: &str, bytes: u64) -> Content {
         Wanted::Figures => (MOST_RANK_BYTES, false),
     };
     if bytes > most && !is_part {
-        return Content::Unreadable(format!("it has {bytes} bytes; none of its kind has so many"));
+        return Content::Unreadable(format!("it is too large ({bytes} bytes)"));
     }
     let mut read = Vec::new();
     let taken = File::open(place).and_then(|file| file.take(most).read_to_end(&mut read));

@@ -26,29 +26,28 @@ Examples:
   stormlp submission rehearse --tree trial checkpointing llama3-8b --dir /mnt/nvme/checkpoints
                                         ten writes and ten reads into trial/rehearsal
   stormlp submission rehearse --edition 2.0 training unet3d --data-dir /mnt/nvme/unet3d
-                                        the same of v2.0, on an h100
+                                        the same for v2.0, on an h100
   stormlp submission rehearse training unet3d --full --closed
-                                        every rule that the options can keep, on a dataset of full size
+                                        all rules that options can meet, on a full-size dataset
   stormlp submission rehearse --resume training unet3d --full --closed
-                                        goes on with the same where it was interrupted
+                                        resumes it where it was interrupted
 
-`stormlp submission check` says which rules the tree would keep. It is never a submission: only
-mlpstorage makes one. Each run is in the tree as soon as it is over.")]
+`stormlp submission check` shows which rules the tree meets. It is never a submission: only
+mlpstorage makes one. Each run is added to the tree as soon as it ends.")]
 pub(crate) struct Args {
-    /// The folder in which the folder `rehearsal` is made
+    /// Folder in which to create the folder `rehearsal`
     #[arg(long, value_name = "DIR", default_value = ".")]
     tree: PathBuf,
 
-    /// Whose rules: 2.0 or 3.0 [default: those of --profile or --accelerator, else 3.0]
+    /// Rules: 2.0 or 3.0 [default: those of --profile or --accelerator, else 3.0]
     #[arg(long, value_name = "EDITION")]
     edition: Option<Edition>,
 
-    /// What the system is called [default: the name of this host]
+    /// System name [default: this host's name]
     #[arg(long, value_name = "NAME")]
     system: Option<String>,
 
-    /// Go on with a rehearsal that was interrupted: runs in the tree are kept, and the others made.
-    /// With the options that it was begun with
+    /// Resume an interrupted rehearsal with the same options: runs in the tree are kept
     #[arg(long)]
     resume: bool,
 
@@ -99,7 +98,7 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if made.is_dir() && !is_dry {
         let made = made.display();
         output::say(format!("REHEARSAL in {made}. {NOTICE} {EQUIVALENCE}"));
-        output::say(format!("`stormlp submission check {made}` says which rules it would keep"));
+        output::say(format!("`stormlp submission check {made}` shows which rules it meets"));
     }
     outcome.map_err(|failure| match (failure.code, &failure.help) {
         (Code::Stopped, None) => {
@@ -111,7 +110,7 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 
 fn no_edition(profile: Profile) -> Failure {
     let what =
-        anyhow::anyhow!("a rehearsal goes by the rules of v2.0 or v3.0, not by profile {profile}");
+        anyhow::anyhow!("a rehearsal follows the rules of v2.0 or v3.0, not profile {profile}");
     Failure::no_plan(what).with_help("use --profile v2 or v3, or an --accelerator of theirs")
 }
 

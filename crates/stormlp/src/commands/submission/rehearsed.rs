@@ -119,14 +119,14 @@ impl RehearsedTree {
             }
             if let Some(differs) = run.differences(plan, host).first() {
                 return Err(not_ours(&format!(
-                    "{} is of another rehearsal: {} was {}, and is now {}",
+                    "{} is from a different rehearsal: {} was {}, and is now {}",
                     at.display(),
                     differs.setting,
                     differs.baseline,
                     differs.value
                 ))
                 .with_help(format!(
-                    "give the options that it was begun with beside --resume; it says `{}`",
+                    "use the original options with --resume: `{}`",
                     run.command()
                 )));
             }
@@ -147,13 +147,13 @@ impl RehearsedTree {
             };
             warnings.push(warn(
                 format!(
-                    "{before} measured by an earlier command: the figures are those of the others"
+                    "{before} measured by an earlier command: the figures only cover the others"
                 ),
                 "results.json in the tree has all of them",
             ));
         }
         let gap = too_long_a_gap(&self.runs, Utc::now().timestamp_micros() as f64 / 1e6);
-        warnings.extend(gap.map(|gap| warn(gap, "begin anew in another --tree to keep the rule")));
+        warnings.extend(gap.map(|gap| warn(gap, "start again in another --tree to meet the rule")));
         warnings
     }
 
@@ -175,7 +175,7 @@ impl RehearsedTree {
         } else {
             let at = self.folder.join(&run.folder);
             let (then, at) = (run.command(), at.display());
-            let what = format!("{at} is of another rehearsal: it says `{then}`");
+            let what = format!("{at} is from a different rehearsal: `{then}`");
             Err(not_ours(&what))
         }
     }
@@ -183,7 +183,7 @@ impl RehearsedTree {
     /// Says that nothing is left to be run.
     pub(crate) fn say_whole(&self) {
         let made = self.folder.join("rehearsal");
-        output::say(format!("nothing is left to run: the result is whole in {}", made.display()));
+        output::say(format!("nothing left to run: the result is complete in {}", made.display()));
     }
 
     /// Moves what was cut off out of the tree, before the first run.
@@ -198,11 +198,11 @@ impl RehearsedTree {
             moved.map_err(|error| {
                 let (from, to) = (from.display(), to.display());
                 let what =
-                    anyhow::anyhow!("cannot move {from}, which was cut off, to {to}: {error}");
+                    anyhow::anyhow!("cannot move {from}, which is incomplete, to {to}: {error}");
                 Failure::machine(what).with_help("move it out of the tree, or name another --tree")
             })?;
             output::say(format!(
-                "{} was cut off, and lies in {} now: it is made again",
+                "{} was incomplete and is moved to {}: it is run again",
                 from.display(),
                 to.display()
             ));

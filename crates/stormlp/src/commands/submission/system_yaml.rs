@@ -20,16 +20,16 @@ use crate::output;
 Examples:
   stormlp submission system-yaml                            a draft with this machine as the client
   stormlp submission system-yaml --output systems/fast.yaml
-  stormlp submission system-yaml --check systems/fast.yaml  what is still wrong, by field and line
+  stormlp submission system-yaml --check systems/fast.yaml  remaining problems, by field and line
 
 The fields are those of MLPerf Storage v3.0. What only you know is marked FILL_IN. With --check,
-exit code 0 says that nothing is wrong, 6 that something is.")]
+exit code 0 if there are no problems, 6 if there are.")]
 pub(crate) struct Args {
-    /// Check this description instead of making one
+    /// Check this description instead of creating one
     #[arg(long, value_name = "FILE", conflicts_with = "output")]
     check: Option<PathBuf>,
 
-    /// Where to write the draft; a file that is there is left alone [default: stdout]
+    /// Output file; existing files are not overwritten [default: stdout]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -53,7 +53,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         Failure::machine(error).with_help("name a file that is not there yet: --output FILE")
     })?;
     output::say(format!(
-        "{} is written; fill in what says FILL_IN, then check it with --check",
+        "{} is written; replace FILL_IN, then check it with --check",
         file.display()
     ));
     Ok(())

@@ -32,62 +32,61 @@ use crate::exit::Failure;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The workload")]
 pub(crate) struct WorkloadArgs {
-    /// A built-in workload (see `stormlp workloads`) or a YAML file of MLPerf Storage or DLIO
+    /// A built-in workload (see `stormlp workloads`), or a YAML file in MLPerf Storage or DLIO
+    /// format
     #[arg(value_name = "WORKLOAD")]
     pub(crate) workload: String,
 
-    /// Which accelerator is emulated: v100, a100, h100, b200, mi355 [default: h100, or the one
-    /// the workload has]
+    /// Accelerator to emulate: v100, a100, h100, b200, mi355 [default: h100, or the workload's]
     #[arg(long, value_name = "NAME")]
     accelerator: Option<String>,
 
-    /// Accelerators in all [default: 1]
+    /// Total number of accelerators [default: 1]
     #[arg(short = 'n', long, value_name = "N", value_parser = whole::<u32>(1..))]
     accelerators: Option<u32>,
 
-    /// The edition to reproduce: order, read pattern and formulas [default: the workload's own]
+    /// Rules for read order, read pattern and metrics [default: the workload's edition]
     #[arg(long, value_name = "v1|v2|v3|native")]
     profile: Option<Profile>,
 
-    /// Emulated compute of a step: a time such as 162ms (a bare number is seconds), or DLIO's
-    /// form, '{type: normal, mean: 0.3, stdev: 0.02}'
+    /// Emulated compute time per step, such as 162ms (plain numbers are seconds), or in DLIO's
+    /// format, '{type: normal, mean: 0.3, stdev: 0.02}'
     #[arg(long, value_name = "TIME", value_parser = parse_compute)]
     compute_time: Option<Distribution>,
 
-    /// Adds what the official client costs, so that AU foretells its figure: dlio, or none
+    /// Add the cost of the official client, so that AU predicts its result: dlio or none
     #[arg(long, value_name = "dlio|none", default_value = "none")]
     client: Client,
 
-    /// Time of DLIO's own in each step [default: 1.25ms, an estimate from another host]
+    /// DLIO's overhead per step [default: 1.25ms, an estimate from another host]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     client_step: Option<Duration>,
 
-    /// CPU time that DLIO's workers spend on each GiB [default: 0.9s, an estimate from another
-    /// host]
+    /// CPU time of DLIO's workers per GiB [default: 0.9s, an estimate from another host]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     client_cpu_per_gib: Option<Duration>,
 
-    /// A file that describes an accelerator: name, computation_time, batch_size
+    /// Accelerator description file: name, computation_time, batch_size
     #[arg(long, value_name = "FILE", conflicts_with = "accelerator")]
     accelerator_profile: Option<PathBuf>,
 
     #[command(flatten)]
     steps: StepArgs,
 
-    /// Scored runs; several begin with a warm-up run that is not scored, as MLPerf's 5 do
+    /// Number of scored runs; several are preceded by an unscored warm-up run, like MLPerf's 5
     /// [default: 1; 5 with --closed]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u64::from(MAX_RUNS)))]
     runs: Option<u32>,
 
-    /// Hold the run to MLPerf's closed rules: each one that it would break is named
+    /// Enforce MLPerf's closed rules, and list all violations
     #[arg(long)]
     closed: bool,
 
-    /// Seed of the shuffles
+    /// Seed for shuffling
     #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
     seed: Option<u64>,
 
-    /// A key of the workload to set, as mlpstorage takes them: reader.read_threads=8
+    /// Workload parameters to override, as in mlpstorage: reader.read_threads=8
     #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
     params: Vec<String>,
 }
@@ -174,24 +173,23 @@ impl WorkloadArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The dataset")]
 pub(crate) struct DataArgs {
-    /// The dataset folder; samples lie in its train/ and valid/
-    /// [default: ./stormlp-data/WORKLOAD]
+    /// Dataset folder, with samples in train/ and valid/ [default: ./stormlp-data/WORKLOAD]
     #[arg(long, value_name = "DIR", value_parser = parse_folder)]
     pub(crate) data_dir: Option<PathBuf>,
 
-    /// Training files to use
+    /// Number of training files to use
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..))]
     files: Option<u64>,
 
-    /// Samples in each file
+    /// Samples per file
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::from(u32::MAX)))]
     samples_per_file: Option<u64>,
 
-    /// Make the dataset if the folder is empty, wherever it is
+    /// Generate the dataset if the folder is empty, in any folder
     #[arg(long)]
     pub(crate) generate: bool,
 
-    /// Make the dataset that MLPerf's rules ask for on this host, not a starter set
+    /// Generate the dataset required by MLPerf's rules for this host, not a starter dataset
     #[arg(long)]
     pub(crate) full: bool,
 }
@@ -200,41 +198,40 @@ pub(crate) struct DataArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Reading")]
 pub(crate) struct ReadArgs {
-    /// The path: buffered and cpu end in host memory; page-cache, cpu-gpu and cpu-async-gpu in a
-    /// GPU's memory, or in host memory that stands in for it; gds needs libcufile (see `stormlp doctor`);
-    /// null is --storage null [default: buffered, or cpu where the workload sets odirect]
+    /// Path: buffered and cpu read to host memory; page-cache, cpu-gpu and cpu-async-gpu to GPU
+    /// memory, or host memory that emulates it; gds requires libcufile (see `stormlp doctor`); null
+    /// is --storage null [default: buffered, or cpu if the workload sets odirect]
     #[arg(long, value_name = "PATH")]
     path: Option<PathKind>,
 
-    /// Accelerator memory: cuda:0, or host memory that stands in for it and is called emulated
-    /// [default: the first GPU, else host]
+    /// Accelerator memory: cuda:0, or host for emulation in host memory [default: the first GPU,
+    /// else host]
     #[arg(long, value_name = "DEVICE")]
     device: Option<DeviceId>,
 
-    /// null reads nothing, writes no checkpoints and needs no dataset: the ceiling of this host for
-    /// the workload
+    /// null does no I/O and needs no dataset: it shows this host's upper limit for the workload
     #[arg(long, value_name = "real|null", default_value = "real")]
     storage: Storage,
 
-    /// Fail when the path gds falls back to another one
+    /// Fail if path gds falls back to another path
     #[arg(long)]
     require_gds: bool,
 
-    /// Have cuFile count all the time at this level, which costs it time: 0 never counts, 3 tells
-    /// routes [default: it counts the first transfers by their routes, and no others]
+    /// cuFile statistics level for the whole run, which costs time: 0 is off, 3 reports routes
+    /// [default: routes of the first transfers only]
     #[arg(long, value_name = "LEVEL", value_parser = whole::<u8>(0..=3))]
     cufile_stats: Option<u8>,
 
-    /// Drop the files from the page cache before each epoch, and check that they are gone
+    /// Drop files from the page cache before each epoch, and verify it
     #[arg(long)]
     cold: bool,
 
     #[command(flatten)]
     reader: ReaderArgs,
 
-    /// Bytes to ask a record file for at a time; they are read in chunks of up to 256K through the
-    /// page cache and 1M with O_DIRECT [default: the workload's, else TensorFlow's 256K, or 1M
-    /// with O_DIRECT, where nothing reads ahead]
+    /// Read size for record files; split into chunks of up to 256K through the page cache and 1M
+    /// with O_DIRECT [default: the workload's, else TensorFlow's 256K, or 1M with O_DIRECT, which
+    /// has no read-ahead]
     #[arg(long, value_name = "SIZE", value_parser = parse_some_bytes)]
     transfer_size: Option<ByteSize>,
 
@@ -242,20 +239,19 @@ pub(crate) struct ReadArgs {
     #[arg(long, value_name = "NAME", default_value = "auto")]
     engine: EngineChoice,
 
-    /// Pages that buffers in host memory lie on: huge (where the kernel has them), or small, as in
-    /// ordinary programs [default: huge]
+    /// Page size for buffers in host memory: huge (if available) or small [default: huge]
     #[arg(long, value_name = "SIZE")]
     pages: Option<Pages>,
 
-    /// I/O threads of this process [default: one for each CPU]
+    /// I/O threads of this process [default: one per CPU]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1024))]
     threads: Option<u32>,
 
-    /// Memory the run may use [default: this host's, or its control group's limit]
+    /// Memory limit of the run [default: this host's memory, or its cgroup limit]
     #[arg(long, value_name = "SIZE", value_parser = parse_some_bytes)]
     memory_limit: Option<ByteSize>,
 
-    /// Folder for checkpoints that training writes
+    /// Folder for checkpoints written during training
     #[arg(long, value_name = "DIR", value_parser = parse_folder)]
     checkpoint_folder: Option<PathBuf>,
 }

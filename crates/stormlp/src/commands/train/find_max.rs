@@ -1,9 +1,9 @@
 //! `stormlp train --find-max`: the search says which count is next, the same resolve makes its plan,
-//! the emulator runs it, and the search is told.
+//! the emulator runs it, and the search is updated.
 
 mod dataset;
+mod messages;
 mod resume;
-mod told;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -51,17 +51,17 @@ const MOST_ACCELERATORS: u32 = 1_000_000;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "How many accelerators")]
 pub(super) struct FindMaxArgs {
-    /// Find the largest number of accelerators that meets the workload's threshold; files are
-    /// dropped from the page cache before each run
+    /// Find the largest number of accelerators that meets the workload's threshold; drops files
+    /// from the page cache before each run
     #[arg(long, conflicts_with_all = ["accelerators", "closed", "mlperf_output", "dry_run"])]
     find_max: bool,
 
-    /// Full runs at the answer and at one above it; with 0 the answer rests on probes, each of which
-    /// is right with 99 % [default: 1]
+    /// Full runs with the result and with one accelerator more; with 0, the result is based on
+    /// probes, each with 99 % confidence [default: 1]
     #[arg(long, value_name = "N", requires = "find_max", value_parser = whole::<u32>(0..=100))]
     confirm: Option<u32>,
 
-    /// Go on with the search of a saved report, given the options that it was begun with
+    /// Resume the search of a saved report, with the same options
     #[arg(long, value_name = "REPORT", requires = "find_max")]
     resume: Option<PathBuf>,
 }
@@ -275,7 +275,7 @@ impl Hunt<'_> {
         self.search = Search::new(accelerators, most, self.find.confirm_runs);
     }
 
-    /// The beginning of a run of `plan`; `None` when the user ended it before it told anything.
+    /// The beginning of a run of `plan`; `None` when the user ended it before it returned anything.
     fn probe(&mut self, plan: TrainPlan) -> Result<Option<Tried>, Failure> {
         let threshold = self.threshold_percent / 100.0;
         let mut judge = Judge::of(&plan, Enough::Verdict { threshold });
@@ -435,7 +435,7 @@ impl Hunt<'_> {
         let mut report = self.report(ending, shown.as_ref().unwrap_or(plan));
         report.head.ended_at = Some(Session::now());
         let (session, find) = (self.session, self.find.clone());
-        let outcome = |saved: Option<&Path>| told::ended(&report, &find, session, saved);
+        let outcome = |saved: Option<&Path>| messages::ended(&report, &find, session, saved);
         delivery.finish(self.saver, &report, session, outcome)
     }
 }

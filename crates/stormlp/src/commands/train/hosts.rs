@@ -28,18 +28,17 @@ use stormlp_hosts::promises;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Several hosts")]
 pub(crate) struct HostsArgs {
-    /// Accelerators of all hosts together, as many on each
+    /// Total number of accelerators of all hosts, the same number on each
     #[arg(long, value_name = "N", conflicts_with_all = ["accelerators", "find_max"], value_parser = whole::<u32>(1..))]
     accelerators_total: Option<u32>,
 
-    /// Every host has the dataset in a folder of its own: nothing is said of shared storage then
+    /// The dataset is local to each host, so results do not describe shared storage
     #[arg(long, conflicts_with = "find_max")]
     pub(super) local_data: bool,
 
-    /// When accelerators wait for each other, on one host as on several: every-step, as the benchmark
-    /// does; epoch lets each go through its steps on its own, up to the end of the epoch; none lets
-    /// hosts go through all epochs on their own. AU is then that of each one's own steps, and no
-    /// result of the benchmark's
+    /// When accelerators wait for each other: every-step, as in the benchmark; epoch, at the end of
+    /// each epoch only; none, where hosts run all epochs independently. Without every-step, AU is
+    /// not comparable with benchmark results
     #[arg(
         long,
         value_name = "WHEN",
@@ -113,7 +112,7 @@ pub(super) fn warnings(party: &Party, plan: &TrainPlan) -> Vec<Warning> {
     if party.has_local_data() {
         warnings.push(Warning::new(
             WarningKind::Hosts,
-            "every host read a dataset of its own (--local-data): nothing here is of shared \
+            "every host read its own dataset (--local-data): results do not describe shared \
              storage",
             "",
         ));
@@ -128,8 +127,8 @@ pub(super) fn crowded(party: &Party, others: Option<&Hosts>) -> Option<Warning> 
     Some(Warning::new(
         WarningKind::Hosts,
         format!(
-            "{here} processes share the {} CPUs of {}: a barrier at which nobody is late takes \
-             {:.0} µs there (p50; p99 {:.0} µs), and AU contains one for each step",
+            "{here} processes share the {} CPUs of {}: an uncontended barrier takes {:.0} µs \
+             there (p50; p99 {:.0} µs), and AU includes one per step",
             member.cpus, member.hostname, barrier.p50, barrier.p99
         ),
         "start one process on each host, with more --accelerators",
@@ -165,7 +164,7 @@ const NAMES: [(&str, &str); 13] = [
     ("keep_step_times", "option --mlperf-output"),
     ("metric", "parameters metric.*"),
     ("preprocess", "parameter reader.preprocess_time"),
-    ("runs", "number of runs, those to warm up included"),
+    ("runs", "number of runs, including warm-up"),
     ("telemetry_seconds", "option --telemetry"),
     ("transport", "way the bytes travel (--path, --engine, --device, --pages)"),
 ];

@@ -52,17 +52,17 @@ use crate::session::Session;
     after_help = "\
 Examples:
   stormlp train unet3d
-      a starter dataset in ./stormlp-data/unet3d and one emulated H100, in about a minute
+      starter dataset in ./stormlp-data/unet3d and one emulated H100, about a minute
   stormlp train resnet50 --accelerator a100 -n 8 --data-dir /mnt/nvme/resnet50 --cold
-      eight A100s on a dataset made by `stormlp datagen` or DLIO, from the device each epoch
+      eight A100s on a dataset from `stormlp datagen` or DLIO, uncached in each epoch
   stormlp train unet3d --storage null -n 16 --steps 20
-      what this host could reach if storage took no time
+      upper limit of this host with infinitely fast storage
   stormlp train unet3d --data-dir /mnt/nvme/unet3d --find-max
-      how many H100s that storage feeds: a short read, a few probes, two full runs
+      most H100s that storage feeds: a short read, a few probes, two full runs
   mpirun -n 4 --map-by ppr:1:node --bind-to none stormlp train unet3d -n 8 --data-dir /shared/unet3d
       32 accelerators on four hosts, eight on each
 
-Exit code 0 says that AU reached the workload's threshold, 6 that it did not. Sizes: K, M, G are
+Exit code 0 if AU reached the workload's threshold, 6 if not. Sizes: K, M, G are
 powers of 1024, kB, MB, GB powers of 1000."
 )]
 pub(crate) struct Args {
@@ -87,8 +87,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     output: OutputArgs,
 
-    /// Write the files of DLIO and mlpstorage too: summary.json, per-epoch files, configuration,
-    /// metadata
+    /// Also write the output files of DLIO and mlpstorage: summary.json, per-epoch files,
+    /// configuration, metadata
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     mlperf_output: Option<PathBuf>,
 
@@ -96,7 +96,7 @@ pub(crate) struct Args {
     #[arg(skip)]
     rehearsal: Option<RehearsedTree>,
 
-    /// Print the plan and stop: nothing is read and no dataset is made
+    /// Print the plan and exit, without reading or generating data
     #[arg(long, conflicts_with = "mlperf_output")]
     pub(crate) dry_run: bool,
 }
@@ -297,7 +297,7 @@ impl Args {
     pub(crate) fn rehearse(&mut self, tree: RehearsedTree) -> Result<(), Failure> {
         submission::refuse_output(self.mlperf_output.as_deref())?;
         if self.find.is_wanted() {
-            return Err(Failure::usage("--find-max makes many short runs: that is no rehearsal"));
+            return Err(Failure::usage("--find-max cannot be used in a rehearsal"));
         }
         self.workload.score_as_mlperf();
         self.mlperf_output = Some(tree.folder().to_path_buf());
@@ -329,8 +329,8 @@ fn request(args: &Args, workload: &Workload) -> Result<TrainRequest, Failure> {
     let barrier = args.hosts.barrier;
     if !barrier.is_at_every_step() && args.mlperf_output.is_some() {
         return Err(Failure::usage(format!(
-            "--barrier {barrier} leaves out what every official run does, whose files \
-             --mlperf-output and a rehearsal write: leave out one of them"
+            "--barrier {barrier} cannot be combined with --mlperf-output or a rehearsal: official \
+             runs have a barrier after each step"
         )));
     }
     request.barrier = barrier;
@@ -349,7 +349,7 @@ fn check_phases(workload: &Workload, name: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let (does, command) = if workload.workflow.checkpoint {
-        ("writes checkpoints", "`stormlp checkpoint` runs those".to_string())
+        ("writes checkpoints", "use `stormlp checkpoint`".to_string())
     } else {
         ("makes a dataset", format!("`stormlp datagen {name}` does that"))
     };

@@ -62,8 +62,8 @@ fn files_within(
     };
     let too_large = |bytes: u64| {
         Failure::machine(anyhow::anyhow!(
-            "three steps need {least} files for training, {} with those for evaluation, and a \
-             starter set may have {} here",
+            "three steps need {least} files for training, {} including evaluation files, but a \
+             starter dataset is limited to {} here",
             ByteSize(bytes),
             ByteSize(most_bytes)
         ))
@@ -175,8 +175,8 @@ mod tests {
         assert_eq!(
             refused.error.to_string(),
             format!(
-                "three steps need {files} files for training, {needed} with those for evaluation, \
-                 and a starter set may have {most} here"
+                "three steps need {files} files for training, {needed} including evaluation \
+                 files, but a starter dataset is limited to {most} here"
             )
         );
         let refused = files_within(&workload, &request(1), three / 4).unwrap_err();

@@ -115,7 +115,7 @@ impl Resolver<'_> {
         {
             self.problems.plan(
                 format!(
-                    "the files in {folder} hold {} each, the workload says {samples_per_file}",
+                    "the files in {folder} have {} each, but the workload has {samples_per_file}",
                     counted(in_file, "sample")
                 ),
                 format!("set --samples-per-file {in_file}"),
@@ -129,7 +129,7 @@ impl Resolver<'_> {
         if wanted > found {
             self.problems.plan(
                 format!(
-                    "{folder} has {}, the workload says {wanted}",
+                    "{folder} has {}, but the workload has {wanted}",
                     counted(found, "training file")
                 ),
                 format!("set --files {found}, or make more with `stormlp datagen`"),

@@ -36,7 +36,7 @@ impl Resolver<'_> {
         {
             self.problems.plan(
                 format!(
-                    "{} in an epoch are asked for, the data have {most}",
+                    "{} per epoch requested, but the dataset has {most}",
                     counted(wanted, "step")
                 ),
                 format!("set --steps {most}, or use more files"),
@@ -58,7 +58,7 @@ impl Resolver<'_> {
         let metric = &self.workload.metric;
         let needed = steps_needed(profile, metric);
         let excluded = format!(
-            "AU by profile {profile}, which leaves out {}, needs {needed}",
+            "AU of profile {profile}, which excludes {}, needs {needed}",
             metric.excluded_steps()
         );
         if steps < needed {
@@ -89,18 +89,18 @@ impl Resolver<'_> {
         let barrier = self.request.barrier;
         if barrier == StepBarrier::None && self.request.hosts.is_none() {
             self.problems.plan(
-                "--barrier none is for several hosts: the accelerators of one meet at the ends of \
-                 epochs",
+                "--barrier none needs several hosts: accelerators of one host synchronise at the \
+                 end of epochs",
                 "use --barrier epoch",
             );
         }
         if !barrier.is_at_every_step() && self.steps_between_checkpoints().is_some() {
             self.problems.plan(
                 format!(
-                    "--barrier {barrier} leaves out the barrier after which checkpoints between \
-                     steps are written (checkpoint.steps_between_checkpoints)"
+                    "--barrier {barrier} removes the barrier before checkpoints between steps \
+                     (checkpoint.steps_between_checkpoints)"
                 ),
-                "leave out --barrier, or set --params workflow.checkpoint=False",
+                "remove --barrier, or set --params workflow.checkpoint=False",
             );
         }
         barrier

@@ -112,7 +112,7 @@ impl Hunt<'_> {
             return;
         }
         let said = format!(
-            "the epoch of {} is too short to tell storage from what was read ahead of it{}",
+            "the epoch of {} is too short to distinguish storage from prefetched samples{}",
             counted(u64::from(count), "accelerator"),
             self.what_it_needs(count)
         );

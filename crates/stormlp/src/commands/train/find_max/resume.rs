@@ -50,17 +50,17 @@ impl Hunt<'_> {
         let refuse = |what: String| {
             let error = anyhow::anyhow!("{} {what}", path.display());
             Err(Failure::no_plan(error).with_help(format!(
-                "give the options that it was begun with beside --resume; it says `{}`",
+                "use the original options with --resume: `{}`",
                 report.head.command
             )))
         };
         let (here, there) = (&self.facts.hostname, &report.head.host.hostname);
         if here != there {
-            return refuse(format!("was measured on {there}, and this is {here}"));
+            return refuse(format!("was measured on {there}, but this host is {here}"));
         }
         let now = self.plan_as_it_is(report.plan.accelerators)?;
         if let Some(key) = difference(now.as_ref().unwrap_or(plan), &report.plan) {
-            return refuse(format!("is of another run: `{key}` differs"));
+            return refuse(format!("is from a different run: `{key}` differs"));
         }
         // The plan has no word of storage that is held back on purpose.
         let impaired = |warnings: &[Warning]| -> Vec<Warning> {
@@ -69,7 +69,7 @@ impl Hunt<'_> {
         };
         if impaired(&self.warnings) != impaired(&report.warnings) {
             return refuse(
-                "is of another run: `--throttle` or `--inject-fault` differs".to_string(),
+                "is from a different run: `--throttle` or `--inject-fault` differs".to_string(),
             );
         }
         self.head.started_at.clone_from(&report.head.started_at);

@@ -1,0 +1,82 @@
+//! The outcome of a simulated run. Nothing here was measured.
+
+use serde::{Deserialize, Serialize};
+use strum::Display;
+
+use stormlp_training::report::WaitingSeconds;
+
+/// What limits accelerators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Display, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum LimitedBy {
+    /// Storage, or the network to it.
+    Storage,
+    /// The host: its work per step and byte, or too few workers.
+    Client,
+    /// Host memory: most data comes from the page cache, not from storage.
+    Memory,
+    /// Waiting for other accelerators.
+    Barrier,
+    /// Nothing: they are always computing.
+    Nothing,
+}
+
+/// The limiting part of storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StoragePart {
+    /// Bandwidth or IOPS of the devices: more devices help.
+    Devices,
+    /// The network link of each host: more devices do not help.
+    Link,
+    /// Latency of reads: neither devices nor links are busy most of the time.
+    Latency,
+}
+
+/// A part of storage that is busy for less of the time is not the limit.
+const BUSY_PERCENT: f64 = 50.0;
+
+/// The outcome of a simulated run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// AU as defined by the plan's profile, averaged over accelerators and epochs.
+    pub au_percent: f64,
+    /// Samples per second of all accelerators, as defined by the same profile.
+    pub samples_per_second: f64,
+    /// The same in MiB/s, based on the configured record length.
+    pub mib_per_second: f64,
+    /// MiB/s actually read from storage and page cache: lower if a workload reads only some of the
+    /// columns.
+    pub read_mib_per_second: f64,
+    /// Simulated duration of the run.
+    pub run_seconds: f64,
+    /// What the accelerators waited for most.
+    pub limited_by: LimitedBy,
+    /// Utilisation of the devices' bandwidth or IOPS.
+    pub storage_busy_percent: f64,
+    /// Utilisation of the hosts' network links; 0 without a network.
+    pub link_busy_percent: f64,
+    /// Share of bytes read from the page cache.
+    pub cached_percent: f64,
+    /// What the accelerators waited for, broken down as in a report.
+    pub waiting_seconds: WaitingSeconds,
+    /// AU of each epoch.
+    pub epoch_au_percent: Vec<f64>,
+    /// Number of simulated events.
+    pub events: u64,
+    /// Assumptions of the simulation.
+    pub assumptions: Vec<String>,
+}
+
+impl Prediction {
+    /// The limiting part of storage; `None` if storage is not the limit.
+    pub fn storage_part(&self) -> Option<StoragePart> {
+        let (device, link) = (self.storage_busy_percent, self.link_busy_percent);
+        (self.limited_by == LimitedBy::Storage).then_some(match device.max(link) >= BUSY_PERCENT {
+            false => StoragePart::Latency,
+            true if link > device => StoragePart::Link,
+            true => StoragePart::Devices,
+        })
+    }
+}
