@@ -29,7 +29,7 @@ fn wrong_words_are_2_and_name_what_would_be_right() {
     check("--queue-depth 0", 2, &["queue-depth"]);
     check("--duration 5parsecs", 2, &["parsecs"]);
     check("--preset fast", 2, &["`fast`", "quick"]);
-    check("--preset study-b", 2, &["which --columns study-b shows"]);
+    check("--preset study-b", 2, &["use --columns study-b"]);
     check("--export a.xlsx", 2, &["a.xlsx", ".csv"]);
     check("--format csv --columns study-a", 2, &["study-a"]);
     check("--device gpu", 2, &["gpu", "cuda:0"]);

@@ -94,7 +94,7 @@ fn a_killed_rehearsal_goes_on_behind_the_runs_that_it_has() {
 
     let told = rehearse(folder.path(), &format!("--resume {}", options(400)), 0);
     let next = format!("run {} of 6", before.len() + 1);
-    assert!(told.contains(&next) && told.contains("was cut off"), "{told}");
+    assert!(told.contains(&next) && told.contains("was incomplete"), "{told}");
     let after = whole(&runs);
     assert_eq!(after.len(), 6);
     assert_eq!(after[..before.len()], before);
