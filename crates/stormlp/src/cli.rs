@@ -231,7 +231,10 @@ mod tests {
         ];
         for option in command.get_arguments() {
             let kind = option.get_value_parser().type_id();
-            let takes = option.get_action().takes_values();
+            // Sizes are whole numbers of bytes, and are typed with their units.
+            let is_size =
+                option.get_value_names().is_some_and(|names| names.iter().any(|one| one == "SIZE"));
+            let takes = option.get_action().takes_values() && !is_size;
             let long = option.get_long().filter(|_| takes && kinds.iter().any(|one| kind == *one));
             found.extend(long.map(|long| [before, &[format!("--{long}=few")]].concat()));
         }
