@@ -1,4 +1,4 @@
-//! What came out of a checkpoint run.
+//! Results of a checkpoint run.
 
 use derive_more::{Add, AddAssign, Div};
 use serde::{Deserialize, Serialize};
@@ -11,17 +11,17 @@ use stormlp_core::group::GroupFacts;
 use stormlp_core::report::HostShare;
 use stormlp_core::report::Report;
 
-/// The smallest, mean and largest over ranks, and rank 0's; durations in seconds.
+/// Minimum, mean and maximum over ranks, and rank 0's value; durations in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DurationSeconds {
-    /// The slowest rank's: MLPerf's rule.
+    /// The slowest rank, as in MLPerf's rules.
     pub max: f64,
-    /// The mean over ranks.
+    /// Mean over ranks.
     pub mean: f64,
-    /// The fastest rank's.
+    /// The fastest rank.
     pub min: f64,
-    /// Rank 0's: what DLIO reports.
+    /// Rank 0, as DLIO reports.
     pub rank0: f64,
 }
 
@@ -29,20 +29,20 @@ pub struct DurationSeconds {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GibPerSecond {
-    /// The lowest of the ranks' own rates: MLPerf's rule.
+    /// The lowest rate of any rank, as in MLPerf's rules.
     pub min_rank: f64,
-    /// The mean of the ranks' own rates.
+    /// Mean of the per-rank rates.
     pub mean_rank: f64,
-    /// The highest of the ranks' own rates.
+    /// The highest rate of any rank.
     pub max_rank: f64,
     /// All bytes over the slowest rank's duration.
     pub total: f64,
-    /// All bytes over rank 0's duration: what DLIO reports.
+    /// All bytes over rank 0's duration, as DLIO reports.
     pub rank0: f64,
 }
 
-/// Seconds one rank spent in each part of its work. They lie inside its duration; what is
-/// missing from it is waiting for a thread.
+/// Seconds one rank spent in each part of its work. They are within its duration; the rest of the
+/// duration is waiting for a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, Add, AddAssign, Div)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Parts {
@@ -59,7 +59,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// All parts together.
+    /// Sum of all parts.
     pub fn total_seconds(&self) -> f64 {
         self.open_seconds
             + self.transfer_seconds
@@ -69,7 +69,7 @@ impl Parts {
     }
 }
 
-/// What one rank did.
+/// The result of one rank.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RankResult {
@@ -79,13 +79,13 @@ pub struct RankResult {
     pub duration_seconds: f64,
     /// Bytes it moved.
     pub bytes: u64,
-    /// Its own rate.
+    /// Its rate.
     pub gib_per_second: f64,
-    /// Where the time went.
+    /// Breakdown of its time.
     pub parts: Parts,
 }
 
-/// What the block layer counted.
+/// Block-layer counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceBytes {
@@ -95,33 +95,33 @@ pub struct DeviceBytes {
     pub written_bytes: u64,
 }
 
-/// What the page cache held of a checkpoint before it was restored.
+/// Page cache residency of a checkpoint before its restore.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CacheBefore {
-    /// Share of its bytes in the page cache, 0 to 1.
+    /// Fraction of its bytes in the page cache, 0 to 1.
     pub share: f64,
-    /// Whether its files had been dropped from the page cache on purpose.
+    /// Whether its files had been explicitly dropped from the page cache.
     pub dropped: bool,
-    /// Files of which residency was asked with `cachestat`; the rest with `mincore`.
+    /// Number of files whose residency came from `cachestat`; for the rest it came from `mincore`.
     pub by_cachestat: u64,
-    /// Files in all.
+    /// Total number of files.
     pub files: u64,
 }
 
-/// What training did while a checkpoint was saved.
+/// Training during a save.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OverlapResult {
-    /// Length of an emulated step in seconds.
+    /// Duration of an emulated step in seconds.
     pub step_seconds: f64,
-    /// Steps that ran until the next checkpoint was due.
+    /// Steps completed before the next checkpoint was due.
     pub steps: u32,
-    /// How long training waited after those steps for the save to end, in seconds.
+    /// How long training then waited for the save to finish, in seconds.
     pub held_seconds: f64,
-    /// By how much the steps themselves ended late, in seconds over all of them.
+    /// Total delay of the steps themselves, in seconds.
     pub late_seconds: f64,
-    /// How long a save that is not overlapped would have held training up, in seconds.
+    /// How long a blocking save would have stalled training, in seconds.
     pub blocking_seconds: f64,
 }
 
@@ -129,12 +129,12 @@ pub struct OverlapResult {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointResult {
-    /// Which checkpoint.
+    /// The checkpoint's step.
     pub step: u32,
-    /// When it started, in seconds since the run did.
+    /// Start time in seconds since the start of the run.
     pub started_at_seconds: f64,
-    /// The same by this host's clock, in seconds since 1970; only with `--start-at`. Of several hosts
-    /// that began so, when the first of them did.
+    /// The start time by this host's clock, in seconds since 1970; only with `--start-at`. For
+    /// several hosts started this way, the earliest of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_unix_seconds: Option<f64>,
     /// Bytes the ranks moved.
@@ -143,50 +143,51 @@ pub struct CheckpointResult {
     pub duration_seconds: DurationSeconds,
     /// Rates over the ranks.
     pub gib_per_second: GibPerSecond,
-    /// Mean over the ranks of the time in each part.
+    /// Time in each part, averaged over the ranks.
     pub mean_parts: Parts,
-    /// The parts of the slowest rank.
+    /// Time in each part of the slowest rank.
     pub slowest_parts: Parts,
-    /// What the block layer counted; `None` where there is no local device.
+    /// Block-layer counters; `None` without a local device.
     pub device: Option<DeviceBytes>,
-    /// What the page cache held before; restores only.
+    /// Page cache residency before; restores only.
     pub page_cache_before: Option<CacheBefore>,
-    /// Training beside it; overlapped saves only.
+    /// Training during the save; overlapped saves only.
     pub overlap: Option<OverlapResult>,
     /// CPU seconds in user mode.
     pub cpu_user_seconds: f64,
     /// CPU seconds in the kernel.
     pub cpu_system_seconds: f64,
-    /// Every rank. Of several hosts that began by their clocks they are counted on from host to host.
+    /// All ranks. For several hosts started by clock, they are numbered consecutively from host to
+    /// host.
     pub ranks: Vec<RankResult>,
-    /// What each host did of it, where hosts that began by their clocks were put together.
+    /// Each host's part, if reports of hosts started by clock were merged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostPhase>,
-    /// The share of the longest host's time in which all of these hosts were at it, by their clocks, 0
-    /// to 1; `None` where they have no clock in common, or one alone.
+    /// Fraction of the longest host's time during which all of these hosts were active, by their
+    /// clocks, 0 to 1. `None` without a common clock or with a single host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_once_share: Option<f64>,
 }
 
-/// A save or restore of one host that began by its clock: of a checkpoint of its own.
+/// A save or restore of one host started by clock, of the host's own checkpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostPhase {
-    /// The host, with its process where the host has several.
+    /// The host name, with the process if the host has several.
     pub name: String,
-    /// Bytes that it moved.
+    /// Bytes moved.
     pub bytes: u64,
     /// From its own start to the end of its slowest rank, in seconds.
     pub duration_seconds: f64,
-    /// When it started by its own clock, in seconds since 1970.
+    /// Start time by its own clock, in seconds since 1970.
     pub started_unix_seconds: Option<f64>,
 }
 
 /// The report of `stormlp checkpoint`.
 pub type CheckpointReport = Report<CheckpointPlan, CheckpointResults>;
 
-/// The arithmetic of a report's headline: the profile's own, which is of one checkpoint. Of hosts with
-/// checkpoints of their own it is all bytes over the longest time of all.
+/// The arithmetic of a report's headline: the profile's own, which applies to a single checkpoint.
+/// For hosts with their own checkpoints it is all bytes over the longest duration.
 pub fn headline_arithmetic(report: &CheckpointReport) -> Arithmetic {
     if report.results.is_of_detached_hosts() {
         Arithmetic::AllRanks
@@ -196,40 +197,41 @@ pub fn headline_arithmetic(report: &CheckpointReport) -> Arithmetic {
 }
 
 impl CheckpointResults {
-    /// Whether they are put together of what hosts measured that no launcher started, each of
-    /// checkpoints of its own.
+    /// Whether the results are merged from hosts that no launcher started, each with its own
+    /// checkpoints.
     pub fn is_of_detached_hosts(&self) -> bool {
         !self.hosts.is_empty() && self.group.is_none()
     }
 }
 
-/// What a checkpoint run measured.
+/// Measurements of a checkpoint run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointResults {
-    /// What was saved.
+    /// The saves.
     pub saves: Vec<CheckpointResult>,
-    /// What was restored.
+    /// The restores.
     pub restores: Vec<CheckpointResult>,
-    /// Means over checkpoints, by each arithmetic.
+    /// Means over checkpoints by each arithmetic.
     pub summary: Summary,
-    /// How long the run took in all, pauses included, in seconds.
+    /// Total duration of the run, pauses included, in seconds.
     pub elapsed_seconds: f64,
-    /// Bytes whose content was checked and found right; 0 without `--verify`.
+    /// Bytes whose content was verified as correct; 0 without `--verify`.
     pub verified_bytes: u64,
     /// CPU seconds of the process in user mode, saves and restores together.
     pub cpu_user_seconds: f64,
     /// CPU seconds of the process in the kernel, saves and restores together.
     pub cpu_system_seconds: f64,
-    /// The largest resident set of the process in bytes.
+    /// Peak resident set size of the process in bytes.
     pub peak_rss_bytes: u64,
-    /// The search for the fewest streams, which all else is a run of, with `--find-knee`.
+    /// The search for the fewest streams, with `--find-knee`; the other results are of one of its
+    /// runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub find_knee: Option<FindStreams>,
-    /// Each host's share in all of it, by rank, where several ran it together.
+    /// Each host's share, by rank, if several hosts ran together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostShare>,
-    /// How those found each other; `None` where there was one.
+    /// How the hosts discovered each other; `None` with a single host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupFacts>,
 }

@@ -1,13 +1,13 @@
-//! What was to be the same and is not: between two hosts, in one line, or between two runs.
+//! Differences between values that must match: between two hosts, in one line, or between two runs.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// A value that hosts compare, and what it is called.
+/// A value that hosts compare, and its name.
 pub type Promise = (String, String);
 
-/// The fields of a value but those `apart`: `key`, or `key.key` of what is within. What is not named counts,
-/// so that nothing new can be forgotten.
+/// The fields of a value except those in `apart`, each given as `key` or, for a nested field,
+/// `key.key`. Everything not listed is compared, so a new field cannot be forgotten.
 pub fn fields_but<T: Serialize>(value: &T, apart: &[&str]) -> Map<String, Value> {
     let mut fields = match serde_json::to_value(value) {
         Ok(Value::Object(fields)) => fields,
@@ -25,8 +25,8 @@ pub fn fields_but<T: Serialize>(value: &T, apart: &[&str]) -> Map<String, Value>
     fields
 }
 
-/// Two hosts that have different values of `what`, in one line. Of values that are objects or lists in
-/// JSON only the first place is told in which they differ.
+/// Describes in one line how two hosts differ in `what`. For values that are objects or lists in
+/// JSON, only the first difference is reported.
 pub fn in_words(
     what: &str,
     (one, of_one): (&str, &str),
@@ -44,7 +44,7 @@ pub fn in_words(
     format!("the hosts differ in the {what}: {one} has {of_one}, {other} has {of_other}")
 }
 
-/// The first values within `one` and `other` that differ, and their `place`.
+/// Narrows `one` and `other` down to the first values that differ, and `place` to their location.
 fn narrow<'v>(one: &'v Value, other: &'v Value, place: &mut Vec<String>) -> (&'v Value, &'v Value) {
     const MISSING: &Value = &Value::Null;
     let found = match (one, other) {
@@ -73,10 +73,10 @@ fn narrow<'v>(one: &'v Value, other: &'v Value, place: &mut Vec<String>) -> (&'v
     }
 }
 
-/// A value as people read it.
+/// A value in human-readable form.
 pub fn text(value: &Value) -> String {
     match value {
-        // `none` is a value of some options.
+        // Some options have a value called `none`.
         Value::Null => "nothing".to_string(),
         Value::String(text) => text.clone(),
         other => other.to_string(),

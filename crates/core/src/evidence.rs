@@ -1,11 +1,11 @@
-//! What ran, and how that is known: a path is never named without its evidence.
+//! What actually ran, and the evidence for it: a path is never reported without its evidence.
 
 use serde::{Deserialize, Serialize};
 
 use crate::path::{EngineKind, PathKind};
 use crate::warning::{Warning, WarningKind};
 
-/// What became of `O_DIRECT` on the files of a path.
+/// Whether `O_DIRECT` took effect on the files of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -19,58 +19,58 @@ pub enum DirectIo {
     Refused,
 }
 
-/// How the I/O engine under a path was set up, as the kernel granted it.
+/// The configuration of the I/O engine under a path, as granted by the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EngineFacts {
     /// The engine that ran.
     pub engine: EngineKind,
-    /// Flags of the ring, as the kernel names them; empty without a ring.
+    /// Flags of the ring, by their kernel names; empty without a ring.
     pub ring_flags: Vec<String>,
     /// Whether the buffers were registered with the ring.
     pub registered_buffers: bool,
     /// Whether the files were registered with the ring.
     pub registered_files: bool,
-    /// Why something above is less than what was asked for.
+    /// Why any of the above falls short of the request.
     pub fallbacks: Vec<String>,
 }
 
-/// What shows by which route cuFile's transfers went.
+/// The evidence for the route that cuFile's transfers took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RouteProof {
     /// cuFile's own counters of each route.
     Counters,
-    /// The statistics of the nvidia-fs kernel driver, which counts for the whole host: as many
-    /// transfers of as many bytes as were the run's own, or too few of them.
+    /// The statistics of the nvidia-fs kernel driver, which cover the whole host: they show as many
+    /// transfers and bytes as the run made, or too few.
     NvidiaFs,
     /// Compatibility mode was forbidden, so a fallback would have been an error.
     CompatForbidden,
-    /// This machine has no other route.
+    /// No other route exists on this machine.
     Elimination,
-    /// Nothing: the route is not proven, which says nothing against it.
+    /// None: the route is not proven, though nothing contradicts it either.
     #[default]
     None,
 }
 
-/// When cuFile counted transfers by their routes.
+/// When cuFile counted transfers per route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Counted {
-    /// Never: the library has no counters, or they were left off, or at a level without routes.
+    /// Never: the library has no counters, or they were disabled or set to a level without routes.
     #[default]
     Never,
-    /// In transfers of the same kind before the measured part, in which it counts nothing.
+    /// During transfers of the same kind before the measured part, which itself is not counted.
     Beforehand,
-    /// In the first transfers, which are part of what was measured.
+    /// During the first transfers, which are part of the measurement.
     AtFirst,
-    /// Through the measured part, as was asked for.
+    /// Throughout the measured part, as requested.
     Throughout,
 }
 
-/// What cuFile counted while a cell ran.
+/// cuFile's counters for a cell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CuFileEvidence {
@@ -78,49 +78,49 @@ pub struct CuFileEvidence {
     pub library_version: String,
     /// Where the library was found.
     pub library_path: String,
-    /// Transfers over PCI peer-to-peer DMA; `None` where the library does not count.
+    /// Transfers over PCI peer-to-peer DMA; `None` if the library does not count them.
     pub p2p_operations: Option<u64>,
-    /// Transfers through the nvidia-fs kernel driver; `None` where the library does not count.
+    /// Transfers through the nvidia-fs kernel driver; `None` if the library does not count them.
     pub nvfs_operations: Option<u64>,
-    /// Transfers through POSIX reads and writes, which is compatibility mode; `None` where the
-    /// library does not count.
+    /// Transfers through POSIX reads and writes, i.e. compatibility mode; `None` if the library
+    /// does not count them.
     pub posix_operations: Option<u64>,
-    /// Operations that `/proc/driver/nvidia-fs/stats` counted meanwhile.
+    /// Operations counted by `/proc/driver/nvidia-fs/stats` in the same period.
     pub nvfs_driver_operations: Option<u64>,
-    /// When the library counted transfers by their routes.
+    /// When the library counted transfers per route.
     #[serde(default)]
     pub counted: Counted,
-    /// What shows which route they took.
+    /// The evidence for the route they took.
     #[serde(default)]
     pub proof: RouteProof,
-    /// What would prove the route, where nothing did.
+    /// What would prove the route, if nothing did.
     #[serde(default)]
     pub to_prove: Option<String>,
     /// Whether compatibility mode was allowed.
     pub compat_mode_allowed: Option<bool>,
-    /// Properties of the driver that bear on the path, in words.
+    /// Properties of the driver that affect the path, in words.
     pub properties: Vec<String>,
 }
 
-/// What ran, with the facts that prove it.
+/// What actually ran, with the facts that prove it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
-    /// The path the bytes really took; `None` when that could not be told.
+    /// The path the bytes actually took; `None` if it could not be determined.
     pub effective_path: Option<PathKind>,
-    /// The route in one sentence, with what it rests on.
+    /// The route in one sentence, with its evidence.
     pub summary: String,
-    /// Whether `O_DIRECT` held.
+    /// Whether `O_DIRECT` took effect.
     pub direct_io: DirectIo,
-    /// The engine, for the paths the CPU drives.
+    /// The engine, for CPU-driven paths.
     pub engine: Option<EngineFacts>,
-    /// cuFile's own counters, for the paths it drives.
+    /// cuFile's own counters, for cuFile paths.
     pub cufile: Option<CuFileEvidence>,
 }
 
 impl Evidence {
-    /// What is to be said when a path was `asked` for and is not known to have run: that another
-    /// one did, or that its route is not proven, which is no fallback.
+    /// The warning when path `asked` was requested but is not known to have run: either another
+    /// path ran, or its route is not proven, which is not a fallback.
     pub fn of_another_path(&self, asked: PathKind) -> Option<Warning> {
         if self.effective_path == Some(asked) {
             return None;
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(unproven.as_ref().unwrap().kind, WarningKind::PathNotProven);
         let unproven = unproven.unwrap();
         assert_eq!(unproven.advice, "count");
-        // Perhaps no transfer went well: then it did not run.
+        // Perhaps no transfer succeeded; then the path did not run.
         assert_eq!(unproven.fact, "gds was asked for: so it went");
         let fell_back = Some(WarningKind::PathFellBack);
         assert_eq!(kind(None, RouteProof::Counters), fell_back);

@@ -1,4 +1,4 @@
-//! What is known of the host: plain data, gathered elsewhere, read by plans and reports.
+//! Facts about the host: plain data, gathered elsewhere, used by plans and reports.
 
 use std::path::PathBuf;
 
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use crate::path::{EngineKind, PathKind};
 use crate::placement::HostNode;
 
-/// Whether a type of file system keeps its files in memory: there is no storage behind it, and no
-/// page of a file can be dropped.
+/// Whether a file system type keeps its files in memory: it has no backing storage, and its pages
+/// cannot be dropped.
 pub fn keeps_files_in_memory(file_system: &str) -> bool {
     matches!(file_system, "tmpfs" | "ramfs")
 }
 
-/// Whether files of a type of file system may lie behind a network: for FUSE only its server knows.
+/// Whether files on this file system type may be remote. For FUSE only its server knows.
 pub fn is_on_network(file_system: &str) -> bool {
     const NAMES: [&str; 16] = [
         "9p",
@@ -36,34 +36,34 @@ pub fn is_on_network(file_system: &str) -> bool {
     NAMES.contains(&file_system) || file_system.starts_with("fuse")
 }
 
-/// Whether a type of file system gives a file the same inode number whenever it is mounted: without
-/// that nothing but its name tells which file one is.
+/// Whether a file system type gives a file the same inode number on every mount. Without that, a
+/// file can only be identified by its name.
 pub fn keeps_inode_numbers(file_system: &str) -> bool {
     !matches!(file_system, "vfat" | "msdos" | "exfat") && !file_system.starts_with("fuse")
 }
 
-/// A file found in a folder.
+/// A file found in a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundFile {
-    /// Its name in the folder: `train/img_000_of_168.npz`.
+    /// Its name relative to the directory: `train/img_000_of_168.npz`.
     pub name: String,
     /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// Which file of a file system one is, whatever it is called and holds. The time of birth tells it
-/// from a later one that was given the same inode.
+/// Identifies a file within a file system, whatever its name and content. The birth time
+/// distinguishes it from a later file that reuses the inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// The number of its inode.
+    /// The inode number.
     pub inode: u64,
-    /// When it was made, in nanoseconds since 1970, where the file system knows.
+    /// The birth time in nanoseconds since 1970, if the file system records it.
     pub born_ns: Option<u64>,
 }
 
 impl Identity {
-    /// Whether both may be of the same file: a kernel may tell a time of birth that an older one did
-    /// not.
+    /// Whether both may identify the same file: one kernel may report a birth time where an older
+    /// one did not.
     pub fn may_be(self, other: Self) -> bool {
         let same_birth = match (self.born_ns, other.born_ns) {
             (Some(one), Some(other)) => one == other,
@@ -73,35 +73,35 @@ impl Identity {
     }
 }
 
-/// Whether something can be used on this machine.
+/// Whether a feature can be used on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "status", rename_all = "lowercase")]
 pub enum Availability {
-    /// It can.
+    /// It is usable.
     #[default]
     Available,
-    /// It cannot.
+    /// It is not usable.
     Unavailable {
-        /// Why not: what was tried and what came back.
+        /// Why not: what was tried and the result.
         reason: String,
-        /// What would make it work.
+        /// How to make it available.
         remedy: String,
     },
 }
 
 impl Availability {
-    /// It cannot be used, for `reason`; `remedy` would mend that.
+    /// Unavailable because of `reason`; `remedy` would fix it.
     pub fn unavailable(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::Unavailable { reason: reason.into(), remedy: remedy.into() }
     }
 
-    /// Whether it can be used.
+    /// Whether it is usable.
     pub fn is_available(&self) -> bool {
         matches!(self, Self::Available)
     }
 
-    /// Why it cannot be used.
+    /// Why it is not usable.
     pub fn reason(&self) -> Option<&str> {
         match self {
             Self::Available => None,
@@ -110,43 +110,43 @@ impl Availability {
     }
 }
 
-/// One accelerator of the host.
+/// An accelerator of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AcceleratorFacts {
-    /// Index as CUDA counts.
+    /// CUDA device index.
     pub index: u32,
     /// Product name.
     pub name: String,
     /// PCI address, `0000:3b:00.0`.
     pub pci_address: Option<String>,
-    /// NUMA node the device hangs on.
+    /// NUMA node of the device.
     pub numa_node: Option<u32>,
     /// Memory of the device in bytes.
     pub memory_bytes: Option<u64>,
-    /// Size of BAR1 in bytes: what can be mapped for peer-to-peer transfers.
+    /// Size of BAR1 in bytes: the memory that can be mapped for peer-to-peer transfers.
     pub bar1_bytes: Option<u64>,
 }
 
-/// What CUDA takes where `CUDA_DEVICE_MAX_CONNECTIONS` is not set.
+/// CUDA's default when `CUDA_DEVICE_MAX_CONNECTIONS` is not set.
 pub const DEFAULT_CUDA_CONNECTIONS: u32 = 8;
 
 fn default_cuda_connections() -> u32 {
     DEFAULT_CUDA_CONNECTIONS
 }
 
-/// NVIDIA GPUs that the PCI bus shows and CUDA does not.
+/// NVIDIA GPUs visible on the PCI bus but not to CUDA.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HiddenGpus {
     /// Their PCI addresses, `0000:3b:00.0`.
     pub pci_addresses: Vec<String>,
-    /// Why CUDA does not show them.
+    /// Why CUDA does not see them.
     pub reason: String,
 }
 
 impl HiddenGpus {
-    /// What is wrong, in a sentence.
+    /// The problem in a sentence.
     pub fn words(&self) -> String {
         let (what, them) = match self.pci_addresses.as_slice() {
             [_] => ("a GPU", "it"),
@@ -160,7 +160,7 @@ impl HiddenGpus {
     }
 }
 
-/// Whether one transfer path can run here, and why not.
+/// Whether a transfer path can run here, and if not, why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PathSupport {
@@ -170,49 +170,49 @@ pub struct PathSupport {
     pub availability: Availability,
 }
 
-/// One block device below the storage of a run; what the kernel does not tell is left out.
+/// A block device below the storage of a run; facts the kernel does not report are omitted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceOfStorage {
     /// The kernel's name: `nvme0n1`.
     pub name: String,
-    /// What it is: `disk`, `md`, `dm`, `loop`.
+    /// Device type: `disk`, `md`, `dm`, `loop`.
     pub kind: String,
-    /// What md or device mapper does with the devices after it: `raid0`, `LVM`.
+    /// How md or device mapper combines the devices listed after it: `raid0`, `LVM`.
     pub layout: Option<String>,
-    /// Model, as the device says.
+    /// Model, as reported by the device.
     pub model: Option<String>,
-    /// Version of its firmware.
+    /// Firmware version.
     pub firmware: Option<String>,
     /// Size in bytes.
     pub size_bytes: Option<u64>,
     /// PCI address of the controller, `0000:3b:00.0`.
     pub pci_address: Option<String>,
-    /// The PCI Express link that it has to itself: `PCIe 16.0 GT/s x4`.
+    /// The device's own, unshared PCI Express link: `PCIe 16.0 GT/s x4`.
     pub pcie_link: Option<String>,
-    /// What that link carries in a second, encoding taken off, in bytes.
+    /// Bandwidth of that link after encoding overhead, in bytes per second.
     pub pcie_bytes_per_second: Option<u64>,
     /// NUMA node of the device.
     pub numa_node: Option<u32>,
-    /// Settings of its queue; reports from before they were looked at have none.
+    /// Queue settings; missing in reports from versions that did not record them.
     #[serde(default)]
     pub queue: Option<QueueOfStorage>,
 }
 
-/// Settings of a block device's queue under the kernel's names; what the kernel does not tell is
-/// left out.
+/// Settings of a block device's queue under the kernel's names; those the kernel does not report
+/// are omitted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueOfStorage {
     /// I/O scheduler: `none`, `mq-deadline`.
     pub scheduler: Option<String>,
-    /// Requests that the queue holds.
+    /// Queue size in requests.
     pub nr_requests: Option<u32>,
     /// Read-ahead of buffered reads, in KiB.
     pub read_ahead_kb: Option<u32>,
-    /// Largest request that the kernel makes, in KiB.
+    /// Largest request the kernel issues, in KiB.
     pub max_sectors_kb: Option<u32>,
-    /// Largest request that the device takes, in KiB.
+    /// Largest request the device accepts, in KiB.
     pub max_hw_sectors_kb: Option<u32>,
     /// Merging of requests: 0 on, 1 simple merges only, 2 off.
     pub nomerges: Option<u8>,
@@ -224,23 +224,23 @@ pub struct QueueOfStorage {
     pub wbt_lat_usec: Option<u64>,
 }
 
-/// The storage behind the folders and files of a run.
+/// The storage behind the directories and files of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StorageOfRun {
-    /// The folders, files and devices of the run that lie on it.
+    /// The directories, files and devices of the run that lie on it.
     pub paths: Vec<PathBuf>,
     /// Type of the file system: `xfs`, `nfs4`; `None` for a block device without one.
     pub file_system: Option<String>,
-    /// Options with which it is mounted, the mount's own before the file system's.
+    /// Mount options: those of the mount first, then those of the file system.
     pub mount_options: Option<String>,
-    /// The block devices below it, members after the device they carry; partitions left out.
+    /// The block devices below it, members after the device they form; partitions omitted.
     pub devices: Vec<DeviceOfStorage>,
 }
 
 impl StorageOfRun {
-    /// What the links of its disks carry together, in bytes a second; `None` where one of them
-    /// is not known.
+    /// Combined bandwidth of its disks' links in bytes per second; `None` if any of them is
+    /// unknown.
     pub fn link_bytes_per_second(&self) -> Option<u64> {
         let disks = self.devices.iter().filter(|device| device.kind == "disk");
         let links: Option<Vec<u64>> = disks.map(|disk| disk.pcie_bytes_per_second).collect();
@@ -248,7 +248,7 @@ impl StorageOfRun {
     }
 }
 
-/// The host, as far as plans and reports need to know it.
+/// The host, as far as plans and reports need it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostFacts {
@@ -262,42 +262,43 @@ pub struct HostFacts {
     pub cpus: u32,
     /// Physical memory in bytes.
     pub memory_bytes: u64,
-    /// The cgroup's memory limit in bytes, where it is lower than the physical memory.
+    /// The cgroup's memory limit in bytes, if lower than the physical memory.
     pub memory_limit_bytes: Option<u64>,
-    /// Locked-memory limit of this process in bytes; `None` is unlimited.
+    /// Locked-memory limit of this process in bytes; `None` means unlimited.
     pub locked_memory_limit_bytes: Option<u64>,
     /// Limit on open files of this process.
     pub open_files_limit: u64,
     /// Whether io_uring may be used.
     pub io_uring: Availability,
-    /// Whether this stormlp has the engine tokio-uring; reports from before it could be left out
-    /// do not say.
+    /// Whether this stormlp includes the tokio-uring engine; missing in reports from versions in
+    /// which it was not optional.
     #[serde(default)]
     pub tokio_uring: Availability,
     /// The accelerators CUDA can use.
     pub accelerators: Vec<AcceleratorFacts>,
-    /// How many streams a GPU works on side by side (`CUDA_DEVICE_MAX_CONNECTIONS`).
+    /// How many streams a GPU processes concurrently (`CUDA_DEVICE_MAX_CONNECTIONS`).
     #[serde(default = "default_cuda_connections")]
     pub cuda_connections: u32,
-    /// Bytes of cuFile's buffer for what has no direct route, which bounds the entries of a batch.
+    /// Size in bytes of cuFile's buffer for transfers without a direct route; it bounds the entries
+    /// of a batch.
     #[serde(default)]
     pub cufile_buffer_bytes: Option<u64>,
-    /// Whether libcufile keeps statistics that tell routes (from 1.15 on); `None` where it was not
-    /// asked.
+    /// Whether libcufile keeps per-route statistics (from 1.15 on); `None` if it was not queried.
     #[serde(default)]
     pub cufile_statistics: Option<bool>,
-    /// GPUs that the bus shows where CUDA has none; `None` where CUDA was not asked.
+    /// GPUs visible on the bus where CUDA has none; `None` if CUDA was not queried.
     #[serde(default)]
     pub hidden_gpus: Option<HiddenGpus>,
-    /// Why CUDA shows no device, where it said so; `None` where it shows one or was not asked.
+    /// CUDA's reason for reporting no device, if it gave one; `None` if it reports one or was not
+    /// queried.
     #[serde(default)]
     pub cuda_problem: Option<String>,
-    /// The NUMA nodes with the CPUs that this process may use; none where the kernel shows none.
+    /// The NUMA nodes with the CPUs this process may use; empty if the kernel reports none.
     #[serde(default)]
     pub numa_nodes: Vec<HostNode>,
-    /// For each path whether it can run.
+    /// For each path, whether it can run.
     pub paths: Vec<PathSupport>,
-    /// The storage that the run uses; reports from before it was looked at have none.
+    /// The storage used by the run; missing in reports from versions that did not record it.
     #[serde(default)]
     pub storage: Vec<StorageOfRun>,
     /// Version of stormlp.
@@ -306,10 +307,10 @@ pub struct HostFacts {
     pub release_build: bool,
 }
 
-/// For tests, of this crate and of others.
+/// For tests, in this crate and others.
 #[cfg(any(test, feature = "fixtures"))]
 impl HostFacts {
-    /// A host without a GPU on which nothing was probed.
+    /// A host without a GPU where nothing was probed.
     #[must_use]
     pub fn fixture() -> Self {
         Self {
@@ -339,7 +340,7 @@ impl HostFacts {
 }
 
 impl HostFacts {
-    /// Memory a run can count on: the cgroup's limit when there is one, else all of it.
+    /// Memory a run can use: the cgroup's limit if there is one, otherwise all of it.
     pub fn usable_memory_bytes(&self) -> u64 {
         self.memory_limit_bytes.unwrap_or(self.memory_bytes).min(self.memory_bytes)
     }
@@ -353,7 +354,7 @@ impl HostFacts {
         }
     }
 
-    /// Whether `path` can run here; a path nobody probed cannot.
+    /// Whether `path` can run here; a path that was not probed cannot.
     pub fn support(&self, path: PathKind) -> Availability {
         self.paths.iter().find(|support| support.path == path).map_or_else(
             || Availability::unavailable("it was not probed", "run `stormlp doctor`"),

@@ -1,4 +1,4 @@
-//! The hosts of a run: who they are, how they found each other, what each of them had a part in.
+//! The hosts of a run: their identity, how they found each other, and what each contributed.
 
 use std::path::PathBuf;
 
@@ -6,88 +6,89 @@ use serde::{Deserialize, Serialize};
 
 use crate::difference;
 
-/// The version of what processes tell each other. Those that differ cannot work together.
+/// Version of the protocol between processes. Processes with different versions cannot work
+/// together.
 pub const PROTOCOL: u32 = 1;
-/// Clocks that differ by more are told of: times in reports and logs do not fit together then.
+/// Clock differences above this are reported: timestamps in reports and logs would not match.
 pub const CLOCK_SECONDS: f64 = 1.0;
 
 /// A process of a group, as it introduces itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Member {
-    /// Its number, from 0.
+    /// Its rank, from 0.
     pub rank: u32,
-    /// The name of its host.
+    /// Its host name.
     pub hostname: String,
-    /// What the kernel drew when the host was started: equal for processes of one host.
+    /// The kernel's boot id: equal for processes of one host.
     pub boot_id: String,
     /// Version of stormlp.
     pub version: String,
-    /// Version of what processes tell each other.
+    /// Version of the protocol between processes.
     pub protocol: u32,
-    /// What it runs: `gds`, `doctor`.
+    /// The command it runs: `gds`, `doctor`.
     #[serde(default)]
     pub command: String,
-    /// CPUs that it may run on.
+    /// CPUs it may run on.
     pub cpus: u32,
-    /// What its CPUs call themselves.
+    /// CPU model name.
     #[serde(default)]
     pub cpu_model: String,
-    /// Memory of the host in bytes, or its control group's share where that is less.
+    /// Memory of the host in bytes, or the control group's limit if lower.
     pub memory_bytes: u64,
-    /// Memory of the host in bytes, whatever its control group may have of it.
+    /// Memory of the host in bytes, regardless of the control group's limit.
     #[serde(default)]
     pub host_memory_bytes: u64,
-    /// The host's clock in seconds since 1970, read when all had just met.
+    /// The host's clock in seconds since 1970, read right after all processes met.
     pub unix_seconds: f64,
 }
 
-/// How processes found each other, and what meeting costs them.
+/// How processes found each other, and the cost of synchronising them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GroupFacts {
     /// `mpi`, `pmix` or `pmi1`.
     pub backend: String,
-    /// The library in its own words.
+    /// The library's own description of itself.
     #[serde(default)]
     pub library: String,
-    /// Processes.
+    /// Number of processes.
     pub size: u32,
-    /// Barriers at which nobody was late, before the run.
+    /// Latency of barriers at which nobody was late, measured before the run.
     pub empty_barrier_us: Option<BarrierUs>,
-    /// What the barriers of the steps took after the last host had come: their own cost; `null`
-    /// where there were none.
+    /// Time the barriers of the steps took after the last host arrived, i.e. their own cost; `null`
+    /// if there were none.
     #[serde(default)]
     pub own_barrier_us: Option<BarrierUs>,
-    /// AU by the profile's formula, had those cost nothing: what a collective without cost would give.
+    /// AU by the profile's formula without that cost: the result with a zero-cost collective.
     #[serde(default)]
     pub ideal_au_percent: Option<f64>,
-    /// The clock of each process beside the first one's, before the run, by rank.
+    /// Clock offset of each process relative to the first, measured before the run, by rank.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clocks: Vec<ClockOffset>,
-    /// The machines that the processes are on, in the order of their first ones.
+    /// The machines the processes run on, ordered by their lowest rank.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub machines: Vec<Machine>,
 }
 
-/// A machine, and which processes are on it.
+/// A machine and the processes on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Machine {
     /// Its host name.
     pub hostname: String,
-    /// The ranks of its processes.
+    /// The ranks of the processes on it.
     pub ranks: Vec<u32>,
-    /// CPUs that a process of it may run on.
+    /// CPUs that one of its processes may use.
     pub cpus: u32,
-    /// What its CPUs call themselves.
+    /// CPU model name.
     pub cpu_model: String,
     /// Its memory in bytes.
     pub memory_bytes: u64,
 }
 
 impl Machine {
-    /// Those that `members` are on.
+    /// The machines of `members`.
     pub fn all_of(members: &[Member]) -> Vec<Self> {
         let first = members.iter().filter(|member| member.leads_host(members));
         let machine = |first: &Member| {
@@ -105,35 +106,36 @@ impl Machine {
 }
 
 impl GroupFacts {
-    /// CPUs of all machines together; `None` where they are not known.
+    /// CPUs of all machines together; `None` if unknown.
     pub fn cpus(&self) -> Option<u32> {
         let cpus: u32 = self.machines.iter().map(|machine| machine.cpus).sum();
         (cpus > 0).then_some(cpus)
     }
 
-    /// The machine that process `rank` is on.
+    /// The machine of process `rank`.
     pub fn machine_of(&self, rank: u32) -> Option<&Machine> {
         let mut machines = self.machines.iter();
         machines.find(|machine| machine.ranks.contains(&rank))
     }
 }
 
-/// How far a clock is ahead of another one. It is told for whoever reads logs; no figure depends on it.
+/// How far a clock is ahead of another. Reported for readers of logs; no result depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockOffset {
-    /// Microseconds; negative where it is behind.
+    /// Microseconds; negative if the clock is behind.
     pub offset_us: f64,
-    /// How wrong that can be, either way, in microseconds.
+    /// Maximum error in either direction, in microseconds.
     pub error_us: f64,
 }
 
-/// What a process read on its clock when it came to a barrier, and when it left it: microseconds
-/// since 1970.
+/// A process's clock readings on arriving at a barrier and on leaving it, in microseconds since
+/// 1970.
 pub type AtBarrier = (i64, i64);
 
-/// The clock of each process beside the first one's, from what each read at the same barriers, by
-/// rank. Nobody leaves a barrier before all have come, which bounds each offset from both sides.
+/// Clock offset of each process relative to the first, by rank, from the readings at the same
+/// barriers. Nobody leaves a barrier before all have arrived, which bounds each offset from both
+/// sides.
 pub fn clock_offsets(readings: &[Vec<AtBarrier>]) -> Vec<ClockOffset> {
     let Some(first) = readings.first() else {
         return Vec::new();
@@ -149,30 +151,30 @@ pub fn clock_offsets(readings: &[Vec<AtBarrier>]) -> Vec<ClockOffset> {
     };
     let mut offsets: Vec<ClockOffset> = readings.iter().filter_map(of).collect();
     if let Some(own) = offsets.first_mut() {
-        // A clock is with itself.
+        // A clock has no offset from itself.
         (own.offset_us, own.error_us) = (0.0, 0.0);
     }
     offsets
 }
 
-/// What one process of a group had a part in.
+/// What one process of a group contributed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostReport {
-    /// Its host, with its rank where the host has several processes.
+    /// Its host, with the rank if the host has several processes.
     pub name: String,
     /// Its emulated accelerators.
     pub accelerators: u32,
-    /// AU of these, by the profile's formula.
+    /// Their AU, by the profile's formula.
     pub au_percent: f64,
-    /// Bytes that its reads brought.
+    /// Bytes it read.
     pub bytes_read: u64,
-    /// Steps at whose end it came last; `null` where no barrier ended the steps.
+    /// Steps at whose end it arrived last; `null` if no barrier ended the steps.
     pub slowest_steps: Option<u64>,
 }
 
 impl HostReport {
-    /// Nothing yet.
+    /// A report without results yet.
     pub fn new(name: &str, accelerators: u32) -> Self {
         Self {
             name: name.to_string(),
@@ -184,18 +186,18 @@ impl HostReport {
     }
 }
 
-/// What a barrier takes, in microseconds.
+/// Barrier latency in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BarrierUs {
-    /// Half of them take no longer.
+    /// Median.
     pub p50: f64,
-    /// 99 of 100 take no longer.
+    /// 99th percentile.
     pub p99: f64,
 }
 
 impl BarrierUs {
-    /// Of all that were measured; `None` without any.
+    /// Percentiles of the measurements; `None` if there are none.
     pub fn of(microseconds: &[f64]) -> Option<Self> {
         let mut sorted = microseconds.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -205,7 +207,7 @@ impl BarrierUs {
     }
 }
 
-/// The group as `doctor` tells of it.
+/// The group as shown by `doctor`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupView {
     /// The library and its cost.
@@ -213,35 +215,35 @@ pub struct GroupView {
     pub facts: GroupFacts,
     /// The processes, by rank.
     pub members: Vec<Member>,
-    /// Whether all see the folder that was looked at.
+    /// Whether all processes see the directory that was checked.
     pub folder: SharedFolder,
 }
 
-/// Whether all processes see what one of them writes into a folder.
+/// Whether all processes see what one of them writes into a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum SharedFolder {
-    /// All do.
+    /// All processes see it.
     Shared {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
     },
-    /// At least one does not.
+    /// At least one process does not see it.
     NotShared {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
-        /// The first that does not see it.
+        /// The first process that does not see it.
         blind: String,
     },
-    /// Nothing could be written there to look for.
+    /// Nothing could be written there for the check.
     NotTried {
-        /// The folder, or what was named in its place.
+        /// The directory, or the path given instead.
         path: PathBuf,
     },
 }
 
 impl Member {
-    /// What it is called beside the others: its host, with its rank where the host has several.
+    /// Its display name: its host, with the rank if the host has several processes.
     pub fn name(&self, all: &[Self]) -> String {
         let same = all.iter().filter(|other| other.hostname == self.hostname);
         match same.count() {
@@ -250,27 +252,27 @@ impl Member {
         }
     }
 
-    /// What each of `all` is called, in their order.
+    /// The display names of `all`, in order.
     pub fn names(all: &[Self]) -> Vec<String> {
         all.iter().map(|member| member.name(all)).collect()
     }
 
-    /// Whether both run on one host.
+    /// Whether both run on the same host.
     pub fn shares_host_with(&self, other: &Self) -> bool {
         self.hostname == other.hostname && self.boot_id == other.boot_id
     }
 
-    /// Whether it does what a host does once: it is the first of its host.
+    /// Whether it does the once-per-host work: it is the first process of its host.
     pub fn leads_host(&self, all: &[Self]) -> bool {
         let first = all.iter().find(|other| other.shares_host_with(self));
         first.is_none_or(|first| first.rank == self.rank)
     }
 }
 
-/// What a process tells of itself, in words.
+/// A property of a process, in words.
 type Told = fn(&Member) -> String;
 
-/// Why processes cannot work together, in one line that names two of them; `None` where they can.
+/// Why the processes cannot work together, in one line that names two of them; `None` if they can.
 pub fn disagreement(members: &[Member]) -> Option<String> {
     let first = members.first()?;
     let compare: [(&str, Told); 3] = [
@@ -284,7 +286,7 @@ pub fn disagreement(members: &[Member]) -> Option<String> {
     })
 }
 
-/// Two hosts that differ, in one line.
+/// Describes two hosts that differ, in one line.
 pub fn differ(
     what: &str,
     (one, of_one): (&Member, &str),
@@ -295,14 +297,14 @@ pub fn differ(
     difference::in_words(what, (&one, of_one), (&other, of_other))
 }
 
-/// Memory of all hosts together, each counted once.
+/// Total memory of all hosts, each counted once.
 pub fn memory_bytes(members: &[Member]) -> u64 {
     let hosts = members.iter().filter(|member| member.leads_host(members));
     hosts.map(|member| member.memory_bytes).sum()
 }
 
-/// A process of the first host that has more of them than CPUs, and how many there are. Where each may use
-/// one CPU only, it is not known whether they share it.
+/// A process of the first host with more processes than CPUs, and their number. If each may use
+/// only one CPU, it is unknown whether they share it.
 pub fn crowded(members: &[Member]) -> Option<(&Member, usize)> {
     let counted = members.iter().map(|member| {
         let here = members.iter().filter(|other| other.shares_host_with(member));
@@ -313,7 +315,8 @@ pub fn crowded(members: &[Member]) -> Option<(&Member, usize)> {
     crowded.next()
 }
 
-/// The two clocks that are furthest apart, and by how many seconds, where that is worth telling.
+/// The two clocks that are furthest apart and their difference in seconds, if large enough to
+/// report.
 pub fn clocks_apart(members: &[Member]) -> Option<(&Member, &Member, f64)> {
     let by_clock = |a: &&Member, b: &&Member| a.unix_seconds.total_cmp(&b.unix_seconds);
     let behind = members.iter().min_by(by_clock)?;
@@ -322,7 +325,7 @@ pub fn clocks_apart(members: &[Member]) -> Option<(&Member, &Member, f64)> {
     (apart > CLOCK_SECONDS).then_some((behind, ahead, apart))
 }
 
-/// For tests, of this crate and of others.
+/// For tests, in this crate and others.
 #[cfg(any(test, feature = "fixtures"))]
 impl Member {
     /// Process `rank` on host `hostname`.
@@ -346,7 +349,7 @@ impl Member {
 
 #[cfg(any(test, feature = "fixtures"))]
 impl GroupFacts {
-    /// How `members` found each other.
+    /// Group facts for `members`.
     #[must_use]
     pub fn fixture(members: &[Member]) -> Self {
         Self {
@@ -378,7 +381,7 @@ mod tests {
         assert_eq!(crowded(&members), None, "four on four CPUs");
         members.push(Member::fixture(5, "h1"));
         assert_eq!(crowded(&members).map(|(member, here)| (member.rank, here)), Some((0, 5)));
-        // Bound to a CPU each, they need not share one.
+        // Each is bound to one CPU, so they need not share one.
         members.iter_mut().for_each(|member| member.cpus = 1);
         assert_eq!(crowded(&members), None);
     }
@@ -405,7 +408,7 @@ mod tests {
         assert_eq!(memory_bytes(&members), 128 << 30);
         let leads: Vec<bool> = members.iter().map(|m| m.leads_host(&members)).collect();
         assert_eq!(leads, [true, false, true]);
-        // A host of the same name is another one where it was started at another time.
+        // The same host name with a different boot id is another host.
         let mut twins = vec![Member::fixture(0, "node"), Member::fixture(1, "node")];
         twins[1].boot_id = "another".to_string();
         assert!(twins[1].leads_host(&twins));

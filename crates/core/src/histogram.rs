@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
 use serde::{Deserialize, Serialize};
 
-/// The longest latency that is told apart: one hour. Longer ones count as this.
+/// The longest latency that is resolved: one hour. Longer ones are counted as this.
 pub const HIGHEST_NS: u64 = 3_600_000_000_000;
 
 /// Latencies in nanoseconds with two significant decimal digits, from 1 ns to one hour.
@@ -25,8 +25,8 @@ pub struct LatencyHistogram {
 
 /// A summary of latencies in microseconds.
 ///
-/// A percentile is left out where fewer latencies than it takes for one to lie beyond it were
-/// recorded: 2 for the median, 10, 100 and 1000 for the others. It would be the maximum, or lie
+/// A percentile is omitted if too few latencies were recorded for one to lie beyond it: fewer than
+/// 2 for the median, 10, 100 and 1000 for the others. It would otherwise be the maximum, or lie
 /// between two latencies by chance.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -35,27 +35,27 @@ pub struct LatencyUs {
     pub mean: f64,
     /// Exact minimum.
     pub min: f64,
-    /// Median, within 1 %; `None` below 2 latencies.
+    /// Median, within 1 %; `None` below 2 samples.
     pub p50: Option<f64>,
-    /// 90th percentile, within 1 %; `None` below 10 latencies.
+    /// 90th percentile, within 1 %; `None` below 10 samples.
     pub p90: Option<f64>,
-    /// 99th percentile, within 1 %; `None` below 100 latencies.
+    /// 99th percentile, within 1 %; `None` below 100 samples.
     pub p99: Option<f64>,
-    /// 99.9th percentile, within 1 %; `None` below 1000 latencies.
+    /// 99.9th percentile, within 1 %; `None` below 1000 samples.
     pub p999: Option<f64>,
     /// Exact maximum.
     pub max: f64,
 }
 
-/// A whole distribution under its name.
+/// A complete named distribution.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NamedHistogram {
-    /// What was timed: `fetch_wait`, `read`, `save_transfer`.
+    /// What was measured: `fetch_wait`, `read`, `save_transfer`.
     pub name: String,
-    /// What the values in `data` count: `ns`.
+    /// The unit of the values in `data`: `ns`.
     pub unit: String,
-    /// How many values there are.
+    /// The number of values.
     pub count: u64,
     /// Mean, extremes and percentiles in microseconds.
     pub summary_us: LatencyUs,
@@ -86,7 +86,7 @@ impl LatencyHistogram {
         self.max_ns = self.max_ns.max(latency_ns);
     }
 
-    /// How many latencies were recorded.
+    /// The number of recorded latencies.
     pub fn len(&self) -> u64 {
         self.inner.len()
     }
@@ -104,19 +104,19 @@ impl LatencyHistogram {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// Forgets everything without giving memory back.
+    /// Clears all values without releasing memory.
     pub fn reset(&mut self) {
         self.inner.reset();
         (self.sum_ns, self.min_ns, self.max_ns) = (0, u64::MAX, 0);
     }
 
-    /// The latency in nanoseconds below which `quantile` (0 to 1) of the samples lie.
+    /// The latency in nanoseconds below which the share `quantile` (0 to 1) of the samples lies.
     pub fn quantile_ns(&self, quantile: f64) -> u64 {
         self.inner.value_at_quantile(quantile).clamp(self.min_ns.min(self.max_ns), self.max_ns)
     }
 
-    /// Mean, extremes and those percentiles that enough latencies stand behind; `None` when nothing
-    /// was recorded.
+    /// Mean, extremes and the percentiles supported by enough samples; `None` if nothing was
+    /// recorded.
     pub fn summary(&self) -> Option<LatencyUs> {
         if self.is_empty() {
             return None;
@@ -135,7 +135,7 @@ impl LatencyHistogram {
         })
     }
 
-    /// The whole histogram in HdrHistogram's V2 encoding as base64: what other tools read.
+    /// The whole histogram in HdrHistogram's V2 encoding as base64, which other tools can read.
     pub fn to_base64(&self) -> String {
         let mut bytes = Vec::new();
         V2Serializer::new()
@@ -144,7 +144,7 @@ impl LatencyHistogram {
         base64::engine::general_purpose::STANDARD.encode(&bytes)
     }
 
-    /// All of it, for another host.
+    /// Packs the whole histogram for another host.
     pub fn pack(&self) -> PackedHistogram {
         PackedHistogram {
             data: self.to_base64(),
@@ -154,7 +154,7 @@ impl LatencyHistogram {
         }
     }
 
-    /// What another host has packed; `None` when it is no such histogram.
+    /// Unpacks what another host packed; `None` if it is not a valid histogram.
     pub fn unpack(packed: &PackedHistogram) -> Option<Self> {
         let bytes = base64::engine::general_purpose::STANDARD.decode(&packed.data).ok()?;
         let counted: Histogram<u64> =
@@ -166,7 +166,7 @@ impl LatencyHistogram {
         Some(histogram)
     }
 
-    /// The histogram that was saved as `data`, with `summary` beside it; `None` when it is none.
+    /// The histogram saved as `data` together with `summary`; `None` if it is invalid.
     pub fn of_report(data: &str, summary: &LatencyUs) -> Option<Self> {
         let nanoseconds = |microseconds: f64| (microseconds * 1e3).round() as u64;
         let mut histogram = Self::unpack(&PackedHistogram {
@@ -179,7 +179,7 @@ impl LatencyHistogram {
         Some(histogram)
     }
 
-    /// The histogram as it is saved; `None` when nothing was recorded.
+    /// The histogram in its saved form; `None` if nothing was recorded.
     pub fn named(&self, name: &str) -> Option<NamedHistogram> {
         Some(NamedHistogram {
             name: name.to_string(),
@@ -191,7 +191,7 @@ impl LatencyHistogram {
     }
 }
 
-/// A histogram on its way from one host to another.
+/// A serialized histogram for transfer between hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackedHistogram {
     data: String,
@@ -200,15 +200,15 @@ pub struct PackedHistogram {
     max_ns: u64,
 }
 
-/// The quantiles of a curve of latencies: as far as storage is judged by them.
+/// The quantiles of a latency curve, up to those by which storage is judged.
 pub const CURVE: [f64; 12] =
     [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999];
 
 /// The header of a saved histogram: cookie, length of the payload, bounds, digits.
 const HEADER_BYTES: usize = 40;
 
-/// A saved histogram as quantiles (0 to 1) and latencies in microseconds, as far as there is a
-/// latency beyond each; `None` when `data` is no histogram that a run can have saved.
+/// The quantiles (0 to 1) and latencies in microseconds of a saved histogram, omitting quantiles
+/// with no latency beyond them; `None` if `data` is not a histogram that a run can have saved.
 pub fn curve(data: &str) -> Option<Vec<(f64, f64)>> {
     let histogram = read(data)?;
     let beyond = |quantile: f64| histogram.len() as f64 * (1.0 - quantile) >= 1.0;
@@ -218,8 +218,8 @@ pub fn curve(data: &str) -> Option<Vec<(f64, f64)>> {
     Some(points.collect())
 }
 
-/// How many latencies a saved histogram has, and what they come to, as far as its buckets tell;
-/// `None` when `data` is no histogram that a run can have saved.
+/// The number of latencies in a saved histogram and their summary at bucket resolution; `None` if
+/// `data` is not a histogram that a run can have saved.
 pub(crate) fn of_saved(data: &str) -> Option<(u64, LatencyUs)> {
     let histogram = read(data)?;
     let saved = LatencyHistogram {
@@ -233,7 +233,7 @@ pub(crate) fn of_saved(data: &str) -> Option<(u64, LatencyUs)> {
 
 fn read(data: &str) -> Option<Histogram<u64>> {
     let bytes = base64::engine::general_purpose::STANDARD.decode(data).ok()?;
-    // The length of the payload says how much memory reading takes.
+    // The length of the payload determines how much memory decoding takes.
     let payload = bytes.get(4..8)?.try_into().ok().map(u32::from_be_bytes)?;
     if bytes.len() != HEADER_BYTES + usize::try_from(payload).ok()? {
         return None;
@@ -280,7 +280,7 @@ mod tests {
         for wrong in ["", "HISTFAAA", "?", &saved[..saved.len() - 8], &saved[4..]] {
             assert_eq!(curve(wrong), None, "{wrong}");
         }
-        // A length that would take 4 GiB to read.
+        // A length that would take 4 GiB to decode.
         let mut bytes = base64::engine::general_purpose::STANDARD.decode(&saved).unwrap();
         bytes[4..8].copy_from_slice(&[255; 4]);
         let saved = base64::engine::general_purpose::STANDARD.encode(&bytes);

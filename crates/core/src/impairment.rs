@@ -1,5 +1,4 @@
-//! Storage made slower or less reliable than it is, on demand: what a run is limited to, and which
-//! operations are to fail.
+//! Deliberate impairment of storage: rate and latency limits of a run, and operations made to fail.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,39 +11,39 @@ use crate::names::{Named, unknown};
 use crate::units::{ByteSize, format_duration, parse_duration};
 use crate::warning::{Warning, WarningKind};
 
-/// The most that storage gives; `None` is as much as it has. One limit for all threads of a run.
+/// Limits on storage, shared by all threads of a run; `None` means unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Throttle {
-    /// Bytes read in a second.
+    /// Bytes read per second.
     pub read_bytes_per_second: Option<u64>,
-    /// Bytes written in a second.
+    /// Bytes written per second.
     pub write_bytes_per_second: Option<u64>,
-    /// What each read or write takes at least.
+    /// Minimum latency of each read or write.
     pub latency: Option<Duration>,
-    /// Reads and writes begun in a second.
+    /// Reads and writes started per second.
     pub requests_per_second: Option<u64>,
 }
 
-/// Something that is asked of storage, and that may fail.
+/// A storage operation that may be made to fail.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display, EnumString, VariantNames,
 )]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum StorageOperation {
-    /// Opening a file that is there.
+    /// Opening an existing file.
     Open,
-    /// Making a file.
+    /// Creating a file.
     Create,
     /// A read.
     Read,
     /// A write.
     Write,
-    /// Making what was written survive a crash.
+    /// Making written data durable.
     Sync,
-    /// Giving a file or folder another name.
+    /// Renaming a file or directory.
     Rename,
-    /// Removing a file or folder.
+    /// Removing a file or directory.
     Remove,
     /// Setting up a transfer path.
     Build,
@@ -54,28 +53,28 @@ impl Named for StorageOperation {
     const WHAT: &'static str = "an operation";
 }
 
-/// What goes wrong.
+/// The kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FaultKind {
     /// The operation fails with this error number.
     Errno(i32),
-    /// Half of the bytes are moved.
+    /// Only half of the bytes are transferred.
     Short,
 }
 
-/// One operation that fails.
+/// An operation that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// Which operations are counted.
+    /// The operations that are counted.
     pub operation: StorageOperation,
-    /// The how-manieth of them in the run it is, from 1.
+    /// Which of them in the run fails, starting at 1.
     pub nth: u64,
-    /// What goes wrong.
+    /// The kind of failure.
     pub kind: FaultKind,
 }
 
-/// The errors that have a name on the command line, with Linux's numbers.
+/// Errors that have a name on the command line, with Linux's numbers.
 const ERRNOS: [(&str, i32); 12] = [
     ("EPERM", 1),
     ("ENOENT", 2),
@@ -128,7 +127,7 @@ impl FromStr for Throttle {
     }
 }
 
-/// Bytes a second, written as a size with or without `/s`.
+/// Bytes per second, written as a size with or without `/s`.
 fn rate(text: &str) -> Result<u64, String> {
     let size: ByteSize = text
         .strip_suffix("/s")
@@ -207,8 +206,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What a report says of storage that `option` slowed down or made to fail, so that nobody takes
-/// its results for the storage's own.
+/// The warning in a report that `option` slowed storage down or made it fail, so that the results
+/// are not mistaken for the storage's own.
 pub fn warning(option: &str, what: &str) -> Warning {
     Warning::new(
         WarningKind::Impaired,

@@ -1,9 +1,9 @@
 //! The search for a knee: the least costly setting that comes within 2 % of the best.
 //!
-//! Settings lie on lines, ascending in cost. The search walks up each line in doublings until two of
-//! them gained nothing, then narrows what lies between a setting that reaches the best and one that
-//! does not, then repeats the settings that the answer rests on. It keeps nothing but what was
-//! measured, so that it goes on with a saved report as if it had never stopped.
+//! Settings lie on lines, ascending in cost. The search walks up each line in doublings until two
+//! in a row gain nothing, then bisects between a setting that reaches the best rate and one that
+//! does not, then repeats the settings that decide the answer. Its only state is the measurements,
+//! so it continues from a saved report as if it had never stopped.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,21 +11,22 @@ use crate::stats::{mean, sample_deviation};
 
 /// How far below the best a setting may lie, as a share.
 pub const WITHIN: f64 = 0.02;
-/// So many steps that gain less than [`WITHIN`] end a walk: one alone may be bad luck.
+/// This many steps in a row that gain less than [`WITHIN`] end a walk: a single one may be bad
+/// luck.
 const PATIENCE: usize = 2;
-/// Standard errors that two settings must lie apart to be told apart.
+/// Two settings differ if they lie this many standard errors apart.
 const APART: f64 = 2.0;
 
-/// What limits the best rate.
+/// The bottleneck at the best rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum KneeLimit {
-    /// The storage, or what lies between it and this host.
+    /// The storage, or the path between it and this host.
     Storage,
-    /// CPUs of this host: the threads at work, or all there are.
+    /// CPUs of this host: those of the busy threads, or all.
     Client,
-    /// Memory: the bytes came out of the page cache, or of a file system without storage.
+    /// Memory: the bytes came from the page cache, or from a file system without storage.
     Memory,
 }
 
@@ -40,14 +41,14 @@ impl KneeLimit {
     }
 }
 
-/// One setting.
+/// A setting and its runs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Setting {
-    /// What is to be as little as possible: transfers in flight, streams.
+    /// The cost to minimise: transfers in flight, streams.
     pub cost: u64,
-    /// How often it was tried.
+    /// How often it was run.
     pub runs: usize,
-    /// The rates of the runs that counted, in the order they ran.
+    /// The rates of the runs that counted, in order.
     pub rates: Vec<f64>,
 }
 
@@ -60,34 +61,33 @@ impl Setting {
 /// Line and index of a setting.
 pub type Place = (usize, usize);
 
-/// What is known of all settings.
+/// Everything measured so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Search {
-    /// The lines, each ascending in cost; of settings that cost the same, those of earlier lines are
+    /// The lines, each ascending in cost; among settings of equal cost those of earlier lines are
     /// preferred.
     pub lines: Vec<Vec<Setting>>,
-    /// How often the settings are to run that the answer rests on.
+    /// How often to run the settings that decide the answer.
     pub repeat: usize,
 }
 
-/// The answer as far as it is known.
+/// The answer so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     /// The least costly setting within [`WITHIN`] of the best.
     pub knee: Place,
-    /// The best.
+    /// The best setting.
     pub best: Place,
-    /// Standard deviation of repetitions in percent of their mean; `None` where nothing was
-    /// repeated.
+    /// Standard deviation of repetitions in percent of their mean; `None` if nothing was repeated.
     pub noise_percent: Option<f64>,
-    /// Less costly settings that lie below by no more than noise explains, least costly first.
+    /// Cheaper settings whose rate is lower by no more than noise explains, cheapest first.
     pub alike: Vec<Place>,
-    /// Whether the best is at the end of what there is to try, and was still gaining there.
+    /// Whether the best is the last setting available and the rate was still rising there.
     pub is_lower_bound: bool,
 }
 
 impl Search {
-    /// The next setting to run; `None` when the answer is known.
+    /// The next setting to run; `None` once the answer is known.
     pub fn next(&self) -> Option<Place> {
         match self.walk() {
             Err(next) => Some(next),
@@ -95,7 +95,7 @@ impl Search {
         }
     }
 
-    /// How many runs a search of this shape is likely to take.
+    /// The likely number of runs of a search of this shape.
     pub fn likely_runs(&self) -> usize {
         let doublings = |line: &Vec<Setting>| {
             let range =
@@ -116,8 +116,8 @@ impl Search {
         settings.min(first + further + narrowing) + repeated
     }
 
-    /// Walks up the lines on first runs alone, and on what it came by alone, so that neither
-    /// repetitions nor what was measured since send it another way. `Ok` is how many lines were
+    /// Walks up the lines using only first runs, and only settings the walk itself visited, so that
+    /// neither repetitions nor later measurements change its course. `Ok` is the number of lines
     /// walked.
     fn walk(&self) -> Result<usize, Place> {
         let mut walked: Vec<(u64, f64)> = Vec::new();
@@ -128,18 +128,18 @@ impl Search {
             walked.extend(came_by);
             idle = if gains(top, best) { 0 } else { idle + 1 };
             best = top.max(best);
-            // What cannot run here cannot run elsewhere on the grid.
+            // A rate of zero here means that nothing runs elsewhere on the grid either.
             if idle == PATIENCE || best == 0.0 {
                 return Ok(line + 1);
             }
             let reaching = walked.iter().filter(|(_, rate)| *rate >= best * (1.0 - WITHIN));
-            // Further lines begin below what suffices so far.
+            // Further lines start below the cheapest sufficient cost so far.
             from_cost = reaching.map(|(cost, _)| *cost).min().unwrap_or(0) / 2;
         }
         Ok(self.lines.len())
     }
 
-    /// A setting that was not tried between one that reaches the best and one below that does not.
+    /// An untried setting between one that reaches the best and a cheaper one that does not.
     fn narrow(&self, lines: usize) -> Option<Place> {
         let found = self.knee_and_best()?;
         let cheapest = self.at(found.0).cost;
@@ -159,8 +159,8 @@ impl Search {
         })
     }
 
-    /// One of the settings that the answer rests on that has not run often enough: the knee, the
-    /// best, and the best of those that cost less than the knee.
+    /// A deciding setting that has not run often enough: the knee, the best, or the best of those
+    /// cheaper than the knee.
     fn confirm(&self) -> Option<Place> {
         let (knee, best) = self.knee_and_best()?;
         let below = self
@@ -172,7 +172,7 @@ impl Search {
         open.into_iter().min_by_key(|place| self.at(*place).runs)
     }
 
-    /// The answer as far as it is known; `None` before anything was measured.
+    /// The answer so far; `None` before the first measurement.
     pub fn found(&self) -> Option<Found> {
         let (knee, best) = self.knee_and_best()?;
         let noise = self.noise();
@@ -195,7 +195,7 @@ impl Search {
         })
     }
 
-    /// Whether `best` is the last of its line or in the last line, and gains on all before it.
+    /// Whether `best` is the last of its line or on the last line, and gains on all before it.
     fn still_gains_at(&self, best: Place) -> bool {
         let gains_on = |before: &dyn Fn(Place) -> bool| {
             let others = self
@@ -216,7 +216,7 @@ impl Search {
         (at_the_end && !anything_above) || in_the_last_line
     }
 
-    /// Relative standard deviation of repetitions, of all settings together.
+    /// Relative standard deviation of repetitions, pooled over all settings.
     fn noise(&self) -> Option<f64> {
         let (mut squares, mut freedom) = (0.0, 0.0);
         for setting in self.lines.iter().flatten().filter(|s| s.rates.len() > 1) {
@@ -233,7 +233,7 @@ impl Search {
         let best = self.measured().max_by(by_rate)?;
         let enough = self.rate(best) * (1.0 - WITHIN);
         let reaching = self.measured().filter(|place| self.rate(*place) >= enough);
-        // Of those that cost the same the first, which is of the earliest line.
+        // Among settings of equal cost, the first, which is on the earliest line.
         let knee = reaching.min_by_key(|place| self.at(*place).cost)?;
         Some((knee, best))
     }
@@ -256,13 +256,13 @@ impl Search {
     }
 }
 
-/// Whether `rate` is more than `best`, and not by so little that it does not count.
+/// Whether `rate` exceeds `best` by enough to count.
 fn gains(rate: f64, best: f64) -> bool {
     rate > best * (1.0 + WITHIN)
 }
 
-/// Walks up a line from what costs `from_cost` or less: the costs and first rates that it came by, or
-/// what has to run first.
+/// Walks up a line from the setting that costs `from_cost` or less. Returns the costs and first
+/// rates visited, or the setting that has to run first.
 fn walk_line(settings: &[Setting], from_cost: u64) -> Result<Vec<(u64, f64)>, usize> {
     let first = settings.partition_point(|s| s.cost <= from_cost).max(1) - 1;
     let (mut at, mut best, mut idle) = (first, 0.0, 0);
@@ -280,7 +280,7 @@ fn walk_line(settings: &[Setting], from_cost: u64) -> Result<Vec<(u64, f64)>, us
             break;
         }
         let doubled = settings.partition_point(|s| s.cost < 2 * setting.cost);
-        // The last setting ends a walk, however near it is.
+        // The last setting ends a walk, however close it is.
         at = if at + 1 == settings.len() {
             settings.len()
         } else {

@@ -1,10 +1,10 @@
-//! The search on curves that are known.
+//! The search on known curves.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Lines of the given costs, nothing tried.
+/// Lines of the given costs, with no runs yet.
 fn lines(costs: &[&[u64]], repeat: usize) -> Search {
     let setting = |cost: &u64| Setting { cost: *cost, ..Setting::default() };
     Search {
@@ -13,7 +13,7 @@ fn lines(costs: &[&[u64]], repeat: usize) -> Search {
     }
 }
 
-/// Runs a search on the rates that `rate` gives for line, cost and run; `None` breaks the run.
+/// Runs a search on the rates that `rate` returns for line, cost and run; `None` fails the run.
 fn search(
     costs: &[&[u64]],
     repeat: usize,
@@ -69,7 +69,7 @@ fn what_still_gains_at_the_end_is_a_lower_bound() {
 
 #[test]
 fn more_threads_are_tried_until_they_gain_nothing() {
-    // A thread moves 3 at most, the storage 8.
+    // One thread reaches 3 at most, the storage 8.
     let two = DEPTHS.map(|depth| 2 * depth);
     let four = DEPTHS.map(|depth| 4 * depth);
     let eight = DEPTHS.map(|depth| 8 * depth);
@@ -84,7 +84,7 @@ fn more_threads_are_tried_until_they_gain_nothing() {
 
 #[test]
 fn settings_within_the_noise_are_not_told_apart() {
-    // 16 comes to 97.5 % in the mean, and repetitions differ by 2 %.
+    // Depth 16 averages 97.5 %, and repetitions vary by 2 %.
     let wobble = |run| 1.0 + 0.02 * [0.0, 1.0, -1.0][run % 3];
     let rate = |_, cost: u64, run| match cost {
         32.. => Some(100.0 * wobble(run)),

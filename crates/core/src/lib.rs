@@ -1,7 +1,7 @@
-//! The nouns that travel through stormlp: units, plans, events, reports, statistics, formulas.
+//! The core types of stormlp: units, plans, events, reports, statistics, formulas.
 //!
-//! Text and facts go in, values come out. Nothing here does I/O, starts a thread or reads a
-//! clock, so every rule of the benchmark can be tested by calling a function.
+//! Text and facts in, values out. Nothing here does I/O, starts a thread or reads a clock, so every
+//! rule of the benchmark can be tested by calling a function.
 //!
 //! ```
 //! use stormlp_core::units::ByteSize;

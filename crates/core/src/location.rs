@@ -1,4 +1,4 @@
-//! Where data lies.
+//! The location of data.
 
 use std::convert::Infallible;
 use std::ffi::OsStr;
@@ -9,8 +9,8 @@ use std::str::FromStr;
 use derive_more::{AsRef, From};
 use serde::{Deserialize, Serialize};
 
-/// Where data lies: a folder, written as its path. Plans and requests hold it in place of a path,
-/// so that another kind of storage needs one more variant here and no change there.
+/// The location of data: a directory, written as its path. Plans and requests hold it instead of a
+/// path, so that supporting another kind of storage needs only a new variant here.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
@@ -19,12 +19,12 @@ use serde::{Deserialize, Serialize};
 pub struct Location(PathBuf);
 
 impl Location {
-    /// The folder.
+    /// The directory.
     pub fn folder(&self) -> &Path {
         &self.0
     }
 
-    /// What is called `name` there.
+    /// The path of `name` in this location.
     pub fn join(&self, name: impl AsRef<Path>) -> PathBuf {
         self.0.join(name)
     }
@@ -50,7 +50,7 @@ impl<T: AsRef<OsStr> + ?Sized> From<&T> for Location {
     }
 }
 
-/// As a path that is typed.
+/// Parsed from the command line as a path.
 #[cfg(feature = "cli")]
 impl clap::builder::ValueParserFactory for Location {
     type Parser =

@@ -1,19 +1,20 @@
-//! Closed sets that have names on the command line: what is said when a name is none of theirs.
+//! Closed sets with names on the command line, and the error for an unknown name.
 
 pub use strum::{VariantArray, VariantNames};
 
-/// A closed set whose names are typed; its `FromStr` is derived and fails with [`unknown`].
+/// A closed set of names accepted on the command line; its `FromStr` is derived and fails with
+/// [`unknown`].
 pub trait Named: VariantNames {
-    /// What each of them is, as in `a path`.
+    /// What a member is called, as in `a path`.
     const WHAT: &'static str;
 }
 
-/// What is wrong with `text`, which names none of `T`.
+/// The error message for `text`, which is not a name of `T`.
 pub fn unknown<T: Named>(text: &str) -> String {
     unknown_among(T::VARIANTS, T::WHAT, text)
 }
 
-/// What is wrong with `text`, which is none of `names`; `what` says what each of them is.
+/// The error message for `text`, which is not among `names`; `what` is what a member is called.
 pub fn unknown_among(names: &[&str], what: &str, text: &str) -> String {
     let choice = match names.split_last() {
         Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
@@ -24,7 +25,8 @@ pub fn unknown_among(names: &[&str], what: &str, text: &str) -> String {
     format!("`{text}` is not {what}: use {choice}{}", meant.unwrap_or_default())
 }
 
-/// The one of `names` that `typed` was probably meant to be. A number is no misspelling of another.
+/// The one of `names` that `typed` was probably meant to be. A number is not a misspelling of
+/// another.
 pub fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let is_word = typed.chars().any(char::is_alphabetic);
     names
@@ -34,9 +36,9 @@ pub fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<
         .map(|(_, name)| name)
 }
 
-/// The edits from `typed` to `known`; `None` where `known` cannot have been meant. It can where
-/// it begins so, a third of the characters at most is wrong, or half of them behind the same
-/// beginning.
+/// The edit distance from `typed` to `known`; `None` if `known` cannot have been meant. It can if
+/// it starts with `typed`, or if at most a third of the characters are wrong, or half of them after
+/// a common prefix.
 pub fn distance(typed: &str, known: &str) -> Option<usize> {
     let length = typed.chars().count();
     let alike = typed.chars().zip(known.chars()).take_while(|(a, b)| a == b).count();
@@ -45,7 +47,7 @@ pub fn distance(typed: &str, known: &str) -> Option<usize> {
     ((length >= 3 && known.starts_with(typed)) || edits <= wrong.max(1)).then_some(edits)
 }
 
-/// `name` as the name of a file or folder, `other` when nothing of it can stay.
+/// `name` as a file or directory name, or `other` if no character of it is usable.
 pub fn file_name(name: &str, other: &str) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let name: String = name.chars().map(|c| if safe(c) { c } else { '-' }).collect();

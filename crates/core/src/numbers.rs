@@ -1,13 +1,13 @@
-//! Whole numbers as they are typed.
+//! Parsing of whole numbers on the command line.
 
 use std::ops::{Bound, RangeBounds};
 
-/// A number to show as an example, where it is possible.
+/// The number shown as an example, if in range.
 const EXAMPLE: u64 = 8;
 
-/// A whole number that an option may have.
+/// A whole number type for options.
 pub trait Whole: TryFrom<u64> {
-    /// The largest there is.
+    /// The largest value.
     const MOST: u64;
 }
 
@@ -27,7 +27,7 @@ impl Whole for u64 {
     const MOST: u64 = Self::MAX;
 }
 
-/// Reads a number of `range`; what is none of it is told which ones there are, with one of them.
+/// Parses a number in `range`; the error names the range and an example.
 pub fn whole<N: Whole>(
     range: impl RangeBounds<u64>,
 ) -> impl Fn(&str) -> Result<N, String> + Clone + Send + Sync + 'static {

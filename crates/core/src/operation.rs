@@ -1,11 +1,11 @@
-//! What a transfer does: its direction, and the order in which it visits a file.
+//! What a transfer does: its direction and access order.
 
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
 
 use crate::names::{Named, unknown};
 
-/// Which way bytes go.
+/// The direction of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -16,7 +16,7 @@ pub enum Direction {
     Write,
 }
 
-/// A direction with an order of offsets; the four kinds of gdsio's `-I`.
+/// A direction with an access order; the four kinds of gdsio's `-I`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -43,7 +43,7 @@ impl Operation {
         self.into()
     }
 
-    /// What a cell of it does where so many percent of its transfers are reads: `randrw 70/30`.
+    /// The name of a cell in which this percentage of transfers are reads: `randrw 70/30`.
     pub fn of_mix(self, read_percent: Option<u8>) -> String {
         let Some(reads) = read_percent else {
             return self.name().to_string();
@@ -52,7 +52,7 @@ impl Operation {
         format!("{name} {reads}/{}", 100 - reads.min(100))
     }
 
-    /// Which way the bytes go.
+    /// The direction of the transfer.
     pub fn direction(self) -> Direction {
         match self {
             Self::Read | Self::RandRead => Direction::Read,
@@ -60,7 +60,7 @@ impl Operation {
         }
     }
 
-    /// Whether offsets are drawn at random.
+    /// Whether offsets are random.
     pub fn is_random(self) -> bool {
         matches!(self, Self::RandRead | Self::RandWrite)
     }

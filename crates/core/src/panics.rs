@@ -1,8 +1,8 @@
-//! What a panic says of itself.
+//! Panic messages.
 
 use std::any::Any;
 
-/// The message of a panic; all that std promises is that it can be anything.
+/// The message of a panic; std only promises a payload of any type.
 #[must_use]
 pub fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();

@@ -7,7 +7,7 @@ use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
 
 use crate::names::{Named, unknown, unknown_among};
 
-/// One way for bytes to travel; the names of `--path`.
+/// A transfer path; the names of `--path`.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -18,32 +18,32 @@ use crate::names::{Named, unknown, unknown_among};
 pub enum PathKind {
     /// cuFile read and write straight to registered memory.
     Gds,
-    /// O_DIRECT to host memory.
+    /// O_DIRECT into host memory.
     Cpu,
-    /// Through the page cache to host memory.
+    /// Through the page cache into host memory.
     #[default]
     Buffered,
     /// O_DIRECT to a bounce buffer, then a copy to accelerator memory.
     CpuGpu,
-    /// As `CpuGpu`, the copy overlapped with the next read.
+    /// Like `CpuGpu`, with the copy overlapping the next read.
     CpuAsyncGpu,
     /// Through the page cache, then a copy to accelerator memory.
     PageCache,
-    /// cuFile's stream interface.
+    /// cuFile's stream API.
     GdsAsync,
-    /// cuFile's batch interface, batch after batch.
+    /// cuFile's batch API, one batch after another.
     GdsBatch,
-    /// The same, with entries replaced as they end: a stream of entries.
+    /// cuFile's batch API, with completed entries replaced individually: a continuous stream.
     GdsBatchStream,
-    /// What ran when a cuFile path did not get a direct route: cuFile's compatibility mode, POSIX
-    /// reads and writes inside the library. Never asked for, only found to have run.
+    /// Recorded when a cuFile path got no direct route: cuFile's compatibility mode, i.e. POSIX
+    /// reads and writes inside the library. It cannot be requested, only found to have run.
     GdsCompat,
-    /// Moves nothing: the harness's own ceiling.
+    /// Moves nothing: measures the ceiling of the harness itself.
     Null,
 }
 
 impl PathKind {
-    /// Every path that can be asked for, in gdsio's order, `buffered` after `cpu`, `null` last.
+    /// Every path that can be requested, in gdsio's order, `buffered` after `cpu`, `null` last.
     pub const ALL: [Self; 10] = [
         Self::Gds,
         Self::Cpu,
@@ -113,7 +113,7 @@ impl PathKind {
         }
     }
 
-    /// Whether cuFile does the transfer.
+    /// Whether cuFile performs the transfer.
     pub fn needs_cufile(self) -> bool {
         matches!(
             self,
@@ -121,7 +121,7 @@ impl PathKind {
         )
     }
 
-    /// Whether the CPU moves the bytes, so that an I/O engine lies under it.
+    /// Whether the CPU moves the bytes, so that the path uses an I/O engine.
     pub fn has_engine(self) -> bool {
         !self.needs_cufile() && self != Self::Null
     }
@@ -131,7 +131,7 @@ impl PathKind {
         matches!(self, Self::Buffered | Self::PageCache)
     }
 
-    /// Whether files are to be opened with `O_DIRECT`.
+    /// Whether files should be opened with `O_DIRECT`.
     pub fn wants_direct(self) -> bool {
         !self.uses_page_cache() && self != Self::Null
     }
@@ -141,7 +141,7 @@ impl PathKind {
         !matches!(self, Self::Cpu | Self::Buffered | Self::Null)
     }
 
-    /// Whether a host buffer lies between storage and accelerator memory.
+    /// Whether a host buffer sits between storage and accelerator memory.
     pub fn has_bounce_buffer(self) -> bool {
         matches!(self, Self::CpuGpu | Self::CpuAsyncGpu | Self::PageCache)
     }
@@ -156,12 +156,12 @@ impl FromStr for PathKind {
     }
 }
 
-/// How many host buffers and accelerator buffers a path takes for a queue depth.
+/// The number of host buffers and accelerator buffers a path needs at a queue depth.
 pub fn buffers_needed(kind: PathKind, queue_depth: usize) -> (usize, usize) {
     match kind {
         PathKind::Cpu | PathKind::Buffered | PathKind::Null => (queue_depth, 0),
         PathKind::CpuGpu | PathKind::PageCache => (queue_depth, queue_depth),
-        // One more of each, so that a copy overlaps with the next read at every depth.
+        // One extra of each, so that a copy overlaps the next read at every depth.
         PathKind::CpuAsyncGpu => (queue_depth + 1, queue_depth + 1),
         PathKind::Gds
         | PathKind::GdsAsync
@@ -171,7 +171,7 @@ pub fn buffers_needed(kind: PathKind, queue_depth: usize) -> (usize, usize) {
     }
 }
 
-/// Which I/O engine moves bytes for the paths the CPU drives.
+/// The I/O engine of CPU-driven paths.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Display, IntoStaticStr,
 )]
@@ -179,11 +179,11 @@ pub fn buffers_needed(kind: PathKind, queue_depth: usize) -> (usize, usize) {
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum EngineKind {
-    /// io_uring on a raw ring, one for each thread.
+    /// io_uring on a raw ring, one per thread.
     Uring,
     /// io_uring through tokio-uring.
     TokioUring,
-    /// `pread` and `pwrite`, one at a time for each thread.
+    /// `pread` and `pwrite`, one at a time per thread.
     Psync,
 }
 
@@ -194,7 +194,7 @@ impl EngineKind {
     }
 }
 
-/// What memory transfers end in.
+/// The kind of memory at the end of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -204,7 +204,7 @@ pub enum MemoryKind {
     /// Device memory from `cuMemAlloc` (gdsio's `-m 0`).
     #[default]
     Device,
-    /// Device memory through the virtual memory interface (`-m 1`).
+    /// Device memory from CUDA's virtual memory API (`-m 1`).
     Vmm,
     /// Pinned host memory from CUDA (`-m 2`).
     Pinned,
@@ -224,7 +224,7 @@ impl MemoryKind {
         self.into()
     }
 
-    /// Host memory in words; `None` for a GPU's own.
+    /// The kind of host memory in words; `None` for GPU memory.
     pub fn host_words(self) -> Option<&'static str> {
         match self {
             Self::Device | Self::Vmm => None,

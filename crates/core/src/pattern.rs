@@ -1,9 +1,9 @@
-//! A position-dependent, incompressible pattern: what a byte must be, given where it lies.
+//! A position-dependent, incompressible pattern: each byte is determined by its position.
 //!
-//! Every eight bytes of a stream are a function of the seed, the stream and their position, so
-//! content needs no memory, never repeats, and any piece of it can be checked on its own. The
-//! function is the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) over the
-//! position: fast enough in plain code to stay far ahead of storage.
+//! Every eight bytes of a stream are a function of the seed, the stream and their position, so the
+//! content needs no memory, never repeats, and any piece can be checked on its own. The function is
+//! the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) over the position: fast enough
+//! in plain code to stay far ahead of storage.
 
 use std::path::Path;
 
@@ -13,14 +13,14 @@ pub struct Pattern {
     key: u64,
 }
 
-/// Where content differs from the pattern.
+/// The first difference between content and pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Offset of the first wrong byte, counted from the start of the checked piece.
+    /// Offset of the first wrong byte from the start of the checked piece.
     pub at: usize,
-    /// The byte that should be there.
+    /// The expected byte.
     pub expected: u8,
-    /// The byte that is there.
+    /// The byte found.
     pub found: u8,
 }
 
@@ -32,8 +32,8 @@ fn mix(mut word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// Which stream of the pattern a file holds: a number made of its name (FNV-1a), so that a file can
-/// be checked whatever else a later matrix uses.
+/// The stream number of a file: an FNV-1a hash of its name, so that a file can be checked
+/// regardless of what else a later matrix uses.
 pub fn stream_of(file: &Path) -> u64 {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -53,7 +53,7 @@ impl Pattern {
         mix(self.key.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15))).to_le_bytes()
     }
 
-    /// Fills `target` with the bytes of the stream from `offset` on.
+    /// Fills `target` with the bytes of the stream starting at `offset`.
     pub fn fill(self, offset: u64, target: &mut [u8]) {
         let head = target.len().min((offset.wrapping_neg() & 7) as usize);
         let (start, rest) = target.split_at_mut(head);
@@ -71,7 +71,7 @@ impl Pattern {
         tail.copy_from_slice(&last[..len]);
     }
 
-    /// Compares `found`, which lay at `offset` of the stream, with what must be there.
+    /// Compares `found`, read at `offset` of the stream, with the expected content.
     ///
     /// # Errors
     /// The first byte that differs.

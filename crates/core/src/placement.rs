@@ -1,8 +1,8 @@
-//! Where the threads of a run, and with them their buffers in host memory, are.
+//! CPU and NUMA placement of a run's threads, and with them of their buffers in host memory.
 //!
-//! On a machine with several NUMA nodes a buffer far from the GPU or the drive is reached over the
+//! On a machine with several NUMA nodes, a buffer far from the GPU or the drive is reached over the
 //! link between the sockets. Threads are bound before they touch their buffers, so that the kernel
-//! takes the memory from their node.
+//! allocates the memory on their node.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ use crate::problem::Problems;
 use crate::transport::{DeviceId, Threading};
 use crate::warning::{Warning, WarningKind};
 
-/// CPUs by their numbers, ascending and each once.
+/// A set of CPU numbers, ascending and distinct.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
@@ -30,12 +30,12 @@ impl CpuList {
         Self(numbers)
     }
 
-    /// Their numbers.
+    /// The CPU numbers.
     pub fn numbers(&self) -> &[u32] {
         &self.0
     }
 
-    /// Those that are in `other`, too.
+    /// The CPUs that are also in `other`.
     #[must_use]
     pub fn within(&self, other: &Self) -> Self {
         Self::new(self.0.iter().copied().filter(|cpu| other.0.contains(cpu)))
@@ -48,7 +48,7 @@ const MOST_CPUS: u32 = 1 << 16;
 impl FromStr for CpuList {
     type Err = String;
 
-    /// Reads the kernel's form, `0-3,8,10-11`.
+    /// Parses the kernel's format, `0-3,8,10-11`.
     fn from_str(text: &str) -> Result<Self, String> {
         let fault = || format!("`{text}` is not a list of CPUs such as 0-3,8");
         let mut numbers = Vec::new();
@@ -94,18 +94,18 @@ impl TryFrom<String> for CpuList {
     }
 }
 
-/// Which NUMA node to run on.
+/// The NUMA node to run on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 #[cfg_attr(feature = "schema", schemars(with = "String"))]
 pub enum NumaChoice {
-    /// That of the GPU, else that of the drives.
+    /// The GPU's node, otherwise the drives' node.
     #[default]
     Auto,
-    /// Wherever the kernel puts the threads.
+    /// Wherever the kernel schedules the threads.
     Off,
-    /// This one.
+    /// The given node.
     Node(u32),
 }
 
@@ -147,54 +147,54 @@ impl TryFrom<String> for NumaChoice {
     }
 }
 
-/// One NUMA node, as far as this process may use it.
+/// A NUMA node, as far as this process may use it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostNode {
-    /// Its number.
+    /// The node number.
     pub node: u32,
-    /// Its CPUs that this process may run on.
+    /// The CPUs of the node that this process may run on.
     pub cpus: CpuList,
 }
 
-/// Where threads and buffers are, decided.
+/// The resolved placement of threads and buffers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Placement {
-    /// The node as it was asked for.
+    /// The requested node.
     pub numa: NumaChoice,
     /// Whether threads are bound to anything.
     pub bound: bool,
-    /// The node that threads are bound to, and that their buffers come from while it has memory;
-    /// `None` where nothing is bound, or each thread has a node of its own.
+    /// The node that threads are bound to and that their buffers come from while it has memory;
+    /// `None` if nothing is bound, or if each thread has its own node.
     pub node: Option<u32>,
-    /// The CPUs that threads are bound to; `None` leaves them to the kernel.
+    /// The CPUs that threads are bound to; `None` leaves the choice to the kernel.
     pub cpus: Option<CpuList>,
-    /// All of it in words.
+    /// A summary in words.
     pub summary: String,
 }
 
 impl Placement {
-    /// What a header says of it; nothing where the kernel decides.
+    /// The remark for a header; `None` if the kernel decides.
     pub fn remark(&self) -> Option<&str> {
         self.bound.then_some(&*self.summary)
     }
 
-    /// How many CPUs its threads have on `host`.
+    /// The number of CPUs available to its threads on `host`.
     pub fn cpu_count(&self, host: &HostFacts) -> usize {
         let bound = self.cpus.as_ref().map(|cpus| cpus.numbers().len());
         bound.unwrap_or(host.cpus as usize).max(1)
     }
 }
 
-/// What a run is to be near, and on which node that is.
+/// The device a run should be near, and its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Near {
     node: u32,
     what: String,
 }
 
-/// The GPU, where its node is known.
+/// The GPU, if its node is known.
 fn gpu(device: Option<DeviceId>, host: &HostFacts) -> Option<Near> {
     let index = device?.cuda_index()?;
     let facts = host.accelerators.iter().find(|gpu| gpu.index == index)?;
@@ -202,7 +202,7 @@ fn gpu(device: Option<DeviceId>, host: &HostFacts) -> Option<Near> {
     facts.numa_node.map(|node| Near { node, what })
 }
 
-/// The drives below the data, where all whose node is known are on one.
+/// The drives below the data, if all with a known node share one.
 fn drives(host: &HostFacts) -> Option<Near> {
     let devices = host.storage.iter().flat_map(|storage| &storage.devices);
     let known: Vec<(u32, &str)> =
@@ -213,8 +213,8 @@ fn drives(host: &HostFacts) -> Option<Near> {
     known.iter().all(|(other, _)| *other == node).then(|| Near { node, what: names.join(", ") })
 }
 
-/// Decides where threads that end their transfers in `device` are on `host`; finds CPUs and nodes
-/// that were asked for and are not there.
+/// Decides the placement on `host` of threads whose transfers end in `device`; reports requested
+/// CPUs and nodes that do not exist.
 pub fn decide(
     asked: &Threading,
     device: Option<DeviceId>,
@@ -227,7 +227,7 @@ pub fn decide(
     let several = host.numa_nodes.len() > 1;
     let wanted = match (asked.numa, &asked.cpus) {
         (NumaChoice::Node(node), _) if several => of_node(node),
-        // CPUs that were named decide the node, where they are on one.
+        // Explicit CPUs determine the node if they share one.
         (NumaChoice::Auto, Some(cpus)) if several => {
             let holds = |node: &&HostNode| cpus.within(&node.cpus) == *cpus;
             host.numa_nodes.iter().find(holds)
@@ -247,7 +247,7 @@ pub fn decide(
     }
 }
 
-/// The placement of threads each of which is near a device of its own.
+/// The placement of threads that each run near their own device.
 pub fn each_near_its_own(asked: &Threading) -> Placement {
     Placement {
         numa: asked.numa,
@@ -277,7 +277,7 @@ fn words(
     [Some(place), bound].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Finds a node that is not there, and CPUs that this process may not use.
+/// Reports a node that does not exist, and CPUs that this process may not use.
 fn check(asked: &Threading, host: &HostFacts, problems: &mut Problems) {
     if let NumaChoice::Node(node) = asked.numa {
         check_node(node, host, problems);
@@ -307,7 +307,7 @@ fn check(asked: &Threading, host: &HostFacts, problems: &mut Problems) {
     }
 }
 
-/// Finds a NUMA node that is not there, or that this process may not use.
+/// Reports a NUMA node that does not exist or that this process may not use.
 pub fn check_node(node: u32, host: &HostFacts, problems: &mut Problems) {
     let found = host.numa_nodes.iter().find(|other| other.node == node);
     let there: Vec<String> = (host.numa_nodes.iter()).map(|node| node.node.to_string()).collect();
@@ -335,7 +335,7 @@ pub fn check_node(node: u32, host: &HostFacts, problems: &mut Problems) {
     }
 }
 
-/// A node that was named where there is no other.
+/// The warning for an explicit node on a machine with only one.
 fn vain(placement: &Placement) -> Option<Warning> {
     let NumaChoice::Node(node) = placement.numa else {
         return None;
@@ -350,7 +350,8 @@ fn vain(placement: &Placement) -> Option<Warning> {
     ))
 }
 
-/// What is far from what: `threads` may be bound to a node, `device` and drives are on theirs.
+/// Warnings about distant NUMA nodes: between `threads`, which may be bound, `device` and the
+/// drives.
 pub fn warnings(placement: &Placement, device: Option<DeviceId>, host: &HostFacts) -> Vec<Warning> {
     if host.numa_nodes.len() < 2 {
         return vain(placement).into_iter().collect();
@@ -462,7 +463,7 @@ mod tests {
         assert!(problems.is_empty(), "{problems}");
         assert_eq!((placement.node, placement.cpus), (Some(0), Some(cpus("0-7"))));
         assert_eq!(placement.summary, "NUMA node 0, that of cuda:0, CPUs 0-7");
-        // The drive is on the other.
+        // The drive is on the other node.
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert_eq!(warnings[0].kind, WarningKind::FarPlacement);
         let (placement, warnings, _) = decided(&asked, None, &host);

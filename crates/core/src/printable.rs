@@ -1,24 +1,24 @@
-//! Text that came from a file, a name or an argument, made fit to be printed. What a stranger may
-//! have named must not colour a terminal, move its cursor, or show other words than are there.
+//! Makes text from a file, a name or an argument safe to print. Untrusted text must not colour a
+//! terminal, move its cursor, or display words other than those present.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// `text` with every character that steers instead of showing as an escape: `\n`, `\x1b`,
-/// `\u{202e}`. The result is one line.
+/// `text` with every control character escaped: `
+/// `, `\x1b`, `\u{202e}`. The result is one line.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     shown(text, |_| false)
 }
 
-/// The same with its line breaks and tabs as they are: for a page whose lines are its own.
+/// Like [`printable`], but keeps line breaks and tabs: for text whose line structure is trusted.
 #[must_use]
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
     shown(text, |c| matches!(c, '\n' | '\t'))
 }
 
-/// JSON with every such character as JSON's own escape. A serializer escapes no more than JSON
-/// demands, which is not all that a terminal obeys.
+/// JSON with every such character as a JSON escape. A serializer escapes only what JSON requires,
+/// but terminals react to more characters than that.
 #[must_use]
 pub fn printable_json(json: &str) -> Cow<'_, str> {
     if !json.chars().any(|c| steers(c) && !c.is_ascii_whitespace()) {
@@ -27,7 +27,7 @@ pub fn printable_json(json: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(json.len() + 8);
     for c in json.chars() {
         match steers(c) && !c.is_ascii_whitespace() {
-            // All of them lie in the first plane, so that one escape is enough.
+            // All of them are in the Basic Multilingual Plane, so one escape suffices.
             true => drop(write!(out, "\\u{:04x}", u32::from(c))),
             false => out.push(c),
         }
@@ -35,8 +35,8 @@ pub fn printable_json(json: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// Whether a character does something else than show: controls of both sets, and those that turn
-/// the direction of the text around them or begin a line.
+/// Whether a character controls the display rather than showing: C0 and C1 controls, bidirectional
+/// formatting, and line separators.
 fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{feff}')

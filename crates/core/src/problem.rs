@@ -1,4 +1,4 @@
-//! What is wrong with a request: all of it, not only the first thing, each with what mends it.
+//! The problems of a request: all of them, not only the first, each with its remedy.
 
 use std::fmt;
 
@@ -7,31 +7,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::printable::printable;
 
-/// Whose fault a problem is; decides the exit code.
+/// The cause of a problem; determines the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProblemKind {
-    /// Workload and options make no valid plan.
+    /// The workload and options do not form a valid plan.
     Plan,
-    /// The request is fine, this machine is not: no device, no permission, no data.
+    /// The request is fine, but this machine is not: no device, no permission, no data.
     Machine,
-    /// The request is fine, this machine is too small for it: too little space or memory. A plan
-    /// can still be told of it.
+    /// The request is fine, but this machine is too small for it: too little space or memory. The
+    /// plan can still be shown.
     Capacity,
 }
 
-/// One thing that is wrong, and what to do about it.
+/// A problem and its remedy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// Whose fault it is.
+    /// The cause.
     pub kind: ProblemKind,
-    /// What is wrong and where, with its numbers.
+    /// What is wrong and where, with the figures.
     pub message: String,
-    /// What would mend it; empty when the message says it all.
+    /// The remedy; empty if the message is sufficient.
     pub help: String,
 }
 
-/// Everything that is wrong with a request; never empty when it is an error.
+/// Everything wrong with a request; never empty when it is an error.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Deref)]
 #[serde(transparent)]
 #[deref(forward)]
@@ -43,25 +43,25 @@ impl Problems {
         self.push(ProblemKind::Plan, message.into(), help.into());
     }
 
-    /// Adds something this machine lacks.
+    /// Adds something this machine does not have.
     pub fn machine(&mut self, message: impl Into<String>, help: impl Into<String>) {
         self.push(ProblemKind::Machine, message.into(), help.into());
     }
 
-    /// Adds something this machine has too little of.
+    /// Adds a capacity this machine has too little of.
     pub fn capacity(&mut self, message: impl Into<String>, help: impl Into<String>) {
         self.push(ProblemKind::Capacity, message.into(), help.into());
     }
 
     fn push(&mut self, kind: ProblemKind, message: String, help: String) {
         let problem = Problem { kind, message, help };
-        // A matrix runs into the same problem once for each of its cells.
+        // A matrix hits the same problem once per cell.
         if !self.0.contains(&problem) {
             self.0.push(problem);
         }
     }
 
-    /// `value` when nothing is wrong.
+    /// Returns `value` if there are no problems.
     ///
     /// # Errors
     /// Everything that is wrong.
@@ -69,15 +69,16 @@ impl Problems {
         if self.is_empty() { Ok(value) } else { Err(self) }
     }
 
-    /// What the exit code is to say. The request's own faults come before the machine's: no
-    /// machine would help then.
+    /// The kind that determines the exit code. Problems of the request take precedence over those
+    /// of the machine: no machine would help then.
     pub fn kind(&self) -> ProblemKind {
         let is_there = |kind: &ProblemKind| self.0.iter().any(|p| p.kind == *kind);
         let kinds = [ProblemKind::Plan, ProblemKind::Machine];
         kinds.into_iter().find(is_there).unwrap_or(ProblemKind::Capacity)
     }
 
-    /// What mends all of them; `None` when each has its own help, which then stands beside it.
+    /// The common remedy of all problems; `None` if each has its own, which is then shown next to
+    /// it.
     pub fn help(&self) -> Option<&str> {
         let help = self.0.first()?.help.as_str();
         let shared = !help.is_empty() && self.0.iter().all(|problem| problem.help == help);

@@ -8,7 +8,7 @@ use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
 
 use crate::names::{Named, unknown};
 
-/// An edition of the benchmark, reproduced as it really behaved, or stormlp's own.
+/// An edition of the benchmark, reproduced as it actually behaved, or stormlp's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -21,7 +21,7 @@ pub enum Profile {
     V2,
     /// MLPerf Storage v3.0: round-robin shards reshuffled every epoch, whole-file reads.
     V3,
-    /// Corrected: v3's order, both numerator and denominator over the same window.
+    /// Corrected: v3's order, with numerator and denominator over the same window.
     Native,
 }
 
@@ -29,14 +29,14 @@ impl Named for Profile {
     const WHAT: &'static str = "a profile";
 }
 
-/// When a block of steps ends, and with it the time AU is divided by.
+/// When a block of steps ends, and with it the time in AU's denominator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BlockEnd {
     /// Right after the barrier of the last step.
     AfterLastBarrier,
-    /// After one more fetch was waited for (or the loader said that it has no more).
+    /// After one more fetch returned (or the loader reported the end of the data).
     AfterNextFetch,
 }
 
@@ -46,7 +46,7 @@ impl Profile {
         self.into()
     }
 
-    /// What the profile stands for, in one line.
+    /// The profile in one line.
     pub fn describe(self) -> &'static str {
         match self {
             Self::V1 => "MLPerf Storage v0.5 and v1.0",
@@ -56,8 +56,7 @@ impl Profile {
         }
     }
 
-    /// The edition that an accelerator's workloads were published in; `None` for one that no
-    /// edition had.
+    /// The edition that published an accelerator's workloads; `None` if no edition did.
     pub fn of_accelerator(accelerator: &str) -> Option<Self> {
         match accelerator {
             "v100" => Some(Self::V1),
@@ -70,8 +69,8 @@ impl Profile {
     /// When this edition's block of steps ends.
     pub fn block_end(self) -> BlockEnd {
         match self {
-            // v2.0's tool pins a commit that looks for the last step before it fetches again; the
-            // release after it, and v3.0, look after the fetch.
+            // v2.0's tool pins a commit that checks for the last step before it fetches again; the
+            // release after it, and v3.0, check after the fetch.
             Self::V1 | Self::V2 | Self::Native => BlockEnd::AfterLastBarrier,
             Self::V3 => BlockEnd::AfterNextFetch,
         }

@@ -1,5 +1,5 @@
-//! What every saved report is: a head, the plan, how it ended, the lane's results, and what all
-//! lanes measure alike. `docs/results.md` describes every field.
+//! The common structure of saved reports: head, plan, ending, the lane's results, and the
+//! measurements that all lanes share. `docs/results.md` describes every field.
 
 mod check;
 pub mod sums;
@@ -15,14 +15,14 @@ use crate::tag::Tags;
 use crate::telemetry::{Load, Track};
 use crate::warning::Warning;
 
-/// The version of the saved report's format. It goes up when an old reader would misread a new
-/// file; added fields do not raise it.
+/// The version of the saved report's format. It increases when an old reader would misread a new
+/// file; added fields do not increase it.
 pub const FORMAT_VERSION: u32 = 2;
 
-/// What the report of a run says whose profile is an edition of MLPerf's.
+/// The note in reports of runs whose profile is an MLPerf edition.
 pub const MODELLED: &str = "stormlp's, modelled on it; only mlpstorage makes MLPerf results";
 
-/// Which command made a report.
+/// The command that made a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -37,7 +37,7 @@ pub enum ReportKind {
 }
 
 impl ReportKind {
-    /// The name of the command.
+    /// The command's name.
     pub fn name(self) -> &'static str {
         self.into()
     }
@@ -49,19 +49,19 @@ impl ReportKind {
 pub struct Head {
     /// Version of the format.
     pub format_version: u32,
-    /// Which command made it.
+    /// The command that made it.
     pub kind: ReportKind,
-    /// The command line, as it was typed.
+    /// The command line as typed.
     pub command: String,
     /// When the run started, RFC 3339 in UTC.
     pub started_at: String,
-    /// When it ended; `None` while it goes on, and in reports of format version 1.
+    /// When it ended; `None` while it is running, and in reports of format version 1.
     #[serde(default)]
     pub ended_at: Option<String>,
-    /// What the user said of the run with `--tag`, by key.
+    /// The user's `--tag` values, by key.
     #[serde(default, skip_serializing_if = "Tags::is_empty")]
     pub tags: Tags,
-    /// Of which run over several hosts this is a part; `None` where it is the whole.
+    /// The multi-host run this is a part of; `None` if it is the whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<PartOf>,
     /// The machine it ran on.
@@ -69,7 +69,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// The head of a run that starts, in the current format version.
+    /// The head of a run that is starting, in the current format version.
     pub fn new(kind: ReportKind, command: String, started_at: String, host: HostFacts) -> Self {
         Self {
             format_version: FORMAT_VERSION,
@@ -89,59 +89,60 @@ impl Head {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Ending {
-    /// It goes on, or was killed: this is what had been measured when the report was saved.
+    /// It is still running, or was killed: these are the results at the time of saving.
     Unfinished,
-    /// All of the plan ran.
+    /// The whole plan ran.
     Complete,
-    /// The user stopped it; what is here was measured before.
+    /// The user stopped it; the results up to then are kept.
     Stopped,
-    /// Something failed; what is here was measured before.
+    /// Something failed; the results up to then are kept.
     Failed {
-        /// Whose fault it was.
+        /// The cause of the failure.
         cause: FailureCause,
         /// What failed, where, and what it means.
         message: String,
-        /// What to do now; empty where nobody knows.
+        /// The remedy; empty if none is known.
         #[serde(default)]
         remedy: String,
     },
 }
 
-/// What ended a run that failed.
+/// The cause of a failed run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FailureCause {
-    /// A file of the dataset could not be read, or is not what it should be.
+    /// A file of the dataset could not be read or has unexpected content.
     Dataset,
-    /// A checkpoint could not be written beside training.
+    /// A checkpoint could not be written during training.
     Checkpoint,
-    /// Storage refused, filled up, or gave back wrong data.
+    /// Storage rejected an operation, filled up, or returned wrong data.
     Storage,
     /// The transfer path, a device or this machine.
     Machine,
     /// Another host of the run.
     Hosts,
-    /// A limit of this machine or of its user: no more threads could be started.
+    /// A limit of this machine or its user: no more threads could be started.
     Resources,
     /// stormlp itself.
     Internal,
 }
 
-/// How throughput and load went over a stretch of a run, in intervals of equal length.
+/// Throughput and load over part of a run, in intervals of equal length.
 ///
-/// At most 1024 intervals; a run that outlasts them doubles their length. The last one has what was
-/// left, which may be half as much, or half as much more.
+/// At most 1024 intervals; a run that outlasts them doubles their length. The last interval covers
+/// the remainder, which may be from half as long to one and a half times as long.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Series {
-    /// When the first interval began: of training in seconds from the start of its run, as its
-    /// epochs have it; of cells, saves and restores from the start of what is measured.
+    /// Start of the first interval in seconds: for training, from the start of its run, like its
+    /// epochs; for cells, saves and restores, from the start of the measurement.
     #[serde(default)]
     pub started_seconds: f64,
-    /// Length of an interval.
+    /// Length of an interval in seconds.
     pub interval_seconds: f64,
-    /// Length of the last interval; `None` in reports of before it was looked at.
+    /// Length of the last interval in seconds; `None` in reports from versions that did not record
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_interval_seconds: Option<f64>,
     /// Bytes moved in each interval.
@@ -149,27 +150,27 @@ pub struct Series {
     /// Bytes the block layer moved in each interval; `None` without a block device.
     #[serde(default)]
     pub interval_device_bytes: Option<Vec<u64>>,
-    /// Transfers in flight at the end of each interval, sampled; empty where nobody looked.
+    /// Transfers in flight at the end of each interval, sampled; empty if not sampled.
     #[serde(default)]
     pub interval_in_flight: Vec<u32>,
-    /// Transfers in flight, counted: their mean over the time of each interval. Empty where
-    /// submissions are not counted, as in a matrix.
+    /// Mean number of transfers in flight over each interval, counted. Empty if submissions are not
+    /// counted, as in a matrix.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interval_in_flight_mean: Vec<f64>,
-    /// The most transfers that were in flight at once in each interval; empty as the means are.
+    /// Maximum number of transfers in flight in each interval; empty when the means are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interval_in_flight_max: Vec<u32>,
-    /// CPU seconds of the process in each interval, user and system; empty where nobody looked.
+    /// CPU seconds of the process in each interval, user and system; empty if not sampled.
     #[serde(default)]
     pub interval_cpu_seconds: Vec<f64>,
-    /// CPU seconds that looking at the tracks took; `None` without any.
+    /// CPU seconds spent on collecting the tracks; `None` without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub telemetry_cpu_seconds: Option<f64>,
-    /// What was looked at besides, a value for each interval: devices, host, network, GPUs.
+    /// Further telemetry with a value per interval: devices, host, network, GPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tracks: Vec<Track>,
-    /// Queue depths and sizes of the transfers; `None` until the stretch is over, and in a matrix,
-    /// whose threads keep the depth and size that they are told.
+    /// Queue depths and sizes of the transfers; `None` until this part of the run has ended, and in
+    /// a matrix, whose threads keep their configured depth and size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<Load>,
 }
@@ -177,14 +178,14 @@ pub struct Series {
 /// An interval of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// When it began, as [`Series::started_seconds`] counts.
+    /// Its start, on the time axis of [`Series::started_seconds`].
     pub from_seconds: f64,
-    /// How long it was; never 0.
+    /// Its length; never 0.
     pub seconds: f64,
 }
 
 impl Interval {
-    /// Its middle.
+    /// Its midpoint.
     pub fn middle(self) -> f64 {
         self.from_seconds + self.seconds / 2.0
     }
@@ -196,8 +197,8 @@ impl Interval {
 }
 
 impl Series {
-    /// The intervals of `values`, which has one for each of the series. One whose length is not
-    /// known, the last of an older report, is left out.
+    /// The intervals paired with `values`, which has one value per interval. An interval of unknown
+    /// length (the last one of an older report) is omitted.
     pub fn timed<T: Copy>(&self, values: &[T]) -> impl Iterator<Item = (Interval, T)> {
         let last = values.len().saturating_sub(1);
         values.iter().enumerate().filter_map(move |(nth, value)| {
@@ -214,89 +215,89 @@ impl Series {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NamedSeries {
-    /// Which part: `run 1`, `save 3`, `restore 1`.
+    /// The part: `run 1`, `save 3`, `restore 1`.
     pub name: String,
-    /// How it went.
+    /// Its series.
     #[serde(flatten)]
     pub series: Series,
 }
 
-/// What one part of a run rests on.
+/// The evidence for one part of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NamedEvidence {
-    /// Which part: `reads`, `saves`, `restores`.
+    /// The part: `reads`, `saves`, `restores`.
     pub name: String,
-    /// What ran, with the facts that show it.
+    /// What actually ran, with the facts that prove it.
     #[serde(flatten)]
     pub evidence: Evidence,
 }
 
-/// Of which run a report is a part, and whose.
+/// The run and host that a partial report belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PartOf {
-    /// The run: the name of its folder, or what `--run-id` said.
+    /// The run: the name of its directory, or the value of `--run-id`.
     pub run_id: String,
-    /// What the host is called beside the others.
+    /// The display name of the host.
     pub host: String,
-    /// What the kernel drew when the host was started: equal for processes of one host.
+    /// The kernel's boot id: equal for processes of one host.
     pub boot_id: String,
-    /// Its process there.
+    /// Its process id there.
     pub process: u32,
-    /// The number of the process under its launcher, from 0; `None` without a launcher.
+    /// The rank of the process under its launcher, from 0; `None` without a launcher.
     pub rank: Option<u32>,
-    /// The processes that the launcher started; `None` without a launcher.
+    /// The number of processes the launcher started; `None` without a launcher.
     pub size: Option<u32>,
-    /// When the hosts were to begin (`--start-at`), RFC 3339 in UTC; `None` under a launcher, where
-    /// they wait for each other.
+    /// The agreed start time (`--start-at`), RFC 3339 in UTC; `None` under a launcher, where hosts
+    /// wait for each other.
     #[serde(default)]
     pub start_at: Option<String>,
 }
 
-/// What one host had a share in, of a matrix or of checkpoints.
+/// The contribution of one host to a matrix or to checkpoints.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostShare {
     /// The host, with its rank where the host has several processes.
     pub name: String,
-    /// Bytes that it moved.
+    /// Bytes it moved.
     pub bytes: u64,
     /// CPU time of its process, user and system.
     pub cpu_seconds: f64,
-    /// Cells or checkpoints that it was the last one to end.
+    /// Cells or checkpoints that it finished last.
     pub slowest: u64,
 }
 
-/// The report of a run: `P` is the lane's plan, `R` what only this lane measures.
+/// The report of a run: `P` is the lane's plan, `R` its lane-specific results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report<P, R> {
     /// Version, command, time, host.
     #[serde(flatten)]
     pub head: Head,
-    /// What was decided before the first byte moved.
+    /// The plan, decided before the first byte moved.
     pub plan: P,
     /// How the run ended.
     pub ending: Ending,
-    /// What the lane measured; its keys stand at the top level of the file.
+    /// The lane's results; their keys are at the top level of the file.
     #[serde(flatten)]
     pub results: R,
-    /// Whole distributions. A matrix has one in each cell instead.
+    /// Complete distributions. A matrix has one in each cell instead.
     #[serde(default)]
     pub histograms: Vec<NamedHistogram>,
-    /// How it went over time. A matrix has this in each cell instead.
+    /// Time series. A matrix has one in each cell instead.
     #[serde(default)]
     pub series: Vec<NamedSeries>,
-    /// What ran, and how that is known. A matrix has this in each cell instead.
+    /// What actually ran, and the evidence for it. A matrix has this in each cell instead.
     #[serde(default)]
     pub evidence: Vec<NamedEvidence>,
-    /// What the reader should know before trusting the numbers.
+    /// Caveats the reader should know before trusting the numbers.
     pub warnings: Vec<Warning>,
 }
 
 impl<P, R> Report<P, R> {
-    /// The report of a run that begins: unfinished, and without anything but `results`.
+    /// The report of a run that is starting: unfinished, with only `results`.
     pub fn new(head: Head, plan: P, results: R) -> Self {
         Self {
             head,
@@ -310,13 +311,13 @@ impl<P, R> Report<P, R> {
         }
     }
 
-    /// What the part called `name` rests on.
+    /// The evidence for the part called `name`.
     pub fn evidence_of(&self, name: &str) -> Option<&Evidence> {
         let named = self.evidence.iter().find(|named| named.name == name);
         named.map(|named| &named.evidence)
     }
 
-    /// Adds a warning, unless it is there already.
+    /// Adds a warning unless it is already present.
     pub fn warn(&mut self, warning: Warning) {
         if !self.warnings.contains(&warning) {
             self.warnings.push(warning);
@@ -327,10 +328,10 @@ impl<P, R> Report<P, R> {
 /// A saved report that this program cannot read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// No JSON.
+    /// Not JSON.
     #[error("the file is no stormlp report: it is no JSON: {0}")]
     NoJson(serde_json::Error),
-    /// Not a report at all.
+    /// Not a report.
     #[error("the file is no stormlp report: {0}")]
     NoReport(&'static str),
     /// Written by a newer stormlp.
@@ -342,13 +343,13 @@ pub enum ReportError {
         /// The version in the file.
         found: u64,
     },
-    /// It holds what no run can have written.
+    /// It contains values that no run can have written.
     #[error(
         "the report of `stormlp {kind}` was damaged or changed: {what}",
         kind = kind.name()
     )]
     Absurd {
-        /// Which command made it.
+        /// The command that made it.
         kind: ReportKind,
         /// The field, and what is wrong with it.
         what: String,
@@ -356,18 +357,18 @@ pub enum ReportError {
     /// A report with something missing or wrong in it.
     #[error("the report of `stormlp {kind}` is damaged: {source}", kind = kind.name())]
     Damaged {
-        /// Which command made it.
+        /// The command that made it.
         kind: ReportKind,
-        /// What is wrong, and where.
+        /// What is wrong and where.
         source: serde_json::Error,
     },
 }
 
-/// A saved report as JSON in the current form, and which command made it: the version is read first,
-/// and reports of older versions are brought to the current form.
+/// A saved report as JSON in the current form, and the command that made it. The version is read
+/// first, and reports of older versions are upgraded.
 ///
 /// # Errors
-/// When `json` is no report, a damaged one, or newer than this program.
+/// If `json` is not a report, is damaged, or is newer than this program.
 pub fn current_form(json: &str) -> Result<(ReportKind, serde_json::Value), ReportError> {
     let mut value: serde_json::Value = serde_json::from_str(json).map_err(ReportError::NoJson)?;
     let version = value.get("format_version");

@@ -1,6 +1,6 @@
-//! Commands in messages, written so that they can be pasted into a shell.
+//! Formats commands in messages so that they can be pasted into a shell.
 
-/// `word` as a shell needs it.
+/// Quotes `word` for a shell where necessary.
 #[must_use]
 pub fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);

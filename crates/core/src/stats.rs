@@ -11,12 +11,12 @@ pub fn mean(samples: &[f64]) -> f64 {
     if samples.is_empty() { 0.0 } else { samples.iter().sum::<f64>() / samples.len() as f64 }
 }
 
-/// The standard deviation of the samples themselves (divisor n); 0 for no samples.
+/// The population standard deviation (divisor n); 0 for no samples.
 pub fn population_deviation(samples: &[f64]) -> f64 {
     if samples.is_empty() { 0.0 } else { (squares(samples) / samples.len() as f64).sqrt() }
 }
 
-/// The standard deviation of what the samples were drawn from (divisor n − 1); 0 below two.
+/// The sample standard deviation (divisor n − 1); 0 for fewer than two samples.
 pub fn sample_deviation(samples: &[f64]) -> f64 {
     if samples.len() < 2 { 0.0 } else { (squares(samples) / (samples.len() - 1) as f64).sqrt() }
 }
@@ -32,7 +32,7 @@ pub fn median(samples: &[f64]) -> f64 {
     }
 }
 
-/// The sum of squared distances from the mean.
+/// The sum of squared deviations from the mean.
 fn squares(samples: &[f64]) -> f64 {
     let mean = mean(samples);
     samples.iter().map(|x| (x - mean).powi(2)).sum()

@@ -1,9 +1,9 @@
-//! The one thing that flows back into a run: the wish to end it.
+//! The only signal that flows back into a run: the request to stop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Says whether the user wants the run to end; clones share one answer.
+/// Tells whether the run should stop; clones share their state.
 #[derive(Debug, Clone, Default)]
 pub struct StopToken {
     asked: Arc<AtomicBool>,
@@ -11,50 +11,49 @@ pub struct StopToken {
 }
 
 impl StopToken {
-    /// A token that has not been pulled.
+    /// A token that has not been triggered.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks every holder to end as soon as it can.
+    /// Asks all holders to stop as soon as they can.
     pub fn stop(&self) {
         self.asked.store(true, Ordering::Release);
     }
 
-    /// Whether the run should end.
+    /// Whether the run should stop.
     #[inline]
     pub fn is_stopped(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// Whether whoever ends the run is about to kill this process: what is measured has to be saved
-    /// within a second.
+    /// Whether this process is about to be killed: results must be saved within a second.
     pub fn is_hurried(&self) -> bool {
         self.at_once.load(Ordering::Relaxed)
     }
 
-    /// The flag that says so, for a signal handler.
+    /// The flag behind [`Self::is_hurried`], for a signal handler.
     pub fn hurry_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.at_once)
     }
 
-    /// The flag itself, for a signal handler that can only set one.
+    /// The stop flag itself, for a signal handler that can only set a flag.
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.asked)
     }
 }
 
-/// The two wishes to end that every thread of a crew looks at.
+/// The two stop signals that every thread of a crew checks.
 #[derive(Debug, Clone, Copy)]
 pub struct Ends<'a> {
-    /// The user's.
+    /// The user's request.
     pub stop: &'a StopToken,
-    /// Of whoever failed beside it.
+    /// Set when another thread failed.
     pub failed: &'a StopToken,
 }
 
 impl Ends<'_> {
-    /// Whether it is time to end.
+    /// Whether it is time to stop.
     #[inline]
     pub fn are_near(&self) -> bool {
         self.stop.is_stopped() || self.failed.is_stopped()

@@ -1,22 +1,22 @@
-//! What users say of their runs: `--tag KEY=VALUE`, saved in the report and filtered by later.
+//! User-defined tags of runs: `--tag KEY=VALUE`, saved in the report and used as filters.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use crate::printable::printable;
 
-/// The tags of a run, by their keys.
+/// The tags of a run by key.
 pub type Tags = BTreeMap<String, String>;
 
-/// More characters make no key or value that a list can show.
+/// Longer keys and values do not fit a list.
 const MOST_CHARACTERS: usize = 100;
 
-/// One tag as it is typed.
+/// A single tag as typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
     /// Letters, digits, `_`, `-` and `.`.
     pub key: String,
-    /// Any text in one line.
+    /// Any single-line text.
     pub value: String,
 }
 
@@ -47,10 +47,10 @@ impl FromStr for Tag {
     }
 }
 
-/// The tags by their keys.
+/// Collects the tags by key.
 ///
 /// # Errors
-/// When a key is there twice with different values.
+/// If a key occurs twice with different values.
 pub fn collect(tags: &[Tag]) -> Result<Tags, String> {
     let mut collected = Tags::new();
     for Tag { key, value } in tags {
@@ -62,7 +62,7 @@ pub fn collect(tags: &[Tag]) -> Result<Tags, String> {
     Ok(collected)
 }
 
-/// All of them in one line: `lab=2 ssd=new`.
+/// All tags in one line: `lab=2 ssd=new`.
 pub fn words(tags: &Tags) -> String {
     let words = tags.iter().map(|(key, value)| format!("{key}={value}"));
     words.collect::<Vec<String>>().join(" ")

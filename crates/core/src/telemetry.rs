@@ -1,4 +1,4 @@
-//! What is looked at while a run goes on: its devices, its host, its network, its GPUs.
+//! Telemetry of a run: its devices, host, network and GPUs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,30 +9,30 @@ use strum::{EnumIter, IntoStaticStr};
 
 use crate::units::parse_duration;
 
-/// Looks less far apart than this would cost a visible part of a CPU.
+/// A shorter interval would cost a visible part of a CPU.
 const SHORTEST: Duration = Duration::from_millis(10);
-/// A minute without a look says nothing about a run.
+/// Samples more than a minute apart are not informative.
 const LONGEST: Duration = Duration::from_secs(60);
-/// How far looks are apart when nothing is said.
+/// The default telemetry interval.
 const USUAL: Duration = Duration::from_millis(100);
 
-/// How often a run looks at what is around it. Saved as seconds, or null.
+/// The telemetry interval. Saved as seconds, or null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Option<f64>", into = "Option<f64>")]
 pub enum Telemetry {
-    /// Never: bytes, transfers in flight and CPU time of the process are followed all the same.
+    /// No telemetry; bytes, transfers in flight and the process's CPU time are still recorded.
     Off,
-    /// Every so often.
+    /// Sample at this interval.
     Every(Duration),
 }
 
 impl Telemetry {
-    /// Nothing is looked at.
+    /// Disables telemetry.
     pub fn off() -> Self {
         Self::Off
     }
 
-    /// Length of the intervals of a series to begin with.
+    /// Initial interval length of a series.
     pub fn interval(self) -> Duration {
         match self {
             Self::Off => USUAL,
@@ -40,8 +40,8 @@ impl Telemetry {
         }
     }
 
-    /// Length of the first intervals of what may be over at once, as a save: up to an eighth of the
-    /// others, so that a short one has a course, too.
+    /// Initial interval length for work that may end quickly, such as a save: down to an eighth of
+    /// the normal length, so that short work has a time series too.
     pub fn first_interval(self) -> Duration {
         let mut interval = self.interval();
         for _ in 0..3 {
@@ -52,7 +52,8 @@ impl Telemetry {
         interval
     }
 
-    /// How long whoever looks may sleep: progress and Ctrl-C do not wait for a distant look.
+    /// How long the sampler may sleep: progress and Ctrl-C do not wait for a long telemetry
+    /// interval.
     pub fn tick(self) -> Duration {
         self.interval().min(USUAL)
     }
@@ -106,7 +107,7 @@ impl fmt::Display for Telemetry {
     }
 }
 
-/// What a track follows.
+/// What a track measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, EnumIter, IntoStaticStr)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -114,50 +115,50 @@ impl fmt::Display for Telemetry {
 pub enum Measure {
     /// Bytes that a block device read.
     DeviceReadBytes,
-    /// Reads that a block device completed, after the kernel merged them.
+    /// Reads completed by a block device, after merging by the kernel.
     DeviceReads,
     /// Bytes that a block device wrote.
     DeviceWrittenBytes,
-    /// Writes that a block device completed, after the kernel merged them.
+    /// Writes completed by a block device, after merging by the kernel.
     DeviceWrites,
-    /// Share of the interval in which a block device had something in flight, 0 to 1. On a device
-    /// that serves many requests at once 1 does not mean that it can do no more.
+    /// Utilisation of a block device, 0 to 1: share of the interval with requests in flight. On a
+    /// device that serves many requests at once, 1 does not mean saturation.
     DeviceBusyShare,
-    /// Requests in flight at a block device, as their mean over the interval's time.
+    /// Time-weighted mean of the requests in flight at a block device.
     DeviceInFlight,
-    /// CPU seconds of the whole host, idle and waiting time excluded.
+    /// CPU seconds of the whole host, excluding idle and I/O wait time.
     HostCpuSeconds,
-    /// Bytes of memory that programs could still have, at the end of the interval.
+    /// Memory available to programs in bytes, at the end of the interval.
     MemoryAvailableBytes,
     /// Bytes in the host's page cache, at the end of the interval.
     PageCacheBytes,
-    /// Share of the data in the page cache, 0 to 1, at the end of the interval: of up to 64 files,
-    /// evenly spread.
+    /// Share of the data in the page cache, 0 to 1, at the end of the interval; based on up to 64
+    /// evenly spread files.
     DataCachedShare,
-    /// Bytes that a network interface or a port of an RDMA adapter received.
+    /// Bytes received by a network interface or an RDMA port.
     NetworkReceivedBytes,
-    /// Bytes that a network interface or a port of an RDMA adapter sent.
+    /// Bytes sent by a network interface or an RDMA port.
     NetworkSentBytes,
-    /// Share of a GPU's last sample period in which a kernel ran on it, 0 to 1.
+    /// GPU utilisation, 0 to 1: share of the last sample period in which a kernel was running.
     GpuBusyShare,
-    /// Bytes that a GPU received over PCIe.
+    /// Bytes received by a GPU over PCIe.
     PcieReceivedBytes,
-    /// Bytes that a GPU sent over PCIe.
+    /// Bytes sent by a GPU over PCIe.
     PcieSentBytes,
-    /// Bytes of data that a GPU received over NVLink.
+    /// Data bytes received by a GPU over NVLink.
     NvlinkReceivedBytes,
-    /// Bytes of data that a GPU sent over NVLink.
+    /// Data bytes sent by a GPU over NVLink.
     NvlinkSentBytes,
 }
 
-/// How a value of an interval comes from what is read at its two ends.
+/// How an interval's value is derived from the readings at its two ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
-    /// A count since some start: the difference.
+    /// A cumulative count: the difference.
     Count,
-    /// A count of seconds since some start: the difference for each second that passed.
+    /// A cumulative count of seconds: the difference per elapsed second.
     Seconds,
-    /// A level: what it was at the end.
+    /// A gauge: the reading at the end.
     Level,
 }
 
@@ -167,8 +168,8 @@ impl Measure {
         self.into()
     }
 
-    /// The most that a value can be. Devices count time in their kernel's ticks and looks do not
-    /// come in step with them, so that a short interval may seem to hold more than all of its time.
+    /// The maximum value. Devices count time in kernel ticks that are not aligned with the samples,
+    /// so a short interval may appear more than fully used.
     pub fn most(self) -> f64 {
         match self {
             Self::DeviceBusyShare | Self::GpuBusyShare | Self::DataCachedShare => 1.0,
@@ -176,7 +177,7 @@ impl Measure {
         }
     }
 
-    /// How its values come about.
+    /// How its values are derived.
     pub fn reading(self) -> Reading {
         match self {
             Self::DeviceReadBytes
@@ -199,15 +200,15 @@ impl Measure {
     }
 }
 
-/// One number that was followed, for each interval of a series.
+/// A measured quantity, with a value for each interval of a series.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Track {
-    /// What was followed.
+    /// The quantity.
     pub measure: Measure,
-    /// Of what: `nvme0n1`, `eth0`, `cuda:0`, `host`.
+    /// The object measured: `nvme0n1`, `eth0`, `cuda:0`, `host`.
     pub of: String,
-    /// A value for each interval; not a number, and saved as null, where a level was not read.
+    /// One value per interval; NaN, saved as null, where a gauge was not read.
     #[serde(deserialize_with = "nulls_as_nan")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<Option<f64>>"))]
     pub values: Vec<f64>,
@@ -218,14 +219,14 @@ fn nulls_as_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, 
     Ok(values.into_iter().map(|value| value.unwrap_or(f64::NAN)).collect())
 }
 
-/// What a run asked of its storage, transfer by transfer: counted, not sampled.
+/// The load a run put on its storage, per transfer: counted, not sampled.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Load {
-    /// How many transfers were submitted at which queue depth of all threads together; depths that
-    /// did not occur are left out, and those above 1024 are counted there.
+    /// Transfers by the total queue depth of all threads at submission; depths that did not occur
+    /// are omitted, and depths above 1024 are counted as 1024.
     pub depths: Vec<DepthCount>,
-    /// How many transfers there were of which size, by powers of two.
+    /// Transfers by size, in powers of two.
     pub sizes: Vec<SizeCount>,
 }
 
@@ -233,19 +234,19 @@ pub struct Load {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DepthCount {
-    /// Transfers in flight once the transfer was submitted, itself included.
+    /// Transfers in flight after the submission, including the transfer itself.
     pub depth: u32,
-    /// How many.
+    /// The number of transfers.
     pub transfers: u64,
 }
 
-/// Transfers of sizes up to a power of two, and above half of it.
+/// Transfers of sizes up to a power of two and above half of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SizeCount {
     /// The power of two, in bytes.
     pub up_to_bytes: u64,
-    /// How many.
+    /// The number of transfers.
     pub transfers: u64,
 }
 

@@ -1,7 +1,7 @@
 //! How bytes move between storage and memory: path, engine, device, threads, buffers.
 //!
-//! Every lane decides it while it makes its plan, from what was asked for and what is known of the
-//! host, so that a dry run refuses what cannot run, and nothing is decided while it runs.
+//! Every lane decides this while planning, from the request and the facts of the host, so that a
+//! dry run rejects what cannot run and nothing is decided at run time.
 
 mod device;
 
@@ -18,49 +18,49 @@ use crate::problem::Problems;
 use crate::units::counted;
 use crate::warning::{Warning, WarningKind};
 
-/// How the bytes of a run move, every number decided.
+/// The transport of a run, fully decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Transport {
     /// The path.
     pub path: PathKind,
-    /// The engine under it, where the CPU drives the path.
+    /// The engine under it, for CPU-driven paths.
     pub engine: EngineKind,
-    /// The engine as it was asked for.
+    /// The requested engine.
     pub engine_asked: EngineChoice,
-    /// The accelerator, for the paths that end in one.
+    /// The accelerator, for paths that end in one.
     pub device: Option<DeviceId>,
-    /// What kind of memory transfers end in.
+    /// The kind of memory at the end of a transfer.
     pub memory: MemoryKind,
-    /// Whether host memory stands in for an accelerator's.
+    /// Whether host memory emulates an accelerator's memory.
     pub emulated: bool,
     /// Threads that move bytes.
     pub threads: usize,
-    /// Transfers in flight for each thread, each with buffers of its own.
+    /// Transfers in flight per thread, each with its own buffers.
     pub queue_depth: usize,
-    /// Bytes of one transfer at most.
+    /// Maximum bytes per transfer.
     pub chunk_bytes: u64,
-    /// Transfers of one read or one file in flight.
+    /// Transfers in flight per read or file.
     pub window: usize,
-    /// Submissions gathered before they go to the kernel.
+    /// Submissions batched before they are passed to the kernel.
     pub submit_batch: usize,
-    /// What pages the host's buffers are to lie on.
+    /// The pages for the host buffers.
     #[serde(default)]
     pub pages: Pages,
     /// Whether buffers are registered with cuFile.
     pub register_buffers: bool,
-    /// Files that each thread holds open from one transfer to the next.
+    /// Files that each thread keeps open between transfers.
     pub streams: usize,
     /// How threads wait for CUDA and for cuFile's queues.
     #[serde(default)]
     pub wait: WaitMode,
-    /// Where threads and their buffers are.
+    /// Placement of threads and their buffers.
     #[serde(default)]
     pub placement: Placement,
 }
 
 impl Transport {
-    /// One transfer at a time, with all that is not said here yet to be decided.
+    /// One transfer at a time, with the remaining parameters still to be decided.
     pub fn bare(
         path: PathKind,
         engine: EngineKind,
@@ -90,7 +90,7 @@ impl Transport {
         }
     }
 
-    /// Host memory that all buffers take, those that stand in for an accelerator's among them.
+    /// Host memory used by all buffers, including those that emulate an accelerator's memory.
     pub fn buffer_bytes(&self) -> u64 {
         let (host, accelerator) = buffers_needed(self.path, self.queue_depth);
         let on_device = matches!(self.device, Some(DeviceId::Cuda(_)));
@@ -98,7 +98,7 @@ impl Transport {
         (self.threads as u64).saturating_mul(buffers as u64 * self.chunk_bytes)
     }
 
-    /// Where its threads are and how they wait, as far as that was decided and has an effect.
+    /// Placement and wait mode of its threads, where decided and effective.
     pub fn threads_in_words(&self) -> Option<String> {
         let wait = self.wait.name();
         let wait = self.waits_for_gpu().then(|| format!("{wait} while they wait for the GPU"));
@@ -107,18 +107,18 @@ impl Transport {
         (!words.is_empty()).then(|| words.join("; "))
     }
 
-    /// Whether its threads wait for a GPU, so that how they wait has an effect.
+    /// Whether its threads wait for a GPU, so that the wait mode matters.
     pub fn waits_for_gpu(&self) -> bool {
         self.path.ends_in_accelerator() && !self.emulated
     }
 
-    /// The host memory that transfers end in although the path and its device allow a GPU's.
+    /// The kind of host memory in use although path and device would allow GPU memory.
     pub fn host_memory(&self) -> Option<MemoryKind> {
         let chosen = self.waits_for_gpu() && self.memory.host_words().is_some();
         chosen.then_some(self.memory)
     }
 
-    /// The threads and what each has in flight.
+    /// The threads and their transfers in flight, in words.
     pub fn layout_in_words(&self) -> String {
         format!(
             "{} I/O threads, up to {} chunks of {} KiB in flight in each, and one for compute",
@@ -129,10 +129,10 @@ impl Transport {
     }
 }
 
-/// For tests, of this crate and of others.
+/// For tests, in this crate and others.
 #[cfg(any(test, feature = "fixtures"))]
 impl Transport {
-    /// Two threads that move 64 KiB at a time through host memory.
+    /// Two threads that transfer 64 KiB at a time through host memory.
     #[must_use]
     pub fn fixture(path: PathKind, engine: EngineKind) -> Self {
         Self {
@@ -156,23 +156,23 @@ impl Transport {
     }
 }
 
-/// What was asked of a lane whose transfers all take one path.
+/// The request of a lane whose transfers all use one path.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
     /// The path.
     pub path: PathKind,
     /// The engine.
     pub engine: EngineChoice,
-    /// The accelerator; `None` takes the first, else the stand-in.
+    /// The accelerator; `None` selects the first one, otherwise emulation.
     pub device: Option<DeviceId>,
-    /// Whether a path of cuFile's that falls back is an error.
+    /// Whether a fallback of a cuFile path is an error.
     pub require_gds: bool,
-    /// How threads wait, and where they are.
+    /// Wait mode and placement of the threads.
     pub threading: &'a Threading,
 }
 
-/// The path, engine and device that were asked for, for one transfer at a time: threads and
-/// buffers are for the lane to decide. Finds what this host cannot do.
+/// Decides path, engine and device for one transfer at a time; the lane decides threads and
+/// buffers. Reports what this host cannot do.
 pub fn decide(asked: Asked<'_>, host: &HostFacts, problems: &mut Problems) -> Transport {
     let path = asked.path;
     check_path(path, host, problems);
@@ -191,7 +191,8 @@ pub fn decide(asked: Asked<'_>, host: &HostFacts, problems: &mut Problems) -> Tr
     }
 }
 
-/// The engine that `asked` comes to on `host`; a problem when one was named that cannot run there.
+/// The engine that `asked` resolves to on `host`; reports a problem if a named engine cannot run
+/// there.
 pub fn engine(asked: EngineChoice, host: &HostFacts, problems: &mut Problems) -> EngineKind {
     let Some(named) = asked.named() else {
         let has_ring = host.engine(EngineKind::Uring).is_available();
@@ -212,9 +213,9 @@ pub fn engine(asked: EngineChoice, host: &HostFacts, problems: &mut Problems) ->
     named
 }
 
-/// The engine of transfers on `path` that each thread keeps `depth` of in flight, where all of them
-/// might have had `engine`. A ring has nothing to gain from one transfer through the page cache: a
-/// plain call is fewer steps to the same copy.
+/// The engine for transfers on `path` with `depth` in flight per thread, where `engine` is the
+/// default. A ring gains nothing from a single transfer through the page cache: a plain call makes
+/// the same copy in fewer steps.
 pub fn engine_at(
     asked: EngineChoice,
     engine: EngineKind,
@@ -228,16 +229,16 @@ pub fn engine_at(
     }
 }
 
-/// How many of `depth` transfers are gathered before they go to the kernel, when nobody says.
-/// Through the page cache the kernel is busy with what it was handed, so half of them go at once;
-/// a device works on what it has, and waits less for smaller batches.
+/// The default submission batch for `depth` transfers in flight. Through the page cache the kernel
+/// works while it is handed requests, so half of them are submitted at once; a device works
+/// asynchronously and idles less with smaller batches.
 pub fn submit_batch(path: PathKind, depth: usize) -> usize {
     if path.uses_page_cache() { (depth / 2).max(1) } else { depth.min(4) }
 }
 
-/// The accelerator that transfers on `path` end in, if they end in one: the one that was asked
-/// for, else the host's first, else host memory that stands in. A problem when the one that was
-/// asked for is not there, whatever the path.
+/// The accelerator at the end of transfers on `path`, if any: the requested one, otherwise the
+/// host's first, otherwise emulation in host memory. Reports a problem if the requested one does
+/// not exist, whatever the path.
 pub fn device(
     asked: Option<DeviceId>,
     path: PathKind,
@@ -251,8 +252,8 @@ pub fn device(
     ends_there.then(|| asked.unwrap_or_else(|| first_device(host, problems)))
 }
 
-/// The device that is taken when none is named. A problem where host memory would have to stand in
-/// for a GPU that is there: that is nobody's choice unless it was typed.
+/// The default device. Reports a problem if host memory would have to emulate a GPU that is
+/// present: emulation has to be requested explicitly then.
 pub fn first_device(host: &HostFacts, problems: &mut Problems) -> DeviceId {
     if let Some(hidden) = &host.hidden_gpus {
         problems.machine(
@@ -264,13 +265,13 @@ pub fn first_device(host: &HostFacts, problems: &mut Problems) -> DeviceId {
     (host.accelerators.first()).map_or(DeviceId::Host, |gpu| DeviceId::Cuda(gpu.index))
 }
 
-/// Finds a problem when `device` is not in `host`.
+/// Reports a problem if `device` does not exist on `host`.
 pub fn check_device(device: DeviceId, host: &HostFacts, problems: &mut Problems) {
     if let DeviceId::Cuda(index) = device
         && host.accelerators.iter().all(|gpu| gpu.index != index)
     {
         let there = counted(host.accelerators.len() as u64, "device");
-        // What CUDA answered, where the bus shows that there is a GPU.
+        // CUDA's answer, if the bus shows a GPU.
         let why = host.hidden_gpus.as_ref().map_or_else(
             || {
                 let shows = format!("CUDA shows {there} on this machine");
@@ -288,7 +289,7 @@ pub fn check_device(device: DeviceId, host: &HostFacts, problems: &mut Problems)
     }
 }
 
-/// Finds a problem when `path` needs a library that `host` does not have.
+/// Reports a problem if `path` needs a library that `host` does not have.
 pub fn check_path(path: PathKind, host: &HostFacts, problems: &mut Problems) {
     if path.needs_cufile()
         && let Availability::Unavailable { reason, remedy } = host.support(path)
@@ -297,7 +298,8 @@ pub fn check_path(path: PathKind, host: &HostFacts, problems: &mut Problems) {
     }
 }
 
-/// Says that psync moves the bytes because io_uring, which nobody ruled out, is refused.
+/// The warning that psync is used because io_uring, although allowed by the request, is
+/// unavailable.
 pub fn engine_warning(asked: EngineChoice, host: &HostFacts) -> Option<Warning> {
     let Availability::Unavailable { reason, remedy } = &host.io_uring else {
         return None;
@@ -311,7 +313,7 @@ pub fn engine_warning(asked: EngineChoice, host: &HostFacts) -> Option<Warning> 
     })
 }
 
-/// Says that memory of an accelerator is emulated.
+/// The warning that accelerator memory is emulated.
 pub fn emulated_warning() -> Warning {
     Warning::new(
         WarningKind::Emulated,
@@ -321,8 +323,8 @@ pub fn emulated_warning() -> Warning {
     )
 }
 
-/// Says what it means that cuFile's statistics were asked for at `level` (`--cufile-stats`), where
-/// a path of cuFile's runs.
+/// The warning about the effect of cuFile's statistics at `level` (`--cufile-stats`) where a cuFile
+/// path runs.
 pub fn statistics_warning(
     level: Option<u8>,
     any_cufile: bool,
@@ -357,7 +359,7 @@ pub fn statistics_warning(
     Some(Warning::new(WarningKind::HarnessBound, fact, advice))
 }
 
-/// Says that how to wait was asked for where nothing waits for a GPU.
+/// The warning that a wait mode was requested although nothing waits for a GPU.
 pub fn wait_warning(asked: &Threading, any_waits: bool) -> Option<Warning> {
     let wait = asked.wait.filter(|_| !any_waits)?;
     Some(Warning::new(
@@ -390,7 +392,7 @@ pub struct Threading {
 }
 
 impl Threading {
-    /// The options that say so, without their dashes, and their values.
+    /// The options in use, without their dashes, and their values.
     pub fn words(&self) -> Vec<(&'static str, String)> {
         let wait = self.wait.map(|wait| ("wait", wait.name().to_string()));
         let numa = (self.numa != NumaChoice::Auto).then(|| ("numa", self.numa.to_string()));
@@ -402,16 +404,16 @@ impl Threading {
 /// How a thread waits for a GPU: for streams, events and copies, and for cuFile's batches and
 /// streams.
 ///
-/// Spinning sees the end of a transfer some microseconds sooner, which shows in small ones, and
-/// takes a whole CPU for each thread that waits. Blocking leaves the CPU seconds of a run to the
-/// work that was done, which is what most programs that feed a GPU beside other work want.
+/// Spinning notices the end of a transfer some microseconds sooner, which matters for small ones,
+/// but occupies a whole CPU per waiting thread. With blocking, a run's CPU seconds are those of
+/// actual work, which suits most programs that feed a GPU alongside other work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[derive(EnumString, IntoStaticStr, VariantArray, VariantNames)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum WaitMode {
-    /// Looks again and again.
+    /// Polls continuously.
     Spin,
     /// Sleeps until it is woken.
     #[default]
@@ -423,27 +425,27 @@ impl Named for WaitMode {
 }
 
 impl WaitMode {
-    /// As it is typed.
+    /// The name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// What pages the buffers in host memory are to lie on.
+/// The pages for buffers in host memory.
 ///
-/// A large direct transfer is one segment on a huge page and hundreds on small ones, which costs the
-/// CPU more, and on some devices bandwidth. Ordinary programs have small pages.
+/// A large direct transfer is one segment on a huge page and hundreds on small pages, which costs
+/// CPU time and, on some devices, bandwidth. Ordinary programs use small pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[derive(EnumString, IntoStaticStr, VariantArray, VariantNames)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum Pages {
-    /// Huge pages where the kernel has them: reserved ones, else transparent ones.
+    /// Huge pages where available: reserved ones, otherwise transparent ones.
     #[default]
     Huge,
-    /// Small pages, never huge ones.
+    /// Small pages only.
     Small,
 }
 
@@ -452,29 +454,29 @@ impl Named for Pages {
 }
 
 impl Pages {
-    /// As it is typed.
+    /// The name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// What a header says of buffers that are not on the usual pages.
+    /// The remark in a header for buffers that are not on the default pages.
     pub fn remark(self) -> Option<&'static str> {
         (self == Self::Small).then_some("on small pages, as asked for")
     }
 }
 
-/// Which engine to drive the CPU's paths with.
+/// The engine for CPU-driven paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[derive(EnumString, IntoStaticStr, VariantArray, VariantNames)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum EngineChoice {
-    /// io_uring where the kernel allows it, threads otherwise; the report says which.
+    /// io_uring if the kernel allows it, threads otherwise; the report states which.
     #[default]
     Auto,
-    /// io_uring or nothing.
+    /// io_uring only.
     Uring,
     /// io_uring through tokio-uring.
     TokioUring,
@@ -487,13 +489,13 @@ impl Named for EngineChoice {
 }
 
 impl EngineChoice {
-    /// As it is typed.
+    /// The name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// The engine, where one was named.
+    /// The engine, if one was named.
     pub fn named(self) -> Option<EngineKind> {
         match self {
             Self::Auto => None,

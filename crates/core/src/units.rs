@@ -1,7 +1,7 @@
-//! Sizes and durations as people type and read them.
+//! Parsing and formatting of sizes and durations.
 //!
-//! `K M G T` and `KiB MiB GiB TiB` are powers of 1024, `kB MB GB TB` powers of 1000, a bare
-//! number is bytes. Durations take `us ms s m h`; a bare number is seconds.
+//! `K M G T` and `KiB MiB GiB TiB` are powers of 1024, `kB MB GB TB` are powers of 1000, a bare
+//! number is bytes. Durations accept `us ms s m h`; a bare number is seconds.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ pub const GIB: u64 = 1 << 30;
 /// One TiB in bytes.
 pub const TIB: u64 = 1 << 40;
 
-/// A size in bytes; reads and prints the units of the command line.
+/// A size in bytes; parses and prints the units of the command line.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -26,19 +26,19 @@ pub const TIB: u64 = 1 << 40;
 #[serde(transparent)]
 pub struct ByteSize(pub u64);
 
-/// Why a size, a duration or a range could not be read.
+/// Why a size, a duration or a range could not be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
-    /// The text is no size.
+    /// The text is not a size.
     #[error("`{0}` is not a size: write a number with K, M, G, T (1024) or kB, MB, GB, TB (1000)")]
     Size(String),
-    /// The text is no duration.
+    /// The text is not a duration.
     #[error("`{0}` is not a duration: write a number with us, ms, s, m or h")]
     Duration(String),
-    /// The value does not fit.
+    /// The value is out of range.
     #[error("`{0}` is too large")]
     TooLarge(String),
-    /// A range such as `1M:16M:1M` is wrong.
+    /// A range such as `1M:16M:1M` is invalid.
     #[error("`{0}` is not a range: write start:end:step with start <= end and step > 0")]
     Range(String),
 }
@@ -99,7 +99,7 @@ impl fmt::Display for ByteSize {
     }
 }
 
-/// A size as gdsio and scripts write it: `4K`, `1M`, `1536K`; always exact.
+/// A size in the notation of gdsio and scripts: `4K`, `1M`, `1536K`; always exact.
 pub fn short_size(bytes: u64) -> String {
     [(GIB, "G"), (MIB, "M"), (KIB, "K")]
         .into_iter()
@@ -126,7 +126,7 @@ pub fn parse_seconds(text: &str) -> Result<f64, UnitError> {
 /// Reads a duration such as `5s`, `250ms`, `2m` or `1.5` (seconds).
 ///
 /// # Errors
-/// When the text is no number with one of the units `us ms s m h`.
+/// If the text is not a number with one of the units `us ms s m h`.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     let bad = || UnitError::Duration(text.to_string());
     let (number, unit) = split_number(text).ok_or_else(bad)?;
@@ -144,8 +144,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
 /// Reads one entry of a list of sizes: a size, or a sweep `start:end:step` (end included).
 ///
 /// # Errors
-/// When a part is no size, the step is zero, the start lies above the end, or the sweep has
-/// more than 10,000 entries.
+/// If a part is not a size, the step is zero, the start is above the end, or the sweep has more
+/// than 10,000 entries.
 pub fn parse_size_sweep(text: &str) -> Result<Vec<ByteSize>, UnitError> {
     let parts: Vec<&str> = text.split(':').collect();
     let bad = || UnitError::Range(text.to_string());
@@ -163,9 +163,9 @@ pub fn parse_size_sweep(text: &str) -> Result<Vec<ByteSize>, UnitError> {
     }
 }
 
-/// A duration for people: `350 ms`, `5 s`, `2 m 05 s`, `1 h 10 m`.
+/// A duration in human-readable form: `350 ms`, `5 s`, `2 m 05 s`, `1 h 10 m`.
 pub fn format_duration(seconds: f64) -> String {
-    // The sum of nothing is -0.0.
+    // An empty sum is -0.0.
     let seconds = seconds + 0.0;
     if seconds > 0.0 && seconds < 0.000_999_5 {
         format!("{:.0} us", seconds * 1e6)
@@ -182,7 +182,7 @@ pub fn format_duration(seconds: f64) -> String {
     }
 }
 
-/// A count with its noun, in the plural where there is not just one: `1 file`, `12 files`.
+/// A count with its noun, pluralised unless it is one: `1 file`, `12 files`.
 pub fn counted(count: u64, noun: &str) -> String {
     let ending = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{ending}")

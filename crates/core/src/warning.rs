@@ -1,27 +1,27 @@
-//! Warnings: a measured fact and what to do about it, kept in the report as well as printed.
+//! Warnings: a measured fact and the recommended action, both printed and saved in the report.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a warning is about; the closed list that scripts can match on.
+/// The subject of a warning; a closed list that scripts can match on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WarningKind {
-    /// A path ran otherwise than it was asked to.
+    /// A path other than the requested one ran.
     PathFellBack,
-    /// A path ran, and nothing shows by which route.
+    /// A path ran, but its route is not proven.
     PathNotProven,
     /// The file system refused `O_DIRECT`.
     NotDirect,
     /// The data fit in the host's memory.
     FitsInMemory,
-    /// Files have holes, or space that was never written: no device is read for them.
+    /// Files have holes or unwritten space, for which no device is read.
     Holes,
-    /// Files were in the page cache where they should not have been, or the reverse.
+    /// Files were unexpectedly in the page cache, or unexpectedly not.
     CacheState,
-    /// The first sample, or some samples, lie far from the others.
+    /// The first sample, or some samples, are far from the others.
     Outliers,
     /// The measurement was too short to trust.
     TooShort,
@@ -33,27 +33,27 @@ pub enum WarningKind {
     NoSteadyState,
     /// Not a release build.
     DebugBuild,
-    /// An I/O engine other than the best was used.
+    /// An I/O engine other than the best one was used.
     EngineFellBack,
-    /// The hosts of a run differ, or what they read was not shared.
+    /// The hosts of a run differ, or their data was not shared.
     Hosts,
-    /// Buffers lie on small pages or are not registered.
+    /// Buffers are on small pages or are not registered.
     Buffers,
     /// Threads, GPU and drives are on different NUMA nodes.
     FarPlacement,
     /// The accelerator memory is host memory.
     Emulated,
-    /// Emulated compute ended later than it should have.
+    /// Emulated compute ended later than scheduled.
     Pacing,
-    /// A run smaller than the real workload.
+    /// The run is smaller than the real workload.
     Scaled,
     /// The dataset differs from what the workload describes.
     Dataset,
     /// A checkpoint that would not survive a crash.
     NotDurable,
-    /// Checkpoints of an earlier run were replaced, or left out of a restore.
+    /// Checkpoints of an earlier run were replaced, or omitted from a restore.
     EarlierCheckpoints,
-    /// A file that was to be removed is not what stormlp made there, and stayed.
+    /// A file to be removed is not the one stormlp created there, and was kept.
     NotRemoved,
     /// A setting that has no effect here.
     NoEffect,
@@ -61,7 +61,7 @@ pub enum WarningKind {
     Impaired,
     /// The kernel, a driver or a library is known to behave badly here.
     KnownIssue,
-    /// The official tool's figure may be lower: what its client costs is not in this one.
+    /// The official tool's figure may be lower: this one does not include the cost of its client.
     UpperBound,
     /// A rule of a benchmark suite is not met, so the result is not comparable.
     NotComparable,
@@ -71,11 +71,11 @@ pub enum WarningKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Warning {
-    /// What it is about.
+    /// The subject.
     pub kind: WarningKind,
-    /// What was measured or found, with its units.
+    /// What was measured or found, with units.
     pub fact: String,
-    /// What the user can do now.
+    /// The recommended action.
     pub advice: String,
 }
 
@@ -87,13 +87,13 @@ impl Warning {
 }
 
 impl Warning {
-    /// What it has in common with warnings that say the same with other numbers.
+    /// The part that is shared by warnings which differ only in their numbers.
     pub fn shape(&self) -> (WarningKind, String, &str) {
         (self.kind, without_numbers(&self.fact), &self.advice)
     }
 }
 
-/// A text in which every number and every unit of size is the same.
+/// A text with all numbers and size units normalised.
 fn without_numbers(text: &str) -> String {
     let mut shape = String::new();
     for c in text.chars() {

@@ -1,8 +1,8 @@
-//! The payload of generated files: bytes that neither compression nor deduplication can shrink.
+//! Payload of generated files: bytes that neither compression nor deduplication can shrink.
 //!
-//! Every 4 KiB block of every file has a generator of its own, keyed by seed, file and block.
-//! So no block is ever repeated, any block can be made again alone (to verify what was read),
-//! and threads need to agree on nothing.
+//! Every 4 KiB block of every file has its own generator, keyed by seed, file and block. So no
+//! block is ever repeated, any block can be regenerated alone (to verify what was read), and
+//! threads need no coordination.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -10,19 +10,19 @@ use serde::{Deserialize, Serialize};
 use stormlp_core::names::{Named, unknown};
 use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
-/// Bytes of one block: the unit in which storage deduplicates and in which content is keyed.
+/// Size of a block: the unit in which storage deduplicates and in which content is keyed.
 pub const BLOCK_BYTES: usize = 4096;
 
-/// What fills the samples.
+/// The payload of the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[derive(Display, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum Content {
-    /// Incompressible, and no block like another.
+    /// Incompressible, with all blocks different.
     #[default]
     Random,
-    /// One byte value all over: compressible, to see what the storage makes of it.
+    /// A single repeated byte value: compressible, to see how storage handles it.
     Constant,
 }
 
@@ -30,11 +30,11 @@ impl Named for Content {
     const WHAT: &'static str = "a kind of content";
 }
 
-/// The byte that [`Content::Constant`] consists of.
+/// The byte value of [`Content::Constant`].
 pub const CONSTANT_BYTE: u8 = 0x5a;
 
 impl Content {
-    /// The name on the command line.
+    /// The command-line name.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
@@ -44,7 +44,7 @@ impl Content {
 /// The content of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileContent {
-    /// What fills the samples.
+    /// The payload of the samples.
     pub kind: Content,
     /// The dataset's seed.
     pub seed: u64,
@@ -53,7 +53,7 @@ pub struct FileContent {
 }
 
 impl FileContent {
-    /// Fills `buffer` with the content from byte `block * 4096` on.
+    /// Fills `buffer` with the content starting at byte `block * 4096`.
     pub fn fill(&self, block: u64, buffer: &mut [u8]) {
         match self.kind {
             Content::Constant => buffer.fill(CONSTANT_BYTE),
@@ -65,8 +65,8 @@ impl FileContent {
         }
     }
 
-    /// The generator of one block. Words 1 to 3 are one-to-one in seed, file and block, so two
-    /// blocks never share a state; word 0 mixes all three.
+    /// The generator of one block. Words 1 to 3 are one-to-one in seed, file and block, so no two
+    /// blocks share a state; word 0 mixes all three.
     fn generator(&self, block: u64) -> Xoshiro256PlusPlus {
         let seed_word = mix(self.seed ^ 0x9e37_79b9_7f4a_7c15);
         let file_word = mix(self.file ^ 0xd1b5_4a32_d192_ed03);
@@ -80,7 +80,7 @@ impl FileContent {
     }
 }
 
-/// The finaliser of splitmix64: a one-to-one mixing of 64 bits.
+/// The finaliser of splitmix64: a bijective mixing of 64 bits.
 fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -131,7 +131,7 @@ mod tests {
         for byte in &buffer {
             counts[usize::from(*byte)] += 1;
         }
-        // 4096 expected of each value, standard deviation 64: six of them either way.
+        // 4096 of each value expected, with standard deviation 64: allow six of them either way.
         assert!(counts.iter().all(|count| count.abs_diff(4096) < 400));
     }
 

@@ -1,4 +1,4 @@
-//! One dataset: every file's name, size, shape and content, decided before a byte is written.
+//! A dataset: every file's name, size, shape and content, decided before a byte is written.
 
 use serde::{Serialize, Serializer};
 use strum::IntoStaticStr;
@@ -18,7 +18,7 @@ use crate::names::{Naming, Split};
 use crate::section::ParquetColumn;
 use crate::sizes::{FileSizes, SizeDraw, SizeRule};
 
-/// The formats, by the names that workloads use.
+/// The formats, as named in workloads.
 #[derive(Debug, Clone, PartialEq, Eq, IntoStaticStr, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -29,34 +29,34 @@ pub enum FormatKind {
     Npy,
     /// TensorFlow's records.
     Tfrecord,
-    /// Images of few pixels and much comment.
+    /// Images with few pixels and large comments.
     Jpeg,
     /// Images whose pixels are the content.
     Png,
     /// Concatenated samples with an index.
     IndexedBinary,
-    /// Samples of an HDF5 file in one piece.
+    /// HDF5 files with the samples in one contiguous array.
     Hdf5,
     /// Rows of numbers.
     Csv,
     /// Row groups of columns.
     Parquet {
-        /// The columns; none is one list of bytes as long as the record.
+        /// The columns; if empty, a row is one list of bytes as long as the record.
         columns: Vec<ParquetColumn>,
-        /// Rows in a row group.
+        /// Rows per row group.
         row_group_rows: u64,
     },
 }
 
 impl FormatKind {
-    /// The name in workloads, and the suffix of the files.
+    /// The name in workloads, also the suffix of the files.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.into()
     }
 }
 
-/// What a dataset is made of.
+/// The parameters of a dataset.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Recipe {
     /// The format.
@@ -65,7 +65,7 @@ pub struct Recipe {
     pub prefix: String,
     /// Training files.
     pub train_files: u64,
-    /// Subfolders of the training files; 0 and 1 mean none.
+    /// Subfolders of the training files; 0 or 1 for none.
     pub train_subfolders: u64,
     /// Evaluation files.
     pub valid_files: u64,
@@ -73,22 +73,22 @@ pub struct Recipe {
     pub valid_subfolders: u64,
     /// Samples in each file.
     pub samples_per_file: u64,
-    /// How large a sample is.
+    /// Sample sizes.
     pub size: SizeRule,
-    /// Whose random numbers decide sizes.
+    /// The random number scheme for sizes.
     pub draw: SizeDraw,
-    /// What fills the samples.
+    /// The payload of the samples.
     pub content: Content,
-    /// The seed of the content. It does not change sizes: those are DLIO's.
+    /// The content seed. It does not affect sizes, which follow DLIO.
     pub seed: u64,
 }
 
-/// Why a recipe makes no dataset.
+/// Why a recipe is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RecipeError(String);
 
-/// Every file of a dataset, addressed by one index: training files first.
+/// All files of a dataset under a single index: training files first.
 pub struct Dataset {
     recipe: Recipe,
     format: Box<dyn Format>,
@@ -98,20 +98,20 @@ pub struct Dataset {
     total_bytes: u64,
 }
 
-/// More files than this are a mistake, not a dataset: their sizes alone fill memory.
+/// More files than this are a mistake: their sizes alone would fill memory.
 const MAX_FILES: u64 = 100_000_000;
-/// After so many files, whoever waits for the plan is asked whether it goes on.
+/// Number of files after which the caller is asked again whether to continue.
 const ASK_EVERY: u64 = 1 << 16;
 
 impl Recipe {
-    /// All of it in one line: equal lines, equal datasets.
+    /// The whole recipe in one line: equal lines mean equal datasets.
     #[must_use]
     pub fn text(&self) -> String {
         format!("{self:?}")
     }
 
-    /// About how many bytes the dataset has: its files times the mean size of a file, which takes
-    /// no time however many there are.
+    /// Estimated size of the dataset in bytes: the number of files times the mean file size. Takes
+    /// no time, however many files there are.
     #[must_use]
     pub fn estimated_bytes(&self) -> f64 {
         let sample = match (&self.format, &self.size) {
@@ -128,7 +128,7 @@ impl Recipe {
     }
 }
 
-/// What it is made of, from which all of it follows.
+/// Serialises the recipe, which determines everything else.
 impl Serialize for Dataset {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.recipe.serialize(serializer)
@@ -139,18 +139,18 @@ impl Dataset {
     /// Decides every file of `recipe`.
     ///
     /// # Errors
-    /// When the recipe asks for nothing, or for what the format cannot hold; the message says
-    /// which key to change.
+    /// If the recipe is empty, or asks for what the format cannot hold. The message names the key
+    /// to change.
     pub fn new(recipe: Recipe) -> Result<Self, RecipeError> {
         let dataset = Self::new_while(recipe, &mut |_| true)?;
         Ok(dataset.expect("a plan that nobody stops comes to its end"))
     }
 
-    /// As [`Self::new`], for as long as `go_on`, which is told now and then for how many files
-    /// sizes are drawn, says so; `None` when it did not.
+    /// Like [`Self::new`], but periodically calls `go_on` with the number of files whose sizes are
+    /// drawn so far. `None` if it returned false.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// As for [`Self::new`].
     pub fn new_while(
         recipe: Recipe,
         go_on: &mut dyn FnMut(u64) -> bool,
@@ -184,19 +184,19 @@ impl Dataset {
         Ok(Some(dataset))
     }
 
-    /// With another writer and reader, such as one that fails.
+    /// With a different writer and reader, such as one that fails.
     #[cfg(test)]
     pub(crate) fn with_format(self, format: Box<dyn Format>) -> Self {
         Self { format, ..self }
     }
 
-    /// Files in all.
+    /// Total number of files.
     #[must_use]
     pub fn files(&self) -> u64 {
         self.recipe.train_files + self.recipe.valid_files
     }
 
-    /// What it is made of.
+    /// The parameters of the dataset.
     #[must_use]
     pub fn recipe(&self) -> &Recipe {
         &self.recipe
@@ -208,7 +208,7 @@ impl Dataset {
         &*self.format
     }
 
-    /// The naming of one half.
+    /// The naming of one split.
     #[must_use]
     pub fn naming(&self, split: Split) -> &Naming {
         match split {
@@ -217,7 +217,7 @@ impl Dataset {
         }
     }
 
-    /// The half that file `index` belongs to, and its number there.
+    /// The split that file `index` belongs to, and its number there.
     #[must_use]
     pub fn place(&self, index: u64) -> (Split, u64) {
         match index.checked_sub(self.recipe.train_files) {
@@ -233,7 +233,7 @@ impl Dataset {
         self.naming(split).path(within)
     }
 
-    /// What file `index` holds.
+    /// The specification of file `index`.
     #[must_use]
     pub fn file(&self, index: u64) -> FileSpec {
         FileSpec {
@@ -244,8 +244,8 @@ impl Dataset {
         }
     }
 
-    /// The size of file `index` in bytes: exact, but for parquet, whose framing is estimated
-    /// from above.
+    /// The size of file `index` in bytes: exact, except for parquet, whose framing is an upper
+    /// estimate.
     #[must_use]
     pub fn expected_bytes(&self, index: u64) -> u64 {
         let file = self.file(index);
@@ -261,7 +261,7 @@ impl Dataset {
         !matches!(self.recipe.format, FormatKind::Parquet { .. })
     }
 
-    /// The mean size of a sample in bytes, as the workload has it.
+    /// The mean sample size in bytes, as the workload specifies it.
     #[must_use]
     pub fn mean_sample_bytes(&self) -> f64 {
         match (&self.recipe.format, &self.recipe.size) {
@@ -272,13 +272,13 @@ impl Dataset {
         }
     }
 
-    /// Bytes of all files, exact or estimated like each of them.
+    /// Total bytes of all files, exact or estimated like the individual sizes.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.total_bytes
     }
 
-    /// Adds up all files; `None` when `go_on` says that it is not to.
+    /// Sums over all files; `None` if `go_on` returned false.
     fn sum_bytes(&self, go_on: &mut dyn FnMut(u64) -> bool) -> Option<u64> {
         let files = self.files();
         if self.sizes.is_constant() {
@@ -371,7 +371,7 @@ fn check_size(size: &SizeRule) -> Result<(), RecipeError> {
     Ok(())
 }
 
-/// The format; rows of parquet have the size of their columns, whatever the record length says.
+/// The format. Parquet rows have the size of their columns, regardless of the record length.
 fn build_format(
     recipe: &Recipe,
     sizes: FileSizes,

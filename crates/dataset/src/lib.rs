@@ -1,7 +1,7 @@
-//! Which bytes a sample is: sizes, formats, content, names and the generation of datasets.
+//! The bytes of samples: sizes, formats, content, names and the generation of datasets.
 //!
-//! A format here is bytes and positions only. Nothing in this crate opens a device; the
-//! generator writes through `stormlp-transfer`, readers are handed bytes by whoever moved them.
+//! A format here is only bytes and positions. Nothing in this crate opens a device: the generator
+//! writes through `stormlp-transfer`, and readers receive bytes from whoever moved them.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! The manifest of a dataset: what stormlp made, with sizes and checksums.
 //!
-//! While files are made, each that is whole gets a line in a journal, so that a killed run can
-//! be continued; when all are made, the journal becomes the manifest. Both are dotfiles in the
+//! While files are being made, each completed one gets a line in a journal, so that a killed run
+//! can be continued. Once all are made, the journal becomes the manifest. Both are dotfiles in the
 //! dataset folder.
 
 use std::collections::HashMap;
@@ -18,14 +18,14 @@ use stormlp_transfer::storage::{Access, Durability, Storage};
 pub const MANIFEST_NAME: &str = ".stormlp-manifest.json";
 /// The journal's name in the dataset folder.
 pub const JOURNAL_NAME: &str = ".stormlp-journal.jsonl";
-/// How the names begin of the journals of other processes that make files of one dataset, beside the
-/// first one's.
+/// Name prefix of the journals of other processes that make files of the same dataset, in addition
+/// to the first one's.
 const JOURNALS_BESIDE: &str = ".stormlp-journal-";
-/// `made_by` of every manifest that this module writes.
+/// `made_by` in every manifest that this module writes.
 pub const MADE_BY: &str = "datagen";
 const FORMAT_VERSION: u32 = 1;
 
-/// What a dataset was made from: enough to tell whether a run would make the same one.
+/// The origin of a dataset: enough to determine whether a run would make the same one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ManifestHead {
     /// Version of the manifest's format.
@@ -44,15 +44,15 @@ pub struct ManifestHead {
     pub valid_files: u64,
     /// Samples in each file.
     pub samples_per_file: u64,
-    /// What fills the samples.
+    /// The payload of the samples.
     pub content: String,
     /// The content's seed.
     pub seed: u64,
-    /// Everything that decides names, sizes and bytes, as text: equal texts, equal datasets.
+    /// Everything that determines names, sizes and bytes, as text: equal texts mean equal datasets.
     pub recipe: String,
 }
 
-/// One file that is whole.
+/// A complete file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManifestFile {
     /// Its path relative to the dataset folder.
@@ -61,11 +61,11 @@ pub struct ManifestFile {
     pub bytes: u64,
     /// CRC-64/NVME of its bytes, 16 hexadecimal digits.
     pub crc64: String,
-    /// When it was last changed, in nanoseconds since 1970: while this and the size stand, the
-    /// checksum need not be computed again to continue a run.
+    /// Change time in nanoseconds since 1970. As long as it and the size are unchanged, a run can
+    /// continue without recomputing the checksum.
     #[serde(alias = "modified_ns")]
     pub changed_ns: u64,
-    /// Which file it is, so that one that somebody put in its place is told from it.
+    /// Identity of the file, which distinguishes it from one put in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
     /// Index files that belong to it.
@@ -73,7 +73,7 @@ pub struct ManifestFile {
     pub side_files: Vec<ManifestSideFile>,
 }
 
-/// An index file beside a data file.
+/// An index file of a data file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManifestSideFile {
     /// Its path relative to the dataset folder.
@@ -87,10 +87,10 @@ pub struct ManifestSideFile {
 /// A finished dataset's manifest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// What it was made from.
+    /// The origin of the dataset.
     #[serde(flatten)]
     pub head: ManifestHead,
-    /// Its files, in the order of their indices.
+    /// Its files, ordered by index.
     pub files: Vec<ManifestFile>,
 }
 
@@ -100,7 +100,7 @@ pub enum ManifestError {
     /// It cannot be read or written.
     #[error(transparent)]
     File(#[from] TransferError),
-    /// It is not what stormlp writes.
+    /// It was not written by stormlp.
     #[error("{path} is not a manifest of a dataset: {reason}")]
     Malformed {
         /// The manifest or journal.
@@ -108,42 +108,42 @@ pub enum ManifestError {
         /// What is wrong with it.
         reason: String,
     },
-    /// Another command or a later version made it, and may need it.
+    /// A different command or a later version made it, and may need it.
     #[error("{path} is not a manifest that this `stormlp datagen` made: {reason}")]
     Another {
         /// The manifest or journal.
         path: String,
-        /// What tells so.
+        /// How that was detected.
         reason: String,
     },
 }
 
-/// What is known of the files in a dataset folder.
+/// Known facts about the files in a dataset folder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// What they were made from.
+    /// Their origin.
     pub head: ManifestHead,
-    /// The files that were whole once, by name.
+    /// Files that were complete at some time, by name.
     pub files: HashMap<String, ManifestFile>,
-    /// Whether the run that made them came to its end.
+    /// Whether the run that made them finished.
     pub finished: bool,
 }
 
 impl ManifestHead {
-    /// The fields that every manifest of this version shares.
+    /// The fields common to every manifest of this version.
     #[must_use]
     pub fn version() -> u32 {
         FORMAT_VERSION
     }
 }
 
-/// The checksum of manifests as text.
+/// A checksum in the text form used in manifests.
 #[must_use]
 pub fn crc64_text(crc: u64) -> String {
     format!("{crc:016x}")
 }
 
-/// Whether a name from a manifest stays inside of its folder.
+/// Whether a name from a manifest stays inside its folder.
 fn is_inside(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with('/')
@@ -152,10 +152,10 @@ fn is_inside(name: &str) -> bool {
 }
 
 impl Manifest {
-    /// Reads a manifest's text.
+    /// Parses a manifest.
     ///
     /// # Errors
-    /// What is wrong with it; names that lead out of the folder are refused.
+    /// What is wrong with it; names that lead out of the folder are rejected.
     pub fn parse(text: &str) -> Result<Self, String> {
         let manifest: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         check_head(&manifest.head)?;
@@ -163,7 +163,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Every file that the manifest answers for, index files included, relative to the folder.
+    /// Every file that the manifest covers, index files included, relative to the folder.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.files.iter().flat_map(|file| {
             let sides = file.side_files.iter().map(|side| side.name.as_str());
@@ -199,10 +199,10 @@ fn check_file(file: &ManifestFile) -> Result<(), String> {
 }
 
 impl Record {
-    /// Reads the manifest and the journal of `folder`; `None` when it has neither.
+    /// Reads the manifest and the journal of `folder`; `None` if it has neither.
     ///
     /// # Errors
-    /// When one is there and cannot be read.
+    /// If one exists but cannot be read.
     pub fn load(storage: &dyn Storage, folder: &Path) -> Result<Option<Self>, ManifestError> {
         let manifest = storage
             .read_text(&folder.join(MANIFEST_NAME))?
@@ -233,7 +233,7 @@ impl Record {
     }
 }
 
-/// What a journal says; `None` where there is none, or it has no whole head.
+/// The contents of a journal; `None` if it does not exist or its head is incomplete.
 fn read_journal(
     storage: &dyn Storage,
     folder: &Path,
@@ -245,10 +245,10 @@ fn read_journal(
     parse_journal(&text).map_err(|reason| unusable(folder, name, &text, reason))
 }
 
-/// The names of the journals in `folder` of processes other than the first.
+/// The names of the journals in `folder` that belong to processes other than the first.
 ///
 /// # Errors
-/// When the folder cannot be listed.
+/// If the folder cannot be listed.
 pub fn journals_beside(storage: &dyn Storage, folder: &Path) -> Result<Vec<String>, TransferError> {
     let entries = match storage.list(folder) {
         Err(error) if error.is_not_found() => return Ok(Vec::new()),
@@ -269,10 +269,10 @@ fn remove_beside(storage: &dyn Storage, folder: &Path) -> Result<(), ManifestErr
     Ok(())
 }
 
-/// The files that the lines of a damaged manifest or journal still tell of, by name.
+/// The files still readable from the lines of a damaged manifest or journal, by name.
 ///
 /// # Errors
-/// When storage does not give them.
+/// If storage fails to return them.
 pub fn salvaged(
     storage: &dyn Storage,
     folder: &Path,
@@ -300,25 +300,25 @@ fn unusable(folder: &Path, name: &str, text: &str, reason: String) -> ManifestEr
     }
 }
 
-/// What every manifest of stormlp says of itself, whichever command made it.
+/// The self-description of every stormlp manifest, whichever command made it.
 #[derive(Deserialize)]
 struct Origin {
     made_by: String,
     format_version: u32,
 }
 
-/// Where the text of a manifest, or the first line of a journal, comes from.
+/// The origin of a manifest's text, or of a journal's first line.
 fn origin(text: &str) -> Option<Origin> {
     let head = text.lines().next().unwrap_or_default();
     let parsed = serde_json::from_str(text).or_else(|_| serde_json::from_str(head));
     parsed.ok()
 }
 
-/// What a journal says.
+/// The contents of a journal.
 type JournalText = (ManifestHead, Vec<ManifestFile>);
 
-/// A journal's head and files. `None` for one that a killed run left without a whole head. The
-/// last line may be cut off; a later line about a file replaces an earlier one.
+/// A journal's head and files. `None` if a killed run left the head incomplete. The last line may
+/// be truncated; a later line for a file replaces an earlier one.
 fn parse_journal(text: &str) -> Result<Option<JournalText>, String> {
     let Some((first, rest)) = text.split_once('\n') else {
         return Ok(None);
@@ -343,21 +343,21 @@ pub struct Journal<'a> {
     end: Mutex<End>,
 }
 
-/// Where a journal goes on.
+/// The end of a journal.
 struct End {
     file: File,
-    /// Where its next line goes.
+    /// Offset of the next line.
     bytes: u64,
-    /// Lines that can wait for the next one.
+    /// Lines buffered until the next write.
     waiting: String,
 }
 
 impl<'a> Journal<'a> {
-    /// Begins a journal with the files that are whole already. From here on the folder counts
-    /// as unfinished until [`finish`].
+    /// Starts a journal with the files that are already complete. From here on the folder counts as
+    /// unfinished until [`finish`].
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn begin(
         storage: &'a dyn Storage,
         folder: &Path,
@@ -370,15 +370,16 @@ impl<'a> Journal<'a> {
             text.push_str(&line(file));
         }
         storage.write(&path, text.as_bytes(), Durability::Certain)?;
-        // What those of an earlier run say stands in this one.
+        // The entries of an earlier run's journals are in this one.
         remove_beside(storage, folder)?;
         Self::at(storage, path, text.len() as u64)
     }
 
-    /// Begins the journal of process `rank`, which makes files of the same dataset as the first one.
+    /// Starts the journal of process `rank`, which makes files of the same dataset as the first
+    /// one.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn beside(
         storage: &'a dyn Storage,
         folder: &Path,
@@ -396,27 +397,27 @@ impl<'a> Journal<'a> {
         Ok(Self { storage, path, end: Mutex::new(End { file, bytes, waiting: String::new() }) })
     }
 
-    /// Adds a file that is about to get its name: one write, so that a killed run leaves whole
-    /// lines.
+    /// Adds a file that is about to get its name, in one write, so that a killed run leaves
+    /// complete lines.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn add(&self, file: &ManifestFile) -> Result<(), ManifestError> {
         let mut end = self.lock();
         end.waiting.push_str(&line(file));
         self.write(&mut end)
     }
 
-    /// Adds what a file is now that it has its name. It is listed already, and without this line it
-    /// would be known by its checksum: so the line is written with the next one.
+    /// Adds a file's current facts after it got its name. It is already listed, and without this
+    /// line its checksum would identify it, so the line is buffered until the next write.
     pub fn amend(&self, file: &ManifestFile) {
         self.lock().waiting.push_str(&line(file));
     }
 
-    /// Writes the lines that wait.
+    /// Writes the buffered lines.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// If they cannot be written.
     pub fn flush(&self) -> Result<(), ManifestError> {
         self.write(&mut self.lock())
     }
@@ -434,10 +435,10 @@ impl<'a> Journal<'a> {
     }
 }
 
-/// Puts the manifest in place and takes the journal away.
+/// Writes the manifest and removes the journal.
 ///
 /// # Errors
-/// When the manifest cannot be written.
+/// If the manifest cannot be written.
 pub fn finish(
     storage: &dyn Storage,
     folder: &Path,
@@ -446,12 +447,12 @@ pub fn finish(
     let text = text_of(manifest);
     let path = folder.join(MANIFEST_NAME);
     storage.write(&path, text.as_bytes(), Durability::Certain)?;
-    // The manifest counts once there is no journal of the first process.
+    // The manifest is valid once the journal of the first process is gone.
     storage.remove(&folder.join(JOURNAL_NAME))?;
     remove_beside(storage, folder)
 }
 
-/// One line a file, so that a person can look at it and tools can grep it.
+/// One line per file, readable for people and usable with grep.
 fn text_of(manifest: &Manifest) -> String {
     let head = line(&manifest.head);
     let head = head.trim_end().trim_end_matches('}');

@@ -1,9 +1,9 @@
-//! Where the files of a dataset lie: DLIO's names, zero-padding and subfolders.
+//! The locations of a dataset's files: DLIO's names, zero-padding and subfolders.
 //!
 //! `{train|valid}/[{subfolder}/]{prefix}_{index}_of_{files}.{suffix}`, for example
 //! `train/img_000_of_168.npz`.
 
-/// The two halves of a dataset.
+/// The two splits of a dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Split {
     /// Training samples.
@@ -13,7 +13,7 @@ pub enum Split {
 }
 
 impl Split {
-    /// The name of the folder.
+    /// The folder name.
     #[must_use]
     pub fn folder(self) -> &'static str {
         match self {
@@ -23,18 +23,18 @@ impl Split {
     }
 }
 
-/// The naming of one half of a dataset.
+/// The naming of one split of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Naming {
-    /// Which half.
+    /// The split.
     pub split: Split,
-    /// `file_prefix`, `img` unless the workload says otherwise.
+    /// `file_prefix`; `img` by default.
     pub prefix: String,
     /// The suffix without its dot.
     pub suffix: &'static str,
-    /// Files in this half.
+    /// Number of files in this split.
     pub files: u64,
-    /// Subfolders; 0 and 1 mean none.
+    /// Number of subfolders; 0 or 1 for none.
     pub subfolders: u64,
 }
 

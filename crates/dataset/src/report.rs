@@ -1,4 +1,4 @@
-//! Making and verifying datasets, as plain data: what a run would do, did, and found.
+//! Generation and verification of datasets, as plain data: what a run would do, did, and found.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use stormlp_core::path::EngineKind;
 use stormlp_core::warning::Warning;
 
-/// What a run would make; `stormlp datagen --dry-run` prints it.
+/// What a run would make; printed by `stormlp datagen --dry-run`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GenerateOutline {
     /// The dataset folder.
@@ -18,33 +18,33 @@ pub struct GenerateOutline {
     pub profile: String,
     /// The files' format.
     pub format: String,
-    /// Data files in all.
+    /// Total number of data files.
     pub files: u64,
     /// Training files.
     pub train_files: u64,
     /// Evaluation files.
     pub valid_files: u64,
-    /// Subfolders of the training files; 0 and 1 mean none.
+    /// Subfolders of the training files; 0 or 1 for none.
     pub subfolders: u64,
     /// Samples in each file.
     pub samples_per_file: u64,
     /// Bytes of all data files.
     pub bytes: u64,
-    /// Whether `bytes` is exact; parquet's framing is estimated from above.
+    /// Whether `bytes` is exact; parquet's framing is an upper estimate.
     pub bytes_are_exact: bool,
-    /// What fills the samples.
+    /// The payload of the samples.
     pub content: String,
     /// The content's seed.
     pub seed: u64,
-    /// Threads that would write.
+    /// Number of writer threads.
     pub threads: usize,
-    /// Free bytes of the file system; `None` when it does not say.
+    /// Free bytes of the file system; `None` if unknown.
     pub free_bytes: Option<u64>,
     /// Whether the dataset fits there.
     pub fits: Option<bool>,
 }
 
-/// What a run did.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GenerateReport {
     /// The dataset folder.
@@ -59,9 +59,9 @@ pub struct GenerateReport {
     pub files: u64,
     /// Data files made by this run.
     pub files_made: u64,
-    /// Data files that were whole already.
+    /// Data files that were already complete.
     pub files_kept: u64,
-    /// Names of files that were there but cut off or altered, and were made again (the first
+    /// Names of files that existed but were truncated or altered, and were remade (the first
     /// hundred).
     pub remade: Vec<String>,
     /// Bytes of all data files.
@@ -74,25 +74,25 @@ pub struct GenerateReport {
     pub cpu_user_seconds: f64,
     /// CPU seconds of this process in the kernel, over the same time.
     pub cpu_system_seconds: f64,
-    /// Threads that wrote.
+    /// Number of writer threads.
     pub threads: usize,
-    /// The engine that wrote.
+    /// The I/O engine used.
     pub engine: EngineKind,
     /// Whether files were written with `O_DIRECT`.
     pub direct: bool,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<Warning>,
 }
 
-/// What verifying found.
+/// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verification {
-    /// Data files that were looked at.
+    /// Data files checked.
     pub files: u64,
-    /// Bytes that were read.
+    /// Bytes read.
     pub bytes: u64,
-    /// Whether a manifest was there; without one, sizes and framing were checked.
+    /// Whether there was a manifest; without one, sizes and framing were checked.
     pub by_checksum: bool,
-    /// What is wrong, one sentence for each bad file, in the order of the files.
+    /// The problems, one sentence per bad file, in file order.
     pub faults: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! The `dataset` section of a workload: which files a run reads.
+//! The `dataset` section of a workload: the files that a run reads.
 
 use derive_more::{Deref, DerefMut};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use stormlp_core::names::{Named, unknown};
 use stormlp_core::workload_file::Field;
 use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
 
-/// How samples are stored.
+/// Storage format of the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -20,15 +20,15 @@ pub enum DataFormat {
     Npy,
     /// TensorFlow's record file.
     Tfrecord,
-    /// JPEG images; v3.0's DLIO makes raw bytes under that name.
+    /// JPEG images; v3.0's DLIO generates raw bytes under that name.
     Jpeg,
-    /// PNG images; v3.0's DLIO makes raw bytes under that name.
+    /// PNG images; v3.0's DLIO generates raw bytes under that name.
     Png,
     /// Concatenated samples with offset and size files.
     IndexedBinary,
     /// HDF5 with the samples in one unchunked array.
     Hdf5,
-    /// A table of numbers as text, a sample in each row.
+    /// A table of numbers as text, one sample per row.
     Csv,
     /// Column store with row groups.
     Parquet,
@@ -38,7 +38,7 @@ impl Named for DataFormat {
     const WHAT: &'static str = "a format that stormlp reads";
 }
 
-/// Why a format is not read.
+/// Why a format is not supported.
 fn not_read(name: &str) -> String {
     if name == "mmap_indexed_binary" {
         return "`mmap_indexed_binary` is not emulated: DLIO maps these files and touches no byte of \
@@ -49,16 +49,16 @@ fn not_read(name: &str) -> String {
 }
 
 impl DataFormat {
-    /// The name in YAML, and the suffix of the files.
+    /// The name in YAML, also the suffix of the files.
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// `dataset`: what lies on disk.
+/// `dataset`: the data on disk.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DatasetSpec {
-    /// `data_folder`; the command line's `--data-dir` wins.
+    /// `data_folder`; overridden by `--data-dir` on the command line.
     pub data_folder: Option<String>,
     /// `format`.
     pub format: DataFormat,
@@ -68,23 +68,23 @@ pub struct DatasetSpec {
     pub num_files_train: u64,
     /// `num_files_eval`.
     pub num_files_eval: u64,
-    /// `num_subfolders_train`; 0 and 1 mean none.
+    /// `num_subfolders_train`; 0 or 1 for none.
     pub num_subfolders_train: u64,
-    /// `num_subfolders_eval`; 0 and 1 mean none.
+    /// `num_subfolders_eval`; 0 or 1 for none.
     pub num_subfolders_eval: u64,
     /// `num_samples_per_file`.
     pub num_samples_per_file: u64,
-    /// `record_length_bytes`; MLPerf's files have fractions here. Of parquet the bytes of a row.
+    /// `record_length_bytes`; MLPerf's files have fractions here. For parquet, the bytes per row.
     pub record_length_bytes: f64,
     /// `record_length_bytes_stdev`.
     pub record_length_bytes_stdev: f64,
     /// `record_length_bytes_resize`: the size of the dummy tensor a real loader would copy.
     pub record_length_bytes_resize: f64,
-    /// `record_dims`: the exact shape of a sample, when given.
+    /// `record_dims`: the exact shape of a sample, if given.
     pub record_dims: Vec<u64>,
     /// Bytes of one element of `record_element_type`.
     pub record_element_bytes: u64,
-    /// `parquet`; empty columns for the other formats.
+    /// `parquet`; without columns for the other formats.
     pub parquet: ParquetSpec,
 }
 
@@ -100,13 +100,13 @@ impl DatasetSpec {
 pub struct ParquetSpec {
     /// The columns of one row.
     pub columns: ParquetColumns,
-    /// Rows in one row group.
+    /// Rows per row group.
     pub row_group_size: u64,
-    /// Rows made at a time by the generator; 0 means one row group.
+    /// Rows generated at a time; 0 means one row group.
     pub generation_batch_size: u64,
 }
 
-/// One column, or a run of columns, of a parquet file.
+/// One column, or a series of columns, of a parquet file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -116,10 +116,10 @@ pub struct ParquetColumn {
     /// Element type.
     #[serde(default, alias = "type")]
     pub dtype: ElementType,
-    /// Elements in one row; above 1 the column is a fixed-size list.
+    /// Elements per row; above 1 the column is a fixed-size list.
     #[serde(default = "one")]
     pub size: u64,
-    /// Whether training reads it.
+    /// Whether training reads the column.
     #[serde(default = "yes")]
     pub read: bool,
 }
@@ -133,7 +133,7 @@ fn yes() -> bool {
 }
 
 impl ParquetColumn {
-    /// Payload bytes of one row of this column.
+    /// Payload bytes per row of this column.
     pub fn row_bytes(&self) -> u64 {
         self.dtype.bytes().saturating_mul(self.size)
     }
@@ -164,7 +164,7 @@ impl Named for ElementType {
 }
 
 impl ElementType {
-    /// Bytes of one element in memory.
+    /// Size of one element in memory, in bytes.
     pub fn bytes(self) -> u64 {
         match self {
             Self::Uint8 | Self::Int8 | Self::Bool => 1,
@@ -212,7 +212,7 @@ impl Default for DatasetSpec {
 pub struct ParquetColumns(pub Vec<ParquetColumn>);
 
 impl Field for ParquetColumns {
-    /// Maps with `name`, `dtype`, `size`, `read` (True when left out).
+    /// Parses maps with `name`, `dtype`, `size`, `read` (default True).
     fn read(&mut self, value: &Value) -> Result<(), String> {
         let columns: Vec<ParquetColumn> =
             serde_yaml::from_value(value.clone()).map_err(|error| format!(": {error}"))?;

@@ -1,46 +1,46 @@
-//! How large the samples of each file are: DLIO's own draw, bit for bit.
+//! The sample sizes of each file, drawn exactly as in DLIO, bit for bit.
 //!
-//! DLIO stores a sample as a square-ish array. With `D = floor(sqrt(record_length))` and
-//! `σ = record_length_stdev / 2 / sqrt(record_length)` it draws two numbers `normal(D, σ)` for
-//! each file, truncates them and takes them as the file's rows and columns. Up to v2.0 every
-//! rank seeds the draw with 10, so the sizes do not depend on the number of ranks; v3.0 seeds
-//! rank `r` with `10 + r` and file `i` takes the numbers of rank `i mod ranks`.
+//! DLIO stores a sample as a roughly square array. With `D = floor(sqrt(record_length))` and `σ =
+//! record_length_stdev / 2 / sqrt(record_length)` it draws two numbers `normal(D, σ)` for each
+//! file, truncates them and uses them as the file's rows and columns. Up to v2.0 every rank seeds
+//! the draw with 10, so the sizes do not depend on the number of ranks. v3.0 seeds rank `r` with
+//! `10 + r`, and file `i` uses the numbers of rank `i mod ranks`.
 
 use serde::Serialize;
 use stormlp_core::mt19937::Mt19937;
 
 /// The seed that DLIO hard-codes for its size draw.
 const DLIO_SIZE_SEED: u32 = 10;
-/// After so many files, whoever waits for the draw is asked whether it goes on.
+/// Number of files after which the caller is asked again whether to continue.
 const ASK_EVERY: usize = 1 << 16;
 
-/// What the workload says about the size of one sample.
+/// The workload's specification of the size of one sample.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SizeRule {
     /// `record_length_bytes` and its standard deviation, both in bytes.
     Length {
-        /// Mean bytes of a sample; MLPerf's workloads have fractions here.
+        /// Mean bytes per sample; MLPerf's workloads have fractions here.
         mean_bytes: f64,
-        /// Standard deviation in bytes; 0 makes all files alike.
+        /// Standard deviation in bytes; 0 makes all files equal.
         stdev_bytes: f64,
     },
     /// `record_dims`: an exact shape.
     Shape {
-        /// Elements in each dimension.
+        /// Number of elements in each dimension.
         dims: Vec<u64>,
-        /// Bytes of one element.
+        /// Size of one element in bytes.
         element_bytes: u64,
     },
 }
 
-/// Whose random numbers a file takes.
+/// The random number scheme for a file's size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SizeDraw {
-    /// All ranks draw alike (DLIO up to MLPerf Storage v2.0).
+    /// All ranks draw the same numbers (DLIO up to MLPerf Storage v2.0).
     Shared,
-    /// Each of `ranks` generating ranks draws for itself (v3.0).
+    /// Each of `ranks` generating ranks draws its own numbers (v3.0).
     PerRank {
         /// The number of generating ranks, at least 1.
         ranks: u32,
@@ -50,9 +50,9 @@ pub enum SizeDraw {
 /// The shape of one sample, the same for all samples of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampleShape {
-    /// Elements in each dimension.
+    /// Number of elements in each dimension.
     pub dims: Vec<u64>,
-    /// Bytes of one element.
+    /// Size of one element in bytes.
     pub element_bytes: u64,
 }
 
@@ -63,14 +63,14 @@ impl SampleShape {
         Self { dims: dims.to_vec(), element_bytes: 1 }
     }
 
-    /// Bytes of one sample; saturates instead of overflowing.
+    /// Size of one sample in bytes; saturates instead of overflowing.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.dims.iter().fold(self.element_bytes, |product, dim| product.saturating_mul(*dim))
     }
 }
 
-/// The sample shapes of all files of a dataset, training files first, then evaluation files.
+/// The sample shapes of all files of a dataset: training files first, then evaluation files.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileSizes {
     nominal: SampleShape,
@@ -85,8 +85,8 @@ impl FileSizes {
             .expect("a draw that nobody stops comes to its end")
     }
 
-    /// As [`Self::draw`], for as long as `go_on`, which is told now and then how many files are
-    /// drawn, says so; `None` when it did not.
+    /// Like [`Self::draw`], but periodically calls `go_on` with the number of files drawn so far.
+    /// `None` if it returned false.
     pub fn draw_while(
         rule: &SizeRule,
         files: u64,
@@ -135,7 +135,7 @@ impl FileSizes {
         }
     }
 
-    /// DLIO's `D`: what a sample has in each dimension when nothing is drawn.
+    /// DLIO's `D`: the extent of a sample in each dimension if nothing is drawn.
     #[must_use]
     pub fn nominal(&self) -> &SampleShape {
         &self.nominal
@@ -164,7 +164,7 @@ fn draw_pairs(
         let mut generator = Mt19937::new(DLIO_SIZE_SEED.wrapping_add(rank));
         for (index, pair) in pairs.iter_mut().enumerate() {
             if index.is_multiple_of(ASK_EVERY) {
-                // Each rank draws for all files and keeps its own.
+                // Each rank draws numbers for all files but uses only its own.
                 let done = (u64::from(rank) * files + index as u64) / u64::from(ranks);
                 if !go_on(done) {
                     return None;
@@ -182,7 +182,7 @@ fn draw_pairs(
 
 /// Python's `max(int(value), 1)`.
 fn truncated(value: f64) -> u32 {
-    // The conversion truncates towards zero as Python's does, and saturates.
+    // The conversion truncates towards zero as in Python, and saturates.
     (value as u32).max(1)
 }
 

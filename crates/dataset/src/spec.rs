@@ -1,4 +1,4 @@
-//! From a workload's `dataset` section to a recipe.
+//! Conversion of a workload's `dataset` section to a recipe.
 
 use crate::section::{DataFormat, DatasetSpec};
 use stormlp_core::profile::Profile;
@@ -7,24 +7,25 @@ use crate::content::Content;
 use crate::dataset::{FormatKind, Recipe};
 use crate::sizes::{SizeDraw, SizeRule};
 
-/// The seed of contents when none is given.
+/// Default content seed.
 pub const DEFAULT_SEED: u64 = 42;
 
-/// What a workload does not say about a dataset.
+/// Dataset options that a workload does not specify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Making {
-    /// The edition whose sizes are drawn.
+    /// The edition that determines how sizes are drawn.
     pub profile: Profile,
-    /// Ranks that DLIO would generate with; matters in v3 only, where each draws for itself.
+    /// Number of ranks that DLIO would generate with; matters only in v3, where each draws its own
+    /// sizes.
     pub generator_ranks: u32,
-    /// What fills the samples.
+    /// The payload of the samples.
     pub content: Content,
-    /// The seed of the content.
+    /// The content seed.
     pub seed: u64,
 }
 
 impl Making {
-    /// As `profile` has it: one rank, random content.
+    /// Defaults for `profile`: one rank, random content.
     #[must_use]
     pub fn of(profile: Profile) -> Self {
         Self { profile, generator_ranks: 1, content: Content::Random, seed: DEFAULT_SEED }

@@ -1,4 +1,4 @@
-//! Which library processes find each other by.
+//! Selects the library by which processes find each other.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,24 +12,24 @@ use crate::mpi::Mpi;
 use crate::pmi1::Pmi1;
 use crate::pmix::Pmix;
 
-/// What `--group` says.
+/// The values of `--group`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Choice {
-    /// Whatever the launcher brings along.
+    /// Whatever the launcher provides.
     #[default]
     Auto,
-    /// Nothing: every process is a run of its own.
+    /// None: every process is a separate run.
     None,
     /// An MPI library.
     Mpi,
-    /// PMIx.
+    /// A PMIx library.
     Pmix,
-    /// The wire protocol PMI-1.
+    /// The PMI-1 wire protocol.
     Pmi1,
 }
 
 impl Choice {
-    /// All of them, as they are typed.
+    /// All choices with their names on the command line.
     pub const NAMES: [(&'static str, Self); 5] = [
         ("auto", Self::Auto),
         ("none", Self::None),
@@ -61,10 +61,10 @@ impl FromStr for Choice {
     }
 }
 
-/// Finds the other processes, which may keep this one waiting for as long as `patience` says.
+/// Finds the other processes; waits for them for as long as `patience` allows.
 ///
 /// # Errors
-/// When a launcher started several processes that cannot find each other.
+/// If a launcher started several processes that cannot find each other.
 pub fn join(
     choice: Choice,
     environment: &Environment,
@@ -81,7 +81,7 @@ pub fn join(
             Ok(engine) => return checked(engine, candidate, environment),
             Err(why) => tried.push(format!("{candidate}: {why}")),
         }
-        // It waited for others who do not come, and another library would, too.
+        // It timed out waiting for the others, and another library would do the same.
         if begun.elapsed() >= patience.start {
             break;
         }
@@ -95,20 +95,20 @@ pub fn join(
     Err(GroupError::NotFound { launch: in_words(environment.launch), tried })
 }
 
-/// Ends what a launcher started, for a process that has failed before it looked for the others: they
-/// would wait for it. Open MPI ends them by itself, hydra does not.
+/// Aborts a launched job on behalf of a process that failed before joining the others: they would
+/// wait for it. Open MPI ends them by itself, hydra does not.
 pub fn give_up(environment: &Environment, patience: Patience, code: u8) {
     let several = environment.size() != Some(1);
     let Some(fd) = environment.pmi_fd.filter(|_| several) else {
         return;
     };
-    // Without a connection the others have to find out.
+    // Without a connection the others have to notice by themselves.
     if let Ok(engine) = Engine::start(patience, move || Pmi1::init(fd)) {
         engine.abort(code);
     }
 }
 
-/// What to try, the best first; nothing where this process is alone.
+/// The libraries to try, best first; empty if this process is alone.
 fn candidates(choice: Choice, environment: &Environment) -> Vec<Choice> {
     match choice {
         Choice::None => return Vec::new(),
@@ -124,7 +124,7 @@ fn candidates(choice: Choice, environment: &Environment) -> Vec<Choice> {
     }
     let brings_mpi = match launch.by {
         Launcher::OpenMpi | Launcher::Hydra | Launcher::Mvapich | Launcher::Pals => true,
-        // They start programs of every MPI, and do not say of which.
+        // They start programs of every MPI and do not say which one is in use.
         Launcher::Slurm | Launcher::Flux | Launcher::Jsrun | Launcher::Pmix => false,
     };
     if brings_mpi {
@@ -159,7 +159,7 @@ fn open(
     }
 }
 
-/// Refuses a library that sees other processes than were started.
+/// Rejects a library that sees a different number of processes than were started.
 fn checked(
     engine: Engine,
     backend: Choice,
@@ -168,7 +168,7 @@ fn checked(
     let seen = engine.seen();
     let fits = match environment.launch.map(|launch| launch.size) {
         Some(Some(started)) => started == seen.size,
-        // Where the launcher does not say, at least it meant more than one process to meet here.
+        // If the launcher does not give a number, at least it started more than one process.
         Some(None) | None => true,
     };
     if !fits {

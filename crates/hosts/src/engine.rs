@@ -1,8 +1,8 @@
-//! How the threads of this process ask the one that talks to a library: all calls of a library come
-//! from the thread that set it up.
+//! Lets the threads of this process send requests to the thread that owns the library: all calls
+//! into a library come from the thread that initialised it.
 //!
-//! Libraries wait without an end in sight, so who asked waits for the thread instead, with a limit.
-//! A thread that is stuck in a library is left there: the process is about to end.
+//! Libraries wait without a timeout, so the requester waits for the thread instead, with a timeout.
+//! A thread stuck in a library is left there: the process is about to end.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -14,37 +14,37 @@ use crate::rounds::{
     AT_BARRIER, AroundBarrier, Ask, Backend, EXCHANGING, Health, Next, Rounds, Seen, Then, Work,
 };
 
-/// How long a library may take to say farewell; a host that is gone must not hold up the others.
+/// Timeout for a library to shut down; a lost host must not hold up the others.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// How long a round may take that goes on while this process ends.
+/// Timeout for a round that is still running while this process ends.
 const LAST_ROUND: Duration = Duration::from_secs(1);
-/// How often this process makes sure that it runs.
+/// How often this process records that it is running.
 const BEAT: Duration = Duration::from_millis(250);
-/// How often to look whether those still live that are waited for.
+/// Poll interval for the liveness of the hosts being waited for.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How long the others may keep this process waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// For how long one may say nothing, or be late for the barrier of a step.
+    /// How long a process may be silent, or late for the barrier of a step.
     pub silence: Duration,
-    /// How long it may take until all have met: launchers start some later than others.
+    /// How long it may take until all have met: launchers start some processes later than others.
     pub start: Duration,
 }
 
-/// A running thread with its library.
+/// A running communication thread with its library.
 #[derive(Debug)]
 pub(crate) struct Engine {
     seen: Seen,
     patience: Patience,
     asks: Mutex<Sender<Ask>>,
     health: Arc<Health>,
-    /// What each process is called, by rank, once that is known.
+    /// Display name of each process, by rank, once known.
     names: OnceLock<Vec<String>>,
 }
 
 impl Engine {
-    /// Sets a library up on a thread of its own, which may take as long as `patience` says.
+    /// Initialises a library on its own thread, within the time that `patience` allows.
     ///
     /// # Errors
     /// Why the library cannot be used.
@@ -67,7 +67,7 @@ impl Engine {
         thread::Builder::new()
             .name("group".to_string())
             .spawn(move || {
-                // Sleeps between looks are to be short.
+                // Keeps the sleeps between polls short.
                 let one_nanosecond = Some(std::num::NonZeroU64::MIN);
                 let _ = rustix::thread::set_current_timer_slack(one_nanosecond);
                 match open() {
@@ -79,7 +79,7 @@ impl Engine {
                 }
             })
             .map_err(|error| format!("no thread could be started: {error}"))?;
-        // Hosts of a large job may be started one after the other.
+        // Hosts of a large job may be started one after another.
         let limit = patience.start.max(Duration::from_secs(60));
         let seen = match began.recv_timeout(limit) {
             Ok(seen) => seen?,
@@ -92,11 +92,11 @@ impl Engine {
     }
 
     pub(crate) fn call_them(&self, names: Vec<String>) {
-        // They do not change.
+        // The names do not change.
         let _ = self.names.set(names);
     }
 
-    /// Who does not answer where there is but one other.
+    /// The host that does not answer, if there is only one other.
     fn other(&self) -> Vec<String> {
         let names = self.names.get().filter(|names| names.len() == 2);
         let other = names.and_then(|names| names.get(1 - self.seen.rank.min(1) as usize));
@@ -107,7 +107,7 @@ impl Engine {
         &self.seen
     }
 
-    /// For how long the others may say nothing now.
+    /// How long the others may be silent at present.
     pub(crate) fn patience(&self) -> Duration {
         if self.health.have_met() {
             self.patience.silence
@@ -149,7 +149,7 @@ impl Engine {
         self.ask(Ask::Edge(then));
     }
 
-    /// Whether hosts tell each other that they are there.
+    /// Whether hosts currently exchange heartbeats.
     pub(crate) fn hears(&self) -> bool {
         self.health.is_in_rounds()
     }
@@ -181,7 +181,7 @@ impl Engine {
         let limit = match (self.health.busy_for(), self.hears()) {
             (None, _) => FAREWELL,
             (Some(_), true) => LAST_ROUND,
-            // It does not hear it; that this process ends must do then.
+            // The library cannot deliver it; the others have to notice that this process ends.
             (Some(_), false) => return,
         };
         self.health.break_off(lost(AT_BARRIER, "this host ends the run"));
@@ -248,7 +248,7 @@ mod tests {
 
     use super::*;
 
-    /// Where processes meet that are threads here.
+    /// A meeting point for processes that are threads in this test.
     #[derive(Default)]
     struct Place {
         state: Mutex<State>,
@@ -258,10 +258,10 @@ mod tests {
     #[derive(Default)]
     struct State {
         given: Vec<Option<Vec<u8>>>,
-        /// What all gave the last time, and how often they have met.
+        /// The values of the last exchange, and the number of exchanges so far.
         all: Vec<Vec<u8>>,
         times: u64,
-        /// Those who do not come any more.
+        /// The ranks that no longer take part.
         frozen: Vec<u32>,
     }
 
@@ -316,7 +316,7 @@ mod tests {
         (0..size).map(one).collect()
     }
 
-    /// What comes of something that is asked for.
+    /// Runs an asynchronous request and returns a receiver for its result.
     fn asked<T: Send + 'static>(ask: impl FnOnce(Then<T>)) -> Receiver<Result<T, GroupError>> {
         let (told, answer) = mpsc::channel();
         ask(Box::new(move |went| drop(told.send(went))));
@@ -330,7 +330,7 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(|| {
                 engines[1].barrier().unwrap();
-                // It works for longer than it may say nothing.
+                // It works for longer than it may be silent.
                 thread::sleep(silence + LOOK * 10);
                 engines[1].all_gather(b"b").unwrap();
                 engines[1].leave();
@@ -353,7 +353,7 @@ mod tests {
         place.state.lock().unwrap().frozen.push(1);
         let silent = engines[0].barrier().unwrap_err();
         assert!(silent.to_string().starts_with("other did not answer"), "{silent}");
-        // It returns, although the thread is stuck.
+        // It returns although the thread is stuck.
         engines[0].abort(5);
     }
 
@@ -369,7 +369,7 @@ mod tests {
                 stop: Box::new(move || sender.send(()).unwrap()),
             });
         }
-        // One waits for the other in a step when it happens.
+        // One is waiting for the other in a step when it happens.
         let step = asked(|then| engines[1].step_then(Next::Step, then));
         assert_eq!(step.recv_timeout(LOOK * 10).ok(), None);
         told.store(true, Ordering::Relaxed);
@@ -399,7 +399,7 @@ mod tests {
         }
         let all = heard.0.lock().unwrap();
         drop(heard.1.wait_while(all, |count| *count < 2).unwrap());
-        // One goes on at once, the other comes to a step before it looks.
+        // One continues at once, the other reaches a step before it looks.
         assert_eq!(asked(|then| engines[0].edge_then(then)).recv().unwrap(), Ok(true));
         let gather = asked(|then| engines[0].all_gather_then(vec![0], then));
         let step = asked(|then| engines[1].step_then(Next::Step, then));

@@ -1,35 +1,35 @@
-//! What launchers tell the processes that they start, in their environment.
+//! What launchers pass to their processes through the environment.
 
-/// What the environment says of a launcher.
+/// Launcher information from the environment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Environment {
-    /// Who started this process together with others; `None` where nobody did.
+    /// The launcher that started this process together with others; `None` if there is none.
     pub launch: Option<Launch>,
-    /// The number of this process among those, where the environment says it.
+    /// The rank of this process, if the environment gives it.
     pub rank: Option<u32>,
-    /// Whether a PMIx server is named.
+    /// Whether the environment names a PMIx server.
     pub has_pmix: bool,
-    /// The descriptor of a PMI-1 connection.
+    /// The file descriptor of a PMI-1 connection.
     pub pmi_fd: Option<i32>,
 }
 
-/// A launcher and what it started.
+/// A launcher and the processes it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Launch {
     /// The launcher.
     pub by: Launcher,
-    /// Processes in all, where the environment says it.
+    /// Total number of processes, if the environment gives it.
     pub size: Option<u32>,
 }
 
-/// The launchers that are told apart, by the variables they set.
+/// The launchers that can be distinguished by the variables they set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Launcher {
     /// Open MPI's `mpirun`.
     OpenMpi,
     /// Hydra: the `mpiexec` of MPICH and Intel MPI, and others that speak PMI-1.
     Hydra,
-    /// MVAPICH's own.
+    /// MVAPICH's own launcher.
     Mvapich,
     /// Slurm's `srun`.
     Slurm,
@@ -39,15 +39,15 @@ pub enum Launcher {
     Flux,
     /// IBM's `jsrun`.
     Jsrun,
-    /// A PMIx server of another kind.
+    /// Another kind of PMIx server.
     Pmix,
 }
 
-/// The variables that hold the number of processes and the rank of one, the most telling first.
+/// The variables that hold the number of processes and the rank, most specific first.
 const VARIABLES: [(Launcher, &str, &str); 7] = [
     (Launcher::OpenMpi, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
     (Launcher::Mvapich, "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"),
-    // Of a step: a batch script has the job's number, and is started once.
+    // These belong to a step: a batch script has the job's task count, but is started once.
     (Launcher::Slurm, "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),
     (Launcher::Flux, "FLUX_JOB_SIZE", "FLUX_TASK_RANK"),
     (Launcher::Pals, "PALS_SIZE", "PALS_RANKID"),
@@ -56,7 +56,7 @@ const VARIABLES: [(Launcher, &str, &str); 7] = [
 ];
 
 impl Launcher {
-    /// What users type.
+    /// The command users type.
     pub fn name(self) -> &'static str {
         match self {
             Self::OpenMpi => "mpirun (Open MPI)",
@@ -72,7 +72,7 @@ impl Launcher {
 }
 
 impl Launch {
-    /// Who started how many, such as `mpirun (Open MPI) started 4 processes`.
+    /// The launcher and its process count, such as `mpirun (Open MPI) started 4 processes`.
     pub fn in_words(&self) -> String {
         let by = self.by.name();
         match self.size {
@@ -83,12 +83,12 @@ impl Launch {
 }
 
 impl Environment {
-    /// That of this process.
+    /// Reads the environment of this process.
     pub fn of_process() -> Self {
         Self::read(|name| std::env::var(name).ok())
     }
 
-    /// That of variables.
+    /// Reads the environment from `variable`.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let variable = |name| variable(name).filter(|value| !value.is_empty());
         let number = |name| variable(name)?.trim().parse::<u32>().ok();
@@ -96,11 +96,11 @@ impl Environment {
         let pmi_fd = variable("PMI_FD").and_then(|fd| fd.trim().parse().ok());
         let told =
             VARIABLES.into_iter().find_map(|(by, size, rank)| Some((by, number(size)?, rank)));
-        // Hydra's own, which it sets beside those that others speak to it by.
+        // Hydra's own variable, which it sets alongside those of other launchers' protocols.
         let here = number("MPI_LOCALNRANKS");
         let (launch, rank) = match told {
             Some((Launcher::Hydra, size, rank)) if here.is_some_and(|here| here > size) => {
-                // What was set is not what it had started.
+                // The inherited variables do not describe what hydra started.
                 let by = Launcher::Hydra;
                 (Some(Launch { by, size: here }), number(rank))
             }
@@ -122,7 +122,7 @@ impl Environment {
         Self { launch, rank, has_pmix, pmi_fd }
     }
 
-    /// Processes that were started together, where that is known; 1 where nobody launched this one.
+    /// The number of processes started together, if known; 1 if this process was not launched.
     pub fn size(&self) -> Option<u32> {
         self.launch.map_or(Some(1), |launch| launch.size)
     }
@@ -143,7 +143,7 @@ mod tests {
     fn a_process_that_nobody_launched_is_one() {
         assert_eq!(read(&[]), Environment::default());
         assert_eq!(read(&[]).size(), Some(1));
-        // A batch script knows the tasks of its job, and is one process.
+        // A batch script sees the task count of its job but is a single process.
         assert_eq!(read(&[("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")]).size(), Some(1));
         assert_eq!(read(&[("PMI_SIZE", "")]).size(), Some(1));
     }
@@ -156,7 +156,7 @@ mod tests {
         };
         let ompi = [("OMPI_COMM_WORLD_SIZE", "4"), ("PMIX_RANK", "1"), ("PMIX_NAMESPACE", "17")];
         assert_eq!(by(&ompi), Some((Launcher::OpenMpi, Some(4))));
-        // Hydra told this host of two, whatever was made of its other variables.
+        // Hydra reported two processes on this host, whatever its other variables contain.
         let cut = [("MPI_LOCALNRANKS", "2"), ("MPI_LOCALRANKID", "1")];
         assert_eq!(by(&cut), Some((Launcher::Hydra, Some(2))));
         let changed = [("MPI_LOCALNRANKS", "2"), ("PMI_SIZE", "1"), ("PMI_RANK", "0")];
@@ -164,7 +164,7 @@ mod tests {
         let spread = [("MPI_LOCALNRANKS", "1"), ("PMI_SIZE", "2"), ("PMI_RANK", "0")];
         assert_eq!(by(&spread), Some((Launcher::Hydra, Some(2))));
         assert!(read(&ompi).has_pmix);
-        // Its own variable does not say it here.
+        // Its own variable is not set here.
         assert_eq!(read(&ompi).rank, None);
         let hydra = [("PMI_SIZE", "2"), ("PMI_RANK", "0"), ("PMI_FD", "9")];
         assert_eq!(by(&hydra), Some((Launcher::Hydra, Some(2))));

@@ -1,63 +1,63 @@
-//! Why processes do not work together.
+//! Errors of process groups.
 
 use std::time::Duration;
 
-/// Why processes do not work together, or no longer do.
+/// Why processes cannot work together, or no longer can.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GroupError {
-    /// A launcher started several processes, and nothing on this host lets them find each other.
+    /// A launcher started several processes, but nothing on this host lets them find each other.
     #[error("{launch}, but they cannot find each other: {}", .tried.join("; "))]
     NotFound {
-        /// Who started how many.
+        /// The launcher and its process count.
         launch: String,
-        /// What was tried, and why it did not do.
+        /// What was tried, and why it failed.
         tried: Vec<String>,
     },
-    /// The library sees other processes than the launcher started.
+    /// The library sees a different number of processes than the launcher started.
     #[error("{launch}, but {library} sees {seen}: it is not the library of this launcher")]
     Contradiction {
-        /// Who started how many.
+        /// The launcher and its process count.
         launch: String,
-        /// What was opened.
+        /// The library that was opened.
         library: String,
         /// What it sees, in words.
         seen: String,
     },
-    /// What was asked for with `--group` is not to be had.
+    /// The library requested with `--group` is not available.
     #[error("--group {asked} cannot be used: {why}")]
     Unusable {
-        /// What was asked for.
+        /// The requested library.
         asked: &'static str,
         /// Why not.
         why: String,
     },
-    /// The others did not come.
+    /// Other processes did not arrive.
     #[error("{} did not answer for {} s, {during}", silent(.who), .waited.as_secs())]
     Silent {
-        /// Who, where that is known.
+        /// Which ones, if known.
         who: Vec<String>,
-        /// What was going on, such as `at a barrier`.
+        /// The operation in progress, such as `at a barrier`.
         during: &'static str,
-        /// For how long.
+        /// The waiting time.
         waited: Duration,
     },
-    /// This process itself was not there.
+    /// This process itself was suspended.
     #[error("this process stood still for {} s, and the others went on without it", .for_time.as_secs())]
     StoodStill {
-        /// For how long.
+        /// The duration.
         for_time: Duration,
     },
     /// The library failed.
     #[error("the connection to the other hosts failed {during}: {why}")]
     Lost {
-        /// What was going on.
+        /// The operation in progress.
         during: &'static str,
-        /// What the library said.
+        /// The library's error message.
         why: String,
     },
 }
 
-/// Those who did not answer, in words.
+/// The processes that did not answer, in words.
 fn silent(who: &[String]) -> String {
     match who {
         [] => "the other hosts".to_string(),
@@ -66,7 +66,7 @@ fn silent(who: &[String]) -> String {
 }
 
 impl GroupError {
-    /// The same where it is known `who` did not come.
+    /// Adds the names of the processes that did not arrive.
     #[must_use]
     pub fn of(self, who: Vec<String>) -> Self {
         match self {
@@ -75,7 +75,7 @@ impl GroupError {
         }
     }
 
-    /// The same where it is known what went on meanwhile.
+    /// Adds the operation that was in progress.
     #[must_use]
     pub fn during(self, what: &'static str) -> Self {
         match self {

@@ -1,4 +1,4 @@
-//! A group as those see it who work in it.
+//! A process group as seen by its members.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use crate::engine::Engine;
 use crate::error::GroupError;
 use crate::rounds::{AroundBarrier, Next, Work};
 
-/// The processes of one run; each stands for a host.
+/// The processes of a run; each stands for a host.
 #[derive(Debug)]
 pub struct Group {
     rank: u32,
     size: u32,
     library: String,
     backend: &'static str,
-    /// `None` where there is nobody else.
+    /// `None` if this process is alone.
     engine: Option<Engine>,
 }
 
 impl Group {
-    /// The group of a process that has nobody else. Nothing of it takes time.
+    /// The group of a single process. None of its operations takes time.
     pub fn alone() -> Self {
         Self { rank: 0, size: 1, library: String::new(), backend: "none", engine: None }
     }
@@ -34,22 +34,22 @@ impl Group {
         }
     }
 
-    /// The number of this process, from 0.
+    /// The rank of this process, from 0.
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// How many processes there are.
+    /// The number of processes.
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// Whether there is nobody else.
+    /// Whether this process is alone.
     pub fn is_alone(&self) -> bool {
         self.size == 1
     }
 
-    /// Whether this process speaks for all.
+    /// Whether this process acts on behalf of all.
     pub fn leads(&self) -> bool {
         self.rank == 0
     }
@@ -59,28 +59,28 @@ impl Group {
         self.backend
     }
 
-    /// The library in its own words, such as `Open MPI v4.1.4`; empty without one.
+    /// The library's own description, such as `Open MPI v4.1.4`; empty without a library.
     pub fn library(&self) -> &str {
         &self.library
     }
 
-    /// Says what each process is called, by rank, so that errors can name one.
+    /// Sets the display name of each process, by rank, for use in errors.
     pub fn call_them(&self, names: Vec<String>) {
         if let Some(engine) = &self.engine {
             engine.call_them(names);
         }
     }
 
-    /// Waits for all.
+    /// Waits for all processes.
     ///
     /// # Errors
-    /// When the others do not come in time, or the library fails.
+    /// If the others do not arrive in time, or the library fails.
     pub fn barrier(&self) -> Result<(), GroupError> {
         self.engine.as_ref().map_or(Ok(()), Engine::barrier)
     }
 
-    /// Begins to wait for all, and calls `then` on a thread of the group's own once they have come.
-    /// Whether one says nothing any more [`Self::overdue`] tells; nothing else ends the wait.
+    /// Starts a barrier, and calls `then` on a thread of the group once all have arrived.
+    /// [`Self::overdue`] tells whether a process has fallen silent; nothing else ends the wait.
     pub fn barrier_then(&self, then: impl FnOnce(Result<(), GroupError>) + Send + 'static) {
         match &self.engine {
             None => then(Ok(())),
@@ -88,9 +88,9 @@ impl Group {
         }
     }
 
-    /// Begins to wait for all at the end of a step, as [`Self::barrier_then`] does, and tells `then` for
-    /// how long the others kept this process waiting; nothing where one was told to end
-    /// meanwhile ([`Self::works`]). All say alike what is `next`.
+    /// Starts the barrier at the end of a step, like [`Self::barrier_then`], and passes `then` the
+    /// time the others kept this process waiting, or nothing if a process was told to stop in the
+    /// meantime ([`Self::works`]). All must give the same `next`.
     pub fn step_then(
         &self,
         next: Next,
@@ -102,8 +102,8 @@ impl Group {
         }
     }
 
-    /// Begins work that all end, by `stop`, once `is_stopped` says so on one of them; all hear of it
-    /// in the same round. To be called by all.
+    /// Starts work that all processes end through `stop` once `is_stopped` holds on any of them;
+    /// all learn of it in the same round. Must be called by all.
     pub fn works(
         &self,
         is_stopped: impl Fn() -> bool + Send + 'static,
@@ -114,8 +114,8 @@ impl Group {
         }
     }
 
-    /// Begins to wait until nobody [works](Self::works) any more, and tells `then` whether one was told to end,
-    /// of which all hear alike. To be called by all.
+    /// Starts waiting until all have finished their [work](Self::works), and passes `then` whether
+    /// one was told to stop; all get the same answer. Must be called by all.
     pub fn edge_then(&self, then: impl FnOnce(Result<bool, GroupError>) + Send + 'static) {
         match &self.engine {
             None => then(Ok(false)),
@@ -123,15 +123,15 @@ impl Group {
         }
     }
 
-    /// Whether processes tell each other that they are there: not from one step to the next.
+    /// Whether processes exchange heartbeats at present: they do not between steps.
     pub fn hears(&self) -> bool {
         self.engine.as_ref().is_some_and(Engine::hears)
     }
 
-    /// Gives `bytes` to all, and returns what each of them gave, by rank.
+    /// Exchanges `bytes` with all processes and returns their values by rank.
     ///
     /// # Errors
-    /// When the others do not come in time, or the library fails.
+    /// If the others do not arrive in time, or the library fails.
     pub fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, GroupError> {
         match &self.engine {
             None => Ok(vec![bytes.to_vec()]),
@@ -139,8 +139,8 @@ impl Group {
         }
     }
 
-    /// Begins to exchange `bytes` as [`Self::all_gather`] does, and calls `then` on a thread of the
-    /// group's own. As with [`Self::barrier_then`] nothing ends the wait.
+    /// Starts to exchange `bytes` like [`Self::all_gather`], and calls `then` on a thread of the
+    /// group. As with [`Self::barrier_then`], nothing ends the wait.
     pub fn all_gather_then(
         &self,
         bytes: Vec<u8>,
@@ -152,11 +152,11 @@ impl Group {
         }
     }
 
-    /// When each of `count` barriers began and ended at which nobody is late: all begin the next one as
-    /// soon as they have left the last. Nothing alone.
+    /// Start and end times of `count` barriers at which nobody is late: each process enters the
+    /// next one as soon as it has left the last. Empty if alone.
     ///
     /// # Errors
-    /// When the others do not come in time, or the library fails.
+    /// If the others do not arrive in time, or the library fails.
     pub fn barriers(&self, count: u32) -> Result<Vec<AroundBarrier>, GroupError> {
         match &self.engine {
             None => Ok(Vec::new()),
@@ -164,30 +164,30 @@ impl Group {
         }
     }
 
-    /// The error that waiting has become, if nobody has been heard of for longer than `limit`.
+    /// The timeout error, if the others have been silent for longer than `limit`.
     pub fn overdue(&self, limit: Duration) -> Option<GroupError> {
         self.engine.as_ref().and_then(|engine| engine.overdue(limit))
     }
 
-    /// Why the others cannot be heard any more, where the library has said so.
+    /// Why communication has failed, if the library has reported it.
     pub fn broken(&self) -> Option<GroupError> {
         self.engine.as_ref().and_then(Engine::broken)
     }
 
-    /// For how long the others may say nothing now.
+    /// How long the others may be silent at present.
     pub fn patience(&self) -> Duration {
         self.engine.as_ref().map_or(Duration::MAX, Engine::patience)
     }
 
-    /// Leaves: all were here to the end. To be called by all.
+    /// Leaves the group after a complete run. Must be called by all.
     pub fn leave(&self) {
         if let Some(engine) = &self.engine {
             engine.leave();
         }
     }
 
-    /// Ends the whole run because of a failure, with this exit code. Where the library can still be
-    /// asked, it ends the others and maybe this process too; so this is the last thing to do.
+    /// Aborts the whole run after a failure, with this exit code. If the library still responds, it
+    /// ends the others and possibly this process too, so this must be the last call.
     pub fn abort(&self, code: u8) {
         if let Some(engine) = &self.engine {
             engine.abort(code);

@@ -1,15 +1,15 @@
-//! The processes of one run on several hosts: who they are, a barrier and an all-gather.
+//! The processes of a multi-host run: membership, a barrier and an all-gather.
 //!
-//! Processes are started by the launcher that the site has (`mpirun`, `mpiexec`, `srun`), and find
-//! each other by what that launcher brings along: an MPI library, PMIx, or the wire protocol PMI-1.
-//! The libraries are opened at run time, so that one executable starts where none of them is. A
-//! process that nobody launched is [alone](Group::alone), which costs nothing.
+//! Processes are started by the site's launcher (`mpirun`, `mpiexec`, `srun`) and find each other
+//! through what it provides: an MPI library, PMIx, or the PMI-1 wire protocol. The libraries are
+//! opened at run time, so that one executable also starts where none of them is installed. A
+//! process without a launcher is [alone](Group::alone), which costs nothing.
 //!
-//! N processes that a launcher started and that cannot find each other would make N runs, each of
-//! which believed to have the storage to itself. That is an error here, with its remedy.
+//! If N launched processes cannot find each other, they would make N independent runs, each
+//! assuming that it has the storage to itself. Here that is an error, with a remedy.
 //!
-//! Besides `transfer` this is the only crate with `unsafe`: calls into libraries of others, in
-//! `mpi`, `pmix` and the first lines of `pmi1`.
+//! Besides `transfer` this is the only crate with `unsafe`: calls into foreign libraries in `mpi`
+//! and `pmix`, and the first lines of `pmi1`.
 
 mod choice;
 pub mod company;

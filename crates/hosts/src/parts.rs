@@ -1,14 +1,14 @@
-//! Parts of a run that several hosts have a share in: whose a saved report is, and of which run.
+//! Combines the partial reports of a multi-host run: which host and run each belongs to.
 
 use stormlp_core::group::Member;
 use stormlp_core::report::{Ending, Head, PartOf};
 use stormlp_core::warning::{Warning, WarningKind};
 
-/// Hosts without a launcher that worked together for a smaller share of a time are told of.
+/// Hosts without a launcher are reported if they overlapped for a smaller share of the time.
 pub const TOGETHER: f64 = 0.95;
 
-/// What the hosts of `parts` are called beside each other: by their processes where several without
-/// a launcher were on one host.
+/// The display names of the hosts of `parts`, with process ids if several processes without a
+/// launcher ran on one host.
 pub fn names(parts: &[&PartOf]) -> Vec<String> {
     let name = |part: &&PartOf| {
         let same = parts.iter().filter(|other| other.host == part.host);
@@ -20,23 +20,23 @@ pub fn names(parts: &[&PartOf]) -> Vec<String> {
     parts.iter().map(name).collect()
 }
 
-/// For each of several parts, whether what belongs to a whole host is to be counted there: processes
-/// of one host see the same devices.
+/// For each part, whether host-wide figures are to be counted there: processes of one host see the
+/// same devices.
 pub fn count_hosts_once(hosts: &[(&str, &str)]) -> Vec<bool> {
     let first = |nth: usize| hosts.iter().position(|host| *host == hosts[nth]) == Some(nth);
     (0..hosts.len()).map(first).collect()
 }
 
-/// The [same](count_hosts_once) of the processes of a run.
+/// The [same](count_hosts_once) for the processes of a run.
 pub fn count_members_once(members: &[Member]) -> Vec<bool> {
     let boots = members.iter().map(|member| (&*member.hostname, &*member.boot_id));
     count_hosts_once(&boots.collect::<Vec<_>>())
 }
 
-/// Puts parts into the order of their ranks, or of the names of their hosts.
+/// Sorts parts by rank, or by host name.
 ///
 /// # Errors
-/// When they are not parts of one run, in words that name two of them.
+/// If they are not parts of one run, with a message that names two of them.
 pub fn in_order<T>(mut parts: Vec<T>, head: fn(&T) -> &Head) -> Result<Vec<T>, String> {
     let part = |one: &T| head(one).part.clone();
     for one in &parts {
@@ -63,7 +63,7 @@ pub fn in_order<T>(mut parts: Vec<T>, head: fn(&T) -> &Head) -> Result<Vec<T>, S
                 first.host, first.run_id, second.host, second.run_id
             ));
         }
-        // One --run-id may have been given to hosts on two nights.
+        // The same --run-id may have been used on two nights.
         if let (Some(of_one), Some(of_other)) = (&first.start_at, &second.start_at)
             && of_one != of_other
         {
@@ -96,8 +96,8 @@ pub fn in_order<T>(mut parts: Vec<T>, head: fn(&T) -> &Head) -> Result<Vec<T>, S
     Ok(parts)
 }
 
-/// How a run ended whose parts have these `endings`: as the first did that failed, else as the first that
-/// did not come to its end.
+/// The combined ending of parts with these `endings`: that of the first part that failed, otherwise
+/// of the first that did not complete.
 pub fn ending(endings: impl Iterator<Item = Ending> + Clone) -> Ending {
     let failed = |ending: &Ending| matches!(ending, Ending::Failed { .. });
     let worst = endings
@@ -107,8 +107,8 @@ pub fn ending(endings: impl Iterator<Item = Ending> + Clone) -> Ending {
     worst.unwrap_or(Ending::Complete)
 }
 
-/// The share of the longest of `times` in which all of them ran, 0 to 1. Each is when a host began by its
-/// clock and how long it took, in seconds; `None` where none took any time.
+/// The share of the longest of `times`, 0 to 1, during which all of them were running. Each is a
+/// start by the host's clock and a duration, in seconds; `None` if none took any time.
 pub fn share_at_once(times: &[(f64, f64)]) -> Option<f64> {
     let began = times.iter().map(|time| time.0).fold(f64::MIN, f64::max);
     let ended = times.iter().map(|time| time.0 + time.1).fold(f64::MAX, f64::min);
@@ -116,8 +116,8 @@ pub fn share_at_once(times: &[(f64, f64)]) -> Option<f64> {
     (longest > 0.0).then(|| ((ended - began) / longest).clamp(0.0, 1.0))
 }
 
-/// Says of hosts that nobody started together for which share of `each` of their units they were at it
-/// at the same time: `least` in `which`. Where that is little, `advice` says what helps.
+/// Reports, for hosts started independently, the share of `each` of their units during which all
+/// were running: `least` in `which`. If it is low, `advice` says what helps.
 pub fn began_by_clocks(each: &str, (least, which): (f64, &str), advice: &str) -> Warning {
     let mut fact = format!(
         "these hosts began by their own clocks (--start-at), whose offsets nobody measured: by these \
@@ -136,7 +136,7 @@ pub fn began_by_clocks(each: &str, (least, which): (f64, &str), advice: &str) ->
     Warning::new(WarningKind::Hosts, fact, advice)
 }
 
-/// The ranks of which there is no part.
+/// The ranks without a part.
 pub fn missing<'h>(parts: impl Iterator<Item = &'h Head> + Clone) -> Vec<u32> {
     let known = parts.filter_map(|head| head.part.as_ref());
     let size = known.clone().filter_map(|part| part.size).max();
@@ -144,8 +144,8 @@ pub fn missing<'h>(parts: impl Iterator<Item = &'h Head> + Clone) -> Vec<u32> {
     (0..size.unwrap_or(0)).filter(|rank| !has(rank)).collect()
 }
 
-/// The run and the hosts of parts that no launcher started, which do not know how many they are; `None`
-/// for others.
+/// The run and hosts of parts started without a launcher, which do not know their total number;
+/// `None` for other parts.
 pub fn detached<'h>(parts: impl Iterator<Item = &'h Head>) -> Option<(String, Vec<String>)> {
     let known: Option<Vec<&PartOf>> = parts.map(|head| head.part.as_ref()).collect();
     let known = known?;

@@ -1,5 +1,5 @@
-//! PMI-1: lines of text over a connection that the launcher left open. No library is needed; hydra
-//! speaks it (the launcher of MPICH and Intel MPI), and `srun --mpi=pmi2`.
+//! PMI-1: lines of text over a connection inherited from the launcher. No library is needed; it is
+//! spoken by hydra (the launcher of MPICH and Intel MPI) and `srun --mpi=pmi2`.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -7,32 +7,32 @@ use std::os::fd::BorrowedFd;
 
 use crate::rounds::{Backend, Seen};
 
-/// Bytes of a value at most, unless the launcher says otherwise.
+/// Maximum bytes of a value, unless the launcher gives another limit.
 const USUAL_VALUE_BYTES: usize = 1024;
 
-/// Bytes of a whole line at most. Slurm reads no more than 1024 at once, although it names that number
-/// as the longest value, and takes the rest of a longer line for another one.
+/// Maximum bytes of a whole line. Slurm reads at most 1024 at once, although it announces that
+/// number as the maximum value length, and takes the rest of a longer line for another one.
 const LINE_BYTES: usize = 1000;
 
-/// Bytes of a key at most.
+/// Maximum bytes of a key.
 const KEY_BYTES: usize = 64;
 
 /// The connection to the launcher.
 pub(crate) struct Pmi1 {
     write: File,
     read: BufReader<File>,
-    /// The name of the job's key space.
+    /// The name of the job's key-value space.
     space: String,
-    /// Bytes that fit a value, two letters each.
+    /// Payload bytes that fit a value, encoded as two letters each.
     piece_bytes: usize,
     rank: u32,
     size: u32,
-    /// All-gathers so far, so that each has keys of its own.
+    /// Number of all-gathers so far, so that each uses its own keys.
     rounds: u64,
 }
 
 impl Pmi1 {
-    /// Says hello on the descriptor `fd`, which the launcher left open.
+    /// Performs the handshake on the descriptor `fd` inherited from the launcher.
     pub(crate) fn init(fd: i32) -> Result<Self, String> {
         let number = |name: &str| -> Result<u32, String> {
             let text = std::env::var(name).map_err(|_| format!("{name} is not set"))?;
@@ -42,7 +42,7 @@ impl Pmi1 {
         if fd < 0 {
             return Err(format!("PMI_FD is {fd}"));
         }
-        // SAFETY: the descriptor is borrowed for this one call, which says so where it is not open.
+        // SAFETY: the descriptor is borrowed for this one call, which fails if it is not open.
         let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
         let own = rustix::io::fcntl_dupfd_cloexec(borrowed, 3)
             .map_err(|error| format!("PMI_FD={fd} is no connection: {error}"))?;
@@ -73,7 +73,7 @@ impl Pmi1 {
             .map_err(|error| format!("the launcher does not hear: {error}"))
     }
 
-    /// Sends a line and returns the answer, which is to be `expected` and a success.
+    /// Sends a line and returns the answer, which must be `expected` and report success.
     fn call(&mut self, line: &str, expected: &str) -> Result<String, String> {
         self.send(line)?;
         let mut answer = String::new();
@@ -144,10 +144,11 @@ impl Backend for Pmi1 {
     }
 }
 
-/// Bytes that fit a value of this key `space`, two letters each, by the launcher's own `limits`.
+/// Payload bytes that fit a value in key `space`, encoded as two letters each, within the
+/// launcher's `limits`.
 fn piece_bytes(limits: &str, space: &str) -> usize {
     let longest = field(limits, "vallen_max").and_then(|text| text.parse().ok());
-    // One for the end of the text, which some launchers count.
+    // One byte for the terminator, which some launchers count.
     let value = longest.unwrap_or(USUAL_VALUE_BYTES).saturating_sub(1);
     let around = "cmd=put kvsname= key= value=\n".len() + space.len() + KEY_BYTES;
     (value.min(LINE_BYTES.saturating_sub(around)) / 2).max(1)
@@ -158,7 +159,7 @@ fn field<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     line.split_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
 }
 
-/// Bytes as text without anything that the protocol could take for its own.
+/// Encodes bytes as letters, avoiding all characters with a meaning in the protocol.
 fn letters(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

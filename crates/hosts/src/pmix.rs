@@ -1,5 +1,5 @@
-//! PMIx: what `srun --mpi=pmix`, Open MPI's `mpirun` and PRRTE have a server of. Waiting blocks in
-//! the kernel, so nothing is taken from the threads that read.
+//! PMIx: `srun --mpi=pmix`, Open MPI's `mpirun` and PRRTE provide a server for it. Waiting blocks
+//! in the kernel, so it takes no CPU time from the threads that read.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
@@ -8,12 +8,12 @@ use libloading::os::unix::{Library as Opened, RTLD_GLOBAL, RTLD_NOW};
 
 use crate::rounds::{Backend, Seen};
 
-/// Names the library to use, and forbids all others.
+/// Names the library to use and disables all others.
 const LIBRARY_VARIABLE: &str = "STORMLP_LIBPMIX";
 const LIBRARY: &str = "libpmix.so.2";
-/// `PMIX_RANK_WILDCARD`: a fact about all processes.
+/// `PMIX_RANK_WILDCARD`: a key that concerns all processes.
 const RANK_WILDCARD: u32 = u32::MAX - 1;
-/// `PMIX_GLOBAL`: to be seen on every host.
+/// `PMIX_GLOBAL`: visible on every host.
 const GLOBAL: u8 = 3;
 /// `PMIX_BOOL`, `PMIX_UINT32` and `PMIX_BYTE_OBJECT`.
 const BOOL: u16 = 1;
@@ -22,7 +22,7 @@ const BYTE_OBJECT: u16 = 27;
 const JOB_SIZE: &CStr = c"pmix.job.size";
 const COLLECT_DATA: &CStr = c"pmix.collect";
 
-/// What goes wrong where others are gone.
+/// Error codes that occur when other processes are gone.
 const PMIX_ERR_TIMEOUT: c_int = -24;
 const PMIX_ERR_UNREACH: c_int = -25;
 const PMIX_ERR_PARTIAL_SUCCESS: c_int = -52;
@@ -44,7 +44,7 @@ struct ByteObject {
     size: usize,
 }
 
-/// The union in `pmix_value_t`: of its members those in use, and its size.
+/// The union in `pmix_value_t`: the members in use, and its full size.
 #[repr(C)]
 #[derive(Clone, Copy)]
 union Data {
@@ -70,7 +70,7 @@ struct Info {
     value: Value,
 }
 
-// As every PMIx from 2.1 on has them.
+// The layout of every PMIx from 2.1 on.
 const _: () = assert!(size_of::<Process>() == 260);
 const _: () = assert!(size_of::<Value>() == 32);
 const _: () = assert!(size_of::<Info>() == 552);
@@ -89,7 +89,7 @@ type Fence = unsafe extern "C" fn(*const Process, usize, *const Info, usize) -> 
 type Finalize = unsafe extern "C" fn(*const Info, usize) -> c_int;
 type Abort = unsafe extern "C" fn(c_int, *const c_char, *mut Process, usize) -> c_int;
 
-/// The functions in use of an opened library, which is never closed: it has threads of its own.
+/// The functions in use of an opened library, which is never closed: it has its own threads.
 pub(crate) struct Library {
     path: String,
     init: Init,
@@ -104,11 +104,11 @@ pub(crate) struct Library {
 /// Opens the library.
 ///
 /// # Errors
-/// Why it cannot be opened, or used.
+/// Why it cannot be opened or used.
 pub(crate) fn find() -> Result<Library, String> {
     let named = std::env::var(LIBRARY_VARIABLE).ok();
     let path = named.filter(|path| !path.is_empty()).unwrap_or_else(|| LIBRARY.to_string());
-    // SAFETY: this is the name of a PMIx library, whose initialisers are made to be run.
+    // SAFETY: this is the name of a PMIx library, whose initialisers are meant to run on loading.
     let opened = unsafe { Opened::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) };
     let opened = opened.map_err(|error| error.to_string())?;
     // SAFETY: each name has the type that the PMIx standard gives it.
@@ -131,7 +131,7 @@ pub(crate) fn find() -> Result<Library, String> {
 /// A function of the library.
 ///
 /// # Safety
-/// `F` is the type of the function called `name`.
+/// `F` must be the type of the function called `name`.
 unsafe fn function<F: Copy>(opened: &Opened, name: &CStr) -> Result<F, String> {
     // SAFETY: the caller's promise.
     let symbol = unsafe { opened.get::<F>(name.to_bytes_with_nul()) };
@@ -143,7 +143,7 @@ pub(crate) struct Pmix {
     library: Library,
     own: Process,
     size: u32,
-    /// All-gathers so far, so that each has keys of its own.
+    /// Number of all-gathers so far, so that each uses its own keys.
     rounds: u64,
 }
 
@@ -151,7 +151,7 @@ impl Pmix {
     /// Connects to the server.
     pub(crate) fn init(library: Library) -> Result<Self, String> {
         let mut own = Process { namespace: [0; 256], rank: 0 };
-        // SAFETY: the call fills in who this process is; there are no directives.
+        // SAFETY: the call fills in the identity of this process; there are no directives.
         let answer = unsafe { (library.init)(&raw mut own, ptr::null_mut(), 0) };
         if answer != 0 {
             return Err(format!(
@@ -161,7 +161,7 @@ impl Pmix {
         let mut pmix = Self { library, own, size: 0, rounds: 0 };
         pmix.size = pmix.get(RANK_WILDCARD, JOB_SIZE, |value| {
             match value.kind {
-                // SAFETY: what the kind says decides which member of the union is there.
+                // SAFETY: the type tag says which member of the union is set.
                 UINT32 => Some(unsafe { value.data.uint32 }),
                 _ => None,
             }
@@ -169,7 +169,7 @@ impl Pmix {
         Ok(pmix)
     }
 
-    /// What process `rank` has put under `key`, as `read` takes it from the library's memory.
+    /// The value process `rank` has put under `key`, converted by `read` from the library's memory.
     fn get<T>(
         &self,
         rank: u32,
@@ -187,7 +187,7 @@ impl Pmix {
             rank => of_rank(rank),
         };
         checked("PMIx_Get", answer, &asked)?;
-        // SAFETY: on success the address is of a value that is the caller's now, or null.
+        // SAFETY: on success the address is null or that of a value now owned by the caller.
         let found = unsafe { value.as_ref() }.and_then(read);
         if let Some(value) = ptr::NonNull::new(value) {
             // SAFETY: PMIx allocates values, and the bytes in them, with malloc for the caller to
@@ -204,8 +204,8 @@ impl Pmix {
     }
 
     fn fence(&self, info: &[Info]) -> Result<(), String> {
-        // SAFETY: PMIx is set up; without a list all processes of the job are meant, and `info`
-        // lives through the call.
+        // SAFETY: PMIx is set up; a null list means all processes of the job, and `info` lives
+        // through the call.
         let answer = unsafe { (self.library.fence)(ptr::null(), 0, info.as_ptr(), info.len()) };
         checked("PMIx_Fence", answer, &another(self.own.rank, self.size))
     }
@@ -224,7 +224,7 @@ impl Backend for Pmix {
         self.rounds += 1;
         let key = CString::new(format!("stormlp.{}", self.rounds)).map_err(|e| e.to_string())?;
         let mut own = bytes.to_vec();
-        // A byte object of no bytes is none to some versions.
+        // Some versions treat an empty byte object as missing.
         own.push(0);
         let mut value = Value {
             kind: BYTE_OBJECT,
@@ -239,7 +239,7 @@ impl Backend for Pmix {
             if value.kind != BYTE_OBJECT {
                 return None;
             }
-            // SAFETY: the kind says that this member is there, with so many bytes.
+            // SAFETY: the type tag says that this member is set, with this number of bytes.
             let bytes = unsafe {
                 let held = value.data.bytes;
                 if held.bytes.is_null() {
@@ -254,7 +254,7 @@ impl Backend for Pmix {
     }
 
     fn abort(&mut self, code: u8) {
-        // SAFETY: PMIx is set up; without a list all processes of the job are meant.
+        // SAFETY: PMIx is set up; a null list means all processes of the job.
         unsafe {
             (self.library.abort)(
                 c_int::from(code),
@@ -271,7 +271,7 @@ impl Backend for Pmix {
     }
 }
 
-/// The directive to exchange what was put.
+/// The directive that makes a fence exchange the values put.
 fn collect() -> Info {
     let mut key = [0; 512];
     for (to, from) in key.iter_mut().zip(COLLECT_DATA.to_bytes()) {
@@ -282,14 +282,15 @@ fn collect() -> Info {
     Info { key, flags: 0, value: Value { kind: BOOL, data } }
 }
 
-/// Who has ended where it is not known which one.
+/// Stands for a process that has ended when it is unknown which one.
 const ANOTHER: &str = "another host";
 
 fn of_rank(rank: u32) -> String {
     format!("the process of rank {rank}")
 }
 
-/// Who is meant by another one than `own` of `size` processes: of more than two a fence does not tell which.
+/// The other process, as seen by `own` of `size` processes: with more than two, a fence does not
+/// tell which.
 fn another(own: u32, size: u32) -> String {
     match (own, size) {
         (0 | 1, 2) => of_rank(1 - own),
@@ -297,7 +298,7 @@ fn another(own: u32, size: u32) -> String {
     }
 }
 
-/// What an error says of `another` one, where it says something.
+/// The meaning of an error about the process `another`, if it has one.
 fn meaning(code: c_int, another: &str) -> Option<String> {
     match code {
         PMIX_ERR_PARTIAL_SUCCESS => Some(format!("{another} has ended")),

@@ -1,15 +1,16 @@
-//! What processes of one run have to do alike. It is taken from the whole of what each would do but for
-//! what is named, so that no new option can be forgotten.
+//! What all processes of a run must have in common. It is derived from the complete configuration
+//! of each, minus explicit exceptions, so that a new option cannot be forgotten.
 
 use serde::Serialize;
 use stormlp_core::difference::{Promise, fields_but, text};
 
-/// The fields of `value` [but those](fields_but) `apart`, under the `names` that users know.
+/// The fields of `value` [except](fields_but) those in `apart`, under the `names` known to users.
 pub fn of<T: Serialize>(value: &T, apart: &[&str], names: &[(&str, &str)]) -> Vec<Promise> {
     fields(value, apart, names, |key| key.replace('_', " "))
 }
 
-/// The same of a request: a field is called as the option that sets it, unless `names` say otherwise.
+/// Likewise for a request: a field is named after the option that sets it, unless `names` overrides
+/// it.
 pub fn asked<T: Serialize>(request: &T, apart: &[&str], names: &[(&str, &str)]) -> Vec<Promise> {
     let option = |key: &str| format!("option --{}", key.replace('_', "-"));
     fields(request, apart, names, option)
@@ -29,7 +30,7 @@ fn fields<T: Serialize>(
     fields.map(|(key, value)| (named(&key), text(&value))).collect()
 }
 
-/// The options for the threads, which a request holds as one value.
+/// The thread options, which a request holds as a single value.
 pub const OF_THREADS: (&str, &str) = ("threading", "options for threads (--wait, --numa, --cpus)");
 
 #[cfg(test)]

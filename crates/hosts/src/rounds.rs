@@ -1,11 +1,13 @@
-//! The thread that talks to a library, and what the hosts tell each other by it.
+//! The thread that owns a library, and the protocol between hosts.
 //!
-//! A library waits for all without an end in sight, and does not tell whether the others still live.
-//! So hosts go there in rounds: twice a second each says what it is at, and what they are asked for
-//! together is done in the round after which all want the same. Who says nothing has died or hangs.
+//! A library waits for all without a timeout and does not report whether the others are alive.
+//! Hosts therefore meet in rounds: twice a second each states what it is doing, and a collective
+//! operation takes place in the round after which all request the same one. A host that stays
+//! silent has died or hangs.
 //!
-//! Barriers that end steps are too many and too short for that. From one to the next hosts say nothing
-//! ([`Next::Step`]), unless one of them may have more to do in between ([`Next::Work`]).
+//! Barriers that end steps are too frequent and too short for that. From one to the next, hosts do
+//! not exchange heartbeats ([`Next::Step`]), unless one of them may have more to do in between
+//! ([`Next::Work`]).
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -17,55 +19,55 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::error::GroupError;
 
-/// How often hosts that work say so: so often that all hear of a launcher that ends one of them before
-/// it is killed.
+/// Heartbeat interval of working hosts: short enough for all to learn that a launcher is ending one
+/// of them before it is killed.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// For how long after a standstill it is why the others are gone.
+/// How long after a suspension of this process the loss of others is attributed to it.
 const AFTERMATH: Duration = Duration::from_secs(30);
 
 pub(crate) const AT_BARRIER: &str = "at a barrier";
 pub(crate) const EXCHANGING: &str = "while results were exchanged";
 const AT_WORK: &str = "while all were at work";
 
-/// A library that processes find each other by. What goes wrong it says in words.
+/// A library by which processes find each other. Errors are reported in words.
 pub(crate) trait Backend {
-    /// What it sees.
+    /// The library's view of the group.
     fn seen(&self) -> Seen;
-    /// Waits for all.
+    /// Waits for all processes.
     fn barrier(&mut self) -> Result<(), String>;
-    /// What each gave, by rank.
+    /// Exchanges `bytes` and returns the values of all, by rank.
     fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, String>;
-    /// Ends all.
+    /// Aborts all processes.
     fn abort(&mut self, code: u8);
-    /// Leaves in good order.
+    /// Shuts down cleanly.
     fn leave(&mut self);
 }
 
-/// What a library sees of the others.
+/// A library's view of the group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) rank: u32,
     pub(crate) size: u32,
-    /// The library in its own words.
+    /// The library's own description.
     pub(crate) library: String,
 }
 
 /// What follows the barrier of a step, on all hosts alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// The barrier of another step: until then nobody says anything.
+    /// The barrier of another step: no heartbeats until then.
     Step,
-    /// What may take one host much longer than another: all say meanwhile that they are there.
+    /// Work that may take one host much longer than another: all send heartbeats meanwhile.
     Work,
 }
 
-/// When something was, by the clock that never goes back and by the one that tells the time.
+/// A point in time, by the monotonic clock and by the wall clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
-    /// By the clock that never goes back.
+    /// By the monotonic clock.
     pub instant: Instant,
-    /// The time of day.
+    /// By the wall clock.
     pub system: SystemTime,
 }
 
@@ -75,14 +77,14 @@ impl Moment {
     }
 }
 
-/// Right before a barrier, and right after it.
+/// Just before a barrier and just after it.
 pub type AroundBarrier = [Moment; 2];
 
-/// Work that ends on all hosts once one of them is told to end it.
+/// Work that ends on all hosts once one of them is told to stop.
 pub(crate) struct Work {
-    /// Whether this host was told.
+    /// Whether this host was told to stop.
     pub(crate) is_stopped: Box<dyn Fn() -> bool + Send>,
-    /// All have heard in the same round that one was told.
+    /// Called once all have learned, in the same round, that one was told to stop.
     pub(crate) stop: Box<dyn Fn() + Send>,
 }
 
@@ -94,26 +96,26 @@ impl fmt::Debug for Work {
 
 pub(crate) type Then<T> = Box<dyn FnOnce(Result<T, GroupError>) + Send>;
 
-/// What the thread is asked for.
+/// Requests to the thread.
 pub(crate) enum Ask {
     Barrier(Then<()>),
     Gather(Vec<u8>, Then<Vec<Vec<u8>>>),
-    /// So many barriers on end.
+    /// This many consecutive barriers.
     Barriers(u32, Then<Vec<AroundBarrier>>),
-    /// The barrier of a step; nothing comes of it where one was told to end meanwhile.
+    /// The barrier of a step; it yields nothing if a host was told to stop in the meantime.
     Step {
         came: Instant,
         next: Next,
         then: Then<Option<Duration>>,
     },
     Work(Work),
-    /// The end of the work; whether one was told to end it.
+    /// The end of the work; yields whether one was told to stop.
     Edge(Then<bool>),
     Leave(Sender<()>),
     Abort(u8, Sender<()>),
 }
 
-/// What a host says in a round.
+/// A host's message in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Word {
     Works = 0,
@@ -125,27 +127,27 @@ enum Word {
     Leaves = 6,
 }
 
-/// Beside any word: this host was told to end.
+/// Flag added to any word: this host was told to stop.
 const STOPPED: u8 = 0x80;
 
-/// How the thread is doing, to be looked at by others.
+/// The health of the thread, readable by other threads.
 #[derive(Debug)]
 pub(crate) struct Health {
     epoch: Instant,
-    /// Since when it has been in the library: nanoseconds after the epoch, 0 while it is not.
+    /// When the current library call began: nanoseconds after the epoch, 0 outside of calls.
     since: AtomicU64,
-    /// Whether all have met.
+    /// Whether all processes have met.
     met: AtomicBool,
-    /// Whether hosts say how they are.
+    /// Whether hosts exchange heartbeats.
     in_rounds: AtomicBool,
-    /// Why nothing more comes of it.
+    /// Why communication has failed.
     broken: Mutex<Option<GroupError>>,
     pulse: Mutex<Pulse>,
-    /// Who does not run for so long has stood still.
+    /// A process that does not run for this long counts as suspended.
     standstill: Duration,
 }
 
-/// When this process was last known to run, and since when after a standstill of how long.
+/// When this process was last known to run, and the time and length of its last suspension.
 #[derive(Debug)]
 struct Pulse {
     last: Instant,
@@ -153,7 +155,7 @@ struct Pulse {
 }
 
 impl Health {
-    /// Of a process that the others miss after `silence`.
+    /// For a process that the others miss after `silence`.
     pub(crate) fn new(silence: Duration) -> Self {
         Self {
             pulse: Mutex::new(Pulse { last: Instant::now(), stood_still: None }),
@@ -175,14 +177,14 @@ impl Health {
         self.since.store(0, Ordering::Relaxed);
     }
 
-    /// How long the library has been at what it was asked for last.
+    /// How long the current library call has taken.
     pub(crate) fn busy_for(&self) -> Option<Duration> {
         let since = self.since.load(Ordering::Relaxed);
         let now = self.epoch.elapsed().as_nanos() as u64;
         (since > 0).then(|| Duration::from_nanos(now.saturating_sub(since)))
     }
 
-    /// This process runs; to be called often.
+    /// Records that this process is running; to be called often.
     pub(crate) fn beat(&self) {
         let mut pulse = self.pulse.lock().unwrap_or_else(PoisonError::into_inner);
         let (now, gap) = (Instant::now(), pulse.last.elapsed());
@@ -192,7 +194,8 @@ impl Health {
         pulse.last = now;
     }
 
-    /// The error that `error` is where this process stood still right before it: the others have not.
+    /// Replaces `error` if this process itself was suspended just before: then the others are not
+    /// at fault.
     pub(crate) fn explain(&self, error: GroupError) -> GroupError {
         self.beat();
         let pulse = self.pulse.lock().unwrap_or_else(PoisonError::into_inner);
@@ -217,19 +220,19 @@ impl Health {
         broken.clone()
     }
 
-    /// Nothing more is to come of it.
+    /// Records that communication has failed.
     pub(crate) fn break_off(&self, error: GroupError) {
         let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
         broken.get_or_insert(error);
     }
 }
 
-/// The thread with its library.
+/// The thread's state, with its library.
 pub(crate) struct Rounds<B> {
     backend: B,
     health: Arc<Health>,
     work: Option<Work>,
-    /// Whether all have heard that one was told to end, which this host has not asked for yet.
+    /// Whether all have learned of a stop that has not yet been reported on this host.
     told: bool,
 }
 
@@ -238,7 +241,7 @@ impl<B: Backend> Rounds<B> {
         Self { backend, health, work: None, told: false }
     }
 
-    /// Does what it is asked for, until it is to leave.
+    /// Serves requests until told to leave.
     pub(crate) fn serve(mut self, asked: &Receiver<Ask>) {
         while let Some(ask) = self.next(asked) {
             if self.answer(ask).is_break() {
@@ -247,7 +250,7 @@ impl<B: Backend> Rounds<B> {
         }
     }
 
-    /// What is asked for next; until then the others hear that this host works.
+    /// The next request; sends heartbeats until there is one.
     fn next(&mut self, asked: &Receiver<Ask>) -> Option<Ask> {
         loop {
             if !self.health.is_in_rounds() || self.health.broken().is_some() {
@@ -256,7 +259,7 @@ impl<B: Backend> Rounds<B> {
             match asked.recv_timeout(INTERVAL) {
                 Ok(ask) => return Some(ask),
                 Err(RecvTimeoutError::Disconnected) => return None,
-                // What went wrong is kept for whoever asks next.
+                // The error is kept for the next request.
                 Err(RecvTimeoutError::Timeout) => drop(self.round(Word::Works)),
             }
         }
@@ -300,7 +303,7 @@ impl<B: Backend> Rounds<B> {
     fn barriers(&mut self, count: u32) -> Result<Vec<AroundBarrier>, GroupError> {
         self.agree(Word::Barriers)?;
         self.call(AT_BARRIER, |backend| {
-            // They begin together.
+            // Lines the processes up for a common start.
             backend.barrier()?;
             let around = (0..count).map(|_| {
                 let came = Moment::now();
@@ -311,7 +314,7 @@ impl<B: Backend> Rounds<B> {
         })
     }
 
-    /// How long the step's barrier kept this host waiting; nothing where one was told to end.
+    /// How long the step's barrier kept this host waiting; nothing if a host was told to stop.
     fn step(&mut self, came: Instant, next: Next) -> Result<Option<Duration>, GroupError> {
         let came = match self.health.is_in_rounds() {
             true if self.agree(Word::Step)? => return Ok(None),
@@ -327,7 +330,7 @@ impl<B: Backend> Rounds<B> {
 
     fn begin(&mut self, work: Work) {
         match self.told {
-            // The others were faster.
+            // The other hosts were faster.
             true => (work.stop)(),
             false => self.work = Some(work),
         }
@@ -336,7 +339,7 @@ impl<B: Backend> Rounds<B> {
     fn edge(&mut self) -> Result<bool, GroupError> {
         let stopped = match (self.told, &self.work) {
             (true, _) => true,
-            // From step to step nobody hears anything.
+            // No heartbeats between steps.
             (false, Some(_)) if self.health.is_in_rounds() => self.agree(Word::Edge)?,
             (false, _) => false,
         };
@@ -344,11 +347,12 @@ impl<B: Backend> Rounds<B> {
         Ok(stopped)
     }
 
-    /// Says `word` until all do; whether one was told to end, which ends steps and work.
+    /// Repeats `word` until all say the same. Returns whether a host was told to stop, which ends
+    /// steps and work.
     fn agree(&mut self, word: Word) -> Result<bool, GroupError> {
         self.health.in_rounds.store(true, Ordering::Relaxed);
         let ends_at_stop = matches!(word, Word::Step | Word::Edge);
-        // Those who have heard do not come to a step any more.
+        // Hosts that have learned of the stop no longer take part in steps.
         while !(self.told && ends_at_stop) {
             let words = self.round(word)?;
             if self.told && ends_at_stop {
@@ -365,7 +369,7 @@ impl<B: Backend> Rounds<B> {
         Ok(true)
     }
 
-    /// What each says, by rank.
+    /// Performs a round and returns each host's message, by rank.
     fn round(&mut self, word: Word) -> Result<Vec<u8>, GroupError> {
         if let Some(error) = self.health.broken() {
             return Err(error);
@@ -407,7 +411,7 @@ impl<B: Backend> Rounds<B> {
         }
     }
 
-    /// Breaks off for `error`.
+    /// Marks communication as failed with `error`.
     fn broken(&self, error: GroupError) -> GroupError {
         self.health.break_off(error.clone());
         error

@@ -1,6 +1,6 @@
 //! The transfer matrix: `gds`, `gdsio`, `--find-knee`.
 //!
-//! Cells are combinations of path, operation, size, threads and depth; each is measured alone.
+//! Cells are combinations of path, operation, size, threads and depth; each is measured separately.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What came out: the saved report of a matrix. `docs/results.md` describes every field.
+//! The saved report of a matrix. `docs/results.md` describes every field.
 
 use std::path::PathBuf;
 
@@ -22,15 +22,15 @@ use stormlp_core::warning::Warning;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum CellStatus {
-    /// It ran; its numbers count.
+    /// It ran and its results are valid.
     Ok,
-    /// It started and broke, or what was read was wrong, or it broke a `--require`.
+    /// It started and broke, read wrong data, or violated a `--require` option.
     Failed,
-    /// This machine cannot run it.
+    /// It cannot run on this machine.
     Unavailable,
 }
 
-/// The first difference between what was read and what should have been there.
+/// The first mismatch between the data read and the expected data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mismatch {
@@ -38,13 +38,13 @@ pub struct Mismatch {
     pub file: PathBuf,
     /// Offset of the first wrong byte in the file.
     pub offset_bytes: u64,
-    /// The pattern from there, in hexadecimal digits.
+    /// The expected pattern from there, in hexadecimal digits.
     pub expected: String,
-    /// What was read from there, in as many digits.
+    /// The data read from there, in as many digits.
     pub found: String,
 }
 
-/// What comparing with the pattern gave.
+/// Results of verification against the pattern.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verification {
@@ -52,11 +52,11 @@ pub struct Verification {
     pub checked_bytes: u64,
     /// Transfers with at least one wrong byte.
     pub mismatched_transfers: u64,
-    /// The first difference that was seen.
+    /// The first mismatch seen.
     pub first: Option<Mismatch>,
 }
 
-/// What one job of a cell did (gdsio's `-J`).
+/// Results of one job of a cell (gdsio's `-J`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobReport {
@@ -68,25 +68,25 @@ pub struct JobReport {
     pub operations: u64,
     /// Bytes it moved.
     pub bytes: u64,
-    /// From its first thread's start to its last thread's end, warm-up left out. Reports in which
-    /// the throughput of a job is over the cell's duration do not say.
+    /// From its first thread's start to its last thread's end, without the warm-up. Missing in
+    /// older reports, where a job's throughput refers to the cell's duration.
     #[serde(default)]
     pub duration_seconds: Option<f64>,
     /// Its throughput over that time.
     pub throughput_bytes_per_second: f64,
-    /// Mean latency of its transfers, in microseconds; `None` when it completed none.
+    /// Mean latency of its transfers in microseconds; `None` if it completed none.
     pub latency_us_mean: Option<f64>,
 }
 
-/// The numbers of a cell that ran.
+/// The results of a cell that ran.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measurement {
-    /// Bytes moved in the measured time, by that time.
+    /// Bytes moved in the measured time, divided by that time.
     pub throughput_bytes_per_second: f64,
-    /// Transfers completed in the measured time, by that time.
+    /// Transfers completed in the measured time, divided by that time.
     pub iops: f64,
-    /// Time from submitting a transfer to its completion.
+    /// Time from a transfer's submission to its completion.
     pub latency_us: LatencyUs,
     /// All latencies in nanoseconds, HdrHistogram V2 in base64.
     pub latency_histogram: String,
@@ -94,7 +94,7 @@ pub struct Measurement {
     pub operations: u64,
     /// Bytes moved.
     pub bytes: u64,
-    /// From the start barrier to the last thread's end, warm-up left out.
+    /// From the start barrier to the last thread's end, without the warm-up.
     pub duration_seconds: f64,
     /// From the start barrier to the first thread's end.
     pub first_done_seconds: f64,
@@ -106,9 +106,9 @@ pub struct Measurement {
     pub cpu_user_seconds: f64,
     /// System CPU time of the process over the measured time.
     pub cpu_system_seconds: f64,
-    /// Both, for each GiB moved; 0 when nothing moved.
+    /// User and system CPU time per GiB moved; 0 if nothing moved.
     pub cpu_seconds_per_gib: f64,
-    /// How the cell went over time.
+    /// Progress of the cell over time.
     #[serde(flatten)]
     pub series: Series,
     /// The block devices behind the files.
@@ -119,60 +119,62 @@ pub struct Measurement {
     pub device_written_bytes: Option<u64>,
     /// Share of the files in the page cache before the cell, 0 to 1.
     pub page_cache_share: Option<f64>,
-    /// The same after it.
+    /// Likewise after the cell.
     pub page_cache_share_after: Option<f64>,
-    /// How the shares were found: `cachestat` or `mincore`.
+    /// The method used for the shares: `cachestat` or `mincore`.
     pub page_cache_method: Option<String>,
-    /// Time spent in fsync at the end, within the duration; `None` where files were not synced.
+    /// Time spent in fsync at the end, within the duration; `None` if files were not synced.
     pub fsync_seconds: Option<f64>,
-    /// The engine that drove the path, for the CPU's paths.
+    /// The I/O engine, for CPU paths.
     pub engine: Option<EngineKind>,
-    /// What the transfers ended in: `NVIDIA H200 (cuda:0)`, `host memory (emulated)`.
+    /// The memory at the end of transfers: `NVIDIA H200 (cuda:0)`, `host memory (emulated)`.
     pub memory: String,
-    /// Whether that was host memory standing in for an accelerator's.
+    /// Whether host memory stood in for accelerator memory.
     pub memory_emulated: bool,
-    /// What pages the host buffers lie on.
+    /// The page type of the host buffers.
     pub buffers_backing: BufferBacking,
-    /// Largest resident set of the process so far, in bytes.
+    /// Peak resident set size of the process so far, in bytes.
     pub peak_rss_bytes: u64,
-    /// What each job did; empty when there is only one.
+    /// Results of each job; empty if there is only one.
     pub jobs: Vec<JobReport>,
     /// Whether the user stopped the run during this cell: it is shorter than planned.
     pub interrupted: bool,
-    /// When the start barrier opened, in seconds since 1970; told where several hosts had a share
-    /// in the run, for whoever asks how much of their time was the same.
+    /// When the start barrier opened, in seconds since 1970; only set in multi-host runs, to
+    /// compute how much of the hosts' time overlaps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_unix_seconds: Option<f64>,
 }
 
-/// What one host did of a cell.
+/// One host's share of a cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostCell {
-    /// The host, with its rank where the host has several processes.
+    /// The host, with its rank if the host has several processes.
     pub name: String,
     /// Bytes it moved.
     pub bytes: u64,
     /// Transfers it completed.
     pub operations: u64,
-    /// From its start barrier to its last thread's end, warm-up left out.
+    /// From its start barrier to its last thread's end, without the warm-up.
     pub duration_seconds: f64,
     /// Its throughput over that time.
     pub throughput_bytes_per_second: f64,
-    /// Time from submitting one of its transfers to its completion.
+    /// Time from the submission of one of its transfers to its completion.
     pub latency_us: LatencyUs,
-    /// CPU time of its process, user and system.
+    /// User and system CPU time of its process.
     pub cpu_seconds: f64,
-    /// Bytes its devices read over that time; of several processes of one host told of the first.
+    /// Bytes its devices read in that time; with several processes on a host, only set for the
+    /// first.
     pub device_read_bytes: Option<u64>,
-    /// Bytes its devices wrote over that time; of several processes of one host told of the first.
+    /// Bytes its devices wrote in that time; with several processes on a host, only set for the
+    /// first.
     pub device_written_bytes: Option<u64>,
 }
 
-/// For tests, of this crate and of others.
+/// Test fixtures of this crate and others.
 #[cfg(any(test, feature = "fixtures"))]
 impl CellPlan {
-    /// Reads a GiB by `path` in transfers of a MiB, in about five seconds.
+    /// Reads 1 GiB by `path` in transfers of 1 MiB, in about five seconds.
     #[must_use]
     pub fn fixture(path: stormlp_core::path::PathKind) -> Self {
         Self {
@@ -195,7 +197,7 @@ impl CellPlan {
 
 #[cfg(any(test, feature = "fixtures"))]
 impl Measurement {
-    /// A GiB read in a second, in transfers of a MiB, all of it from the device.
+    /// 1 GiB read in one second in transfers of 1 MiB, all of it from the device.
     #[must_use]
     pub fn fixture() -> Self {
         Self {
@@ -232,7 +234,7 @@ impl Measurement {
     }
 }
 
-/// The keys of [`Measurement`] that scripts may rely on; `null` in a cell that did not run.
+/// Stable keys of [`Measurement`] for scripts; `null` in a cell that did not run.
 const PROMISED_KEYS: [&str; 9] = [
     "throughput_bytes_per_second",
     "iops",
@@ -245,7 +247,7 @@ const PROMISED_KEYS: [&str; 9] = [
     "page_cache_share",
 ];
 
-/// What stands in a cell, for the schema: the numbers, or `null` under [`PROMISED_KEYS`].
+/// A cell's fields for the schema: the results, or `null` under [`PROMISED_KEYS`].
 #[cfg(feature = "schema")]
 #[allow(dead_code)]
 #[derive(schemars::JsonSchema)]
@@ -271,47 +273,47 @@ enum MeasurementKeys {
 pub struct CellReport {
     /// Index of the cell in the plan.
     pub cell: usize,
-    /// Which of the repetitions this is, from 1.
+    /// Repetition number, from 1.
     pub repeat: u32,
-    /// The path that was asked for.
+    /// The requested path.
     pub requested_path: PathKind,
-    /// The path that ran; `None` when none did or it could not be told.
+    /// The path that ran; `None` if none did or it is unknown.
     pub effective_path: Option<PathKind>,
     /// How it ended.
     pub status: CellStatus,
-    /// Why it is not `ok`.
+    /// Why the status is not `ok`.
     pub reason: Option<String>,
-    /// What would make it work.
+    /// How to fix it.
     pub remedy: Option<String>,
-    /// The system's error number behind a failure.
+    /// The system error number of a failure.
     pub errno: Option<i32>,
     /// The operation.
     pub op: Operation,
     /// Size of a transfer in bytes; the largest one of a mix.
     pub io_size_bytes: u64,
-    /// The mix, when sizes took turns.
+    /// The mix of sizes, if any.
     pub io_size_mix: Option<IoSize>,
     /// Threads.
     pub threads: u32,
     /// Transfers in flight for each thread.
     pub queue_depth: u32,
-    /// What proves the path that ran.
+    /// Evidence of the path that ran.
     pub evidence: Option<Evidence>,
-    /// The numbers, when it ran.
+    /// The results, if it ran.
     #[serde(flatten, serialize_with = "write_measurement", deserialize_with = "read_measurement")]
     #[cfg_attr(feature = "schema", schemars(with = "MeasurementKeys"))]
     pub measurement: Option<Measurement>,
-    /// What comparing with the pattern gave.
+    /// Results of verification against the pattern.
     pub verification: Option<Verification>,
-    /// What the reader should know about this cell.
+    /// Warnings about this cell.
     pub warnings: Vec<Warning>,
-    /// Each host's share, by rank, where several measured it together; empty where one did.
+    /// Each host's share by rank in multi-host runs; else empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostCell>,
 }
 
 impl CellReport {
-    /// A cell of the plan that has not run: unavailable where the plan says so, else failed.
+    /// A planned cell that has not run: unavailable if the plan says so, else failed.
     pub fn without_numbers(index: usize, plan: &CellPlan, reason: &str) -> Self {
         let (status, reason, remedy) = match &plan.availability {
             Availability::Unavailable { reason, remedy } => {
@@ -341,7 +343,7 @@ impl CellReport {
         }
     }
 
-    /// The numbers of a cell that counts.
+    /// The results of a valid cell.
     pub fn result(&self) -> Option<&Measurement> {
         match self.status {
             CellStatus::Ok => self.measurement.as_ref(),
@@ -353,25 +355,25 @@ impl CellReport {
 /// The report of `stormlp gds`.
 pub type MatrixReport = Report<MatrixPlan, MatrixResults>;
 
-/// What a matrix measured.
+/// The results of a matrix.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MatrixResults {
-    /// What has been measured so far, in the order of the plan.
+    /// The cells measured so far, in plan order.
     pub cells: Vec<CellReport>,
-    /// The knees, where the matrix was to find them and ended.
+    /// The knees of a completed search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub find_knee: Option<FindKnee>,
-    /// Each host's share in all of it, by rank, where several measured it together.
+    /// Each host's share of the totals by rank in multi-host runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostShare>,
-    /// How those found each other; `None` where there was one, and without a launcher.
+    /// How the hosts found each other; `None` for a single host or without a launcher.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupFacts>,
 }
 
 impl MatrixResults {
-    /// Whether a cell of the plan needs no further run: it is here, and was not cut short.
+    /// Whether a cell of the plan is done: it is present and was not cut short.
     pub fn has(&self, cell: usize) -> bool {
         self.of(cell).is_some_and(|done| {
             done.status == CellStatus::Ok
@@ -385,7 +387,7 @@ impl MatrixResults {
         place.ok().map(|place| &self.cells[place])
     }
 
-    /// Adds a cell, in the place of an earlier run of the same one.
+    /// Adds a cell, replacing an earlier run of the same one.
     pub fn push(&mut self, cell: CellReport) {
         self.cells.retain(|old| old.cell != cell.cell);
         let place = self.cells.partition_point(|old| old.cell < cell.cell);
@@ -393,7 +395,7 @@ impl MatrixResults {
     }
 }
 
-/// Writes the numbers, or `null` under every promised key.
+/// Writes the results, or `null` under every promised key.
 fn write_measurement<S: Serializer>(
     measurement: &Option<Measurement>,
     serializer: S,
@@ -404,7 +406,7 @@ fn write_measurement<S: Serializer>(
     }
 }
 
-/// Reads the numbers of a cell, when it has any.
+/// Reads the results of a cell, if any.
 fn read_measurement<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Measurement>, D::Error> {

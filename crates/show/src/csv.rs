@@ -4,10 +4,10 @@ use stormlp_core::printable::printable;
 
 use crate::document::Document;
 
-/// The rows, below the names of the columns when `with_header`.
+/// The rows, below a header line if `with_header`.
 ///
 /// # Errors
-/// When a row does not fit the header, which would be a fault of stormlp.
+/// If a row does not fit the header, which would be a bug in stormlp.
 pub fn render(document: &Document, with_header: bool) -> Result<String, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     if with_header {

@@ -1,7 +1,7 @@
-//! What a reader gets to see, before anyone decides how it is drawn.
+//! The content of an output, independent of its format.
 //!
-//! A lane builds a [`Document`] from its report; the renderers know documents alone. So a new
-//! output is one file, and a new lane has nothing to draw.
+//! A lane builds a [`Document`] from its report; the renderers only know documents. So a new output
+//! format is one file, and a new lane needs no rendering code.
 
 use std::fmt::Display;
 
@@ -12,43 +12,43 @@ use crate::numbers::{short, with_decimals_of};
 use crate::records::Records;
 use crate::series::{Distribution, Series};
 
-/// A report, a plan or an answer, ready to be drawn.
+/// A report, a plan or an answer, ready for rendering.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Document {
-    /// What every line begins with, so that none can be taken for another: `SCALED 0.27`.
+    /// Prefix of every line, to avoid confusion with real work: `SCALED 0.27`.
     pub mark: Option<String>,
     /// The answer in one sentence, with its number.
     pub headline: String,
-    /// What keeps the numbers from being compared with those of the baseline, below the headline.
+    /// Why the numbers are not comparable with those of the baseline; below the headline.
     pub caveat: Option<String>,
-    /// What was asked, on what.
+    /// The settings and the machine.
     pub facts: Facts,
-    /// The rest, in the order in which it is read.
+    /// The remaining sections in reading order.
     pub sections: Vec<Section>,
-    /// What the reader should know before trusting the numbers.
+    /// Warnings about the reliability of the numbers.
     pub warnings: Vec<String>,
-    /// The same for programs: a row for each unit that was measured.
+    /// The data for programs: one row for each measured unit.
     pub records: Records,
 }
 
-/// Names and values, one a line.
+/// Names and values, one per line.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facts(pub Vec<(String, String)>);
 
-/// A part of a document; what is empty is not drawn.
+/// A part of a document; empty elements are not rendered.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Section {
     /// Its title.
     pub title: String,
     /// A table.
     pub table: Option<Table>,
-    /// How what it tells of went over time.
+    /// Its progress over time.
     pub series: Vec<Series>,
-    /// How its times spread.
+    /// Its latency distributions.
     pub distributions: Vec<Distribution>,
-    /// Names and values below it.
+    /// Names and values below the table.
     pub facts: Facts,
-    /// Sentences below those.
+    /// Sentences below the facts.
     pub lines: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// The rows.
     pub rows: Vec<Row>,
-    /// What cells refer to as `[1]`, `[2]` and so on.
+    /// The footnotes that cells refer to as `[1]`, `[2]` and so on.
     pub footnotes: Vec<String>,
 }
 
@@ -68,45 +68,45 @@ pub struct Table {
 pub struct Column {
     /// Its name, with the unit of its numbers.
     pub name: String,
-    /// Whether it is aligned to the right, as numbers are.
+    /// Whether it is right-aligned, as numbers are.
     pub numbers: bool,
-    /// When it goes where there is no room: the highest first; one with 0 stays.
+    /// Priority for hiding if space is short: the highest goes first; 0 is never hidden.
     pub drop: u8,
 }
 
 /// A row of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// What the same row of another report is called too.
+    /// Identifies the same row in other reports.
     pub key: String,
-    /// Its cells; columns beyond them are empty.
+    /// Its cells; missing ones are empty.
     pub cells: Vec<Cell>,
 }
 
-/// What stands in a row under a column.
+/// The value in a row and column.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
-    /// Words.
+    /// Text.
     Text(String),
-    /// A number, and what is added to it: `[2]`.
+    /// A number and its suffix: `[2]`.
     Number(Quantity, String),
 }
 
-/// Whether more of something is better.
+/// Whether higher values are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// More is better: throughput.
     Higher,
     /// Less is better: latency, cost.
     Lower,
-    /// Neither.
+    /// Neither is better.
     Neutral,
 }
 
-/// A value and how far its samples lie from it.
+/// A value and the deviation of its samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// The value, a mean where there are several samples.
+    /// The value; the mean if there are several samples.
     pub value: f64,
     /// Their standard deviation; `None` for a single sample.
     pub spread: Option<f64>,
@@ -119,12 +119,12 @@ pub struct Quantity {
     pub estimate: Estimate,
     /// Its unit.
     pub unit: &'static str,
-    /// Whether more of it is better.
+    /// Whether higher values are better.
     pub direction: Direction,
 }
 
 impl Document {
-    /// The document of a report: its warnings and its rows for programs are the caller's.
+    /// A document with this headline; the caller adds warnings and records.
     pub fn new(headline: impl Into<String>) -> Self {
         Self { headline: headline.into(), ..Self::default() }
     }
@@ -152,7 +152,7 @@ impl Document {
     }
 }
 
-/// What a headline adds when a run did not come to its end.
+/// The suffix of a headline if a run did not complete.
 pub fn ended(ending: &Ending) -> String {
     match ending {
         Ending::Complete => String::new(),
@@ -163,14 +163,14 @@ pub fn ended(ending: &Ending) -> String {
 }
 
 impl Facts {
-    /// Adds one.
+    /// Adds a name and a value.
     pub fn add(&mut self, name: impl Into<String>, value: impl Display) {
         self.0.push((name.into(), value.to_string()));
     }
 }
 
 impl Section {
-    /// What its series and distributions come down to.
+    /// Tables that summarise its series and distributions.
     pub(crate) fn summaries(&self) -> impl Iterator<Item = Table> {
         let series = Table::of_series(&self.series);
         let distributions = Table::of_distributions(&self.distributions);
@@ -184,13 +184,13 @@ impl Table {
         Self { columns: columns.into_iter().collect(), ..Self::default() }
     }
 
-    /// Adds a row that is called `key` in every report.
+    /// Adds a row identified by `key` in every report.
     pub fn row(&mut self, key: impl Into<String>, cells: Vec<Cell>) {
         let key = key.into();
         self.rows.push(Row { key, cells });
     }
 
-    /// The mark of a footnote; the same text gets the same mark.
+    /// Returns the mark of a footnote; equal texts share a mark.
     pub fn footnote(&mut self, text: String) -> String {
         let known = self.footnotes.iter().position(|note| *note == text);
         let index = known.unwrap_or_else(|| {
@@ -200,7 +200,7 @@ impl Table {
         format!("[{}]", index + 1)
     }
 
-    /// Each column with the text of its cells.
+    /// Each column with the texts of its cells.
     pub fn texts(&self) -> Vec<(Column, Vec<String>)> {
         let columns = self.columns.iter().enumerate();
         let texts = columns.map(|(index, column)| {
@@ -213,19 +213,19 @@ impl Table {
 }
 
 impl Column {
-    /// A column of words.
+    /// A text column.
     pub fn words(name: impl Into<String>, drop: u8) -> Self {
         Self { name: name.into(), numbers: false, drop }
     }
 
-    /// A column of numbers.
+    /// A number column.
     pub fn numbers(name: impl Into<String>, drop: u8) -> Self {
         Self { numbers: true, ..Self::words(name, drop) }
     }
 }
 
 impl Cell {
-    /// What a terminal or a page shows of it.
+    /// Its text on a terminal or page.
     pub fn text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -254,7 +254,7 @@ impl From<Quantity> for Cell {
 }
 
 impl Estimate {
-    /// `self` by `other`, the relative deviations added in squares.
+    /// `self` divided by `other`; relative deviations add in quadrature.
     #[must_use]
     pub fn ratio(self, other: Self) -> Self {
         let value = self.value / other.value;
@@ -266,7 +266,7 @@ impl Estimate {
         Self { value, spread }
     }
 
-    /// With as many digits as it deserves.
+    /// Formats it with the appropriate number of digits.
     pub fn text(self) -> String {
         match self.spread {
             Some(spread) => {
@@ -278,12 +278,12 @@ impl Estimate {
 }
 
 impl Quantity {
-    /// More of it is better.
+    /// A number of which more is better.
     pub fn higher(value: f64, unit: &'static str) -> Self {
         Self::new(value, unit, Direction::Higher)
     }
 
-    /// Less of it is better.
+    /// A number of which less is better.
     pub fn lower(value: f64, unit: &'static str) -> Self {
         Self::new(value, unit, Direction::Lower)
     }
@@ -297,14 +297,15 @@ impl Quantity {
         Self { estimate: Estimate { value, spread: None }, unit, direction }
     }
 
-    /// With the deviation of its samples.
+    /// Adds the deviation of its samples.
     #[must_use]
     pub fn spread(mut self, spread: Option<f64>) -> Self {
         self.estimate.spread = spread;
         self
     }
 
-    /// As a cell shows it: percentages, which are read down a column, to one decimal all of them.
+    /// Its text in a cell: percentages, which are compared within a column, always have one
+    /// decimal.
     pub fn text(&self) -> String {
         let Estimate { value, spread } = self.estimate;
         match (self.unit, spread) {

@@ -1,4 +1,4 @@
-//! The hosts of a run that has several: how they found each other, and what meeting costs.
+//! The hosts of a multi-host run: how they found each other, and the cost of barriers.
 
 use stormlp_core::group::GroupFacts;
 use stormlp_core::report::HostShare;
@@ -6,7 +6,7 @@ use stormlp_core::units::ByteSize;
 
 use crate::document::{Cell, Column, Document, Facts, Table};
 
-/// How the hosts found each other, and what their barriers cost.
+/// How the hosts found each other and what their barriers cost.
 pub fn describe(group: &GroupFacts, facts: &mut Facts) {
     facts.add("found by", format!("{} ({})", group.backend, group.library));
     let barriers = [
@@ -32,7 +32,7 @@ pub fn describe(group: &GroupFacts, facts: &mut Facts) {
     }
 }
 
-/// What else there is of something of this host, where so many have a share in it.
+/// Suffix for a value of this host if several hosts participate.
 pub fn on_each(hosts: usize) -> String {
     match hosts {
         0 | 1 => String::new(),
@@ -40,8 +40,8 @@ pub fn on_each(hosts: usize) -> String {
     }
 }
 
-/// A row for the share of each host; `units` are what it was the last one to end. Nothing where there
-/// was one host.
+/// One row for the share of each host; `units` are the units it was last to complete. Adds nothing
+/// for a single host.
 pub fn section(
     shares: &[HostShare],
     group: Option<&GroupFacts>,

@@ -1,5 +1,5 @@
-//! Says what happened: a lane builds a [`document::Document`] from its report, and the renderers
-//! draw documents.
+//! Output: a lane builds a [`document::Document`] from its report, and the renderers draw
+//! documents.
 
 #![forbid(unsafe_code)]
 

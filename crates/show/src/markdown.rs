@@ -1,4 +1,4 @@
-//! A document for a README or a ticket: every column, every note.
+//! A document for a README or a ticket, with all columns and notes.
 
 use stormlp_core::printable::printable;
 
@@ -42,7 +42,7 @@ fn list(text: &mut String, lines: &[String]) {
         text.push('\n');
     }
     for line in lines {
-        // Some have a bullet of their own, for a text without lists.
+        // Some lines include a bullet for plain-text output.
         let line = line.strip_prefix("- ").unwrap_or(line);
         text.push_str(&format!("- {}\n", escaped(line)));
     }
@@ -62,7 +62,7 @@ fn draw(text: &mut String, table: &Table) {
     list(text, &notes.collect::<Vec<_>>());
 }
 
-/// A text that draws no table, no tag and no emphasis of its own, in one line.
+/// Escapes a text to a single line without tables, tags or emphasis.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in printable(text).chars() {

@@ -1,6 +1,6 @@
-//! Numbers as people read them: few digits, thousands apart, the unit in the column's head.
+//! Human-readable numbers: few digits, thousands separators, the unit in the column header.
 
-/// A whole number with commas between its thousands.
+/// A whole number with thousands separators.
 pub fn thousands(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
@@ -13,12 +13,12 @@ pub fn thousands(value: u64) -> String {
     text
 }
 
-/// A value with as many decimals as it deserves: about three digits that count.
+/// A value with about three significant digits.
 pub fn short(value: f64) -> String {
     with_decimals_of(value, value)
 }
 
-/// `value` with as many decimals as `other` deserves: a deviation beside its mean.
+/// `value` with the decimals of `other`: a deviation beside its mean.
 pub(crate) fn with_decimals_of(value: f64, other: f64) -> String {
     match other.abs() {
         large if large >= 1000.0 && value >= 0.0 => thousands(value.round() as u64),

@@ -1,8 +1,8 @@
-//! Reports as OpenMetrics text, which monitoring systems read: a gauge for each number of a cell, an
+//! Reports as OpenMetrics text for monitoring systems: one gauge for each number of a cell, an
 //! epoch or a checkpoint. The rows are those of CSV.
 //!
-//! Series that name their run would pile up in a monitoring system, so none does: of several reports
-//! that measured the same on the same host under the same tags, the newest counts.
+//! Series with a run label would accumulate in a monitoring system, so there is none: of several
+//! reports of the same work on the same host with the same tags, only the newest is exported.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -15,14 +15,14 @@ use crate::document::Document;
 use crate::shown::{Shown, status};
 use crate::stamp;
 
-/// A gauge, from a column of the records.
+/// A gauge derived from a record column.
 struct Family {
     name: &'static str,
-    /// The unit, which the name ends with.
+    /// The unit, used as the suffix of the name.
     unit: &'static str,
     help: &'static str,
     column: &'static str,
-    /// What a value of the column is multiplied with.
+    /// The factor applied to the column's values.
     scale: f64,
 }
 
@@ -241,7 +241,7 @@ fn families(kind: ReportKind) -> (&'static [Family], &'static [(&'static str, &'
     }
 }
 
-/// The columns of records that metrics of a command are made of.
+/// The record columns used for the metrics of a command.
 #[cfg(feature = "fixtures")]
 pub fn columns(kind: ReportKind) -> Vec<&'static str> {
     let (families, labels) = families(kind);
@@ -249,11 +249,11 @@ pub fn columns(kind: ReportKind) -> Vec<&'static str> {
     of_families.chain(labels.iter().map(|(_, column)| *column)).collect()
 }
 
-/// A report as far as metrics need it.
+/// The data of a report needed for metrics.
 struct Source<'a> {
     report: &'a dyn Shown,
     document: Document,
-    /// Host and tags.
+    /// Labels for host and tags.
     labels: Vec<(String, String)>,
 }
 
@@ -269,13 +269,13 @@ impl<'a> Source<'a> {
         self.report.head().kind
     }
 
-    /// The labels of what is known of the whole run.
+    /// Labels of metrics about the whole run.
     fn run_labels(&self) -> Labels {
         let kind = ("kind".to_string(), self.kind().name().to_string());
         [kind].into_iter().chain(self.labels.iter().cloned()).collect()
     }
 
-    /// The labels and the value of each row that has a value for the family.
+    /// The labels and value of each row with a value for the family.
     fn samples(&self, family: &Family) -> Vec<(Labels, f64)> {
         let records = &self.document.records;
         let column = |name: &str| records.columns.iter().position(|column| *column == name);
@@ -288,7 +288,7 @@ impl<'a> Source<'a> {
             let number: f64 = row[value].parse().ok()?;
             let named = places.iter().filter_map(|(label, place)| {
                 let text = match (*label, row.get((*place)?)?.as_str()) {
-                    // What is not known to have run is not named.
+                    // An unproven path is not named.
                     ("path", "") => "unproven",
                     (_, "") => return None,
                     (_, text) => text,
@@ -302,7 +302,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Tags as labels, whose names are letters, digits and `_`.
+/// Tags as labels; label names consist of letters, digits and `_`.
 fn tag_labels(tags: &Tags) -> Labels {
     let mut labels: Vec<(String, String)> = Vec::new();
     for (key, value) in tags {
@@ -316,7 +316,7 @@ fn tag_labels(tags: &Tags) -> Labels {
     labels
 }
 
-/// Writes reports, the newest last, as one exposition.
+/// Writes reports, newest last, as one exposition.
 pub fn render(reports: &[&dyn Shown]) -> String {
     let sources: Vec<Source<'_>> = reports.iter().copied().map(Source::new).collect();
     let mut text = String::new();
@@ -333,7 +333,7 @@ pub fn render(reports: &[&dyn Shown]) -> String {
     text
 }
 
-/// Which runs there were, when, and how they ended.
+/// Writes metrics about the runs: when they started and how they ended.
 fn about_runs(text: &mut String, sources: &[Source<'_>]) {
     let one = |labels: Vec<(String, String)>, value| vec![(labels, value)];
     let info = sources.iter().map(|source| {
@@ -374,7 +374,7 @@ fn write_family(
     write_newest(text, head, suffix, reports, Labels::clone);
 }
 
-/// A family of metrics; of samples that are of the same by `identity`, that of the newest report.
+/// Writes a family of metrics; among samples with the same `identity`, the newest report's.
 fn write_newest(
     text: &mut String,
     (name, kind, unit, help): (&str, &str, &str, &str),
@@ -404,7 +404,7 @@ fn write_newest(
     }
 }
 
-/// The value of a label: nothing in it ends it.
+/// Escapes a label value.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in printable(text).chars() {

@@ -1,15 +1,15 @@
-//! A report in a line of a list: its figure and its verdict.
+//! Summary of a report for lists: its figure and its verdict.
 
 use crate::document::Quantity;
 
-/// What a run came to, in few words.
+/// A short summary of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// What the figure is: `AU`, `saved`; empty where its unit says it.
+    /// The name of the figure: `AU`, `saved`; empty if its unit is sufficient.
     pub what: &'static str,
-    /// The headline figure; `None` where nothing was measured.
+    /// The headline figure; `None` if nothing was measured.
     pub figure: Option<Quantity>,
-    /// Whether the run came to its end and met its target.
+    /// Whether the run completed and met its target.
     pub verdict: String,
 }
 

@@ -1,30 +1,29 @@
-//! What was measured as rows for programs: one for each cell, epoch or checkpoint.
+//! Measurements as rows for programs: one for each cell, epoch or checkpoint.
 //!
-//! A column is a name and the place of its value in the report, so that CSV and JSON can never
-//! tell different things.
+//! A column is a name and the path of its value in the report, so that CSV and JSON always agree.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// A table of plain values, every unit in the name of its column.
+/// A table of plain values; column names include the unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Records {
-    /// The columns; new ones are only ever added at the end.
+    /// The columns; new ones are only added at the end.
     pub columns: Vec<&'static str>,
-    /// The rows; what was not measured is empty.
+    /// The rows; unmeasured values are empty.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Records {
-    /// A row for each of `units`. A place that begins with `/` is one in the unit, any other one
-    /// in `report`, which needs no units of its own: as JSON each of them takes many times the
+    /// One row for each of `units`. A path that begins with `/` refers to the unit, any other to
+    /// `report`, which should not contain the units: as JSON, each of them takes many times the
     /// memory of a row.
     pub fn new(
         report: &impl Serialize,
         units: impl IntoIterator<Item = Value>,
         columns: &[(&'static str, &'static str)],
     ) -> Self {
-        // A report is plain data, which always has a JSON form.
+        // A report is plain data and always serialises to JSON.
         let report = serde_json::to_value(report).unwrap_or_default();
         let value = |unit: &Value, place: &str| {
             if place.starts_with('/') {
@@ -41,7 +40,7 @@ impl Records {
     }
 }
 
-/// A value without quotes, `null` as nothing.
+/// A value without quotes; `null` is empty.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

@@ -1,4 +1,4 @@
-//! What many samples come down to: how a run went over time, and how its times spread.
+//! Summaries of many samples: progress over time and latency distributions.
 
 use stormlp_core::histogram::LatencyUs;
 use stormlp_core::report::{self, Interval};
@@ -6,17 +6,17 @@ use stormlp_core::report::{self, Interval};
 use crate::chart::Bar;
 use crate::document::{Column, Quantity, Table};
 
-/// Fewer intervals are no course over time.
+/// Minimum number of intervals for a chart over time.
 const FEWEST: usize = 8;
-/// How many bars a course over time has.
+/// Number of bars of a chart over time.
 const BARS: usize = 20;
-/// A bar by its height; nothing, then an eighth and more.
+/// Bars by height: none, then one eighth and more.
 const LEVELS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// A number for each interval of a part of a run.
+/// A value for each interval of a part of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Which part: `save 3`.
+    /// The part: `save 3`.
     pub name: String,
     /// The unit of the values.
     pub unit: &'static str,
@@ -26,25 +26,25 @@ pub struct Series {
     pub values: Vec<f64>,
 }
 
-/// How often something took how long.
+/// A distribution of durations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Distribution {
     /// What was timed.
     pub name: String,
     /// The unit of the values.
     pub unit: &'static str,
-    /// Mean, percentiles and maximum by their names; `None` where too few times stand behind one.
+    /// Mean, percentiles and maximum by name; `None` if based on too few samples.
     pub percentiles: [(&'static str, Option<f64>); 6],
 }
 
 impl Series {
-    /// Bytes over time in a unit of so many bytes a second; `None` when it was over too soon.
+    /// Throughput over time in units of `unit` bytes per second; `None` if it ended too soon.
     pub fn rates(
         name: String,
         series: &report::Series,
         (unit, bytes): (&'static str, u64),
     ) -> Option<Self> {
-        // The last interval is seldom whole.
+        // The last interval is usually partial.
         let (_, whole) = series.interval_bytes.split_last()?;
         let seconds = series.interval_seconds;
         let rate = |moved: &u64| *moved as f64 / bytes as f64 / seconds;
@@ -56,7 +56,7 @@ impl Series {
         })
     }
 
-    /// A bar for each stretch of equal length, as high as its mean is.
+    /// One bar for each range of equal length, showing its mean.
     fn bars(&self) -> String {
         let highest = self.values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
         let count = BARS.min(self.values.len());
@@ -71,7 +71,7 @@ impl Series {
     }
 }
 
-/// Bytes in each interval as a rate in units of so many bytes a second, in the middle of the
+/// Bytes in each interval as a rate in units of `unit` bytes per second, at the midpoint of the
 /// interval.
 pub fn over_time(series: &report::Series, moved: &[u64], unit: u64) -> Vec<(f64, f64)> {
     let rate = |(interval, bytes): (Interval, u64)| {
@@ -81,8 +81,8 @@ pub fn over_time(series: &report::Series, moved: &[u64], unit: u64) -> Vec<(f64,
     series.timed(moved).map(rate).collect()
 }
 
-/// How often so many transfers were in flight, in percent of the times that somebody looked; none
-/// where nobody did.
+/// Frequency of each number of transfers in flight, in percent of the samples; empty without
+/// samples.
 pub fn depths(in_flight: &[u32]) -> Vec<Bar> {
     // 0, 1, 2, 3 to 4, 5 to 8 and so on.
     let class = |depth: u32| match depth {
@@ -108,7 +108,7 @@ pub fn depths(in_flight: &[u32]) -> Vec<Bar> {
 }
 
 impl Distribution {
-    /// Times in microseconds.
+    /// A distribution of times in microseconds.
     pub fn of(name: impl Into<String>, us: &LatencyUs) -> Self {
         Self {
             name: name.into(),
@@ -126,7 +126,7 @@ impl Distribution {
 }
 
 impl Table {
-    /// A row for each series; all of a table are in the same unit.
+    /// One row for each series; all in the same table have the same unit.
     pub(crate) fn of_series(series: &[Series]) -> Option<Self> {
         let unit = series.first()?.unit;
         let numbers = [("min", 0), ("median", 0), ("max", 0), ("every s", 1)];
@@ -147,7 +147,7 @@ impl Table {
         Some(table)
     }
 
-    /// A row for each distribution; all of a table are in the same unit.
+    /// One row for each distribution; all in the same table have the same unit.
     pub(crate) fn of_distributions(distributions: &[Distribution]) -> Option<Self> {
         let first = distributions.first()?;
         let drops = [0, 0, 2, 0, 3, 0];

@@ -1,4 +1,5 @@
-//! What a saved report shows of itself, so that pages, lists, metrics and comparisons know no lane.
+//! The interface of saved reports, so that pages, lists, metrics and comparisons are independent of
+//! the lane.
 
 use serde::Serialize;
 use stormlp_core::report::{Ending, Head, Report};
@@ -9,33 +10,33 @@ use crate::document::Document;
 use crate::outcome::Outcome;
 use crate::settings::Work;
 
-/// A subject of a report, and why it has no numbers, where it has none.
+/// A subject of a report, and the reason if it has no results.
 pub type Subject = (String, Option<String>);
 
-/// The results of a lane: what its reports show.
+/// The results of a lane, and how its reports are shown.
 pub trait Lane: Serialize + Clone + Sized {
-    /// What the lane decides before the first byte moves.
+    /// The lane's plan, decided before the first byte moves.
     type Plan: Serialize + Clone;
 
-    /// The number of processes that had a share in the run; 0 or 1 for a single one.
+    /// The number of processes in the run; 0 or 1 for a single one.
     fn hosts(report: &Report<Self::Plan, Self>) -> usize;
-    /// Where figures contradict each other, in words; empty for what a run wrote.
+    /// Contradictory figures, described in words; empty for an unmodified report.
     fn contradictions(report: &Report<Self::Plan, Self>) -> Vec<String>;
     /// The report as a document.
     fn document(report: &Report<Self::Plan, Self>) -> Document;
-    /// What can be drawn of it.
+    /// The charts of the report.
     fn charts(report: &Report<Self::Plan, Self>) -> Vec<Group>;
-    /// The figures that comparisons hold against those of other reports.
+    /// The figures used in comparisons.
     fn figures(report: &Report<Self::Plan, Self>) -> Vec<Figure>;
     /// What makes another run the same work.
     fn work(report: &Report<Self::Plan, Self>) -> Work;
-    /// The headline figure with its name, and the verdict of a run that ended as `status` says.
+    /// The headline figure with its name, and the verdict for a run with this `status`.
     fn outcome(report: &Report<Self::Plan, Self>, status: String) -> Outcome;
-    /// Everything that was planned to be measured; empty where a report has one subject.
+    /// All planned measurements; empty if a report has a single subject.
     fn subjects(_: &Report<Self::Plan, Self>) -> Vec<Subject> {
         Vec::new()
     }
-    /// What every line begins with where the work is reduced: `SCALED 0.27`.
+    /// Prefix of every line for scaled-down work: `SCALED 0.27`.
     fn mark(_: &Report<Self::Plan, Self>) -> Option<String> {
         None
     }
@@ -47,25 +48,25 @@ pub trait Shown {
     fn head(&self) -> &Head;
     /// How the run ended.
     fn ending(&self) -> &Ending;
-    /// The report as it is saved.
+    /// The report as saved.
     fn to_json(&self) -> serde_json::Value;
-    /// The number of processes that had a share in the run, at least 1.
+    /// The number of processes in the run, at least 1.
     fn hosts(&self) -> usize;
-    /// Where figures contradict each other, in words; empty for what a run wrote.
+    /// Contradictory figures, described in words; empty for an unmodified report.
     fn contradictions(&self) -> Vec<String>;
-    /// The report as a document, its contradictions among the warnings.
+    /// The report as a document, with its contradictions among the warnings.
     fn document(&self) -> Document;
-    /// What can be drawn of it.
+    /// The charts of the report.
     fn charts(&self) -> Vec<Group>;
-    /// The figures that comparisons hold against those of other reports.
+    /// The figures used in comparisons.
     fn figures(&self) -> Vec<Figure>;
     /// What makes another run the same work.
     fn work(&self) -> Work;
     /// The headline figure and the verdict.
     fn outcome(&self) -> Outcome;
-    /// Everything that was planned to be measured; empty where a report has one subject.
+    /// All planned measurements; empty if a report has a single subject.
     fn subjects(&self) -> Vec<Subject>;
-    /// What every line begins with where the work is reduced: `SCALED 0.27`.
+    /// Prefix of every line for scaled-down work: `SCALED 0.27`.
     fn mark(&self) -> Option<String>;
 }
 
@@ -79,7 +80,7 @@ impl<R: Lane> Shown for Report<R::Plan, R> {
     }
 
     fn to_json(&self) -> serde_json::Value {
-        // A report was read from JSON, or will be saved as such.
+        // A report was read from JSON or will be saved as such.
         serde_json::to_value(self).unwrap_or_default()
     }
 
@@ -132,10 +133,10 @@ pub fn status(ending: &Ending) -> &'static str {
     }
 }
 
-/// More contradictions of a report are counted.
+/// Maximum number of contradictions listed; more are counted.
 const MOST_CONTRADICTIONS: usize = 4;
 
-/// Warnings of the contradictions of a report.
+/// Warnings about contradictions in a report.
 pub fn contradictions(report: &dyn Shown) -> Vec<String> {
     let found = report.contradictions();
     let mut words: Vec<String> = found

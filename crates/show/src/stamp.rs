@@ -1,26 +1,26 @@
-//! Dates as DLIO writes them: `2026-11-21T07:25:00.123456`, here in UTC.
+//! Dates in DLIO's format: `2026-11-21T07:25:00.123456`, here in UTC.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// Seconds since 1970 as DLIO's time stamp.
+/// Seconds since 1970 as a DLIO timestamp.
 pub fn iso(unix_seconds: f64) -> String {
     shown(moment(unix_seconds))
 }
 
-/// Seconds since 1970 as a moment.
+/// Seconds since 1970 as a date and time.
 pub fn moment(unix_seconds: f64) -> DateTime<Utc> {
     let micros = (unix_seconds.max(0.0) * 1e6).round() as i64;
     DateTime::from_timestamp_micros(micros).unwrap_or(DateTime::<Utc>::MAX_UTC)
 }
 
-/// An RFC 3339 moment as seconds since 1970; 0 for text that is no such moment.
+/// An RFC 3339 time as seconds since 1970; 0 for invalid text.
 pub fn unix_seconds(moment: &str) -> f64 {
     let parsed = moment.parse::<DateTime<Utc>>();
     parsed.map_or(0.0, |at| at.timestamp_micros() as f64 / 1e6)
 }
 
-/// `seconds` after an RFC 3339 moment, as DLIO's time stamp. Text that is no such moment comes
-/// back as it is.
+/// The time `seconds` after an RFC 3339 time, as a DLIO timestamp. Invalid text is returned
+/// unchanged.
 pub fn iso_after(started: &str, seconds: f64) -> String {
     let passed = TimeDelta::microseconds((seconds.max(0.0) * 1e6) as i64);
     let started_at = started.parse::<DateTime<Utc>>().ok();

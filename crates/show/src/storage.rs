@@ -1,19 +1,19 @@
-//! The storage of a run in a line: file system, disks, how they hang on the machine.
+//! One-line descriptions of a run's storage: file system, disks, topology.
 
 use stormlp_core::facts::{DeviceOfStorage, HostFacts, QueueOfStorage, StorageOfRun};
 use stormlp_core::units::ByteSize;
 
 use crate::document::Facts;
 
-/// Whether most of `bytes` came from the page cache. Few bytes of the block devices prove it. Many
-/// do not prove the opposite, as the devices count what everyone else reads too: so what lay in the
-/// cache before decides as well.
+/// Whether most of `bytes` came from the page cache. Low block device traffic proves it. High
+/// traffic does not prove the opposite, as it includes other processes' reads: so page cache
+/// residency before the run counts as well.
 pub fn is_from_memory(bytes: f64, device_bytes: Option<f64>, cached_share: Option<f64>) -> bool {
     device_bytes.is_some_and(|device| device < bytes / 2.0)
         || cached_share.is_some_and(|share| share > 0.5)
 }
 
-/// Adds a line for each storage that the run used, as far as the kernel told of it.
+/// Adds a line for each storage used by the run, as far as the kernel reports it.
 pub fn describe(host: &HostFacts, facts: &mut Facts) {
     for (index, storage) in host.storage.iter().enumerate() {
         let words = words(storage);
@@ -23,7 +23,8 @@ pub fn describe(host: &HostFacts, facts: &mut Facts) {
     }
 }
 
-/// Adds a line for the queues of devices that are set alike: `scheduler none, nr_requests 1023`.
+/// Adds one line per group of devices with equal queue settings: `scheduler none, nr_requests
+/// 1023`.
 pub(crate) fn queues(host: &HostFacts, facts: &mut Facts) {
     let mut alike: Vec<(String, Vec<&str>)> = Vec::new();
     let devices = host.storage.iter().flat_map(|storage| &storage.devices);
@@ -44,7 +45,7 @@ pub(crate) fn queues(host: &HostFacts, facts: &mut Facts) {
     }
 }
 
-/// Settings of a queue under the names that `/sys` gives them, so that they can be looked up.
+/// Queue settings under their `/sys` names, so that they can be looked up.
 fn settings(queue: &QueueOfStorage) -> String {
     let number = |number: Option<u32>| number.map(|number| number.to_string());
     let parts = [
@@ -87,7 +88,7 @@ fn words(storage: &StorageOfRun) -> String {
     parts.collect::<Vec<_>>().join(" on ")
 }
 
-/// What is known of a disk besides its name.
+/// The known properties of a disk besides its name.
 fn disk(device: &DeviceOfStorage) -> String {
     let size = device.size_bytes.filter(|bytes| *bytes > 0);
     let parts = [

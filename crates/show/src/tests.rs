@@ -1,4 +1,4 @@
-//! Documents in every output, at the widths that terminals have.
+//! Documents in every output format at typical terminal widths.
 
 use proptest::prelude::*;
 use stormlp_core::printable::printable;
@@ -33,7 +33,7 @@ fn a_path_longer_than_the_line_is_broken_behind_a_slash() {
     assert_eq!(text::render(&document, Some(40)), broken);
 }
 
-/// A document whose every word is somebody else's.
+/// A document in which all text comes from untrusted input.
 fn named(name: &str) -> Document {
     let mut document = Document::new(name);
     document.facts.add(name, name);
@@ -48,7 +48,7 @@ fn named(name: &str) -> Document {
     document
 }
 
-/// The cells of a row of Markdown, as its readers split it.
+/// The cells of a Markdown row, split as by Markdown parsers.
 fn split(row: &str) -> Vec<String> {
     let mut cells = vec![String::new()];
     let mut letters = row.chars();

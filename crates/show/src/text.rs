@@ -1,17 +1,17 @@
-//! A document for a terminal: nothing wider than it, nothing that its colours or bells would hear.
+//! A document for a terminal: never wider than the terminal, without injected control sequences.
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, TableStyle};
 use stormlp_core::printable::printable;
 
 use crate::document::{Column, Document, Facts, Table};
 
-/// Words get this many characters of a line at least, however far it is indented.
+/// Minimum line width for words, however far they are indented.
 const NARROWEST: usize = 8;
-/// Names of facts are padded to this many characters at most.
+/// Maximum padding width of fact names.
 const NAME_WIDTH: usize = 26;
 
-/// Draws a document in at most `width` columns; without a width in as many as it needs, so that
-/// what is piped can be searched. A word longer than the width is broken, a path behind a `/`.
+/// Renders a document in at most `width` columns; without a width in as many as it needs, so that
+/// piped output can be searched. Words longer than the width are broken, paths after a `/`.
 pub fn render(document: &Document, width: Option<usize>) -> String {
     let mark = document.mark.as_deref().unwrap_or_default();
     let taken = mark.chars().count() + if mark.is_empty() { 0 } else { 2 };
@@ -50,7 +50,6 @@ pub fn render(document: &Document, width: Option<usize>) -> String {
     page.text
 }
 
-/// A text that grows line by line.
 struct Page<'a> {
     mark: &'a str,
     width: usize,
@@ -67,9 +66,9 @@ impl Page<'_> {
         self.text.push('\n');
     }
 
-    /// `text` behind `first`; further lines begin with `indent` blanks.
+    /// Writes `text` after `first`; continuation lines are indented by `indent` spaces.
     fn prose(&mut self, first: &str, indent: usize, text: &str) {
-        // Before it is laid out, so that it has the width that it is given.
+        // Escaped before layout, so that the width is right.
         let text = &*printable(text);
         let mut line = first.to_string();
         let mut used = line.chars().count();
@@ -101,7 +100,7 @@ impl Page<'_> {
         }
     }
 
-    /// A table with the columns that there is room for, and a line that names the others.
+    /// A table with the columns that fit, and a line that names the hidden ones.
     fn table(&mut self, table: &Table, has_csv: bool) {
         let mut shown: Vec<_> = table.texts().into_iter().enumerate().collect();
         let mut hidden: Vec<(usize, String)> = Vec::new();
@@ -114,7 +113,7 @@ impl Page<'_> {
             let (place, (column, _)) = shown.remove(next);
             hidden.push((place, column.name));
         }
-        // What still has no room wraps within its cells.
+        // Columns that still do not fit wrap within their cells.
         let text = draw(&shown, Some(self.width));
         text.lines().for_each(|line| self.line(line));
         for (index, note) in table.footnotes.iter().enumerate() {
@@ -135,7 +134,7 @@ impl Page<'_> {
     }
 }
 
-/// `word` in pieces of at most `room` characters, which end behind a `/` where there is one.
+/// Splits `word` into pieces of at most `room` characters, after a `/` if possible.
 fn broken(word: &str, room: usize) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = word;
@@ -149,7 +148,7 @@ fn broken(word: &str, room: usize) -> Vec<&str> {
     pieces
 }
 
-/// Draws columns as wide as they are, or wrapped into `width`.
+/// Draws columns at their natural width, or wrapped to `width`.
 fn draw(columns: &[(usize, (Column, Vec<String>))], width: Option<usize>) -> String {
     let line = LineStyle::none().fill('─').junction('─');
     let style = TableStyle::new().top_border(line).header_separator(line).bottom_border(line);
@@ -172,7 +171,7 @@ fn draw(columns: &[(usize, (Column, Vec<String>))], width: Option<usize>) -> Str
     table.to_string()
 }
 
-/// The width of a table, which its first line is as long as.
+/// The width of a table, which is that of its first line.
 fn width_of(drawn: &str) -> usize {
     drawn.lines().next().map_or(0, |line| line.chars().count())
 }

@@ -1,4 +1,4 @@
-//! A saved report of any command: the one place that knows all lanes' reports.
+//! A saved report of any command: the only module that knows the report types of all lanes.
 
 use std::ops::Deref;
 
@@ -36,7 +36,7 @@ pub(crate) enum AnyReport {
     Checkpoint(CheckpointReport),
 }
 
-/// What stands beside a report that is printed or exported with a baseline; nothing that is saved.
+/// The comparison that is added to a report printed or exported with a baseline; it is never saved.
 #[cfg(test)]
 fn comparison_schema() -> serde_json::Value {
     serde_json::json!({
@@ -47,7 +47,7 @@ fn comparison_schema() -> serde_json::Value {
 }
 
 impl AnyReport {
-    /// Reads a saved report, of older versions too.
+    /// Parses a saved report, including older format versions.
     pub(crate) fn from_json(json: &str) -> Result<Self, ReportError> {
         let (kind, value) = current_form(json)?;
         let report = match kind {
@@ -58,7 +58,7 @@ impl AnyReport {
         report.map_err(|source| ReportError::Damaged { kind, source })
     }
 
-    /// The report as a document; `columns` are those of a matrix.
+    /// The report as a document; `columns` applies to a matrix.
     pub(crate) fn document_with(&self, columns: Columns) -> Document {
         let Self::Gds(report) = self else {
             return self.document();
@@ -81,7 +81,7 @@ impl Deref for AnyReport {
     }
 }
 
-/// The columns of the records of a command.
+/// The CSV columns of a command's records.
 pub(crate) fn record_columns(kind: ReportKind) -> Vec<&'static str> {
     let places = match kind {
         ReportKind::Gds => &matrix::RECORDS[..],

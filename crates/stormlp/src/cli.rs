@@ -1,7 +1,7 @@
-//! What can be typed: the global options and the list of commands.
+//! The command line: global options and the list of commands.
 //!
-//! The arguments of a command are defined beside the command, in `commands/`; this page only
-//! lists them in the order in which `--help` shows them.
+//! Each command defines its own arguments in `commands/`; this file only lists the commands in the
+//! order in which `--help` shows them.
 
 use std::ffi::OsString;
 
@@ -39,8 +39,8 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Refuses words that are no text: plans and reports hold every path and the command as text, and
-/// a run whose report cannot be saved is a run for nothing.
+/// Rejects arguments that are not UTF-8: plans and reports store every path and the command line as
+/// text, and a run whose report cannot be saved is useless.
 ///
 /// # Errors
 /// With exit code 3.
@@ -56,20 +56,20 @@ pub(crate) fn check_text(mut words: impl Iterator<Item = OsString>) -> Result<()
 }
 
 impl Cli {
-    /// What was typed.
+    /// Parses the command line.
     ///
     /// # Errors
-    /// What is wrong with it, fit to be printed, or the help that was asked for.
+    /// The usage error, safe to print, or the requested help.
     pub(crate) fn typed() -> Result<Self, clap::Error> {
         Self::try_parse().map_err(|error| {
-            // An error repeats the words that it is about, so those must not steer a terminal.
+            // The error quotes arguments, which must not send control sequences to a terminal.
             let words =
                 std::env::args_os().map(|word| printable(&word.to_string_lossy()).into_owned());
             Self::try_parse_from(words).err().unwrap_or(error)
         })
     }
 
-    /// Refuses to impair storage for a command that runs nothing on it.
+    /// Rejects storage impairment for a command that does no I/O on storage.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         if self.throttle.is_none() && self.inject_fault.is_empty() {
             return Ok(());
@@ -129,7 +129,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// What the command makes of other processes that were started with this one.
+    /// How the command deals with other processes started with it.
     pub(crate) fn needs(&self) -> Needs {
         match self {
             Self::Doctor(args) => args.needs(),
@@ -150,7 +150,7 @@ impl Command {
         }
     }
 
-    /// What is typed for it.
+    /// The name of the command on the command line.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Gds(_) => "gds",
@@ -171,8 +171,8 @@ impl Command {
         }
     }
 
-    /// What all processes that work together have to run alike: the name, and whether only the plan is
-    /// printed.
+    /// What all cooperating processes must run alike: the command name, and whether only the plan
+    /// is printed.
     pub(crate) fn in_words(&self) -> &'static str {
         match self {
             Self::Train(args) if args.dry_run => "train --dry-run",
@@ -181,7 +181,7 @@ impl Command {
         }
     }
 
-    /// Whether a signal lets the command end with what it has; the others have nothing to keep.
+    /// Whether a signal lets the command end with partial results; other commands have none.
     pub(crate) fn keeps_what_it_has(&self) -> bool {
         match self {
             Self::Gds(_) | Self::Gdsio(_) | Self::Train(_) | Self::Datagen(_) => true,
@@ -219,8 +219,7 @@ mod tests {
 
     use super::Cli;
 
-    /// The options of `command` and of those below it that are whole numbers, with what is typed
-    /// before them.
+    /// The integer options of `command` and its subcommands, each with the arguments before it.
     fn numbers(command: &clap::Command, before: &[String], found: &mut Vec<Vec<String>>) {
         let kinds = [
             TypeId::of::<u8>(),
@@ -231,7 +230,7 @@ mod tests {
         ];
         for option in command.get_arguments() {
             let kind = option.get_value_parser().type_id();
-            // Sizes are whole numbers of bytes, and are typed with their units.
+            // Sizes are integers of bytes, but are given with units.
             let is_size =
                 option.get_value_names().is_some_and(|names| names.iter().any(|one| one == "SIZE"));
             let takes = option.get_action().takes_values() && !is_size;

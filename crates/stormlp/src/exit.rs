@@ -1,6 +1,6 @@
-//! How a command ends: an exit code that scripts can rely on, an error and what to do about it.
+//! How a command ends: an exit code that scripts can rely on, an error, and advice.
 //!
-//! The codes are documented in the README; this is the only place where an error becomes one.
+//! The README documents the codes; this is the only place where errors are mapped to codes.
 
 use std::fmt::{self, Display};
 use std::process::ExitCode;
@@ -12,29 +12,29 @@ use stormlp_core::workload_file::WorkloadError;
 
 use crate::output;
 
-/// The documented exit codes besides 0. Code 2 is also what clap exits with.
+/// The documented exit codes other than 0. clap also exits with code 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// A fault of stormlp itself.
+    /// A bug in stormlp.
     Bug = 1,
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage = 2,
-    /// Workload and options make no valid plan.
+    /// Workload and options do not make a valid plan.
     NoPlan = 3,
-    /// This machine lacks what the plan needs: device, path, space, permission, data.
+    /// This machine lacks something the plan needs: device, path, space, permission, data.
     Machine = 4,
-    /// Storage or device failed during the run, or gave back wrong data.
+    /// Storage or a device failed during the run, or returned wrong data.
     Storage = 5,
-    /// The run ended, but missed its target.
+    /// The run completed but missed its target.
     MissedTarget = 6,
     /// A comparison found a regression.
     Regressed = 7,
-    /// Stopped by the user, with what was measured saved.
+    /// Stopped by the user; partial results were saved.
     Stopped = 130,
 }
 
 impl Code {
-    /// The code that another process ends with.
+    /// The code for the exit status of another process.
     pub(crate) fn of(code: u8) -> Self {
         let all = [
             Self::Usage,
@@ -50,37 +50,37 @@ impl Code {
     }
 }
 
-/// Why a command did not end well. `?` on an `anyhow::Error` makes it a bug; every other code is
-/// chosen by name.
+/// Why a command failed. `?` on an `anyhow::Error` makes it a bug; every other code is chosen
+/// explicitly.
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// The exit code.
     pub(crate) code: Code,
     /// What went wrong, outermost context first.
     pub(crate) error: anyhow::Error,
-    /// What the user can do now: usually the command that mends it.
+    /// What the user can do now: usually the command that fixes it.
     pub(crate) help: Option<String>,
-    /// Whether every process of the run fails alike, so that one of them tells it.
+    /// Whether every process of the run fails alike, so that only one reports it.
     pub(crate) of_all: bool,
 }
 
 impl Failure {
-    /// A failure with `code`.
+    /// Creates a failure with `code`.
     pub(crate) fn new(code: Code, error: impl Into<anyhow::Error>) -> Self {
         Self { code, error: error.into(), help: None, of_all: false }
     }
 
-    /// A fault of stormlp itself (1).
+    /// A bug in stormlp (1).
     pub(crate) fn bug(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Code::Bug, error)
     }
 
-    /// Arguments that make no sense together (2).
+    /// Invalid arguments or combination of arguments (2).
     pub(crate) fn usage(message: impl Display) -> Self {
         Self::new(Code::Usage, anyhow::anyhow!("{message}"))
     }
 
-    /// Workload and options make no valid plan (3).
+    /// Workload and options do not make a valid plan (3).
     pub(crate) fn no_plan(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Code::NoPlan, error)
     }
@@ -90,7 +90,7 @@ impl Failure {
         Self::new(Code::Machine, error)
     }
 
-    /// Storage or device failed during the run (5).
+    /// Storage or a device failed during the run (5).
     pub(crate) fn storage(error: impl Into<anyhow::Error>) -> Self {
         Self::new(Code::Storage, error)
     }
@@ -110,7 +110,7 @@ impl Failure {
         Self::new(Code::Stopped, anyhow::anyhow!("{message}"))
     }
 
-    /// A run that failed for `cause`, whose report says what mends it (1, 4 or 5).
+    /// A run that failed because of `cause`; its report contains `remedy` (1, 4 or 5).
     pub(crate) fn of_run(cause: FailureCause, message: impl Display, remedy: &str) -> Self {
         let code = match cause {
             FailureCause::Internal => Code::Bug,
@@ -124,19 +124,19 @@ impl Failure {
         Self::new(code, anyhow::anyhow!("{message}")).with_help(remedy)
     }
 
-    /// Adds what the user can do now.
+    /// Adds advice for the user.
     pub(crate) fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// Says that every process of the run fails alike.
+    /// Marks the failure as common to every process of the run.
     pub(crate) fn of_all(mut self) -> Self {
         self.of_all = true;
         self
     }
 
-    /// Begins every line of the failure with `mark`: what the run was that failed.
+    /// Prefixes every line of the failure with `mark`, which identifies the failed run.
     pub(crate) fn marked(self, mark: &str) -> Self {
         self.reworded(|text| {
             let lines: Vec<String> = text.lines().map(|line| format!("{mark}  {line}")).collect();
@@ -144,14 +144,14 @@ impl Failure {
         })
     }
 
-    /// The same failure in other words.
+    /// The same failure with its text mapped by `words`.
     pub(crate) fn reworded(mut self, words: impl Fn(&str) -> String) -> Self {
         self.error = Page(words(&error_text(&self.error))).into();
         self.help = self.help.map(|help| words(&help));
         self
     }
 
-    /// Prints the failure on stderr and gives its exit code.
+    /// Prints the failure on stderr and returns its exit code.
     pub(crate) fn report(&self) -> ExitCode {
         output::say_page(&format!("error: {}", error_text(&self.error)));
         if let Some(help) = &self.help {
@@ -161,7 +161,7 @@ impl Failure {
     }
 }
 
-/// A message of several lines, in which what came from elsewhere is printable already.
+/// A multi-line message in which text from outside is already printable.
 #[derive(Debug)]
 pub(crate) struct Page(pub(crate) String);
 
@@ -173,8 +173,8 @@ impl Display for Page {
 
 impl std::error::Error for Page {}
 
-/// The error and its causes, outermost first. Most messages name their cause themselves; it is not
-/// said again.
+/// The error and its causes, outermost first. Most messages already contain their cause, which is
+/// not repeated.
 pub(crate) fn error_text(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
@@ -192,7 +192,7 @@ pub(crate) fn error_text(error: &anyhow::Error) -> String {
     text
 }
 
-/// Workload and options make no plan, or this machine lacks something for it.
+/// Workload and options do not make a plan, or this machine lacks something for it.
 impl From<Problems> for Failure {
     fn from(problems: Problems) -> Self {
         let code = match problems.kind() {
@@ -208,7 +208,7 @@ impl From<Problems> for Failure {
     }
 }
 
-/// A workload's file makes no plan.
+/// The workload file is invalid.
 impl From<WorkloadError> for Failure {
     fn from(error: WorkloadError) -> Self {
         Problems::from(error).into()

@@ -1,9 +1,9 @@
-//! fio's options, answered with those of `stormlp gds`.
+//! Maps fio options to those of `stormlp gds`.
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Options of fio, and what does the same here.
+/// fio options and their equivalents.
 const ANSWERS: [(&[&str], &str); 24] = [
     (&["rw", "readwrite"], "--op"),
     (&["bs", "blocksize"], "--io-size"),
@@ -34,12 +34,12 @@ const ANSWERS: [(&[&str], &str); 24] = [
     ),
 ];
 
-/// What fio calls a mix, and what makes it here.
+/// fio's mixed modes and their equivalents.
 const MIXES: [(&str, &str); 2] =
     [("rw", "--op read --read-percent 50"), ("randrw", "--op randread --read-percent 50")];
 
-/// Where an argument of `stormlp gds` is unknown and fio's, answers with the one that is meant, and
-/// with those of all others of fio's among `words`.
+/// If `stormlp gds` was given an unknown argument that is a fio option, suggests its equivalent,
+/// and those of all other fio options among `words`.
 pub(crate) fn answer(error: &mut clap::Error, words: &[String]) {
     let unknown = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(arg)) => arg.clone(),
@@ -59,14 +59,14 @@ pub(crate) fn answer(error: &mut clap::Error, words: &[String]) {
         _ => return,
     };
     error.remove(ContextKind::SuggestedArg);
-    // clap's own line would name whatever options were typed or belong to another.
+    // clap's own usage line would name options that were typed or that belong to another command.
     let usage = StyledStr::from(format!("Usage: stormlp {command} [OPTIONS]"));
     error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
     let tips = tips.into_iter().map(StyledStr::from).collect();
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
 }
 
-/// What does the same for each of fio's options among `words`.
+/// Suggestions for each fio option among `words`.
 fn tips(words: &[String]) -> Vec<String> {
     let mut tips: Vec<String> = Vec::new();
     for (index, word) in words.iter().enumerate() {
@@ -90,7 +90,7 @@ fn tips(words: &[String]) -> Vec<String> {
     tips
 }
 
-/// What does here what an option of fio does.
+/// The equivalent of a fio option.
 fn instead(option: &str) -> Option<&'static str> {
     let name = option.strip_prefix("--")?;
     let mut answers = ANSWERS.iter();

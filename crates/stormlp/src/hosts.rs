@@ -1,5 +1,4 @@
-//! The processes that a launcher started together: how a command meets the others, and how it
-//! parts from them.
+//! The processes started together by a launcher: how a command joins the others and leaves them.
 
 use std::ffi::OsString;
 use std::fs;
@@ -22,24 +21,24 @@ use crate::exit::{Code, Failure};
 use crate::output;
 use crate::session::Session;
 
-/// How long the others may take unless an option says otherwise.
+/// Default timeouts for the other processes.
 const PATIENCE: Patience =
     Patience { silence: Duration::from_secs(8), start: Duration::from_secs(120) };
-/// A host that works may be heard of as late as this.
+/// The shortest heartbeat timeout: a working host can be this late.
 const LEAST_PATIENCE: Duration = Duration::from_secs(2);
-/// Empty barriers that are timed.
+/// Number of empty barriers to time.
 const EMPTY_BARRIERS: u32 = 1000;
-/// Empty barriers after which it is known that they take long.
+/// Number of empty barriers that shows whether they are slow.
 const FEW_BARRIERS: u32 = 20;
-/// All of them together may take so long.
+/// Time limit for all of them together.
 const TRIAL: Duration = Duration::from_millis(500);
 
-/// How long one that was told to end leaves the others to end by themselves, before it ends them.
+/// Grace period that a stopped process gives the others to end by themselves before it ends them.
 const GRACE: Duration = Duration::from_millis(1500);
-/// The same of one that has lost a host, which the others find out as soon.
+/// Likewise for a process that lost a host, which the others detect as soon.
 const SHORT_GRACE: Duration = Duration::from_millis(800);
 
-/// How long the first process has to say for all why none can begin, and to end the others.
+/// Time for the first process to report for all why none can start, and to end the others.
 const FIRST_SPEAKS: Duration = Duration::from_secs(2);
 
 /// How processes on several hosts find each other.
@@ -57,7 +56,7 @@ pub(crate) struct GroupArgs {
     barrier_timeout: Option<Duration>,
 }
 
-/// Reads how long another host may say nothing.
+/// Parses the heartbeat timeout.
 fn patience(text: &str) -> Result<Duration, String> {
     let time = parse_duration(text).map_err(|error| error.to_string())?;
     if time < LEAST_PATIENCE {
@@ -67,18 +66,18 @@ fn patience(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// What a command makes of other processes that were started with this one.
+/// How a command deals with other processes started with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// It works with them.
+    /// It cooperates with them.
     Group,
-    /// It would do its work as often as there are processes.
+    /// It would repeat its work in every process.
     OneProcess(&'static str),
-    /// It does not look at them.
+    /// It ignores them.
     Nobody,
 }
 
-/// Refuses to be started several times where the command is for one process.
+/// Rejects several processes if the command is for one process.
 ///
 /// # Errors
 /// With exit code 2.
@@ -98,10 +97,10 @@ pub(crate) fn allow(args: &GroupArgs, needs: Needs) -> Result<(), Failure> {
     }
 }
 
-/// Meets the others, where there are any.
+/// Joins the other processes, if any.
 ///
 /// # Errors
-/// When processes were started together that cannot find each other.
+/// If processes that were started together cannot find each other.
 pub(crate) fn join(args: &GroupArgs, needs: Needs) -> Result<Group, Failure> {
     match needs {
         Needs::Nobody | Needs::OneProcess(_) => Ok(Group::alone()),
@@ -114,9 +113,10 @@ pub(crate) fn join(args: &GroupArgs, needs: Needs) -> Result<Group, Failure> {
     }
 }
 
-/// Says why this process cannot begin, and ends those that a launcher started with it: they would wait
-/// for it. `tell` says it, and is told whether there are any. Most often none of them can, and the first
-/// one has ended the others before they say so, too.
+/// Reports why this process cannot start, and ends the processes a launcher started with it, which
+/// would wait for it. `tell` prints the message; its argument says whether there are other
+/// processes. Most often none of them can start, and the first has ended the others before they
+/// report it too.
 pub(crate) fn refuse<T>(code: u8, tell: impl FnOnce(bool) -> T) -> ExitCode {
     let environment = Environment::of_process();
     let of_many = environment.size() != Some(1) && !each_for_itself(std::env::args_os());
@@ -133,16 +133,15 @@ pub(crate) fn refuse<T>(code: u8, tell: impl FnOnce(bool) -> T) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Whether the `words` of a command line that may make no sense say that every process is a run of its
-/// own.
+/// Whether the `words` of a possibly invalid command line make every process a run of its own.
 fn each_for_itself(words: impl Iterator<Item = OsString>) -> bool {
     let words: Vec<OsString> = words.collect();
     let mut pairs = words.windows(2);
     pairs.any(|pair| pair == ["--group", "none"]) || words.iter().any(|word| word == "--group=none")
 }
 
-/// Says how a command ended, and parts from the others: in good order where all did alike, else
-/// so that they end too.
+/// Reports how a command ended, and leaves the others: cleanly if all ended alike, else so that
+/// they end too.
 pub(crate) fn part(group: &Group, outcome: Result<(), Failure>) -> ExitCode {
     let failure = match outcome {
         Ok(()) => {
@@ -159,8 +158,8 @@ pub(crate) fn part(group: &Group, outcome: Result<(), Failure>) -> ExitCode {
         if group.leads() {
             failure.report();
         }
-        // A launcher ends all as soon as one has failed, also the one that still prints the results.
-        // So nobody fails before that one has, and nobody else needs to.
+        // A launcher ends all processes as soon as one fails, including the one that still prints
+        // the results. So none fails before that one has finished, and no other needs to.
         let _ = group.barrier();
         group.leave();
         if !group.leads() {
@@ -170,7 +169,7 @@ pub(crate) fn part(group: &Group, outcome: Result<(), Failure>) -> ExitCode {
         output::speak_for(&hostname());
         failure.report();
         if !group.leads() {
-            // The first one saves the report of all meanwhile.
+            // Meanwhile the first process saves the report of all.
             thread::sleep(match failure.code {
                 Code::Stopped => GRACE,
                 Code::Storage => SHORT_GRACE,
@@ -182,13 +181,13 @@ pub(crate) fn part(group: &Group, outcome: Result<(), Failure>) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Tells the others who this is, and who they are, by rank.
+/// Exchanges host facts with the other processes; returns the members by rank.
 ///
 /// # Errors
-/// When they cannot work together: all of them fail alike then.
+/// If they cannot work together; all of them fail alike then.
 pub(crate) fn introduce(session: &Session, host: &HostFacts) -> Result<Vec<Member>, Failure> {
     let group = &session.group;
-    // All read their clocks at about the same time.
+    // So that all read their clocks at about the same time.
     group.barrier()?;
     let own = Member {
         rank: group.rank(),
@@ -215,10 +214,10 @@ pub(crate) fn introduce(session: &Session, host: &HostFacts) -> Result<Vec<Membe
     }
 }
 
-/// Gives a value to all, and returns what each of them gave, by rank.
+/// Sends a value to all processes and returns the values of all, by rank.
 ///
 /// # Errors
-/// When the others cannot be heard, or speak of something else.
+/// If the others cannot be reached, or their message does not match.
 pub(crate) fn exchange<T>(group: &Group, value: &T) -> Result<Vec<T>, Failure>
 where
     T: serde::Serialize + serde::de::DeserializeOwned,
@@ -232,15 +231,15 @@ where
     })
 }
 
-/// How the processes found each other, and what meeting costs.
+/// How the processes found each other, and the cost of a barrier.
 ///
 /// # Errors
-/// When the others cannot be heard.
+/// If the others cannot be reached.
 pub(crate) fn facts(group: &Group) -> Result<GroupFacts, Failure> {
     let around = group.barriers(FEW_BARRIERS)?;
     let mut took = durations(&around);
     let so_far: Duration = took.iter().sum();
-    // All have to come to the same number.
+    // All must arrive at the same number.
     let slowest = exchange(group, &so_far.as_secs_f64())?.into_iter().fold(0.0, f64::max);
     if slowest * f64::from(EMPTY_BARRIERS / FEW_BARRIERS) < TRIAL.as_secs_f64() {
         took = durations(&group.barriers(EMPTY_BARRIERS)?);
@@ -258,13 +257,13 @@ pub(crate) fn facts(group: &Group) -> Result<GroupFacts, Failure> {
     })
 }
 
-/// How long barriers took.
+/// Durations of the barriers.
 fn durations(around: &[AroundBarrier]) -> Vec<Duration> {
     let took = |[came, left]: &AroundBarrier| left.instant - came.instant;
     around.iter().map(took).collect()
 }
 
-/// How far the clocks of all are apart, by when each came to barriers and left them.
+/// Clock offsets of all processes, from when each entered and left the barriers.
 fn clocks(group: &Group, around: &[AroundBarrier]) -> Result<Vec<ClockOffset>, Failure> {
     let micros = |moment: &Moment| DateTime::<Utc>::from(moment.system).timestamp_micros();
     let reading = |[came, left]: &AroundBarrier| (micros(came), micros(left));
@@ -272,13 +271,12 @@ fn clocks(group: &Group, around: &[AroundBarrier]) -> Result<Vec<ClockOffset>, F
     Ok(clock_offsets(&exchange(group, &readings)?))
 }
 
-/// The name of this host.
 fn hostname() -> String {
     let contents = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     contents.trim().to_string()
 }
 
-/// What the kernel drew when this host was started.
+/// The kernel's random ID of this boot.
 pub(crate) fn boot_id() -> String {
     let contents = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     contents.trim().to_string()

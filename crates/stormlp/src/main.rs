@@ -1,8 +1,9 @@
 //! The command line: arguments in, exit code out.
 //!
-//! `main` is a sentence: read the arguments, arm the signals, run one command, say how it ended.
-//! Every command lives in its own module under `commands/` and knows its own arguments only.
-//! One call is not for people: the probe of cuFile starts this executable again as its child.
+//! `main` reads the arguments, installs the signal handlers, runs one command and reports the
+//! outcome. Every command lives in its own module under `commands/` and knows only its own
+//! arguments. One internal mode is not for users: the cuFile probe starts this executable again as
+//! its child.
 
 #![forbid(unsafe_code)]
 
@@ -30,7 +31,7 @@ use stormlp_transfer::cufile::probe;
 use crate::cli::Cli;
 use crate::session::Session;
 
-/// What a panic says of itself; its message may hold names from anywhere.
+/// The text of a panic; its message may contain names from any source, so it is made printable.
 fn panicked(panic: &PanicHookInfo<'_>) -> String {
     let message = stormlp_core::panics::message(panic.payload());
     let place = panic.location().map_or(String::new(), |at| format!(" at {at}"));
@@ -44,7 +45,7 @@ fn panicked(panic: &PanicHookInfo<'_>) -> String {
     text
 }
 
-/// Prints the help or the version that was asked for, or what is wrong with the words.
+/// Prints the requested help or version, or the usage error.
 fn usage_error(mut error: clap::Error) -> ExitCode {
     if !error.use_stderr() {
         return match output::help(&error) {
@@ -56,7 +57,7 @@ fn usage_error(mut error: clap::Error) -> ExitCode {
     let words: Vec<String> =
         words.map(|word| printable(&word.to_string_lossy()).into_owned()).collect();
     fio::answer(&mut error, &words);
-    // Where stderr is closed nobody can read it.
+    // If stderr is closed, nobody can read it.
     hosts::refuse(error.exit_code() as u8, |of_many| {
         if of_many { output::say_page(&error.render().to_string()) } else { drop(error.print()) }
     })
@@ -64,7 +65,7 @@ fn usage_error(mut error: clap::Error) -> ExitCode {
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|panic| output::say_page(&panicked(panic))));
-    // Plans count on the files that this process may open, which may be more than it was given.
+    // Plans depend on the limit of open files, which may be higher than the inherited one.
     stormlp_transfer::limits::raise_open_files();
     stormlp_transfer::limits::refuse_large_files();
     stormlp_transfer::cuda::number_devices_by_bus();

@@ -1,5 +1,5 @@
-//! Results on stdout, messages on stderr. A reader who has seen enough (`stormlp … | head`) is no
-//! error.
+//! Results on stdout, messages on stderr. A reader that closes the pipe early (`stormlp … | head`)
+//! is not an error.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -15,7 +15,7 @@ use terminal_size::{Width, terminal_size_of};
 
 use crate::exit::Failure;
 
-/// The forms of an answer that is no report.
+/// Output formats for results other than reports.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum Format {
     /// For people.
@@ -25,7 +25,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Prints a value in this form.
+    /// Prints a value in this format.
     ///
     /// # Errors
     /// As [`print`].
@@ -41,10 +41,10 @@ impl Format {
     }
 }
 
-/// Prints `text` on stdout, ending it with a line break when it has none.
+/// Prints `text` on stdout, with a trailing newline added if missing.
 ///
 /// # Errors
-/// When stdout cannot be written, unless the reader has closed the pipe.
+/// If stdout cannot be written, unless the reader has closed the pipe.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let text = &*printable_lines(text);
     let mut stdout = io::stdout().lock();
@@ -57,7 +57,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     written_to_stdout(written)
 }
 
-/// Prints the help or the version that clap has made, in colours where it finds a terminal.
+/// Prints the help or version rendered by clap, in colour on a terminal.
 ///
 /// # Errors
 /// As [`print`].
@@ -65,7 +65,7 @@ pub(crate) fn help(asked: &clap::Error) -> Result<(), Failure> {
     written_to_stdout(asked.print().and_then(|()| io::stdout().flush()))
 }
 
-/// A reader who has seen enough is no error.
+/// A closed pipe is not an error.
 fn written_to_stdout(written: io::Result<()>) -> Result<(), Failure> {
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -75,29 +75,29 @@ fn written_to_stdout(written: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Tells that what came of a run could not be printed: the run ends as it ran. `kept` says where
-/// its result is.
+/// Warns if the result of a run could not be printed; this does not change how the run ends. `kept`
+/// says where the result is saved.
 pub(crate) fn or_warn(printed: Result<(), Failure>, kept: impl Display) {
     if let Err(failure) = printed {
         say(format!("warning: {:#}; {kept}", failure.error));
     }
 }
 
-/// Prints a message of one line on stderr. That nobody reads it any more must not end a run.
+/// Prints a one-line message on stderr. A closed stderr must not end a run.
 pub(crate) fn say(message: impl Display) {
     let message = message.to_string();
     say_page(&printable(message.trim_end_matches('\n')));
 }
 
-/// Which of several hosts speaks.
+/// The name of this host, in a run on several hosts.
 static HOST: OnceLock<String> = OnceLock::new();
 
-/// Begins every message with the name of this host: others print into the same terminal.
+/// Prefixes every message with the name of this host: other hosts print to the same terminal.
 pub(crate) fn speak_for(host: &str) {
     let _ = HOST.set(printable(host).into_owned());
 }
 
-/// Prints several lines on stderr, in which what came from elsewhere is printable already.
+/// Prints several lines on stderr; text from outside must already be printable.
 pub(crate) fn say_page(page: &str) {
     let mut text = printable_lines(page.trim_end_matches('\n')).into_owned();
     if let Some(host) = HOST.get() {
@@ -107,7 +107,7 @@ pub(crate) fn say_page(page: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Prints a document as text, as wide as the terminal.
+/// Prints a document as text, fitted to the terminal width.
 ///
 /// # Errors
 /// As [`print`].
@@ -115,15 +115,15 @@ pub(crate) fn show(document: &Document) -> Result<(), Failure> {
     print(&text::render(document, width()))
 }
 
-/// Columns of the terminal, or what `COLUMNS` says; `None` where stdout is piped, so that what
-/// reads it gets every column.
+/// Terminal width in columns, or `COLUMNS`; `None` if stdout is a pipe, so that its reader gets
+/// every column.
 pub(crate) fn width() -> Option<usize> {
     let from_environment = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || terminal_size_of(io::stdout()).map(|(Width(columns), _)| columns.into());
     from_environment.or_else(terminal)
 }
 
-/// A value as JSON for scripts and for people who look into files.
+/// A value as indented JSON, for scripts and human readers.
 ///
 /// # Errors
 /// Never for plain data, which is all that commands print.

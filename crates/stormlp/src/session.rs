@@ -1,5 +1,4 @@
-//! What every command is given besides its arguments: the stop token, the clock's date and where
-//! progress goes.
+//! The context of every command besides its arguments: stop token, start time and progress output.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -21,20 +20,20 @@ use crate::exit::Failure;
 use crate::output;
 use crate::progress::Progress;
 
-/// When people begin to wonder whether anything goes on.
+/// When users begin to wonder whether the program hangs.
 const SLOW_PROBE: Duration = Duration::from_secs(5);
 
-/// The surroundings of one run of the program.
+/// The context of one run of the program.
 pub(crate) struct Session {
     /// Pulled by SIGINT, SIGTERM and SIGHUP.
     pub(crate) stop: StopToken,
-    /// Whether progress is unwanted.
+    /// Whether progress output is disabled.
     pub(crate) quiet: bool,
-    /// Where runs find their files.
+    /// The storage on which runs access their files.
     pub(crate) storage: Arc<dyn Storage>,
-    /// The same without injected faults, which are the run's: for what is tried before it.
+    /// Likewise without injected faults, which belong to the run: for trials before it.
     pub(crate) trial_storage: Arc<dyn Storage>,
-    /// What is run: `gds`, `train`.
+    /// The command: `gds`, `train`.
     pub(crate) command: &'static str,
     /// The processes of this run, on this host and on others.
     pub(crate) group: Arc<Group>,
@@ -42,7 +41,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// The surroundings of a program that started now, to run a command with others.
+    /// The context of a program that starts now and runs a command with `group`.
     pub(crate) fn new(
         stop: StopToken,
         quiet: bool,
@@ -52,7 +51,7 @@ impl Session {
     ) -> Self {
         Self {
             stop,
-            // One process speaks for all.
+            // Only one process prints progress.
             quiet: quiet || !group.leads(),
             storage: storage::impaired(throttle, faults),
             trial_storage: storage::impaired(throttle, &[]),
@@ -67,10 +66,10 @@ impl Session {
         Progress::new(self.quiet)
     }
 
-    /// This machine with its GPU libraries, which are tried in `directory` where one is given.
+    /// The facts of this machine and its GPU libraries, which are tried in `directory` if given.
     ///
     /// # Errors
-    /// When the path of this executable cannot be told, or the user ends it.
+    /// If the path of this executable cannot be determined, or the user stops the probe.
     pub(crate) fn host_facts(&self, directory: Option<&Path>) -> Result<HostFacts, Failure> {
         let patience = self.patience();
         let facts = probe::host_facts_with_libraries(&self.executable()?, directory, &patience);
@@ -81,7 +80,7 @@ impl Session {
         }
     }
 
-    /// Waits for GPU libraries until the user ends it, and says once that it does.
+    /// Waits for GPU libraries until the user stops it, with one message that it waits.
     pub(crate) fn patience(&self) -> impl Fn(Duration) -> bool + use<'_> {
         let announced = Cell::new(self.quiet);
         move |taken| {
@@ -96,10 +95,10 @@ impl Session {
         }
     }
 
-    /// This executable, for starting it again as the child that opens libraries.
+    /// The path of this executable, which is started again as the child that loads libraries.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// If the kernel does not return it.
     pub(crate) fn executable(&self) -> Result<PathBuf, Failure> {
         std::env::current_exe()
             .context(
@@ -108,20 +107,20 @@ impl Session {
             .map_err(Failure::machine)
     }
 
-    /// The command line as it was typed, quoted for a shell where that is needed.
+    /// The command line, quoted for a shell where necessary.
     pub(crate) fn command_line(&self) -> String {
-        // Not every path is text; what is not is shown as well as it can be.
+        // Not every path is UTF-8; other bytes are replaced.
         let words = std::env::args_os().map(|word| shell_word(&word.to_string_lossy()));
         words.collect::<Vec<String>>().join(" ")
     }
 
-    /// The same without an option that takes a value.
+    /// Likewise without an option that takes a value.
     pub(crate) fn command_line_without(&self, option: &str) -> String {
         let mut words = Vec::new();
         let mut typed = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
         while let Some(word) = typed.next() {
             match word.strip_prefix(option) {
-                // Its value is the next word.
+                // Its value is the next argument.
                 Some("") => drop(typed.next()),
                 Some(rest) if rest.starts_with('=') => {}
                 _ => words.push(shell_word(&word)),
@@ -130,17 +129,17 @@ impl Session {
         words.join(" ")
     }
 
-    /// When the program started, RFC 3339 in UTC: `2026-11-21T07:25:00Z`.
+    /// Start time of the program, RFC 3339 in UTC: `2026-11-21T07:25:00Z`.
     pub(crate) fn started_at(&self) -> String {
         self.started_at.to_rfc3339_opts(SecondsFormat::Secs, true)
     }
 
-    /// What time it is, as [`Self::started_at`].
+    /// The current time, in the format of [`Self::started_at`].
     pub(crate) fn now() -> String {
         Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true)
     }
 
-    /// The same moment for names of folders: `20261121-072500`.
+    /// The start time for names of folders: `20261121-072500`.
     pub(crate) fn file_stamp(&self) -> String {
         self.started_at.format("%Y%m%d-%H%M%S").to_string()
     }

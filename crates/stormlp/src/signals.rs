@@ -1,5 +1,5 @@
-//! SIGINT, SIGTERM and SIGHUP: the first asks the run to end with what it has, the second ends it
-//! at once, whatever storage is doing. A command that has nothing to keep ends at the first.
+//! SIGINT, SIGTERM and SIGHUP: the first asks the run to end with partial results, the second ends
+//! it immediately, even during I/O. A command without partial results ends at the first.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,36 +12,34 @@ use stormlp_core::stop::StopToken;
 
 use crate::exit::{Code, Failure};
 
-/// The signals that end a command.
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Whether SIGTERM came.
 static TERMINATED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Whether SIGTERM came: a launcher ends processes by it, while people type Ctrl-C.
+/// Whether SIGTERM was received: launchers send it to end processes, while users press Ctrl-C.
 pub(crate) fn was_terminated() -> bool {
     TERMINATED.load(Ordering::Relaxed)
 }
 
-/// Arms the signals and returns the token they pull. `keeps` says whether the command looks at it,
-/// to end with what it has.
+/// Installs the signal handlers and returns the stop token they set. `keeps` says whether the
+/// command polls the token and ends with partial results.
 ///
 /// # Errors
-/// When the kernel refuses a handler, or a thread.
+/// If the kernel rejects a handler or a thread cannot be started.
 pub(crate) fn arm(keeps: bool) -> Result<StopToken, Failure> {
     let stop = StopToken::new();
     for signal in SIGNALS {
         if signal == SIGHUP && hangup_is_ignored() {
-            // `nohup` was asked to let the run outlive its terminal.
+            // `nohup` asks for the run to outlive its terminal.
             continue;
         }
         let at_once = if keeps { stop.flag() } else { Arc::new(AtomicBool::new(true)) };
-        // The order matters: the exit comes first, so that it sees the flag of an earlier signal
-        // and not the one that the second handler is about to set.
+        // Order matters: the exit is registered first, so that it sees the flag of an earlier
+        // signal and not the one that the second handler is about to set.
         flag::register_conditional_shutdown(signal, Code::Stopped as i32, at_once)
             .and_then(|_| flag::register(signal, stop.flag()))
             .and_then(|_| match signal {
-                // A launcher that ends processes kills those that are still there a second later.
+                // A launcher kills processes that are still running a second after SIGTERM.
                 SIGTERM => flag::register(signal, Arc::clone(&TERMINATED))
                     .and_then(|_| flag::register(signal, stop.hurry_flag()))
                     .map(drop),
@@ -55,13 +53,13 @@ pub(crate) fn arm(keeps: bool) -> Result<StopToken, Failure> {
     Ok(stop)
 }
 
-/// Whether whoever started this process had it ignore SIGHUP.
+/// Whether the parent process set SIGHUP to be ignored.
 fn hangup_is_ignored() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignores(&status, SIGHUP)
 }
 
-/// Whether `status`, the text of `/proc/self/status`, has `signal` among those that are ignored.
+/// Whether `status`, the text of `/proc/self/status`, lists `signal` as ignored.
 fn ignores(status: &str, signal: i32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

@@ -1,4 +1,4 @@
-//! What a training run measured. The keys are the ones scripts rely on.
+//! Results of a training run. Scripts rely on these keys.
 
 use derive_more::{Add, AddAssign, Div, Mul};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use stormlp_core::report::Report;
 /// The report of `stormlp train`.
 pub type TrainReport = Report<TrainPlan, TrainResults>;
 
-/// What a training run measured.
+/// Results of a training run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrainResults {
@@ -21,71 +21,72 @@ pub struct TrainResults {
     pub workload: String,
     /// The emulated accelerator.
     pub accelerator: String,
-    /// Emulated accelerators in all.
+    /// Emulated accelerators in total.
     pub accelerators: u32,
     /// The edition whose formulas `au_percent.profile` and the throughput follow.
     pub profile: Profile,
-    /// Steps of each accelerator in an epoch.
+    /// Steps per epoch of each accelerator.
     pub steps_per_epoch: u64,
-    /// Epochs of the scored run; with several, of the last one.
+    /// Epochs of the scored run; of the last one if there are several.
     pub epochs: Vec<EpochReport>,
-    /// Means over the epochs (of all scored runs).
+    /// Means over the epochs of all scored runs.
     #[serde(flatten)]
     pub mean: Measures,
-    /// Population standard deviations over the same.
+    /// Population standard deviations over the same epochs.
     pub stdev: Spread,
-    /// AU to reach, in percent.
+    /// Target AU in percent.
     pub threshold_percent: f64,
-    /// Whether every epoch ran and the mean AU by the profile's formula reaches it.
+    /// Whether every epoch ran and the mean AU by the profile's formula reaches the threshold.
     pub meets_threshold: bool,
-    /// Bytes and processor time of the epochs of a scored run, at the mean over those runs;
-    /// evaluations and what lies between epochs are not in it.
+    /// Mean bytes and CPU time of the epochs of a scored run; excludes evaluations and the time
+    /// between epochs.
     #[serde(flatten)]
     pub cost: Cost,
     /// Peak resident memory of the process in bytes.
     pub peak_rss_bytes: u64,
-    /// Wall time of a scored run in seconds, at the mean.
+    /// Mean wall time of a scored run in seconds.
     pub duration_seconds: f64,
-    /// Each run when there were several, the warm-up first.
+    /// All runs if there were several, the warm-up first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<RunReport>,
     /// Distributions over all accelerators and steps of the scored runs.
     pub latency: StepLatency,
-    /// Checkpoints that training wrote; with several runs, those of the last one.
+    /// Checkpoints written during training; with several runs, those of the last one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<WrittenCheckpoint>,
-    /// Block devices behind the dataset; empty when there is none.
+    /// Block devices that hold the dataset; empty if there are none.
     pub devices: Vec<String>,
-    /// How the host's threads were laid out, in words.
+    /// Thread placement on the host, in words.
     pub layout: String,
     /// Why AU is what it is.
     pub verdict: Verdict,
-    /// The same workload on storage that takes no time, when that was measured too.
+    /// The same workload on storage that takes no time, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
-    /// The search for the largest number of accelerators, which all else is of, with `--find-max`.
+    /// The search for the maximum number of accelerators (`--find-max`); all other fields describe
+    /// its answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub find_max: Option<FindMax>,
-    /// Each process, by rank, where several ran it together.
+    /// Each process by rank, if there were several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostReport>,
-    /// How they found each other, and what their barriers cost.
+    /// How the processes connected, and the cost of their barriers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupFacts>,
-    /// When the run started, in seconds since 1970, for the files of other tools.
+    /// Start of the run in seconds since 1970, for the files of other tools.
     pub started_unix_seconds: f64,
-    /// Times of every step, run by run, when they were asked for; not saved.
+    /// Times of every step by run, if requested; not saved.
     #[serde(skip)]
     pub steps: Vec<Vec<StepLists>>,
 }
 
 impl TrainResults {
-    /// The epochs of every scored run.
+    /// The epochs of all scored runs.
     pub fn scored_epochs(&self) -> Vec<&EpochReport> {
         let scored = self.runs.iter().filter(|run| !run.warm_up);
         match scored.clone().next() {
             Some(_) => scored.flat_map(|run| &run.epochs).collect(),
-            // One run, or one that ended in its warm-up: it has nothing better to show.
+            // A single run, or one that ended in its warm-up: there is nothing else to report.
             None => self.epochs.iter().collect(),
         }
     }
@@ -97,56 +98,56 @@ impl TrainResults {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AuPercent {
-    /// By the profile's formula; this is what the threshold is held against.
+    /// By the profile's formula; compared against the threshold.
     pub profile: f64,
     /// Nominal compute over the window without the excluded steps.
     pub nominal: f64,
-    /// The compute that the steps had over the same window, as it was drawn.
+    /// Compute time of the steps over the same window, as drawn.
     pub measured: f64,
-    /// Nominal compute of all steps over the whole time, the first fetch included.
+    /// Nominal compute of all steps over the whole time, including the first fetch.
     pub including_startup: f64,
 }
 
-/// Seconds that accelerators waited, summed over them, by cause.
+/// Waiting time in seconds by cause, summed over accelerators.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, Add, AddAssign, Div)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WaitingSeconds {
     /// Reads were in flight and storage was working on them.
     pub storage: f64,
-    /// Reads were being copied or waited for a CPU while storage was idle, and the official
-    /// client's own work of each step, where a run stands for one.
+    /// Reads were being copied or waited for a CPU while storage was idle; also the client overhead
+    /// of each step, if accounted for.
     pub cpu: f64,
     /// Other accelerators were slower.
     pub barrier: f64,
-    /// The first batch of each epoch: loaders start cold.
+    /// Waiting for the first batch of each epoch, while loaders start cold.
     pub startup: f64,
 }
 
 impl WaitingSeconds {
-    /// All waiting.
+    /// Total waiting time.
     pub fn total(&self) -> f64 {
         self.storage + self.cpu + self.barrier + self.startup
     }
 }
 
-/// What an epoch, or the mean of several, comes down to.
+/// Measures of an epoch, or their mean over several.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measures {
     /// AU in percent.
     pub au_percent: AuPercent,
-    /// Samples per second of all accelerators by the profile's formula.
+    /// Samples per second over all accelerators by the profile's formula.
     pub samples_per_second: f64,
     /// The same in MiB/s by the configured record length.
     pub mib_per_second: f64,
-    /// Samples per second over the window of `au_percent.measured`, whatever the profile.
+    /// Samples per second over the window of `au_percent.measured`, for every profile.
     pub window_samples_per_second: f64,
-    /// MiB/s that reads really brought, over the whole epoch.
+    /// MiB/s actually read, over the whole epoch.
     pub read_mib_per_second: f64,
-    /// Samples read before AU's window began, as a share of the epoch's samples, 0 to 1; `None`
-    /// when that was not measured.
+    /// Samples read before AU's window began, as a share of the epoch's samples, 0 to 1; `None` if
+    /// not measured.
     pub preread_share: Option<f64>,
-    /// Where the waiting went.
+    /// Waiting time by cause.
     pub waiting_seconds: WaitingSeconds,
 }
 
@@ -154,30 +155,30 @@ pub struct Measures {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spread {
-    /// Of `au_percent.profile`, in points.
+    /// Deviation of `au_percent.profile`, in points.
     pub au_percent: f64,
-    /// Of samples per second.
+    /// Deviation of samples per second.
     pub samples_per_second: f64,
-    /// Of MiB/s.
+    /// Deviation of MiB/s.
     pub mib_per_second: f64,
 }
 
-/// What a run or an epoch took from storage and host.
+/// Resources used by a run or an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
-    /// Bytes that reads brought.
+    /// Bytes read.
     pub bytes_read: u64,
-    /// Bytes that the block devices read meanwhile; `None` where none is behind the dataset.
+    /// Bytes read by the block devices in the same time; `None` if there are none.
     pub device_bytes_read: Option<u64>,
-    /// Processor time of the process in user mode.
+    /// CPU time of the process in user mode.
     pub cpu_user_seconds: f64,
-    /// Processor time of the process in the kernel.
+    /// CPU time of the process in the kernel.
     pub cpu_system_seconds: f64,
 }
 
 impl Cost {
-    /// What all of `costs` took together.
+    /// The sum of `costs`.
     pub fn total<'a>(costs: impl IntoIterator<Item = &'a Self>) -> Self {
         let sum = |sum: Self, cost: Self| Self {
             bytes_read: sum.bytes_read + cost.bytes_read,
@@ -191,7 +192,7 @@ impl Cost {
         costs.into_iter().copied().reduce(sum).unwrap_or_default()
     }
 
-    /// The mean of what `count` took together.
+    /// The mean, given the sum over `count` runs.
     #[must_use]
     pub fn shared_by(self, count: usize) -> Self {
         let count = count.max(1);
@@ -213,33 +214,33 @@ pub struct EpochReport {
     /// AU, throughput, waiting.
     #[serde(flatten)]
     pub measures: Measures,
-    /// Bytes and processor time.
+    /// Bytes and CPU time.
     #[serde(flatten)]
     pub cost: Cost,
     /// Seconds from the start of its run.
     pub started_seconds: f64,
     /// Wall time in seconds.
     pub duration_seconds: f64,
-    /// Share of the files in the page cache when it began, 0 to 1; `None` when nothing is read.
+    /// Share of the files in the page cache at its start, 0 to 1; `None` when nothing is read.
     pub cached_share: Option<f64>,
-    /// How that share was found out.
+    /// How that share was determined.
     pub cached_method: Option<String>,
-    /// What the block devices did.
+    /// Activity of the block devices.
     pub device: Option<DeviceUse>,
-    /// The accelerator that the others waited for longest.
+    /// The accelerator that kept the others waiting longest.
     pub slowest: Option<Slowest>,
     /// Distributions over all accelerators and steps.
     pub latency: StepLatency,
-    /// Each accelerator, with its blocks of steps.
+    /// The accelerators, with their blocks of steps.
     pub accelerators: Vec<AcceleratorEpoch>,
-    /// The evaluation that followed.
+    /// The evaluation that followed, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluation: Option<EvaluationReport>,
 }
 
 impl EpochReport {
-    /// Whether every accelerator made all its steps; the last epoch of a run that was stopped or
-    /// failed may have been cut short.
+    /// Whether every accelerator completed all its steps; the last epoch of a run that was stopped
+    /// or failed may be cut short.
     pub fn is_whole(&self, plan: &TrainPlan) -> bool {
         self.accelerators.len() == plan.accelerators as usize
             && self.accelerators.iter().all(|accelerator| {
@@ -250,24 +251,24 @@ impl EpochReport {
 }
 
 impl EpochReport {
-    /// Steps of each accelerator.
     fn steps(&self) -> impl Iterator<Item = u64> {
         let blocks = self.accelerators.iter().map(|one| one.blocks.iter());
         blocks.map(|blocks| blocks.map(|block| block.steps).sum())
     }
 
-    /// Steps that every accelerator made.
+    /// Steps completed by every accelerator.
     pub fn fewest_steps(&self) -> u64 {
         self.steps().min().unwrap_or(0)
     }
 
-    /// Whether an accelerator made all steps of `plan`: then the epoch came to its end, and others
-    /// had fewer where files are dealt out whole. Of one in which another host was lost that is not known.
+    /// Whether any accelerator completed all steps of `plan`. Then the epoch finished, and other
+    /// accelerators had fewer steps because whole files are dealt out. Unknown if another host was
+    /// lost.
     pub fn came_to_its_end(&self, plan: &TrainPlan) -> bool {
         !self.lacks_hosts(plan) && self.steps().max().unwrap_or(0) >= plan.steps_per_epoch
     }
 
-    /// Whether nothing is known of all accelerators of a host of `plan`.
+    /// Whether all accelerators of some host of `plan` are missing.
     fn lacks_hosts(&self, plan: &TrainPlan) -> bool {
         let of_all = plan.hosts.iter().sum::<u32>() == plan.accelerators;
         let is_silent = |rank: u32| {
@@ -277,7 +278,7 @@ impl EpochReport {
         of_all && (0..plan.hosts.len() as u32).any(is_silent)
     }
 
-    /// What is to be said of an epoch of `plan` in which not every accelerator made all steps.
+    /// Describes an epoch of `plan` in which not every accelerator completed all steps.
     pub fn shortfall(&self, plan: &TrainPlan) -> Option<String> {
         let fewest = self.fewest_steps();
         let of_all = plan.steps_per_epoch;
@@ -294,8 +295,7 @@ impl EpochReport {
     }
 }
 
-/// The measures of the epochs that count: those that ran to their end, or, where none of all did,
-/// what there is.
+/// The measures of the epochs that count: those that finished, or all if none did.
 pub fn scored<'a>(
     plan: &TrainPlan,
     epochs: impl IntoIterator<Item = &'a EpochReport>,
@@ -306,21 +306,21 @@ pub fn scored<'a>(
     counting.iter().map(|epoch| epoch.measures).collect()
 }
 
-/// What the block devices did over a period.
+/// Activity of the block devices over a period.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceUse {
     /// Share of the time with requests in flight, in percent.
     pub busy_percent: f64,
-    /// Mean requests in flight.
+    /// Mean queue depth (requests in flight).
     pub queue_depth: f64,
-    /// Mean bytes of a read request.
+    /// Mean bytes per read request.
     pub request_bytes: f64,
     /// Bytes per second.
     pub bytes_per_second: f64,
 }
 
-/// The accelerator that the others waited for longest.
+/// The accelerator that kept the others waiting longest.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Slowest {
@@ -330,7 +330,7 @@ pub struct Slowest {
     pub kept_others_seconds: f64,
 }
 
-/// Distributions over accelerators and steps, in microseconds; `None` when nothing was recorded.
+/// Distributions over accelerators and steps in microseconds; `None` when nothing was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepLatency {
@@ -338,13 +338,14 @@ pub struct StepLatency {
     pub fetch_wait_us: Option<LatencyUs>,
     /// Wait at the barrier.
     pub barrier_wait_us: Option<LatencyUs>,
-    /// How much later than its end this host came to a computation; no part of its time.
+    /// Delay between the end of a computation and its handling by this host; not counted as compute
+    /// time.
     pub compute_overshoot_us: Option<LatencyUs>,
-    /// From starting a read to its last byte; those of evaluations and loader starts too.
+    /// From the start of a read to its last byte, including evaluations and loader starts.
     pub read_us: Option<LatencyUs>,
 }
 
-/// One accelerator's epoch.
+/// One accelerator's part of an epoch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AcceleratorEpoch {
@@ -354,7 +355,7 @@ pub struct AcceleratorEpoch {
     pub blocks: Vec<BlockSums>,
 }
 
-/// Sums over one block of steps of one accelerator: all that the formulas need.
+/// Sums over one accelerator's block of steps: all inputs of the formulas.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlockSums {
@@ -362,13 +363,13 @@ pub struct BlockSums {
     pub started_seconds: f64,
     /// Wall time of the block by the profile's rule.
     pub seconds: f64,
-    /// Steps computed.
+    /// Steps completed.
     pub steps: u64,
     /// Steps inside AU's window.
     pub window_steps: u64,
     /// Measured compute of the window's steps.
     pub window_compute_seconds: f64,
-    /// Fetch wait and compute of the steps left out of the window.
+    /// Fetch wait and compute of the steps excluded from the window.
     pub excluded_seconds: f64,
     /// Measured compute of all steps.
     pub compute_seconds: f64,
@@ -384,25 +385,25 @@ pub struct BlockSums {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EvaluationReport {
-    /// Steps of each accelerator.
+    /// Steps per accelerator.
     pub steps: u64,
     /// AU in percent, by measured compute.
     pub au_percent: f64,
-    /// Samples per second of all accelerators, over the whole evaluation.
+    /// Samples per second over all accelerators, for the whole evaluation.
     pub samples_per_second: f64,
     /// Seconds from the start of the run.
     pub started_seconds: f64,
     /// Wall time in seconds.
     pub duration_seconds: f64,
-    /// Bytes that reads brought.
+    /// Bytes read.
     pub bytes_read: u64,
-    /// Each accelerator; an evaluation is one block of steps.
+    /// The accelerators; an evaluation is one block of steps.
     #[serde(default)]
     pub accelerators: Vec<AcceleratorEpoch>,
 }
 
 impl EvaluationReport {
-    /// Whether every accelerator made all its steps.
+    /// Whether every accelerator completed all its steps.
     pub fn is_whole(&self, plan: &TrainPlan) -> bool {
         let planned = plan.evaluation.as_ref().map_or(0, |plan| plan.steps);
         self.accelerators.len() == plan.accelerators as usize && self.steps >= planned
@@ -415,62 +416,62 @@ impl EvaluationReport {
 pub struct RunReport {
     /// Its number, from 1.
     pub run: u32,
-    /// Whether it is the warm-up, which is not scored.
+    /// Whether it is the unscored warm-up.
     pub warm_up: bool,
     /// Its epochs.
     pub epochs: Vec<EpochReport>,
     /// Means over its epochs.
     #[serde(flatten)]
     pub mean: Measures,
-    /// Bytes and processor time.
+    /// Bytes and CPU time.
     #[serde(flatten)]
     pub cost: Cost,
-    /// Whether it ran to its end.
+    /// Whether it finished.
     #[serde(default)]
     pub complete: bool,
-    /// Whether it did, and its mean AU reaches the threshold.
+    /// Whether it finished and its mean AU reaches the threshold.
     pub meets_threshold: bool,
-    /// When it started, in seconds since 1970 in UTC.
+    /// Start time in seconds since 1970 (UTC).
     #[serde(default)]
     pub started_unix_seconds: f64,
     /// Wall time in seconds.
     pub duration_seconds: f64,
-    /// Checkpoints that it wrote.
+    /// Checkpoints written in this run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checkpoints: Vec<WrittenCheckpoint>,
 }
 
-/// A checkpoint that training wrote.
+/// A checkpoint written during training.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WrittenCheckpoint {
     /// The epoch, from 1.
     pub epoch: u32,
-    /// Steps computed when it was written.
+    /// Steps completed when it was written.
     pub step: u64,
     /// Bytes written.
     pub bytes: u64,
     /// Seconds from the start of the run.
     pub started_seconds: f64,
-    /// Seconds it took.
+    /// Duration in seconds.
     pub duration_seconds: f64,
 }
 
-/// What the accelerators waited for most.
+/// The main cause of waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
-    /// Nothing: the accelerators computed nearly all the time.
+    /// None: the accelerators computed nearly all the time.
     Compute,
-    /// Nothing either, but only because much of what they computed on had been read before AU's
-    /// window began: storage was not asked to sustain the rate.
+    /// None, but only because much of the data had been read before AU's window began: storage did
+    /// not have to sustain the rate.
     ReadAhead,
     /// Storage.
     Storage,
     /// This host: copying, parsing, too few CPUs.
     Client,
-    /// Storage and this host, about as much the one as the other.
+    /// Storage and this host to a similar extent.
     StorageAndClient,
     /// A slower peer.
     Barrier,
@@ -484,30 +485,30 @@ pub enum Bound {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
-    /// What it was mostly waiting for.
+    /// The main cause of waiting.
     pub bound: Bound,
-    /// One sentence with the figures it rests on.
+    /// One sentence with the supporting figures.
     pub sentence: String,
 }
 
-/// The same workload on storage that takes no time: the ceiling of this host.
+/// The same workload on storage that takes no time: this host's ceiling.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Calibration {
-    /// Its AU.
+    /// AU at the ceiling.
     pub au_percent: AuPercent,
-    /// Its samples per second.
+    /// Samples per second at the ceiling.
     pub samples_per_second: f64,
 }
 
-/// The times of every step of one epoch, for the files of other tools; not part of the report.
+/// Times of every step of one epoch, for the files of other tools; not part of the report.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StepLists {
     /// The epoch, from 1.
     pub epoch: u32,
-    /// By accelerator and step: fetch wait and measured compute in seconds.
+    /// Fetch wait and measured compute in seconds, by accelerator and step.
     pub steps: Vec<Vec<(f32, f32)>>,
-    /// The same of the evaluation that followed; empty where there was none.
+    /// Likewise for the evaluation that followed; empty if there was none.
     pub evaluation: Vec<Vec<(f32, f32)>>,
 }
 pub mod contradictions;

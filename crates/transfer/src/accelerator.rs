@@ -1,4 +1,4 @@
-//! The memory transfers end in: a GPU's, or host memory standing in for one.
+//! The memory that transfers end in: GPU memory, or host memory standing in for it.
 
 use stormlp_core::operation::Direction;
 use stormlp_core::path::MemoryKind;
@@ -9,18 +9,18 @@ use crate::error::TransferError;
 use crate::region::{HostBuffer, Region};
 use crate::slot::Slot;
 
-/// A device whose memory transfers end in, and how to get such memory.
+/// A device whose memory transfers use, and the allocator of that memory.
 pub trait Accelerator: Send + Sync {
-    /// What reports call it: `NVIDIA H200 (cuda:0)`, or `host memory (emulated)`.
+    /// The name shown in reports: `NVIDIA H200 (cuda:0)`, or `host memory (emulated)`.
     fn name(&self) -> String;
 
     /// Whether host memory stands in for a device.
     fn is_emulated(&self) -> bool;
 
-    /// Allocates `bytes` of the given kind; a stand-in carves them from `region`.
+    /// Allocates `bytes` of the given kind; the stand-in carves them from `region`.
     ///
     /// # Errors
-    /// When the device or the region has no such memory.
+    /// When the device or the region cannot provide the memory.
     fn allocate(
         &self,
         bytes: usize,
@@ -28,27 +28,27 @@ pub trait Accelerator: Send + Sync {
         region: &mut Region,
     ) -> Result<Box<dyn AcceleratorBuffer>, TransferError>;
 
-    /// Makes the calling thread ready to use the device.
+    /// Prepares the calling thread to use the device.
     ///
     /// # Errors
     /// When the device cannot be used from this thread.
     fn bind_thread(&self) -> Result<(), TransferError>;
 
-    /// A queue that copies beside the thread that owns it.
+    /// A queue of copies that run asynchronously to the thread that owns it.
     ///
     /// # Errors
-    /// When the device has no stream, or the host no thread, to spare.
+    /// When the device has no free stream, or the host cannot start a thread.
     fn copy_queue(&self, capacity: usize) -> Result<Box<dyn CopyQueue>, TransferError>;
 
-    /// How to wait for what it does; host memory does everything at once.
+    /// How to wait for the device; host memory completes everything synchronously.
     fn wait_mode(&self) -> WaitMode {
         WaitMode::default()
     }
 
-    /// A stream of the device, for the paths that hand transfers to one.
+    /// A stream of the device, for paths that enqueue transfers on one.
     ///
     /// # Errors
-    /// When the device has no streams, as host memory has none, or none to spare.
+    /// When the device has no streams (host memory) or none is available.
     fn stream(&self) -> Result<Stream, TransferError> {
         Err(TransferError::Unavailable {
             what: format!("a stream of {}", self.name()),
@@ -57,8 +57,8 @@ pub trait Accelerator: Send + Sync {
         })
     }
 
-    /// Pins host buffers until the answer is dropped, so that the device copies from and to them
-    /// without staging; `None` from a device that has no use for that.
+    /// Pins host buffers until the returned value is dropped, so that the device copies to and
+    /// from them without staging; `None` if the device does not need this.
     ///
     /// # Errors
     /// When the memory cannot be locked.
@@ -68,12 +68,12 @@ pub trait Accelerator: Send + Sync {
     }
 }
 
-/// A piece of accelerator memory that nobody else has.
+/// An exclusively owned piece of accelerator memory.
 pub trait AcceleratorBuffer: Send {
     /// Length in bytes.
     fn len(&self) -> usize;
 
-    /// Whether it holds nothing.
+    /// Whether the length is zero.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -81,45 +81,45 @@ pub trait AcceleratorBuffer: Send {
     /// The address as the device and cuFile know it.
     fn address(&self) -> usize;
 
-    /// The bytes themselves, where the host can reach them.
+    /// The contents, if the host can access them.
     fn host(&self) -> Option<&[u8]> {
         None
     }
 
-    /// The bytes themselves to change, where the host can reach them.
+    /// The contents, mutable, if the host can access them.
     fn host_mut(&mut self) -> Option<&mut [u8]> {
         None
     }
 
-    /// Copies `source` to the start of this memory and waits for the end of the copy.
+    /// Copies `source` to the start of this memory and waits for completion.
     ///
     /// # Errors
     /// When the device fails.
     fn copy_from_host(&mut self, source: &[u8]) -> Result<(), TransferError>;
 
-    /// Copies the start of this memory to `target` and waits for the end of the copy.
+    /// Copies the start of this memory to `target` and waits for completion.
     ///
     /// # Errors
     /// When the device fails.
     fn copy_to_host(&self, target: &mut [u8]) -> Result<(), TransferError>;
 }
 
-/// A copy that owns both ends until it is done.
+/// A copy that owns both ends until it completes.
 pub struct QueuedCopy {
-    /// Which way: to the accelerator for a read, to the host for a write.
+    /// The direction: to the accelerator for a read, to the host for a write.
     pub direction: Direction,
-    /// The host's end.
+    /// The host side.
     pub host: Slot,
-    /// The accelerator's end.
+    /// The accelerator side.
     pub accelerator: Slot,
-    /// How many bytes from the start of both.
+    /// The number of bytes, from the start of both.
     pub len: usize,
-    /// How the copy ended; `Ok` until it has run.
+    /// The result of the copy; `Ok` until it has run.
     pub result: Result<(), TransferError>,
 }
 
 impl QueuedCopy {
-    /// Does the copy here and now.
+    /// Runs the copy synchronously.
     pub fn run(&mut self) {
         let host = self.host.host_mut().expect("the host's own memory");
         let host = &mut host[..self.len];
@@ -130,16 +130,16 @@ impl QueuedCopy {
     }
 }
 
-/// Copies that run beside the thread that queued them, in order.
+/// Asynchronous copies, executed in order.
 pub trait CopyQueue {
     /// Starts a copy.
     fn enqueue(&mut self, copy: QueuedCopy);
 
-    /// Hands back finished copies, waiting until there are at least `min`.
+    /// Returns finished copies, waiting until there are at least `min`.
     fn wait(&mut self, min: usize, done: &mut Vec<QueuedCopy>);
 }
 
-/// Host memory standing in for an accelerator's. Reports call it emulated.
+/// Host memory standing in for accelerator memory. Reports call it emulated.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HostStandIn;
 
@@ -174,7 +174,6 @@ impl Accelerator for HostStandIn {
     }
 }
 
-/// Host memory under the name of an accelerator's.
 struct EmulatedBuffer(HostBuffer);
 
 impl AcceleratorBuffer for EmulatedBuffer {
@@ -205,8 +204,8 @@ impl AcceleratorBuffer for EmulatedBuffer {
     }
 }
 
-/// The accelerator with the given CUDA index, whose threads wait as `wait` says, or the host
-/// stand-in for none.
+/// Opens the accelerator with the given CUDA index, whose threads wait as `wait` says; without an
+/// index, the host stand-in.
 ///
 /// # Errors
 /// When there is no such device on this machine.

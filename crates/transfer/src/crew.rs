@@ -1,5 +1,5 @@
-//! A crew: threads that start together, are watched by the thread that called them, and are all
-//! joined. A panic in one of them, or in the watching thread, becomes an error of the whole.
+//! A crew: threads that start together, are monitored by the calling thread, and are all joined. A
+//! panic in any of them, or in the monitoring thread, becomes an error of the crew.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,20 +10,20 @@ use std::time::{Duration, Instant};
 use stormlp_core::panics::message;
 use stormlp_core::stop::StopToken;
 
-/// A thread panicked: a fault of stormlp.
+/// A thread panicked: a bug in stormlp.
 #[derive(Debug, thiserror::Error)]
 #[error("thread {thread} panicked: {message}; this is a fault of stormlp")]
 pub struct Panicked {
-    /// Which one.
+    /// The name of the thread.
     pub thread: String,
-    /// What it said.
+    /// The panic message.
     pub message: String,
 }
 
-/// Why a crew did not come to its end.
+/// Why a crew failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CrewError {
-    /// One of its threads panicked, or the one that watched.
+    /// One of its threads, or the monitoring thread, panicked.
     #[error(transparent)]
     Panicked(#[from] Panicked),
     /// A thread could not be started.
@@ -31,9 +31,9 @@ pub enum CrewError {
     Start(#[source] io::Error),
 }
 
-/// Does `work`; a panic in it comes back as an error that names `thread`.
+/// Runs `work`; turns a panic into an error that names `thread`.
 ///
-/// What `work` shares with others may be left half done: whoever gets the error ends the run.
+/// State that `work` shares with others may be inconsistent afterwards: the caller ends the run.
 ///
 /// # Errors
 /// When `work` panicked.
@@ -42,9 +42,9 @@ pub fn guarded<T>(thread: &str, work: impl FnOnce() -> T) -> Result<T, Panicked>
         .map_err(|panic| Panicked { thread: thread.to_string(), message: message(&*panic) })
 }
 
-/// Runs `work` once for each item, each on a thread of its own called `name`, while `watch` runs
-/// on the calling thread; joins all of them. Once one panics, `failed` is pulled, so that the
-/// others need not work on for nothing: they are to look at it.
+/// Runs `work` once per item, each on its own thread called `name`, while `watch` runs on the
+/// calling thread; joins all of them. When one panics, `failed` is set; the others should check it
+/// and stop early.
 ///
 /// # Errors
 /// When a thread could not be started, or one panicked.
@@ -86,20 +86,20 @@ pub fn run<T: Send, R: Send, W>(
         if watched.is_err() {
             failed.stop();
         }
-        // However watching ended, nobody waits for it any longer.
+        // However `watch` ended, no thread may stay blocked on it.
         gate.open();
         let join = |thread: thread::ScopedJoinHandle<'_, Result<R, Panicked>>| {
             thread.join().expect("a panic in a thread was caught there")
         };
-        // All are joined before the first failure is looked at.
+        // Join all threads before reporting the first failure.
         let joined: Vec<Result<R, Panicked>> = threads.into_iter().map(join).collect();
         let results: Vec<R> = joined.into_iter().collect::<Result<_, _>>()?;
         Ok((results, watched?))
     })
 }
 
-/// Where threads wait for each other before they measure. A thread that ends, in whatever way,
-/// holds nobody up.
+/// The start gate: threads wait here for each other before they measure. A thread that ends for
+/// any reason never blocks the others.
 #[derive(Default)]
 struct Gate {
     state: Mutex<State>,
@@ -108,10 +108,10 @@ struct Gate {
 
 #[derive(Default)]
 struct State {
-    /// Threads that are ready, or over.
+    /// Threads that are ready or finished.
     here: usize,
     over: usize,
-    /// Threads that have measured, or are over without.
+    /// Threads that have measured, or finished without measuring.
     measured: usize,
     opened: Option<Instant>,
 }
@@ -141,18 +141,18 @@ pub struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Says that the thread is ready and waits until all are.
+    /// Reports that the thread is ready and waits until all are.
     ///
     /// # Returns
-    /// The moment of the start, the same for all.
+    /// The common start time.
     pub fn wait(&mut self) -> Instant {
         self.arrive(false);
         let state = self.gate.wait_while(|state| state.opened.is_none());
         state.opened.unwrap_or_else(Instant::now)
     }
 
-    /// Says that the thread has measured and waits until all have, so that what it takes down
-    /// holds up nobody.
+    /// Reports that the thread has measured and waits until all have, so that recording its
+    /// results does not disturb the others.
     pub fn wait_for_the_others(&mut self) {
         let mut state = self.gate.lock();
         state.measured += usize::from(!self.measured);
@@ -177,33 +177,33 @@ impl Start<'_> {
     }
 }
 
-/// The calling thread's view of the crew.
+/// The monitoring thread's view of the crew.
 pub struct Watch<'a> {
     gate: &'a Gate,
     crew: usize,
 }
 
 impl Watch<'_> {
-    /// Waits until every thread is ready, or over, and lets them go.
+    /// Waits until every thread is ready or finished, then releases them.
     ///
     /// # Returns
-    /// The moment of the start.
+    /// The start time.
     pub fn open(&self) -> Instant {
         self.gather();
         self.gate.open()
     }
 
-    /// Waits until every thread is ready, or over.
+    /// Waits until every thread is ready or finished.
     pub fn gather(&self) {
         drop(self.gate.wait_while(|state| state.here < self.crew));
     }
 
-    /// Whether every thread is over.
+    /// Whether every thread has finished.
     pub fn is_over(&self) -> bool {
         self.gate.lock().over == self.crew
     }
 
-    /// Sleeps; a thread that ends may end the sleep.
+    /// Sleeps; may wake early when a thread ends.
     pub fn sleep(&self, time: Duration) {
         thread::park_timeout(time);
     }

@@ -1,10 +1,10 @@
-//! A crew ends whatever its threads do, and says what went wrong.
+//! A crew ends whatever its threads do, and reports what went wrong.
 
 use std::sync::mpsc;
 
 use super::*;
 
-/// What `work` answers, which must not take for ever.
+/// The result of `work`, which must not block forever.
 fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (answer, answered) = mpsc::channel();
     thread::spawn(move || answer.send(work()));
@@ -12,7 +12,7 @@ fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     answered.recv_timeout(patience).expect("it hangs")
 }
 
-/// A crew of three whose thread `at` does `act` before or after the gate.
+/// A crew of three whose thread `at` runs `act` before or after the gate.
 fn crew_with(act: fn(), at: usize, before: bool) -> Result<(Vec<usize>, Instant), CrewError> {
     in_time(move || {
         let failed = StopToken::new();
@@ -91,7 +91,7 @@ fn nothing_is_taken_down_while_others_measure() {
             thread::sleep(Duration::from_millis(index));
             still.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
             if index == 2 {
-                // One that ends without a word holds nobody up.
+                // A thread that returns early does not block the others.
                 return 0;
             }
             start.wait_for_the_others();

@@ -1,8 +1,8 @@
-//! The one loop around a transfer path: which slots are idle, what is in flight, since when.
+//! The main loop around a transfer path: idle slots, transfers in flight and their start times.
 //!
-//! A [`Driver`] owns a path and its slots. It remembers for each transfer in flight a tag of its
-//! lane's own type and when it was submitted, and hands both back when the transfer is over. What
-//! is read and written where, and what the bytes must be, is the lane's business.
+//! A [`Driver`] owns a path and its slots. For each transfer in flight it keeps a tag of the
+//! lane's own type and the submission time, and returns both on completion. What is read or
+//! written where, and what the bytes must be, is up to the lane.
 
 mod load;
 
@@ -22,12 +22,12 @@ use crate::paths::{Completion, FileId, NullPath, Place, Transfer, TransferPath};
 use crate::slot::Slot;
 use crate::stamp::{Stamp, StampClock};
 
-/// What one driver has moved. Its thread alone writes, so plain loads and stores do; it has cache
-/// lines of its own (two, which the CPU fetches as one), so that nobody else's writes slow it.
+/// Progress counters of one driver. Only its thread writes, so plain loads and stores suffice.
+/// They have cache lines of their own (two, which the CPU fetches as one) to avoid false sharing.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Counters {
-    /// Bytes that landed.
+    /// Bytes transferred.
     pub bytes: AtomicU64,
     operations: AtomicU64,
     /// Transfers in flight now.
@@ -35,22 +35,22 @@ pub struct Counters {
     in_flight_sum: AtomicU64,
 }
 
-/// The counters of a driver, or of several, at one moment.
+/// A snapshot of the counters of one or more drivers.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Add, Sum)]
 pub struct Counted {
-    /// Bytes moved.
+    /// Bytes transferred.
     pub bytes: u64,
-    /// Transfers that are over, failed ones included.
+    /// Completed transfers, failed ones included.
     pub operations: u64,
     /// Transfers in flight.
     pub in_flight: u64,
-    /// For each transfer that is over, how many were in flight as it ended, itself included:
-    /// divided by `operations` it is the mean depth.
+    /// For each completed transfer, the number in flight when it ended, itself included; divided
+    /// by `operations` it is the mean queue depth.
     pub in_flight_sum: u64,
 }
 
 impl Counters {
-    /// The counters as the driver left them before it last waited.
+    /// The counters as of the driver's last wait.
     pub fn read(&self) -> Counted {
         Counted {
             bytes: self.bytes.load(Ordering::Relaxed),
@@ -69,19 +69,19 @@ impl Counters {
     }
 }
 
-/// What the drivers of one crew share: a place for each one's counters, and the slots that are
-/// no longer used. Slots are kept until this is dropped, after all threads have ended: to free
-/// and unregister memory would hold up those that still measure.
+/// State shared by the drivers of one crew: the counters of each, and retired slots. Slots are
+/// kept until this is dropped, after all threads have ended: freeing and unregistering memory
+/// would stall the threads that still measure.
 #[derive(Default)]
 pub struct DriverSet {
     counters: Vec<Counters>,
     parked: Mutex<Vec<Slot>>,
-    /// Where queue depths are counted.
+    /// The queue depth statistics.
     together: Option<Together>,
 }
 
 impl DriverSet {
-    /// A set for as many drivers.
+    /// A set for the given number of drivers.
     pub fn new(drivers: usize) -> Self {
         Self {
             counters: (0..drivers).map(|_| Counters::default()).collect(),
@@ -90,21 +90,21 @@ impl DriverSet {
         }
     }
 
-    /// A set that counts how deep the queue of all drivers together is and how large transfers are,
-    /// at the price of one number that all of them change: for lanes whose threads make thousands
-    /// of transfers a second, not millions.
+    /// A set that also records queue depth across all drivers and transfer sizes, at the cost of
+    /// one counter that all of them update: for lanes whose threads make thousands of transfers
+    /// per second, not millions.
     pub fn counting_loads(drivers: usize) -> Self {
         Self { together: Some(Together::new(drivers)), ..Self::new(drivers) }
     }
 
-    /// How deep the queue was and how large the transfers were, of the drivers that are over;
-    /// `None` of a set that does not count that.
+    /// The queue depth and transfer sizes of finished drivers; `None` if the set does not record
+    /// them.
     pub fn load(&self) -> Option<model::Load> {
         self.together.as_ref().map(Together::load)
     }
 
-    /// How long transfers of all drivers were in flight until now, and how many at once since this
-    /// was asked last; `None` of a set that does not count that.
+    /// The accumulated time in flight of all transfers, and the peak concurrency since the last
+    /// call; `None` if the set does not record them.
     pub fn flown(&self) -> Option<Flown> {
         let now = StampClock::of_process().now();
         self.together.as_ref().map(|together| together.flown(now))
@@ -115,21 +115,21 @@ impl DriverSet {
         &self.counters
     }
 
-    /// What all drivers together have moved until now.
+    /// The sum over all drivers.
     pub fn total(&self) -> Counted {
         self.counters.iter().map(Counters::read).sum()
     }
 }
 
-/// A transfer that is over.
+/// A completed transfer.
 pub struct Landed<T> {
-    /// What the lane called it.
+    /// The lane's tag.
     pub tag: T,
-    /// The slot; to be submitted again, or put back.
+    /// The slot, to be submitted again or put back.
     pub slot: Slot,
-    /// When it was submitted.
+    /// The submission time.
     pub submitted: Stamp,
-    /// Bytes moved, possibly fewer than asked for, or what failed.
+    /// Bytes transferred, possibly fewer than requested, or the error.
     pub result: Result<usize, TransferError>,
 }
 
@@ -138,23 +138,23 @@ pub struct Driver<'a, T> {
     path: Box<dyn TransferPath>,
     clock: StampClock,
     idle: Vec<Slot>,
-    /// By slot number: what is in flight, since when, and from which byte of its file.
+    /// By slot number: tag, submission time and file offset of the transfer in flight.
     flying: Vec<Option<(T, Stamp, u64)>>,
     done: Vec<Completion>,
     counted: Counted,
-    /// What was counted before the transfers that only prepare; nobody sees those.
+    /// The counters before rehearsal; rehearsal transfers are not shown.
     before: Option<Counted>,
     counters: &'a Counters,
-    /// This one's part of what is counted together with other drivers.
+    /// This driver's share of the statistics across drivers.
     counting: Option<Counting<'a>>,
     parked: &'a Mutex<Vec<Slot>>,
 }
 
 impl<'a, T> Driver<'a, T> {
-    /// A driver of `path`, the one with this `index` of `set`. Nothing it does later allocates.
+    /// A driver of `path` with this `index` in `set`. Later calls do not allocate.
     ///
     /// # Panics
-    /// When the set was made for fewer drivers.
+    /// When the set was created for fewer drivers.
     pub fn new(mut path: Box<dyn TransferPath>, set: &'a DriverSet, index: usize) -> Self {
         let idle = path.take_slots();
         let numbers = idle.iter().map(Slot::index).max().map_or(0, |max| max + 1);
@@ -164,7 +164,7 @@ impl<'a, T> Driver<'a, T> {
             flying: (0..numbers).map(|_| None).collect(),
             done: Vec::with_capacity(idle.len()),
             idle,
-            // A thread may have one driver after the other.
+            // A thread may have several drivers in succession.
             counted: set.counters[index].read(),
             before: None,
             counters: &set.counters[index],
@@ -173,15 +173,15 @@ impl<'a, T> Driver<'a, T> {
         }
     }
 
-    /// Makes a file known to the path; see [`TransferPath::attach`].
+    /// Registers a file with the path; see [`TransferPath::attach`].
     ///
     /// # Errors
-    /// When the kernel or cuFile does not take the file.
+    /// When the kernel or cuFile rejects the file.
     pub fn attach(&mut self, file: File) -> Result<FileId, TransferError> {
         self.path.attach(file)
     }
 
-    /// Forgets a file that has nothing in flight, and closes it.
+    /// Removes and closes a file that has no transfers in flight.
     ///
     /// # Errors
     /// When closing fails.
@@ -192,24 +192,24 @@ impl<'a, T> Driver<'a, T> {
     /// Lets a write to `eventfd` end a wait early; see [`TransferPath::wake_on`].
     ///
     /// # Errors
-    /// When the kernel does not take the descriptor.
+    /// When the kernel rejects the descriptor.
     pub fn wake_on(&mut self, eventfd: BorrowedFd<'_>) -> Result<bool, TransferError> {
         self.path.wake_on(eventfd)
     }
 
-    /// From here on transfers only prepare what is measured: they are in no counter.
+    /// From here on transfers are preparation only and are not counted.
     pub fn rehearse(&mut self) {
         self.before = Some(self.counted);
     }
 
-    /// Nothing is in flight, and what comes now is measured; see
+    /// Ends preparation: nothing is in flight, and subsequent transfers are measured; see
     /// [`TransferPath::stop_counting`].
     pub fn rehearsed(&mut self) {
         self.counted = self.before.take().unwrap_or(self.counted);
         self.path.stop_counting();
     }
 
-    /// Shows the counters to those who watch.
+    /// Publishes the counters to the monitoring thread.
     #[inline]
     fn show(&self) {
         if self.before.is_none() {
@@ -217,12 +217,12 @@ impl<'a, T> Driver<'a, T> {
         }
     }
 
-    /// What ran, with its evidence.
+    /// The evidence of what actually ran.
     pub fn evidence(&self) -> Evidence {
         self.path.evidence()
     }
 
-    /// Now, on the clock that says when transfers were submitted.
+    /// The current time, on the clock of the submission stamps.
     #[inline]
     pub fn now(&self) -> Stamp {
         self.clock.now()
@@ -234,7 +234,7 @@ impl<'a, T> Driver<'a, T> {
         !self.idle.is_empty()
     }
 
-    /// The slots that are idle: all of them before the first transfer.
+    /// The idle slots: all of them before the first transfer.
     pub fn idle(&mut self) -> &mut [Slot] {
         &mut self.idle
     }
@@ -245,13 +245,13 @@ impl<'a, T> Driver<'a, T> {
         self.idle.pop()
     }
 
-    /// Puts a slot back that is not needed now.
+    /// Returns an unused slot.
     #[inline]
     pub fn put_back(&mut self, slot: Slot) {
         self.idle.push(slot);
     }
 
-    /// Transfers in flight, and those that are over but were not handed out yet.
+    /// Transfers in flight, plus completed ones that have not been returned yet.
     #[inline]
     pub fn in_flight(&self) -> usize {
         self.counted.in_flight as usize
@@ -283,20 +283,20 @@ impl<'a, T> Driver<'a, T> {
         }
     }
 
-    /// Starts what the path kept back and waits until `min` transfers are over, or all, where
-    /// fewer are in flight; a path with a waker may return before. What is over is handed out by
+    /// Submits what the path has batched and waits until `min` transfers are complete, or all if
+    /// fewer are in flight; a path with a waker may return earlier. Completions are returned by
     /// [`next_landed`](Self::next_landed).
     ///
     /// # Errors
-    /// When the path itself broke: what is in flight may never come back.
+    /// When the path itself failed: transfers in flight may never complete.
     #[inline]
     pub fn wait(&mut self, min: usize) -> Result<(), TransferError> {
         self.show();
         self.path.wait(min, &mut self.done)
     }
 
-    /// The next transfer that is over, in no particular order.
-    // Not inlined, what it hands out goes through memory, which took a third of a transfer's time
+    /// The next completed transfer, in no particular order.
+    // Inlined: otherwise the result goes through memory, which took a third of a transfer's time
     // on the null path.
     #[inline(always)]
     #[expect(clippy::inline_always)]
@@ -317,7 +317,8 @@ impl<'a, T> Driver<'a, T> {
         Some(Landed { tag, slot, submitted, result: result.map_err(|error| error.at(offset)) })
     }
 
-    /// Counts among all drivers that one is over. Not a part of the loop of those that do not count.
+    /// Records a completion across all drivers. Not inlined into the loop of drivers that do not
+    /// record.
     #[cold]
     fn count_landed(&mut self) {
         if let Some(counting) = &mut self.counting {
@@ -325,10 +326,10 @@ impl<'a, T> Driver<'a, T> {
         }
     }
 
-    /// Waits for everything in flight and lets the slots rest, whatever came of the transfers.
+    /// Waits for everything in flight and retires the slots, whatever the results.
     ///
     /// # Errors
-    /// When the path itself broke.
+    /// When the path itself failed.
     pub fn drain(&mut self) -> Result<(), TransferError> {
         loop {
             while let Some(landed) = self.next_landed() {
@@ -344,8 +345,8 @@ impl<'a, T> Driver<'a, T> {
 
 impl<T> Drop for Driver<'_, T> {
     fn drop(&mut self) {
-        // After a panic nobody knows what state the path is in: to use it or to take it down
-        // could panic again, or wait for ever.
+        // After a panic the path's state is unknown: using or dropping it could panic again or
+        // block forever.
         let over = !std::thread::panicking() && self.drain().is_ok();
         if !over && self.in_flight() > 0 {
             // The kernel or a device may still write to these slots, so they are never freed.

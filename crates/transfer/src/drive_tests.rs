@@ -1,5 +1,5 @@
-//! The driver over doubles of paths: what is in flight is counted, handed back, and never freed
-//! while somebody may still write to it.
+//! The driver over mock paths: transfers in flight are counted, returned, and never freed while
+//! something may still write to them.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn null(region: &mut Region, slots: usize) -> Box<dyn TransferPath> {
     .unwrap()
 }
 
-/// A path whose `wait` breaks, or panics.
+/// A path whose `wait` fails or panics.
 struct Broken {
     inner: Box<dyn TransferPath>,
     panics: bool,

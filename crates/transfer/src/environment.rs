@@ -1,28 +1,28 @@
-//! What libraries are told by the environment, which only a process with one thread may change.
+//! Environment variables for libraries, which only a single-threaded process may set.
 
 use std::ffi::OsStr;
 use std::time::{Duration, Instant};
 
 use crate::signals;
 
-/// How long threads may take to end.
+/// How long to wait for threads to end.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Sets a variable, unless another thread might read the environment meanwhile; whether it did.
-/// Threads that do nothing but take signals read nothing.
+/// Sets a variable, unless another thread might read the environment meanwhile; returns whether it
+/// did. Threads that only take signals read nothing.
 pub(crate) fn set(name: &str, value: impl AsRef<OsStr>) -> bool {
     let alone = is_alone();
     if alone {
-        // SAFETY: beside this thread, as the kernel just said, there are only those that are parked
-        // to take signals, whose handlers set flags and exit; this one starts none meanwhile. So
-        // nobody reads the environment while it changes.
+        // SAFETY: besides this thread, as the kernel just reported, there are only those that are
+        // parked to take signals, whose handlers set flags and exit; this one starts none
+        // meanwhile. So nobody reads the environment while it changes.
         unsafe { std::env::set_var(name, value) };
     }
     alone
 }
 
-/// Whether this thread is the only one but for those that take signals. One that has done its work,
-/// as the probes' threads have, may be on its way out.
+/// Whether this is the only thread besides those that take signals. Threads that have finished
+/// their work, such as those of the probes, may still be exiting.
 fn is_alone() -> bool {
     let begun = Instant::now();
     loop {
@@ -36,12 +36,12 @@ fn is_alone() -> bool {
     }
 }
 
-/// Whether a variable is there and not empty.
+/// Whether a variable is set and not empty.
 pub(crate) fn is_set(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| !value.is_empty())
 }
 
-/// How many threads the kernel counts in this process.
+/// The number of threads of this process, from the kernel.
 fn threads_of_this_process() -> Option<usize> {
     Some(std::fs::read_dir("/proc/self/task").ok()?.count())
 }
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn with_other_threads_the_environment_is_left_alone() {
-        // The test harness runs this beside its main thread.
+        // The test harness runs this alongside its main thread.
         assert!(!set("STORMLP_TEST_OF_THE_ENVIRONMENT", "1"));
         assert!(!is_set("STORMLP_TEST_OF_THE_ENVIRONMENT"));
     }

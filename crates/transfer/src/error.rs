@@ -1,35 +1,35 @@
-//! What can go wrong between storage and an accelerator.
+//! Errors between storage and an accelerator.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A transfer, a file or a device failed. Messages say what was tried and what to do now.
+/// A transfer, a file or a device failed. Messages state what was attempted and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
     /// A system call on a file failed.
     #[error("{action} {path}: {source}")]
     File {
-        /// What was being done, as a verb: `open`, `preallocate`.
+        /// The action, as a verb: `open`, `preallocate`.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A read or write in flight failed.
     #[error("{action} failed: {source}")]
     Io {
-        /// What was being done.
+        /// The action.
         action: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A failure of a transfer, and where in the file it was to begin.
+    /// A failed transfer with its file offset.
     #[error("{source}, at byte {offset}")]
     At {
         /// The first byte of the transfer.
         offset: u64,
-        /// What failed.
+        /// The underlying error.
         source: Box<TransferError>,
     },
     /// cuFile refused or failed.
@@ -41,7 +41,7 @@ pub enum TransferError {
         code: i32,
         /// The CUDA driver's code behind it, 0 for none.
         cuda_code: i32,
-        /// Both codes in words, with what to do.
+        /// Both codes explained, with a remedy.
         explanation: String,
     },
     /// CUDA refused or failed.
@@ -49,7 +49,7 @@ pub enum TransferError {
     Cuda {
         /// The call that failed.
         call: &'static str,
-        /// The driver's words.
+        /// The driver's description.
         explanation: String,
     },
     /// This machine lacks what the path needs.
@@ -57,48 +57,49 @@ pub enum TransferError {
     Unavailable {
         /// The path, engine or device.
         what: String,
-        /// What was tried and what came back.
+        /// What was attempted and the result.
         reason: String,
-        /// What would make it work.
+        /// The remedy.
         remedy: String,
     },
-    /// The buffers of a run could not be had.
+    /// The buffers of a run could not be allocated.
     #[error(
         "cannot map {bytes} bytes for buffers: {source}; use smaller --io-size, fewer --threads \
          or a lower --queue-depth"
     )]
     Memory {
-        /// How much was asked for.
+        /// The requested size.
         bytes: usize,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// A link where none is followed, or one that leads to no folder: trying again does not mend it.
+/// A symbolic link where none is followed, or one that does not lead to a folder: retrying does
+/// not help.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct LinkInTheWay(pub(crate) String);
 
 impl TransferError {
-    /// Whether a link was in the way.
+    /// Whether a symbolic link was the cause.
     pub fn is_link(&self) -> bool {
         matches!(self.inner(), Self::File { source, .. }
             if source.get_ref().is_some_and(|error| error.is::<LinkInTheWay>()))
     }
 
-    /// Whether the file would have become larger than the process or the file system allows.
+    /// Whether the file would have exceeded the size limit of the process or file system.
     pub fn is_too_large(&self) -> bool {
         self.errno() == Some(libc::EFBIG)
     }
 
-    /// Whether the system refused it for want of a permission.
+    /// Whether permission was denied.
     pub fn is_permission_denied(&self) -> bool {
         matches!(self.inner(), Self::File { source, .. }
             if source.kind() == io::ErrorKind::PermissionDenied)
     }
 
-    /// The system's own error, so that a full disk can be told from others.
+    /// The underlying system error, so that a full disk can be distinguished.
     pub fn into_io(self) -> io::Error {
         match self {
             Self::File { source, .. } | Self::Io { source, .. } | Self::Memory { source, .. } => {
@@ -112,24 +113,23 @@ impl TransferError {
         }
     }
 
-    /// Whether cuFile had no direct route for the transfer, and was not to take another
+    /// Whether cuFile had no direct route for the transfer and was not allowed to use another
     /// (`IO_NOT_SUPPORTED`, `BATCH_NOCOMPAT_ERROR`).
     pub fn has_no_direct_route(&self) -> bool {
         matches!(self.inner(), Self::CuFile { code: 5008 | 5049, .. })
     }
 
-    /// Whether there was no space left.
+    /// Whether storage was full.
     pub fn is_full(&self) -> bool {
         self.errno() == Some(libc::ENOSPC)
     }
 
-    /// Whether nothing was there.
+    /// Whether the file was not found.
     pub fn is_not_found(&self) -> bool {
         matches!(self.inner(), Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
-    /// The same failure of the file or folder at `path`: the name it was to have, not the one it
-    /// had meanwhile.
+    /// The same error for the file or folder at `path`: its final name instead of a temporary one.
     #[must_use]
     pub fn on(self, path: &Path) -> Self {
         match self {
@@ -139,7 +139,7 @@ impl TransferError {
         }
     }
 
-    /// The same failure of a transfer that was to begin at `offset`.
+    /// The same error for a transfer starting at `offset`.
     #[must_use]
     pub fn at(self, offset: u64) -> Self {
         match self {
@@ -148,7 +148,7 @@ impl TransferError {
         }
     }
 
-    /// The same failure with the file's name, which a path does not know.
+    /// The same error with the file's name, which a path does not know.
     #[must_use]
     pub fn named(self, path: &Path) -> Self {
         match self {
@@ -160,7 +160,7 @@ impl TransferError {
         }
     }
 
-    /// The failure without its place.
+    /// The error without its location.
     pub fn inner(&self) -> &Self {
         match self {
             Self::At { source, .. } => source.inner(),
@@ -173,12 +173,12 @@ impl TransferError {
         Self::File { action, path: path.into(), source }
     }
 
-    /// A failed call that names no file.
+    /// A failed call without a file name.
     pub(crate) fn io<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Self {
         move |source| Self::Io { action, source: source.into() }
     }
 
-    /// Why it failed, without what was tried: for messages that have said that already.
+    /// The cause, without the attempted action: for messages that have stated that already.
     pub fn reason(&self) -> String {
         match self {
             Self::File { source, .. } | Self::Io { source, .. } | Self::Memory { source, .. } => {
@@ -192,7 +192,7 @@ impl TransferError {
         }
     }
 
-    /// The kernel's error number, where there is one.
+    /// The kernel's error number, if there is one.
     pub fn errno(&self) -> Option<i32> {
         match self {
             Self::File { source, .. } | Self::Io { source, .. } | Self::Memory { source, .. } => {

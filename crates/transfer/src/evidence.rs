@@ -1,12 +1,12 @@
-//! The evidence of a crew, made of what each of its threads saw.
+//! The evidence of a crew, combined from that of its threads.
 //!
-//! Threads can fare differently: the locked-memory limit may allow some of them registered
-//! buffers and not others. What a crew claims must hold for all of them, so the weakest counts.
+//! Threads can differ: the locked-memory limit may allow registered buffers for some of them and
+//! not for others. What is reported for a crew must hold for all of them, so the weakest counts.
 
 use stormlp_core::evidence::{Counted, DirectIo, EngineFacts, Evidence};
 use stormlp_core::path::PathKind;
 
-/// The evidence of the crew that asked for `path`; `None` without threads.
+/// The evidence of the crew that requested `path`; `None` without threads.
 pub fn combine(path: PathKind, workers: &[&Evidence]) -> Option<Evidence> {
     let mut combined = (*fullest(workers)?).clone();
     let fell_back = workers.iter().find(|e| e.effective_path != Some(path));
@@ -22,8 +22,8 @@ pub fn combine(path: PathKind, workers: &[&Evidence]) -> Option<Evidence> {
     Some(combined)
 }
 
-/// The thread that saw the most: cuFile counts for the whole process, so whoever
-/// looked last saw all of it. Among equals the one whose measured transfers were counted.
+/// The thread with the most complete view: cuFile counts for the whole process, so the thread that
+/// looked last saw everything. Ties go to one whose measured transfers were counted.
 fn fullest<'a>(workers: &[&'a Evidence]) -> Option<&'a Evidence> {
     let counted = |evidence: &&&Evidence| {
         evidence.cufile.as_ref().map_or(0, |counts| {
@@ -39,7 +39,7 @@ fn fullest<'a>(workers: &[&'a Evidence]) -> Option<&'a Evidence> {
     workers.iter().rev().max_by_key(seen).copied()
 }
 
-/// What holds for every engine, and what some of them had to do without.
+/// What holds for every engine, and what some of them lacked.
 fn engine(all: &[&EngineFacts]) -> Option<EngineFacts> {
     let mut combined = (*all.first()?).clone();
     combined.registered_buffers = all.iter().all(|facts| facts.registered_buffers);

@@ -1,4 +1,4 @@
-//! cuFile over a whole run: held once, and what becomes of a run whose path fell back.
+//! cuFile across a run: keeping the driver open, and handling a path that fell back.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use stormlp_core::evidence::{DirectIo, Evidence, RouteProof};
 use stormlp_core::path::PathKind;
 use stormlp_core::warning::Warning;
 
-/// What to do where `--require-gds` was not met.
+/// The remedy if `--require-gds` was not met.
 pub const REMEDY: &str =
     "run `stormlp doctor`; without --require-gds the run takes what cuFile falls back to";
 
-/// Opens cuFile's driver for all that a run does: opening takes long, and closing it between two
-/// parts of a run would have the next one pay for it. `None` where no path needs it, or where it
-/// does not open, which the first transfer then tells.
+/// Opens cuFile's driver for the whole run: opening is slow, and closing it between two parts of a
+/// run would charge the next one for it. `None` if no path needs it, or if it does not open, which
+/// the first transfer then reports.
 ///
 /// # Errors
-/// When it does not open although nothing else will do.
+/// When it does not open and nothing else is acceptable.
 pub fn hold_cufile(
     needed: bool,
     settings: &Settings,
@@ -32,8 +32,8 @@ pub fn hold_cufile(
     }
 }
 
-/// How the driver is to be opened: its compatibility mode is forbidden where a fallback is an error,
-/// and it counts at the level `cufile_stats`, where one was asked for.
+/// The driver's settings: compatibility mode is forbidden if a fallback is an error, and
+/// statistics are collected at level `cufile_stats` if given.
 pub fn settings(require_gds: bool, cufile_stats: Option<u8>) -> Settings {
     Settings {
         allow_compat_mode: require_gds.then_some(false),
@@ -41,14 +41,14 @@ pub fn settings(require_gds: bool, cufile_stats: Option<u8>) -> Settings {
     }
 }
 
-/// What to do about a transfer that failed since it had no direct route and `--require-gds` forbade
-/// the other.
+/// The remedy for a transfer that failed because it had no direct route and `--require-gds`
+/// forbade the alternative.
 pub fn remedy(require_gds: bool, error: &TransferError) -> Option<&'static str> {
     (require_gds && error.has_no_direct_route()).then_some(REMEDY)
 }
 
-/// What is to be said where another path ran than the one that was asked for, or none that is
-/// proven; a refused `O_DIRECT` is told as such.
+/// The warning if the path that ran differs from the requested one or is unproven; a rejected
+/// `O_DIRECT` is reported as such.
 pub fn warning(asked: PathKind, evidence: &Evidence) -> Option<Warning> {
     match evidence.direct_io {
         DirectIo::Refused => None,
@@ -56,9 +56,9 @@ pub fn warning(asked: PathKind, evidence: &Evidence) -> Option<Warning> {
     }
 }
 
-/// What `--require-gds` has against what ran, with so many `transfers`: a run that was stopped before
-/// the first has broken nothing. Nor has one whose route nothing shows although compatibility mode
-/// was forbidden, as with the unaligned ends of files: it is warned of.
+/// The violation of `--require-gds` by what ran, given the number of `transfers`: a run that was
+/// stopped before the first has violated nothing. Nor has one whose route is unproven although
+/// compatibility mode was forbidden, as with the unaligned ends of files: that yields a warning.
 pub fn broken_demand(
     require_gds: bool,
     asked: PathKind,
@@ -101,10 +101,10 @@ mod tests {
         let direct = evidence(Some(PathKind::Gds), DirectIo::Honoured);
         assert_eq!(warning(PathKind::Gds, &direct), None);
         assert_eq!(broken_demand(true, PathKind::Gds, &direct, 1), None);
-        // A route that could not be told is not the one that was demanded.
+        // An unknown route does not meet the requirement.
         let unknown = evidence(None, DirectIo::Honoured);
         assert!(broken_demand(true, PathKind::Gds, &unknown, 1).is_some());
-        // Where a fallback was forbidden and nothing shows one, that is a warning.
+        // If a fallback was forbidden and no evidence shows one, that is a warning.
         let unshown = Evidence {
             cufile: Some(CuFileEvidence {
                 compat_mode_allowed: Some(false),

@@ -1,10 +1,10 @@
-//! How bytes get from storage to an accelerator and back.
+//! How bytes move between storage and an accelerator.
 //!
-//! A [`TransferPath`] is one way for bytes to travel between a file and a [`Slot`]; the
-//! [`Driver`] that owns it keeps transfers in flight and stamps the times, so that every path is
-//! timed alike. [`Storage`](storage) opens, preallocates, syncs and renames
-//! files; a path only moves bytes. [`Accelerator`] is the memory transfers end in: a GPU's, or
-//! host memory that stands in for one and is always called emulated.
+//! A [`TransferPath`] is one way for bytes to travel between a file and a [`Slot`]; the [`Driver`]
+//! that owns it keeps transfers in flight and takes the timestamps, so that every path is timed
+//! alike. [`Storage`](storage) opens, preallocates, syncs and renames files; a path only moves
+//! bytes. [`Accelerator`] is the memory transfers end in: GPU memory, or host memory that stands
+//! in for it and is always called emulated.
 //!
 //! This is the only crate with `unsafe`, CUDA and cuFile. GPU libraries are opened at run time.
 

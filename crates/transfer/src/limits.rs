@@ -1,8 +1,9 @@
-//! Limits of this process: those that a run may raise without privilege, and what happens at one.
+//! Resource limits of this process: those that a run may raise without privilege, and what happens
+//! when one is reached.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the soft limit on open files to the hard one and returns the limit that holds now.
+/// Raises the soft limit on open files to the hard limit and returns the limit now in effect.
 /// Record readers keep a file open for each of their streams.
 pub fn raise_open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
@@ -13,8 +14,8 @@ pub fn raise_open_files() -> u64 {
     limit.current.unwrap_or(u64::MAX)
 }
 
-/// Has a write beyond the limit on the size of files answered with an error, not with a signal
-/// that ends the process. Children inherit it.
+/// Makes a write beyond the file size limit fail with an error instead of a fatal signal.
+/// Inherited by child processes.
 pub fn refuse_large_files() {
     // SAFETY: nothing runs in a handler: the signal is ignored. It is called before any thread.
     unsafe {
@@ -22,7 +23,7 @@ pub fn refuse_large_files() {
     }
 }
 
-/// The largest file that this process may write; `u64::MAX` is unlimited.
+/// The largest file that this process may write; `u64::MAX` means unlimited.
 pub fn largest_file_bytes() -> u64 {
     getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX)
 }

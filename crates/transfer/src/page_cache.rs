@@ -1,4 +1,4 @@
-//! What of a file lies in the page cache, and how to get it out of there without being root.
+//! Page cache residency of files, and how to drop them from the cache without root.
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::TransferError;
 
-/// `cachestat(2)`, Linux 6.5: one number on every architecture.
+/// `cachestat(2)`, Linux 6.5: the same number on every architecture.
 const SYS_CACHESTAT: libc::c_long = 451;
 
-/// How residency was found out.
+/// How residency was determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
@@ -24,19 +24,19 @@ pub enum Method {
     Mincore,
 }
 
-/// How much of a file, or of several, is in the page cache.
+/// How much of one or more files is in the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Residency {
-    /// Bytes in the page cache, in whole pages but never more than the file has.
+    /// Bytes in the page cache, in whole pages but never more than the file size.
     pub cached_bytes: u64,
     /// Bytes of the file.
     pub total_bytes: u64,
-    /// How it was found out.
+    /// How it was determined.
     pub method: Method,
 }
 
 impl Residency {
-    /// This and another file's together.
+    /// The sum with another file's residency.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl Residency {
         }
     }
 
-    /// The share in the page cache, 0 to 1; an empty file has none.
+    /// The cached share, 0 to 1; 0 for an empty file.
     pub fn share(self) -> f64 {
         if self.total_bytes == 0 { 0.0 } else { self.cached_bytes as f64 / self.total_bytes as f64 }
     }
@@ -68,11 +68,11 @@ struct Cachestat {
     recently_evicted_pages: u64,
 }
 
-/// How much of `file` is in the page cache.
+/// The page cache residency of `file`.
 ///
 /// # Errors
-/// When neither `cachestat` nor `mincore` answers, as for a file that cannot be mapped, and for one
-/// that the user neither owns nor may write to ([`TransferError::is_permission_denied`]).
+/// When neither `cachestat` nor `mincore` works, as for a file that cannot be mapped, or one that
+/// the user neither owns nor may write to ([`TransferError::is_permission_denied`]).
 pub fn residency(file: &File, path: &Path) -> Result<Residency, TransferError> {
     let fail = |source| TransferError::file("ask for the page cache of", path, source);
     if !may_be_told(file, path).map_err(fail)? {
@@ -89,8 +89,8 @@ pub fn residency(file: &File, path: &Path) -> Result<Residency, TransferError> {
     Ok(Residency { cached_bytes, total_bytes, method })
 }
 
-/// The same where it takes one call that goes over no mapping; `None` where the kernel has none, or
-/// does not tell this user.
+/// Likewise, if a single call suffices and no mapping is needed; `None` if the kernel lacks it or
+/// refuses this user.
 pub(crate) fn residency_at_once(file: &File, path: &Path) -> Option<Residency> {
     let is_told = may_be_told(file, path).unwrap_or(false);
     let pages = is_told.then(|| cachestat_pages(file))??;
@@ -102,8 +102,8 @@ pub(crate) fn residency_at_once(file: &File, path: &Path) -> Option<Residency> {
     })
 }
 
-/// Whether the kernel tells this user: to others `cachestat` is refused, and `mincore` calls every
-/// page resident.
+/// Whether the kernel reports residency to this user: for others `cachestat` is refused, and
+/// `mincore` reports every page as resident.
 fn may_be_told(file: &File, path: &Path) -> std::io::Result<bool> {
     let user = rustix::process::geteuid();
     Ok(user.is_root()
@@ -111,7 +111,7 @@ fn may_be_told(file: &File, path: &Path) -> std::io::Result<bool> {
         || rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok())
 }
 
-/// Bytes of a file or block device; the metadata of a device say 0.
+/// Bytes of a file or block device; for a device the metadata say 0.
 fn size(file: &File) -> std::io::Result<u64> {
     let metadata = file.metadata()?;
     if metadata.file_type().is_block_device() {
@@ -120,19 +120,19 @@ fn size(file: &File) -> std::io::Result<u64> {
     Ok(metadata.len())
 }
 
-/// Pages of the whole file in the cache, where the kernel has the call.
+/// Cached pages of the whole file, if the kernel has the call.
 fn cachestat_pages(file: &File) -> Option<u64> {
     let range = CachestatRange { offset: 0, len: 0 };
     let mut stat = Cachestat::default();
     // SAFETY: both structures are live and laid out as the kernel's; a kernel without the call
-    // answers ENOSYS and writes nothing.
+    // returns ENOSYS and writes nothing.
     let rc = unsafe {
         libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut stat, 0)
     };
     (rc == 0).then_some(stat.cached_pages)
 }
 
-/// Pages of the file in the cache, as `mincore` sees them through a mapping.
+/// Cached pages of the file, from `mincore` on a mapping.
 fn mincore_pages(file: &File, bytes: u64) -> std::io::Result<u64> {
     if bytes == 0 {
         return Ok(0);
@@ -153,14 +153,14 @@ fn mincore_pages(file: &File, bytes: u64) -> std::io::Result<u64> {
     Ok(resident.iter().filter(|page| **page & 1 == 1).count() as u64)
 }
 
-/// Drops `file` from the page cache: writes back what is dirty, then advises the kernel. Needs
-/// no privilege. Whether it worked, [`residency`] tells.
+/// Drops `file` from the page cache: writes back dirty pages, then advises the kernel. Needs no
+/// privilege. [`residency`] shows whether it worked.
 ///
 /// # Errors
-/// When the file cannot be synced or takes no advice.
+/// When the file cannot be synced or the advice is rejected.
 pub fn drop_file(file: &File, path: &Path) -> Result<(), TransferError> {
     let fail = |source| TransferError::file("drop from the page cache", path, source);
-    // Only clean pages can be dropped. A file opened for reading may still be synced.
+    // Only clean pages can be dropped. A file opened read-only may still be synced.
     file.sync_data().map_err(fail)?;
     rustix::fs::fadvise(file, 0, None, Advice::DontNeed).map_err(|errno| fail(errno.into()))
 }

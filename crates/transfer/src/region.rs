@@ -1,7 +1,7 @@
-//! One mapping for all buffers of a run, on huge pages where they are to be had.
+//! One mapping for all buffers of a run, on huge pages if available.
 //!
-//! A 1 MiB direct read into 4 KiB pages is 256 segments, more than many devices take in one
-//! request, so it is split; on huge pages it is one segment and costs a fraction of the CPU.
+//! A 1 MiB direct read into 4 KiB pages is 256 segments, more than many devices accept in one
+//! request, so it is split; on huge pages it is one segment and costs a fraction of the CPU time.
 //! That matters more than the choice of engine, so every buffer is carved from here.
 
 use std::fs;
@@ -18,21 +18,21 @@ use crate::error::TransferError;
 /// The size of a huge page on every architecture stormlp runs on.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// What kind of pages a region lies on.
+/// The pages backing a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backing {
     /// Reserved huge pages (`vm.nr_hugepages`).
     HugeTlb,
-    /// Transparent huge pages, at least nine tenths of the region as the kernel counts them.
+    /// Transparent huge pages, at least nine tenths of the region by the kernel's count.
     TransparentHuge,
-    /// Small pages, for the most part.
+    /// Mostly small pages.
     SmallPages,
-    /// The kernel does not say.
+    /// Not reported by the kernel.
     Unknown,
 }
 
-/// The mapping itself; unmapped when the last buffer is gone.
+/// The mapping itself; unmapped when the last buffer is dropped.
 #[derive(Debug)]
 struct Mapping {
     base: NonNull<u8>,
@@ -49,7 +49,7 @@ unsafe impl Sync for Mapping {}
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: `mapped` and `mapped_bytes` are what mmap returned, and no `HostBuffer` is left,
-        // since each holds this mapping alive. An error would mean the arguments are wrong.
+        // since each keeps this mapping alive. An error would mean the arguments are wrong.
         let result = unsafe { munmap(self.mapped.as_ptr().cast(), self.mapped_bytes) };
         debug_assert!(result.is_ok(), "munmap of a region failed");
     }
@@ -65,8 +65,8 @@ pub struct Region {
 }
 
 impl Region {
-    /// Maps at least `bytes`, on huge pages where they are to be had, and touches every page, so
-    /// that no page fault is left for later.
+    /// Maps at least `bytes`, on huge pages if available, and touches every page, so that no page
+    /// faults occur later.
     ///
     /// # Errors
     /// When the memory cannot be mapped.
@@ -74,7 +74,7 @@ impl Region {
         Self::on(bytes, Pages::Huge)
     }
 
-    /// The same on pages of a chosen size.
+    /// Likewise on pages of a chosen size.
     ///
     /// # Errors
     /// When the memory cannot be mapped.
@@ -101,7 +101,7 @@ impl Region {
         Ok(Self { mapping: Arc::new(mapping), bytes, used: 0, backing })
     }
 
-    /// What kind of pages the region lies on, as the kernel says.
+    /// The pages backing the region, as reported by the kernel.
     pub fn backing(&self) -> Backing {
         self.backing
     }
@@ -111,8 +111,8 @@ impl Region {
         self.bytes
     }
 
-    /// Cuts the next `len` bytes, aligned to `align` (a power of two up to 2 MiB), or `None`
-    /// when the region is used up.
+    /// Carves the next `len` bytes, aligned to `align` (a power of two up to 2 MiB), or `None` if
+    /// the region is exhausted.
     pub fn carve(&mut self, len: usize, align: usize) -> Option<HostBuffer> {
         assert!(align.is_power_of_two() && align <= HUGE_PAGE_BYTES, "alignment {align}");
         let start = self.used.next_multiple_of(align);
@@ -126,7 +126,7 @@ impl Region {
         Some(HostBuffer { start, len, _mapping: Arc::clone(&self.mapping) })
     }
 
-    /// Makes the whole region free again; `false` (and no change) while buffers are still out.
+    /// Frees the whole region for reuse; `false` (and no change) while buffers are still in use.
     pub fn reset(&mut self) -> bool {
         let free = Arc::strong_count(&self.mapping) == 1;
         if free {
@@ -137,7 +137,6 @@ impl Region {
 }
 
 impl Mapping {
-    /// Maps reserved huge pages.
     fn huge_tlb(bytes: usize) -> rustix::io::Result<Self> {
         let flags = MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::POPULATE;
         // SAFETY: a fresh anonymous mapping aliases nothing.
@@ -146,8 +145,8 @@ impl Mapping {
         Ok(Self { base: mapped, mapped, mapped_bytes: bytes })
     }
 
-    /// Maps ordinary memory, aligned so that the kernel can put huge pages under it, and asks for
-    /// such pages or for none.
+    /// Maps ordinary memory, aligned so that the kernel can back it with huge pages, and requests
+    /// or declines such pages.
     fn ordinary(bytes: usize, pages: Pages) -> rustix::io::Result<Self> {
         let mapped_bytes = bytes + HUGE_PAGE_BYTES;
         // SAFETY: a fresh anonymous mapping aliases nothing.
@@ -163,7 +162,7 @@ impl Mapping {
             Pages::Small => Advice::LinuxNoHugepage,
         };
         // SAFETY: the range lies inside the mapping just made. Both calls are advice: a kernel
-        // without huge pages or without populate leaves small pages or faults later.
+        // without huge pages or without populate leaves small pages or later faults.
         unsafe {
             let _ = madvise(base.as_ptr().cast(), bytes, advice);
             if madvise(base.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite).is_err() {
@@ -176,8 +175,8 @@ impl Mapping {
 
 const PROTECTION: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
-/// Bytes of the mapping that holds `address` which the kernel keeps on transparent huge pages;
-/// `None` where it does not say.
+/// Bytes of the mapping containing `address` that are on transparent huge pages; `None` if the
+/// kernel does not report it.
 fn anonymous_huge_bytes(address: usize) -> Option<usize> {
     let smaps = fs::read_to_string("/proc/self/smaps").ok()?;
     let mut inside = false;
@@ -192,14 +191,14 @@ fn anonymous_huge_bytes(address: usize) -> Option<usize> {
     None
 }
 
-/// The bounds in the heading line of a mapping in smaps, `7f00-7fff rw-p …`.
+/// The bounds in the header line of a mapping in smaps, `7f00-7fff rw-p …`.
 fn mapping_bounds(line: &str) -> Option<(usize, usize)> {
     let (start, rest) = line.split_once('-')?;
     let end = rest.split(' ').next()?;
     Some((usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?))
 }
 
-/// A piece of a [`Region`] that nobody else has.
+/// An exclusively owned piece of a [`Region`].
 #[derive(Debug)]
 pub struct HostBuffer {
     start: NonNull<u8>,
@@ -212,7 +211,7 @@ unsafe impl Send for HostBuffer {}
 // SAFETY: sharing a buffer shares reads of its bytes; writing needs `&mut`.
 unsafe impl Sync for HostBuffer {}
 
-/// Keeps the memory of a buffer mapped; gives no access to it.
+/// Keeps the memory of a buffer mapped without giving access to it.
 #[derive(Debug)]
 pub(crate) struct MappingShare {
     _mapping: Arc<Mapping>,
@@ -224,15 +223,15 @@ impl HostBuffer {
         self.start.as_ptr()
     }
 
-    /// A share of the mapping, for those who refer to the memory by its address.
+    /// A share of the mapping, for code that refers to the memory by address.
     pub(crate) fn share(&self) -> MappingShare {
         MappingShare { _mapping: Arc::clone(&self._mapping) }
     }
 
-    /// Cuts the buffer in two, the first of `len` bytes.
+    /// Splits the buffer in two, the first of `len` bytes.
     ///
     /// # Panics
-    /// When `len` lies beyond the end.
+    /// When `len` is beyond the end.
     pub fn split_at(self, len: usize) -> (Self, Self) {
         assert!(len <= self.len, "split beyond the end of a buffer");
         // SAFETY: `len` is at most the length, so the address stays inside or one past the end.

@@ -1,4 +1,4 @@
-//! How a run goes over time: counters looked at now and then, as a bounded row of intervals.
+//! A run over time: counters sampled at intervals, as a bounded series.
 
 use std::time::Duration;
 
@@ -7,29 +7,29 @@ use crate::{DriverSet, Flown};
 use stormlp_core::report::Series;
 use stormlp_core::telemetry::{Measure, Reading, Telemetry, Track};
 
-/// Intervals of a series at most; one that outlasts them doubles their length.
+/// Maximum number of intervals in a series; longer runs double the interval.
 const INTERVALS: usize = 1024;
-/// Intervals at most while they are shorter than usual.
+/// Maximum number of intervals while they are shorter than usual.
 const FIRST_INTERVALS: usize = 16;
 
-/// What is looked at: sums since the start, but for `in_flight` and the most of `flown`.
+/// A sample: totals since the start, except `in_flight` and the peak in `flown`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Counters {
-    /// Bytes moved.
+    /// Bytes transferred.
     pub bytes: u64,
     /// Transfers in flight now.
     pub in_flight: u32,
-    /// How long transfers were in flight, and how many at once since the last look; `None` where
-    /// that is not counted.
+    /// Accumulated time in flight, and peak concurrency since the last sample; `None` if not
+    /// recorded.
     pub flown: Option<Flown>,
     /// CPU seconds of the process, user and system.
     pub cpu_seconds: f64,
-    /// Bytes the block devices moved; `None` where none is behind the files.
+    /// Bytes transferred by the block devices; `None` if no block device is behind the files.
     pub device_bytes: Option<u64>,
 }
 
 impl Counters {
-    /// What the drivers of a crew counted, and the process and its devices, at this moment.
+    /// The current counters of a crew's drivers, the process and its devices.
     pub fn now(drivers: &DriverSet, devices: &BlockDevices) -> Self {
         let device = devices.counters();
         let counted = drivers.total();
@@ -46,7 +46,6 @@ impl Counters {
         self.flown.map_or(0, |flown| flown.most)
     }
 
-    /// With so many in flight at once, at least.
     fn at_least(mut self, most: u32) -> Self {
         if let Some(flown) = &mut self.flown {
             flown.most = flown.most.max(most);
@@ -55,37 +54,37 @@ impl Counters {
     }
 }
 
-/// What was seen in one look: the counters, and what the instruments read.
+/// One sample: the counters and the instrument readings.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Look {
     counters: Counters,
     around: Vec<f64>,
 }
 
-/// Makes a [`Series`] of looks at counters and instruments.
+/// Builds a [`Series`] from samples of counters and instruments.
 ///
-/// What was counted between two looks is spread evenly over the time between them. How many were in
-/// flight at once in that time is told of every interval that ended in it.
+/// What was counted between two samples is spread evenly over that time. The peak concurrency of
+/// that time applies to every interval that ended in it.
 #[derive(Debug)]
 pub struct Sampler<'a> {
     instruments: &'a Instruments,
     interval_ns: u64,
-    /// The length that intervals begin with, or soon have.
+    /// The initial interval length, or the one soon reached.
     usual_ns: u64,
-    /// What was seen at the start, and at the end of each interval that is over.
+    /// The samples at the start and at the end of each completed interval.
     ends: Vec<Look>,
-    /// When the first look was, and the last, with what it saw.
+    /// The times of the first and last sample, and the last sample.
     started_ns: u64,
     last_ns: u64,
     last: Look,
-    /// The most in flight at once in the interval under way, by the looks that lie in it.
+    /// The peak concurrency in the current interval, from the samples in it.
     most_of_interval: u32,
-    /// CPU time of reading the instruments.
+    /// CPU time spent reading the instruments.
     cost_seconds: f64,
 }
 
 impl<'a> Sampler<'a> {
-    /// A sampler that nothing was shown yet, with the intervals of `telemetry` to begin with.
+    /// A sampler without samples, starting with the intervals of `telemetry`.
     pub fn new(telemetry: Telemetry, instruments: &'a Instruments) -> Self {
         let usual_ns = telemetry.interval().as_nanos().max(1) as u64;
         Self {
@@ -101,25 +100,25 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// The same for what may be over at once: its first intervals are shorter, and double until
-    /// they are as long as `telemetry` says.
+    /// Likewise for runs that may be short: the first intervals are shorter, and double until they
+    /// are as long as `telemetry` says.
     pub fn of_what_may_be_short(telemetry: Telemetry, instruments: &'a Instruments) -> Self {
         let sampler = Self::new(telemetry, instruments);
         let interval_ns = telemetry.first_interval().as_nanos().max(1) as u64;
         Self { interval_ns, usual_ns: sampler.usual_ns / interval_ns * interval_ns, ..sampler }
     }
 
-    /// How long to sleep until the next look; progress and Ctrl-C do not wait for a distant one.
+    /// How long to sleep until the next sample; bounded so that progress and Ctrl-C are served.
     pub fn pause(&self) -> Duration {
         Telemetry::default().interval().min(Duration::from_nanos(self.interval_ns))
     }
 
-    /// Shows it the counters at `now_ns`, and reads the instruments; the first look is the start.
+    /// Records the counters at `now_ns` and reads the instruments; the first sample is the start.
     pub fn look(&mut self, now_ns: u64, counters: Counters) {
         self.look_at(now_ns, counters, false);
     }
 
-    /// Looks if an interval is over, and at what is seldom read, too, if all of it `is_over`.
+    /// Samples if an interval has ended or the run `is_over`, then including the slow instruments.
     pub fn tick(&mut self, now_ns: u64, is_over: bool, counters: impl FnOnce() -> Counters) {
         if is_over || self.is_due(now_ns) {
             self.look_at(now_ns, counters(), is_over);
@@ -133,7 +132,7 @@ impl<'a> Sampler<'a> {
         self.see(now_ns, Look { counters, around });
     }
 
-    /// Whether an interval is over, so that it is time for a look.
+    /// Whether an interval has ended, so that a sample is due.
     fn is_due(&self, now_ns: u64) -> bool {
         self.next_end().is_none_or(|end_ns| now_ns >= end_ns)
     }
@@ -156,7 +155,7 @@ impl<'a> Sampler<'a> {
         (self.last_ns, self.last) = (now_ns, look);
     }
 
-    /// When the interval under way ends; `None` before the first look.
+    /// The end of the current interval; `None` before the first sample.
     fn next_end(&self) -> Option<u64> {
         let intervals = self.ends.len() as u64;
         (intervals > 0).then(|| self.started_ns + intervals * self.interval_ns)
@@ -166,7 +165,8 @@ impl<'a> Sampler<'a> {
         self.ends.push(end);
         let most = if self.interval_ns < self.usual_ns { FIRST_INTERVALS } else { INTERVALS };
         if self.ends.len() > most {
-            // Every second end stays: the start, and the ends of the intervals now twice as long.
+            // Keep every second end: the start, and the ends of the intervals that are now twice
+            // as long.
             for index in (2..self.ends.len()).step_by(2) {
                 let [first_half, whole] = [index - 1, index].map(|at| self.ends[at].clone());
                 self.ends[index] = self.joined(&first_half, whole);
@@ -180,8 +180,8 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// The end of an interval that a `first_half` is part of: a level that was read there alone is
-    /// the best that is known of it.
+    /// The end of a merged interval starting with `first_half`: a level read only there is the
+    /// best available value.
     fn joined(&self, first_half: &Look, mut end: Look) -> Look {
         end.counters = end.counters.at_least(first_half.counters.most());
         let tracks = self.instruments.tracks().iter();
@@ -194,13 +194,13 @@ impl<'a> Sampler<'a> {
         end
     }
 
-    /// What was to be seen `share` of the way from the last look to this one.
+    /// Interpolates at `share` between the last sample and this one.
     fn between(&self, to: &Look, share: f64) -> Look {
         let tracks = self.instruments.tracks().iter();
         let around = self.last.around.iter().zip(&to.around).zip(tracks).map(
             |((from, to), (measure, _))| match measure.reading() {
                 Reading::Level => *to,
-                // What is seldom read counts from where it was read.
+                // Rarely read values count from where they were read.
                 _ if from.is_nan() => *to,
                 Reading::Count | Reading::Seconds => from + (to - from) * share,
             },
@@ -211,7 +211,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// The series so far, what is left as its last interval.
+    /// The series so far, with the remainder as its last interval.
     pub fn series(&self) -> Series {
         let (ends, last_ns) = self.ends();
         let steps = || (ends.windows(2)).map(|pair| (&pair[0].counters, &pair[1].counters));
@@ -229,7 +229,7 @@ impl<'a> Sampler<'a> {
             .unwrap_or_default();
         let mean = |(index, (from, to)): (usize, &(Flown, Flown))| {
             let mean = (to.transfer_seconds - from.transfer_seconds) / seconds(index);
-            // A look takes a moment, in which time goes on.
+            // Sampling takes time, during which the clock advances.
             mean.clamp(0.0, f64::from(to.most))
         };
         let tracks = self.instruments.tracks().iter().enumerate();
@@ -257,9 +257,10 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// The ends of all intervals, and the length of the last in nanoseconds. What is left after the
-    /// last whole one is an interval of its own where it is half as long or longer; else its few
-    /// ticks and bytes would make rates that nobody saw, and it goes with the one before.
+    /// The ends of all intervals, and the length of the last in nanoseconds. The remainder after
+    /// the last full interval becomes an interval of its own if it is at least half as long;
+    /// otherwise its few ticks and bytes would give spurious rates, so it is merged with the one
+    /// before.
     fn ends(&self) -> (Vec<Look>, u64) {
         let mut ends = self.ends.clone();
         let whole = self.next_end().map_or(0, |end| end - self.interval_ns);
@@ -267,7 +268,7 @@ impl<'a> Sampler<'a> {
         if self.last_ns > whole {
             last_ns = self.last_ns - whole;
             let mut last = self.last.clone();
-            // Looks that were at an end of an interval told of what came before it.
+            // Samples at the end of an interval describe what came before it.
             last.counters = last.counters.at_least(self.most_of_interval);
             if last_ns < self.interval_ns / 2 && ends.len() > 1 {
                 let before = ends.pop().map_or(0, |end| end.counters.most());
@@ -280,8 +281,8 @@ impl<'a> Sampler<'a> {
     }
 }
 
-/// One number over time, in no interval more than `most`; `None` where it did not answer at the start or
-/// the end, or a level never.
+/// One value over time, at most `most` in any interval; `None` if it was unavailable at the start
+/// or the end, or for a level, always.
 fn track(
     ends: &[Look],
     index: usize,
@@ -292,7 +293,7 @@ fn track(
     let seen =
         ends.iter().map(|end| end.around.get(index).copied()).collect::<Option<Vec<f64>>>()?;
     let read = match measure.reading() {
-        // Nobody knows what a level was between two readings.
+        // A level between two readings is unknown.
         Reading::Level => Some(seen).filter(|seen| seen.iter().skip(1).any(|one| one.is_finite())),
         Reading::Count | Reading::Seconds => bridged(seen),
     }?;
@@ -307,8 +308,8 @@ fn track(
     Some(Track { measure, of: of.to_string(), values: values.collect() })
 }
 
-/// Counts with those that were not read put evenly between their neighbours; `None` where the first
-/// or the last was not read.
+/// Counts with missing readings interpolated between their neighbours; `None` if the first or the
+/// last is missing.
 fn bridged(mut read: Vec<f64>) -> Option<Vec<f64>> {
     let mut known = 0;
     if !read.first()?.is_finite() || !read.last()?.is_finite() {
@@ -326,7 +327,7 @@ fn bridged(mut read: Vec<f64>) -> Option<Vec<f64>> {
     Some(read)
 }
 
-/// The counters `share` of the way from one look to the next.
+/// The counters interpolated at `share` between two samples.
 fn between(from: &Counters, to: &Counters, share: f64) -> Counters {
     let count = |from: u64, to: u64| from + (to.saturating_sub(from) as f64 * share) as u64;
     let device = from.device_bytes.zip(to.device_bytes);
@@ -336,7 +337,7 @@ fn between(from: &Counters, to: &Counters, share: f64) -> Counters {
         flown: from.flown.zip(to.flown).map(|(from, to)| Flown {
             transfer_seconds: from.transfer_seconds
                 + (to.transfer_seconds - from.transfer_seconds) * share,
-            // In every interval that ended meanwhile.
+            // Applies to every interval that ended meanwhile.
             most: to.most,
         }),
         cpu_seconds: from.cpu_seconds + (to.cpu_seconds - from.cpu_seconds) * share,

@@ -1,4 +1,4 @@
-//! Looks at made-up moments become intervals.
+//! Samples at synthetic times become intervals.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// One that looks at nothing but the counters.
+/// A sampler of the counters only.
 fn sampler(interval_ns: u64) -> Sampler<'static> {
     static NONE: LazyLock<Instruments> = LazyLock::new(Instruments::default);
     let interval = Duration::from_nanos(interval_ns);
@@ -32,7 +32,7 @@ fn what_was_counted_between_looks_is_spread_over_the_time_between() {
     sampler.look(350, counters(60));
     sampler.look(390, counters(70));
     let series = sampler.series();
-    // A rest of 40 is less than half of an interval.
+    // A remainder of 40 is less than half an interval.
     assert_eq!(series.interval_bytes, [20, 20, 30]);
     assert_eq!(series.interval_device_bytes, Some(vec![40, 40, 60]));
     assert_eq!(series.interval_in_flight, [3; 3]);
@@ -45,7 +45,7 @@ fn what_was_counted_between_looks_is_spread_over_the_time_between() {
 #[test]
 fn transfers_in_flight_are_a_mean_over_time_and_a_most() {
     let mut sampler = sampler(100);
-    // So many were in flight for so long, in nanoseconds, and so many at once.
+    // Accumulated nanoseconds in flight, and peak concurrency.
     for (now, nanos, most) in [(0, 0, 0), (110, 220, 5), (150, 220, 1), (200, 370, 3)] {
         let flown = Some(Flown { transfer_seconds: f64::from(nanos) / 1e9, most });
         sampler.look(now, Counters { flown, ..counters(now) });
@@ -77,7 +77,7 @@ fn a_device_is_busy_all_of_the_time_at_most() {
     let instruments = Instruments::around([Path::new(".")], [], Telemetry::default());
     let mut sampler = Sampler::new(Telemetry::default(), &instruments);
     for look in [0.0, 100.0] {
-        // Seconds of a fifth of a second, in half that time.
+        // Values of a fifth of a second, in half that time.
         let tracks = instruments.tracks().iter();
         let around = tracks
             .map(|(measure, _)| match measure {
@@ -92,7 +92,7 @@ fn a_device_is_busy_all_of_the_time_at_most() {
         match track.measure {
             Measure::DeviceBusyShare => assert_eq!(track.values, [1.0]),
             Measure::DeviceInFlight => assert_eq!(track.values, [2.0]),
-            // No more than all CPUs for a tenth of a second.
+            // At most all CPUs for a tenth of a second.
             Measure::HostCpuSeconds => {
                 assert_eq!(track.values, [instruments.most(track.measure, 0.1)]);
             }

@@ -1,32 +1,32 @@
-//! Which thread the kernel hands a signal to.
+//! Which thread receives a signal.
 //!
-//! It is the main thread, wherever that takes the signal. But a thread that waits for storage
-//! inside the kernel runs no handler before storage answers, so a signal could not end a program
-//! whose main thread looks at a file system that hangs.
+//! The kernel delivers to the main thread if that accepts the signal. But a thread blocked on
+//! storage inside the kernel runs no handler until storage responds, so a signal could not end a
+//! program whose main thread is stuck on a hung file system.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Threads that do nothing but take signals; they are there until the process ends.
+/// Threads that only take signals; they live until the process ends.
 static PARKED: AtomicUsize = AtomicUsize::new(0);
 
-/// How many threads of this process do nothing but take signals.
+/// The number of threads of this process that only take signals.
 pub(crate) fn parked_threads() -> usize {
     PARKED.load(Ordering::Relaxed)
 }
 
-/// Has `signals` delivered to a thread that does nothing else; to be called before any other
-/// thread is started, since those inherit what the calling one takes.
+/// Delivers `signals` to a dedicated thread; call before any other thread is started, since
+/// threads inherit the signal mask.
 ///
 /// # Errors
-/// When there is no thread for them; then they are delivered as ever.
+/// When that thread cannot be started; signals are then delivered as usual.
 pub fn deliver_to_a_thread_of_their_own(signals: &'static [i32]) -> io::Result<()> {
     mask(libc::SIG_BLOCK, signals)?;
     let waits = move || {
-        // What came meanwhile is delivered now. Where this fails nothing would be: that cannot be,
-        // since the same call with the same signals went through just before.
+        // Signals that arrived meanwhile are delivered now. If this failed none would be, but it
+        // cannot fail, since the same call with the same signals succeeded just before.
         let unblocked = mask(libc::SIG_UNBLOCK, signals);
         while unblocked.is_ok() {
             thread::park();
@@ -42,11 +42,11 @@ pub fn deliver_to_a_thread_of_their_own(signals: &'static [i32]) -> io::Result<(
     })
 }
 
-/// Changes which signals the calling thread takes.
+/// Changes the signal mask of the calling thread.
 pub(crate) fn mask(how: libc::c_int, signals: &[i32]) -> io::Result<()> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: sigemptyset writes the whole set before anyone reads it, sigaddset refuses numbers
-    // that are no signals, and the mask is the calling thread's own.
+    // SAFETY: sigemptyset writes the whole set before anyone reads it, sigaddset rejects invalid
+    // signal numbers, and the mask is the calling thread's own.
     let refused = unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         for signal in signals {
@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether the calling thread takes `signal`.
+    /// Whether the calling thread accepts `signal`.
     fn takes(signal: i32) -> bool {
         let status = fs::read_to_string("/proc/thread-self/status").unwrap();
         let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));

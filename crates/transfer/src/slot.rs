@@ -1,4 +1,4 @@
-//! Slots: where a transfer ends, or what it starts from.
+//! Slots: the memory ends of transfers.
 
 use std::ffi::c_void;
 
@@ -6,34 +6,34 @@ use crate::accelerator::AcceleratorBuffer;
 use crate::error::TransferError;
 use crate::region::HostBuffer;
 
-/// A buffer known to its path. It moves into a transfer and comes back with the completion, so
-/// a buffer in flight cannot be touched or used again.
+/// A buffer registered with its path. It moves into a transfer and comes back with the completion,
+/// so a buffer in flight cannot be accessed or reused.
 pub struct Slot {
     index: u32,
     pub(crate) memory: SlotMemory,
 }
 
-/// Whose memory a slot is.
+/// The memory of a slot.
 pub(crate) enum SlotMemory {
-    /// The host's: the paths that end there.
+    /// Host memory, for paths that end there.
     Host(HostBuffer),
-    /// An accelerator's, or its stand-in's.
+    /// Accelerator memory, or its stand-in.
     Accelerator(Box<dyn AcceleratorBuffer>),
 }
 
 impl Slot {
-    /// A slot around each piece of memory, numbered from 0.
+    /// One slot per piece of memory, numbered from 0.
     pub(crate) fn all(memory: impl IntoIterator<Item = SlotMemory>) -> Vec<Self> {
         let numbered = (0..).zip(memory);
         numbered.map(|(index, memory)| Self { index, memory }).collect()
     }
 
-    /// The slot's number on its path: 0, 1, 2, …
+    /// The slot's number in its path: 0, 1, 2, …
     pub fn index(&self) -> usize {
         self.index as usize
     }
 
-    /// Where its memory starts, as the kernel, CUDA and cuFile are to be told.
+    /// The start address, for the kernel, CUDA and cuFile.
     pub(crate) fn start(&self) -> *mut c_void {
         match &self.memory {
             SlotMemory::Host(buffer) => buffer.as_raw().cast(),
@@ -51,12 +51,12 @@ impl Slot {
         }
     }
 
-    /// Whether it holds nothing.
+    /// Whether the length is zero.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The bytes, where the host can reach them.
+    /// The contents, if the host can access them.
     pub fn host(&self) -> Option<&[u8]> {
         match &self.memory {
             SlotMemory::Host(buffer) => Some(buffer),
@@ -64,7 +64,7 @@ impl Slot {
         }
     }
 
-    /// The bytes to change, where the host can reach them.
+    /// The contents, mutable, if the host can access them.
     pub fn host_mut(&mut self) -> Option<&mut [u8]> {
         match &mut self.memory {
             SlotMemory::Host(buffer) => Some(buffer),
@@ -72,7 +72,7 @@ impl Slot {
         }
     }
 
-    /// Copies `source` to the start of the slot, wherever it lies.
+    /// Copies `source` to the start of the slot, in whichever memory.
     ///
     /// # Errors
     /// When the device fails.
@@ -86,7 +86,7 @@ impl Slot {
         }
     }
 
-    /// Copies the start of the slot to `target`, wherever it lies.
+    /// Copies the start of the slot to `target`, from whichever memory.
     ///
     /// # Errors
     /// When the device fails.

@@ -1,29 +1,29 @@
-//! When transfers begin and end: by the CPU's own counter where the kernel trusts it, too.
+//! Timestamps of transfers, from the CPU's counter if the kernel trusts it.
 //!
-//! A transfer of a few microseconds is stamped twice. Asking the kernel's clock takes longer than
-//! all else the driver does for it, so the counter that this clock is made of is read directly, its
-//! frequency measured against the kernel's clock once.
+//! A transfer of a few microseconds is stamped twice. Calling the kernel's clock takes longer than
+//! everything else the driver does per transfer, so the underlying counter is read directly, with
+//! its frequency calibrated once against the kernel's clock.
 
 use std::fs;
 use std::ops::Add;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Where the kernel says what its own clock is made of.
+/// Where the kernel names the source of its own clock.
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-/// A moment on a [`StampClock`], in nanoseconds from a beginning of its own.
+/// A time on a [`StampClock`], in nanoseconds from an arbitrary origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp(u64);
 
 impl Stamp {
-    /// Nanoseconds since an earlier moment; zero where that is not earlier.
+    /// Nanoseconds since an earlier stamp; zero if that is not earlier.
     #[inline]
     pub fn nanos_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// The same as a duration.
+    /// Likewise as a duration.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.nanos_since(earlier))
     }
@@ -38,7 +38,7 @@ impl Add<Duration> for Stamp {
     }
 }
 
-/// What stamps are read from: the same clock for all of a process.
+/// The source of stamps: one clock for the whole process.
 #[derive(Debug, Clone)]
 pub struct StampClock(Source);
 
@@ -49,7 +49,7 @@ enum Source {
 }
 
 impl StampClock {
-    /// The process's clock. The first who asks may wait up to 0.2 s for its frequency.
+    /// The process's clock. The first call may take up to 0.2 s to calibrate it.
     pub fn of_process() -> Self {
         static CLOCK: OnceLock<StampClock> = OnceLock::new();
         let source = || {
@@ -62,7 +62,7 @@ impl StampClock {
         CLOCK.get_or_init(|| Self(source())).clone()
     }
 
-    /// Now.
+    /// The current time.
     #[inline]
     pub fn now(&self) -> Stamp {
         Stamp(match &self.0 {
@@ -72,7 +72,8 @@ impl StampClock {
     }
 }
 
-/// Whether the kernel's own clock is the counter: then it is the same on all CPUs, and never stops.
+/// Whether the kernel's own clock uses the counter: then it is synchronised across CPUs and never
+/// stops.
 fn is_trusted() -> bool {
     fs::read_to_string(CLOCK_SOURCE)
         .is_ok_and(|name| matches!(name.trim(), "tsc" | "arch_sys_counter"))
@@ -86,8 +87,8 @@ mod tests {
     fn either_source_goes_as_the_kernels_clock_does() {
         let kernel = StampClock(Source::Kernel(Instant::now()));
         for clock in [kernel, StampClock::of_process()] {
-            // What it measures lies between what the kernel's clock says a little within and a
-            // little around it, however busy the machine is.
+            // The result lies between the kernel clock's durations just inside and just around it,
+            // however busy the machine is.
             let around = Instant::now();
             let begun = clock.now();
             let within = Instant::now();

@@ -1,4 +1,4 @@
-//! What a run needs besides its plan.
+//! The context of a run besides its plan.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use chrono::{SecondsFormat, Utc};
 use stormlp_core::event::{Event, Observer};
 use stormlp_core::stop::StopToken;
 
-/// Who hears of a run, and who may end it.
+/// The storage, the observer and the stop token of a run.
 #[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
-    /// What the data is on.
+    /// The storage that holds the data.
     pub storage: &'a Arc<dyn Storage>,
-    /// Who hears of progress.
+    /// Receives progress events.
     pub observer: &'a dyn Observer,
-    /// Pulled when the user wants to end.
+    /// Set when the user wants to stop.
     pub stop: &'a StopToken,
 }
 
 impl Surroundings<'_> {
-    /// Tells the user something while the run goes on.
+    /// Notifies the user during the run.
     pub fn note(&self, message: impl Into<String>) {
         let message = message.into();
         self.observer.event(&Event::Note { message });
@@ -31,7 +31,7 @@ pub fn unix_seconds() -> f64 {
     Utc::now().timestamp_micros() as f64 / 1e6
 }
 
-/// What time it is, RFC 3339 in UTC.
+/// The current time, RFC 3339 in UTC.
 pub fn now() -> String {
     Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true)
 }

@@ -11,10 +11,10 @@ use crate::{
 };
 use stormlp_core::evidence::Evidence;
 
-/// What builds a path.
+/// A function that builds a path.
 pub type BuildPath = fn(PathSpec) -> Result<Box<dyn TransferPath>, TransferError>;
 
-/// Lets everything pass, and builds paths in a test's way, where it has one.
+/// A gate that admits everything, and builds paths with a test's function if it has one.
 #[derive(Default)]
 pub struct Builder(pub Mutex<Option<BuildPath>>);
 
@@ -43,8 +43,8 @@ impl Gate for Builder {
     }
 }
 
-/// Builders of paths that panic: when they are built or a file is attached, before a start gate;
-/// in the third transfer, after it.
+/// Builders of paths that panic: on building or attaching a file, before the start gate; in the
+/// third transfer, after it.
 pub const SEAMS: [(&str, BuildPath); 4] = [
     ("build", |_| panic!("broken build")),
     ("attach", |spec| Panicking::over(spec, "attach")),

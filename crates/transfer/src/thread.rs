@@ -1,4 +1,4 @@
-//! Threads of the transfer layer: where they run, and the one that copies for the stand-in.
+//! Threads of the transfer layer: CPU affinity, and the copy thread of the stand-in.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -9,11 +9,11 @@ use stormlp_core::placement::CpuList;
 use crate::accelerator::{CopyQueue, QueuedCopy};
 use crate::error::TransferError;
 
-/// Binds the calling thread, and those that it starts from now on, to `cpus`; `None` leaves it where
-/// it is. Memory that a bound thread touches first comes from its NUMA node.
+/// Binds the calling thread, and threads it starts from now on, to `cpus`; `None` leaves the
+/// affinity unchanged. Memory that a bound thread touches first comes from its NUMA node.
 ///
 /// # Errors
-/// When the kernel refuses, for instance because none of them exists.
+/// When the kernel refuses, for instance because none of the CPUs exists.
 pub fn bind(cpus: Option<&CpuList>) -> Result<(), TransferError> {
     let Some(cpus) = cpus else {
         return Ok(());
@@ -26,7 +26,7 @@ pub fn bind(cpus: Option<&CpuList>) -> Result<(), TransferError> {
     set_affinity(&set)
 }
 
-/// Does `work` on the calling thread bound to `cpus`, then lets it go back to where it was.
+/// Runs `work` on the calling thread bound to `cpus`, then restores the affinity.
 ///
 /// # Errors
 /// When it cannot be bound, or `work` fails.
@@ -49,7 +49,7 @@ fn set_affinity(set: &CpuSet) -> Result<(), TransferError> {
     rustix::thread::sched_setaffinity(None, set).map_err(TransferError::io("bind a thread to CPUs"))
 }
 
-/// A thread that copies for the host stand-in, as a GPU's copy engine does for a GPU.
+/// A thread that copies for the host stand-in, like a GPU's copy engine.
 pub(crate) struct CopyThread {
     work: Option<SyncSender<QueuedCopy>>,
     finished: Receiver<QueuedCopy>,
@@ -57,7 +57,7 @@ pub(crate) struct CopyThread {
 }
 
 impl CopyThread {
-    /// Starts the thread; at most `capacity` copies are ever queued.
+    /// Starts the thread; at most `capacity` copies are queued.
     pub(crate) fn spawn(capacity: usize) -> Result<Self, TransferError> {
         let (work, queue) = sync_channel::<QueuedCopy>(capacity);
         let (done, finished) = sync_channel(capacity);
@@ -95,7 +95,7 @@ impl Drop for CopyThread {
     fn drop(&mut self) {
         drop(self.work.take());
         if let Some(thread) = self.thread.take() {
-            // Copies still queued are finished first; their buffers go with the channel.
+            // Queued copies are finished first; their buffers are dropped with the channel.
             let _ = thread.join();
         }
     }

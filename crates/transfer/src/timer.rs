@@ -1,5 +1,5 @@
-//! Waking on time, and being woken early: the finest timer slack, and a descriptor that ends a
-//! path's wait.
+//! Accurate wake-ups, and early ones: the finest timer slack, and a descriptor that ends a path's
+//! wait.
 
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,35 +8,35 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::error::TransferError;
 
-/// Asks the kernel to wake the calling thread as soon after its deadlines as it can: the default
-/// slack of 50 µs is a tenth of a percent of a long step, but over one percent of a short one.
+/// Sets the finest timer slack for the calling thread: the default of 50 µs is a tenth of a
+/// percent of a long step, but over one percent of a short one.
 ///
 /// # Errors
-/// When the kernel refuses; deadlines are then kept less well.
+/// When the kernel refuses; deadlines are then less accurate.
 pub fn use_finest_slack() -> Result<(), TransferError> {
     let one_nanosecond = Some(NonZeroU64::MIN);
     rustix::thread::set_current_timer_slack(one_nanosecond)
         .map_err(TransferError::io("set the timer slack"))
 }
 
-/// Ends the `wait` of a path that was told of it (`TransferPath::wake_on`), from any thread.
+/// Ends the `wait` of a path registered with it (`TransferPath::wake_on`), from any thread.
 #[derive(Debug)]
 pub struct Waker(OwnedFd);
 
 impl Waker {
-    /// A waker that has not been used.
+    /// An unused waker.
     ///
     /// # Errors
-    /// When the process may open no more descriptors.
+    /// When the process may not open more descriptors.
     pub fn new() -> Result<Self, TransferError> {
         eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map(Self)
             .map_err(TransferError::io("make an eventfd"))
     }
 
-    /// Ends the wait that is going on, or the next one.
+    /// Ends the current wait, or the next one.
     pub fn wake(&self) {
-        // It fails only when the counter is full, and then the wait is ended anyway.
+        // This fails only when the counter is full, and then the wait ends anyway.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 }

@@ -1,7 +1,7 @@
-//! Checkpoints that others made: restored by the names and sizes of their files, as DLIO writes them.
+//! Checkpoints made by other software: restored by file names and sizes, as DLIO writes them.
 //!
-//! Nothing says what their bytes must be, so content is not checked. Sizes are: a file has its
-//! tensors' bytes, and at most what a container adds to them.
+//! Their expected content is unknown, so content is not checked. Sizes are: a file must hold its
+//! tensors' bytes, plus at most the overhead of a container.
 
 use super::choice::Container;
 use super::facts::{CheckpointFacts, SavedPart, Unmarked};
@@ -14,11 +14,11 @@ use crate::plan::checkpoint_plan::CheckpointPlan;
 use stormlp_core::problem::Problems;
 use stormlp_core::warning::{Warning, WarningKind};
 
-/// A source of content as short as one may be: nothing is written from it or compared with it.
+/// Smallest valid content source; nothing is written from it or compared with it.
 const NO_SOURCE_BYTES: u64 = 4096;
 
-/// The facts with checkpoints that others made taken for those of `layout` on `ranks` ranks, where
-/// their files are such; `None` where the run saves, or stormlp made something that is there.
+/// Facts in which existing checkpoints made by other software count as checkpoints of `layout` on
+/// `ranks` ranks, if their files match. `None` if the run saves, or if stormlp made any of them.
 pub(super) fn unmarked(
     request: &CheckpointRequest,
     facts: &CheckpointFacts,
@@ -35,7 +35,7 @@ pub(super) fn unmarked(
     for part in &mut adopted.saved {
         let first = &mut of_folder[part.folder];
         match adopt(request, part, layout, ranks, folders) {
-            // All are read in the sizes of the first.
+            // All checkpoints must have the sizes of the first.
             Ok(marker) if first.as_ref().is_some_and(|first| first.files != marker.files) => {
                 let why = "its files have other sizes than those of the first".to_string();
                 part.unmarked = Some(Unmarked::Unlike(why));
@@ -51,7 +51,7 @@ pub(super) fn unmarked(
     Some(adopted)
 }
 
-/// The marker that stormlp would have written beside the files of `part`.
+/// The marker that stormlp would have written for the files of `part`.
 fn adopt(
     request: &CheckpointRequest,
     part: &SavedPart,
@@ -86,7 +86,7 @@ fn adopt(
         format_version,
         made_by: "others".to_string(),
         complete: true,
-        // Nobody says whether it was synced; nobody says that it was not.
+        // Whether it was synced is unknown; assume it was.
         crash_safe: true,
         model: request.workload.name.clone(),
         layout: *layout,
@@ -103,7 +103,7 @@ fn taken(facts: &CheckpointFacts) -> impl Iterator<Item = &SavedPart> {
     parts.filter(|part| part.unmarked == Some(Unmarked::Taken))
 }
 
-/// Gives the plan's files the sizes that were found: containers differ by versions of torch.
+/// Sets the plan's file sizes to those found: containers differ between versions of torch.
 pub(super) fn take_sizes(plan: &mut CheckpointPlan, facts: &CheckpointFacts) {
     if taken(facts).next().is_none() {
         return;
@@ -119,7 +119,7 @@ pub(super) fn take_sizes(plan: &mut CheckpointPlan, facts: &CheckpointFacts) {
     plan.total_bytes = plan.ranks.iter().map(|rank| rank.bytes).sum();
 }
 
-/// What cannot be asked of such checkpoints.
+/// Options that such checkpoints do not support.
 pub(super) fn problems(
     request: &CheckpointRequest,
     facts: &CheckpointFacts,
@@ -133,7 +133,7 @@ pub(super) fn problems(
     }
 }
 
-/// That content is not checked.
+/// Warns that content is not checked.
 pub(super) fn warning(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning> {
     let mut steps: Vec<u32> = taken(facts).map(|part| part.step).collect();
     steps.retain(|step| plan.restores.iter().any(|restore| restore.step == *step));

@@ -1,13 +1,13 @@
-//! What hosts without a launcher have to do alike, so that their checkpoints can be put together. It is
-//! taken from the whole plan but for what is named here, so that nothing new can be forgotten.
+//! What hosts without a launcher must have in common so that their checkpoints can be merged.
+//! Everything in the plan counts except the fields excluded here, so that new fields are never
+//! forgotten.
 
 use crate::plan::checkpoint_plan::CheckpointPlan;
 use stormlp_core::difference::{Promise, fields_but, in_words, text};
 use stormlp_core::placement::Placement;
 use stormlp_core::transport::WaitMode;
 
-/// The first thing that the host of `other` was to do otherwise than the host of `one`, in one line that
-/// names both.
+/// The first difference between the plans of two hosts, in one line that names both hosts.
 pub fn difference(
     (one, plan): (&str, &CheckpointPlan),
     (other, other_plan): (&str, &CheckpointPlan),
@@ -18,8 +18,8 @@ pub fn difference(
     Some(in_words(what, (one, of_one), (other, of_other)))
 }
 
-/// What a plan decided, as far as all hosts have to do the same: what users know by a name first, since
-/// the rest follows from it.
+/// The decisions of a plan that must be equal on all hosts. Those that users know by name come
+/// first, since the rest follows from them.
 fn promises(plan: &CheckpointPlan) -> Vec<Promise> {
     let mut promises = vec![
         ("model".to_string(), plan.model.clone()),
@@ -32,8 +32,8 @@ fn promises(plan: &CheckpointPlan) -> Vec<Promise> {
     promises
 }
 
-/// The plan without what is each host's own: where its checkpoints lie and what is free there, the seed
-/// of their content, and what follows from its CPUs.
+/// The plan without host-specific values: the location of its checkpoints and the free space there,
+/// the content seed, and what follows from its CPUs.
 fn common(plan: &CheckpointPlan) -> CheckpointPlan {
     let mut plan = plan.clone();
     plan.folders.clear();

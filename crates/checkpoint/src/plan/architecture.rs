@@ -5,31 +5,31 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use stormlp_core::names::{Named, unknown};
 
-/// The most parameters a model may have: far beyond any real one, and small enough for every
-/// product of the formulas to fit in 64 bits.
+/// The most parameters a model may have: far beyond any real model, and small enough that every
+/// product in the formulas fits in 64 bits.
 pub(super) const MOST_PARAMETERS: u128 = 10_000_000_000_000_000;
 
 /// The shape of a transformer; MLPerf's keys `model.transformer` and `model.num_layers`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Architecture {
-    /// Entries of the vocabulary, `V`.
+    /// Vocabulary size, `V`.
     pub vocab_size: u64,
-    /// Width of the model, `h`.
+    /// Hidden size of the model, `h`.
     pub hidden_size: u64,
-    /// Width of the feed-forward network, `f`.
+    /// Hidden size of the feed-forward network, `f`.
     pub ffn_hidden_size: u64,
-    /// Layers, `L`.
+    /// Number of layers, `L`.
     pub num_layers: u64,
-    /// Attention heads, `a`.
+    /// Number of attention heads, `a`.
     pub num_attention_heads: u64,
-    /// Heads that keys and values are shared by, `g`.
+    /// Number of key/value heads, `g`.
     pub num_kv_heads: u64,
 }
 
 impl Architecture {
-    /// Width of keys or values over all their heads: `(h div a)·g`. The division drops its rest,
-    /// as DLIO's does (a 1T model with 25872 / 192 = 134.75 has heads 134 wide).
+    /// Width of keys or values over all their heads: `(h div a)·g`. The division truncates, as in
+    /// DLIO (a 1T model with 25872 / 192 = 134.75 has heads 134 wide).
     pub fn kv_size(&self) -> u64 {
         match self.num_attention_heads {
             0 => 0,
@@ -47,19 +47,19 @@ impl Architecture {
         h + h * (h + 2 * kv) + h * h + h + 3 * f * h
     }
 
-    /// All parameters: `N = 2·V·h + h + L·(one layer)`.
+    /// Total parameters: `N = 2·V·h + h + L·(one layer)`.
     pub fn parameters(&self) -> u128 {
         let (v, h) = (u128::from(self.vocab_size), u128::from(self.hidden_size));
         2 * v * h + h + u128::from(self.num_layers) * self.layer_parameters()
     }
 
-    /// The same model with another number of layers.
+    /// The same model with a different number of layers.
     #[must_use]
     pub fn with_layers(self, num_layers: u64) -> Self {
         Self { num_layers, ..self }
     }
 
-    /// What is wrong with the shape, each problem in words; empty when nothing is.
+    /// Everything that is wrong with the shape, in words; empty if it is valid.
     pub fn problems(&self) -> Vec<String> {
         let named = [
             ("model.transformer.vocab_size", self.vocab_size),
@@ -98,7 +98,7 @@ impl Architecture {
     }
 }
 
-/// The type of an element, by its name in a workload file.
+/// An element type, named as in a workload file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]

@@ -1,4 +1,4 @@
-//! The models that come with the program: MLPerf Storage's four.
+//! The built-in models: the four of MLPerf Storage.
 
 use super::parse::parse;
 use super::workload::CheckpointWorkload;
@@ -11,13 +11,13 @@ const FILES: [(&str, &str); 4] = [
     ("llama3-1t", include_str!("../../../../configs/checkpoint/llama3-1t.yaml")),
 ];
 
-/// The names of the built-in models, smallest first.
+/// Names of the built-in models, smallest first.
 pub fn names() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(name, _)| *name)
 }
 
-/// The workload file of a built-in model, as YAML; MLPerf's spelling with underscores is the
-/// same model.
+/// The workload file of a built-in model, as YAML. MLPerf's spelling with underscores is accepted
+/// too.
 pub fn yaml(name: &str) -> Option<&'static str> {
     let name = name.replace('_', "-");
     FILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)

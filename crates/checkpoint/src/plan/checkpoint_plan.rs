@@ -1,4 +1,4 @@
-//! What was decided: every number of a checkpoint run before the first byte moves.
+//! The plan of a checkpoint run: every number is decided before the first byte moves.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,11 +19,11 @@ use stormlp_core::warning::Warning;
 pub struct RankPlan {
     /// The rank.
     pub rank: u64,
-    /// Bytes of all its files.
+    /// Total bytes of its files.
     pub bytes: u64,
     /// Index of its directory in [`CheckpointPlan::folders`].
     pub folder: usize,
-    /// Its files in the order it writes and reads them.
+    /// Its files, in the order in which it writes and reads them.
     pub files: Vec<CheckpointFile>,
 }
 
@@ -31,49 +31,49 @@ pub struct RankPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RestorePlan {
-    /// Which checkpoint.
+    /// The checkpoint's step.
     pub step: u32,
-    /// How its bytes came about.
+    /// How its content was generated.
     pub content: ContentFacts,
 }
 
-/// Training that goes on while a checkpoint is saved.
+/// Training that continues while a checkpoint is saved.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OverlapPlan {
-    /// Length of an emulated step in seconds.
+    /// Duration of an emulated step in seconds.
     pub step_seconds: f64,
-    /// Steps between two checkpoints.
+    /// Steps between checkpoints.
     pub steps_between: u32,
 }
 
-/// A checkpoint run in which every number is decided.
+/// A checkpoint run with every number decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointPlan {
     /// The model's name.
     pub model: String,
-    /// Whose order and arithmetic.
+    /// The profile, which sets read order and arithmetic.
     pub profile: CheckpointProfile,
-    /// Whether MLPerf's closed rules bind the run.
+    /// Whether MLPerf's closed rules apply to the run.
     pub closed: bool,
-    /// Which of the job's ranks are there.
+    /// Which of the job's ranks participate.
     pub mode: Mode,
     /// The model and its parallelism, after scaling.
     pub layout: Layout,
-    /// Parameters of the model, after scaling.
+    /// Number of parameters, after scaling.
     pub parameters: u64,
-    /// Bytes of the checkpoint over those of the full one.
+    /// Bytes of the checkpoint relative to the full one.
     pub scale: f64,
-    /// What was cut.
+    /// What was reduced.
     pub scaling: Scaling,
-    /// The command that runs it at full size.
+    /// The command for the full-size run.
     pub full_run: String,
     /// Bytes of one checkpoint.
     pub total_bytes: u64,
     /// Bytes of one checkpoint as DLIO counts them: more under ZeRO 2.
     pub dlio_counted_bytes: u64,
-    /// The ranks that are there.
+    /// The participating ranks.
     pub ranks: Vec<RankPlan>,
     /// The directories.
     pub folders: Vec<Location>,
@@ -84,48 +84,48 @@ pub struct CheckpointPlan {
     pub restores: Vec<RestorePlan>,
     /// Seconds between checkpoints.
     pub pause_seconds: f64,
-    /// How many of the newest checkpoints stay; `None` keeps all.
+    /// How many of the newest checkpoints to keep; `None` keeps all.
     pub keep: Option<u32>,
     /// When files are synced.
     pub fsync: FsyncPolicy,
-    /// How saves move bytes; ranks share the threads, and the window is a rank's.
+    /// How saves move bytes. Ranks share the threads; the window is per rank.
     pub save: Transport,
-    /// How restores move bytes, by the same path and to the same device.
+    /// How restores move bytes, over the same path and to the same device.
     pub restore: Transport,
-    /// Whether a restore splits a file into one contiguous part for each transfer of a rank (v3's
-    /// four quarters); else each takes the next piece in turn.
+    /// Whether a restore splits each file into one contiguous part per transfer of a rank (v3's
+    /// four quarters). Otherwise each transfer takes the next piece in turn.
     pub split_restores: bool,
-    /// How the bytes of new checkpoints come about.
+    /// How the content of new checkpoints is generated.
     pub content: ContentFacts,
-    /// Training beside the saves.
+    /// Training during the saves.
     pub overlap: Option<OverlapPlan>,
-    /// How many ranks further each rank's files are that it restores.
+    /// Offset of the rank whose files each rank restores.
     pub rank_shift: u64,
-    /// Whether each host has folders of its own of these names, which no other host sees.
+    /// Whether each host has its own local folders of these names, not visible to other hosts.
     #[serde(default)]
     pub local_data: bool,
     /// Whether files are dropped from the page cache before they are restored.
     pub cold: bool,
-    /// Whether content is checked on restore.
+    /// Whether content is verified on restore.
     pub verify: bool,
-    /// Whether a `gds` path that falls back is an error.
+    /// Whether a fallback of the `gds` path is an error.
     #[serde(default)]
     pub require_gds: bool,
-    /// The level at which cuFile counts all the time; without one it counts the first transfers by
-    /// their routes and no others.
+    /// The cuFile statistics level for the whole run. Without one, only the routes of the first
+    /// transfers are counted.
     #[serde(default)]
     pub cufile_stats: Option<u8>,
-    /// Seconds between two looks at devices, host, network and GPUs; `null` without any.
+    /// Telemetry interval in seconds for devices, host, network and GPUs; `null` if off.
     #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub telemetry: Telemetry,
-    /// Free bytes of the directories' file systems together, where storage was looked at.
+    /// Total free bytes on the directories' file systems, if storage was scanned.
     pub free_bytes: Option<u64>,
-    /// Bytes the run leaves on storage at its fullest.
+    /// Peak storage use of the run in bytes.
     pub peak_bytes: u64,
-    /// Memory for all buffers, in bytes.
+    /// Total buffer memory in bytes.
     pub buffer_bytes: u64,
-    /// What the reader should know before it runs.
+    /// Warnings to read before the run.
     #[serde(alias = "notes")]
     pub warnings: Vec<Warning>,
 }
@@ -136,17 +136,17 @@ impl CheckpointPlan {
         self.save.path
     }
 
-    /// The accelerator that all transfers end in, for the paths that end in one.
+    /// The accelerator that all transfers end in, for paths that use one.
     pub fn device(&self) -> Option<DeviceId> {
         self.save.device
     }
 
-    /// Host memory for the buffers of the larger kind of phase, in bytes.
+    /// Host memory in bytes for the buffers of saves or restores, whichever need more.
     pub fn region_bytes(&self) -> u64 {
         self.save.buffer_bytes().max(self.restore.buffer_bytes())
     }
 
-    /// Whether the run is smaller than the real one.
+    /// Whether the run is scaled down.
     pub fn is_scaled(&self) -> bool {
         self.scaling.is_scaled()
     }

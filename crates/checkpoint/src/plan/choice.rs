@@ -1,4 +1,4 @@
-//! The small choices of a checkpoint run: closed sets with the names of the command line.
+//! The enumerated options of a checkpoint run, with their command-line names.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
 use stormlp_core::names::{Named, unknown};
 
-/// When what was written is made to survive a crash.
+/// When written data is made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -17,9 +17,9 @@ pub enum FsyncPolicy {
     /// Each file is synced before it gets its final name.
     #[default]
     PerFile,
-    /// Each rank syncs all of its files when the last of them is written.
+    /// Each rank syncs all its files after writing the last of them.
     PerCheckpoint,
-    /// Nothing is synced: fast, and lost in a crash.
+    /// Nothing is synced: fast, but not crash-safe.
     None,
 }
 
@@ -28,7 +28,7 @@ impl Named for FsyncPolicy {
 }
 
 impl FsyncPolicy {
-    /// The name on the command line.
+    /// The command-line name.
     pub fn name(self) -> &'static str {
         self.into()
     }
@@ -41,7 +41,7 @@ impl FsyncPolicy {
 #[derive(Display, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum Container {
-    /// One after the other and nothing else, as v3.0's DLIO streams them.
+    /// Tensors back to back and nothing else, as v3.0's DLIO streams them.
     #[default]
     Raw,
     /// As `torch.save` packs them.
@@ -52,20 +52,19 @@ impl Named for Container {
     const WHAT: &'static str = "a container";
 }
 
-/// Which edition's order of reads and arithmetic a run follows. Bytes and syncing are the same
-/// in all.
+/// Whose read order and arithmetic a run follows. Bytes and syncing are the same in all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[derive(Display, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum CheckpointProfile {
-    /// MLPerf Storage v2.0: files from start to end, rank 0's stopwatch.
+    /// MLPerf Storage v2.0: files read from start to end, timed on rank 0.
     #[default]
     V2,
-    /// MLPerf Storage v3.0: files read as four quarters at a time, rank 0's stopwatch.
+    /// MLPerf Storage v3.0: files read as four quarters at a time, timed on rank 0.
     V3,
-    /// Corrected: the slowest rank's duration, total over total.
+    /// Corrected: the slowest rank's duration, total bytes over total time.
     Native,
 }
 
@@ -79,7 +78,7 @@ impl CheckpointProfile {
         self.into()
     }
 
-    /// Streams that read one file at the same time, unless the user says otherwise.
+    /// Concurrent streams per file when reading, unless the user overrides it.
     pub fn read_streams(self) -> u32 {
         match self {
             Self::V2 | Self::Native => 1,
@@ -87,7 +86,7 @@ impl CheckpointProfile {
         }
     }
 
-    /// Which of the metrics are the profile's own.
+    /// The profile's own metrics.
     pub fn headline(self) -> Arithmetic {
         match self {
             Self::V2 | Self::V3 => Arithmetic::Dlio,
@@ -96,27 +95,27 @@ impl CheckpointProfile {
     }
 }
 
-/// Whose arithmetic a metric follows. All three are in every report.
+/// Which arithmetic a metric follows. Every report has all three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Arithmetic {
     /// MLPerf's rules: the slowest rank's duration, the lowest rank's throughput.
     MlperfRules,
-    /// DLIO: rank 0's duration, all bytes over it, the mean of the rates.
+    /// DLIO: rank 0's duration, all bytes divided by it, the mean of the rates.
     Dlio,
     /// All bytes over the slowest rank's duration, total over total.
     AllRanks,
 }
 
-/// How much of a checkpoint is to be written.
+/// How much of a checkpoint to write.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ScaleChoice {
-    /// All of it where it fits, else the largest part that fits and ends in about a minute.
+    /// All of it if it fits, else the largest part that fits and takes about a minute.
     Auto,
-    /// This share of its bytes, above 0 and at most 1.
+    /// This fraction of its bytes, above 0 and at most 1.
     Factor(f64),
 }
 

@@ -1,16 +1,16 @@
-//! How ranks are dealt to hosts: in order, as many to each as can be.
+//! Assignment of ranks to hosts: in order, as evenly as possible.
 
 use std::ops::Range;
 
-/// The places of the ranks of host `host` out of `of`, among `count` ranks.
+/// The indices of the ranks of host `host` out of `of`, among `count` ranks.
 pub fn dealt_to(host: usize, of: usize, count: usize) -> Range<usize> {
-    // The first hosts have one more where they cannot share equally.
+    // The first hosts get one more if the ranks do not divide evenly.
     let (each, more) = (count / of.max(1), count % of.max(1));
     let first = host * each + host.min(more);
     first..first + each + usize::from(host < more)
 }
 
-/// The host, out of `of`, that the rank at place `nth` of `count` is dealt to.
+/// The host, out of `of`, that rank index `nth` of `count` is assigned to.
 pub fn host_of(nth: usize, of: usize, count: usize) -> usize {
     let has = |host: &usize| dealt_to(*host, of, count).contains(&nth);
     (0..of).find(has).unwrap_or(0)

@@ -1,5 +1,5 @@
-//! What is there before a checkpoint run: the directories and the checkpoints in them, as a scan
-//! found them.
+//! The state before a checkpoint run: the directories and the checkpoints in them, as found by a
+//! scan.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,74 +8,74 @@ use super::marker::{Marker, MarkerError, step_folder};
 use stormlp_core::facts::{Availability, FoundFile};
 use stormlp_core::location::Location;
 
-/// A directory for checkpoints, existing or about to be made.
+/// A checkpoint directory, existing or about to be created.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FolderFacts {
-    /// The directory, as it was given.
+    /// The directory as given.
     pub path: Location,
-    /// Whether it can be written, or made.
+    /// Whether it is writable or can be created.
     pub writable: Availability,
-    /// What an ordinary user may still write, in bytes.
+    /// Bytes available to an unprivileged user.
     pub free_bytes: u64,
-    /// An identity of the file system, equal for directories that share its space.
+    /// File system identity, equal for directories that share its space.
     pub file_system_id: u64,
-    /// Type of the file system: `xfs`, `tmpfs`; `None` where that could not be found out.
+    /// Type of the file system: `xfs`, `tmpfs`; `None` if unknown.
     pub file_system: Option<String>,
     /// Whether files here can be opened with `O_DIRECT`.
     pub direct: Availability,
 }
 
-/// What lies in one directory of one checkpoint.
+/// The contents of one directory of one checkpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SavedPart {
-    /// Which checkpoint.
+    /// The checkpoint's step.
     pub step: u32,
     /// Index of the directory in [`CheckpointFacts::folders`].
     pub folder: usize,
-    /// What its marker says; `None` for a folder without one, which is not stormlp's.
+    /// Its marker; `None` for a folder without one, which stormlp did not make.
     pub marker: Option<Result<Marker, MarkerError>>,
     /// The files in it.
     pub files: Vec<FoundFile>,
-    /// How many bytes of them lie in holes, for which no device has data.
+    /// Bytes of the files that are in holes, which no device stores.
     pub hole_bytes: u64,
-    /// Something in it that stormlp did not make.
+    /// An entry that stormlp did not make.
     pub foreign: Option<OtherFile>,
-    /// What its files are held to be where stormlp wrote no marker; `None` where it did, or where
-    /// nothing is restored.
+    /// How its files are treated if stormlp wrote no marker; `None` if it did, or if nothing is
+    /// restored.
     pub unmarked: Option<Unmarked>,
 }
 
-/// What lies in a checkpoint's folder and is not stormlp's.
+/// An entry of a checkpoint's folder that stormlp did not make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherFile {
     /// Its name in the folder.
     pub name: String,
-    /// What it is, where it has a name that the marker lists.
+    /// What it is, if the marker lists its name.
     pub what: Option<String>,
 }
 
-/// What a folder without a marker is to a run that restores.
+/// How a run that restores treats a folder without a marker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unmarked {
-    /// A checkpoint of this model by somebody else: by the names and sizes of its files. The
-    /// marker beside it was made up from them.
+    /// A checkpoint of this model made by other software, recognised by the names and sizes of its
+    /// files. Its marker was derived from them.
     Taken,
-    /// None, for this reason.
+    /// Not a checkpoint of this model, for this reason.
     Unlike(String),
 }
 
 impl SavedPart {
-    /// The marker, where there is one that can be read.
+    /// The marker, if there is a readable one.
     pub fn readable_marker(&self) -> Option<&Marker> {
         self.marker.as_ref()?.as_ref().ok()
     }
 
-    /// Bytes its files have.
+    /// Total bytes of its files.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
-    /// What keeps it from being restored, in words.
+    /// The reasons, in words, why it cannot be restored.
     pub fn defects(&self) -> Vec<String> {
         let name = step_folder(self.step);
         let marker = match &self.marker {
@@ -109,14 +109,14 @@ impl SavedPart {
     }
 }
 
-/// Everything a plan needs to know of storage.
+/// Everything a plan needs to know about storage.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CheckpointFacts {
     /// One for each directory of the request.
     pub folders: Vec<FolderFacts>,
     /// The checkpoints in them.
     pub saved: Vec<SavedPart>,
-    /// What a short trial wrote, in bytes per second, synced; `None` when none was made.
+    /// Write rate of a short trial in bytes per second, including the sync; `None` without a trial.
     pub trial_bytes_per_second: Option<f64>,
 }
 
@@ -126,7 +126,7 @@ impl CheckpointFacts {
         self.saved.iter().filter(move |part| part.step == step)
     }
 
-    /// The checkpoints that are there, whole or not, in ascending order.
+    /// The existing checkpoints, complete or not, in ascending order.
     pub fn steps(&self) -> Vec<u32> {
         let mut steps: Vec<u32> =
             self.saved.iter().filter(|part| part.marker.is_some()).map(|part| part.step).collect();
@@ -135,14 +135,14 @@ impl CheckpointFacts {
         steps
     }
 
-    /// How the tensors of `model` are packed in what is there; `None` where nothing says.
+    /// How the tensors of `model` are packed in existing checkpoints; `None` if unknown.
     pub fn container_of(&self, model: &str) -> Option<Container> {
         let mut markers = self.saved.iter().filter_map(SavedPart::readable_marker);
         let of_model = markers.find(|marker| marker.model == model)?;
         Some(of_model.content.container)
     }
 
-    /// Directories as groups that share a file system: free bytes and indices of each group.
+    /// Directories grouped by file system: free bytes and indices of each group.
     pub fn file_systems(&self) -> Vec<(u64, Vec<usize>)> {
         let mut groups: Vec<(u64, u64, Vec<usize>)> = Vec::new();
         for (index, folder) in self.folders.iter().enumerate() {

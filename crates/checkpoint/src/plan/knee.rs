@@ -1,4 +1,4 @@
-//! The fewest streams of each rank that bring the bandwidth of saves, and of restores.
+//! The fewest streams per rank that reach the bandwidth of saves, and of restores.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,30 +7,30 @@ use crate::report::{CheckpointReport, CheckpointResult};
 use stormlp_core::group::GroupFacts;
 use stormlp_core::knee::{Found, KneeLimit, Search, Setting, WITHIN};
 
-/// Streams that a search tries.
+/// Stream counts that a search tries.
 pub const STREAMS: [u32; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
-/// Saves, and restores, that the settings get which an answer rests on.
+/// Saves and restores measured at each setting that an answer depends on.
 const REPEAT: usize = 3;
-/// Share of the threads at work, or of all CPUs, from which on they are what limits.
+/// Utilisation of the threads, or of all CPUs, above which they are the limit.
 const BUSY: f64 = 0.9;
-/// Below this share they are not.
+/// Utilisation below which they are not the limit.
 const IDLE: f64 = 0.75;
-/// A larger share of a checkpoint in the page cache before its restore makes memory the source.
+/// If a larger share of a checkpoint is in the page cache before its restore, memory is the source.
 const CACHED: f64 = 0.5;
 
-/// What a search for the fewest streams found.
+/// Result of a search for the fewest streams.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FindStreams {
-    /// How far below the best a knee may lie, in percent.
+    /// Tolerance below the best, in percent.
     pub within_percent: f64,
-    /// The numbers of streams that can be tried here.
+    /// The stream counts that can be tried here.
     pub streams: Vec<u32>,
     /// Every run, in order.
     pub tried: Vec<TriedStreams>,
-    /// The fewest for saves; `null` without any.
+    /// The knee for saves; `null` without saves.
     pub save: Option<StreamKnee>,
-    /// The fewest for restores; `null` without any.
+    /// The knee for restores; `null` without restores.
     pub restore: Option<StreamKnee>,
 }
 
@@ -38,41 +38,41 @@ pub struct FindStreams {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TriedStreams {
-    /// Streams of each rank.
+    /// Streams per rank.
     pub streams: u32,
-    /// Bytes of all ranks by the duration of the slowest, of each save.
+    /// All ranks' bytes over the slowest rank's duration, for each save.
     pub save_gib_per_second: Vec<f64>,
-    /// The same of each restore.
+    /// Likewise for each restore.
     pub restore_gib_per_second: Vec<f64>,
-    /// What limited the saves, where that can be told.
+    /// What limited the saves, if known.
     pub save_limited_by: Option<KneeLimit>,
     /// What limited the restores.
     pub restore_limited_by: Option<KneeLimit>,
-    /// How long the run took.
+    /// Duration of the run.
     pub seconds: f64,
 }
 
-/// The fewest streams that come within `within_percent` of the best.
+/// The fewest streams within `within_percent` of the best.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StreamKnee {
-    /// Streams of each rank.
+    /// Streams per rank.
     pub streams: u32,
-    /// The mean bandwidth with them.
+    /// Mean bandwidth with them.
     pub gib_per_second: f64,
-    /// That in percent of the best.
+    /// The same in percent of the best.
     pub share_of_best_percent: f64,
-    /// Streams of the best.
+    /// Stream count of the best.
     pub best_streams: u32,
-    /// The highest mean bandwidth.
+    /// Highest mean bandwidth.
     pub best_gib_per_second: f64,
-    /// Standard deviation of repetitions in percent of their mean.
+    /// Standard deviation of repeated runs in percent of their mean.
     pub noise_percent: Option<f64>,
-    /// Fewer streams that the noise does not tell from those that reach the best.
+    /// Lower stream counts that are within the noise of reaching the best.
     pub alike: Vec<u32>,
-    /// Whether the best was still gaining with the most streams that were tried.
+    /// Whether bandwidth was still rising at the highest stream count tried.
     pub is_lower_bound: bool,
-    /// What limits the best; `null` where that cannot be told.
+    /// What limits the best; `null` if unknown.
     pub limited_by: Option<KneeLimit>,
 }
 
@@ -84,7 +84,7 @@ enum Phase {
 }
 
 impl FindStreams {
-    /// A search over these numbers of streams, nothing tried.
+    /// A search over these stream counts, with nothing tried yet.
     pub fn begun(streams: Vec<u32>) -> Self {
         Self {
             within_percent: WITHIN * 100.0,
@@ -95,11 +95,11 @@ impl FindStreams {
         }
     }
 
-    /// How many streams the next run has; `None` when saves and restores have their answer.
+    /// Stream count of the next run; `None` once saves and restores both have an answer.
     pub fn next(&self) -> Option<u32> {
         let of = |phase| {
             let search = self.search(phase);
-            // A phase that nothing ran of needs none; before the first run all do.
+            // A phase without runs needs none; before the first run all phases do.
             let asked = self.tried.is_empty() || search.found().is_some();
             search.next().filter(|_| asked)
         };
@@ -107,7 +107,7 @@ impl FindStreams {
         self.streams.get(index).copied()
     }
 
-    /// Takes in a run, and what is known by it.
+    /// Adds a run to the search.
     pub fn take(&mut self, streams: u32, report: &CheckpointReport, seconds: f64) {
         let rates = |results: &[CheckpointResult]| -> Vec<f64> {
             results.iter().map(|result| result.gib_per_second.total).collect()
@@ -124,13 +124,13 @@ impl FindStreams {
         [self.save, self.restore] = self.of_tried();
     }
 
-    /// How many runs are likely to come.
+    /// Estimated number of runs left.
     pub fn likely_left(&self) -> usize {
         if self.next().is_none() {
             return 0;
         }
         let search = Search { repeat: 1, ..self.search(Phase::Save) };
-        // The knee, the best and the next below are repeated.
+        // The knee, the best and the next lower count are repeated.
         (search.likely_runs() + REPEAT).saturating_sub(self.tried.len()).max(1)
     }
 
@@ -143,7 +143,7 @@ impl FindStreams {
         Search { lines: vec![self.streams.iter().map(setting).collect()], repeat: REPEAT }
     }
 
-    /// The knees of saves and of restores that the runs come to.
+    /// The knees of saves and of restores for the runs so far.
     pub(crate) fn of_tried(&self) -> [Option<StreamKnee>; 2] {
         [Phase::Save, Phase::Restore].map(|phase| self.knee(phase))
     }
@@ -151,7 +151,7 @@ impl FindStreams {
     fn knee(&self, phase: Phase) -> Option<StreamKnee> {
         let search = self.search(phase);
         let Found { knee, best, noise_percent, alike, is_lower_bound } = search.found()?;
-        // A search that did not come to its end says no more than that.
+        // An unfinished search gives a lower bound only.
         let is_lower_bound = is_lower_bound || search.next().is_some();
         let streams = |place: (usize, usize)| self.streams.get(place.1).copied().unwrap_or(1);
         let of_best = self.tried.iter().rev().find(|run| run.streams == streams(best));
@@ -168,7 +168,7 @@ impl FindStreams {
             noise_percent,
             alike: alike.into_iter().map(streams).collect(),
             is_lower_bound,
-            // Where more would bring more, it was no storage that kept it from that.
+            // If more streams would give more bandwidth, storage was not the limit.
             limited_by: limited_by.filter(|by| !is_lower_bound || *by != KneeLimit::Storage),
         })
     }
@@ -195,7 +195,7 @@ fn limit(report: &CheckpointReport, phase: Phase) -> Option<KneeLimit> {
         return None;
     }
     let at_work = sum(|result| result.cpu_user_seconds + result.cpu_system_seconds) / seconds;
-    // The CPU time is that of all hosts, and so are the threads and the CPUs.
+    // CPU time is summed over all hosts, and so are threads and CPUs.
     let group = report.results.group.as_ref();
     let processes = group.map_or(1, |group| group.size.max(1) as usize);
     let cpus = group.and_then(GroupFacts::cpus).unwrap_or(report.head.host.cpus).max(1) as usize;
@@ -233,7 +233,7 @@ mod tests {
         }
     }
 
-    /// A whole search on rates that are known.
+    /// Runs a whole search on known rates.
     fn searched(rate: impl Fn(u32) -> (f64, Vec<f64>)) -> FindStreams {
         let mut find = FindStreams::begun(STREAMS.to_vec());
         while let Some(streams) = find.next() {

@@ -1,10 +1,10 @@
-//! Who writes which files of which size: everything about a checkpoint that follows from the
+//! Which rank writes which files of which size: everything about a checkpoint that follows from the
 //! model and its parallelism.
 //!
-//! The formulas are DLIO's. Layers are numbered 0 to L+2: 0 is the embedding, 1 to L the
-//! transformer's, L+1 the output head, L+2 the final norm. A tensor is divided by the tensor
-//! parallelism (norms are not) and, under ZeRO 3, by the replicas; every division drops its rest
-//! and a tensor without elements is left out.
+//! The formulas are DLIO's. Layers are numbered 0 to L+2: 0 is the embedding, 1 to L are the
+//! transformer's, L+1 is the output head, L+2 the final norm. A tensor is divided by the tensor
+//! parallelism (norms are not) and, under ZeRO 3, by the replicas. Every division truncates, and
+//! tensors without elements are left out.
 
 use derive_more::AddAssign;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub struct CheckpointFile {
     pub name: String,
     /// Its size in bytes.
     pub bytes: u64,
-    /// How many tensors it holds.
+    /// One file of a rank.
     pub tensors: u64,
 }
 
@@ -34,13 +34,13 @@ pub struct Layout {
     pub architecture: Architecture,
     /// How it is spread.
     pub parallelism: Parallelism,
-    /// Type of the model's elements.
+    /// Its parallelism.
     pub model_datatype: DataType,
-    /// Type of the optimizer's elements.
+    /// Element type of the model.
     pub optimizer_datatype: DataType,
 }
 
-/// Elements and tensors of something, counted together.
+/// Number of elements and tensors.
 #[derive(Debug, Clone, Copy, Default, AddAssign)]
 struct Count {
     elements: u64,
@@ -48,7 +48,7 @@ struct Count {
 }
 
 impl Count {
-    /// Of tensors with the given elements; empty ones do not count.
+    /// Counts tensors with the given elements; empty ones are not counted.
     fn of(tensors: &[u64]) -> Self {
         Self {
             elements: tensors.iter().sum(),
@@ -75,7 +75,7 @@ impl Layout {
         files
     }
 
-    /// The files of `rank` as they are packed.
+    /// The files of `rank`, with the size of their container.
     pub fn packed_files(&self, rank: u64, container: Container) -> Vec<CheckpointFile> {
         let mut files = self.rank_files(rank);
         if container == Container::Torch {
@@ -86,7 +86,7 @@ impl Layout {
         files
     }
 
-    /// What the files of `rank` hold, in their order.
+    /// The contents of the files of `rank`, in the same order.
     pub fn rank_tensors(&self, rank: u64) -> Vec<FileTensors> {
         let at = self.parallelism.position(rank);
         let mut files = Vec::new();
@@ -114,7 +114,7 @@ impl Layout {
                 }],
             });
         }
-        // As files without bytes are left out.
+        // Files without bytes are left out there too.
         files.retain(|file| {
             let mut elements = file.groups.iter().flat_map(|group| &group.elements);
             elements.any(|elements| *elements > 0)
@@ -122,13 +122,13 @@ impl Layout {
         files
     }
 
-    /// Whether each layer has a file of its own.
+    /// Whether each layer has its own file.
     fn has_file_per_layer(&self) -> bool {
         let split = matches!(self.parallelism.zero_stage, ZeroStage::One | ZeroStage::Two);
         split && self.parallelism.pipeline > 1
     }
 
-    /// Bytes of `rank`: the sum over its files.
+    /// Total bytes of the files of `rank`.
     pub fn rank_bytes(&self, rank: u64) -> u64 {
         let at = self.parallelism.position(rank);
         let mut bytes = 0;
@@ -141,13 +141,13 @@ impl Layout {
         bytes
     }
 
-    /// Bytes of a whole checkpoint: all ranks. Ranks that differ only in their tensor share and
-    /// replica are alike, so one of each kind is asked.
+    /// Bytes of a whole checkpoint over all ranks. Ranks with the same tensor share and replica
+    /// differ in nothing else, so one of each kind is computed.
     pub fn total_bytes(&self) -> u64 {
         self.first_ranks_bytes(self.parallelism.ranks())
     }
 
-    /// Bytes of the first `ranks` ranks together.
+    /// Total bytes of the first `ranks` ranks.
     pub fn first_ranks_bytes(&self, ranks: u64) -> u64 {
         let spread = &self.parallelism;
         let group = spread.tensor;
@@ -156,12 +156,12 @@ impl Layout {
         whole + self.rank_bytes(ranks / group * group) * (ranks % group)
     }
 
-    /// Bytes of the first `ranks` ranks together in each of `folders` directories, which they take
-    /// in turn.
+    /// Bytes of the first `ranks` ranks in each of `folders` directories, which they use
+    /// round-robin.
     pub fn first_ranks_bytes_by_folder(&self, ranks: u64, folders: u64) -> Vec<u64> {
         let mut by_folder = vec![0; folders as usize];
         let group = self.parallelism.tensor;
-        // Ranks that differ only in their tensor share are alike, so one of each kind is asked.
+        // Ranks that differ only in their tensor share are alike, so one of each kind is computed.
         for first in (0..ranks).step_by(group as usize) {
             let bytes = self.rank_bytes(first);
             for rank in first..ranks.min(first + group) {
@@ -171,8 +171,8 @@ impl Layout {
         by_folder
     }
 
-    /// What DLIO counts for a rank: under ZeRO 2 it lets every replica hold (and count) a model
-    /// that only the first one writes, so it reports more than there is.
+    /// Bytes of a rank as DLIO counts them. Under ZeRO 2 it lets every replica hold (and count) a
+    /// model that only the first one writes, so it reports more than is written.
     pub fn rank_bytes_as_dlio_counts(&self, rank: u64) -> u64 {
         let at = self.parallelism.position(rank);
         let unwritten = self.parallelism.zero_stage == ZeroStage::Two && !self.owns_model(at);
@@ -180,18 +180,18 @@ impl Layout {
         self.rank_bytes(rank) + if unwritten { model } else { 0 }
     }
 
-    /// Whether the rank writes model states.
+    /// Whether the rank writes model state.
     fn owns_model(&self, at: Position) -> bool {
         at.data == 0 || self.parallelism.zero_stage == ZeroStage::Three
     }
 
-    /// Whether the rank writes optimizer states.
+    /// Whether the rank writes optimizer state.
     fn owns_optimizer(&self, at: Position) -> bool {
         at.data == 0 || self.parallelism.zero_stage != ZeroStage::Zero
     }
 
-    /// The parameters whose optimizer states one rank has: `N div (DP·TP·PP)`, or
-    /// `N div (TP·PP)` without ZeRO.
+    /// Number of parameters whose optimizer state one rank holds: `N div (DP·TP·PP)`, or `N div
+    /// (TP·PP)` without ZeRO.
     pub fn optimizer_parameters(&self) -> u64 {
         let owners = match self.parallelism.zero_stage {
             ZeroStage::Zero => self.parallelism.model_parallel(),
@@ -201,7 +201,7 @@ impl Layout {
         u64::try_from(share).unwrap_or(u64::MAX)
     }
 
-    /// Six tensors: the share and `5·h`, three times.
+    /// Six tensors: the share and `5·h`, three times each.
     fn optimizer_tensors(&self) -> [u64; 6] {
         let share = self.optimizer_parameters();
         let small = 5 * self.architecture.hidden_size;
@@ -234,8 +234,8 @@ impl Layout {
         }
     }
 
-    /// The numbered layers of a stage: the first also has the embedding, the last also the output
-    /// head and the final norm.
+    /// The numbered layers of a stage. The first stage also has the embedding; the last also has
+    /// the output head and the final norm.
     fn stage_layers(&self, stage: u64) -> impl Iterator<Item = u64> + use<> {
         let layers = self.architecture.num_layers;
         let first = (stage == 0).then_some(0);
@@ -246,7 +246,7 @@ impl Layout {
             .chain(last.into_iter().flatten())
     }
 
-    /// All tensors of a stage. Layers of a stage are alike, so one is counted.
+    /// All tensors of a stage. Its transformer layers are alike, so one is counted.
     fn stage(&self, stage: u64) -> Count {
         let layers = self.architecture.num_layers;
         let own = self.parallelism.stage_layers(stage, layers);

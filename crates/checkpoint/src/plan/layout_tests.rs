@@ -10,7 +10,7 @@ fn layout(name: &str) -> Layout {
     workload.layout(workload.parallelism_of_all_ranks())
 }
 
-/// Ranks that are alike, the sizes of their model files, and their optimizer file.
+/// Checks a range of identical ranks: the sizes of their model files and of their optimizer file.
 fn check(layout: &Layout, ranks: std::ops::RangeInclusive<u64>, model: &[u64], optimizer: u64) {
     for rank in ranks {
         let files = layout.rank_files(rank);
@@ -150,7 +150,7 @@ prop_compose! {
     }
 }
 
-/// The elements of one numbered layer, tensor by tensor, straight from the specification.
+/// The elements of one numbered layer, tensor by tensor, taken directly from the specification.
 fn tensors(layout: &Layout, layer: u64) -> Vec<u64> {
     let model = layout.architecture;
     let (h, f, v) = (model.hidden_size, model.ffn_hidden_size, model.vocab_size);
@@ -184,7 +184,7 @@ proptest! {
                 written += file.bytes;
             }
         }
-        // Each numbered layer once for each tensor share, under ZeRO 3 also for each replica.
+        // Each numbered layer once per tensor share; under ZeRO 3 also once per replica.
         let all_layers = 0..=layout.architecture.num_layers + 2;
         let share: u64 = all_layers.flat_map(|layer| tensors(&layout, layer)).sum();
         let replicas = if spread.zero_stage == ZeroStage::Three { spread.data } else { 1 };
@@ -214,9 +214,9 @@ proptest! {
             ZeroStage::Zero => i128::from(spread.model_parallel()),
             _ => i128::from(spread.ranks()),
         };
-        // Above: norms are held by every tensor share, and small optimizer tensors by every owner.
+        // Upper bound: every tensor share holds the norms, and every owner small optimizer tensors.
         let above = 2 * (tp - 1) * h * (2 * layers + 1) + 60 * h * owners;
-        // Below: each division of a tensor loses less than one element for each part.
+        // Lower bound: each division of a tensor loses less than one element per part.
         let below = 2 * shares * (6 * layers + 3) + 12 * owners;
         prop_assert!(distance <= above, "{distance} above {above}");
         prop_assert!(distance >= -below, "{distance} below {below}");

@@ -1,9 +1,9 @@
-//! The marker of a checkpoint: a dotfile in its folder that says whether it is whole, what it
-//! must hold and that stormlp made it.
+//! The marker of a checkpoint: a dotfile in its folder that records whether the checkpoint is
+//! complete, which files it must hold and that stormlp made it.
 //!
 //! It says "incomplete" before the first byte of the checkpoint is written, and "complete" only
-//! after the last file is durable under its final name. Without a marker nothing is stormlp's: it
-//! is neither overwritten nor removed.
+//! after the last file is durable under its final name. Folders without a marker are not stormlp's:
+//! they are neither overwritten nor removed.
 
 use std::collections::HashSet;
 
@@ -15,23 +15,22 @@ use super::torch::most_overhead;
 use super::transport::is_chunk;
 use stormlp_core::facts::Identity;
 
-/// The name of the marker in the folder of a checkpoint.
+/// File name of the marker in a checkpoint's folder.
 pub const MARKER_NAME: &str = ".stormlp-checkpoint.json";
 
-/// The version of the marker's format.
 const FORMAT_VERSION: u32 = 1;
 
-/// How the bytes of a checkpoint follow from their position.
+/// How the content of a checkpoint follows from its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContentFacts {
     /// Seed of the content.
     pub seed: u64,
-    /// Length of the source that content repeats, in bytes.
+    /// Length in bytes of the source that the content repeats.
     pub source_bytes: u64,
-    /// Whether each sector of 512 bytes bears a stamp of its file and position.
+    /// Whether each 512-byte sector has a stamp of its file and position.
     pub stamped: bool,
-    /// How tensors are packed; what that adds to a file lies over the content.
+    /// How tensors are packed; the container's framing overlays the content.
     #[serde(default)]
     pub container: Container,
 }
@@ -41,39 +40,39 @@ pub struct ContentFacts {
 pub struct MarkedFile {
     /// The rank that writes it.
     pub rank: u64,
-    /// Its name; a plain name, never a path.
+    /// Its name: a plain file name, never a path.
     pub name: String,
     /// Its size in bytes.
     pub bytes: u64,
-    /// Which file it is, once the checkpoint is complete, so that one that somebody put in its place
-    /// is told from it.
+    /// Identity of the file, set once the checkpoint is complete. It distinguishes the file from
+    /// one put in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
 }
 
-/// What stormlp says of a checkpoint folder it made.
+/// What stormlp records about a checkpoint folder it made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Marker {
     /// Version of the format.
     pub format_version: u32,
     /// The command that made it: `checkpoint`.
     pub made_by: String,
-    /// Whether every file is there, whole and under its final name.
+    /// Whether every file is present, whole and under its final name.
     pub complete: bool,
-    /// Whether it was synced, so that it is whole even after a crash. If not, "complete" holds
-    /// until the machine goes down: after that files may have lost bytes without losing length.
+    /// Whether it was synced, so that it survives a crash. If not, "complete" holds only until the
+    /// machine goes down: afterwards files may have lost data without changing length.
     pub crash_safe: bool,
     /// The model's name.
     pub model: String,
-    /// The model and its parallelism, as written (after scaling).
+    /// The model and its parallelism as written (after scaling).
     pub layout: Layout,
     /// Layers of the full model.
     pub full_layers: u64,
-    /// How many of the job's ranks wrote.
+    /// Number of the job's ranks that wrote.
     pub ranks: u64,
-    /// How many of the job's ranks the unscaled run has.
+    /// Number of the job's ranks in the unscaled run.
     pub full_ranks: u64,
-    /// How its bytes came about.
+    /// How its content was generated.
     pub content: ContentFacts,
     /// The files in this folder.
     pub files: Vec<MarkedFile>,
@@ -82,32 +81,32 @@ pub struct Marker {
 /// A marker that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MarkerError {
-    /// It is no JSON, or not of this shape.
+    /// It is not JSON, or not of this shape.
     #[error("its marker cannot be read: {0}")]
     Malformed(String),
     /// A newer stormlp wrote it.
     #[error("its marker has format version {0}, this stormlp reads up to {FORMAT_VERSION}")]
     Newer(u32),
-    /// An entry points out of its folder.
+    /// An entry points outside its folder.
     #[error("its marker names `{0}`, which is not a plain file name")]
     Name(String),
-    /// It says what no save can have written: it was damaged, or changed by something else.
+    /// It holds values that no save writes: it was damaged or modified.
     #[error("its marker cannot be used: {0}")]
     Absurd(String),
 }
 
 impl Marker {
-    /// The current version and maker, for a marker about to be written.
+    /// The current version and maker, for a new marker.
     pub fn version() -> (u32, String) {
         (FORMAT_VERSION, "checkpoint".to_string())
     }
 
-    /// Reads a marker and refuses one that could lead out of its folder, or that says what no
-    /// save can have written, so that whoever uses it can take its numbers as they are.
+    /// Parses a marker. Rejects one with file names outside its folder or with values that no save
+    /// writes, so that callers can trust its numbers.
     ///
     /// # Errors
-    /// When the text is no marker, is newer, names something else than plain files, or has a
-    /// number out of bounds.
+    /// If the text is not a marker, is from a newer version, names anything but plain files, or has
+    /// a number out of bounds.
     pub fn parse(text: &str) -> Result<Self, MarkerError> {
         let marker: Self =
             serde_json::from_str(text).map_err(|e| MarkerError::Malformed(e.to_string()))?;
@@ -127,7 +126,7 @@ impl Marker {
         }
     }
 
-    /// A number, in words, that no save can have written.
+    /// Describes a number that no save can have written.
     fn absurdity(&self) -> Option<String> {
         let (model, spread) = (&self.layout.architecture, &self.layout.parallelism);
         let full = model.with_layers(self.full_layers);
@@ -158,7 +157,7 @@ impl Marker {
         broken.map(|(_, what)| what).or_else(|| self.odd_files())
     }
 
-    /// What is wrong with the list of files. The ranks must be sane.
+    /// What is wrong with the list of files. The number of ranks must be valid.
     fn odd_files(&self) -> Option<String> {
         let mut names = HashSet::new();
         let mut bytes = 0u64;
@@ -187,18 +186,18 @@ impl Marker {
             .then(|| format!("its files have {bytes} bytes; a checkpoint of its layout has {most}"))
     }
 
-    /// The text of the marker.
+    /// The marker as JSON.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a marker is plain data")
     }
 }
 
-/// The folder of checkpoint `step` inside a checkpoint directory, named as DLIO names it.
+/// The folder name of checkpoint `step` inside a checkpoint directory, as DLIO names it.
 pub fn step_folder(step: u32) -> String {
     format!("global_epoch1_step{step}")
 }
 
-/// The step of a folder's name, if it is one of a checkpoint.
+/// The step in a folder name, if it is a checkpoint's.
 pub fn step_of(folder: &str) -> Option<u32> {
     let step: u32 = folder.strip_prefix("global_epoch1_step")?.parse().ok()?;
     (step_folder(step) == folder).then_some(step)
@@ -234,7 +233,7 @@ mod tests {
         }
     }
 
-    /// The text of a marker whose number `path` is `value`.
+    /// The text of a marker whose number at `path` is `value`.
     fn with_number(path: &str, value: u64) -> String {
         let mut json: serde_json::Value =
             serde_json::from_str(&marker("model_0_model_states.pt").to_json()).unwrap();
@@ -242,7 +241,7 @@ mod tests {
         json.to_string()
     }
 
-    /// Where a marker has its numbers.
+    /// The paths of the numbers in a marker.
     const NUMBERS: [&str; 15] = [
         "/layout/architecture/vocab_size",
         "/layout/architecture/hidden_size",

@@ -1,9 +1,8 @@
-//! Checkpoints of large language models: who writes which bytes, what was asked, what was
-//! decided, what came out.
+//! Checkpoints of large language models: layout, request, plan and results.
 //!
-//! A workload file describes a model and its parallelism; [`Layout`] derives from them every file
-//! of every rank. [`resolve`] turns a request and the facts of the host into a plan in which every
-//! number is decided, and a run of it gives a [`CheckpointReport`].
+//! A workload file describes a model and its parallelism; [`Layout`] derives every file of every
+//! rank from them. [`resolve`] turns a request and the facts of the host into a plan in which every
+//! number is decided. Running the plan gives a [`CheckpointReport`].
 //!
 //! ```
 //! use stormlp_checkpoint::plan::builtin;

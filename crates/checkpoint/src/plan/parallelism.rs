@@ -1,4 +1,4 @@
-//! How a model is spread over ranks: tensor, pipeline and data parallelism, and ZeRO.
+//! How a model is partitioned over ranks: tensor, pipeline and data parallelism, and ZeRO.
 
 use serde::{Deserialize, Serialize};
 use strum::FromRepr;
@@ -6,7 +6,7 @@ use strum::FromRepr;
 /// The most ranks a job may have.
 pub(super) const MOST_RANKS: u64 = 1 << 20;
 
-/// What of the state is split over the data-parallel ranks.
+/// Which part of the state is partitioned over the data-parallel ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, FromRepr)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "u8", into = "u8")]
@@ -14,11 +14,11 @@ pub(super) const MOST_RANKS: u64 = 1 << 20;
 pub enum ZeroStage {
     /// Nothing: the first replica owns all of it.
     Zero,
-    /// The optimizer's.
+    /// The optimizer state.
     One,
-    /// The optimizer's and the gradients'; files as in stage 1.
+    /// The optimizer state and the gradients; files as in stage 1.
     Two,
-    /// The optimizer's and the model's.
+    /// The optimizer state and the model.
     Three,
 }
 
@@ -41,31 +41,31 @@ impl TryFrom<u8> for ZeroStage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Parallelism {
-    /// Ranks that share each tensor, `TP`.
+    /// Tensor parallelism, `TP`: ranks that share each tensor.
     pub tensor: u64,
-    /// Stages that share the layers, `PP`.
+    /// Pipeline parallelism, `PP`: stages that share the layers.
     pub pipeline: u64,
-    /// Replicas, `DP`.
+    /// Data parallelism, `DP`: replicas.
     pub data: u64,
-    /// What the replicas share.
+    /// What is partitioned over the replicas.
     pub zero_stage: ZeroStage,
 }
 
-/// Where a rank stands in the three directions.
+/// Position of a rank in the three dimensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
-    /// Which part of each tensor.
+    /// Index of the part of each tensor.
     pub tensor: u64,
-    /// Which stage.
+    /// Index of the stage.
     pub pipeline: u64,
-    /// Which replica.
+    /// Index of the replica.
     pub data: u64,
-    /// Which model-parallel share: tensor and stage together.
+    /// Index of the model-parallel share: tensor and stage combined.
     pub model: u64,
 }
 
 impl Parallelism {
-    /// Ranks that hold one whole model together: `TP·PP`.
+    /// Ranks that together hold one whole model: `TP·PP`.
     pub fn model_parallel(&self) -> u64 {
         self.tensor * self.pipeline
     }
@@ -75,7 +75,7 @@ impl Parallelism {
         self.model_parallel() * self.data
     }
 
-    /// Where `rank` stands: `tp = r mod TP`, `pp = (r div TP) mod PP`, `dp = r div (TP·PP)`.
+    /// Position of `rank`: `tp = r mod TP`, `pp = (r div TP) mod PP`, `dp = r div (TP·PP)`.
     pub fn position(&self, rank: u64) -> Position {
         Position {
             tensor: rank % self.tensor,
@@ -85,15 +85,15 @@ impl Parallelism {
         }
     }
 
-    /// The layers of a stage, `first..end` with the first layer numbered 1: contiguous, the
-    /// first `L mod PP` stages having one more.
+    /// The layers of a stage, `first..end`, where the first layer is numbered 1. They are
+    /// contiguous; the first `L mod PP` stages have one more.
     pub fn stage_layers(&self, stage: u64, num_layers: u64) -> std::ops::Range<u64> {
         let (each, rest) = (num_layers / self.pipeline, num_layers % self.pipeline);
         let before = |stage: u64| stage * each + stage.min(rest);
         1 + before(stage)..1 + before(stage + 1)
     }
 
-    /// What is wrong with the numbers themselves; empty when nothing is.
+    /// Everything that is wrong with the numbers themselves; empty if they are valid.
     pub fn problems(&self) -> Vec<String> {
         let named = [("tensor", self.tensor), ("pipeline", self.pipeline), ("data", self.data)];
         let mut problems: Vec<String> = named

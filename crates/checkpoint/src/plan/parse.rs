@@ -1,7 +1,7 @@
-//! Workload files of checkpoints: MLPerf's and DLIO's keys, with what each does here.
+//! Workload files of checkpoints: the keys of MLPerf and DLIO, and their effect here.
 //!
-//! The sections a checkpoint follows from are read strictly. The other sections of a DLIO file
-//! (`dataset`, `reader`, …) are let through unread, so that DLIO's own files run unchanged.
+//! Sections that affect a checkpoint are parsed strictly. Other sections of a DLIO file (`dataset`,
+//! `reader`, …) are ignored, so that DLIO's own files work unchanged.
 
 use serde_yaml::Value;
 
@@ -21,7 +21,7 @@ const ALL: &[Key<CheckpointWorkload>] = &[
     Used("model.name", |w| &mut w.name),
     OnlyAs("model.type", "transformer", ONLY_TRANSFORMERS),
     Used("model.num_layers", |w| &mut w.architecture.num_layers),
-    // What `model` says of the types wins, so it comes last.
+    // The types under `model` take precedence, so they come last.
     Used("checkpoint.model_datatype", |w| &mut w.model_datatype),
     Used("checkpoint.optimizer_datatype", |w| &mut w.optimizer_datatype),
     Used("model.model_datatype", |w| &mut w.model_datatype),
@@ -75,11 +75,10 @@ const ALL: &[Key<CheckpointWorkload>] = &[
 const ONLY_TRANSFORMERS: &str =
     "only `transformer` models have checkpoints whose files follow from the model";
 
-/// Reads the workload file `text`, which error messages call `source_name`.
+/// Parses the workload file `text`, called `source_name` in error messages.
 ///
 /// # Errors
-/// With everything that is wrong with it, line by line, or when it describes something else than
-/// a transformer.
+/// With everything that is wrong with it, line by line, or if it does not describe a transformer.
 pub fn parse(text: &str, source_name: &str) -> Result<CheckpointWorkload, WorkloadError> {
     let mut workload = CheckpointWorkload::default();
     let contents = KEYS.read(text, source_name, &[], &mut workload)?;
@@ -87,7 +86,7 @@ pub fn parse(text: &str, source_name: &str) -> Result<CheckpointWorkload, Worklo
         let message = format!("`model.type` is not given: {ONLY_TRANSFORMERS}");
         return Err(WorkloadError::new(source_name, vec![message]));
     }
-    // A file that skips both phases, as one for training does, says nothing about them.
+    // A file that skips both phases, such as one for training, leaves both counts unset.
     if let (None | Some(0), None | Some(0)) = (workload.writes, workload.reads) {
         (workload.writes, workload.reads) = (None, None);
     }
@@ -95,7 +94,7 @@ pub fn parse(text: &str, source_name: &str) -> Result<CheckpointWorkload, Worklo
     Ok(workload)
 }
 
-/// How many checkpoints a phase has; DLIO skips one of 0 or −1.
+/// Number of checkpoints in a phase; DLIO skips a phase with 0 or −1.
 fn phase(checkpoints: &mut Option<u32>, value: &Value) -> Result<(), String> {
     if number(value).is_some_and(|n| n < 0.0) {
         *checkpoints = Some(0);

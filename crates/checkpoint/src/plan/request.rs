@@ -1,4 +1,4 @@
-//! What is asked of a run: the options of `stormlp checkpoint`, checked against nothing yet.
+//! The request for a run: the options of `stormlp checkpoint`, not validated yet.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ use stormlp_core::transport::{DeviceId, EngineChoice, Pages, Threading};
 #[cfg(feature = "cli")]
 use stormlp_core::units::{parse_bytes, parse_seconds};
 
-/// What is asked of a checkpoint run. `None` leaves a value to the workload, then to the default.
+/// Options of a checkpoint run. `None` falls back to the workload, then to the default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::Args))]
 pub struct CheckpointRequest {
@@ -24,7 +24,7 @@ pub struct CheckpointRequest {
     #[cfg_attr(feature = "cli", arg(value_name = "MODEL|FILE.yaml"))]
     pub model: String,
 
-    /// What the model or its file says; the command line reads it.
+    /// The workload of the model or its file, read by the command line.
     #[cfg_attr(feature = "cli", arg(skip))]
     pub workload: CheckpointWorkload,
 
@@ -168,7 +168,7 @@ pub struct CheckpointRequest {
         value_parser = whole::<u64>(..)))]
     pub seed: Option<u64>,
 
-    /// How threads wait, and where they and their buffers are.
+    /// How threads wait, and the placement of threads and buffers.
     #[cfg_attr(feature = "cli", command(flatten))]
     pub threading: Threading,
 
@@ -177,20 +177,20 @@ pub struct CheckpointRequest {
         conflicts_with = "clean"))]
     pub local_data: bool,
 
-    /// How often what is around the run is looked at: an option that all runs have.
+    /// Telemetry interval: an option common to all runs.
     #[cfg_attr(feature = "cli", arg(skip))]
     pub telemetry: Telemetry,
 
-    /// Folders for results that lie on the file system of the checkpoints, as far as that is known.
+    /// Result folders known to be on the file system of the checkpoints.
     #[cfg_attr(feature = "cli", arg(skip))]
     pub results_beside_data: Vec<PathBuf>,
 }
 
-/// Below the options of the same heading that all commands have.
+/// Listed after the options of the same heading that all commands have.
 #[cfg(feature = "cli")]
 const LAST: usize = 99;
 
-/// One of the paths that checkpoints take.
+/// Parses one of the paths that checkpoints support.
 #[cfg(feature = "cli")]
 fn path(text: &str) -> Result<PathKind, String> {
     let known =
@@ -203,12 +203,12 @@ fn path(text: &str) -> Result<PathKind, String> {
 }
 
 impl CheckpointRequest {
-    /// Whose order and arithmetic.
+    /// The profile, which sets read order and arithmetic.
     pub fn profile(&self) -> CheckpointProfile {
         self.profile.unwrap_or_default()
     }
 
-    /// The command of this model on these ranks and directories with another `size`.
+    /// The command for this model on these ranks and directories with a different `size`.
     pub fn command(&self, size: &str) -> String {
         let mut command = format!("stormlp checkpoint {} {size}", shell_word(&self.model));
         if self.mode == Some(Mode::Subset) {
@@ -224,7 +224,7 @@ impl CheckpointRequest {
         command
     }
 
-    /// The command of the same run with nothing left out: all options that were given, at scale 1.
+    /// The command for the same run at full size: all options that were given, at scale 1.
     pub fn full_run_command(&self) -> String {
         let mut command = self.command("--scale 1");
         let mut option = |name: &str, value: Option<String>| {
@@ -268,7 +268,7 @@ impl CheckpointRequest {
         command
     }
 
-    /// The plain request: what `stormlp checkpoint MODEL` does when nothing else is said.
+    /// The default request: what `stormlp checkpoint MODEL` does without further options.
     pub fn plain(workload: CheckpointWorkload, folder: Location) -> Self {
         let model = workload.name.clone();
         Self { model, workload, folders: vec![folder], ..Self::default() }

@@ -1,4 +1,4 @@
-//! From a request and the facts to a plan, or to everything that is in its way.
+//! Resolves a request and the facts to a plan, or to all problems that prevent one.
 
 use super::adopt;
 use super::choice::{CheckpointProfile, Container, ScaleChoice};
@@ -20,34 +20,34 @@ use stormlp_core::problem::{ProblemKind, Problems};
 use stormlp_core::transport::{DeviceId, Transport, statistics_warning, wait_warning};
 use stormlp_core::units::ByteSize;
 
-/// How long a scaled run should take, in seconds.
+/// Target duration of a scaled run in seconds.
 const SCALED_RUN_SECONDS: f64 = 60.0;
-/// What storage is taken to write and read where nobody has tried, in bytes per second.
+/// Assumed read and write rate of storage without a trial, in bytes per second.
 const ASSUMED_BYTES_PER_SECOND: f64 = 1e9;
-/// Saves of a run, and restores, at most: each has its place in the plan and in the report.
+/// The most saves, and restores, of a run: each has an entry in the plan and in the report.
 const MOST_CHECKPOINTS: u32 = 100_000;
-/// Ranks of one host in MLPerf's checkpoints.
+/// Ranks per host in MLPerf's checkpoints.
 pub const HOST_RANKS: u64 = 8;
 
-/// What [`resolve`] found: a plan as far as one can be made, and every problem.
+/// Result of [`resolve`]: a plan as far as one can be made, and every problem.
 #[derive(Debug, Clone)]
 pub struct Resolution {
-    /// The plan; `None` when the request itself makes none, or a dry run asks for a path, an
-    /// engine or a device that is not here. With other problems of the machine there is still one,
-    /// for a dry run to print.
+    /// The plan. `None` if the request itself is invalid, or if a dry run asks for a path, an
+    /// engine or a device that is not available here. With other problems of the machine there is
+    /// still a plan for a dry run to print.
     pub plan: Option<CheckpointPlan>,
-    /// What keeps it from running; empty when nothing does.
+    /// What prevents the run; empty if nothing does.
     pub problems: Problems,
 }
 
 impl Resolution {
-    /// Whether a problem lies in the request itself.
+    /// Whether the request itself is invalid.
     pub fn has_no_valid_plan(&self) -> bool {
         self.plan.is_none() || self.problems.kind() == ProblemKind::Plan
     }
 }
 
-/// Decides every number of a run. All problems are returned, not the first.
+/// Decides every number of a run. Returns all problems, not just the first.
 pub fn resolve(
     request: &CheckpointRequest,
     host: &HostFacts,
@@ -66,7 +66,8 @@ pub fn resolve(
     let scaled = cut(&layout, scaling.layers);
     let transports = transport::decide(request, host, scaling.ranks, &mut problems);
     if request.dry_run && !problems.is_empty() {
-        // Sizes can be told of any machine; a path, an engine or a device can be wrong here.
+        // Sizes are valid on any machine, but the path, engine or device may be unavailable on this
+        // one.
         return Resolution { plan: None, problems };
     }
     let mut plan = assemble(request, transports, facts, &scaled, scaling, &counts);
@@ -77,7 +78,7 @@ pub fn resolve(
     transport::problems(&plan, host, &mut problems);
     if !request.dry_run || !facts.folders.is_empty() {
         saved::problems(request, &plan, facts, &mut problems);
-        // What a directory that cannot be used has free is no news.
+        // Free space of a directory that cannot be used is irrelevant.
         if folder_problems(&plan, facts, &mut problems) {
             space::problems(request, &plan, facts, &mut problems);
         }
@@ -93,7 +94,7 @@ pub fn resolve(
     Resolution { plan: Some(plan), problems }
 }
 
-/// What hosts that have folders of their own cannot do.
+/// What hosts with local folders do not support.
 fn local_problems(request: &CheckpointRequest, problems: &mut Problems) {
     if request.rank_shift.is_some_and(|ranks| ranks > 0) {
         problems.plan(
@@ -111,7 +112,7 @@ fn local_problems(request: &CheckpointRequest, problems: &mut Problems) {
     }
 }
 
-/// What is wrong with the request by itself.
+/// What is wrong with the request itself.
 fn request_problems(request: &CheckpointRequest, problems: &mut Problems) {
     if request.local_data {
         local_problems(request, problems);
@@ -142,7 +143,7 @@ fn request_problems(request: &CheckpointRequest, problems: &mut Problems) {
     number_problems(request, problems);
 }
 
-/// Numbers of the request that are zero where they must not be, or absurd.
+/// Numbers of the request that are invalidly zero, or absurd.
 fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
     let mut must = |holds: bool, what: String, remedy: &str| {
         if !holds {
@@ -199,7 +200,7 @@ fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
     );
 }
 
-/// The layout of the whole job, and how many of its ranks are there before scaling.
+/// The layout of the whole job, and the number of its ranks that participate before scaling.
 fn job(request: &CheckpointRequest, problems: &mut Problems) -> Option<(Layout, u64)> {
     let workload = &request.workload;
     let group = workload.tensor.saturating_mul(workload.pipeline);
@@ -260,7 +261,8 @@ fn scale(
     if request.closed {
         return full;
     }
-    // Restoring what is there: as it was saved, unless the user says otherwise.
+    // Restoring existing checkpoints: at the scale they were saved with, unless the user overrides
+    // it.
     if request.writes == Some(0)
         && request.scale.is_none_or(|scale| scale == ScaleChoice::Auto)
         && let Some(found) = saved::scaling_of(request, facts, layout, ranks)
@@ -279,16 +281,18 @@ fn scale(
             let counts = counts.for_scaled(true);
             let half = space::Room::of(facts, counts.writes).half();
             let rate = facts.trial_bytes_per_second.unwrap_or(ASSUMED_BYTES_PER_SECOND);
-            // Two saves and two restores within the time, reads taken to be as slow as writes.
+            // Two saves and two restores within the time, assuming that reads are as slow as
+            // writes.
             let in_time = (rate * SCALED_RUN_SECONDS / 4.0) as u64;
             let fits = |part: &Layout, there: u64| {
-                // All of it was just found not to fit, with as many saves as it would have.
+                // The full checkpoint was just found not to fit, with as many saves as it would
+                // have.
                 let all = part == layout && there == ranks;
                 !all && part.first_ranks_bytes(there) <= in_time
                     && half.fits(part, there, counts.peak())
             };
             match (request.scale, request.ranks) {
-                // Ranks that were asked for are there, or the run is refused with the numbers.
+                // Ranks that were asked for are kept, or the run is refused with the numbers.
                 (None, Some(_)) => Scaling::with_all_ranks(layout, ranks, fits),
                 _ => Scaling::largest_that(layout, ranks, open, fits),
             }
@@ -296,8 +300,8 @@ fn scale(
     }
 }
 
-/// What cannot be had of the size that was reached: a factor no part is as small as, and files of
-/// ranks that are not there. `layout` is the full one.
+/// Requests that the resulting size cannot meet: a factor smaller than any part, and files of ranks
+/// that do not participate. `layout` is the full one.
 fn size_problems(
     request: &CheckpointRequest,
     layout: &Layout,
@@ -344,7 +348,6 @@ fn size_problems(
     }
 }
 
-/// Puts the plan together.
 fn assemble(
     request: &CheckpointRequest,
     (save, restore): (Transport, Transport),
@@ -412,14 +415,14 @@ fn assemble(
     }
 }
 
-/// How tensors are packed: as asked, else as the checkpoints to be restored are.
+/// How tensors are packed: as asked, else as in the checkpoints to be restored.
 fn container(request: &CheckpointRequest, facts: &CheckpointFacts) -> Container {
     let restored = || facts.container_of(&request.workload.name);
     let asked = request.container;
     asked.or_else(|| (request.writes == Some(0)).then(restored).flatten()).unwrap_or_default()
 }
 
-/// The ranks that are there, with their files; they take the directories in turn.
+/// The participating ranks with their files; directories are assigned round-robin.
 fn rank_plans(layout: &Layout, ranks: u64, folders: usize, container: Container) -> Vec<RankPlan> {
     (0..ranks)
         .map(|rank| {
@@ -434,7 +437,7 @@ fn rank_plans(layout: &Layout, ranks: u64, folders: usize, container: Container)
         .collect()
 }
 
-/// Finds directories that cannot be used; says whether all can.
+/// Reports directories that cannot be used; returns whether all of them can.
 fn folder_problems(
     plan: &CheckpointPlan,
     facts: &CheckpointFacts,

@@ -1,4 +1,4 @@
-//! What becomes of requests on hosts and directories of all kinds.
+//! Resolution of requests on hosts and directories of all kinds.
 
 use super::*;
 use crate::plan::{
@@ -150,7 +150,7 @@ fn limits_on_files_and_memory_are_said_before_the_start() {
     let problems = resolve(&full, &tight, &facts(u64::MAX / 4)).problems;
     let all = format!("{problems:?}");
     assert!(all.contains("1024 ranks need") && all.contains("of memory"), "{all}");
-    // A scaled run takes fewer ranks instead.
+    // A scaled run uses fewer ranks instead.
     let auto = resolve(
         &request("llama3-1t"),
         &HostFacts { memory_bytes: 24 * GIB, ..tight },
@@ -205,7 +205,7 @@ fn ranks_that_were_asked_for_stay_or_are_refused_with_the_numbers() {
     asked.ranks = Some(128);
     let kept = plan(&asked, &facts(100 * GIB));
     assert_eq!((kept.scaling.ranks, kept.is_scaled()), (128, true));
-    // Not even one layer of them fits, but a part of them does.
+    // Not even one layer of all ranks fits, but part of the ranks would.
     let problems = resolve(&asked, &host(), &facts(5 * GIB)).problems;
     assert!(problems[0].message.contains("free"), "{problems:?}");
     assert!(problems[0].help.contains("--scale auto"), "{problems:?}");
@@ -241,7 +241,7 @@ fn a_shift_past_the_last_rank_is_refused() {
     );
 }
 
-/// A checkpoint on storage, as the plan would have saved it.
+/// A checkpoint on storage as the plan would have saved it.
 fn saved(plan: &CheckpointPlan, step: u32) -> SavedPart {
     let (format_version, made_by) = Marker::version();
     let files: Vec<MarkedFile> = plan

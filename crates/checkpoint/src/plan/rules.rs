@@ -1,7 +1,7 @@
 //! MLPerf Storage's rules for a closed checkpoint run.
 //!
-//! Of a closed run only the folder of the checkpoints may be chosen, and whether saves and
-//! restores are two runs or one. Everything else is as the edition (the profile) has it.
+//! In a closed run only the folder of the checkpoints may be chosen, and whether saves and restores
+//! are one run or two. Everything else is fixed by the edition (the profile).
 
 use std::path::PathBuf;
 
@@ -19,37 +19,38 @@ use stormlp_core::problem::Problems;
 use stormlp_core::transport::EngineChoice;
 use stormlp_core::units::ByteSize;
 
-/// Saves and restores of a closed run.
+/// Number of saves and restores of a closed run.
 pub const COUNT: u32 = 10;
-/// Seconds before each of them.
+/// Pause before each of them, in seconds.
 pub const PAUSE_SECONDS: f64 = 5.0;
-/// What a client writes is out of its page cache by itself when it is so many times its memory.
+/// A client's writes evict themselves from its page cache once they exceed its memory by this
+/// factor.
 pub const MEMORIES: u64 = 3;
 
-/// A rule: its numbers, whether it holds, and what breaks it.
+/// A rule: its numbers, whether it holds, and how it is broken.
 type Rule = (Numbers, bool, String);
 
-/// Where v2.0 and v3.0 say a rule.
+/// Section numbers of a rule in v2.0 and v3.0.
 type Numbers = (&'static str, &'static str);
 
 /// The four models.
 const MODEL: Numbers = ("2.2.1", "4.3.3");
-/// How many ranks, and so bytes, they have.
+/// Their number of ranks, and so of bytes.
 const RANKS: Numbers = ("2.2.5", "4.6.1");
-/// The subset of one host.
+/// The subset on one host.
 const SUBSET: Numbers = ("2.2.2", "4.3.5");
-/// How many saves and restores.
+/// Number of saves and restores.
 const ORDER: Numbers = ("2.2.5", "4.7.1");
-/// That restores are from storage.
+/// Restores read from storage.
 const CACHE: Numbers = ("2.2.2", "4.3.1");
-/// That saves are synced.
+/// Saves are synced.
 const SYNC: Numbers = ("2.2.2", "4.3.2");
-/// What may be chosen.
+/// Parameters that may be changed.
 const PARAMETERS: Numbers = ("2.2.5", "4.6.3");
-/// Where results go; only v3.0 says so, 2.2.2 of v2.0 only keeps those of two runs apart.
+/// Location of results. Only v3.0 has this rule; 2.2.2 of v2.0 only keeps those of two runs apart.
 const RESULTS: Numbers = ("2.2.2", "4.4.2");
 
-/// Finds the rules a closed run would break; none when it is not closed.
+/// Finds the rules that a closed run would break; none if the run is not closed.
 pub(super) fn closed_problems(
     request: &CheckpointRequest,
     plan: &CheckpointPlan,
@@ -112,9 +113,8 @@ fn of_the_model(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule>
     ]
 }
 
-/// Whether a workload file describes one of MLPerf's models. Its name and the folder of the
-/// checkpoints are free, and the number of replicas follows from that of the ranks, but for a
-/// subset.
+/// Whether a workload file describes one of MLPerf's models. Its name and checkpoint folder are
+/// free, and the number of replicas follows from that of the ranks, except for a subset.
 fn is_same(model: &CheckpointWorkload, asked: &CheckpointWorkload, mode: Mode) -> bool {
     let defined = |workload: &CheckpointWorkload| {
         (
@@ -129,12 +129,12 @@ fn is_same(model: &CheckpointWorkload, asked: &CheckpointWorkload, mode: Mode) -
     defined(model) == defined(asked) && (mode == Mode::Default || asked.data == model.data)
 }
 
-/// Whether the checkpoints of a run leave the page cache by themselves.
+/// Whether a run's checkpoints evict themselves from the page cache.
 pub fn outgrows_memory(checkpoint_bytes: u64, memory_bytes: u64) -> bool {
     checkpoint_bytes.saturating_mul(u64::from(COUNT)) >= memory_bytes.saturating_mul(MEMORIES)
 }
 
-/// Counts, pauses, syncing, and what may come between saves and restores.
+/// Counts, pauses, syncing, and what may happen between saves and restores.
 fn of_the_order(request: &CheckpointRequest, plan: &CheckpointPlan, host: &HostFacts) -> Vec<Rule> {
     let (writes, reads) = (plan.writes, request.reads.unwrap_or(plan.restores.len() as u32));
     let written = plan.total_bytes.saturating_mul(u64::from(COUNT));
@@ -179,7 +179,7 @@ fn of_the_order(request: &CheckpointRequest, plan: &CheckpointPlan, host: &HostF
     ]
 }
 
-/// Since v3 results are on another file system than the checkpoints.
+/// Since v3, results must be on a different file system than the checkpoints.
 fn of_results(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule> {
     let beside = request.results_beside_data.iter();
     let rule = |folder: &PathBuf| {
@@ -194,7 +194,7 @@ fn of_results(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule> {
     beside.map(rule).collect()
 }
 
-/// How bytes are moved: as the edition does, which leaves nothing to tune.
+/// How bytes are moved: fixed by the edition, so nothing can be tuned.
 fn of_transfers(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule> {
     let direct = plan.profile != CheckpointProfile::V2;
     let (paths, fits) = match plan.path() {

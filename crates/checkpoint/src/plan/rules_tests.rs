@@ -1,9 +1,9 @@
-//! What MLPerf's closed rules forbid, allow and advise.
+//! What MLPerf's closed rules forbid, allow and recommend.
 
 use super::*;
 use stormlp_core::problem::Problem;
 
-/// A closed request for `model`, changed.
+/// A closed request for `model` with a change applied.
 fn closed(model: &str, change: impl Fn(&mut CheckpointRequest)) -> CheckpointRequest {
     let mut request = request(model);
     request.closed = true;
@@ -53,7 +53,7 @@ fn closed_rules_forbid_nothing_else() {
         |r| r.streams = Some(1),
         |r| r.chunk_bytes = Some(1 << 20),
         |r| r.cold = true,
-        // v2 has no rule of where results go.
+        // v2 has no rule on the location of results.
         |r| r.results_beside_data = vec!["/ckpt/results".into()],
         |r| {
             r.profile = Some(CheckpointProfile::V3);

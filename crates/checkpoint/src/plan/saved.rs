@@ -1,4 +1,4 @@
-//! How many checkpoints are saved and restored, and whether those that are there can be.
+//! The number of saves and restores, and whether existing checkpoints can be restored.
 
 use super::adopt;
 use super::choice::ScaleChoice;
@@ -12,17 +12,17 @@ use stormlp_core::facts::keeps_files_in_memory;
 use stormlp_core::problem::Problems;
 use stormlp_core::warning::{Warning, WarningKind};
 
-/// Saves and restores that MLPerf asks for.
+/// Saves and restores required by MLPerf.
 const MLPERF_COUNT: u32 = 10;
-/// Saves and restores of a run that was scaled by itself.
+/// Saves and restores of an automatically scaled run.
 const SCALED_COUNT: u32 = 2;
 
-/// How many checkpoints are saved and restored.
+/// The number of checkpoints to save and restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Saves.
+    /// Number of saves.
     pub(super) writes: u32,
-    /// Restores.
+    /// Number of restores.
     pub(super) reads: u32,
     asked_writes: Option<u32>,
     asked_reads: Option<u32>,
@@ -31,13 +31,13 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// How many checkpoints are on storage at the fullest moment of the run.
+    /// Peak number of checkpoints on storage during the run.
     pub(super) fn peak(&self) -> u64 {
         let kept = self.keep.map_or(u32::MAX, |keep| keep.saturating_add(1));
         u64::from(self.writes.min(kept))
     }
 
-    /// The counts of a run that was scaled, or not.
+    /// The counts for a run, scaled or not.
     pub(super) fn for_scaled(self, scaled: bool) -> Self {
         let default = |asked: Option<u32>, plain: u32| match (asked, scaled) {
             (Some(asked), _) => asked,
@@ -51,10 +51,10 @@ impl Counts {
     }
 }
 
-/// What was asked, else what the workload says, else MLPerf's ten.
+/// The counts from the request, else from the workload, else MLPerf's ten.
 pub(super) fn counts(request: &CheckpointRequest, facts: &CheckpointFacts) -> Counts {
     let steps = facts.steps();
-    // Where none is whole they are still tried, so that what each lacks is named.
+    // If none is complete they are still tried, so that the problems of each are named.
     let there = match whole_of(facts, &steps) {
         0 => steps.len(),
         whole => whole,
@@ -70,14 +70,14 @@ pub(super) fn counts(request: &CheckpointRequest, facts: &CheckpointFacts) -> Co
     }
 }
 
-/// How many of `steps` are whole.
+/// How many of `steps` are complete.
 fn whole_of(facts: &CheckpointFacts, steps: &[u32]) -> usize {
     let whole = |step: &&u32| facts.parts(**step).all(|part| part.defects().is_empty());
     steps.iter().filter(whole).count()
 }
 
-/// The checkpoints to restore: the oldest of those this run saved, or, when it saves none, of
-/// those that are there. A run that saves never restores an older run's.
+/// The checkpoints to restore: the oldest of those that this run saves, or, if it saves none,
+/// existing ones. A run that saves never restores an older run's.
 pub(super) fn restores(
     request: &CheckpointRequest,
     facts: &CheckpointFacts,
@@ -103,7 +103,7 @@ pub(super) fn restores(
             markers.all(alike)
         };
         let of_this: Vec<u32> = steps.iter().copied().filter(like_this).collect();
-        // Where none is like the plan, the plan says in what they differ.
+        // If none matches the plan, the differences are reported for the plan.
         if !of_this.is_empty() {
             steps = of_this;
         }
@@ -122,7 +122,7 @@ pub(super) fn restores(
     plans
 }
 
-/// How the checkpoints that are there were scaled, when they are of this model.
+/// The scaling of existing checkpoints, if they are of this model.
 pub(super) fn scaling_of(
     request: &CheckpointRequest,
     facts: &CheckpointFacts,
@@ -147,7 +147,7 @@ pub(super) fn scaling_of(
     })
 }
 
-/// What is wrong with the checkpoints to be read, and with what is in the way of those to be
+/// Problems with the checkpoints to be read, and with whatever is in the way of those to be
 /// written.
 pub(super) fn problems(
     request: &CheckpointRequest,
@@ -165,8 +165,8 @@ pub(super) fn problems(
     never_cold(plan, facts, problems);
 }
 
-/// Cold restores from directories whose files are in memory and nowhere else: there is nothing to
-/// drop, whatever path reads them.
+/// Cold restores from directories on memory-backed file systems: there is nothing to drop from the
+/// page cache, whichever path reads them.
 fn never_cold(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Problems) {
     if !plan.cold || plan.restores.is_empty() {
         return;
@@ -231,7 +231,7 @@ fn too_few(
     );
 }
 
-/// What lies where checkpoints are to be saved and is not theirs to replace.
+/// Entries where checkpoints are to be saved that a save must not replace.
 fn in_the_way(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Problems) {
     for (index, folder) in facts.folders.iter().enumerate() {
         let mut others: Vec<(String, Vec<u32>)> = Vec::new();
@@ -276,7 +276,7 @@ fn in_the_way(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Pro
     }
 }
 
-/// What lies under the names of the checkpoints to be saved.
+/// Entries under the names of the checkpoints to be saved.
 fn replaced<'a>(
     plan: &CheckpointPlan,
     facts: &'a CheckpointFacts,
@@ -285,7 +285,7 @@ fn replaced<'a>(
     facts.saved.iter().filter(move |part| part.step <= writes)
 }
 
-/// What the reader should know of the checkpoints that are there.
+/// Warnings about existing checkpoints.
 pub(super) fn warnings(
     request: &CheckpointRequest,
     plan: &CheckpointPlan,
@@ -317,7 +317,7 @@ pub(super) fn warnings(
     warnings
 }
 
-/// Checkpoints that are there and not restored, though nobody said how many to restore.
+/// Existing checkpoints that are not restored although the number of restores was not given.
 fn on_left_out(
     request: &CheckpointRequest,
     plan: &CheckpointPlan,
@@ -367,7 +367,7 @@ fn on_unsynced(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning
     })
 }
 
-/// Checkpoints to be restored whose files hold less than their size says.
+/// Checkpoints to be restored whose files have holes.
 fn on_holes(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning> {
     let parts = || plan.restores.iter().flat_map(|restore| facts.parts(restore.step));
     let holes: u64 = parts().map(|part| part.hole_bytes).sum();
@@ -384,7 +384,7 @@ fn on_holes(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning> {
     })
 }
 
-/// Checkpoints in words; `steps` ascend.
+/// Checkpoints in words; `steps` must be ascending.
 pub(super) fn named(steps: &[u32]) -> String {
     match steps {
         [one] => format!("checkpoint {one}"),
@@ -403,7 +403,7 @@ pub(super) fn folders_of(plan: &CheckpointPlan) -> String {
     those_of(plan, |_| true)
 }
 
-/// The directories of a plan that are `wanted`, by index.
+/// The directories of a plan whose index is `wanted`.
 fn those_of(plan: &CheckpointPlan, wanted: impl Fn(usize) -> bool) -> String {
     let folders: Vec<String> = (plan.folders.iter().enumerate())
         .filter(|(index, _)| wanted(*index))
@@ -420,7 +420,7 @@ fn saving(request: &CheckpointRequest, plan: &CheckpointPlan, last: u32) -> Stri
         ..plan.layout
     };
     let (size, writes) = match scaling.typed_factor(&full) {
-        // The rules know only ten.
+        // The rules allow only ten.
         _ if plan.closed => ("--closed".to_string(), MLPERF_COUNT),
         Some(factor) => (format!("--scale {factor}"), last),
         None => ("--scale auto".to_string(), last),
@@ -428,13 +428,13 @@ fn saving(request: &CheckpointRequest, plan: &CheckpointPlan, last: u32) -> Stri
     format!("{} --writes {writes} --reads 0", request.command(&size))
 }
 
-/// Folders that look like checkpoints and have no marker, so that stormlp cannot have made them.
+/// Folders that look like checkpoints but have no marker, so stormlp cannot have made them.
 fn unmarked(facts: &CheckpointFacts) -> String {
     let parts = facts.saved.iter().filter(|part| part.marker.is_none());
     parts.flat_map(|part| part.defects()).map(|defect| format!("; {defect}")).collect()
 }
 
-/// Why checkpoint `step`, which is there, cannot be restored by this plan.
+/// Why existing checkpoint `step` cannot be restored by this plan.
 fn restore_problems(
     request: &CheckpointRequest,
     plan: &CheckpointPlan,
@@ -486,8 +486,8 @@ fn restore_problems(
     }
 }
 
-/// Parts of checkpoint `step` that different runs saved. Each may be whole, but together they are
-/// no checkpoint. Every run has content of its own, so its content tells a run's parts.
+/// Parts of checkpoint `step` that different runs saved. Each may be complete, but together they
+/// are not a checkpoint. Every run has its own content, so the content identifies a run's parts.
 fn mixed(facts: &CheckpointFacts, step: u32) -> Option<String> {
     let mut parts = facts
         .parts(step)
@@ -507,7 +507,7 @@ fn mixed(facts: &CheckpointFacts, step: u32) -> Option<String> {
 }
 
 /// Whether a checkpoint's part in directory `folder` has the files that the plan's ranks have
-/// there; those of another spread over directories belong to another save.
+/// there. Files of a different distribution over directories belong to a different save.
 fn holds_files_of(plan: &CheckpointPlan, folder: usize, marker: &Marker) -> bool {
     let ranks = plan.ranks.iter().filter(|rank| rank.folder == folder);
     let planned = ranks.flat_map(|rank| rank.files.iter().map(|file| (rank.rank, &file.name)));
@@ -515,9 +515,9 @@ fn holds_files_of(plan: &CheckpointPlan, folder: usize, marker: &Marker) -> bool
 }
 
 impl CheckpointPlan {
-    /// In what a checkpoint belongs to another job than the plan's: another model, or the same
-    /// under another parallelism. `None` for one that differs by its scale at most; such a one a
-    /// save replaces.
+    /// How a checkpoint belongs to a different job than the plan's: a different model, or the same
+    /// model under different parallelism. `None` if it differs at most in scale; a save replaces
+    /// such a checkpoint.
     pub fn of_another_job(&self, marker: &Marker) -> Option<String> {
         if marker.model != self.model {
             return Some(format!("another model: {}, not {}", marker.model, self.model));
@@ -539,7 +539,7 @@ impl CheckpointPlan {
     }
 }
 
-/// In what a checkpoint differs from the plan's; `None` when it is the same.
+/// How a checkpoint differs from the plan's; `None` if it is the same.
 fn difference(plan: &CheckpointPlan, marker: &Marker) -> Option<String> {
     let packed = marker.content.container;
     let wanted = plan.content.container;

@@ -1,10 +1,10 @@
-//! What becomes of checkpoints that are there already.
+//! Treatment of existing checkpoints.
 
 use super::*;
 use crate::plan::OtherFile;
 use stormlp_core::warning::WarningKind;
 
-/// Storage with checkpoints of `there` under steps 1 to `steps`.
+/// Storage with checkpoints of request `there` under steps 1 to `steps`.
 fn with_saved(there: &CheckpointRequest, steps: u32) -> CheckpointFacts {
     let empty = facts(2_000 * GIB);
     let plan = plan(there, &empty);
@@ -123,7 +123,7 @@ fn a_checkpoint_that_was_not_synced_is_restored_with_a_warning() {
 
 #[test]
 fn parts_of_different_saves_make_no_checkpoint() {
-    // Saved to one directory; asked for from two, of which the other has a part of another save.
+    // Saved to one directory but requested from two, the other of which has a part of another save.
     let (mut request, mut facts) = after_a_scaled_save();
     request.folders.push("b".into());
     facts.folders.push(folder("b", 20 * GIB));
@@ -160,7 +160,7 @@ fn parts_of_two_saves_with_the_same_files_are_refused_with_both_folders() {
         "checkpoint 1 is not of one save: ckpt/global_epoch1_step1 and b/global_epoch1_step1 were \
          saved by different runs"
     );
-    // The same two with the content of one run are a checkpoint.
+    // With the content of one run, the same two parts are a checkpoint.
     for part in &mut facts.saved {
         if let Some(Ok(marker)) = &mut part.marker {
             marker.content.seed = 7;
@@ -227,7 +227,7 @@ fn what_stormlp_did_not_make_inside_its_own_is_in_the_way_too() {
 
 #[test]
 fn what_a_scaled_run_leaves_in_place_is_no_room_for_it() {
-    // Ten checkpoints fill storage; a scaled run replaces two of them.
+    // Ten checkpoints fill the storage; a scaled run replaces two of them.
     let mut ten = request("llama3-8b");
     ten.scale = Some(ScaleChoice::Factor(0.1));
     ten.writes = Some(10);

@@ -1,22 +1,22 @@
-//! A smaller run of the same shape: layers are cut first, then how many of the ranks are there.
-//! Ranks go in whole tensor-parallel groups: a part of one holds a part of every tensor, which is
-//! the shape of no job.
+//! A smaller run of the same shape: layers are reduced first, then the number of participating
+//! ranks. Ranks are kept in whole tensor-parallel groups: a partial group would hold a part of
+//! every tensor, which matches no real job.
 
 use serde::{Deserialize, Serialize};
 
 use super::layout::Layout;
 
-/// What became of a checkpoint when it was scaled.
+/// Result of scaling a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Scaling {
-    /// Bytes of the scaled checkpoint over those of the full one; 1 when nothing was cut.
+    /// Bytes of the scaled checkpoint relative to the full one; 1 if nothing was reduced.
     pub factor: f64,
-    /// Layers that are left.
+    /// Remaining layers.
     pub layers: u64,
     /// Layers of the full model.
     pub full_layers: u64,
-    /// Ranks that are there.
+    /// Participating ranks.
     pub ranks: u64,
     /// Ranks of the full run.
     pub full_ranks: u64,
@@ -25,7 +25,7 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// `ranks` ranks of `layout` as they are.
+    /// `ranks` ranks of `layout`, unscaled.
     pub fn none(layout: &Layout, ranks: u64) -> Self {
         Self {
             factor: 1.0,
@@ -37,15 +37,15 @@ impl Scaling {
         }
     }
 
-    /// Whether anything was cut.
+    /// Whether anything was reduced.
     pub fn is_scaled(&self) -> bool {
         self.layers != self.full_layers || self.ranks != self.full_ranks
     }
 
-    /// The largest part of `ranks` ranks of `layout` for which `fits` says yes, given its layout
-    /// and ranks, and that has, when one layer is left, at most `most_ranks` ranks. The smallest
-    /// there is, one layer on one group, when even that does not fit. What is smaller than a part
-    /// that fits must fit too.
+    /// The largest part of `ranks` ranks of `layout` that `fits` accepts, given its layout and
+    /// ranks, with at most `most_ranks` ranks once a single layer is left. If nothing fits, the
+    /// smallest part: one layer on one group. `fits` must be monotonic: anything smaller than a
+    /// part that fits must fit too.
     pub fn largest_that(
         layout: &Layout,
         ranks: u64,
@@ -60,22 +60,22 @@ impl Scaling {
             let group = group(layout, ranks);
             let most = ranks.min(most_ranks) / group;
             let left = group * last_that(1, most, |groups| fits(1, groups * group));
-            // Where the number of ranks is bounded by something else, layers may come back.
+            // If something else limits the number of ranks, more layers may fit again.
             (last_that(1, all_layers, |l| fits(l, left)), left)
         };
         Self::part(layout, ranks, layers, left)
     }
 
-    /// The largest part of `ranks` ranks of `layout` that has at most `most_bytes`, as
-    /// [`Self::largest_that`] finds it.
+    /// The largest part of `ranks` ranks of `layout` with at most `most_bytes`, found as in
+    /// [`Self::largest_that`].
     pub fn largest_within(layout: &Layout, ranks: u64, most_bytes: u64, most_ranks: u64) -> Self {
         Self::largest_that(layout, ranks, most_ranks, |part, ranks| {
             part.first_ranks_bytes(ranks) <= most_bytes
         })
     }
 
-    /// All `ranks` ranks of `layout` with as many layers as `fits` says yes to; one layer when it
-    /// never does.
+    /// All `ranks` ranks of `layout` with as many layers as `fits` accepts; one layer if it accepts
+    /// none.
     pub fn with_all_ranks(
         layout: &Layout,
         ranks: u64,
@@ -93,14 +93,14 @@ impl Scaling {
         Self { factor: bytes as f64 / full.full_bytes.max(1) as f64, layers, ranks: left, ..full }
     }
 
-    /// The largest part of `ranks` ranks of `layout` that has at most `factor` of their bytes, or
-    /// the smallest there is.
+    /// The largest part of `ranks` ranks of `layout` with at most `factor` of their bytes, or the
+    /// smallest part there is.
     pub fn by_factor(layout: &Layout, ranks: u64, factor: f64) -> Self {
         let full_bytes = layout.first_ranks_bytes(ranks);
         Self::largest_within(layout, ranks, share(full_bytes, factor), u64::MAX)
     }
 
-    /// The factor for people: four decimals, or enough for a small one to be no zero.
+    /// The factor for display: four decimals, or enough that a small one is not shown as zero.
     pub fn shown(&self) -> String {
         let decimals = if self.factor < 0.001 { 7 } else { 4 };
         format!("{:.decimals$}", self.factor)
@@ -111,13 +111,13 @@ impl Scaling {
         share(self.full_bytes, self.factor)
     }
 
-    /// Whether it has more than `factor` of the bytes: no part is as small as that.
+    /// Whether it has more than `factor` of the bytes: no part is that small.
     pub fn is_beyond(&self, factor: f64) -> bool {
         self.bytes() > share(self.full_bytes, factor)
     }
 
-    /// The shortest factor that gives this part of `layout` again when it is asked for; `None`
-    /// when none does.
+    /// The shortest factor that yields this part of `layout` when requested; `None` if there is
+    /// none.
     pub fn typed_factor(&self, layout: &Layout) -> Option<f64> {
         (2..=15)
             .map(|decimals| 10f64.powi(decimals))
@@ -129,8 +129,8 @@ impl Scaling {
     }
 }
 
-/// Ranks that stay together when `ranks` ranks of `layout` are cut: those that share tensors,
-/// unless the run has parts of such groups already.
+/// Ranks that stay together when `ranks` ranks of `layout` are reduced: those that share tensors,
+/// unless the run has partial groups already.
 pub(super) fn group(layout: &Layout, ranks: u64) -> u64 {
     let tensor = layout.parallelism.tensor.max(1);
     if ranks.is_multiple_of(tensor) { tensor } else { 1 }
@@ -146,8 +146,8 @@ pub(super) fn cut(layout: &Layout, layers: u64) -> Layout {
     Layout { architecture: layout.architecture.with_layers(layers), ..*layout }
 }
 
-/// The last number in `first..=last` for which `holds`, given that it holds up to some number
-/// and not beyond; `first` when it never holds.
+/// The last number in `first..=last` for which `holds` is true, given that it is true up to some
+/// number and false beyond; `first` if it is never true.
 fn last_that(first: u64, last: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (first, last.max(first));
     while low < high {
@@ -186,12 +186,12 @@ mod tests {
         assert_eq!(scaling.ranks, 64);
         assert!(scaling.layers > 1 && scaling.layers < 80, "{scaling:?}");
         let smaller = Scaling::largest_within(&layout("llama3-70b"), 64, 10_000_000_000, 64);
-        // Eight ranks share each tensor, so they go or stay together.
+        // Eight ranks share each tensor, so they stay together.
         assert_eq!(smaller.ranks, 8);
         let more = Scaling::largest_within(&layout("llama3-70b"), 64, 20_000_000_000, 37);
         assert!(more.ranks > 8 && more.ranks < 37, "{more:?}");
         assert_eq!(more.ranks % 8, 0);
-        // Part of a group was asked for.
+        // A partial group was requested.
         let part = Scaling::largest_within(&layout("llama3-405b"), 5, 1, 5);
         assert_eq!(part.ranks, 1);
     }

@@ -7,29 +7,29 @@ use crate::plan::checkpoint_plan::CheckpointPlan;
 use stormlp_core::problem::Problems;
 use stormlp_core::units::ByteSize;
 
-/// What is left untouched for the file system's own needs, in bytes.
+/// Bytes reserved for the file system itself.
 const RESERVE_BYTES: u64 = 16 << 20;
 
-/// Free bytes of all file systems together; `None` when storage was not looked at.
+/// Total free bytes of all file systems; `None` if storage was not scanned.
 pub(super) fn free(facts: &CheckpointFacts) -> Option<u64> {
     (!facts.folders.is_empty()).then(|| facts.file_systems().iter().map(|(free, _)| free).sum())
 }
 
-/// What one file system has for checkpoints, and which directories lie on it.
+/// Room for checkpoints on one file system, and the directories on it.
 struct FileSystemRoom {
     usable_bytes: u64,
     folders: Vec<usize>,
 }
 
-/// What the file systems of the directories have for checkpoints 1 to the last that is saved,
-/// counting what is free and what they replace; later ones of an earlier run stay.
+/// Room on the file systems of the directories for checkpoints 1 to the last one saved: free space
+/// plus what they replace. Later checkpoints of an earlier run are kept.
 pub(super) struct Room {
     file_systems: Vec<FileSystemRoom>,
     folders: u64,
 }
 
 impl Room {
-    /// The room for checkpoints 1 to `writes`; without end where storage was not looked at.
+    /// The room for checkpoints 1 to `writes`; unlimited if storage was not scanned.
     pub(super) fn of(facts: &CheckpointFacts, writes: u32) -> Self {
         let room = |(free, folders): (u64, Vec<usize>)| FileSystemRoom {
             usable_bytes: free
@@ -43,7 +43,7 @@ impl Room {
         }
     }
 
-    /// Half of it.
+    /// Half of the room.
     pub(super) fn half(mut self) -> Self {
         for file_system in &mut self.file_systems {
             file_system.usable_bytes /= 2;
@@ -51,8 +51,8 @@ impl Room {
         self
     }
 
-    /// Whether every file system has room for `copies` of what the first `ranks` ranks of
-    /// `layout` write to it: they take the directories in turn.
+    /// Whether every file system has room for `copies` of what the first `ranks` ranks of `layout`
+    /// write to it. Directories are assigned round-robin.
     pub(super) fn fits(&self, layout: &Layout, ranks: u64, copies: u64) -> bool {
         let shares = match self.file_systems.len() {
             0 => return true,
@@ -81,7 +81,7 @@ fn replaced(facts: &CheckpointFacts, folders: &[usize], last: u32) -> u64 {
         .sum()
 }
 
-/// Too little space, with the numbers, for each file system.
+/// Reports insufficient space, with the numbers, for each file system.
 pub(super) fn problems(
     request: &CheckpointRequest,
     plan: &CheckpointPlan,
@@ -118,8 +118,8 @@ pub(super) fn problems(
     }
 }
 
-/// What makes checkpoints fit: only what helps and is not done yet, and under closed rules only
-/// what they allow.
+/// How to make the checkpoints fit: only measures that help and are not taken yet, and under closed
+/// rules only permitted ones.
 fn remedy(request: &CheckpointRequest, plan: &CheckpointPlan, facts: &CheckpointFacts) -> String {
     if plan.closed {
         return "use another --dir, or free some space: --closed writes all of it".to_string();
@@ -137,7 +137,7 @@ fn remedy(request: &CheckpointRequest, plan: &CheckpointPlan, facts: &Checkpoint
     let smallest = (scaling.layers, scaling.ranks) == (1, 1);
     match request.scale {
         _ if smallest => {}
-        // Unless a scale is given, the ranks that were asked for are kept.
+        // Unless a scale is given, the requested ranks are kept.
         None if request.ranks.is_some() && !request.dry_run => {
             ways.push("fewer --ranks".to_string());
             ways.push("--scale auto, which may leave some of them out".to_string());

@@ -1,4 +1,4 @@
-//! Ranks spread over directories of several file systems: what auto scaling takes fits on each.
+//! Ranks spread over directories of several file systems: auto-scaled checkpoints fit on each.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
-/// A model of eight layers, four ranks a replica, on directories `(file system, free MiB)`.
+/// A model of eight layers, four ranks per replica, on directories `(file system, free MiB)`.
 fn spread(
     ranks: u64,
     writes: Option<u32>,

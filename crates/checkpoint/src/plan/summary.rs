@@ -1,8 +1,8 @@
-//! Durations and rates over ranks and over checkpoints, by each of the arithmetics in use.
+//! Durations and rates over ranks and over checkpoints, by each arithmetic in use.
 //!
-//! MLPerf's rules take the slowest rank's duration and the lowest rank's throughput; DLIO, whose
-//! numbers are published, takes rank 0's duration, divides all bytes by it and averages the
-//! rates. The two can differ by a factor, so both are always there, by name.
+//! MLPerf's rules use the slowest rank's duration and the lowest rank's throughput. DLIO, whose
+//! numbers are published, uses rank 0's duration, divides all bytes by it and averages the rates.
+//! The two can differ by a large factor, so both are always reported by name.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::report::{CheckpointResult, DurationSeconds, GibPerSecond, Parts, Rank
 use stormlp_core::stats::{mean, population_deviation};
 use stormlp_core::units::GIB;
 
-/// Mean and spread of something over checkpoints.
+/// Mean and spread of a quantity over checkpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spread {
@@ -26,7 +26,7 @@ impl Spread {
     }
 }
 
-/// A duration and a rate over checkpoints.
+/// Duration and rate over checkpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DurationAndRate {
@@ -36,40 +36,40 @@ pub struct DurationAndRate {
     pub gib_per_second: Spread,
 }
 
-/// The means of one kind of phase.
+/// Means of the saves or of the restores.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PhaseSummary {
-    /// Checkpoints in it.
+    /// Number of checkpoints.
     pub checkpoints: u32,
     /// MLPerf's rules: the slowest rank's duration, the lowest rank's throughput.
     pub mlperf_rules: DurationAndRate,
-    /// DLIO: rank 0's duration, all bytes over it; the mean of the rates.
+    /// DLIO: rank 0's duration, all bytes divided by it; the mean of the rates.
     pub dlio: DurationAndRate,
     /// All bytes over the slowest rank's duration; the mean of the rates.
     pub all_ranks: DurationAndRate,
     /// All bytes of all checkpoints over the sum of the slowest ranks' durations, in GiB/s.
     pub total_over_total_gib_per_second: f64,
-    /// CPU seconds of the process for each GiB moved.
+    /// CPU seconds of the process per GiB moved.
     pub cpu_seconds_per_gib: f64,
 }
 
-/// The means of a run.
+/// Means of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Summary {
-    /// Over the saves; `None` when there were none.
+    /// Saves; `None` if there were none.
     pub save: Option<PhaseSummary>,
-    /// Over the restores; `None` when there were none.
+    /// Restores; `None` if there were none.
     pub restore: Option<PhaseSummary>,
 }
 
-/// `bytes` in `seconds` as GiB/s; 0 for no time at all.
+/// `bytes` in `seconds` as GiB/s; 0 if no time passed.
 pub fn gib_per_second(bytes: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { bytes as f64 / GIB as f64 / seconds } else { 0.0 }
 }
 
-/// Durations over the ranks; a rank without files takes no part.
+/// Durations over the ranks; ranks without files are ignored.
 pub fn durations(ranks: &[RankResult]) -> DurationSeconds {
     let taken: Vec<f64> = busy(ranks).map(|rank| rank.duration_seconds).collect();
     DurationSeconds {
@@ -80,7 +80,7 @@ pub fn durations(ranks: &[RankResult]) -> DurationSeconds {
     }
 }
 
-/// Rates over the ranks; a rank without files takes no part.
+/// Rates over the ranks; ranks without files are ignored.
 pub fn rates(ranks: &[RankResult], durations: DurationSeconds) -> GibPerSecond {
     let own: Vec<f64> = busy(ranks).map(|rank| rank.gib_per_second).collect();
     let bytes = ranks.iter().map(|rank| rank.bytes).sum();
@@ -98,7 +98,7 @@ fn busy(ranks: &[RankResult]) -> impl Iterator<Item = &RankResult> {
 }
 
 impl CheckpointResult {
-    /// What `ranks` came to in checkpoint `step`; whatever is not of ranks is not known yet.
+    /// The result of `ranks` for checkpoint `step`; values that are not per-rank are left unset.
     pub fn of_ranks(step: u32, ranks: Vec<RankResult>) -> Self {
         let duration_seconds = durations(&ranks);
         let slowest = ranks.iter().max_by(|a, b| a.duration_seconds.total_cmp(&b.duration_seconds));
@@ -123,13 +123,13 @@ impl CheckpointResult {
     }
 }
 
-/// Mean over the ranks that have files.
+/// Mean over the ranks with files.
 fn mean_parts(ranks: &[RankResult]) -> Parts {
     let count = busy(ranks).count().max(1) as f64;
     busy(ranks).fold(Parts::default(), |sum, rank| sum + rank.parts) / count
 }
 
-/// The means of one kind of phase; `None` when nothing ran.
+/// Means of one kind of phase; `None` if nothing ran.
 pub fn summarise(results: &[CheckpointResult]) -> Option<PhaseSummary> {
     if results.is_empty() {
         return None;

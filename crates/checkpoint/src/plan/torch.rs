@@ -1,19 +1,20 @@
-//! The container that `torch.save` writes and `torch.load` reads: a zip whose entries are stored.
-//! `data.pkl` describes the tensors, `data/0`, `data/1` and so on are their bytes.
+//! The container that `torch.save` writes and `torch.load` reads: a zip with stored entries.
+//! `data.pkl` describes the tensors; `data/0`, `data/1` and so on are their bytes.
 //!
-//! All of it but the tensors' bytes follows from their number and length, so it is made beforehand
-//! and laid over the content while a file is written. The sums of the tensors' bytes are left 0, as
-//! `torch.serialization.set_crc32_options(False)` leaves them: `torch.load` does not look at them.
+//! Everything except the tensors' bytes follows from their number and length, so it is made
+//! beforehand and overlaid on the content while a file is written. The checksums of the tensors'
+//! bytes are left 0, as with `torch.serialization.set_crc32_options(False)`: `torch.load` does not
+//! check them.
 
 use super::architecture::DataType;
 
-/// Tensors begin at multiples of this.
+/// Tensors are aligned to this.
 const ALIGNMENT: u64 = 64;
-/// What no field of 32 bits holds stands in a zip64 field.
+/// Marks a 32-bit field whose value is in a zip64 field.
 const LARGE: u64 = 0xffff_ffff;
 const LOCAL_HEAD: u64 = 30;
 const ZIP64_FIELD: u16 = 1;
-/// The field with which torch fills up to the alignment.
+/// The extra field that torch pads to the alignment with.
 const PADDING_FIELD: [u8; 2] = *b"FB";
 const FIELD_HEAD: u64 = 4;
 /// Version 4.5 of the zip specification: zip64.
@@ -23,41 +24,42 @@ const FLAGS: u16 = 1 << 11;
 /// The version of the container.
 const CONTAINER_VERSION: &[u8] = b"3\n";
 
-/// Tensors of one layer, or of the optimizer, in their order; those without elements are left out
-/// of the file but keep their number.
+/// Tensors of one layer, or of the optimizer, in order. Those without elements are left out of the
+/// file but keep their number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorGroup {
-    /// The layer, where a file has the tensors of several.
+    /// The layer, if the file has the tensors of several.
     pub layer: Option<u64>,
-    /// Elements of each tensor.
+    /// Number of elements of each tensor.
     pub elements: Vec<u64>,
 }
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileTensors {
-    /// Type of all elements.
+    /// Element type of all tensors.
     pub datatype: DataType,
     /// The tensors.
     pub groups: Vec<TensorGroup>,
 }
 
-/// All of a file but its tensors' bytes.
+/// Everything in a file except its tensors' bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Framing {
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub file_bytes: u64,
-    /// What lies where, in ascending order.
+    /// Offset and bytes of each part, in ascending order.
     pub parts: Vec<(u64, Vec<u8>)>,
 }
 
-/// Bytes that the container of a file with so many tensors has at most, by any version of torch.
+/// Upper bound on the container's overhead for a file with this many tensors, for any version of
+/// torch.
 pub(super) fn most_overhead(tensors: u64) -> u64 {
     (1 << 14) + 1024 * tensors
 }
 
 impl Framing {
-    /// The framing of a file that holds `tensors`.
+    /// The framing of a file with `tensors`.
     pub fn of(tensors: &FileTensors) -> Self {
         let mut zip = Zip::default();
         zip.add("data.pkl", Data::Known(pickle(tensors)));
@@ -71,7 +73,7 @@ impl Framing {
         zip.finish()
     }
 
-    /// The parts that lie in `len` bytes from `offset` on, each with its place among them.
+    /// The parts within `len` bytes from `offset`, each with its position relative to `offset`.
     pub fn within(&self, offset: u64, len: u64) -> impl Iterator<Item = (usize, &[u8])> {
         let end = offset + len;
         let first =
@@ -87,10 +89,10 @@ impl Framing {
     }
 }
 
-/// What an entry of the zip holds.
+/// The data of a zip entry.
 enum Data {
     Known(Vec<u8>),
-    /// So many bytes of content.
+    /// This many bytes of content.
     Tensor(u64),
 }
 
@@ -170,7 +172,8 @@ impl Zip {
         self.framing.parts.push((at, bytes));
     }
 
-    /// Adds the directory and its end, in both widths where one is not enough.
+    /// Appends the central directory and its end record, also in zip64 form where 32 bits are not
+    /// enough.
     fn finish(mut self) -> Framing {
         let (start, bytes) = (self.framing.file_bytes, self.directory.len() as u64);
         let mut end = std::mem::take(&mut self.directory);
@@ -195,7 +198,7 @@ impl Zip {
     }
 }
 
-/// A number of a zip.
+/// An integer of a zip file.
 trait LittleEndian: Copy {
     fn append(self, out: &mut Vec<u8>);
 }
@@ -224,7 +227,7 @@ fn put<N: LittleEndian>(out: &mut Vec<u8>, numbers: &[N]) {
     }
 }
 
-/// The sum of a few bytes; those of tensors are not summed.
+/// CRC-32 of a few bytes; tensors get none.
 fn crc32(bytes: &[u8]) -> u32 {
     let step = |sum: u32, byte: &u8| {
         (0..8).fold(sum ^ u32::from(*byte), |sum, _| {
@@ -235,7 +238,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, step)
 }
 
-/// `{"0": tensor, …}`, or a dictionary of such by layer, in pickle's protocol 2.
+/// `{"0": tensor, …}`, or a dictionary of these by layer, in pickle protocol 2.
 fn pickle(tensors: &FileTensors) -> Vec<u8> {
     let mut out = b"\x80\x02}(".to_vec();
     let mut number = 0u64;
@@ -260,7 +263,7 @@ fn pickle(tensors: &FileTensors) -> Vec<u8> {
     out
 }
 
-/// A tensor of one dimension over storage `number`.
+/// A one-dimensional tensor over storage `number`.
 fn tensor(out: &mut Vec<u8>, datatype: DataType, number: u64, elements: u64) {
     out.extend(b"ctorch._utils\n_rebuild_tensor_v2\n((");
     word(out, "storage");
@@ -268,7 +271,7 @@ fn tensor(out: &mut Vec<u8>, datatype: DataType, number: u64, elements: u64) {
     word(out, &number.to_string());
     word(out, "cpu");
     whole(out, elements);
-    // From its first element on, one after the other.
+    // Offset 0, stride 1.
     out.extend(b"tQK\x00");
     whole(out, elements);
     out.extend(b"\x85K\x01\x85\x89ccollections\nOrderedDict\n)RtR");
@@ -281,14 +284,14 @@ fn word(out: &mut Vec<u8>, word: &str) {
 }
 
 fn whole(out: &mut Vec<u8>, number: u64) {
-    // Nine bytes, so that the highest is no sign.
+    // Nine bytes, so that the highest bit is not taken as the sign.
     out.extend(b"\x8a\x09");
     put(out, &[number]);
     out.push(0);
 }
 
-/// torch's name of what holds such elements. It has no older name for 8-bit floats, which are
-/// taken for bytes.
+/// torch's name for the storage of such elements. It has no legacy name for 8-bit floats, which are
+/// stored as bytes.
 fn storage(datatype: DataType) -> &'static str {
     match datatype {
         DataType::Fp8 | DataType::Uint8 => "ByteStorage",

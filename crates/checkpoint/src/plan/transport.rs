@@ -1,4 +1,4 @@
-//! How saves and restores move bytes: threads, buffers and the size of a transfer.
+//! How saves and restores move bytes: threads, buffers and transfer size.
 
 use super::choice::FsyncPolicy;
 use super::request::CheckpointRequest;
@@ -10,29 +10,29 @@ use stormlp_core::transport;
 use stormlp_core::transport::{Asked, EngineChoice, Transport};
 use stormlp_core::units::{ByteSize, MIB};
 
-/// Transfers in flight over all ranks, at most; with the largest default chunk 256 MiB.
+/// The most transfers in flight over all ranks: 256 MiB with the largest default chunk.
 const MOST_IN_FLIGHT: usize = 64;
-/// Threads that move bytes, at most.
+/// The most threads that move bytes.
 const MOST_THREADS: usize = 16;
-/// File descriptors of a rank: one for the path, one for syncing beside it.
+/// File descriptors per rank: one for the path, one for syncing beside it.
 const FILES_PER_RANK: u64 = 2;
-/// File descriptors of everything else.
+/// File descriptors for everything else.
 const OTHER_FILES: u64 = 96;
-/// Memory of a rank beside the buffers, in bytes: its state and its list of files.
+/// Memory per rank besides the buffers, in bytes: its state and its list of files.
 const RANK_BYTES: u64 = 64 << 10;
 
-/// Ranks for which this host has file descriptors.
+/// The most ranks that this host has file descriptors for.
 pub(super) fn most_ranks(host: &HostFacts) -> u64 {
     host.open_files_limit.saturating_sub(OTHER_FILES).max(FILES_PER_RANK) / FILES_PER_RANK
 }
 
-/// Bytes of one transfer unless the user says otherwise. Through the page cache the CPU copies: a
-/// piece that stays in its cache costs least. Directly, a larger piece costs fewer calls.
+/// Default transfer size in bytes. Through the page cache the CPU copies, and a chunk that stays in
+/// its cache is cheapest. With direct I/O, larger chunks need fewer calls.
 pub(super) fn default_chunk_bytes(path: PathKind) -> u64 {
     if path.uses_page_cache() { MIB } else { 4 * MIB }
 }
 
-/// Whether a transfer can have this length: whole pages, up to a GiB.
+/// Whether a transfer can have this size: whole pages, up to 1 GiB.
 pub(super) fn is_chunk(bytes: u64) -> bool {
     (4096..=1 << 30).contains(&bytes) && bytes.is_multiple_of(4096)
 }
@@ -54,8 +54,8 @@ pub(super) fn decide(
     };
     let bare = transport::decide(asked, host, problems);
     let cpus = bare.placement.cpu_count(host);
-    // Through the page cache a write is a copy by the CPU whoever asks for it, and a ring would
-    // hand it to a kernel thread first, so `auto` takes plain calls there.
+    // Through the page cache the CPU copies every write, whichever engine submits it, and a ring
+    // would hand it to a kernel thread first. So `auto` picks plain system calls there.
     let copies = request.engine == EngineChoice::Auto && path.uses_page_cache();
     let engine_of_saves = if copies { EngineKind::Psync } else { bare.engine };
     let chunk_bytes = request.chunk_bytes.unwrap_or(default_chunk_bytes(path));
@@ -75,7 +75,7 @@ pub(super) fn decide(
             chunk_bytes,
             window,
             pages: request.pages,
-            // Each rank has one file open.
+            // Each rank has one open file.
             streams: ranks.div_ceil(threads),
             ..bare.clone()
         }
@@ -85,8 +85,8 @@ pub(super) fn decide(
     (save, transport(bare.engine, read_streams))
 }
 
-/// Threads: enough to keep every CPU copying where the CPU copies or waits, and one or two where
-/// the kernel queues.
+/// Thread count: enough to keep every CPU copying if the CPU copies or waits, and one or two if the
+/// kernel queues.
 fn threads(engine: EngineKind, path: PathKind, cpus: usize, wanted: usize) -> usize {
     let cpus = cpus.max(1);
     let most = match engine {
@@ -98,7 +98,7 @@ fn threads(engine: EngineKind, path: PathKind, cpus: usize, wanted: usize) -> us
     wanted.clamp(1, most.min(MOST_THREADS))
 }
 
-/// What keeps the plan from moving bytes on this host.
+/// What prevents the plan from moving bytes on this host.
 pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts, problems: &mut Problems) {
     let ranks = plan.scaling.ranks;
     // Files that are synced together stay open until then.

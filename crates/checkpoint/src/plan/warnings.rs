@@ -1,4 +1,4 @@
-//! What the reader should know of a plan before it runs: what it is not, and what has no effect.
+//! Warnings about a plan before it runs: its limitations, and options without effect.
 
 use super::choice::{CheckpointProfile, FsyncPolicy, ScaleChoice};
 use super::facts::CheckpointFacts;
@@ -10,7 +10,7 @@ use stormlp_core::transport::DeviceId;
 use stormlp_core::units::ByteSize;
 use stormlp_core::warning::{Warning, WarningKind};
 
-/// Everything worth saying about a plan.
+/// All warnings about a plan.
 pub(super) fn of(
     request: &CheckpointRequest,
     plan: &CheckpointPlan,
@@ -26,7 +26,7 @@ pub(super) fn of(
     warnings
 }
 
-/// What was cut, and by what it was judged.
+/// What was reduced, and on what basis.
 fn on_scale(
     request: &CheckpointRequest,
     plan: &CheckpointPlan,
@@ -65,7 +65,7 @@ fn on_scale(
     warnings
 }
 
-/// What saves do not promise.
+/// What saves do not guarantee.
 fn on_saves(plan: &CheckpointPlan) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if plan.fsync == FsyncPolicy::None && plan.writes > 0 {
@@ -108,7 +108,7 @@ fn on_saves(plan: &CheckpointPlan) -> Vec<Warning> {
     warnings
 }
 
-/// Where restored bytes come from and end.
+/// Where restored data comes from and where it ends up.
 fn on_restores(plan: &CheckpointPlan) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if plan.device() == Some(DeviceId::Host) {
@@ -128,7 +128,7 @@ fn on_restores(plan: &CheckpointPlan) -> Vec<Warning> {
     warnings
 }
 
-/// Options that change nothing of this run.
+/// Options without effect on this run.
 fn on_options(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Warning> {
     let (saves, restores) = (plan.writes > 0, !plan.restores.is_empty());
     let shifts = request.rank_shift.is_some_and(|ranks| ranks > 0);
@@ -160,7 +160,7 @@ fn on_options(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Warning
     }
 }
 
-/// Checkpoints that a run which only restores passes over because they are not whole.
+/// Incomplete checkpoints that a restore-only run skips.
 fn on_what_is_left_out(
     request: &CheckpointRequest,
     plan: &CheckpointPlan,
@@ -186,10 +186,10 @@ fn on_what_is_left_out(
     }
 }
 
-/// Keys of the workload file that are not followed.
+/// Ignored keys of the workload file.
 fn on_the_workload(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Warning> {
     let workload = &request.workload;
-    // Every file of DLIO's has these two; to name them would be noise.
+    // Every file of DLIO's has these two keys; naming them would be noise.
     let warnings = workload
         .without_effect
         .iter()

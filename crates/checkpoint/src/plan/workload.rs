@@ -1,4 +1,4 @@
-//! A checkpoint workload: what a workload file says, under MLPerf's key names.
+//! A checkpoint workload: the contents of a workload file, under MLPerf's key names.
 
 use serde::{Deserialize, Serialize};
 use stormlp_core::names::{Named, unknown};
@@ -9,18 +9,18 @@ use super::architecture::{Architecture, DataType};
 use super::layout::Layout;
 use super::parallelism::{Parallelism, ZeroStage};
 
-/// One checkpoint workload with every default filled in.
+/// A checkpoint workload with every default filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckpointWorkload {
     /// The model's name.
     pub name: String,
-    /// Its shape.
+    /// The model's shape.
     pub architecture: Architecture,
     /// `model.parallelism.tensor`.
     pub tensor: u64,
     /// `model.parallelism.pipeline`.
     pub pipeline: u64,
-    /// `model.parallelism.data`; `None` where the file leaves it to the number of ranks.
+    /// `model.parallelism.data`; `None` if the number of ranks determines it.
     pub data: Option<u64>,
     /// `model.parallelism.zero_stage`.
     pub zero_stage: ZeroStage,
@@ -42,21 +42,21 @@ pub struct CheckpointWorkload {
     pub folder: Option<String>,
     /// `checkpoint.recovery_rank_shift`.
     pub rank_shift: bool,
-    /// Keys that were accepted but change nothing here.
+    /// Keys that were accepted but have no effect here.
     pub without_effect: Vec<KeyNote>,
 }
 
-/// Which of a job's ranks are there.
+/// Which of a job's ranks participate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[derive(EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum Mode {
-    /// All of them: the number of ranks decides how many replicas there are.
+    /// All of them: the number of ranks determines the number of replicas.
     #[default]
     Default,
-    /// The first few, writing their share of a job of full size.
+    /// The first few, writing their share of a full-size job.
     Subset,
 }
 
@@ -72,7 +72,7 @@ impl Mode {
 }
 
 impl CheckpointWorkload {
-    /// The parallelism of the job at its full size, as the file describes it.
+    /// The parallelism of the full-size job, as the file describes it.
     pub fn parallelism_of_all_ranks(&self) -> Parallelism {
         self.parallelism(self.data.unwrap_or(1))
     }
@@ -98,7 +98,7 @@ impl CheckpointWorkload {
     }
 }
 
-/// What DLIO takes where a file says nothing.
+/// DLIO's defaults.
 impl Default for CheckpointWorkload {
     fn default() -> Self {
         Self {

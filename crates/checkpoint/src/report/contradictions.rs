@@ -9,14 +9,14 @@ use crate::plan::{
 use stormlp_core::report::NamedSeries;
 use stormlp_core::report::sums::{Covers, Found};
 
-/// Where figures of the report contradict each other, in words; empty for what a run wrote.
+/// Contradictions between figures of the report, in words; empty for any report a run wrote.
 pub fn contradictions(report: &CheckpointReport) -> Vec<String> {
     let mut sums = Sums(Found::of(&report.head));
     sums.checkpoint(report);
     sums.0.into_words()
 }
 
-/// What was found, by what this lane adds up.
+/// The findings so far, with the sums of this lane.
 #[derive(Deref, DerefMut)]
 struct Sums(Found);
 
@@ -49,7 +49,7 @@ impl Sums {
         }
     }
 
-    /// That the knees are those of the runs of the search.
+    /// Checks the knees against the runs of the search.
     fn streams(&mut self, find: &FindStreams) {
         let [save, restore] = find.of_tried();
         for (phase, told, comes_to) in
@@ -107,7 +107,7 @@ impl Sums {
         }
     }
 
-    /// Durations and rates over the ranks.
+    /// Checks durations and rates over the ranks.
     fn of_ranks(&mut self, place: &str, result: &CheckpointResult) {
         let seconds = durations(&result.ranks);
         let rate = rates(&result.ranks, seconds);
@@ -127,7 +127,7 @@ impl Sums {
         }
     }
 
-    /// What the saves and restores have in common with the run that they are of.
+    /// Checks what saves and restores have in common with their run.
     fn whole(&mut self, results: &CheckpointResults) {
         let all = || results.saves.iter().chain(&results.restores);
         let ends = all().map(|one| one.started_at_seconds + one.duration_seconds.max);
@@ -170,7 +170,7 @@ impl Sums {
                     ("mean", [told.mean, comes_to.mean]),
                     ("deviation", [told.deviation, comes_to.deviation]),
                 ] {
-                    // A deviation of next to nothing is what is left of rounding.
+                    // Tiny deviations are rounding errors.
                     if of == "mean" || pair[0].max(pair[1]) > 1e-6 * told.mean {
                         let what = format!("{what}.{key}.{of}");
                         self.hold(place, &what, pair[0], pair[1], from);

@@ -1,4 +1,4 @@
-//! The loop of a checkpoint run: saves with pauses between them, then restores.
+//! The main loop of a checkpoint run: saves with pauses between them, then restores.
 
 mod cache;
 
@@ -35,12 +35,12 @@ use stormlp_transfer::fallback::{hold_cufile, settings};
 use stormlp_transfer::surroundings::Surroundings;
 use stormlp_transfer::surroundings::now;
 
-/// How often a pause looks whether the user wants to end.
+/// How often a pause checks for a stop request.
 const TICK: Duration = Duration::from_millis(50);
-/// Share of a checkpoint that may be left in the page cache for a restore to count as cold.
+/// Fraction of a checkpoint that may remain in the page cache for a restore to count as cold.
 const COLD_SHARE: f64 = 0.01;
 
-/// Seconds of CPU over all phases; zero, not the `-0.0` of an empty sum, when there was none.
+/// CPU seconds over all phases; zero rather than the `-0.0` of an empty sum if there are none.
 fn cpu_seconds<'r>(
     results: impl Iterator<Item = &'r CheckpointResult>,
     pick: fn(&CheckpointResult) -> f64,
@@ -48,11 +48,11 @@ fn cpu_seconds<'r>(
     results.map(pick).fold(0.0, |sum, seconds| sum + seconds)
 }
 
-/// Runs the plan and tells `on_unit` after each save and restore what was measured until then. What
-/// was measured before a failure or a stop is in the report, whose `ending` says which it was.
+/// Runs the plan and passes the results so far to `on_unit` after each save and restore. Results
+/// from before a failure or a stop are in the report; its `ending` says which it was.
 ///
 /// # Errors
-/// When the run cannot start: no such device, a directory in use, no memory for the buffers.
+/// If the run cannot start: no such device, a directory in use, no memory for the buffers.
 pub fn run(
     head: Head,
     plan: &CheckpointPlan,
@@ -62,11 +62,11 @@ pub fn run(
     run_in_company(head, plan, Company::Alone, surroundings, on_unit)
 }
 
-/// The same in `company`. Of several hosts that wait for each other each ends with the report of all;
-/// one that only begins at the same time as others has checkpoints and a report of its own.
+/// Like [`run`], in `company`. Hosts that wait for each other each end with a report of all hosts.
+/// A host that only starts at the same time as others has its own checkpoints and report.
 ///
 /// # Errors
-/// As [`run`], and when the hosts were to begin before this one was ready.
+/// As for [`run`], and if the start time passes before this host is ready.
 pub fn run_in_company(
     head: Head,
     plan: &CheckpointPlan,
@@ -75,13 +75,13 @@ pub fn run_in_company(
     on_unit: &mut dyn FnMut(&CheckpointReport),
 ) -> Result<CheckpointReport, CheckpointError> {
     let index = plan.device().and_then(DeviceId::cuda_index);
-    // Threads that are started later, and their buffers, are where this one is.
+    // Threads started later inherit this binding, and so do their buffers.
     thread::bind(plan.save.placement.cpus.as_ref())?;
     let accelerator = accelerator::open(index, plan.save.wait)?;
     run_over((head, plan, company), surroundings, on_unit, accelerator)
 }
 
-/// [`run_in_company`] whose transfers end in `accelerator`.
+/// [`run_in_company`] with transfers that end in `accelerator`.
 pub(super) fn run_over(
     (head, plan, company): (Head, &CheckpointPlan, Company<'_>),
     surroundings: &Surroundings<'_>,
@@ -93,7 +93,7 @@ pub(super) fn run_over(
         Company::Hosts(hosts) => Some(hosts),
         Company::Alone | Company::From(_) => None,
     };
-    // One process keeps other runs out for all that see the folders.
+    // One process locks the folders for all processes that see them.
     let leads = together::leads(plan, hosts);
     let _locks = if leads {
         folders::enter(&**storage, &plan.folders)?
@@ -132,7 +132,7 @@ pub(super) fn run_over(
         on_unit,
     };
     let ended = run.save_all(&mut region).and_then(|()| run.restore_all(&mut region));
-    // All come to the end alike; with an error the run ends, whatever the others say.
+    // All hosts meet at the end. On an error the run ends regardless of the others.
     let ended = ended.and_then(|()| run.edge());
     if let Err(error @ CheckpointError::Late { .. }) = ended {
         return Err(error);
@@ -151,7 +151,7 @@ pub(super) fn run_over(
     Ok(report)
 }
 
-/// Whether a run was told to end: of several hosts all have heard so, or this one left them.
+/// Whether a stop was requested: with several hosts, once all hosts know or this one has left them.
 fn has_stopped(hosts: Option<&Hosts>, stop: &StopToken) -> bool {
     match hosts {
         Some(hosts) => hosts.were_told_to_end() || hosts.are_apart(),
@@ -159,7 +159,7 @@ fn has_stopped(hosts: Option<&Hosts>, stop: &StopToken) -> bool {
     }
 }
 
-/// How a run ends that could not go on.
+/// The ending of a run that could not continue.
 fn failed(error: &CheckpointError, plan: &CheckpointPlan) -> Ending {
     let fell_back = match error {
         CheckpointError::Transfer(error) => fallback::remedy(plan.require_gds, error),
@@ -172,7 +172,7 @@ fn failed(error: &CheckpointError, plan: &CheckpointPlan) -> Ending {
     }
 }
 
-/// Says that the program itself may have been the limit.
+/// Warns that a debug build may itself be the bottleneck.
 fn debug_build(head: &Head) -> Option<Warning> {
     (!head.host.release_build).then(|| {
         Warning::new(
@@ -183,8 +183,8 @@ fn debug_build(head: &Head) -> Option<Warning> {
     })
 }
 
-/// Restores that were to be cold and were not: an O_DIRECT read passes cached pages by where the
-/// file system does as it is told, and nobody knows whether this one does.
+/// Restores that should have been cold but were not. Whether an O_DIRECT read bypasses cached pages
+/// depends on the file system, and there is no way to tell what this one does.
 fn still_cached(restores: &[CheckpointResult]) -> Option<Warning> {
     let cached = |restore: &&CheckpointResult| {
         let before = restore.page_cache_before.as_ref();
@@ -206,7 +206,7 @@ fn still_cached(restores: &[CheckpointResult]) -> Option<Warning> {
     })
 }
 
-/// The names of what belongs to one direction: its parts, evidence and histogram.
+/// Names that belong to one direction: its parts, evidence and histogram.
 fn names(direction: Direction) -> (&'static str, &'static str, &'static str) {
     match direction {
         Direction::Write => ("save", "saves", "save_transfer"),
@@ -214,22 +214,22 @@ fn names(direction: Direction) -> (&'static str, &'static str, &'static str) {
     }
 }
 
-/// A run on its way.
+/// A run in progress.
 struct Run<'a> {
     stage: Stage<'a>,
-    /// Whether this process makes and removes folders, and says what is whole.
+    /// Whether this process creates and removes folders and marks checkpoints complete.
     leads: bool,
-    /// The plan of what lies in the folders that this process sees.
+    /// The plan restricted to the folders that this process sees.
     here: CheckpointPlan,
     started: Instant,
     report: CheckpointReport,
-    /// Of all transfers of the saves and of the restores.
+    /// All transfers of the saves and of the restores.
     latencies: [LatencyHistogram; 2],
     on_unit: &'a mut dyn FnMut(&CheckpointReport),
 }
 
 impl Run<'_> {
-    /// Sums over what was measured until now.
+    /// Updates the sums over the results so far.
     fn sum_up(&mut self) {
         let results = &mut self.report.results;
         results.summary =
@@ -245,13 +245,13 @@ impl Run<'_> {
         self.report.histograms = named.into_iter().flatten().collect();
     }
 
-    /// Tells what was measured until now.
+    /// Reports the results so far.
     fn tell(&mut self) {
         self.sum_up();
         (self.on_unit)(&self.report);
     }
 
-    /// Takes over what a phase says beside its ranks, whatever came of it.
+    /// Records a phase's non-rank results, whether or not it succeeded.
     fn take(&mut self, direction: Direction, step: u32, measured: &mut PhaseMeasurement) {
         let (part, name, _) = names(direction);
         self.stage.is_first = false;
@@ -280,8 +280,8 @@ impl Run<'_> {
         let plan = self.stage.plan;
         let content = CheckpointContent::new(plan.content);
         for step in 1..=plan.writes {
-            // With training beside it, the time between saves is the training itself. Who begins at a
-            // time waits for that.
+            // With overlapped training, the training itself is the time between saves. A host with
+            // a start time waits for that instead.
             if plan.overlap.is_none() && !self.stage.awaits_time() && !self.pause()? {
                 return Ok(());
             }
@@ -292,7 +292,7 @@ impl Run<'_> {
             if self.leads {
                 folders::begin(self.stage.storage, &self.here, step)?;
             }
-            // What an earlier run left is gone before anybody writes.
+            // Leftovers of an earlier run are gone before anyone writes.
             if let Some(hosts) = self.stage.hosts {
                 if !hosts.meet(&|| true)? {
                     return Ok(());
@@ -316,7 +316,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Saves one checkpoint; whether it is whole.
+    /// Saves one checkpoint; returns whether it is complete.
     fn save(
         &mut self,
         step: u32,
@@ -372,7 +372,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Restores one checkpoint; whether all of it was read.
+    /// Restores one checkpoint; returns whether all of it was read.
     fn restore(
         &mut self,
         restore: &RestorePlan,
@@ -404,8 +404,8 @@ impl Run<'_> {
         Ok(checked)
     }
 
-    /// Reads a checkpoint once more and compares every byte, after the restore that is measured, so
-    /// that comparing is in nobody's time; whether all of it was compared.
+    /// Reads a checkpoint again and compares every byte. This follows the measured restore, so that
+    /// comparing is not part of any measured time. Returns whether all of it was compared.
     fn check(
         &mut self,
         restore: &RestorePlan,
@@ -426,7 +426,7 @@ impl Run<'_> {
         }
     }
 
-    /// Makes the region free; a phase that broke may still have buffers, then there is a new one.
+    /// Frees the region. A failed phase may still hold buffers; then a new region is allocated.
     fn free(&self, region: &mut Region) -> Result<(), TransferError> {
         if !region.reset() {
             let plan = self.stage.plan;
@@ -442,7 +442,7 @@ impl Run<'_> {
         } else {
             String::new()
         };
-        // What is shown to have taken so long was the waiting, too.
+        // The displayed duration includes the wait.
         let first = if self.stage.awaits_time() { "waiting for --start-at, then " } else { "" };
         self.stage.observer.event(&Event::PhaseStarted {
             label: format!("{scaled}{first}{verb} checkpoint {step} of {of}"),
@@ -451,7 +451,7 @@ impl Run<'_> {
         });
     }
 
-    /// Each rank with its files, or those of the rank `shift` further on.
+    /// Each rank with its files, or with those of the rank `shift` positions later.
     fn tasks(&self, step: u32, shift: u64) -> Vec<RankTask> {
         let plan = self.stage.plan;
         let count = plan.ranks.len();
@@ -470,8 +470,8 @@ impl Run<'_> {
         together::own_ranks(self.stage.hosts, count).map(task).collect()
     }
 
-    /// What lies over the content of the files of `rank`, in their order; none where tensors are
-    /// packed raw, or nothing is written and nothing compared.
+    /// The framing overlaid on the files of `rank`, in order; none if tensors are packed raw, or if
+    /// nothing is written or compared.
     fn framings(&self, rank: &RankPlan) -> Vec<Arc<Framing>> {
         let plan = self.stage.plan;
         let needed = plan.content.container == Container::Torch && (plan.writes > 0 || plan.verify);
@@ -479,8 +479,8 @@ impl Run<'_> {
         tensors.map(|file| Arc::new(Framing::of(&file))).collect()
     }
 
-    /// Whether the run is to end: alone as soon as this host is told to, else once all have heard of
-    /// it, in a phase.
+    /// Whether the run should stop: a single host as soon as a stop is requested; otherwise once
+    /// all hosts have learned of it, in a phase.
     fn is_stopped(&self) -> bool {
         match self.stage.hosts {
             Some(hosts) => hosts.are_apart(),
@@ -488,7 +488,7 @@ impl Run<'_> {
         }
     }
 
-    /// Waits between checkpoints; whether the run goes on, of which all hosts are of one mind.
+    /// Pauses between checkpoints. Returns whether the run continues, on which all hosts agree.
     fn pause(&self) -> Result<bool, CheckpointError> {
         let stop = self.stage.stop;
         let end = Instant::now() + Duration::from_secs_f64(self.stage.plan.pause_seconds);
@@ -506,13 +506,13 @@ impl Run<'_> {
         }
     }
 
-    /// Tells the other hosts that this one works, until all meet again.
+    /// Signals the other hosts that this one is working, until all meet again.
     fn works(&self) -> Result<(), CheckpointError> {
         let works = self.stage.hosts.map_or(Ok(()), |hosts| hosts.works(self.stage.stop));
         works.map_err(CheckpointError::from)
     }
 
-    /// Waits until all hosts are as far as this one.
+    /// Waits until all hosts have reached this point.
     fn edge(&self) -> Result<(), CheckpointError> {
         let edge = self.stage.hosts.map_or(Ok(false), Hosts::edge);
         edge.map(drop).map_err(CheckpointError::from)

@@ -1,5 +1,5 @@
-//! Clerks: threads that do what blocks (opening, preallocating, syncing, renaming, closing) so
-//! that the threads that move bytes never wait for one rank's `fsync` with another rank's data.
+//! Clerks: threads for blocking operations (opening, preallocating, syncing, renaming, closing), so
+//! that the threads that move bytes never stall one rank's data on another rank's `fsync`.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,41 +17,41 @@ use super::error::CheckpointError;
 /// One file of a rank.
 #[derive(Debug, Clone)]
 pub(super) struct FileTask {
-    /// Its final name.
+    /// Its final path.
     pub(super) path: PathBuf,
     /// Its size in bytes.
     pub(super) bytes: u64,
-    /// Its number in the content.
+    /// Its key in the content.
     pub(super) key: u64,
-    /// What lies over the content; `None` where that is nothing, or need not be known.
+    /// Framing overlaid on the content; `None` if there is none or it is not needed.
     pub(super) framing: Option<Arc<Framing>>,
 }
 
-/// Something to be done for a rank.
+/// A job for a rank.
 pub(super) struct Request {
-    /// The mover's number of the rank; comes back with the answer.
+    /// The mover's index of the rank, returned with the answer.
     pub(super) rank: usize,
-    /// What.
+    /// The job.
     pub(super) job: Job,
-    /// Where the answer goes.
+    /// Receives the answer.
     pub(super) reply: Sender<Answer>,
 }
 
-/// What a clerk does.
+/// A clerk's jobs.
 pub(super) enum Job {
-    /// Makes (and preallocates) a file under its temporary name.
+    /// Creates (and preallocates) a file under its temporary name.
     Create { task: FileTask, direct: bool },
-    /// Opens a file and looks at its size.
+    /// Opens a file and checks its size.
     Open { task: FileTask, direct: bool },
-    /// Gives written files their size, syncs them, gives them their final name; syncs the folder
-    /// when these are the rank's last.
+    /// Sets the size of written files, syncs and renames them to their final names, and syncs the
+    /// folder after the rank's last files.
     Finish { files: Vec<(File, FileTask)>, sync: bool, last: bool },
     /// Closes a file.
     Close(File),
 }
 
 impl Job {
-    /// What it is, for messages.
+    /// Description for messages.
     fn what(&self) -> String {
         match self {
             Self::Create { task, .. } => format!("make {}", task.path.display()),
@@ -87,17 +87,17 @@ impl Job {
     }
 }
 
-/// How a request ended.
+/// The result of a request.
 pub(super) struct Answer {
-    /// The mover's number of the rank.
+    /// The mover's index of the rank.
     pub(super) rank: usize,
-    /// Where the time went.
+    /// Breakdown of the time.
     pub(super) parts: Parts,
-    /// The file, twice: one for the path, one to finish it with. `None` after the others.
+    /// The file, twice: one handle for the path, one to finish it with. `None` for the other jobs.
     pub(super) result: Result<Option<(File, File)>, CheckpointError>,
 }
 
-/// Takes requests until there are none left.
+/// Serves requests until there are none left.
 pub(super) fn serve(storage: &dyn Storage, requests: &Mutex<Receiver<Request>>) {
     loop {
         let next = requests.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -106,10 +106,10 @@ pub(super) fn serve(storage: &dyn Storage, requests: &Mutex<Receiver<Request>>) 
         };
         let mut parts = Parts::default();
         let clerk = format!("clerk, which was to {},", job.what());
-        // The mover waits for an answer to every request, so a panic is one too.
+        // The mover waits for an answer to every request, so a panic becomes one too.
         let result = guarded(&clerk, || job.run(storage, &mut parts))
             .unwrap_or_else(|panic| Err(panic.into()));
-        // A mover that gave up no longer listens.
+        // A mover that gave up no longer receives.
         let _ = reply.send(Answer { rank, parts, result });
     }
 }
@@ -159,7 +159,7 @@ fn open(
     twice(file, &task.path)
 }
 
-/// Ends the writing of files, in order.
+/// Finishes written files, in order.
 fn finish(
     storage: &dyn Storage,
     files: Vec<(File, FileTask)>,
@@ -170,7 +170,7 @@ fn finish(
     let folder = files.last().and_then(|(_, task)| task.path.parent().map(Path::to_path_buf));
     for (file, task) in files {
         let temporary = temporary_name(&task.path);
-        // Direct writes end on whole blocks; the file ends where it must.
+        // Direct writes end on whole blocks, so the file is truncated to its true size.
         timed(&mut parts.transfer_seconds, || file.set_len(task.bytes))
             .map_err(|source| TransferError::file("set the size of", &temporary, source))
             .map_err(|error| CheckpointError::on(&task.path, error))?;

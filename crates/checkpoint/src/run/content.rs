@@ -1,22 +1,22 @@
-//! The bytes of checkpoints: a small incompressible source, made once, that every file repeats,
-//! with a stamp in each sector of 512 bytes that says which file and position it belongs to.
+//! The content of checkpoints: a small incompressible source, generated once and repeated by every
+//! file, with a stamp in each 512-byte sector that identifies its file and position.
 //!
-//! The source costs nothing in the timed part, since buffers hold it beforehand; a stamp is one
-//! word written to one cache line in eight. So no two sectors of a run are alike, whatever block
-//! size storage compares, and every byte can be checked. What storage could still find is that
-//! sectors a transfer's length apart are *similar*: all but the stamp is the same.
+//! The source costs nothing in the timed part, since buffers hold it beforehand. A stamp is one
+//! word written to one cache line in eight. So no two sectors of a run are equal, whatever block
+//! size storage deduplicates by, and every byte can be verified. Storage could still detect that
+//! sectors a transfer's length apart are *similar*: they differ only in the stamp.
 
 use std::ops::Range;
 
 use crate::plan::ContentFacts;
 use stormlp_core::pattern::{Mismatch, Pattern};
 
-/// Bytes between two stamps: the smallest block that storage can be asked for, and so the
-/// smallest that it can take for a duplicate.
+/// Bytes between stamps: the smallest block size of storage, and so the smallest unit of
+/// deduplication.
 const SECTOR_BYTES: usize = 512;
-/// Bytes of a stamp: one word of the pattern.
+/// Size of a stamp: one word of the pattern.
 const STAMP_BYTES: usize = 8;
-/// The stream of the pattern that the source is; stamps have others.
+/// The pattern's stream used for the source; stamps use others.
 const SOURCE_STREAM: u64 = u64::MAX;
 
 /// Content of one checkpoint.
@@ -26,26 +26,26 @@ pub struct CheckpointContent {
     source: Vec<u8>,
 }
 
-/// A number for a file that no other file of the run has.
+/// A key that is unique to a file within the run.
 pub(super) fn file_key(step: u32, rank: u64, index: usize) -> u64 {
     (u64::from(step) << 42) ^ (rank << 21) ^ index as u64
 }
 
 impl CheckpointContent {
-    /// Makes the source.
+    /// Generates the source.
     pub fn new(facts: ContentFacts) -> Self {
         let mut source = vec![0; facts.source_bytes as usize];
         Pattern::new(facts.seed, SOURCE_STREAM).fill(0, &mut source);
         Self { facts, source }
     }
 
-    /// The source: what every buffer holds before the first stamp.
+    /// The source, which fills every buffer before the first stamp.
     pub fn source(&self) -> &[u8] {
         &self.source
     }
 
-    /// Stamps a buffer that holds the source, for a transfer to `offset` of file `key`, a multiple
-    /// of a sector.
+    /// Stamps a buffer that holds the source, for a transfer to `offset` of file `key`. `offset`
+    /// must be a multiple of the sector size.
     #[inline]
     pub fn stamp(&self, key: u64, offset: u64, buffer: &mut [u8]) {
         let pattern = Pattern::new(self.facts.seed, key);
@@ -58,7 +58,7 @@ impl CheckpointContent {
         }
     }
 
-    /// Makes the sector at byte `at`, or as much of it as `sector` holds.
+    /// Generates the sector at byte `at`, or as much of it as fits in `sector`.
     fn sector(&self, pattern: Pattern, at: u64, sector: &mut [u8]) {
         let from = (at % self.facts.source_bytes) as usize;
         sector.copy_from_slice(&self.source[from..from + sector.len()]);
@@ -68,8 +68,8 @@ impl CheckpointContent {
         }
     }
 
-    /// Makes the bytes `range` of `buffer`, which is of `offset` of file `key`, a multiple of a
-    /// sector, what content they would be.
+    /// Fills the bytes `range` of `buffer` with their expected content. The buffer starts at
+    /// `offset` of file `key`, a multiple of the sector size.
     pub fn expect(&self, key: u64, offset: u64, range: Range<usize>, buffer: &mut [u8]) {
         let pattern = Pattern::new(self.facts.seed, key);
         let mut sector = [0; SECTOR_BYTES];
@@ -80,8 +80,8 @@ impl CheckpointContent {
         }
     }
 
-    /// Compares what was read at `offset` of file `key`, a multiple of a sector, with what must
-    /// be there.
+    /// Compares data read at `offset` of file `key`, a multiple of the sector size, with the
+    /// expected content.
     pub fn check(&self, key: u64, offset: u64, found: &[u8]) -> Result<(), Mismatch> {
         let pattern = Pattern::new(self.facts.seed, key);
         let mut expected = [0; SECTOR_BYTES];

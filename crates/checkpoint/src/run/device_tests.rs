@@ -1,4 +1,4 @@
-//! Runs whose buffers the CPU cannot reach, as a GPU's.
+//! Runs with buffers that the CPU cannot access, like a GPU's.
 
 use stormlp_core::path::MemoryKind;
 use stormlp_transfer::accelerator::CopyQueue;
@@ -6,7 +6,7 @@ use stormlp_transfer::{Accelerator, AcceleratorBuffer, Region};
 
 use super::*;
 
-/// An accelerator whose memory is only reached by copies.
+/// An accelerator whose memory is only accessible through copies.
 struct OutOfReach;
 
 struct Hidden(Box<dyn AcceleratorBuffer>);

@@ -1,4 +1,4 @@
-//! What ends a checkpoint run before its time.
+//! Errors that end a checkpoint run early.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use stormlp_transfer::fallback;
 /// Why a run, or one checkpoint of it, failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// Another run has the directory, or its lock cannot be made.
+    /// Another run holds the directory, or its lock cannot be created.
     #[error(transparent)]
     Lock(#[from] LockError),
     /// A file, a buffer, a path or a device failed.
@@ -24,10 +24,10 @@ pub enum CheckpointError {
     NoSpace {
         /// The file.
         path: PathBuf,
-        /// What was refused.
+        /// The failed operation.
         source: TransferError,
     },
-    /// `fsync` failed: the kernel may have dropped what it could not write.
+    /// `fsync` failed: the kernel may have dropped data it could not write.
     #[error(
         "data loss: fsync of {path} failed ({}); what was written may be lost, and asking again \
          would hide that, so it was not retried",
@@ -36,38 +36,38 @@ pub enum CheckpointError {
     DataLoss {
         /// The file.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: TransferError,
     },
-    /// A file ended before its size.
+    /// A file is shorter than its size.
     #[error("{path} ended after {found} bytes; it must have {expected}")]
     Short {
         /// The file.
         path: PathBuf,
-        /// Bytes that are there.
+        /// Actual size in bytes.
         found: u64,
-        /// Bytes that must be there.
+        /// Expected size in bytes.
         expected: u64,
     },
-    /// Storage gave back other bytes than were written.
+    /// Storage returned different data than was written.
     #[error("{path} holds wrong data at byte {at}: {found:#04x} instead of {expected:#04x}")]
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// Position of the first wrong byte.
+        /// Offset of the first wrong byte.
         at: u64,
-        /// The byte that should be there.
+        /// The expected byte.
         expected: u8,
-        /// The byte that is there.
+        /// The actual byte.
         found: u8,
     },
-    /// Something is in the way that stormlp did not make.
+    /// Something that stormlp did not make is in the way.
     #[error("{path} is in the way and was not made by stormlp")]
     InTheWay {
         /// What is in the way.
         path: PathBuf,
     },
-    /// A file of an earlier checkpoint is not what its marker says any more.
+    /// A file of an earlier checkpoint no longer matches its marker.
     #[error("{path} is {found}, which is not what stormlp made there; it is left as it is")]
     Changed {
         /// The file.
@@ -75,47 +75,47 @@ pub enum CheckpointError {
         /// What it is now.
         found: String,
     },
-    /// A checkpoint of another job is where one is to be saved.
+    /// A checkpoint of a different job is where one is to be saved.
     #[error("{path} is of {other}; a save would replace it")]
     Another {
         /// The checkpoint.
         path: PathBuf,
-        /// In what it differs.
+        /// How it differs.
         other: String,
     },
     /// A thread of the run panicked, or could not be started.
     #[error(transparent)]
     Crew(#[from] CrewError),
-    /// cuFile's path fell back, and nothing else was to do.
+    /// The cuFile path fell back, and the run forbids fallbacks.
     #[error("{summary}")]
     FellBack {
-        /// What ran, and that it was forbidden.
+        /// What ran, and that fallbacks are forbidden.
         summary: String,
     },
-    /// Another host did not come, or cannot be heard.
+    /// Another host did not join, or cannot be reached.
     #[error(transparent)]
     Hosts(#[from] GroupError),
-    /// The time at which all hosts begin had passed when this one was ready.
+    /// The common start time had passed before this host was ready.
     #[error("--start-at had passed by {seconds:.1} s when this host was ready to begin")]
     Late {
-        /// By how much.
+        /// Delay in seconds.
         seconds: f64,
     },
-    /// The run was asked to drop files from the page cache, and they are still there.
+    /// Files that the run was asked to drop from the page cache are still there.
     #[error(
         "{share:.0} % of checkpoint {step} is still in the page cache after it was dropped; a \
          cold restore cannot be measured here"
     )]
     StillCached {
-        /// The checkpoint.
+        /// The checkpoint's step.
         step: u32,
-        /// Percent of its bytes that are in the page cache.
+        /// Percentage of its bytes in the page cache.
         share: f64,
     },
 }
 
 impl CheckpointError {
-    /// Whose fault it was.
+    /// Classifies the cause of the failure.
     pub(super) fn cause(&self) -> FailureCause {
         match self {
             Self::Crew(CrewError::Panicked(_)) => FailureCause::Internal,
@@ -125,7 +125,7 @@ impl CheckpointError {
         }
     }
 
-    /// What the user can do now; in a closed run only what its rules permit.
+    /// What the user can do now; in a closed run only what the rules permit.
     pub fn remedy(&self, closed: bool) -> &'static str {
         match self {
             Self::Hosts(error) => error.remedy(),
@@ -176,7 +176,7 @@ impl CheckpointError {
         }
     }
 
-    /// What a failed `fsync` of `path` means: lost data, unless the disk was only full.
+    /// The meaning of a failed `fsync` of `path`: lost data, unless the disk was merely full.
     pub(super) fn on_sync(path: &std::path::Path, source: TransferError) -> Self {
         let path = path.to_path_buf();
         match source.errno() {
@@ -185,7 +185,7 @@ impl CheckpointError {
         }
     }
 
-    /// A transfer error on `path` in its own words, or as a full disk.
+    /// Converts a transfer error on `path`, distinguishing a full disk.
     pub(super) fn on(path: &std::path::Path, source: TransferError) -> Self {
         match source.errno() {
             Some(ENOSPC | EDQUOT) => Self::NoSpace { path: path.to_path_buf(), source },
@@ -200,8 +200,8 @@ impl From<Panicked> for CheckpointError {
     }
 }
 
-/// Linux's error numbers for a name that is not there, a full disk and a full quota; the same on
-/// every architecture.
+/// Linux's error numbers for a missing file, a full disk and an exceeded quota; the same on every
+/// architecture.
 const ENOENT: i32 = 2;
 const ENOSPC: i32 = 28;
 const EDQUOT: i32 = 122;

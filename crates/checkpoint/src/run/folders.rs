@@ -1,5 +1,5 @@
-//! The directories of a run: scanned before it, locked during it, markers written around every
-//! save, and removed only where a marker says that stormlp made what is there.
+//! The directories of a run: scanned beforehand, locked during the run, with markers written around
+//! every save. They are removed only if a marker says that stormlp made the contents.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -19,19 +19,19 @@ use stormlp_transfer::{TransferError, probe};
 
 use super::error::CheckpointError;
 
-/// How closely directories are looked at.
+/// How thoroughly directories are scanned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// Nothing is touched; whether a directory can be written is not known then.
+    /// Nothing is modified, so it remains unknown whether a directory is writable.
     Only,
-    /// A file that is gone at once is made in each, to know whether that and `O_DIRECT` work.
+    /// A temporary file is created in each directory, to test writing and `O_DIRECT`.
     AndTry,
 }
 
-/// Looks at the directories and at what lies in them; none of it is changed.
+/// Scans the directories and their contents without changing them.
 ///
 /// # Errors
-/// When a directory that is there cannot be read.
+/// If an existing directory cannot be read.
 pub fn scan(
     storage: &dyn Storage,
     folders: &[Location],
@@ -74,7 +74,7 @@ fn folder_facts(
     };
     let direct = match look == Look::AndTry && writable.is_available() {
         true => try_file(storage, &nearest, true),
-        // Reading may still work; what opens the files will tell.
+        // Reading may still work; opening the files will tell.
         false => Ok(()),
     };
     Ok(FolderFacts {
@@ -92,12 +92,12 @@ fn folder_facts(
     })
 }
 
-/// Whether a file can be made in a folder, with `O_DIRECT` if so asked: tried, with a file that is
-/// gone at once, of a name that no other run takes.
+/// Whether a file can be created in a folder, with `O_DIRECT` if requested. Tested with a temporary
+/// file under a name that no other run uses.
 fn try_file(storage: &dyn Storage, folder: &Path, direct: bool) -> Result<(), TransferError> {
     let probe = folder.join(format!(".stormlp-trial-{}", std::process::id()));
     let opened = storage.open(&probe, Access::Create, direct);
-    // Some file systems make the file and then refuse the flag.
+    // Some file systems create the file and then reject the flag.
     storage.discard(&probe);
     opened.map(drop)
 }
@@ -147,10 +147,10 @@ fn saved_parts(
     Ok(parts)
 }
 
-/// The marker of a checkpoint's folder; `None` where there is none, as in what is no folder.
+/// The marker of a checkpoint's folder; `None` if there is none or the entry is not a folder.
 ///
 /// # Errors
-/// When storage does not give it: nobody can tell then whose the folder is.
+/// If storage fails to return it: then the folder's owner is unknown.
 fn marker_in(
     storage: &dyn Storage,
     folder: &Path,
@@ -160,7 +160,7 @@ fn marker_in(
     }
     match storage.read_text(&folder.join(MARKER_NAME)) {
         Ok(text) => Ok(text.map(|text| Marker::parse(&text))),
-        // It was read and is no text.
+        // It could be read but is not text.
         Err(error) if error.errno().is_none() => {
             Ok(Some(Err(MarkerError::Malformed(error.reason()))))
         }
@@ -168,7 +168,7 @@ fn marker_in(
     }
 }
 
-/// Makes the directories and keeps other runs out of them.
+/// Creates the directories and locks out other runs.
 pub(super) fn enter(
     storage: &dyn Storage,
     folders: &[Location],
@@ -184,7 +184,7 @@ pub(super) fn enter(
         .collect()
 }
 
-/// Takes the directories as they are: another host made them, and keeps other runs out.
+/// Uses existing directories: another host created them and locks out other runs.
 pub(super) fn hold(storage: &dyn Storage, folders: &[Location]) -> Vec<FolderLock> {
     for folder in folders {
         storage.hold(folder.folder());
@@ -220,9 +220,9 @@ fn marker(plan: &CheckpointPlan, folder: usize, complete: bool) -> Marker {
     }
 }
 
-/// Makes the folders of checkpoint `step`, empty but for a marker that says "incomplete". A
-/// checkpoint of that number that stormlp made before goes away; anything else is in the way, and
-/// then nothing at all is touched.
+/// Creates the folders of checkpoint `step`, empty except for an "incomplete" marker. An existing
+/// checkpoint of that number is removed if stormlp made it. Anything else is an error, and then
+/// nothing is touched.
 pub(super) fn begin(
     storage: &dyn Storage,
     plan: &CheckpointPlan,
@@ -239,8 +239,8 @@ pub(super) fn begin(
     Ok(())
 }
 
-/// Makes a checkpoint's folder with its marker in it. A folder of that name is never without:
-/// nobody could tell then who made it.
+/// Creates a checkpoint's folder with its marker in it. A folder with the final name always has a
+/// marker, since otherwise its origin would be unknown.
 fn make_folder(
     storage: &dyn Storage,
     folder: &Path,
@@ -255,13 +255,13 @@ fn make_folder(
         Ok(())
     };
     make().inspect_err(|_| {
-        // What is left of the attempt is of no use to anyone.
+        // The remains of the attempt are useless.
         let _ = remove_unfinished(storage, &unfinished);
     })
 }
 
-/// Removes a checkpoint's folder under its temporary name, in which there is a marker at most. A
-/// run that was killed may have left one.
+/// Removes a checkpoint's folder under its temporary name, which holds at most a marker. A killed
+/// run may have left one.
 fn remove_unfinished(storage: &dyn Storage, folder: &Path) -> Result<(), CheckpointError> {
     let marker = folder.join(MARKER_NAME);
     storage.remove(&temporary_name(&marker))?;
@@ -273,7 +273,7 @@ fn remove_unfinished(storage: &dyn Storage, folder: &Path) -> Result<(), Checkpo
     Ok(())
 }
 
-/// Says that checkpoint `step` is whole, and of each file which one it is.
+/// Marks checkpoint `step` complete and records the identity of each file.
 pub(super) fn complete(
     storage: &dyn Storage,
     plan: &CheckpointPlan,
@@ -293,8 +293,8 @@ pub(super) fn complete(
     Ok(())
 }
 
-/// Writes a marker so that it survives a crash, unless it says that the files themselves need
-/// not: then "complete" is not made to last longer than they.
+/// Writes a marker crash-safely, unless it says that the files themselves are not crash-safe: then
+/// "complete" must not outlive them.
 fn write_marker(
     storage: &dyn Storage,
     folder: &Path,
@@ -308,19 +308,19 @@ fn write_marker(
         .map_err(|error| CheckpointError::on(&path, error))
 }
 
-/// Removes what a save that did not end left under temporary names.
+/// Removes temporary files that an interrupted save left.
 pub(super) fn sweep(storage: &dyn Storage, plan: &CheckpointPlan, step: u32) {
     for rank in &plan.ranks {
         let folder = plan.folders[rank.folder].join(step_folder(step));
         for file in &rank.files {
-            // Most were never made or have their final name already.
+            // Most were never created or already have their final name.
             storage.discard(&temporary_name(&folder.join(&file.name)));
         }
     }
 }
 
-/// Removes checkpoint `step` from all directories of the plan; when something of others lies in
-/// one of them, nothing at all.
+/// Removes checkpoint `step` from all directories of the plan. If one of them holds anything that
+/// stormlp did not make, nothing is removed.
 pub(super) fn remove(
     storage: &dyn Storage,
     plan: &CheckpointPlan,
@@ -334,10 +334,10 @@ pub(super) fn remove(
     Ok(())
 }
 
-/// The folders of checkpoint `step` in all directories of the plan; nothing is touched.
+/// The folders of checkpoint `step` in all directories of the plan, without touching anything.
 ///
 /// # Errors
-/// When one of them, or something in it, was not made by stormlp, or belongs to another job.
+/// If one of them, or anything in it, was not made by stormlp or belongs to a different job.
 fn made_before(
     storage: &dyn Storage,
     plan: &CheckpointPlan,
@@ -364,7 +364,7 @@ fn made_before(
     Ok(all)
 }
 
-/// Something in a checkpoint's folder that stormlp did not make, and what it is.
+/// An entry of a checkpoint's folder that stormlp did not make, and what it is.
 fn not_made(
     storage: &dyn Storage,
     folder: &Path,
@@ -380,7 +380,7 @@ fn not_made(
     Ok(changed(storage, folder, marker)?.map(other))
 }
 
-/// Something in a checkpoint's folder that its marker does not list: by name.
+/// The name of an entry in a checkpoint's folder that its marker does not list.
 fn foreign(
     storage: &dyn Storage,
     folder: &Path,
@@ -399,8 +399,8 @@ fn foreign(
     Ok(other.map(|entry| entry.name.to_string_lossy().into_owned()))
 }
 
-/// A file that the marker lists and that is not what it says any more, and what it is: somebody
-/// may have put it there.
+/// A file that no longer matches its entry in the marker, and what it is now: someone may have put
+/// it there.
 fn changed(
     storage: &dyn Storage,
     folder: &Path,
@@ -417,7 +417,7 @@ fn changed(
     Ok(None)
 }
 
-/// What is left of a file under its temporary name, where it may have any size, and under its own.
+/// What remains of a file under its temporary name, with any size, and under its final name.
 fn both_names(
     storage: &dyn Storage,
     path: PathBuf,
@@ -429,7 +429,7 @@ fn both_names(
     Ok([(temporary, half), (path, whole)])
 }
 
-/// A checkpoint's folder that a marker says stormlp made.
+/// A checkpoint's folder whose marker says that stormlp made it.
 struct Made {
     folder: PathBuf,
     marker: Marker,
@@ -439,7 +439,7 @@ impl Made {
     /// Reads the marker of a folder.
     ///
     /// # Errors
-    /// When there is none, or none that can be used, or storage does not give it.
+    /// If there is none or it is unusable, or if storage fails to return it.
     fn look(storage: &dyn Storage, folder: &Path) -> Result<Self, CheckpointError> {
         match marker_in(storage, folder)? {
             Some(Ok(marker)) => Ok(Self { folder: folder.to_path_buf(), marker }),
@@ -447,16 +447,15 @@ impl Made {
         }
     }
 
-    /// Removes the files that the marker lists and that are still as it says, under final and
-    /// temporary names, and the folder last. Whatever else lies there stays, and the folder and its
-    /// marker with it.
+    /// Removes the files that the marker lists and that still match it, under final and temporary
+    /// names, and then the folder. Any other entry stays, and so do the folder and its marker.
     ///
     /// # Errors
-    /// When something cannot be removed.
+    /// If something cannot be removed.
     fn remove(mut self, storage: &dyn Storage) -> Result<Removed, CheckpointError> {
         let folder = &self.folder;
         if self.marker.complete {
-            // From here on it is not whole, whatever happens in between.
+            // From here on it is incomplete, whatever happens in between.
             self.marker.complete = false;
             write_marker(storage, folder, &self.marker)?;
         }
@@ -482,7 +481,7 @@ impl Made {
             removed.left = Some(folder.join(name));
             return Ok(removed);
         }
-        // A folder of this name is never without its marker, so it gets another name first.
+        // A folder with this name always has a marker, so it is renamed first.
         let unfinished = temporary_name(folder);
         remove_unfinished(storage, &unfinished)?;
         storage.rename(folder, &unfinished)?;
@@ -496,7 +495,7 @@ impl Made {
 struct Removed {
     files: u64,
     bytes: u64,
-    /// Something that is not what stormlp made; the folder stayed for it.
+    /// An entry that stormlp did not make; the folder was kept for it.
     left: Option<PathBuf>,
 }
 
@@ -505,20 +504,20 @@ struct Removed {
 pub struct Cleaned {
     /// Checkpoint folders.
     pub checkpoints: u64,
-    /// Files of checkpoints, also of folders that stayed.
+    /// Files of checkpoints, including those in folders that were kept.
     pub files: u64,
     /// Bytes of those files.
     pub bytes: u64,
-    /// What is not as stormlp made it, for each checkpoint folder that stayed: the folder itself where
-    /// nothing says that stormlp made it.
+    /// Entries that are not as stormlp made them, for each checkpoint folder that was kept. The
+    /// folder itself if nothing says that stormlp made it.
     pub left: Vec<PathBuf>,
 }
 
 /// Removes every checkpoint in `directory` that a marker says stormlp made, and the directory
-/// itself when nothing else is in it. Anything without a marker stays.
+/// itself if it is then empty. Anything without a marker stays.
 ///
 /// # Errors
-/// When another run uses the directory, or something of stormlp's cannot be removed.
+/// If another run uses the directory, or something of stormlp's cannot be removed.
 pub fn clean(storage: &dyn Storage, directory: &Path) -> Result<Cleaned, CheckpointError> {
     let mut cleaned = Cleaned::default();
     storage.hold(directory);
@@ -542,8 +541,8 @@ pub fn clean(storage: &dyn Storage, directory: &Path) -> Result<Cleaned, Checkpo
         }
     }
     for entry in storage.list(directory)? {
-        // A checkpoint's folder under its temporary name. One with something of others in it
-        // stays, as its folder would.
+        // A checkpoint's folder under its temporary name. It is kept if it holds anything that
+        // stormlp did not make, as a final folder would be.
         let inner = entry.text().and_then(|name| name.strip_prefix('.')?.strip_suffix(".partial"));
         if inner.and_then(step_of).is_some() {
             let _ = remove_unfinished(storage, &directory.join(&entry.name));

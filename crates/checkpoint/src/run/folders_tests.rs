@@ -1,4 +1,4 @@
-//! What becomes of folders that are there already: replaced, refused, removed.
+//! Treatment of existing folders: replaced, refused, removed.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn clean_removes_what_stormlp_made_and_nothing_else() {
     assert!(!directory.exists());
 }
 
-/// Every file below a folder with its content.
+/// Every file below a folder, with its content.
 fn everything(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -52,12 +52,13 @@ fn a_save_that_may_not_replace_what_is_there_touches_none_of_it() {
     other.workload.name = "other".to_string();
     let other_before = plan(&other);
     run_on(plan_before.clone(), Arc::new(Disk), &StopToken::new());
-    // The plans were made when nothing was there yet; what has come since is looked at again.
+    // The plans were made while the folders were empty; later changes are detected by a second
+    // check.
     let saved = everything(folder.path());
     let report = run_on(other_before, Arc::new(Disk), &StopToken::new());
     assert!(error(&report).contains("is of another model: tiny, not other"));
     assert!(everything(folder.path()) == saved);
-    // In the second directory, so that the first is not emptied before it is seen.
+    // In the second directory, so that the first must not be emptied before it is found.
     let foreign = request.folders[1].join(step_folder(1)).join("notes.txt");
     fs::write(&foreign, "mine").unwrap();
     let saved = everything(folder.path());

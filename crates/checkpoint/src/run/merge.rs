@@ -1,5 +1,5 @@
-//! What hosts without a launcher measured, each of checkpoints of its own, as one: of each save and
-//! restore the bytes of all hosts over the longest of all their times.
+//! Merges the measurements of hosts without a launcher, each with its own checkpoints. Each save
+//! and restore becomes the bytes of all hosts over the longest of their durations.
 
 use std::collections::BTreeSet;
 
@@ -16,15 +16,15 @@ use stormlp_hosts::parts::{TOGETHER, began_by_clocks, count_hosts_once, names};
 use super::together;
 use stormlp_hosts::company::sum_of_series;
 
-/// The saves of a report, or its restores, and what its series of them are called.
+/// Accessor for the saves or restores of a report, and the name of their series.
 type Phase = (fn(&CheckpointResults) -> &Vec<CheckpointResult>, &'static str);
 
 const PHASES: [Phase; 2] =
     [(|results| &results.saves, "save"), (|results| &results.restores, "restore")];
 
-/// The report of hosts that began by their clocks from what each of them saved: `parts` in order, whose
-/// plans are alike. Machine and folders are the first one's, and so is the plan: what one host has.
-/// `None` where a part is none.
+/// Merges `parts`, the saved reports of hosts started by clock, in order; their plans must be
+/// alike. Machine, folders and plan are taken from the first host, so the plan describes one host.
+/// `None` if any report is not marked as a part.
 pub fn merged(parts: &[CheckpointReport]) -> Option<CheckpointReport> {
     let first = parts.first()?;
     let hosts = Hosts::of(parts)?;
@@ -48,7 +48,7 @@ pub fn merged(parts: &[CheckpointReport]) -> Option<CheckpointReport> {
         verified_bytes: parts.iter().map(|part| part.results.verified_bytes).sum(),
         cpu_user_seconds: seconds(|one| one.cpu_user_seconds),
         cpu_system_seconds: seconds(|one| one.cpu_system_seconds),
-        // That of one process, as under a launcher.
+        // Per process, as under a launcher.
         peak_rss_bytes: first.results.peak_rss_bytes,
         find_knee: None,
         hosts: shares,
@@ -76,12 +76,12 @@ pub fn merged(parts: &[CheckpointReport]) -> Option<CheckpointReport> {
     Some(whole)
 }
 
-/// The hosts of the parts, in their order.
+/// The hosts of the parts, in order.
 struct Hosts {
     names: Vec<String>,
-    /// Whether what the devices did counts: processes of one host see the same ones.
+    /// Whether a host's device counters are included: processes on one host see the same devices.
     counted: Vec<bool>,
-    /// Ranks of each.
+    /// Ranks per host.
     ranks: u64,
 }
 
@@ -99,7 +99,7 @@ impl Hosts {
         })
     }
 
-    /// Each checkpoint that all hosts have of a phase, and which some of them lack.
+    /// Every checkpoint of a phase that all hosts have, and those that some of them lack.
     fn phase(
         &self,
         parts: &[CheckpointReport],
@@ -117,7 +117,7 @@ impl Hosts {
         (whole, missing)
     }
 
-    /// A save or restore of `all` hosts.
+    /// Merges a save or restore of all hosts, `all`.
     fn together(&self, all: &[&CheckpointResult]) -> CheckpointResult {
         let ranks = all.iter().enumerate().flat_map(|(host, one)| {
             let before = host as u64 * self.ranks;
@@ -149,7 +149,7 @@ impl Hosts {
         }
     }
 
-    /// What the devices of all hosts did, each host counted once.
+    /// Device counters of all hosts, counting each host once.
     fn devices(&self, all: &[&CheckpointResult]) -> Option<DeviceBytes> {
         let counting = all.iter().zip(&self.counted).filter(|(_, counts)| **counts);
         let none = DeviceBytes { read_bytes: 0, written_bytes: 0 };
@@ -190,14 +190,14 @@ fn own(
     parts.iter().map(|part| own(&part.results)).collect()
 }
 
-/// For which share of the longest time all hosts were at it, by their clocks.
+/// The fraction of the longest duration during which all hosts were active, by their clocks.
 fn at_once(hosts: &[HostPhase]) -> Option<f64> {
     let time = |host: &HostPhase| Some((host.started_unix_seconds?, host.duration_seconds));
     let times: Option<Vec<(f64, f64)>> = hosts.iter().map(time).collect();
     parts::share_at_once(&times.filter(|times| times.len() > 1)?)
 }
 
-/// What of all bytes was in the page caches; `None` unless it is known of each host.
+/// The fraction of all bytes in the page caches; `None` unless known for each host.
 fn cached(all: &[&CheckpointResult]) -> Option<CacheBefore> {
     let each: Option<Vec<CacheBefore>> = all.iter().map(|one| one.page_cache_before).collect();
     let each = each?;
@@ -212,7 +212,7 @@ fn cached(all: &[&CheckpointResult]) -> Option<CacheBefore> {
     })
 }
 
-/// The transfers of all hosts counted together; `None` where what was saved of them is no histogram.
+/// The transfer histograms of all hosts added up; `None` if a saved histogram is invalid.
 fn histograms(parts: &[CheckpointReport]) -> Option<Vec<NamedHistogram>> {
     let mut sums: Vec<(&str, LatencyHistogram)> = Vec::new();
     for one in parts.iter().flat_map(|part| &part.histograms) {
@@ -226,8 +226,8 @@ fn histograms(parts: &[CheckpointReport]) -> Option<Vec<NamedHistogram>> {
     Some(named.collect())
 }
 
-/// How the saves and restores went over time in which the hosts were at them at once: a sum of others
-/// would be of different times.
+/// Time series of the saves and restores in which the hosts overlapped. In others, a sum would mix
+/// different times.
 fn series(parts: &[CheckpointReport], results: &CheckpointResults) -> Vec<NamedSeries> {
     let summed = PHASES.iter().flat_map(|(pick, name)| {
         let at_once = pick(results)
@@ -248,7 +248,7 @@ fn series(parts: &[CheckpointReport], results: &CheckpointResults) -> Vec<NamedS
     summed.collect()
 }
 
-/// What holds for all hosts, under each name that one of them has.
+/// Evidence for all hosts, under each name that any of them has.
 fn evidence(parts: &[CheckpointReport]) -> Vec<NamedEvidence> {
     let mut found: Vec<NamedEvidence> = Vec::new();
     for NamedEvidence { name, .. } in parts.iter().flat_map(|part| &part.evidence) {
@@ -265,7 +265,7 @@ fn evidence(parts: &[CheckpointReport]) -> Vec<NamedEvidence> {
     found
 }
 
-/// What the reader has to know of hosts that nobody started together.
+/// Warnings about hosts that were started independently.
 fn warnings(results: &CheckpointResults, torn: &[String]) -> Vec<Warning> {
     let mut warnings = vec![Warning::new(
         WarningKind::Hosts,

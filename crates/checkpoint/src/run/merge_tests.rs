@@ -1,4 +1,4 @@
-//! What hosts with checkpoints of their own come to together.
+//! Merging hosts that have their own checkpoints.
 
 use crate::plan::{
     Arithmetic, CheckpointFacts, CheckpointPlan, CheckpointRequest, Parts, builtin, gib_per_second,
@@ -22,7 +22,7 @@ fn plan() -> CheckpointPlan {
     resolve(&request, &HostFacts::fixture(), &facts).plan.unwrap()
 }
 
-/// A save or restore whose ranks took so long, begun at a time.
+/// A save or restore with the given start time and rank durations.
 fn result(step: u32, began: f64, seconds: [f64; 2], bytes: u64) -> CheckpointResult {
     let ranks = seconds.iter().zip(0..).map(|(seconds, rank)| RankResult {
         rank,
@@ -40,7 +40,7 @@ fn result(step: u32, began: f64, seconds: [f64; 2], bytes: u64) -> CheckpointRes
     }
 }
 
-/// What a host saved that measured `saves`.
+/// The saved report of a host with `saves`.
 fn part(host: &str, saves: Vec<CheckpointResult>) -> CheckpointReport {
     let mut head = Head::new(
         ReportKind::Checkpoint,
@@ -103,7 +103,7 @@ fn rates_are_all_bytes_over_the_longest_time() {
     let ranks: Vec<u64> = save.ranks.iter().map(|rank| rank.rank).collect();
     assert_eq!(ranks, [0, 1, 2, 3]);
     assert_eq!(save.device.unwrap().written_bytes, 4 << 30);
-    // From 101 to 102, of 4 seconds.
+    // From 101 to 102, out of 4 seconds.
     assert_eq!(save.at_once_share, Some(0.25));
     assert_eq!(save.started_unix_seconds, Some(100.0));
     let names: Vec<&str> = save.hosts.iter().map(|host| &*host.name).collect();
@@ -114,7 +114,7 @@ fn rates_are_all_bytes_over_the_longest_time() {
     assert_eq!(headline_arithmetic(&whole), Arithmetic::AllRanks);
     assert!(told(&whole).contains("checkpoints of its own"), "{}", told(&whole));
     assert!(told(&whole).contains("the least in save 1"), "{}", told(&whole));
-    // No sum of what went on at different times.
+    // No sum over different times.
     assert_eq!(whole.series, []);
     assert_eq!(whole.histograms[0].count, 2);
 }

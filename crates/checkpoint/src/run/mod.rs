@@ -1,9 +1,9 @@
 //! Runs a checkpoint plan: saves and restores the files of all ranks.
 //!
-//! A few threads move bytes, each with one transfer path; ranks are small state machines that
-//! take turns on them and share their buffers. What blocks (opening, syncing, renaming) is done by
-//! clerks beside them. Every checkpoint has a marker that says "incomplete" until its last file is
-//! durable, so nothing half-written is ever taken for whole.
+//! A few threads move bytes, each with one transfer path. Ranks are small state machines that take
+//! turns on them and share their buffers. Blocking operations (opening, syncing, renaming) are done
+//! by clerks. Every checkpoint has a marker that says "incomplete" until its last file is durable,
+//! so a partly written checkpoint is never taken for a complete one.
 
 pub mod checkpoint;
 mod clerk;

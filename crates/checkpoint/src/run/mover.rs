@@ -1,7 +1,7 @@
-//! A mover: one thread with one transfer path that moves the bytes of several ranks.
+//! A mover: one thread with one transfer path that moves the data of several ranks.
 //!
 //! A rank is a small state machine: it opens a file, has its pieces moved, hands the file to a
-//! clerk to be finished and goes on to the next. Ranks take turns, so each costs a few hundred
+//! clerk to be finished and continues with the next. Ranks take turns, so each costs a few hundred
 //! bytes and no thread.
 
 use std::collections::VecDeque;
@@ -22,12 +22,12 @@ use super::error::CheckpointError;
 use super::pieces::{Piece, Pieces};
 use stormlp_core::stop::Ends;
 
-/// Direct transfers are whole blocks of this many bytes.
+/// Direct transfers are multiples of this block size.
 const BLOCK_BYTES: u64 = 4096;
-/// How often a transfer that moved too little is tried again.
+/// How often a short transfer is retried.
 const MOST_ATTEMPTS: u32 = 3;
 
-/// How the ranks of a checkpoint are moved.
+/// Transfer settings for the ranks of a checkpoint.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MoveRules<'a> {
     pub(super) direction: Direction,
@@ -42,7 +42,7 @@ pub(super) struct MoveRules<'a> {
 }
 
 impl MoveRules<'_> {
-    /// Makes `buffer`, which holds the source, what `piece` of a file must be.
+    /// Turns `buffer`, which holds the source, into the content of `piece`.
     fn lay(&self, task: &FileTask, piece: Piece, buffer: &mut [u8]) {
         if self.stamped {
             self.content.stamp(task.key, piece.offset, buffer);
@@ -52,7 +52,7 @@ impl MoveRules<'_> {
         }
     }
 
-    /// Puts the source back where `piece` of a file had something else than content.
+    /// Restores the source in the places where `piece` had something else than content.
     fn lift(&self, task: &FileTask, piece: Piece, buffer: &mut [u8]) {
         for (place, bytes) in task.framing_of(piece) {
             let range = place..place + bytes.len();
@@ -60,12 +60,12 @@ impl MoveRules<'_> {
         }
     }
 
-    /// Compares what was read of a file with what must be there.
+    /// Compares what was read of a file with its expected content.
     fn compare(&self, task: &FileTask, piece: Piece, found: &[u8]) -> Result<(), Mismatch> {
         if !task.is_framed(piece) {
             return self.content.check(task.key, piece.offset, found);
         }
-        // Framing that is as it must be is content to the check.
+        // Correct framing is replaced by content before the check.
         let mut plain = found.to_vec();
         for (place, bytes) in task.framing_of(piece) {
             let pairs = bytes.iter().zip(&found[place..]);
@@ -84,7 +84,7 @@ impl MoveRules<'_> {
 }
 
 impl FileTask {
-    /// What lies over the content in `piece`.
+    /// The framing overlaid on `piece`.
     fn framing_of(&self, piece: Piece) -> impl Iterator<Item = (usize, &[u8])> {
         let framing = self.framing.iter();
         framing.flat_map(move |framing| framing.within(piece.offset, piece.len))
@@ -102,24 +102,24 @@ pub(super) struct RankTask {
     pub(super) files: VecDeque<FileTask>,
 }
 
-/// A file that is being moved.
+/// A file being moved.
 struct OpenFile {
     task: FileTask,
     id: FileId,
-    /// The same file, to finish it with.
+    /// A second handle to the file, to finish it with.
     handle: File,
     pieces: Pieces,
     since: Instant,
 }
 
-/// A rank on its way through its files.
+/// Progress of a rank through its files.
 struct RankState {
     rank: u64,
     left: VecDeque<FileTask>,
     current: Option<OpenFile>,
-    /// The file a clerk is opening.
+    /// The file that a clerk is opening.
     opening: Option<FileTask>,
-    /// Files written but not yet synced, when a rank syncs all of them at its end.
+    /// Files written but not yet synced, if a rank syncs all of them at its end.
     held: Vec<(File, FileTask)>,
     bytes: u64,
     parts: Parts,
@@ -134,31 +134,31 @@ pub(super) struct Flight {
     attempts: u32,
 }
 
-/// What a mover brings home.
+/// The results of a mover.
 pub(super) struct Moved {
-    /// What each rank did. A rank that did not get to its end has no result.
+    /// Results of the ranks that completed.
     pub(super) ranks: Vec<RankResult>,
     pub(super) evidence: Evidence,
     pub(super) verified_bytes: u64,
-    /// From submitting a transfer to its completion.
+    /// Latency from submission of a transfer to its completion.
     pub(super) latency: LatencyHistogram,
     pub(super) failure: Option<CheckpointError>,
 }
 
-/// The thread's state.
+/// State of the thread.
 pub(super) struct Mover<'a> {
     driver: Driver<'a, Flight>,
     ranks: Vec<RankState>,
     /// The rank whose turn it is.
     turn: usize,
-    /// Requests without an answer yet.
+    /// Number of unanswered requests.
     unanswered: usize,
     requests: Sender<Request>,
     reply: Sender<Answer>,
     answers: Receiver<Answer>,
     rules: MoveRules<'a>,
     ends: Ends<'a>,
-    /// Host memory for one transfer, beside buffers that the CPU cannot reach.
+    /// Host memory for one transfer, for buffers that the CPU cannot access.
     scratch: Vec<u8>,
     verified_bytes: u64,
     latency: LatencyHistogram,
@@ -166,7 +166,7 @@ pub(super) struct Mover<'a> {
 }
 
 impl<'a> Mover<'a> {
-    /// A mover over a path, its buffers filled with the content's source.
+    /// A mover over a path, with its buffers filled with the content's source.
     pub(super) fn new(
         mut driver: Driver<'a, Flight>,
         tasks: Vec<RankTask>,
@@ -176,8 +176,8 @@ impl<'a> Mover<'a> {
     ) -> Result<Self, TransferError> {
         let chunk_bytes = rules.chunk_bytes as usize;
         let needs_scratch = driver.idle().iter().any(|slot| slot.host().is_none());
-        // What is restored may have been saved in shorter transfers, or longer ones, than this
-        // run's: only a save needs the source here.
+        // Data to be restored may have been saved with a shorter or longer transfer size than this
+        // run's. Only a save needs the source here.
         let mut scratch = vec![0; if needs_scratch { chunk_bytes } else { 0 }];
         if rules.direction == Direction::Write {
             let source = &rules.content.source()[..chunk_bytes];
@@ -206,15 +206,15 @@ impl<'a> Mover<'a> {
         })
     }
 
-    /// Moves every rank's files from `start` on. After a failure or a stop it only waits for what
-    /// is under way.
+    /// Moves every rank's files, starting at `start`. After a failure or a stop it only waits for
+    /// operations in progress.
     pub(super) fn run(mut self, start: Instant) -> Moved {
         self.start = start;
         let worked = self.work();
         if worked.is_err() {
             self.ends.failed.stop();
         }
-        // What breaks now breaks a checkpoint that has failed, or was stopped, already.
+        // An error now affects a checkpoint that has already failed or been stopped.
         let _ = self.driver.drain();
         let answered = self.await_answers();
         let result = |rank: &RankState| {
@@ -251,7 +251,7 @@ impl<'a> Mover<'a> {
                     self.completed(landed)?;
                 }
             } else if self.unanswered > 0 {
-                // Only clerks are at work: nothing to do until one of them is done.
+                // Only clerks are busy: wait until one of them is done.
                 if let Ok(answer) = self.answers.recv() {
                     self.answered(answer)?;
                 }
@@ -262,7 +262,7 @@ impl<'a> Mover<'a> {
         Ok(())
     }
 
-    /// Waits for what clerks are still at.
+    /// Waits for the clerks' outstanding jobs.
     fn await_answers(&mut self) -> Result<(), CheckpointError> {
         let mut first = Ok(());
         while self.unanswered > 0
@@ -280,7 +280,7 @@ impl<'a> Mover<'a> {
         self.requests.send(request).expect("clerks serve as long as there are movers");
     }
 
-    /// Has the rank's next file opened; a rank without one is done.
+    /// Requests opening of the rank's next file; a rank without one is done.
     fn next_file(&mut self, rank: usize) {
         let state = &mut self.ranks[rank];
         let Some(task) = state.left.pop_front() else {
@@ -298,7 +298,7 @@ impl<'a> Mover<'a> {
         self.send(rank, job);
     }
 
-    /// A clerk is done with a rank's request.
+    /// Handles a clerk's answer to a rank's request.
     fn answered(&mut self, answer: Answer) -> Result<(), CheckpointError> {
         self.unanswered -= 1;
         let state = &mut self.ranks[answer.rank];
@@ -320,7 +320,7 @@ impl<'a> Mover<'a> {
         Ok(())
     }
 
-    /// Starts transfers while there are buffers and ranks with something to move.
+    /// Starts transfers as long as there are free buffers and ranks with data to move.
     fn submit_all(&mut self) -> Result<(), CheckpointError> {
         let count = self.ranks.len();
         let mut idle = 0;
@@ -369,7 +369,7 @@ impl<'a> Mover<'a> {
             .map_err(|error| CheckpointError::on(&open.task.path, error))
     }
 
-    /// A transfer is over.
+    /// Handles a completed transfer.
     fn completed(&mut self, landed: Landed<Flight>) -> Result<(), CheckpointError> {
         let Landed { tag: flight, mut slot, submitted, result } = landed;
         self.latency.record_ns(self.driver.now().nanos_since(submitted));
@@ -402,7 +402,7 @@ impl<'a> Mover<'a> {
         Ok(())
     }
 
-    /// A transfer moved too little: it is done again, and given up when that does not help.
+    /// Retries a short transfer, and fails once retries are exhausted.
     fn again(&mut self, slot: Slot, flight: Flight, moved: u64) -> Result<(), CheckpointError> {
         if flight.attempts < MOST_ATTEMPTS {
             let attempts = flight.attempts + 1;
@@ -417,7 +417,7 @@ impl<'a> Mover<'a> {
         })
     }
 
-    /// Takes from a buffer what lay over the content, so that the next file finds it as it was.
+    /// Removes overlaid framing from a buffer, so that the next file finds the source intact.
     fn lift(&mut self, rank: usize, piece: Piece, slot: &mut Slot) -> Result<(), CheckpointError> {
         let task = &self.ranks[rank].open().task;
         if !task.is_framed(piece) {
@@ -431,7 +431,7 @@ impl<'a> Mover<'a> {
         Ok(())
     }
 
-    /// Compares what was read with what must be there.
+    /// Compares what was read with the expected content.
     fn check(&mut self, rank: usize, piece: Piece, slot: &Slot) -> Result<(), CheckpointError> {
         let open = self.ranks[rank].open();
         let len = piece.len as usize;
@@ -454,7 +454,7 @@ impl<'a> Mover<'a> {
         Ok(())
     }
 
-    /// All pieces of a rank's file are moved: a clerk does the rest.
+    /// Hands a rank's file, of which all pieces are moved, to a clerk.
     fn finish_file(&mut self, rank: usize) -> Result<(), CheckpointError> {
         let state = &mut self.ranks[rank];
         let open = state.current.take().expect("a rank finishes its open file");

@@ -1,9 +1,8 @@
-//! Training beside a save: what asynchronous checkpointing leaves of the time training waits.
+//! Training during a save: how much waiting asynchronous checkpointing leaves.
 //!
-//! Emulated steps go on while the save runs. When the next checkpoint is due and the save has not
-//! ended, training is held up until it has; that and the lateness of the steps is what the save
-//! costs training. Training that is of no more use, since the save failed or the user wants to
-//! end, ends at once.
+//! Emulated steps continue while the save runs. If the next checkpoint is due before the save has
+//! finished, training stalls until it has. That stall plus the delay of the steps is what the save
+//! costs training. If the save fails or the user stops the run, training ends at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -13,11 +12,11 @@ use crate::plan::{OverlapPlan, OverlapResult};
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::crew::CrewError;
 
-/// How often a step looks whether training is still of use.
+/// How often a step checks whether training is still needed.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Runs emulated steps on a thread of their own while `save` runs on this one. There is nothing
-/// of them when `save` is not `whole` or `stop` was pulled before the last.
+/// Runs emulated steps on a separate thread while `save` runs on this one. No result of the steps
+/// is returned if `save` is not `whole` or if `stop` was requested before the last step.
 pub(super) fn beside<T>(
     plan: Option<OverlapPlan>,
     stop: &StopToken,
@@ -49,7 +48,7 @@ pub(super) fn beside<T>(
     })
 }
 
-/// What training did beside a save.
+/// Training results during a save.
 pub(super) struct Trained {
     plan: OverlapPlan,
     late_seconds: f64,
@@ -70,8 +69,8 @@ impl Trained {
     }
 }
 
-/// Sleeps through the steps; returns by how much they ended late in all, or nothing when it
-/// `is_over` before the last has ended. A step cannot start before the one before it has ended.
+/// Sleeps through the steps and returns their total delay, or `None` if `is_over` before the last
+/// has ended. A step starts only after the one before it has ended.
 fn train(plan: OverlapPlan, is_over: impl Fn() -> bool) -> Option<f64> {
     let step = Duration::from_secs_f64(plan.step_seconds);
     let mut late = Duration::ZERO;
@@ -121,7 +120,7 @@ mod tests {
         assert!(trained.is_none());
     }
 
-    /// More than a day of training: a test that waits for it does not end.
+    /// More than a day of training: a test that waits for it never ends.
     const ENDLESS: OverlapPlan = OverlapPlan { step_seconds: 86_400.0, steps_between: 2 };
 
     #[test]

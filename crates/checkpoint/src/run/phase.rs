@@ -1,4 +1,4 @@
-//! One save or restore: threads, paths and buffers set up, measured, and taken down again.
+//! One save or restore: threads, paths and buffers are set up, measured and torn down.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -33,24 +33,24 @@ use stormlp_transfer::evidence;
 use stormlp_transfer::sampler::{Counters, Sampler};
 use stormlp_transfer::surroundings::unix_seconds;
 
-/// Threads for what blocks, at most.
+/// The most threads for blocking operations.
 const MOST_CLERKS: usize = 64;
-/// Stack of a clerk in bytes: it does nothing but call the kernel.
+/// Stack size of a clerk in bytes: it only calls the kernel.
 const CLERK_STACK_BYTES: usize = 128 << 10;
 
-/// What a phase is for.
+/// The purpose of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// A save, which is measured.
+    /// A measured save.
     Save,
-    /// A restore, which is measured.
+    /// A measured restore.
     Restore,
-    /// A second restore, which compares every byte and is not measured.
+    /// A second, unmeasured restore that compares every byte.
     Check,
 }
 
 impl Purpose {
-    /// Which way the bytes go.
+    /// Direction of the transfers.
     pub(super) fn direction(self) -> Direction {
         match self {
             Self::Save => Direction::Write,
@@ -59,7 +59,7 @@ impl Purpose {
     }
 }
 
-/// What all phases of a run share.
+/// State shared by all phases of a run.
 pub(super) struct Stage<'a> {
     pub(super) plan: &'a CheckpointPlan,
     pub(super) storage: &'a dyn Storage,
@@ -68,37 +68,37 @@ pub(super) struct Stage<'a> {
     pub(super) stop: &'a StopToken,
     pub(super) devices: &'a BlockDevices,
     pub(super) instruments: &'a Instruments,
-    /// The hosts, where several have a share.
+    /// The hosts, if several share the run.
     pub(super) hosts: Option<&'a Hosts>,
-    /// With whom the run begins.
+    /// The company that the run starts with.
     pub(super) company: Company<'a>,
-    /// Whether the next phase is the first of the run, which alone begins at the time of a company.
+    /// Whether the next phase is the run's first; only that one starts at the company's start time.
     pub(super) is_first: bool,
 }
 
-/// What one phase measured.
+/// Measurements of one phase.
 pub(super) struct PhaseMeasurement {
     /// When its gate opened.
     pub(super) started: Instant,
-    /// The same in seconds since 1970, where other hosts go by their clocks.
+    /// The same in seconds since 1970, if hosts are synchronised by their clocks.
     pub(super) started_unix_seconds: Option<f64>,
     pub(super) ranks: Vec<RankResult>,
     pub(super) series: Series,
-    /// From submitting a transfer to its completion, over all movers.
+    /// Latency from submission of a transfer to its completion, over all movers.
     pub(super) latency: LatencyHistogram,
     pub(super) cpu: CpuTimes,
     pub(super) device: Option<DeviceCounters>,
     pub(super) evidence: Option<Evidence>,
     pub(super) verified_bytes: u64,
-    /// Whether every rank got to its end.
+    /// Whether every rank completed.
     pub(super) complete: bool,
-    /// Each host's share, where there are several.
+    /// Each host's share, if there are several.
     pub(super) shares: Vec<HostShare>,
     pub(super) failure: Option<CheckpointError>,
 }
 
 impl PhaseMeasurement {
-    /// Takes over what each mover of the path that was asked for came to.
+    /// Collects the results of each mover; `asked` is the requested path.
     fn take(&mut self, asked: PathKind, movers: Vec<Result<Moved, CheckpointError>>) {
         let mut seen = Vec::with_capacity(movers.len());
         for moved in movers {
@@ -128,7 +128,7 @@ struct Supplies {
 }
 
 impl<'a> Stage<'a> {
-    /// Moves `tasks` for one purpose with buffers from `region`, which must be free.
+    /// Moves `tasks` for one purpose, with buffers from `region`, which must be free.
     pub(super) fn run(
         &self,
         purpose: Purpose,
@@ -152,7 +152,7 @@ impl<'a> Stage<'a> {
         let ends = Ends { stop: self.stop, failed: &failed };
         let (movers, watched) = thread::scope(|scope| {
             let clerks = wanted.clamp(1, MOST_CLERKS);
-            // Clerks end when the last mover is gone, with what it asks them by.
+            // Clerks end once the last mover has dropped its request channel.
             let supplies = supplies;
             self.spawn_clerks(scope, clerks, &queue)?;
             crew::run(
@@ -186,7 +186,7 @@ impl<'a> Stage<'a> {
         };
         measured.take(transport.path, movers);
         measured.complete = measured.failure.is_none() && measured.ranks.len() == wanted;
-        // A failure here ends the others, too.
+        // A failure here also ends the other hosts.
         if let Some(hosts) = self.hosts.filter(|_| measured.failure.is_none()) {
             together::put_together(hosts, &mut measured, self.stop)?;
         }
@@ -213,7 +213,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Buffers for each thread, and the ranks dealt out to them in turn.
+    /// Buffers for each thread, and the ranks assigned to them round-robin.
     fn supplies(
         &self,
         transport: &Transport,
@@ -259,7 +259,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// The life of a mover's thread.
+    /// Body of a mover's thread.
     fn move_bytes(
         &self,
         supplies: Supplies,
@@ -289,24 +289,23 @@ impl<'a> Stage<'a> {
         Ok(mover.run(start.wait()))
     }
 
-    /// Whether the next phase begins at a time.
+    /// Whether the next phase starts at a given time.
     pub(super) fn awaits_time(&self) -> bool {
         self.is_first && matches!(self.company, Company::From(_))
     }
 
-    /// Waits for the time at which the run begins, where there is one, with all threads and buffers
-    /// ready.
+    /// Waits for the run's start time, if there is one, with all threads and buffers ready.
     fn await_time(&self, watch: &Watch<'_>, failed: &StopToken) -> Result<(), CheckpointError> {
         if !self.awaits_time() {
             return Ok(());
         }
         watch.gather();
-        // Nobody waits to hear that a thread could not begin.
+        // If a thread failed to start, do not wait.
         let late = if failed.is_stopped() { None } else { self.company.await_time(self.stop) };
         late.map_or(Ok(()), |seconds| Err(CheckpointError::Late { seconds }))
     }
 
-    /// Opens the gate, then tells progress and samples until every mover is done.
+    /// Opens the gate, then reports progress and takes samples until every mover is done.
     fn watch(
         &self,
         watch: &Watch<'_>,
@@ -320,7 +319,7 @@ impl<'a> Stage<'a> {
         let device_before = self.devices.counters();
         let cpu_before = CpuTimes::of_process();
         let mut sampler = Sampler::of_what_may_be_short(self.plan.telemetry, self.instruments);
-        // Before the first transfer, so that no byte is missing.
+        // Before the first transfer, so that no byte is missed.
         sampler.look(0, Counters::now(drivers, self.devices));
         let start = watch.open();
         let by_clock = matches!(self.company, Company::From(_));
@@ -334,7 +333,7 @@ impl<'a> Stage<'a> {
             is_over = watch.is_over();
             let at_ns = start.elapsed().as_nanos() as u64;
             sampler.tick(at_ns, is_over, || Counters::now(drivers, self.devices));
-            // Direct transfers go beyond the end of a file, up to a whole block.
+            // Direct transfers extend past the end of a file, up to a whole block.
             let done = drivers.total().bytes.min(total);
             self.observer.event(&Event::Progress { done });
         }
@@ -352,7 +351,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// What the watching thread saw.
+/// Observations of the watching thread.
 struct Watched {
     started: Instant,
     started_unix_seconds: Option<f64>,

@@ -1,33 +1,33 @@
-//! The order in which a file is moved: from start to end, or in several parts at a time.
+//! The order in which a file is moved: from start to end, or in several concurrent parts.
 
-/// One transfer's place in its file.
+/// The position of one transfer in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Piece {
     /// Position in bytes.
     pub(super) offset: u64,
     /// Length in bytes.
     pub(super) len: u64,
-    /// The stream it belongs to.
+    /// The stream that it belongs to.
     pub(super) stream: u32,
 }
 
-/// What is left of a file.
+/// The remainder of a file.
 #[derive(Debug)]
 pub(super) struct Pieces {
-    /// For each contiguous part what comes next and where it ends, in bytes.
+    /// Next position and end of each contiguous part, in bytes.
     parts: Vec<(u64, u64)>,
-    /// Transfers of each part in flight.
+    /// Number of transfers in flight for each part.
     flying: Vec<usize>,
-    /// How many each part may have in flight.
+    /// Queue depth of each part.
     depth: usize,
     chunk_bytes: u64,
-    /// The part to look at first.
+    /// The part to try first.
     turn: usize,
 }
 
 impl Pieces {
-    /// A file of `bytes` in pieces of `chunk_bytes`, with `window` of them in flight: each on a
-    /// contiguous part of its own when `split`, else taking the next piece in turn.
+    /// A file of `bytes` in pieces of `chunk_bytes`, with `window` of them in flight. With `split`,
+    /// each is on its own contiguous part; otherwise each takes the next piece in turn.
     pub(super) fn new(bytes: u64, chunk_bytes: u64, window: usize, split: bool) -> Self {
         let chunks = bytes.div_ceil(chunk_bytes);
         let count = if split { (window as u64).min(chunks).max(1) } else { 1 };
@@ -44,7 +44,7 @@ impl Pieces {
         }
     }
 
-    /// The next piece that may be started now.
+    /// The next piece that can be started now.
     pub(super) fn next(&mut self) -> Option<Piece> {
         let count = self.parts.len();
         let part = (0..count).map(|step| (self.turn + step) % count).find(|part| {
@@ -60,12 +60,12 @@ impl Pieces {
         Some(piece)
     }
 
-    /// A piece of `stream` is over.
+    /// Marks a piece of `stream` as completed.
     pub(super) fn done(&mut self, stream: u32) {
         self.flying[stream as usize] -= 1;
     }
 
-    /// Whether nothing is left and nothing in flight.
+    /// Whether nothing is left or in flight.
     pub(super) fn is_finished(&self) -> bool {
         self.flying.iter().all(|flying| *flying == 0)
             && self.parts.iter().all(|(next, end)| next == end)

@@ -1,4 +1,4 @@
-//! Whole runs in a temporary folder: on real storage, and on storage that fails on purpose.
+//! Whole runs in a temporary folder: on real storage, and on storage with injected faults.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ mod folders;
 #[path = "time_tests.rs"]
 mod time;
 
-/// 4 layers on 2 × 2 × 2 ranks; sizes are no multiples of 4 KiB.
+/// 4 layers on 2 × 2 × 2 ranks; file sizes are not multiples of 4 KiB.
 const TINY: &str = "
 model:
   name: tiny
@@ -44,7 +44,7 @@ model:
     num_kv_heads: 4}
 ";
 
-/// A folder on a real file system, where O_DIRECT and the page cache are what they are.
+/// A folder on a real file system, with real O_DIRECT and page cache behaviour.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(".").unwrap()
 }
@@ -101,7 +101,7 @@ fn marker(folder: &Path, step: u32) -> Marker {
     Marker::parse(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Names of everything in a checkpoint's folder but the marker.
+/// Names of everything in a checkpoint's folder except the marker.
 fn files(folder: &Path, step: u32) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder.join("ckpt").join(step_folder(step)))
         .unwrap()
@@ -119,7 +119,7 @@ fn error(report: &CheckpointReport) -> &str {
     }
 }
 
-/// Adds up what transfers read.
+/// Counts what transfers read.
 struct Reads(Arc<AtomicUsize>);
 
 impl Gate for Reads {
@@ -149,7 +149,7 @@ fn comparing_has_a_read_of_its_own_that_is_not_measured() {
         assert_eq!(measured, 2 * total);
         (reads.load(Ordering::Relaxed) / total, report.series.len())
     };
-    // Two saves and two restores are measured, whatever is compared.
+    // Two saves and two restores are measured, with or without verification.
     assert_eq!(run(false), (2, 4));
     assert_eq!(run(true), (4, 4));
 }
@@ -230,7 +230,7 @@ fn a_changed_byte_is_found_on_restore() {
     let error = error(&report);
     assert!(error.contains(name) && error.contains("at byte 4321"), "{error}");
     assert!(report.results.restores.is_empty());
-    // Nothing was measured: zero, which JSON and text would show as -0.0 otherwise.
+    // Nothing was measured: the sum must be 0.0, since JSON and text would show -0.0.
     assert!(report.results.cpu_user_seconds.is_sign_positive());
     assert!(report.results.cpu_system_seconds.is_sign_positive());
 }
@@ -260,24 +260,24 @@ fn saving_goes_on_beside_training() {
     assert_eq!(overlap.blocking_seconds, report.results.saves[0].duration_seconds.max);
 }
 
-/// Faults that are set off by count, and a look at what is synced. Files of checkpoints alone
-/// count, markers do not.
+/// Faults triggered by count, and a record of what is synced. Only checkpoint files are counted,
+/// not markers.
 #[derive(Default)]
 struct Faulty {
     creates: AtomicUsize,
-    /// From this file on there is no space.
+    /// From this file on, storage is full.
     full_from: Option<usize>,
-    /// From this file on the user wants to end.
+    /// From this file on, a stop is requested.
     stop_from: Option<(usize, StopToken)>,
     /// Syncing a file whose name contains this fails with EIO.
     sync_fails_for: Option<&'static str>,
     synced: Mutex<Vec<PathBuf>>,
     writes: AtomicUsize,
-    /// After so many writes there is no space.
+    /// After this many writes, storage is full.
     full_after_writes: Option<usize>,
-    /// The operation that breaks.
+    /// The operation that panics.
     panic_at: Option<StorageOperation>,
-    /// How paths are built, where not as usual.
+    /// Overrides how paths are built.
     build_path: Option<BuildPath>,
 }
 
@@ -291,7 +291,7 @@ impl Gate for Faulty {
                 let count = self.creates.fetch_add(1, Ordering::Relaxed);
                 let from = self.stop_from.as_ref();
                 from.filter(|(from, _)| count >= *from).inspect(|(_, stop)| stop.stop());
-                // In the second checkpoint of eight ranks with two files or more.
+                // In the second checkpoint of eight ranks with at least two files each.
                 assert!(!breaks || count < 40, "broken {operation}");
                 self.full_from.is_none_or(|from| count < from)
             }
@@ -328,7 +328,7 @@ impl Gate for Faulty {
     }
 }
 
-/// The disk with such faults.
+/// The disk with these faults.
 fn faulty(faults: Faulty) -> Arc<Gated<Faulty>> {
     Arc::new(Gated::new(Arc::new(Disk), faults))
 }
@@ -355,7 +355,7 @@ fn assert_no_partial_files(folder: &Path, step: u32) {
     assert!(left.iter().all(|name| !name.ends_with(".partial")), "{left:?}");
 }
 
-/// A disk that is full in the second of two checkpoints: the first stays whole.
+/// Checks a disk that fills up in the second of two checkpoints: the first stays complete.
 fn check_full(faults: Faulty) {
     let storage = faulty(faults);
     let folder = folder();
@@ -378,7 +378,7 @@ fn check_full(faults: Faulty) {
         assert_eq!(whole, part.step < broken, "{:?}", part.defects());
     }
     assert_eq!(report.results.saves.len() as u32, broken - 1);
-    // Nothing that did not end is ever restored.
+    // Incomplete checkpoints are never restored.
     request.writes = Some(0);
     request.reads = Some(broken);
     let resolution = resolve(&request, &probe::host_facts(), &facts);
@@ -432,7 +432,7 @@ fn a_stop_keeps_what_was_measured_and_leaves_nothing_that_looks_whole() {
     assert!(marker(folder.path(), 1).complete);
     assert!(!marker(folder.path(), 2).complete);
     assert_no_partial_files(folder.path(), 2);
-    // A later run replaces what is left of it.
+    // A later run replaces what remains of it.
     let report = run_on(plan(&request), Arc::new(Disk), &StopToken::new());
     assert_eq!(report.ending, Ending::Complete);
     assert!(marker(folder.path(), 2).complete);

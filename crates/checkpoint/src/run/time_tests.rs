@@ -1,4 +1,4 @@
-//! Runs that begin at a time.
+//! Runs with a start time.
 
 use super::*;
 use stormlp_transfer::surroundings::unix_seconds;
@@ -19,7 +19,7 @@ fn who_begins_at_a_time_is_ready_by_then_or_measures_nothing() {
     let late = begin_at(1.0).unwrap_err();
     assert!(matches!(late, CheckpointError::Late { .. }), "{late}");
     assert!(!marker(folder.path(), 1).complete);
-    // Time enough on a machine that is busy.
+    // Long enough even on a busy machine.
     let soon = unix_seconds() + 5.0;
     let report = begin_at(soon).unwrap();
     let (saves, restores) = (&report.results.saves, &report.results.restores);

@@ -1,5 +1,5 @@
-//! A checkpoint of which several hosts save and restore a share: ranks are dealt to hosts in order,
-//! a barrier opens each phase, and what each host measured of it is put together.
+//! A checkpoint that several hosts save and restore together: ranks are assigned to hosts in order,
+//! a barrier opens each phase, and the hosts' measurements are merged.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ use super::error::CheckpointError;
 use super::phase::PhaseMeasurement;
 use stormlp_hosts::company::{Hosts, garbled, sum_of_series};
 
-/// What a host measured of a phase, on its way to the others.
+/// A host's measurements of a phase, as sent to the others.
 #[derive(Serialize, Deserialize)]
 struct Part {
     ranks: Vec<RankResult>,
@@ -30,7 +30,7 @@ struct Part {
     evidence: Option<Evidence>,
 }
 
-/// The ranks of this host among `count`: all of them where there are no `hosts`.
+/// This host's ranks among `count`: all of them without `hosts`.
 pub(super) fn own_ranks(hosts: Option<&Hosts>, count: usize) -> Range<usize> {
     let Some(hosts) = hosts else {
         return 0..count;
@@ -39,8 +39,8 @@ pub(super) fn own_ranks(hosts: Option<&Hosts>, count: usize) -> Range<usize> {
     dealt_to(host, of, count)
 }
 
-/// The plan as far as it concerns the folders that this host sees: of folders of its own those ranks
-/// alone lie there that were dealt to processes of the same host.
+/// The plan restricted to the folders that this host sees. Local folders hold only the ranks
+/// assigned to processes of the same host.
 pub(super) fn plan_here(plan: &CheckpointPlan, hosts: Option<&Hosts>) -> CheckpointPlan {
     let mut here = plan.clone();
     let Some(hosts) = hosts.filter(|_| plan.local_data) else {
@@ -56,7 +56,7 @@ pub(super) fn plan_here(plan: &CheckpointPlan, hosts: Option<&Hosts>) -> Checkpo
     here
 }
 
-/// Whether this process makes and removes folders, and says what is whole.
+/// Whether this process creates and removes folders and marks checkpoints complete.
 pub(super) fn leads(plan: &CheckpointPlan, hosts: Option<&Hosts>) -> bool {
     hosts.is_none_or(|hosts| {
         if plan.local_data {
@@ -67,7 +67,7 @@ pub(super) fn leads(plan: &CheckpointPlan, hosts: Option<&Hosts>) -> bool {
     })
 }
 
-/// Waits until all hosts are done with a phase, and makes what this one measured what all did.
+/// Waits until all hosts have finished a phase, and merges their measurements into this one's.
 pub(super) fn put_together(
     hosts: &Hosts,
     measured: &mut PhaseMeasurement,
@@ -81,7 +81,7 @@ pub(super) fn put_together(
         device: measured.device,
         verified_bytes: measured.verified_bytes,
         complete: measured.complete,
-        // Its load is of this host alone.
+        // The load is this host's alone.
         series: Series { load: None, ..measured.series.clone() },
         evidence: measured.evidence.clone(),
     };
@@ -115,8 +115,8 @@ pub(super) fn put_together(
     Ok(())
 }
 
-/// What holds for all hosts: the evidence of the first one whose path is not that of the first host, so
-/// that no fallback is hidden behind those that had none.
+/// Evidence for all hosts: that of the first host whose path differs from the first one's, so that
+/// a fallback on any host is never hidden.
 pub(super) fn of_all<'e>(mut evidence: impl Iterator<Item = &'e Evidence>) -> Option<&'e Evidence> {
     let first = evidence.next()?;
     let other = evidence.find(|one| one.effective_path != first.effective_path);
@@ -132,7 +132,7 @@ fn share(part: &Part, name: String) -> HostShare {
     }
 }
 
-/// Adds the shares of a checkpoint to those before it; the host of its slowest rank counts as the
+/// Adds the shares of a checkpoint to the earlier ones; the host of its slowest rank counts as the
 /// slowest.
 pub(super) fn add(all: &mut Vec<HostShare>, shares: Vec<HostShare>, result: &CheckpointResult) {
     let slowest = result.ranks.iter().enumerate().max_by(|(_, one), (_, other)| {

@@ -1,4 +1,4 @@
-//! A short trial of storage: how fast it writes, so that a scaled run ends in about a minute.
+//! A short write trial of storage, used to make a scaled run take about a minute.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -7,27 +7,27 @@ use stormlp_core::pattern::Pattern;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Access, Storage};
 
-/// Bytes of one write.
+/// Size of one write.
 const CHUNK_BYTES: usize = 4 << 20;
-/// Bytes the trial writes at most; never more than a quarter of what is free.
+/// The most bytes that the trial writes; it also never uses more than a quarter of the free space.
 const MOST_BYTES: u64 = 256 << 20;
-/// How long it writes at most.
+/// Upper bound on the duration of the trial.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Writes a file in `folder` for at most a second, syncs it; it is gone when this ends.
+/// Writes a file in `folder` for at most a second and syncs it. The file is removed.
 ///
 /// # Returns
-/// Bytes per second, the sync included.
+/// Bytes per second, including the sync.
 ///
 /// # Errors
-/// When the file cannot be written.
+/// If the file cannot be written.
 pub fn write_rate(storage: &dyn Storage, folder: &Path) -> Result<f64, TransferError> {
     let path = folder.join(format!(".stormlp-trial-{}", std::process::id()));
     let mut content = vec![0; CHUNK_BYTES];
     Pattern::new(0, 0).fill(0, &mut content);
     let most_bytes = MOST_BYTES.min(storage.space(folder)?.free_bytes / 4);
     let file = storage.open(&path, Access::Create, false)?;
-    // Without its name it is gone with this process, however that ends.
+    // An unlinked file is freed when this process exits, however it ends.
     storage.remove(&path)?;
     let start = Instant::now();
     let mut bytes = 0;

@@ -1,4 +1,4 @@
-//! The charts of a checkpoint run: each save and restore, each rank in it, and bandwidth over time.
+//! The charts of a checkpoint run: saves and restores, the ranks in each, and bandwidth over time.
 
 use crate::plan::{CheckpointReport, CheckpointResult, Parts, RankResult};
 use stormlp_core::report::NamedSeries;
@@ -8,13 +8,13 @@ use stormlp_show::around;
 use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Scale};
 use stormlp_show::series::over_time;
 
-/// What went on around more saves or restores than this makes a page too long.
+/// Telemetry of more saves or restores than this would make the page too long.
 const MOST_AROUND: usize = 8;
 
-/// What the time of a rank goes into.
+/// The parts of a rank's time.
 const PARTS: [&str; 6] = ["open", "transfer", "fsync", "rename", "close", "wait for a thread"];
 
-/// What can be drawn of a checkpoint run.
+/// The charts of a checkpoint run.
 pub(crate) fn charts(report: &CheckpointReport) -> Vec<Group> {
     let mut drawn = Vec::new();
     let phases = [
@@ -85,7 +85,7 @@ fn whole(report: &CheckpointReport, drawn: &mut Group, name: &str, results: &[Ch
     }
 }
 
-/// Each rank of each save or restore from its start to its end.
+/// Each rank of each save or restore, from start to end.
 fn ranks(name: &str, results: &[CheckpointResult]) -> Group {
     let mut drawn = Group::new(format!("Ranks of each {name}"));
     for result in results {
@@ -100,7 +100,7 @@ fn ranks(name: &str, results: &[CheckpointResult]) -> Group {
     drawn
 }
 
-/// What went on around the saves or restores, of many the longest.
+/// Telemetry of the saves or restores; of the longest ones if there are many.
 fn around_each(report: &CheckpointReport, name: &str) -> Vec<Group> {
     let seconds = |one: &NamedSeries| {
         let intervals = one.series.timed(&one.series.interval_bytes);
@@ -125,7 +125,7 @@ fn around_each(report: &CheckpointReport, name: &str) -> Vec<Group> {
     drawn
 }
 
-/// What went on around one save or restore.
+/// Telemetry of one save or restore.
 fn around(one: &NamedSeries) -> Group {
     let title = format!("What went on around {}", one.name);
     let mut drawn = around::charts::over_time(title, &one.series, &[]);

@@ -1,5 +1,5 @@
-//! Hosts that no launcher started, each with checkpoints of its own: what is told of them otherwise than
-//! of one checkpoint, whose ranks begin together.
+//! Hosts that no launcher started, each with its own checkpoints: how their report differs from
+//! that of a single checkpoint, whose ranks start together.
 
 use crate::plan::{Arithmetic, CheckpointReport, CheckpointResult, CheckpointResults};
 use serde_json::Value;
@@ -7,10 +7,10 @@ use serde_json::Value;
 use stormlp_show::document::{Cell, Column, Facts, Quantity, Section};
 use stormlp_show::hosts::on_each;
 
-/// What begins the columns that are of rank 0 alone.
+/// Prefix of the columns that are for rank 0 only.
 const RANK_0: &str = "rank 0 ";
 
-/// That there are such hosts, for the headline.
+/// Mentions such hosts in the headline.
 pub(super) fn in_words(results: &CheckpointResults) -> String {
     match (results.is_of_detached_hosts(), results.hosts.len()) {
         (false, _) => String::new(),
@@ -21,7 +21,7 @@ pub(super) fn in_words(results: &CheckpointResults) -> String {
     }
 }
 
-/// What the rates of the headline are reckoned by.
+/// What the rates of the headline are based on.
 pub(super) fn by_what(report: &CheckpointReport) -> String {
     if !report.results.is_of_detached_hosts() {
         return format!("profile {}", report.plan.profile);
@@ -35,7 +35,7 @@ pub(super) fn by_what(report: &CheckpointReport) -> String {
     format!("all bytes over the longest time of all{at_once}")
 }
 
-/// The facts of such hosts.
+/// Facts about such hosts.
 pub(super) fn describe(results: &CheckpointResults, facts: &mut Facts) {
     if !results.is_of_detached_hosts() {
         return;
@@ -50,13 +50,13 @@ pub(super) fn describe(results: &CheckpointResults, facts: &mut Facts) {
     facts.add("hosts", format!("{hosts} that {text}"));
 }
 
-/// Whether an arithmetic is told of a report: those of the benchmark are of one checkpoint.
+/// Whether an arithmetic applies to a report: the benchmark's own apply to a single checkpoint.
 pub(super) fn has(report: &CheckpointReport, arithmetic: Arithmetic) -> bool {
     arithmetic == Arithmetic::AllRanks || !report.results.is_of_detached_hosts()
 }
 
-/// Says in the `record` of a save or restore that it is of such hosts. What is of rank 0, which is one of
-/// the first host, is left out.
+/// Marks the `record` of a save or restore as one of such hosts. Values for rank 0, a rank of the
+/// first host, are left out.
 pub(super) fn note(record: &mut Value, results: &CheckpointResults) {
     if !results.is_of_detached_hosts() {
         return;
@@ -67,8 +67,8 @@ pub(super) fn note(record: &mut Value, results: &CheckpointResults) {
     }
 }
 
-/// Leaves out of the table of `results` what is of rank 0, and adds for which share of the time all hosts
-/// were at it.
+/// Removes the rank 0 columns from the table of `results`, and adds the fraction of the time during
+/// which all hosts were active.
 pub(super) fn narrow(section: &mut Section, results: &[CheckpointResult]) {
     let Some(table) = &mut section.table else {
         return;

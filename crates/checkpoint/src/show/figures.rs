@@ -1,4 +1,4 @@
-//! What a checkpoint run comes to, for a comparison.
+//! The figures of a checkpoint run for a comparison.
 
 use crate::plan::{Arithmetic, CheckpointReport, CheckpointResult, PhaseSummary};
 use crate::report::headline_arithmetic;
@@ -8,8 +8,8 @@ use super::run::figure;
 use stormlp_show::comparison::Figure;
 use stormlp_show::document::Quantity;
 
-/// The figures of saves and of restores, by the profile's own arithmetic; each save and restore
-/// says how they vary.
+/// Figures of saves and of restores, by the profile's own arithmetic. The individual saves and
+/// restores give the variation.
 pub(crate) fn figures(report: &CheckpointReport) -> Vec<Figure> {
     let results = &report.results;
     let saves = (&results.saves, &results.summary.save);
@@ -68,7 +68,7 @@ fn seconds_of(result: &CheckpointResult, arithmetic: Arithmetic) -> f64 {
     }
 }
 
-/// CPU seconds for each GiB.
+/// CPU seconds per GiB.
 fn cpu_of(result: &CheckpointResult) -> f64 {
     let gib = result.bytes.max(1) as f64 / GIB as f64;
     (result.cpu_user_seconds + result.cpu_system_seconds) / gib

@@ -1,4 +1,4 @@
-//! Reports that tests look at.
+//! Reports for tests.
 
 use super::{DryRun, document, dry_run};
 use crate::plan::{
@@ -12,7 +12,7 @@ use stormlp_core::report::HostShare;
 use stormlp_core::report::{Ending, Head, NamedSeries, Report, ReportKind, Series};
 use stormlp_show::document::Document;
 
-/// Bytes of a GiB.
+/// Bytes in a GiB.
 pub const GIB: u64 = 1 << 30;
 
 const MODEL: &str = "
@@ -25,7 +25,7 @@ model:
     num_attention_heads: 8, num_kv_heads: 4}
 ";
 
-/// The machine of the reports.
+/// The machine in the reports.
 pub fn host() -> HostFacts {
     HostFacts { hostname: "client".to_string(), memory_bytes: 24 * GIB, ..HostFacts::fixture() }
 }
@@ -62,7 +62,7 @@ pub fn result(step: u32, slow: f64) -> CheckpointResult {
     }
 }
 
-/// The report of two saves.
+/// A report with two saves.
 pub fn report(scale: f64) -> CheckpointReport {
     let saves = vec![result(1, 2.0), result(2, 4.0)];
     let head = Head::new(
@@ -103,7 +103,7 @@ pub fn report(scale: f64) -> CheckpointReport {
     }
 }
 
-/// The same of two hosts that began by their clocks, put together.
+/// Likewise, merged from two hosts started by clock.
 pub fn detached() -> CheckpointReport {
     let mut report = report(1.0);
     let host = |name: &str, seconds: f64| HostPhase {

@@ -1,4 +1,4 @@
-//! A search for the fewest streams: the answer, and every run of it.
+//! A search for the fewest streams: the answer, and every run.
 
 use crate::plan::{CheckpointReport, FindStreams, StreamKnee, TriedStreams};
 use stormlp_core::stats::{mean, sample_deviation};
@@ -6,7 +6,7 @@ use stormlp_core::units::{counted, format_duration};
 
 use stormlp_show::document::{Cell, Column, Document, Quantity, Table, ended};
 
-/// The answer of a search.
+/// The result of a search.
 pub(super) fn headline(report: &CheckpointReport, find: &FindStreams) -> String {
     let phases = [("saves", &find.save), ("restores", &find.restore)];
     let known: Vec<String> = phases

@@ -1,4 +1,4 @@
-//! What reports of this lane show.
+//! What reports of checkpoint runs show.
 
 use crate::plan::{CheckpointPlan, CheckpointReport, CheckpointResults};
 use crate::report::contradictions;

@@ -1,7 +1,7 @@
 //! Checkpoint plans and reports as documents, and MLPerf's files.
 //!
-//! A scaled run can be mistaken for a real one, so every line of its text begins with SCALED and
-//! the factor that was reached.
+//! A scaled run could be mistaken for a real one, so every line of its text begins with SCALED and
+//! the actual factor.
 
 mod charts;
 mod detached;
@@ -25,13 +25,13 @@ pub use run::document;
 use crate::plan::CheckpointPlan;
 use stormlp_core::units::{ByteSize, GIB};
 
-/// What a line about a scaled run begins with; `None` when the plan is not scaled.
+/// Prefix of every line about a scaled run; `None` if the plan is not scaled.
 pub fn mark(plan: &CheckpointPlan) -> Option<String> {
     let scaled = plan.is_scaled();
     scaled.then(|| format!("SCALED {}", plan.scaling.shown()))
 }
 
-/// Bytes in GiB with two decimals; small ones in the unit that suits them.
+/// Bytes in GiB with two decimals; small values in a suitable unit.
 fn gib(bytes: u64) -> String {
     if bytes < GIB {
         return ByteSize(bytes).to_string();

@@ -1,4 +1,4 @@
-//! A report in a line of a list: its figure and its verdict.
+//! A report as one line of a list: its figure and its verdict.
 
 use crate::plan::{Arithmetic, CheckpointReport, PhaseSummary, StreamKnee};
 use crate::report::headline_arithmetic;
@@ -6,7 +6,7 @@ use crate::report::headline_arithmetic;
 use stormlp_show::document::Quantity;
 use stormlp_show::outcome::Outcome;
 
-/// The rate of the saves, or of the restores where there are no saves, by the profile's arithmetic.
+/// Rate of the saves, or of the restores if there are no saves, by the profile's arithmetic.
 pub(super) fn outcome(report: &CheckpointReport, status: String) -> Outcome {
     let summary = &report.results.summary;
     let rate = |summary: &PhaseSummary| {
@@ -17,7 +17,8 @@ pub(super) fn outcome(report: &CheckpointReport, status: String) -> Outcome {
         };
         Quantity::higher(pair.gib_per_second.mean, "GiB/s")
     };
-    // What a search found stands for all of its runs; the summary is of the last with so many streams.
+    // A search result stands for all of its runs; the summary covers only the last run with that
+    // many streams.
     let find = report.results.find_knee.as_ref();
     let knee = |knee: &StreamKnee| Quantity::higher(knee.gib_per_second, "GiB/s");
     let save_knee = find.and_then(|find| find.save.as_ref());

@@ -1,4 +1,4 @@
-//! What a run would take: ranks, files, bytes, space.
+//! What a run requires: ranks, files, bytes, space.
 
 use crate::plan::{CheckpointPlan, RankPlan};
 use serde::Serialize;
@@ -8,17 +8,17 @@ use stormlp_core::units::{ByteSize, counted, format_duration};
 use super::{gib, mark};
 use stormlp_show::document::{Document, Facts};
 
-/// A plan that is not run, with what keeps it from running here; its JSON is these fields.
+/// A plan of a dry run, with what prevents it from running here. Its JSON has these fields.
 #[derive(Debug, Serialize)]
 pub struct DryRun<'a> {
     /// The plan.
     #[serde(flatten)]
     pub plan: &'a CheckpointPlan,
-    /// What does not fit or is missing; empty when it could run.
+    /// What does not fit or is missing; empty if the plan can run.
     pub problems: &'a [Problem],
 }
 
-/// What a run takes: printed before it starts.
+/// What a run requires, printed before it starts.
 pub fn opening(plan: &CheckpointPlan) -> Document {
     let mut document = Document::new(format!(
         "checkpoint {}: {} ({} bytes) each, {} saves and {} restores",
@@ -33,7 +33,7 @@ pub fn opening(plan: &CheckpointPlan) -> Document {
     document
 }
 
-/// Where buffers lie, and where threads are, as far as that was asked for.
+/// Placement of buffers and threads, as far as requested.
 fn buffers_and_threads(plan: &CheckpointPlan, facts: &mut Facts) {
     if let Some(remark) = plan.save.pages.remark() {
         facts.add("buffers", remark);
@@ -43,7 +43,7 @@ fn buffers_and_threads(plan: &CheckpointPlan, facts: &mut Facts) {
     }
 }
 
-/// The job, the size of its checkpoints, and the space they take.
+/// The job, the size of its checkpoints, and the space they require.
 pub(super) fn setup(plan: &CheckpointPlan, facts: &mut Facts) {
     let spread = &plan.layout.parallelism;
     facts.add(
@@ -106,7 +106,7 @@ pub(super) fn setup(plan: &CheckpointPlan, facts: &mut Facts) {
     }
 }
 
-/// What the checkpoints that are kept at a time take, beside what is free.
+/// Space required by the checkpoints that are kept at the same time, compared to free space.
 fn space(plan: &CheckpointPlan) -> String {
     let kept = plan.peak_bytes.checked_div(plan.total_bytes).unwrap_or(0);
     let free = plan.free_bytes.map_or("not looked at".to_string(), gib);
@@ -114,7 +114,7 @@ fn space(plan: &CheckpointPlan) -> String {
     format!("up to {kept} checkpoints at a time: {peak}; free: {free}")
 }
 
-/// A plan for people: the opening, how bytes move, the ranks, and what does not fit.
+/// The plan as text: the opening, how bytes move, the ranks, and what does not fit.
 pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
     let plan = dry_run.plan;
     let mut document = opening(plan);
@@ -143,7 +143,7 @@ pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
     document
 }
 
-/// Neighbouring ranks whose files have the same sizes.
+/// Groups of neighbouring ranks whose files have the same sizes.
 fn groups(ranks: &[RankPlan]) -> Vec<&[RankPlan]> {
     ranks
         .chunk_by(|a, b| {
@@ -154,7 +154,7 @@ fn groups(ranks: &[RankPlan]) -> Vec<&[RankPlan]> {
         .collect()
 }
 
-/// A group of alike ranks: how many, how large, and the files of the first.
+/// A group of identical ranks: their number and size, and the files of the first.
 fn ranks(document: &mut Document, group: &[RankPlan]) {
     let (Some(first), Some(last)) = (group.first(), group.last()) else {
         return;

@@ -20,7 +20,8 @@ use stormlp_show::{around, hosts, storage};
 /// The unit of throughput.
 const GIB_S: (&str, u64) = ("GiB/s", 1 << 30);
 
-/// Where the columns of the records stand: with `/` in the save or restore, else in the report.
+/// JSON pointers to the columns of the records: with a leading `/` into the save or restore,
+/// otherwise into the report.
 pub const RECORDS: [(&str, &str); 37] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
@@ -61,7 +62,7 @@ pub const RECORDS: [(&str, &str); 37] = [
     ("at_once_share", "/at_once_share"),
 ];
 
-/// What a run came to.
+/// The document of a run.
 pub fn document(report: &CheckpointReport) -> Document {
     let find_knee = report.results.find_knee.as_ref();
     let mut document = Document::new(match find_knee {
@@ -72,7 +73,7 @@ pub fn document(report: &CheckpointReport) -> Document {
     setup(&report.plan, &mut document.facts);
     detached::describe(&report.results, &mut document.facts);
     if !report.results.is_of_detached_hosts() {
-        // Beside the model and its profile, which it is about; the averages name MLPerf, too.
+        // Next to the model and profile, which it concerns; the averages mention MLPerf, too.
         let figure = ("figure".to_string(), MODELLED.to_string());
         document.facts.0.insert(1, figure);
     }
@@ -106,12 +107,12 @@ pub fn document(report: &CheckpointReport) -> Document {
     document
 }
 
-/// Saves and restores for the records, each with the number of hosts that had a share in it.
+/// The records of saves and restores, each with the number of participating hosts.
 fn units(report: &CheckpointReport) -> impl Iterator<Item = Value> {
     let hosts = report.results.hosts.len().max(1);
     let unit = |phase: &'static str| {
         move |result: &CheckpointResult| {
-            // A result is plain data, which always has a JSON form.
+            // A result is plain data, so it always serialises to JSON.
             let mut value = serde_json::to_value(result).unwrap_or_default();
             value["phase"] = phase.into();
             value["hosts"] = hosts.into();
@@ -123,7 +124,7 @@ fn units(report: &CheckpointReport) -> impl Iterator<Item = Value> {
     saves.chain(report.results.restores.iter().map(unit("restore")))
 }
 
-/// The rates by the profile's own arithmetic, and how the run ended when not well.
+/// The rates by the profile's own arithmetic, and how the run ended if it failed.
 fn headline(report: &CheckpointReport) -> String {
     let own = headline_arithmetic(report);
     let phases = [
@@ -153,7 +154,7 @@ fn headline(report: &CheckpointReport) -> String {
     format!("checkpoint {}{of}: {answer}{ended}", report.plan.model)
 }
 
-/// Whether most of what was restored came from the page cache.
+/// Whether most of the restored data came from the page cache.
 fn restored_from_memory(report: &CheckpointReport) -> bool {
     let restores = &report.results.restores;
     let of_devices = device_bytes(restores, |device| device.read_bytes);
@@ -168,7 +169,7 @@ fn restored_from_memory(report: &CheckpointReport) -> bool {
         && storage::is_from_memory(bytes, of_devices, from_cache.map(|cached| cached / bytes))
 }
 
-/// Whether most of what was saved was still in memory when the saves were over.
+/// Whether most of the saved data was still in memory at the end of the saves.
 fn saved_to_memory(report: &CheckpointReport) -> bool {
     let saves = &report.results.saves;
     let bytes = saves.iter().map(|result| result.bytes).sum::<u64>() as f64;
@@ -177,13 +178,13 @@ fn saved_to_memory(report: &CheckpointReport) -> bool {
         && device_bytes(saves, |device| device.written_bytes).is_none_or(|b| b < bytes / 2.0)
 }
 
-/// What the block devices moved in all of `results`; `None` where that is not known of each.
+/// Bytes that the block devices moved in all of `results`; `None` unless known for each.
 fn device_bytes(results: &[CheckpointResult], moved: fn(&DeviceBytes) -> u64) -> Option<f64> {
     let each = results.iter().map(|result| result.device.as_ref().map(moved));
     each.sum::<Option<u64>>().map(|bytes| bytes as f64)
 }
 
-/// What moved the bytes, with its proof.
+/// The path that moved the bytes, with evidence.
 fn ran(name: &str, evidence: Option<&Evidence>, facts: &mut Facts) {
     if let Some(evidence) = evidence {
         let path = evidence.effective_path.map_or("unknown", |path| path.name());
@@ -241,7 +242,7 @@ fn phase<'d>(
     section
 }
 
-/// How each save or restore went over time, and how long the transfers of all of them took.
+/// Each save or restore over time, and the latencies of all their transfers.
 fn over_time(section: &mut Section, report: &CheckpointReport, part: &str) {
     let is_of = |name: &str| name.starts_with(part);
     let series = report.series.iter().filter(|one| is_of(&one.name));
@@ -307,7 +308,7 @@ pub(super) fn figure(summary: &PhaseSummary, arithmetic: Arithmetic) -> Duration
     }
 }
 
-/// The arithmetics side by side, the profile's own marked; then what the run cost the host.
+/// The arithmetics side by side, with the profile's own marked, followed by the cost on the host.
 fn averages(document: &mut Document, report: &CheckpointReport) {
     let own = headline_arithmetic(report);
     let told = || ARITHMETICS.iter().filter(|(one, ..)| detached::has(report, *one));
@@ -350,10 +351,10 @@ fn averages(document: &mut Document, report: &CheckpointReport) {
     costs(section, report);
 }
 
-/// What the checkpoints took besides time.
+/// Resources that the checkpoints used besides time.
 fn costs(section: &mut Section, report: &CheckpointReport) {
     let summary = &report.results.summary;
-    // CPU time is added up over the hosts; memory and buffers are the first one's.
+    // CPU time is summed over the hosts; memory and buffers are those of the first.
     let (whose, of_first) = match report.results.hosts.len() {
         0 | 1 => ("the process", ""),
         _ => ("all processes", " of the first process"),

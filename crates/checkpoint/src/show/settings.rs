@@ -1,12 +1,12 @@
-//! What makes two runs of this lane the same work.
+//! The settings that must match for two runs of this kind to be the same work.
 
 use crate::plan::CheckpointReport;
 
 use stormlp_show::settings::{Work, switch};
 pub(super) use stormlp_show::shown::Shown as _;
 
-/// The same of a checkpoint run. What ranks write follows from the model and its layout; more saves
-/// or restores are more samples.
+/// Plan fields that do not affect whether two checkpoint runs are the same work. What ranks write
+/// follows from the model and its layout; more saves or restores only add samples.
 const APART: &[&str] = &[
     "closed",
     "full_run",
@@ -25,7 +25,7 @@ const APART: &[&str] = &[
     "warnings",
 ];
 
-/// All that two runs must share to be the same work.
+/// Everything that two runs must have in common to be the same work.
 pub(super) fn work(report: &CheckpointReport) -> Work {
     let plan = &report.plan;
     let hosts = if report.results.is_of_detached_hosts() {

@@ -1,4 +1,4 @@
-//! What people and MLPerf's tools get to see.
+//! The output that people and MLPerf's tools see.
 
 use super::fixtures::*;
 use super::*;
@@ -49,7 +49,7 @@ fn detached_hosts_are_not_taken_for_one_checkpoint() {
     assert!(!headline.contains("profile"), "{headline}");
     assert!(text.contains("and as many on each of the 2 hosts"), "{text}");
     assert!(text.contains("at once %"), "{text}");
-    // Rank 0 is one of the first host.
+    // Rank 0 is a rank of the first host.
     assert!(
         !text.contains("rank 0 GiB/s") && !text.contains("DLIO") && !text.contains("MLPerf"),
         "{text}"

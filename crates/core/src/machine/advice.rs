@@ -1,4 +1,5 @@
-//! What follows from the facts of a machine: the few things worth changing before measuring.
+//! Recommendations derived from the facts of a machine: the few things worth changing before
+//! measuring.
 
 use super::{DirectSupport, Fact, Machine};
 use crate::facts::Availability;
@@ -11,7 +12,7 @@ use crate::warning::{Warning, WarningKind};
 /// Locked memory below this cannot hold the buffers of a common matrix cell.
 const SMALL_LOCKED_LIMIT: u64 = 64 * MIB;
 
-/// Everything worth changing on `machine`, the weightiest first.
+/// Everything worth changing on `machine`, most important first.
 pub fn advice(machine: &Machine) -> Vec<Warning> {
     let mut found = Vec::new();
     build(machine, &mut found);
@@ -113,7 +114,7 @@ fn host(machine: &Machine, found: &mut Vec<Warning>) {
     }
 }
 
-/// What stands between the GPUs and storage that reaches them without the CPU.
+/// What prevents the GPUs from reaching storage without the CPU.
 fn direct_storage(machine: &Machine, found: &mut Vec<Warning>) {
     let gpu = &machine.gpu;
     let mut known_issue = |fact: String, advice: &str| {

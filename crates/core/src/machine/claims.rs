@@ -1,29 +1,29 @@
-//! What stands against writing over a block device.
+//! Reasons not to overwrite a block device.
 
 use serde::{Deserialize, Serialize};
 
-/// Who uses a block device, and what lies on it and on its partitions.
+/// The users of a block device, and the signatures on it and on its partitions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceClaims {
-    /// Who uses it now, each in words: `vda is mounted at / (ext4)`.
+    /// Current users, each in words: `vda is mounted at / (ext4)`.
     pub users: Vec<String>,
-    /// What is on it.
+    /// Signatures found on it.
     pub signatures: Vec<Signature>,
-    /// Why not all of it could be examined; `None` when it was.
+    /// Why it could not be examined completely; `None` if it was.
     pub unexamined: Option<String>,
 }
 
-/// The mark of a file system, a partition table, or a member of something larger.
+/// The signature of a file system, a partition table, or a member of a larger device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
-    /// What it is the mark of, as `blkid` names it: `ext4`, `gpt`, `LVM2_member`.
+    /// Its type, as `blkid` names it: `ext4`, `gpt`, `LVM2_member`.
     pub name: String,
-    /// The device it was found on, one of its partitions or itself: `sdb1`.
+    /// The device it was found on, itself or one of its partitions: `sdb1`.
     pub device: String,
 }
 
 impl DeviceClaims {
-    /// The names of all signatures, each once.
+    /// The distinct names of all signatures.
     pub fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for signature in &self.signatures {
@@ -34,7 +34,7 @@ impl DeviceClaims {
         names
     }
 
-    /// The signatures and where they are: `gpt on sdb, ext4 on sdb1`.
+    /// The signatures and their locations: `gpt on sdb, ext4 on sdb1`.
     pub fn words(&self) -> String {
         let words = |signature: &Signature| format!("{} on {}", signature.name, signature.device);
         let all: Vec<String> = self.signatures.iter().map(words).collect();

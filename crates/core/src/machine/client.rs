@@ -1,58 +1,58 @@
-//! What the machine is as a client, for descriptions of systems.
+//! The machine as a client, for system descriptions.
 
-/// What a machine says of itself as a client; what it does not say is left blank.
+/// The properties of a machine as a client; unknown ones are left blank.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SystemFacts {
-    /// Its maker's name of the model.
+    /// The manufacturer's model name.
     pub model: Option<String>,
-    /// Name of the processor.
+    /// Processor name.
     pub cpu_model: Option<String>,
-    /// Processors.
+    /// Number of processors.
     pub sockets: Option<u32>,
-    /// Cores of all of them.
+    /// Number of cores of all processors.
     pub cores: Option<u32>,
     /// Memory in GiB.
     pub memory_gib: Option<u64>,
-    /// Name of the system: `Ubuntu`.
+    /// Name of the operating system: `Ubuntu`.
     pub os_name: Option<String>,
-    /// Its version.
+    /// Version of the operating system.
     pub os_version: Option<String>,
     /// Network links.
     pub links: Vec<Link>,
     /// Drives.
     pub drives: Vec<Drive>,
-    /// Kernel settings that bear on storage, with their values.
+    /// Kernel settings that affect storage, with their values.
     pub sysctl: Vec<(String, String)>,
-    /// Variables of the environment that bear on storage.
+    /// Environment variables that affect storage.
     pub environment: Vec<(String, String)>,
 }
 
-/// Links of a kind.
+/// Network links of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
     /// `ethernet`, `infiniband` or `other`.
     pub kind: &'static str,
     /// Whether it is up.
     pub is_up: bool,
-    /// Its speed in Gbit/s, where the kernel tells.
+    /// Speed in Gbit/s, if the kernel reports it.
     pub gbit_per_second: Option<u32>,
-    /// How many there are.
+    /// Number of such links.
     pub count: u32,
 }
 
-/// Drives of a kind.
+/// Drives of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drive {
-    /// The maker.
+    /// Manufacturer.
     pub vendor: Option<String>,
-    /// The model.
+    /// Model.
     pub model: Option<String>,
     /// `nvme`, `sas`, `sata` or `other`.
     pub interface: &'static str,
-    /// Whether it turns.
+    /// Whether it is a spinning disk.
     pub rotational: bool,
-    /// Its size in GB, as makers count.
+    /// Capacity in decimal GB, as manufacturers count.
     pub capacity_gb: u64,
-    /// How many there are.
+    /// Number of such drives.
     pub count: u32,
 }

@@ -1,4 +1,4 @@
-//! A fact that may not be had: files of the kernel come and go with its version and with rights.
+//! Facts that may be unavailable: kernel files vary with version and permissions.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 pub enum Fact<T> {
     /// It was read.
     Known(T),
-    /// It could not be read: what was tried and what came back.
+    /// It could not be read: what was tried and the result.
     Unknown(String),
 }
 
 impl<T> Fact<T> {
-    /// A fact that could not be had, because of `reason`.
+    /// A fact that is unavailable because of `reason`.
     pub fn unknown(reason: impl Into<String>) -> Self {
         Self::Unknown(reason.into())
     }
@@ -37,7 +37,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// Applies a conversion that may fail to a known value.
+    /// Applies a fallible conversion to a known value.
     pub fn and_then<U>(self, convert: impl FnOnce(T) -> Fact<U>) -> Fact<U> {
         match self {
             Self::Known(value) => convert(value),
@@ -45,7 +45,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// The value, or `default` where it is unknown.
+    /// The value, or `default` if unknown.
     pub fn unwrap_or(self, default: T) -> T {
         match self {
             Self::Known(value) => value,

@@ -1,4 +1,4 @@
-//! GPUs, their driver, and what direct storage needs besides.
+//! GPUs, their driver, and the other requirements of direct storage.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use super::Fact;
 /// GPUs, drivers, libraries and the platform between GPU and storage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuFacts {
-    /// NVIDIA GPUs on the PCI bus, whether or not a driver serves them.
+    /// NVIDIA GPUs on the PCI bus, with or without a driver.
     pub devices: Fact<Vec<PciGpu>>,
     /// Version of the NVIDIA kernel driver.
     pub driver_version: Fact<String>,
@@ -21,21 +21,21 @@ pub struct GpuFacts {
     pub cuda: LibraryFacts,
     /// The GPUDirect Storage library.
     pub cufile: LibraryFacts,
-    /// What cuFile's driver says of itself: properties, routes, settings that bear on them.
+    /// Information from cuFile's driver: properties, routes and the settings that affect them.
     pub cufile_says: Vec<String>,
     /// The nvidia-fs kernel module.
     pub nvidia_fs: Fact<NvidiaFs>,
-    /// Whether the kernel has the symbols that cuFile's peer-to-peer mode looks for.
+    /// Whether the kernel has the symbols that cuFile's peer-to-peer mode needs.
     pub kernel_p2pdma: Fact<bool>,
-    /// Number of IOMMU groups; 0 means that no IOMMU translates.
+    /// Number of IOMMU groups; 0 means no IOMMU is active.
     pub iommu_groups: Fact<u32>,
-    /// What the kernel's command line says of the IOMMU.
+    /// IOMMU arguments on the kernel command line.
     pub iommu_arguments: Fact<String>,
     /// PCI bridges that send peer-to-peer traffic through the root complex.
     pub acs_redirecting: Fact<Vec<AcsBridge>>,
 }
 
-/// One NVIDIA GPU as the PCI bus shows it.
+/// An NVIDIA GPU as seen on the PCI bus.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PciGpu {
     /// PCI address, `0000:3b:00.0`.
@@ -44,22 +44,22 @@ pub struct PciGpu {
     pub device_id: Fact<String>,
     /// Product name, from the driver.
     pub name: Fact<String>,
-    /// Kernel driver that holds the device.
+    /// Kernel driver bound to the device.
     pub driver: Fact<String>,
-    /// NUMA node; `None` where the platform does not say.
+    /// NUMA node; `None` if the platform does not report it.
     pub numa_node: Option<u32>,
     /// Size of BAR1 in bytes.
     pub bar1_bytes: Fact<u64>,
-    /// GPU memory offered for peer-to-peer DMA in bytes; 0 is none.
+    /// GPU memory offered for peer-to-peer DMA in bytes; 0 means none.
     pub p2p_memory_bytes: Fact<u64>,
-    /// PCIe link as it runs: `32.0 GT/s PCIe x16`.
+    /// Current PCIe link: `32.0 GT/s PCIe x16`.
     pub link: Fact<String>,
 }
 
-/// A library that is opened at run time.
+/// A library opened at run time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LibraryFacts {
-    /// Its version, from the library itself.
+    /// Its version, as reported by the library.
     pub version: Fact<String>,
     /// The file that was opened.
     pub found_at: Fact<PathBuf>,
@@ -70,7 +70,7 @@ pub struct LibraryFacts {
 pub struct NvidiaFs {
     /// Its version.
     pub version: String,
-    /// GPUs and storage devices it has paired: the text of its `devcount`.
+    /// GPUs and storage devices it has paired: the content of its `devcount`.
     pub device_count: Fact<String>,
 }
 
@@ -79,6 +79,6 @@ pub struct NvidiaFs {
 pub struct AcsBridge {
     /// PCI address of the bridge.
     pub pci_address: String,
-    /// Control bits that are set, as `lspci` writes them: `ReqRedir+ CmpltRedir+`.
+    /// Control bits that are set, in `lspci` notation: `ReqRedir+ CmpltRedir+`.
     pub bits: String,
 }

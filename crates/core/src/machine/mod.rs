@@ -1,5 +1,5 @@
-//! What `stormlp doctor` says of a machine: plain data, every value known or unknown with its
-//! reason. Gathered by `transfer::probe`, rendered by `show::doctor`.
+//! What `stormlp doctor` reports about a machine: plain data, each value either known or unknown
+//! with a reason. Gathered by `transfer::probe`, rendered by `show::doctor`.
 
 mod advice;
 mod claims;
@@ -23,7 +23,7 @@ pub use storage::{
     TargetFacts,
 };
 
-/// The version of the format that `doctor` prints as JSON.
+/// Version of `doctor`'s JSON format.
 pub const FORMAT_VERSION: u32 = 1;
 
 /// Everything `doctor` knows.
@@ -31,19 +31,19 @@ pub const FORMAT_VERSION: u32 = 1;
 pub struct Machine {
     /// Version of this format, [`FORMAT_VERSION`].
     pub format_version: u32,
-    /// What every report says of its host too.
+    /// The host facts that every report contains.
     pub host: HostFacts,
     /// How this stormlp was built.
     pub build: BuildFacts,
     /// CPUs and NUMA nodes.
     pub processors: ProcessorFacts,
-    /// Huge pages and what is free.
+    /// Huge pages and available memory.
     pub memory: MemoryFacts,
     /// io_uring in detail.
     pub io_uring: IoUringFacts,
     /// GPUs, their drivers and libraries.
     pub gpu: GpuFacts,
-    /// The storage behind the folder that was asked about.
+    /// The storage behind the requested directory.
     pub storage: StorageFacts,
     /// What is worth changing before measuring; see [`advice`].
     pub warnings: Vec<Warning>,
@@ -52,29 +52,29 @@ pub struct Machine {
 /// How this stormlp was built, where that limits what it can do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuildFacts {
-    /// Rust's name of the architecture and the C library: `x86_64 gnu`.
+    /// Rust's name of the architecture and C library: `x86_64 gnu`.
     pub target: String,
-    /// Linked without the dynamic loader, so that no GPU library can be opened.
+    /// Linked without the dynamic loader, so no GPU library can be opened.
     pub statically_linked: bool,
 }
 
 /// CPUs and NUMA nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProcessorFacts {
-    /// CPUs that are online, as the kernel lists them: `0-63`.
+    /// Online CPUs, in kernel notation: `0-63`.
     pub online: Fact<String>,
-    /// CPUs' worth of time the control group allows; `None` without a quota.
+    /// CPU quota of the control group, in CPUs; `None` without a quota.
     pub quota_cpus: Option<f64>,
     /// The NUMA nodes.
     pub numa_nodes: Fact<Vec<NumaNode>>,
 }
 
-/// One NUMA node.
+/// A NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NumaNode {
     /// Its number.
     pub node: u32,
-    /// Its CPUs, as the kernel lists them: `0-31,64-95`.
+    /// Its CPUs, in kernel notation: `0-31,64-95`.
     pub cpus: String,
     /// Its memory in bytes.
     pub memory_bytes: Fact<u64>,
@@ -83,7 +83,7 @@ pub struct NumaNode {
 /// Memory, as far as buffers are concerned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryFacts {
-    /// Memory that new buffers can have without swapping, in bytes.
+    /// Memory available to new buffers without swapping, in bytes.
     pub available_bytes: Fact<u64>,
     /// Mode of transparent huge pages: `always`, `madvise`, `never`.
     pub transparent_huge_pages: Fact<String>,
@@ -91,7 +91,7 @@ pub struct MemoryFacts {
     pub huge_page_bytes: Fact<u64>,
     /// Reserved huge pages.
     pub huge_pages_total: Fact<u64>,
-    /// Reserved huge pages that nobody uses.
+    /// Unused reserved huge pages.
     pub huge_pages_free: Fact<u64>,
 }
 
@@ -100,7 +100,7 @@ pub struct MemoryFacts {
 pub struct IoUringFacts {
     /// The sysctl `kernel.io_uring_disabled`: 0 allows everybody, 1 a group, 2 nobody.
     pub disabled_setting: Fact<u8>,
-    /// Set-up flags that the hot loop likes, and whether this kernel takes them.
+    /// Set-up flags that the hot loop prefers, and whether this kernel supports them.
     pub flags: Vec<RingFlag>,
 }
 
@@ -109,6 +109,6 @@ pub struct IoUringFacts {
 pub struct RingFlag {
     /// The kernel's name: `DEFER_TASKRUN`.
     pub name: String,
-    /// Whether a ring with it can be set up.
+    /// Whether a ring can be set up with it.
     pub availability: Availability,
 }

@@ -1,4 +1,4 @@
-//! The storage behind a folder: file system, options, block devices down to the members.
+//! The storage behind a directory: file system, options, block devices down to the members.
 
 use std::path::PathBuf;
 
@@ -7,26 +7,26 @@ use strum::IntoStaticStr;
 
 use super::Fact;
 
-/// The storage behind a folder.
+/// The storage behind a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StorageFacts {
-    /// The folder that was asked about.
+    /// The requested directory.
     pub directory: PathBuf,
-    /// The folder that was looked at: the nearest one that exists, without links.
+    /// The directory that was examined: the nearest existing one, with links resolved.
     pub examined: Fact<PathBuf>,
-    /// What was asked about, where it is no folder.
+    /// The requested target, if it is not a directory.
     #[serde(default)]
     pub target: Option<TargetFacts>,
     /// The file system.
     pub filesystem: Fact<Filesystem>,
-    /// What becomes of `O_DIRECT` there.
+    /// Whether `O_DIRECT` works there.
     pub direct_io: Fact<DirectSupport>,
-    /// The block devices below it, the one with the file system first, members after the device
-    /// they carry.
+    /// The block devices below it, starting with the one that holds the file system, members after
+    /// the device they form.
     pub devices: Fact<Vec<BlockDevice>>,
 }
 
-/// A file or block device that was asked about itself.
+/// A file or block device that was itself the target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TargetFacts {
@@ -34,14 +34,14 @@ pub enum TargetFacts {
     File {
         /// Its size in bytes.
         bytes: u64,
-        /// Space that it takes on its file system, in bytes.
+        /// Space allocated on its file system, in bytes.
         allocated_bytes: u64,
     },
     /// A block device.
     BlockDevice {
-        /// Where its own file system is mounted; not those of its partitions.
+        /// Where its own file system is mounted, excluding those of its partitions.
         mounted_at: Vec<PathBuf>,
-        /// Devices that are made of it or lie in it: partitions, md, device mapper.
+        /// Devices built on it: partitions, md, device mapper.
         carries: Vec<String>,
     },
 }
@@ -49,57 +49,57 @@ pub enum TargetFacts {
 /// A mounted file system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filesystem {
-    /// Its type as the kernel names it: `ext4`, `xfs`, `nfs4`.
+    /// Its type by the kernel's name: `ext4`, `xfs`, `nfs4`.
     pub kind: String,
-    /// Its magic number from `statfs(2)`; two kinds of one name can differ here.
+    /// Its magic number from `statfs(2)`; file systems that share a name can differ here.
     pub magic: u64,
     /// Where it is mounted.
     pub mount_point: PathBuf,
-    /// Device or server.
+    /// Source device or server.
     pub source: String,
     /// Options of this mount.
     pub mount_options: String,
-    /// Options of the file system, the same for all its mounts.
+    /// Options of the file system, shared by all its mounts.
     pub super_options: String,
     /// Size in bytes.
     pub total_bytes: u64,
-    /// Bytes that this user can still write.
+    /// Bytes available to this user.
     pub free_bytes: u64,
 }
 
-/// What becomes of `O_DIRECT`.
+/// Whether `O_DIRECT` works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectSupport {
-    /// Whether an aligned write with `O_DIRECT` succeeded (a read, where nothing can be written).
+    /// Whether an aligned write with `O_DIRECT` succeeded (or a read, if writing is impossible).
     pub honoured: bool,
-    /// What was tried and what came back.
+    /// What was tried and the result.
     pub tried: String,
-    /// Alignment of buffers in bytes that the file system asks for (`statx(2)`).
+    /// Buffer alignment in bytes that the file system requires (`statx(2)`).
     pub memory_align_bytes: Fact<u32>,
-    /// Alignment of offsets and sizes in bytes that the file system asks for.
+    /// Alignment of offsets and sizes in bytes that the file system requires.
     pub offset_align_bytes: Fact<u32>,
 }
 
-/// What a block device is made of.
+/// The kind of a block device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "lowercase")]
 pub enum BlockKind {
-    /// A disk, or what the machine takes for one.
+    /// A disk, or a device presented as one.
     Disk,
-    /// A part of a disk.
+    /// A partition.
     Partition,
     /// Linux software RAID.
     Md,
     /// Device mapper: LVM, dm-crypt, multipath.
     #[strum(serialize = "dm")]
     DeviceMapper,
-    /// A file as a device.
+    /// A loop device backed by a file.
     Loop,
 }
 
 impl BlockKind {
-    /// The name for people.
+    /// The display name.
     pub fn name(self) -> &'static str {
         self.into()
     }
@@ -112,42 +112,42 @@ pub struct BlockDevice {
     pub name: String,
     /// Device number, `259:0`.
     pub number: String,
-    /// What it is.
+    /// Its kind.
     pub kind: BlockKind,
-    /// How deep it lies below the file system's own device, which is 0.
+    /// Depth below the file system's own device, which is 0.
     pub depth: u32,
-    /// Names of the devices it is made of.
+    /// Names of its member devices.
     pub members: Vec<String>,
-    /// What md or device mapper does with them: `raid0`, `LVM-…`.
+    /// How md or device mapper combines them: `raid0`, `LVM-…`.
     pub layout: Option<String>,
-    /// Model, as the device says.
+    /// Model, as reported by the device.
     pub model: Fact<String>,
-    /// Version of its firmware, as the device says.
+    /// Firmware version, as reported by the device.
     pub firmware: Fact<String>,
     /// Size in bytes.
     pub size_bytes: Fact<u64>,
-    /// Settings of its queue; a partition has none of its own.
+    /// Queue settings; a partition has none of its own.
     pub queue: Option<QueueFacts>,
     /// NUMA node of the device.
     pub numa_node: Option<u32>,
     /// PCI address of the controller.
     pub pci_address: Option<String>,
-    /// The link that it has to itself; devices that share a controller's have none.
+    /// The device's own link; absent for devices that share a controller.
     pub pcie_link: Fact<PcieLink>,
 }
 
-/// The PCI Express link of a device, as it is trained now.
+/// The PCI Express link of a device, as currently trained.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PcieLink {
-    /// Its speed as the kernel writes it: `16.0 GT/s PCIe`.
+    /// Link speed in kernel notation: `16.0 GT/s PCIe`.
     pub speed: String,
-    /// Its lanes.
+    /// Number of lanes.
     pub lanes: u32,
 }
 
 impl PcieLink {
-    /// What its lanes carry in a second, encoding taken off and protocol not, in bytes; `None`
-    /// for a speed that is not one of a link.
+    /// Bandwidth in bytes per second, after encoding but before protocol overhead; `None` if the
+    /// speed is not a PCIe speed.
     pub fn bytes_per_second(&self) -> Option<u64> {
         let (number, unit) = self.speed.split_once(' ')?;
         if !unit.starts_with("GT/s") {
@@ -177,7 +177,7 @@ pub struct QueueFacts {
     pub rotational: Fact<bool>,
     /// Smallest unit the device addresses, in bytes.
     pub logical_block_bytes: Fact<u32>,
-    /// Smallest unit it writes without reading, in bytes.
+    /// Smallest unit it writes without read-modify-write, in bytes.
     pub physical_block_bytes: Fact<u32>,
     /// I/O scheduler.
     pub scheduler: Fact<String>,
@@ -185,13 +185,13 @@ pub struct QueueFacts {
     pub read_ahead_kib: Fact<u32>,
     /// Merging of requests: 0 on, 1 simple merges only, 2 off.
     pub nomerges: Fact<u8>,
-    /// Largest request the kernel makes, in KiB.
+    /// Largest request the kernel issues, in KiB.
     pub max_sectors_kib: Fact<u32>,
-    /// Largest request the device takes, in KiB.
+    /// Largest request the device accepts, in KiB.
     pub max_hw_sectors_kib: Fact<u32>,
-    /// Pieces of memory in one request.
+    /// Maximum memory segments per request.
     pub max_segments: Fact<u32>,
-    /// Requests the queue holds.
+    /// Queue size in requests.
     pub nr_requests: Fact<u32>,
     /// Write cache: `write back` or `write through`.
     pub write_cache: Fact<String>,

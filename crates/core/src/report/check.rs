@@ -1,18 +1,18 @@
-//! What no run can have written into its report: somebody changed it, or it was damaged.
+//! Detects report values that no run can have written: edits or damage.
 //!
-//! The types say what a field is, not what it may hold. A rate of 1e308 would make every ratio with
-//! it infinite, and whatever is compared with it wrong.
+//! The types define the fields, not their plausible values. A rate of 1e308 would make every ratio
+//! with it infinite and every comparison with it wrong.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// More than sums of whole numbers in 64 bits hold with one bit to spare.
+/// Limit on sums: what 64-bit integers hold with one bit to spare.
 const MOST_IN_ALL: f64 = 9e18;
-/// More than the largest whole number of 64 bits, which stands for "no limit" in places.
+/// Limit on single values, above the largest 64-bit integer, which means "no limit" in places.
 const MOST: f64 = 1e20;
 
-/// The first field that holds what no run can have measured: where it stands, and what is wrong.
+/// The first field with an impossible value: its location and what is wrong.
 pub(super) fn absurdity(report: &Value) -> Option<String> {
     for key in ["started_at", "ended_at"] {
         let time = report.get(key).and_then(Value::as_str);
@@ -23,8 +23,8 @@ pub(super) fn absurdity(report: &Value) -> Option<String> {
     in_value(report, "", false).or_else(|| overflow(report))
 }
 
-/// The first kind of amount of which all together are more than a sum of them can hold. What was
-/// planned and what the machine has is added up by nobody.
+/// The first kind of amount whose values overflow when summed. Planned amounts and machine
+/// properties are excluded, since they are never summed.
 fn overflow(report: &Value) -> Option<String> {
     let mut sums = BTreeMap::new();
     let fields = report.as_object()?.iter();
@@ -35,7 +35,7 @@ fn overflow(report: &Value) -> Option<String> {
     Some(format!("all `{key}` together are {sum:e}, which nothing can have measured"))
 }
 
-/// Adds every whole amount to the sum of its key.
+/// Adds every integer amount to the sum for its key.
 fn add_up<'a>(value: &'a Value, key: &'a str, sums: &mut BTreeMap<&'a str, f64>) {
     match value {
         Value::Object(fields) => (fields.iter()).for_each(|(key, value)| add_up(value, key, sums)),
@@ -47,7 +47,7 @@ fn add_up<'a>(value: &'a Value, key: &'a str, sums: &mut BTreeMap<&'a str, f64>)
     }
 }
 
-/// What the fields of one object say that cannot be together.
+/// Impossible combinations of fields in one object.
 fn in_object(fields: &serde_json::Map<String, Value>, place: &str) -> Option<String> {
     let is_nothing = |key: &str| fields.get(key).and_then(Value::as_f64) == Some(0.0);
     let intervals = fields.get("interval_bytes").and_then(Value::as_array);
@@ -55,14 +55,13 @@ fn in_object(fields: &serde_json::Map<String, Value>, place: &str) -> Option<Str
         let place = inner(place, "interval_seconds");
         return Some(format!("`{place}` is 0, but there are intervals"));
     }
-    // Depths and sizes that did not occur are left out.
+    // Depths and sizes that did not occur are omitted from reports.
     is_nothing("transfers").then(|| {
         let place = inner(place, "transfers");
         format!("`{place}` is 0, which nothing counts")
     })
 }
 
-/// The place of a field of what is at `place`.
 fn inner(place: &str, key: &str) -> String {
     match place {
         "" => key.to_string(),
@@ -70,7 +69,7 @@ fn inner(place: &str, key: &str) -> String {
     }
 }
 
-/// The same of a value at `place`; `measured` is whether it is part of a measured quantity.
+/// Checks a value at `place`; `measured` is whether it is part of a measured quantity.
 fn in_value(value: &Value, place: &str, measured: bool) -> Option<String> {
     match value {
         Value::Object(fields) => in_object(fields, place).or_else(|| {
@@ -90,7 +89,7 @@ fn in_value(value: &Value, place: &str, measured: bool) -> Option<String> {
     }
 }
 
-/// Whether a field holds an amount with a unit, which is never below zero; a clock may be behind.
+/// Whether a field is an amount with a unit, which is never negative; a clock offset may be.
 fn is_quantity(key: &str) -> bool {
     const ENDS: [&str; 6] = ["_seconds", "_bytes", "_per_second", "_us", "_share", "_per_gib"];
     if key == "offset_us" {
@@ -100,8 +99,8 @@ fn is_quantity(key: &str) -> bool {
         || ENDS.iter().any(|end| key.ends_with(end))
 }
 
-/// Whether a text is a moment as reports have it: `2026-11-21T07:25:00Z`, with parts of a second or
-/// without.
+/// Whether a text is a timestamp as written in reports: `2026-11-21T07:25:00Z`, with or without
+/// fractional seconds.
 fn is_time(text: &str) -> bool {
     let Some((date, time)) = text.strip_suffix('Z').and_then(|text| text.split_once('T')) else {
         return false;
@@ -120,7 +119,7 @@ fn is_time(text: &str) -> bool {
     let date = numbers(date, '-', [4, 2, 2]);
     let time = numbers(time, ':', [2, 2, 2]);
     let in_year = |[_, month, day]: [u32; 3]| (1..=12).contains(&month) && (1..=31).contains(&day);
-    // A leap second is one.
+    // Leap seconds are valid.
     let in_day = |[hour, minute, second]: [u32; 3]| hour < 24 && minute < 60 && second <= 60;
     digits && date.is_some_and(in_year) && time.is_some_and(in_day)
 }

@@ -1,53 +1,53 @@
-//! Figures of a report that contradict each other: rates and what they are of, parts and their
-//! whole, means and what they are over.
+//! Contradictory figures in a report: rates and their inputs, parts and their whole, means and
+//! their samples.
 //!
-//! A run writes none of these. Whoever reads a report is told of them and may still look at it: a
-//! field that somebody corrected does not make the rest of it worthless.
+//! A run writes none of these. The reader is warned of them and may still use the report: one field
+//! edited by hand does not make the rest worthless.
 
 use super::{Head, NamedHistogram, Series};
 use crate::histogram::{LatencyUs, of_saved};
 
-/// Rates are computed from the numbers that stand beside them: what is further apart was changed.
+/// Rates are computed from the numbers next to them; a larger deviation means an edit.
 pub const TOLERANCE: f64 = 0.01;
-/// Intervals begin and end when somebody looks, not when bytes begin to move.
+/// Interval boundaries follow the sampling times, not the start of I/O.
 const TOLERANCE_OF_INTERVALS: f64 = 0.1;
-/// Means are of numbers that stand in the report with all their digits.
+/// Means are of numbers that the report contains at full precision.
 pub const TOLERANCE_OF_MEANS: f64 = 1e-4;
-/// Values of a histogram are known within 1 %, and so are the percentiles that were taken of it.
+/// Histogram values are known within 1 %, and so are the percentiles derived from them.
 const TOLERANCE_OF_LATENCIES: f64 = 0.02;
-/// The shortest latency that a histogram tells from others.
+/// The shortest latency that a histogram can resolve.
 const LEAST_LATENCY_US: f64 = 0.0011;
-/// Fewer intervals say little: the first or the last may hold most of a part.
+/// With fewer intervals, the first or the last may hold most of a part.
 const FEWEST_INTERVALS: usize = 10;
 
-/// Contradictions that were found so far, in words.
+/// Contradictions found so far, in words.
 #[derive(Debug, Default)]
 pub struct Found(Vec<String>);
 
 impl Found {
-    /// Those of the head of a report, which all lanes share.
+    /// Checks the head of a report, which all lanes share.
     pub fn of(head: &Head) -> Self {
         let mut found = Self::default();
         found.times(head);
         found
     }
 
-    /// All of them.
+    /// All contradictions.
     pub fn into_words(self) -> Vec<String> {
         self.0
     }
 
-    /// Adds one.
+    /// Adds a contradiction.
     pub fn push(&mut self, words: String) {
         self.0.push(words);
     }
 
-    /// Tells where a number is not what others come to.
+    /// Records when a number is not what the others add up to.
     pub fn hold(&mut self, place: &str, what: &str, number: f64, comes_to: f64, from: &str) {
         self.hold_within(TOLERANCE, (place, what), [number, comes_to], from);
     }
 
-    /// The same of a number and what others come to, at a tolerance of its own.
+    /// Like [`Self::hold`], with a given tolerance.
     pub fn hold_within(
         &mut self,
         tolerance: f64,
@@ -63,7 +63,7 @@ impl Found {
         }
     }
 
-    /// Tells where a part is more than its whole.
+    /// Records when a part exceeds its whole.
     pub fn hold_part(&mut self, place: &str, what: &str, part: f64, whole: f64, of: &str) {
         if part > whole * (1.0 + TOLERANCE) {
             let place = inner(place, what);
@@ -72,7 +72,7 @@ impl Found {
         }
     }
 
-    /// The same of whole numbers, which agree exactly.
+    /// Like [`Self::hold`] for integers, which must match exactly.
     pub fn hold_count(&mut self, place: &str, what: &str, number: u64, comes_to: u64, from: &str) {
         if number != comes_to {
             let place = inner(place, what);
@@ -80,7 +80,7 @@ impl Found {
         }
     }
 
-    /// That a run ends after it began.
+    /// Checks that a run ends after it began.
     fn times(&mut self, head: &Head) {
         let moment = |time: &str| time.trim_end_matches('Z').to_string();
         let ended = head.ended_at.as_deref();
@@ -90,7 +90,7 @@ impl Found {
         }
     }
 
-    /// That latencies are in order, and those of the histogram that is saved beside them.
+    /// Checks that latencies are in order and match the histogram saved with them.
     pub fn latencies(&mut self, place: &str, count: u64, told: &LatencyUs, saved: &str) {
         let known = [
             ("min", Some(told.min)),
@@ -108,7 +108,7 @@ impl Found {
             }
         }
         self.hold_part(place, "latency mean", told.mean, told.max, "max");
-        // Not every report has one.
+        // Not every report has a histogram.
         if saved.is_empty() {
             return;
         }
@@ -126,7 +126,7 @@ impl Found {
             ("p99.9 latency", told.p999, comes_to.p999),
         ] {
             let pair = told.zip(comes_to).map(|(told, comes_to)| [told, comes_to]);
-            // What took no time is in the bucket of 1 ns.
+            // Zero durations are in the bucket of 1 ns.
             let apart = |[told, comes_to]: &[f64; 2]| (told - comes_to).abs() > LEAST_LATENCY_US;
             if let Some(pair) = pair.filter(apart) {
                 self.hold_within(TOLERANCE_OF_LATENCIES, (place, what), pair, from);
@@ -134,7 +134,7 @@ impl Found {
         }
     }
 
-    /// That what the hosts had a share in comes to the whole, where any are told.
+    /// Checks that the hosts' shares add up to the whole, if any are reported.
     pub fn hosts(
         &mut self,
         place: &str,
@@ -149,7 +149,7 @@ impl Found {
         }
     }
 
-    /// Those between distributions and their summaries.
+    /// Checks distributions against their summaries.
     pub fn histograms(&mut self, histograms: &[NamedHistogram]) {
         for (index, one) in histograms.iter().enumerate() {
             let place = format!("histograms.{index}");
@@ -157,7 +157,7 @@ impl Found {
         }
     }
 
-    /// That all rows of a series have a value for each interval.
+    /// Checks that all rows of a series have a value for each interval.
     pub fn shape(&mut self, place: &str, series: &Series) {
         let intervals = series.interval_bytes.len();
         let device = series.interval_device_bytes.as_ref();
@@ -179,7 +179,7 @@ impl Found {
         }
     }
 
-    /// That the intervals hold the bytes that were counted while they lasted.
+    /// Checks that the intervals add up to the bytes counted over the same time.
     pub fn intervals(&mut self, place: &str, series: &Series, bytes: u64, covers: Covers) {
         let row = &series.interval_bytes;
         if row.len() < FEWEST_INTERVALS {
@@ -198,23 +198,23 @@ impl Found {
     }
 }
 
-/// What of the bytes of a part its intervals hold.
+/// Which bytes of a part its intervals cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Covers {
     /// All of them.
     All,
-    /// All, and others besides.
+    /// All of them, and others as well.
     AtLeast,
-    /// All but those of a first while.
+    /// All except those of an initial period.
     AtMost,
 }
 
-/// A number with no more digits than tell it from another.
+/// A number with only as many digits as needed to distinguish it.
 pub fn short(number: f64) -> String {
     if number.abs() >= 1e4 { format!("{number:.0}") } else { format!("{number:.4}") }
 }
 
-/// `place` and what lies in it.
+/// The location of `name` within `place`.
 pub fn inner(place: &str, name: &str) -> String {
     match place {
         "" => name.to_string(),

@@ -1,6 +1,6 @@
-//! Reports of format version 1, brought to the current form as JSON, before any type sees them.
+//! Upgrades reports of format version 1 to the current form as JSON, before they are typed.
 //!
-//! A plan that gets or renames a field breaks these files too: give the field its old meaning
+//! Adding or renaming a field of a plan breaks these files too: give the field its old meaning
 //! here.
 
 use serde_json::{Map, Value, json};
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{FORMAT_VERSION, ReportKind};
 use crate::path::PathKind;
 
-/// Keys of a checkpoint's report of version 1 that are not its plan's; all others were.
+/// Top-level keys of a version 1 checkpoint report outside its plan; all others were in it.
 const CHECKPOINT_KEYS: [&str; 13] = [
     "format_version",
     "kind",
@@ -25,7 +25,7 @@ const CHECKPOINT_KEYS: [&str; 13] = [
     "peak_rss_bytes",
 ];
 
-/// Brings a report of version 1 to the current form; what is damaged stays as it is.
+/// Upgrades a report of version 1; damaged parts are left as they are.
 pub(super) fn from_version_1(kind: ReportKind, report: &mut Value) {
     let Some(fields) = report.as_object_mut() else {
         return;
@@ -38,7 +38,7 @@ pub(super) fn from_version_1(kind: ReportKind, report: &mut Value) {
     }
 }
 
-/// Whether the user had stopped it was all that a matrix said of its end.
+/// A matrix recorded only whether the user had stopped it.
 fn matrix(fields: &mut Map<String, Value>) {
     let stopped = fields.remove("stopped").and_then(|value| value.as_bool());
     let count = |value: Option<&Value>| value.and_then(Value::as_array).map_or(0, Vec::len);
@@ -55,14 +55,14 @@ fn matrix(fields: &mut Map<String, Value>) {
     }
 }
 
-/// What all cells had in common stood beside them.
+/// The cells' common values were stored alongside them.
 fn matrix_plan(plan: &mut Map<String, Value>) {
     let mut take = |key: &str| plan.remove(key).unwrap_or_default();
     let asked = take("engine_asked");
     let memory = take("memory");
     let common = json!({
         "engine": take("engine"),
-        // Reports from before it was kept asked for none by name.
+        // Reports from before this field existed did not request an engine by name.
         "engine_asked": if asked.is_null() { "auto".into() } else { asked },
         "memory": memory["kind"],
         "submit_batch": take("submit_batch"),
@@ -104,8 +104,8 @@ fn training(fields: &mut Map<String, Value>) {
     fields.insert("evidence".into(), evidence.into_iter().flatten().collect());
 }
 
-/// How bytes travel was decided while it ran, and told in a sentence: "2 I/O threads, up to 2
-/// chunks of 256 KiB in flight in each".
+/// The transport was decided at run time and reported in a sentence: "2 I/O threads, up to 2 chunks
+/// of 256 KiB in flight in each".
 fn training_plan(
     plan: &mut Map<String, Value>,
     layout: &str,
@@ -139,7 +139,7 @@ fn training_plan(
     }
 }
 
-/// The plan's fields stood among the others, and the end had words of its own.
+/// The plan's fields were mixed with the others, and the ending had its own wording.
 fn checkpoint(fields: &mut Map<String, Value>) {
     let evidence = [
         named("saves", fields.remove("save_evidence")),
@@ -165,7 +165,7 @@ fn checkpoint(fields: &mut Map<String, Value>) {
     }
 }
 
-/// Saves and restores had a few numbers each, beside one path and device.
+/// Saves and restores had a few numbers each, next to a single path and device.
 fn checkpoint_plan(plan: &mut Map<String, Value>) {
     let path = plan.remove("path").unwrap_or_default();
     let device = plan.remove("device").unwrap_or_default();
@@ -198,7 +198,7 @@ fn checkpoint_plan(plan: &mut Map<String, Value>) {
     }
 }
 
-/// Evidence under the name of what it is about; `None` where there was none.
+/// Evidence labelled with the part it covers; `None` if there was none.
 fn named(name: &str, evidence: Option<Value>) -> Option<Value> {
     let mut evidence = evidence.filter(|evidence| !evidence.is_null())?;
     evidence.as_object_mut()?.insert("name".into(), name.into());

@@ -1,19 +1,19 @@
-//! How many independent samples a series is worth.
+//! The effective sample size of a series.
 //!
-//! The seconds of a drive are not independent: a slow one follows slow ones, while the drive
-//! collects garbage or a neighbour is busy. Counted one by one they would make a mean seem far more
-//! certain than it is.
+//! The per-second values of a drive are not independent: slow seconds follow slow seconds, while
+//! the drive collects garbage or a neighbour is busy. Treating them as independent would make a
+//! mean seem far more certain than it is.
 
 use super::mean;
 
-/// In fewer values memory cannot be told from chance: they count as they are.
+/// With fewer values, autocorrelation cannot be distinguished from chance; all of them count.
 const FEWEST_WITH_MEMORY: usize = 8;
 
-/// As many independent samples as `series` tells of its mean, at most as many as it has.
+/// The number of independent samples that `series` is worth for its mean, at most its length.
 ///
-/// That is its length by its autocorrelation time, 1 + 2 Σ ρ(k). The sum ends where a pair of
-/// neighbouring lags is no longer positive (Geyer's initial positive sequence): beyond that, what a
-/// short series shows is noise. A series that only rises or falls is worth about four samples.
+/// That is its length divided by its autocorrelation time, 1 + 2 Σ ρ(k). The sum ends at the first
+/// pair of neighbouring lags that is not positive (Geyer's initial positive sequence): beyond that,
+/// a short series shows only noise. A series that only rises or falls is worth about four samples.
 pub fn effective_samples(series: &[f64]) -> f64 {
     let count = series.len() as f64;
     if series.len() < FEWEST_WITH_MEMORY {
@@ -37,8 +37,8 @@ pub fn effective_samples(series: &[f64]) -> f64 {
         .collect();
     let time = |sum: f64| (2.0 * sum - 1.0).max(1.0);
     let seen = time(pairs.iter().sum());
-    // The series' own mean lies nearer to it than the true one, by which every covariance seems
-    // smaller: in a short series much of the memory is missed without this.
+    // The sample mean fits the series better than the true mean does, which biases every covariance
+    // downwards: without this correction, a short series misses much of the autocorrelation.
     let missed = seen / count;
     let whole = pairs.iter().map(|pair| (pair + 2.0 * missed) / (1.0 + missed));
     (count / time(whole.sum())).max(1.0)
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
     use crate::mt19937::Mt19937;
 
-    /// A series in which `memory` of each value is what the last one was.
+    /// An autoregressive series in which each value depends on the previous one by `memory`.
     fn series(seed: u32, memory: f64, count: usize) -> Vec<f64> {
         let mut random = Mt19937::new(seed);
         let mut last = random.next_gaussian();

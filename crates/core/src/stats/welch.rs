@@ -1,26 +1,26 @@
-//! Whether two means differ by more than chance explains.
+//! Welch's test: whether two means differ by more than chance explains.
 
 use statrs::function::beta::checked_beta_reg;
 use statrs::function::erf::erfc;
 
 use super::{effective_samples, mean, population_deviation, sample_deviation};
 
-/// Above so many degrees of freedom Student's t distribution is the normal one.
+/// Above this many degrees of freedom, Student's t distribution equals the normal distribution.
 const NORMAL: f64 = 1e5;
 
-/// A mean, and how uncertain it is.
+/// A mean and its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct UncertainMean {
     /// The mean.
     pub value: f64,
     /// The variance of the mean, not of the samples.
     pub variance: f64,
-    /// What the variance itself is known from.
+    /// Degrees of freedom of the variance.
     pub degrees_of_freedom: f64,
 }
 
 impl UncertainMean {
-    /// The mean of independent samples; `None` below two.
+    /// The mean of independent samples; `None` for fewer than two.
     pub fn of_independent(samples: &[f64]) -> Option<Self> {
         let count = samples.len() as f64;
         (samples.len() >= 2).then(|| Self {
@@ -30,16 +30,17 @@ impl UncertainMean {
         })
     }
 
-    /// `value`, which varied as `series` did over its run; `None` where that is worth less than
-    /// `fewest` independent samples.
+    /// `value` with the variability of `series` over its run; `None` if the series is worth fewer
+    /// than `fewest` independent samples.
     ///
-    /// Only how `series` varies in relation to its own mean counts: it may be in another unit.
+    /// Only the relative variation of `series` around its own mean counts, so it may have another
+    /// unit.
     pub fn of_series(value: f64, series: &[f64], fewest: f64) -> Option<Self> {
         let (samples, level) = (effective_samples(series), mean(series));
         if samples < fewest.max(1.5) {
             return None;
         }
-        // A series of nothing but zeros does not vary.
+        // A series of zeros does not vary.
         let relative = if level == 0.0 { 0.0 } else { population_deviation(series) / level };
         Some(Self {
             value,
@@ -49,12 +50,12 @@ impl UncertainMean {
     }
 }
 
-/// The probability of a difference as large as that between `a` and `b` when there is none (Welch's
-/// test, two-sided). `known_variance` is what is known of the difference's variance besides.
+/// The p-value of the difference between `a` and `b` (Welch's test, two-sided). `known_variance` is
+/// an additional known variance of the difference.
 pub fn welch(a: UncertainMean, b: UncertainMean, known_variance: f64) -> f64 {
     let difference = b.value - a.value;
     let variance = a.variance + b.variance + known_variance;
-    // What is beyond all numbers is no evidence of a difference.
+    // Infinite values are not evidence of a difference.
     if difference == 0.0 || !(difference.is_finite() && variance.is_finite()) {
         return 1.0;
     }
@@ -72,18 +73,18 @@ pub fn welch(a: UncertainMean, b: UncertainMean, known_variance: f64) -> f64 {
     two_sided(difference.powi(2) / variance, degrees_of_freedom)
 }
 
-/// The probability of a square of Student's t beyond `squared`.
+/// The two-sided tail probability of a squared Student's t beyond `squared`.
 fn two_sided(squared: f64, degrees_of_freedom: f64) -> f64 {
     if degrees_of_freedom > NORMAL {
         return erfc((squared / 2.0).sqrt());
     }
     let place = degrees_of_freedom / (degrees_of_freedom + squared);
-    // Outside its domain nothing is known: that is no evidence of a difference.
+    // Outside the function's domain nothing is known: that is not evidence of a difference.
     checked_beta_reg(degrees_of_freedom / 2.0, 0.5, place).unwrap_or(1.0)
 }
 
-/// Probabilities of several tests at once, by Holm's method: those below a level are wrong in at
-/// most that share of the families, however the tests hang together.
+/// Adjusts the p-values of several tests by Holm's method: the family-wise error rate stays below
+/// the level, however the tests are correlated.
 pub fn holm(probabilities: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..probabilities.len()).collect();
     order.sort_by(|a, b| probabilities[*a].total_cmp(&probabilities[*b]));

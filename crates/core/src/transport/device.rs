@@ -1,23 +1,23 @@
-//! Which memory transfers end in.
+//! The device whose memory transfers end in.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Where the accelerator memory is.
+/// The location of the accelerator memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub enum DeviceId {
-    /// Host memory stands in for an accelerator: emulated.
+    /// Host memory emulates an accelerator.
     Host,
-    /// The CUDA device of this index.
+    /// The CUDA device with this index.
     Cuda(u32),
 }
 
 impl DeviceId {
-    /// Its index as CUDA counts; `None` for host memory.
+    /// The CUDA device index; `None` for host memory.
     pub fn cuda_index(self) -> Option<u32> {
         match self {
             Self::Host => None,

@@ -1,29 +1,29 @@
-//! What is wrong with a workload file.
+//! Errors in a workload file.
 
 use std::fmt;
 
 use crate::problem::Problems;
 
-/// One thing wrong with a workload file or a `--params`.
+/// An error in a workload file or a `--params` option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Line and column, from 1; `None` for what has no place in a text.
+    /// Line and column, from 1; `None` if it has no position in a text.
     pub place: Option<(usize, usize)>,
     /// What is wrong and what to write instead.
     pub message: String,
 }
 
-/// A workload that cannot be read: everything that is wrong with it.
+/// All errors of a workload that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkloadError {
     /// The file's name, or `--params`.
     pub source_name: String,
-    /// What is wrong, in the file's order; never empty.
+    /// The errors in file order; never empty.
     pub faults: Vec<Fault>,
 }
 
 impl WorkloadError {
-    /// Faults of `source_name` that have no place in a text.
+    /// Errors of `source_name` without a position.
     pub fn new(source_name: &str, messages: Vec<String>) -> Self {
         let fault = |message| Fault { place: None, message };
         Self {
@@ -32,7 +32,7 @@ impl WorkloadError {
         }
     }
 
-    /// Each fault with its place.
+    /// Each error with its position.
     fn lines(&self) -> impl Iterator<Item = String> {
         self.faults.iter().map(|fault| {
             let place = match fault.place {

@@ -1,4 +1,4 @@
-//! What a key sets: read from a YAML value, and written as one.
+//! The value of a key: read from and written to YAML.
 
 use std::str::FromStr;
 
@@ -6,31 +6,31 @@ use serde_yaml::{Mapping, Value};
 
 use crate::names::Named;
 
-/// 2^53: up to there every whole number is exact as a float.
+/// 2^53: up to there every integer is exact as a float.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// A value in a workload.
 ///
-/// `read` fails with the rest of a sentence that begins with the key, such as what [`wants`] says.
+/// `read` fails with the rest of a sentence that begins with the key, as [`wants`] produces.
 pub trait Field {
-    /// Takes what `value`, which is not null, says.
+    /// Sets this from `value`, which is not null.
     fn read(&mut self, value: &Value) -> Result<(), String>;
 
-    /// The value as `read` takes it; null where its key is left out.
+    /// The value in the form accepted by `read`; null if its key is omitted.
     fn write(&self) -> Value;
 
-    /// The parts that `--params` may set one by one.
+    /// The parts that `--params` may set individually.
     fn parts(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// The value that is `there` with its `parts` set.
+    /// The existing value `_there` with `parts` set.
     fn with_parts(&self, _there: Option<&Value>, parts: Mapping) -> Value {
         Value::Mapping(parts)
     }
 }
 
-/// Sets `place` to what was found of `value`, or says what it should be.
+/// Sets `place` to the parsed `value`, or states what was expected.
 pub(crate) fn set<T>(
     place: &mut T,
     value: &Value,
@@ -81,7 +81,7 @@ impl Field for f64 {
         set(self, value, found, "write a number from 0")
     }
 
-    /// Without a point where it is whole: sizes are counts to most readers.
+    /// Integral values are written without a decimal point: sizes are counts to most readers.
     fn write(&self) -> Value {
         if *self >= 0.0 && self.fract() == 0.0 && *self < MOST_EXACT {
             (*self as u64).into()
@@ -138,7 +138,7 @@ impl<T: Named + FromStr<Err = String> + Into<&'static str> + Copy> Field for T {
     }
 }
 
-/// That something is `value`, and what it should be.
+/// The error that something is `value`, and what was expected.
 pub fn wants(value: &Value, what: &str) -> String {
     format!(" is {}: {what}", shown(value))
 }
@@ -165,7 +165,7 @@ pub(crate) fn boolean(value: &Value) -> Option<bool> {
     }
 }
 
-/// A finite number; YAML 1.1's `1_000_000` too.
+/// A finite number, including YAML 1.1's `1_000_000`.
 pub fn number(value: &Value) -> Option<f64> {
     let number = match value {
         Value::Number(n) => n.as_f64(),
@@ -175,7 +175,7 @@ pub fn number(value: &Value) -> Option<f64> {
     number.filter(|n| n.is_finite())
 }
 
-/// A whole number from 0.
+/// A non-negative integer.
 pub fn count(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| {
         number(value)
@@ -184,7 +184,7 @@ pub fn count(value: &Value) -> Option<u64> {
     })
 }
 
-/// A word, or what can be taken for one.
+/// A word, or a value that can be read as one.
 pub fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(s) => Some(s.clone()),

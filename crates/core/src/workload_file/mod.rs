@@ -1,9 +1,9 @@
-//! Workload files: one table of keys says how each is read into a workload and written out of it.
+//! Workload files: one table of keys defines how each is read into a workload and written from it.
 //!
 //! A lane has a workload `W` and a [`Table`] of its keys. Reading goes through the file and
-//! `--params`, finds every fault with its line and column, and sets what was said in the table's
-//! order over a workload that holds the defaults. Writing asks the same places for their values,
-//! so the two cannot disagree.
+//! `--params`, reports every error with its line and column, and applies the values in the table's
+//! order to a workload that holds the defaults. Writing uses the same places, so the two cannot
+//! disagree.
 
 mod fault;
 mod field;
@@ -21,14 +21,14 @@ pub use read::Contents;
 pub use table::{Key, Table};
 pub use write::{line, sections};
 
-/// A key that was accepted but changes nothing.
+/// A key that was accepted but has no effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyNote {
     /// The key's path, `reader.pin_memory`.
     pub key: String,
-    /// What it is set to, in one line.
+    /// Its value, in one line.
     #[serde(default)]
     pub value: String,
-    /// Why it changes nothing.
+    /// Why it has no effect.
     pub reason: String,
 }

@@ -1,7 +1,7 @@
-//! `--params key=value`: keys of a workload set from the command line, as mlpstorage takes them.
+//! `--params key=value`: keys of a workload set from the command line, in mlpstorage's syntax.
 //!
-//! A time may be given by its parts, `train.computation_time.mean=0.1`, which are put together
-//! before they are checked, so that their order does not matter.
+//! A time may be given in parts, `train.computation_time.mean=0.1`. The parts are combined before
+//! they are checked, so their order does not matter.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use super::table::{Key, Table};
 type Parts<W> = BTreeMap<&'static str, (&'static Key<W>, Mapping)>;
 
 impl<W: Default> Table<W> {
-    /// Sets each `key=value` of `params`, later ones over earlier ones.
+    /// Sets each `key=value` of `params`; later ones override earlier ones.
     ///
     /// # Errors
-    /// With everything that is wrong: no `=`, an unknown key, a value of another kind.
+    /// All errors: a missing `=`, an unknown key, a value of the wrong type.
     pub(super) fn set_params(
         &self,
         contents: &mut Contents,
@@ -63,7 +63,7 @@ impl<W: Default> Table<W> {
         Ok(())
     }
 
-    /// The key and the part of its value that `train.computation_time.mean` names.
+    /// The key and the part of its value named by a path such as `train.computation_time.mean`.
     fn part<'a>(&self, path: &'a str) -> Option<(&'static Key<W>, &'a str)> {
         let (whole, part) = path.rsplit_once('.')?;
         let key = self.by_path(whole)?;

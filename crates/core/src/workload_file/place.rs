@@ -1,6 +1,6 @@
-//! Where in a text a key or a value stands.
+//! The position of a key or value in a text.
 //!
-//! The YAML reader tells line and column in its errors alone, so finding a place means going
+//! The YAML reader reports line and column only in errors, so a position is found by navigating
 //! there and failing.
 
 use std::fmt;
@@ -11,11 +11,11 @@ use serde::de::{
 
 use super::fault::Fault;
 
-/// A place in a file that was read.
+/// A location in a parsed file.
 pub struct Place {
-    /// Which entry of each section or list, from the whole file inwards.
+    /// The entry index at each level of sections and lists, outermost first.
     pub entries: Vec<usize>,
-    /// The last entry's key, not its value.
+    /// Whether it is the last entry's key rather than its value.
     pub at_key: bool,
 }
 
@@ -26,7 +26,7 @@ pub fn find(text: &str, place: &Place) -> Option<(usize, usize)> {
     stopped.err().and_then(|error| line_and_column(&error))
 }
 
-/// A fault of YAML itself.
+/// A YAML syntax error.
 pub fn of_error(error: &serde_yaml::Error) -> Fault {
     let place = line_and_column(error);
     let mut message = error.to_string();
@@ -37,7 +37,7 @@ pub fn of_error(error: &serde_yaml::Error) -> Fault {
     Fault {
         place,
         message: match place {
-            // It stands in front already.
+            // The position is already shown in front.
             Some((line, column)) => {
                 message.replacen(&format!(" at line {line} column {column}"), "", 1)
             }
@@ -51,7 +51,6 @@ fn line_and_column(error: &serde_yaml::Error) -> Option<(usize, usize)> {
     Some((location.line(), location.column()))
 }
 
-/// The steps that are left.
 struct Steps<'a> {
     entries: &'a [usize],
     at_key: bool,
@@ -65,7 +64,7 @@ impl<'de> DeserializeSeed<'de> for Steps<'_> {
     }
 }
 
-/// Whatever is no section and no list fails by itself: there the steps end.
+/// Anything other than a section or list fails by itself, which ends the descent.
 impl<'de> Visitor<'de> for Steps<'_> {
     type Value = ();
 

@@ -1,4 +1,4 @@
-//! Reads a workload file by the table of its keys.
+//! Reads a workload file according to the table of its keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,25 +9,26 @@ use super::field::{shown, text, wants};
 use super::place::{Place, find, of_error};
 use super::table::{Key, Table, Target};
 
-/// More faults than this are not worth reading.
+/// Limit on reported errors: more are not worth reading.
 const MAX_FAULTS: usize = 20;
 
-/// What a file and `--params` say, and in which words: the words tell a file's edition.
+/// The contents of a file and `--params`, including the spelling of keys, which reveals a file's
+/// edition.
 #[derive(Debug, Default)]
 pub struct Contents {
-    /// Values by the path of their key, aliases resolved.
+    /// Values by key path, with aliases resolved.
     pub(super) values: BTreeMap<&'static str, Value>,
-    /// The file's keys as they are written, aliases and all.
+    /// The file's keys as written, including aliases.
     pub written: BTreeSet<&'static str>,
 }
 
 impl Contents {
-    /// Whether the key `path` is there.
+    /// Whether the key `path` is present.
     pub fn has(&self, path: &str) -> bool {
         self.values.contains_key(path)
     }
 
-    /// Whether any key of `section` is there.
+    /// Whether any key of `section` is present.
     pub fn has_section(&self, section: &str) -> bool {
         let mut sections = self.values.keys().filter_map(|path| path.split_once('.'));
         sections.any(|(of, _)| of == section)
@@ -35,12 +36,11 @@ impl Contents {
 }
 
 impl<W: Default> Table<W> {
-    /// Reads the file `source_name` whose text is `text`, and each `key=value` of `params` over
-    /// it, into `workload`, which holds what is taken for keys that are not there.
+    /// Reads the file `source_name` with content `text`, and then each `key=value` of `params`,
+    /// into `workload`, which holds the defaults for missing keys.
     ///
     /// # Errors
-    /// With every unknown key and every value that its key does not take, or the first fault of
-    /// YAML itself.
+    /// Every unknown key and every invalid value, or the first YAML syntax error.
     pub fn read(
         &self,
         text: &str,
@@ -79,7 +79,7 @@ impl<W: Default> Table<W> {
         Err(error(faults.collect()))
     }
 
-    /// Takes `value` for `key`, once it is known that it can be set.
+    /// Takes `value` for `key` after checking that it can be set.
     pub(super) fn take(
         &self,
         contents: &mut Contents,
@@ -96,11 +96,10 @@ impl<W: Default> Table<W> {
     }
 }
 
-/// A walk through a file.
 struct Walk<'a, W: 'static> {
     table: &'a Table<W>,
     contents: Contents,
-    /// Which entry of each section leads to where it is.
+    /// The entry indices that lead to the current position.
     at: Vec<usize>,
     faults: Vec<(Place, String)>,
 }

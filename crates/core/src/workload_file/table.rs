@@ -1,4 +1,4 @@
-//! The table of a workload's keys: what each sets, and which one was meant.
+//! The table of a workload's keys: what each sets, and suggestions for misspelt keys.
 
 use serde_yaml::Value;
 
@@ -10,32 +10,32 @@ use crate::names::distance;
 
 /// The keys of one kind of workload.
 pub struct Table<W: 'static> {
-    /// Every key. They are set and written in this order, whatever the file's.
+    /// Every key. They are set and written in this order, regardless of the file's order.
     pub keys: &'static [Key<W>],
-    /// Other names of whole sections at the top; an empty one stands for the file itself.
+    /// Aliases of top-level sections; an empty one stands for the file itself.
     pub section_aliases: &'static [(&'static str, &'static str)],
 }
 
-/// Where in a workload a value is.
+/// Returns the place of a value in a workload.
 type PlaceIn<W> = fn(&mut W) -> &mut dyn Field;
 
-/// A key: its path, `reader.batch_size`, and what it does.
+/// A key: its path, `reader.batch_size`, and its effect.
 pub enum Key<W: 'static> {
-    /// It is the value at this place.
+    /// The value at this place.
     Used(&'static str, PlaceIn<W>),
-    /// It is the value at this place; a count above this is refused.
+    /// The value at this place; counts above the limit are rejected.
     UpTo(&'static str, u64, PlaceIn<W>),
-    /// It is the value at this place; a whole number below zero says that nothing is set.
+    /// The value at this place; a negative integer means unset.
     OrMinusOne(&'static str, PlaceIn<W>),
-    /// It is read by this; what it sets is written under another key.
+    /// Read by this function; the resulting value is written under another key.
     SetBy(&'static str, fn(&mut W, &Value) -> Result<(), String>),
-    /// The same as another key.
+    /// An alias of another key.
     Alias(&'static str, &'static str),
-    /// Nothing, for this reason, whatever lies below it.
+    /// Ignored, for this reason, including everything below it.
     Ignored(&'static str, &'static str),
-    /// Nothing here, for this reason; it is written for other programs to read.
+    /// Unused here, for this reason; it is written for other programs to read.
     ForOthers(&'static str, &'static str, fn(&W) -> Value),
-    /// It may only be this word, for this reason.
+    /// Only this word is allowed, for this reason.
     OnlyAs(&'static str, &'static str, &'static str),
 }
 
@@ -49,7 +49,7 @@ impl<W> Key<W> {
         }
     }
 
-    /// Sets what `value` says; an empty one is one that was not given.
+    /// Sets `value`; an empty one is treated as not given.
     pub(super) fn set(&self, workload: &mut W, value: &Value) -> Result<(), String> {
         if value.is_null() {
             return Ok(());
@@ -75,7 +75,7 @@ impl<W> Key<W> {
         }
     }
 
-    /// The place that it is the value of.
+    /// The place that holds its value.
     pub(super) fn place<'w>(&self, workload: &'w mut W) -> Option<&'w mut dyn Field> {
         match *self {
             Self::Used(_, place) | Self::UpTo(_, _, place) | Self::OrMinusOne(_, place) => {
@@ -85,8 +85,8 @@ impl<W> Key<W> {
         }
     }
 
-    /// What is written of `workload`, null for nothing. It is lent to be changed, as places are,
-    /// and stays as it is.
+    /// The value written for `workload`, null for nothing. The workload is borrowed mutably because
+    /// places require it, but is not modified.
     pub(super) fn value(&self, workload: &mut W) -> Value {
         if let Self::ForOthers(_, _, value) = *self {
             return value(workload);
@@ -94,7 +94,7 @@ impl<W> Key<W> {
         self.place(workload).map_or(Value::Null, |place| place.write())
     }
 
-    /// Why it changes nothing.
+    /// Why it has no effect.
     pub(super) fn no_effect(&self) -> Option<&'static str> {
         match *self {
             Self::Ignored(_, why) | Self::ForOthers(_, why, _) => Some(why),
@@ -108,7 +108,7 @@ impl<W> Key<W> {
     }
 }
 
-/// What a name in a section stands for.
+/// What a name in a section refers to.
 pub(super) enum Target<W: 'static> {
     /// A section, by its path.
     Section(String),
@@ -117,7 +117,7 @@ pub(super) enum Target<W: 'static> {
 }
 
 impl<W> Table<W> {
-    /// The keys of `contents` that change nothing.
+    /// The keys of `contents` that have no effect.
     pub fn without_effect(&self, contents: &Contents) -> Vec<KeyNote> {
         let given = self.keys.iter().filter(|key| contents.has(key.path()));
         given
@@ -131,7 +131,7 @@ impl<W> Table<W> {
             .collect()
     }
 
-    /// What `name` in `section` stands for, where it has `value`.
+    /// Resolves `name` in `section`, given its `value`.
     pub(super) fn look_up(&self, section: &str, name: &str, value: &Value) -> Option<Target<W>> {
         let path = match self.section_alias(name).filter(|_| section.is_empty()) {
             Some("") => return Some(Target::Section(String::new())),
@@ -149,7 +149,7 @@ impl<W> Table<W> {
         }
     }
 
-    /// The key at a dotted path, as `--params` has it; Hydra's `++workload.` in front is allowed.
+    /// The key at a dotted path, as in `--params`; a leading `++workload.` (Hydra) is allowed.
     pub(super) fn by_path(&self, path: &str) -> Option<&'static Key<W>> {
         let path = path.trim_start_matches('+');
         let path = path.strip_prefix("workload.").unwrap_or(path);
@@ -161,7 +161,7 @@ impl<W> Table<W> {
         }
     }
 
-    /// The key that `key` is another name of, or itself.
+    /// The key that `key` is an alias of, or `key` itself.
     pub(super) fn target(&self, key: &'static Key<W>) -> &'static Key<W> {
         match *key {
             Key::Alias(_, of) => self.at(of).unwrap_or(key),
@@ -169,7 +169,7 @@ impl<W> Table<W> {
         }
     }
 
-    /// What to say of a key that is none.
+    /// The error message for an unknown key.
     pub(super) fn unknown(&self, path: &str) -> String {
         match self.nearest(path) {
             Some(meant) => format!("unknown key `{path}`; did you mean `{meant}`?"),
@@ -179,8 +179,8 @@ impl<W> Table<W> {
         }
     }
 
-    /// The known key that `path` was probably meant to be: by edits of its last part, those of the
-    /// same section first. `None` where every key is too far away to have been meant.
+    /// The known key that `path` was probably meant to be: by the edit distance of its last part,
+    /// preferring keys of the same section. `None` if every key is too far away.
     pub fn nearest(&self, path: &str) -> Option<&'static str> {
         let (section, name) = split(path);
         let keys =
@@ -189,7 +189,7 @@ impl<W> Table<W> {
                 let section_cost = if of == section { 0 } else { 2 };
                 Some((distance(name, last)? + section_cost, key.path()))
             });
-        // Sections count as well, so that `readr` finds `reader`.
+        // Sections are included, so that `readr` finds `reader`.
         let sections = self.keys.iter().filter_map(|key| {
             let (first, _) = key.path().split_once('.').filter(|_| section.is_empty())?;
             Some((distance(name, first)?, first))
@@ -197,7 +197,7 @@ impl<W> Table<W> {
         sections.chain(keys).min_by_key(|(cost, _)| *cost).map(|(_, path)| path)
     }
 
-    /// Keys that lead nowhere or stand twice.
+    /// Keys with a dangling alias, and duplicate keys.
     #[cfg(any(test, feature = "fixtures"))]
     pub fn mistakes(&self) -> Vec<&'static str> {
         let is_used = |of| matches!(self.at(of), Some(key) if matches!(key, Key::Used(..)));
@@ -224,7 +224,6 @@ fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('.').unwrap_or(("", path))
 }
 
-/// The path of `name` in `section`.
 fn join(section: &str, name: &str) -> String {
     if section.is_empty() { name.to_string() } else { format!("{section}.{name}") }
 }

@@ -1,5 +1,5 @@
-//! Reading framing: a file as something that can be asked for bytes, and a window of a file
-//! whose fields are taken out with errors instead of panics.
+//! Reading framing: the file as a source of bytes, and a window of a file whose fields are read
+//! with errors instead of panics.
 
 use std::fs::File;
 use std::io;
@@ -10,17 +10,17 @@ use stormlp_transfer::storage::{Access, Storage};
 
 use super::error::FormatError;
 
-/// A stretch of a file.
+/// A byte range of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Span {
-    /// Its first byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
 impl Span {
-    /// The byte after the last.
+    /// Offset after the last byte.
     #[must_use]
     pub fn end(self) -> u64 {
         self.offset.saturating_add(self.bytes)
@@ -32,10 +32,10 @@ pub trait ReadAt {
     /// The size of the file in bytes.
     fn file_bytes(&self) -> u64;
 
-    /// Fills `buffer` from `offset` on.
+    /// Fills `buffer` from `offset`.
     ///
     /// # Errors
-    /// When the file ends too early or cannot be read.
+    /// If the file is too short or cannot be read.
     fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 }
 
@@ -65,7 +65,7 @@ impl<'a> OpenFile<'a> {
     /// Opens the file at `path`.
     ///
     /// # Errors
-    /// When it cannot be opened, or is no regular file: to open a pipe is to wait for whoever
+    /// If it cannot be opened or is not a regular file: opening a pipe would block until someone
     /// writes to it.
     pub fn open(storage: &'a dyn Storage, path: &Path) -> Result<Self, TransferError> {
         let bytes = storage.regular_file(path)?;
@@ -97,7 +97,7 @@ impl ReadAt for OpenFile<'_> {
     }
 }
 
-/// Reads `span` of the file, refusing spans that it cannot hold.
+/// Reads `span` of the file; an error if the file is too short.
 pub(crate) fn read_span(
     name: &str,
     source: &mut dyn ReadAt,
@@ -117,7 +117,7 @@ pub(crate) fn read_span(
     Ok(buffer)
 }
 
-/// Bytes of a file from `offset` on, with little-endian fields.
+/// Bytes of a file starting at `offset`, with little-endian fields.
 #[derive(Clone, Copy)]
 pub(crate) struct Window<'a> {
     pub(crate) name: &'a str,
@@ -130,7 +130,7 @@ impl<'a> Window<'a> {
         Self { name, offset, bytes }
     }
 
-    /// The `len` bytes at `at`, counted from the window's start.
+    /// The `len` bytes at `at`, relative to the window's start.
     pub(crate) fn take(&self, at: usize, len: usize, what: &str) -> Result<&'a [u8], FormatError> {
         at.checked_add(len).and_then(|end| self.bytes.get(at..end)).ok_or_else(|| {
             FormatError::truncated(
@@ -158,7 +158,7 @@ impl<'a> Window<'a> {
         Ok(high << 32 | low)
     }
 
-    /// Fails unless the bytes at `at` are `expected`.
+    /// Fails unless the bytes at `at` equal `expected`.
     pub(crate) fn expect(&self, at: usize, expected: &[u8], what: &str) -> Result<(), FormatError> {
         let found = self.take(at, expected.len(), what)?;
         if found == expected {
@@ -178,7 +178,7 @@ impl<'a> Window<'a> {
     }
 }
 
-/// Bytes as a person reads them.
+/// Bytes in readable form.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let pairs: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     pairs.join(" ")

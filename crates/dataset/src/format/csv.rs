@@ -1,8 +1,8 @@
-//! `csv` as DLIO v2.0 has pandas write it: a header of column numbers, then a row for each sample,
-//! its number first and then one number for each of its bytes.
+//! `csv` as DLIO v2.0 writes it with pandas: a header of column numbers, then a row per sample:
+//! first its index, then one number for each of its bytes.
 //!
-//! The numbers are drawn from 0 to 254, as DLIO's are. How many digits each has follows from its
-//! column, in the shares that an even draw has, so that the size of a file is known beforehand.
+//! The numbers are drawn from 0 to 254, like DLIO's. The number of digits of each follows from its
+//! column, in the proportions of a uniform draw, so that the file size is known beforehand.
 
 use super::framed::{self, Piece, Pieces};
 use super::{
@@ -15,24 +15,24 @@ use crate::content::{BLOCK_BYTES, FileContent};
 #[derive(Debug, Clone, Copy)]
 pub struct Csv;
 
-/// The digits of so many columns in turn: of 255 numbers 155 have three, 90 two and 10 one. Each
-/// with the first number of so many digits, and how many there are.
+/// Digits of this many consecutive columns: of 255 numbers, 155 have three digits, 90 two and 10
+/// one. Each entry has the first number with that many digits, and their count.
 const DIGITS: [Digits; 3] = [
     Digits { first: 100, count: 155, digits: 3 },
     Digits { first: 10, count: 90, digits: 2 },
     Digits { first: 0, count: 10, digits: 1 },
 ];
-/// Columns after which the digits begin anew.
+/// Number of columns after which the digit counts repeat.
 const TURN: u64 = 255;
 
-/// Numbers with so many digits.
+/// The numbers with a given number of digits.
 struct Digits {
     first: u64,
     count: u64,
     digits: u64,
 }
 
-/// The number of column `column` that `random` stands for.
+/// The number that `random` yields in column `column`.
 fn number(column: u64, random: u8) -> u64 {
     let mut place = column % TURN;
     for Digits { first, count, .. } in &DIGITS {
@@ -44,7 +44,7 @@ fn number(column: u64, random: u8) -> u64 {
     0
 }
 
-/// Digits of the numbers of the first `columns` columns of a row.
+/// Total digits of the numbers in the first `columns` columns of a row.
 fn digits_of_row(columns: u64) -> u128 {
     let of = |columns: u64| {
         let mut rest = columns;
@@ -57,7 +57,7 @@ fn digits_of_row(columns: u64) -> u128 {
     u128::from(columns / TURN) * u128::from(of(TURN)) + u128::from(of(columns % TURN))
 }
 
-/// Digits of all numbers below `end`.
+/// Total digits of all numbers below `end`.
 fn digits_below(end: u64) -> u128 {
     let powers = std::iter::successors(Some(10u64), |power| power.checked_mul(10));
     let more = powers.take_while(|power| *power < end);
@@ -68,7 +68,7 @@ impl Format for Csv {
     fn file_bytes(&self, file: &FileSpec) -> Option<u64> {
         total_payload(file).ok()?;
         let columns = file.shape.bytes();
-        // Each number of a line has a comma before it, each line an end.
+        // In each line, a comma precedes every number; each line ends with a newline.
         let header = digits_below(columns) + u128::from(columns) + 1;
         let row = digits_of_row(columns) + u128::from(columns) + 1;
         let rows = digits_below(file.samples) + u128::from(file.samples) * row;
@@ -88,18 +88,18 @@ impl Format for Csv {
         framed::write(&mut table, file.content, sink)
     }
 
-    /// How many rows there are only all of the text tells.
+    /// The number of rows is unknown without reading the whole text.
     fn inspect(&self, name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {
         one_sample(name, source)
     }
 }
 
-/// What comes next of a table.
+/// State of a table being written.
 struct Table {
     columns: u64,
     rows: u64,
     content: FileContent,
-    /// `None` in the header.
+    /// `None` while in the header.
     row: Option<u64>,
     column: u64,
     /// The next block of content.
@@ -107,7 +107,7 @@ struct Table {
 }
 
 impl Pieces for Table {
-    /// So many numbers as there are bytes in a block of content.
+    /// As many numbers as there are bytes in a block of content.
     fn next_piece(&mut self) -> Option<Piece> {
         if self.row == Some(self.rows) {
             return None;

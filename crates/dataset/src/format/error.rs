@@ -1,8 +1,8 @@
-//! What can be wrong with a file, said so that it can be found: name, offset, expected, found.
+//! Errors in files, reported with name, offset, expected and found values.
 
 use std::io;
 
-/// A file that is not what its format says, or could not be read.
+/// A file that violates its format, or could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
     /// Bytes that contradict the format.
@@ -10,35 +10,35 @@ pub enum FormatError {
     Unexpected {
         /// The file.
         file: String,
-        /// Where in the file.
+        /// Offset in the file.
         offset: u64,
-        /// What the format, or the workload, wants there.
+        /// What the format, or the workload, expects there.
         expected: String,
-        /// What is there.
+        /// What was found.
         found: String,
     },
-    /// The file ends before something that must be in it.
+    /// The file ends before a required part.
     #[error(
         "{file}: at byte {offset}: expected {expected}, found the end of the file at byte {file_bytes}"
     )]
     Truncated {
         /// The file.
         file: String,
-        /// Where the missing part would start.
+        /// Offset where the missing part would start.
         offset: u64,
         /// What is missing.
         expected: String,
         /// The size of the file in bytes.
         file_bytes: u64,
     },
-    /// The operating system refused a read.
+    /// A read failed in the operating system.
     #[error("{file}: at byte {offset}: cannot read: {source}")]
     Read {
         /// The file.
         file: String,
-        /// Where in the file.
+        /// Offset in the file.
         offset: u64,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -67,7 +67,7 @@ impl FormatError {
         Self::Truncated { file: file.to_string(), offset, expected: expected.into(), file_bytes }
     }
 
-    /// The file that the error is about.
+    /// The file that the error refers to.
     #[must_use]
     pub fn file(&self) -> &str {
         match self {

@@ -1,9 +1,10 @@
-//! `hdf5` as DLIO v2.0 has h5py write it: one unchunked array `records` of samples, and `labels`
-//! behind it.
+//! `hdf5` as DLIO v2.0 writes it with h5py: one unchunked array `records` of samples, followed by
+//! `labels`.
 //!
-//! h5py lays such a file out in one way: all that describes it lies in its first 2 KiB, at places
-//! that depend on the two names alone. So a file's size tells where a sample lies, and this module
-//! reads and writes the few fields that differ from file to file instead of all of HDF5.
+//! h5py has a single layout for such files: all metadata is in the first 2 KiB, at offsets that
+//! depend only on the two names. So the offset of a sample follows from the file size, and this
+//! module reads and writes only the few fields that differ between files instead of implementing
+//! all of HDF5.
 
 use super::bytes::{Window, read_span};
 use super::framed::{self, Piece};
@@ -17,25 +18,26 @@ use crate::sizes::SampleShape;
 #[derive(Debug, Clone, Copy)]
 pub struct Hdf5;
 
-/// Where the samples begin: behind everything that describes them.
+/// Offset of the samples: after all metadata.
 const DATA_AT: u64 = 2048;
 /// Bytes of one label, a 64-bit number.
 const LABEL_BYTES: u64 = 8;
-/// Samples of one file at most: their labels are made in one piece.
+/// The most samples per file: their labels are made in one piece.
 const MOST_SAMPLES: u64 = 1 << 24;
-/// Where the description of `records` lies.
+/// Offset of the object header of `records`.
 const RECORDS_AT: usize = 0x320;
-/// Where that of `labels` does.
+/// Offset of the object header of `labels`.
 const LABELS_AT: usize = 0x578;
-/// What a description begins with: its version, five messages, one user, 256 bytes of messages.
+/// Start of an object header: version, five messages, one reference, 256 bytes of messages.
 const DESCRIPTION_HEAD: [u8; 16] = [1, 0, 5, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-/// Bytes of a description's messages.
+/// Bytes of an object header's messages.
 const MESSAGES_BYTES: usize = 256;
 
-/// What every file has, and where: superblock, root group, its tree, its names, its entries.
+/// Fixed bytes of every file with their offsets: superblock, root group, its B-tree, its names, its
+/// entries.
 const FIXED: [(usize, &[u8]); 17] = [
     (0x00, b"\x89HDF\r\n\x1a\n"),
-    // Addresses and lengths of 8 bytes, at most 8 entries and 32 children.
+    // 8-byte addresses and lengths, at most 8 entries and 32 children.
     (0x0d, &[8, 8, 0, 4, 0, 16]),
     (0x20, &[0xff; 8]),
     (0x30, &[0xff; 8]),
@@ -43,7 +45,7 @@ const FIXED: [(usize, &[u8]); 17] = [
     (0x48, &[1]),
     (0x50, &[0x88]),
     (0x58, &[0xa8, 2]),
-    // The root group: where its tree and its names lie.
+    // The root group: the offsets of its B-tree and its names.
     (0x60, &[1, 0, 1, 0, 1, 0, 0, 0, 0x18]),
     (0x70, &[0x11, 0, 16, 0, 0, 0, 0, 0, 0x88]),
     (0x80, &[0xa8, 2]),
@@ -54,16 +56,16 @@ const FIXED: [(usize, &[u8]); 17] = [
     (0x2d0, b"records\0labels\0\0\x01\0\0\0\0\0\0\0\x40"),
     (0x430, b"SNOD\x01\0\x02\0\x10\0\0\0\0\0\0\0\x78\x05"),
 ];
-/// The second entry, `records`, which has its name and its description at these places.
+/// The second entry, `records`, with the offsets of its name and its object header.
 const RECORDS_ENTRY: (usize, &[u8]) = (0x460, &[8, 0, 0, 0, 0, 0, 0, 0, 0x20, 3]);
 
-/// The shape of a sample as DLIO stores it: rows and bytes of a row.
+/// The shape of a sample as DLIO stores it: rows and bytes per row.
 fn rows_and_bytes(shape: &SampleShape) -> [u64; 2] {
     let rows = shape.dims.first().copied().unwrap_or(1).max(1);
     [rows, shape.bytes() / rows]
 }
 
-/// A message of a description: kind, flags, content in whole 8 bytes.
+/// A message of an object header: type, flags, content padded to 8 bytes.
 fn message(kind: u8, flags: u8, content: &[u8]) -> Vec<u8> {
     let padded = content.len().next_multiple_of(8);
     let mut message = vec![kind, 0, padded as u8, 0, flags, 0, 0, 0];
@@ -72,9 +74,9 @@ fn message(kind: u8, flags: u8, content: &[u8]) -> Vec<u8> {
     message
 }
 
-/// The description of an array of `dims` elements, whose `bytes` lie at `offset`.
+/// The object header of an array of `dims` elements, whose `bytes` are at `offset`.
 fn description(dims: &[u64], element: [u8; 12], offset: u64, bytes: u64) -> Vec<u8> {
-    // Each length stands twice: as it is, and as the most that it may be.
+    // Each length is stored twice: the current one and the maximum.
     let lengths = dims.iter().chain(dims).flat_map(|dim| dim.to_le_bytes());
     let space: Vec<u8> =
         [1, dims.len() as u8, 1, 0, 0, 0, 0, 0].into_iter().chain(lengths).collect();
@@ -84,7 +86,7 @@ fn description(dims: &[u64], element: [u8; 12], offset: u64, bytes: u64) -> Vec<
     let mut messages = [
         message(1, 0, &space),
         message(3, 1, &element),
-        // No value stands for what was never written.
+        // No fill value is defined.
         message(5, 1, &[2, 2, 2, 1]),
         message(8, 0, &place),
     ]
@@ -94,7 +96,7 @@ fn description(dims: &[u64], element: [u8; 12], offset: u64, bytes: u64) -> Vec<
     [DESCRIPTION_HEAD.to_vec(), messages].concat()
 }
 
-/// All before the samples.
+/// Everything before the samples.
 fn head(file: &FileSpec, payload: u64) -> Vec<u8> {
     let [rows, row_bytes] = rows_and_bytes(&file.shape);
     let byte = [0x10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 8, 0];
@@ -113,8 +115,8 @@ fn head(file: &FileSpec, payload: u64) -> Vec<u8> {
     head
 }
 
-/// The array of samples in a file of `file_bytes` that has `samples` of them; `None` where no such
-/// file is as long.
+/// The array of samples in a file of `file_bytes` with `samples` samples; `None` if no such file
+/// has this size.
 #[must_use]
 pub fn records(file_bytes: u64, samples: u64) -> Option<Span> {
     let labels = samples.checked_mul(LABEL_BYTES)?;
@@ -139,8 +141,8 @@ impl Format for Hdf5 {
         framed::write(&mut pieces, file.content, sink)
     }
 
-    /// Reads the description of `records`: how many samples there are, and that they lie where
-    /// [`records`] takes them to be.
+    /// Reads the object header of `records`: the number of samples, and whether they are at the
+    /// offset that [`records`] assumes.
     fn inspect(&self, name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {
         let span = Span { offset: 0, bytes: DATA_AT };
         let head = read_span(name, source, span, "the head of an HDF5 file")?;
@@ -171,7 +173,7 @@ impl Format for Hdf5 {
     }
 }
 
-/// The samples of `records`, and its place, from the messages of its description.
+/// The samples of `records`, and its place, from the messages of its object header.
 fn described(head: &Window) -> Result<(u64, Span), FormatError> {
     let (mut samples, mut place) = (None, None);
     let end = RECORDS_AT + DESCRIPTION_HEAD.len() + MESSAGES_BYTES;
@@ -183,7 +185,7 @@ fn described(head: &Window) -> Result<(u64, Span), FormatError> {
         match kind {
             1 => samples = Some(head.u64(content + 8, "the number of samples")?),
             8 => {
-                // Chunks would be read one by one, and lie wherever they were written.
+                // Chunks would be read one by one, from wherever they were written.
                 let what = "an array in one piece (dataset.enable_chunking and compression off)";
                 head.expect(content, &[3, 1], what)?;
                 place = Some(Span {
@@ -207,7 +209,7 @@ mod tests {
     use super::super::testing::{assert_robust, encode, inspect, spec};
     use super::{Format, Hdf5, LABELS_AT, RECORDS_AT, Span, records};
 
-    /// The descriptions that h5py 3.14 writes for 4 samples of 200 × 200.
+    /// The object headers that h5py 3.14 writes for 4 samples of 200 × 200.
     #[test]
     fn arrays_are_described_as_h5py_describes_them() {
         let (bytes, _) = encode(&Hdf5, &spec(4, &[200, 200]), 4096);

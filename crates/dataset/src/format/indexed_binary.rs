@@ -1,8 +1,8 @@
-//! `indexed_binary`: samples one after the other, with two arrays of 64-bit numbers beside
-//! them, `.off.idx` the offsets and `.sz.idx` the sizes.
+//! `indexed_binary`: concatenated samples, with two arrays of 64-bit numbers in separate files:
+//! `.off.idx` has the offsets and `.sz.idx` the sizes.
 //!
-//! DLIO's own generator restarts the offsets every 2 GiB of a file, which makes its index wrong
-//! beyond; here offsets are the true ones.
+//! DLIO's own generator restarts the offsets every 2 GiB of a file, so its index is wrong beyond
+//! that. Offsets here are the true ones.
 
 use super::bytes::{Window, read_span};
 use super::framed::{self, Piece};
@@ -11,18 +11,18 @@ use super::{
     SidePlace, Span, Spans, total_payload,
 };
 
-/// Appended to the data file's name: the samples' offsets.
+/// Suffix appended to the data file's name for the samples' offsets.
 pub const OFFSETS_SUFFIX: &str = ".off.idx";
-/// Appended to the data file's name: the samples' sizes.
+/// Suffix appended to the data file's name for the samples' sizes.
 pub const SIZES_SUFFIX: &str = ".sz.idx";
-/// Index files beyond this are not read: 128 million samples in one file.
+/// Larger index files are not read: this is 128 million samples in one file.
 const MAX_INDEX_BYTES: u64 = 1 << 30;
 
-/// Concatenated samples with an index beside them.
+/// Concatenated samples with separate index files.
 #[derive(Debug, Clone, Copy)]
 pub struct IndexedBinary;
 
-/// An index file: a number for each sample.
+/// An index file with one number per sample.
 fn index_file(suffix: &'static str, samples: u64, number: impl Fn(u64) -> u64) -> SideFile {
     let numbers = (0..samples).flat_map(|sample| number(sample).to_le_bytes());
     SideFile { place: SidePlace::Suffix(suffix), bytes: numbers.collect() }
@@ -46,7 +46,7 @@ impl Format for IndexedBinary {
         })
     }
 
-    /// The data file alone says nothing about its samples; see [`read_index`].
+    /// The data file alone has no information about its samples; see [`read_index`].
     fn inspect(&self, name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {
         let bytes = source.file_bytes();
         if bytes == 0 {
@@ -56,10 +56,10 @@ impl Format for IndexedBinary {
     }
 }
 
-/// The samples' places in the data file `name` of `data_bytes`, from its two index files.
+/// The positions of the samples in the data file `name` of `data_bytes`, from its two index files.
 ///
 /// # Errors
-/// When the index files disagree, are cut off, or point beyond the data file.
+/// If the index files disagree, are truncated, or point beyond the data file.
 pub fn read_index(
     name: &str,
     data_bytes: u64,

@@ -1,9 +1,9 @@
-//! `.jpeg`: a real image of exactly the size that was asked for.
+//! `.jpeg`: a real image of exactly the requested size.
 //!
-//! Its pixels are few: 8 × 8 of one grey, in two progressive scans. Between the scans stand comment
-//! segments of content, which a decoder skips. Behind the header, so that a program reads the file
-//! as it reads any image: Pillow looks at the header, then hands the decoder 64 KiB after the other
-//! until the last scan. What the pixels show is nothing to DLIO, which drops them.
+//! It has few pixels: 8 × 8 of one grey, in two progressive scans. Comment segments of content,
+//! which decoders skip, are between the scans. They come after the header, so that a program reads
+//! the file like any image: Pillow parses the header, then passes the decoder successive 64 KiB
+//! blocks until the last scan. The pixel values do not matter to DLIO, which discards them.
 
 use super::framed::{self, Piece, Pieces};
 use super::{
@@ -16,7 +16,7 @@ use super::{
 pub struct Jpeg;
 
 /// Start of image, JFIF, a quantisation table of ones, a progressive frame of 8 × 8 grey, a code
-/// table with the one symbol "no difference", and the scan of the mean: one bit.
+/// table with the single symbol "no difference", and the DC scan: one bit.
 const HEAD: [&[u8]; 7] = [
     &[0xff, 0xd8],
     b"\xff\xe0\x00\x10JFIF\0\x01\x01\x00\x00\x01\x00\x01\x00\x00",
@@ -26,25 +26,25 @@ const HEAD: [&[u8]; 7] = [
     b"\xff\xc4\x00\x14\x00\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
     b"\xff\xda\x00\x08\x01\x01\x00\x00\x00\x00\x7f",
 ];
-/// A code table with the one symbol "nothing more", the scan of all else (one bit), end of image.
+/// A code table with the single symbol "end of block", the AC scan (one bit), end of image.
 const TAIL: [&[u8]; 3] = [
     b"\xff\xc4\x00\x14\x10\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
     b"\xff\xda\x00\x08\x01\x01\x00\x01\x3f\x00\x7f",
     &[0xff, 0xd9],
 ];
-/// Content of one comment at most: its length field counts itself and has 16 bits.
+/// The most content of one comment: its 16-bit length field includes itself.
 const MOST_COMMENT: u64 = 65_533;
 /// Marker and length of a comment.
 const COMMENT_HEAD: u64 = 4;
 
-/// Bytes of the smallest file.
+/// Size of the smallest file.
 fn smallest() -> u64 {
     let parts = HEAD.iter().chain(&TAIL);
     parts.map(|part| part.len() as u64).sum()
 }
 
 impl Format for Jpeg {
-    /// What was asked for; an image cannot be smaller than the smallest.
+    /// The requested size; an image cannot be smaller than the smallest file.
     fn file_bytes(&self, file: &FileSpec) -> Option<u64> {
         Some(total_payload(file).ok()?.max(smallest()))
     }
@@ -55,13 +55,14 @@ impl Format for Jpeg {
         framed::write(&mut pieces, file.content, sink)
     }
 
-    /// Any file is one sample: v3.0's DLIO names raw bytes so too, and reads files whole.
+    /// Any file is one sample: v3.0's DLIO also uses this name for raw bytes, and reads whole
+    /// files.
     fn inspect(&self, name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {
         one_sample(name, source)
     }
 }
 
-/// What comes next of an image.
+/// The next part of an image.
 enum Part {
     Head,
     CommentHead,
@@ -71,7 +72,7 @@ enum Part {
 }
 
 struct Image {
-    /// Bytes that comments have still to take, their heads included.
+    /// Remaining bytes for comments, their headers included.
     filler: u64,
     next: Part,
 }
@@ -89,7 +90,7 @@ impl Pieces for Image {
             }
             Part::Comment(bytes) => (Piece::Content(bytes), self.after_segment()),
             Part::Tail => {
-                // Less than a comment takes: a marker may have any number of these before it.
+                // Too few bytes for a comment: a marker may be preceded by any number of these.
                 let mut tail = vec![0xff; self.filler as usize];
                 tail.extend(TAIL.concat());
                 (Piece::Literal(tail), Part::End)
@@ -115,12 +116,13 @@ mod tests {
     use super::super::testing::{encode, inspect, spec};
     use super::{Format, HEAD, Jpeg, smallest};
 
-    /// The segments of an image: each marker and its payload, what is coded after a scan left out.
+    /// The segments of an image: each marker and its payload, without the entropy-coded data of
+    /// scans.
     fn segments(mut bytes: &[u8]) -> Vec<(u8, &[u8])> {
         let mut found = Vec::new();
         while let Some((&[0xff, marker], rest)) = bytes.split_first_chunk::<2>() {
             match marker {
-                // A fill byte: the marker is what follows.
+                // A fill byte: the marker follows.
                 0xff => bytes = &bytes[1..],
                 0xd8 | 0xd9 => {
                     found.push((marker, &[][..]));
@@ -172,7 +174,7 @@ mod tests {
                 .filter(|(marker, _)| *marker == 0xfe)
                 .map(|(_, payload)| payload.len() + 4)
                 .sum();
-            // Up to three bytes that no comment can take stand before a marker.
+            // Up to three bytes that do not fit in a comment precede a marker.
             let filler = size.saturating_sub(smallest()) as usize;
             prop_assert!(filler - comments < 4, "{} {}", filler, comments);
             prop_assert_eq!(inspect(&Jpeg, &bytes).unwrap().payload_bytes(), bytes.len() as u64);

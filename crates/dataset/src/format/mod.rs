@@ -1,7 +1,7 @@
-//! The on-disk formats: bytes and positions only.
+//! The on-disk formats: only bytes and positions.
 //!
-//! A [`Format`] writes a file as a stream of buffers, and finds its way in the framing of a
-//! file that lies there. Who moves the bytes, and how, is somebody else's business.
+//! A [`Format`] writes a file as a stream of buffers, and parses the framing of existing files. How
+//! the bytes are moved is handled elsewhere.
 
 mod bytes;
 pub mod csv;
@@ -28,38 +28,38 @@ use stormlp_transfer::TransferError;
 use crate::content::FileContent;
 use crate::sizes::SampleShape;
 
-/// One file to be written.
+/// A file to be written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileSpec {
     /// Samples in the file.
     pub samples: u64,
-    /// The shape of each of them.
+    /// The shape of each sample.
     pub shape: SampleShape,
     /// The dataset's nominal shape; tfrecord stores it with every sample, as DLIO does.
     pub nominal: SampleShape,
-    /// What fills the samples.
+    /// The content of the samples.
     pub content: FileContent,
 }
 
-/// Takes the bytes of one file in order.
+/// Receives the bytes of one file in order.
 pub trait ChunkSink {
     /// A buffer for the next bytes of the file: whole 4 KiB blocks, at a file offset that is a
-    /// multiple of 4 KiB. Its contents are unspecified; until it is committed, the same buffer
-    /// comes again with what was put there.
+    /// multiple of 4 KiB. Its contents are unspecified. Until it is committed, repeated calls
+    /// return the same buffer with its contents intact.
     ///
     /// # Errors
-    /// When an earlier write failed or the user stopped the run.
+    /// If an earlier write failed or the user stopped the run.
     fn buffer(&mut self) -> Result<&mut [u8], SinkError>;
 
-    /// The first `bytes` bytes of the buffer are the next of the file; fewer than all only at
-    /// the end of the file.
+    /// Commits the first `bytes` bytes of the buffer as the next of the file. Only the end of the
+    /// file may commit less than the whole buffer.
     ///
     /// # Errors
-    /// When writing failed.
+    /// If writing failed.
     fn commit(&mut self, bytes: usize) -> Result<(), SinkError>;
 }
 
-/// Why a sink takes no more.
+/// Why a sink stopped accepting data.
 #[derive(Debug, thiserror::Error)]
 pub enum SinkError {
     /// The user stopped the run.
@@ -73,18 +73,18 @@ pub enum SinkError {
 /// Why a file could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
-    /// The sink took no more.
+    /// The sink stopped accepting data.
     #[error(transparent)]
     Sink(#[from] SinkError),
-    /// The format cannot hold what was asked for.
+    /// The format cannot hold the requested samples.
     #[error("{0}")]
     Format(String),
 }
 
-/// Bytes that could only be known at the end, for a place in the first 4 KiB of the file.
+/// Bytes that are only known at the end, for an offset in the first 4 KiB of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Patch {
-    /// Where they go; `offset + bytes.len()` is at most 4096.
+    /// Their offset; `offset + bytes.len()` is at most 4096.
     pub offset: usize,
     /// The bytes.
     pub bytes: Vec<u8>,
@@ -95,55 +95,55 @@ pub struct Patch {
 pub struct Finish {
     /// Corrections near the start of the file.
     pub patches: Vec<Patch>,
-    /// Small files that belong to this one.
+    /// Small files that belong to this file.
     pub side_files: Vec<SideFile>,
 }
 
 /// A small file that belongs to a data file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SideFile {
-    /// Where it lies.
+    /// Its location.
     pub place: SidePlace,
-    /// What is in it.
+    /// Its content.
     pub bytes: Vec<u8>,
 }
 
-/// Where a side file lies.
+/// Location of a side file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SidePlace {
-    /// Beside the data file, with this appended to its name.
+    /// Next to the data file, with this appended to its name.
     Suffix(&'static str),
     /// In `index/{train|valid}` of the dataset folder, with this appended to the file's name.
     IndexFolder(&'static str),
 }
 
-/// Where the samples of a file lie.
+/// The positions of the samples in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileLayout {
     /// Samples in the file.
     pub samples: u64,
-    /// What a reader of single samples finds.
+    /// What a reader of individual samples sees.
     pub spans: Spans,
 }
 
 /// The positions of samples in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Spans {
-    /// All samples lie interleaved in one stretch, which has to be read whole.
+    /// All samples are interleaved in one range, which must be read as a whole.
     Interleaved(Span),
-    /// Records of one size, one after the other.
+    /// Consecutive records of equal size.
     Records {
         /// The payload of the first record.
         first: Span,
-        /// Bytes from the start of one payload to that of the next.
+        /// Bytes from the start of one payload to the start of the next.
         stride: u64,
     },
-    /// Each sample, or group of samples, has a place of its own.
+    /// Each sample, or group of samples, has its own range.
     Each(Vec<Span>),
 }
 
 impl FileLayout {
-    /// Payload bytes of all samples together.
+    /// Total payload bytes of all samples.
     #[must_use]
     pub fn payload_bytes(&self) -> u64 {
         match &self.spans {
@@ -158,26 +158,26 @@ impl FileLayout {
 
 /// One on-disk format.
 pub trait Format: Send + Sync {
-    /// The exact size of the file in bytes; `None` where only writing it tells.
+    /// The exact size of the file in bytes; `None` if it is only known after writing.
     fn file_bytes(&self, file: &FileSpec) -> Option<u64>;
 
     /// Writes the file.
     ///
     /// # Errors
-    /// When the sink takes no more, or the format cannot hold the samples.
+    /// If the sink stops accepting data, or the format cannot hold the samples.
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError>;
 
-    /// Reads the framing of the file `name` and tells where its samples lie.
+    /// Reads the framing of the file `name` and returns the positions of its samples.
     ///
     /// # Errors
-    /// When the framing is not what the format wants; arbitrary bytes never panic.
+    /// If the framing violates the format; arbitrary bytes never cause a panic.
     fn inspect(&self, name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatError>;
 }
 
-/// More than any file system holds in one file; sums of a few such sizes still fit in 64 bits.
+/// More than any file system supports in one file; sums of a few such sizes still fit in 64 bits.
 const MAX_PAYLOAD_BYTES: u64 = 1 << 60;
 
-/// Payload bytes of all samples of a file.
+/// Total payload bytes of the samples in a file.
 pub(crate) fn total_payload(file: &FileSpec) -> Result<u64, EncodeError> {
     let sample_bytes = file.shape.bytes();
     sample_bytes.checked_mul(file.samples).filter(|bytes| *bytes <= MAX_PAYLOAD_BYTES).ok_or_else(
@@ -191,7 +191,7 @@ pub(crate) fn total_payload(file: &FileSpec) -> Result<u64, EncodeError> {
     )
 }
 
-/// A file that is one sample as a whole.
+/// A file that is a single sample.
 fn one_sample(name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {
     let bytes = source.file_bytes();
     if bytes == 0 {

@@ -1,6 +1,6 @@
 //! `.npy`: a header with a Python dictionary, padded to 64 bytes, then one array.
 //!
-//! The header is written as numpy writes it; reading accepts versions 1 to 3 and any spacing.
+//! The header is written as numpy does; reading accepts versions 1 to 3 and any spacing.
 
 use super::bytes::{Window, read_span};
 use super::framed::{self, Piece};
@@ -11,23 +11,23 @@ use super::{
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// numpy pads headers so that the array starts at a multiple of this.
 const ALIGNMENT: usize = 64;
-/// numpy leaves room to grow the first axis in place: the decimal digits of 2⁶⁴, and one more.
+/// numpy reserves room to grow the first axis in place: the decimal digits of 2⁶⁴, plus one.
 const GROWTH_DIGITS: usize = 21;
-/// The most that is read to find a header; numpy itself refuses headers above 10 000 bytes.
+/// Read limit for finding a header; numpy itself rejects headers above 10 000 bytes.
 const MAX_HEADER_BYTES: u64 = 16 * 1024;
 
 /// The npy format, as DLIO writes it: shape `(rows, columns, samples)`.
 #[derive(Debug, Clone, Copy)]
 pub struct Npy;
 
-/// What a header says.
+/// The contents of a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// numpy's type string, `|u1`.
     pub descr: String,
     /// The array's shape.
     pub shape: Vec<u64>,
-    /// Bytes before the array.
+    /// Size of the header, in bytes before the array.
     pub header_bytes: u64,
     /// Bytes of the array.
     pub array_bytes: u64,
@@ -46,13 +46,13 @@ pub(crate) fn descr(element_bytes: u64) -> Result<&'static str, EncodeError> {
     }
 }
 
-/// Bytes of the header of an array, without making it: datasets have millions of them.
+/// Size of an array's header, computed without building it: datasets have millions of them.
 pub(crate) fn header_bytes(descr: &str, shape: &[u64]) -> u64 {
     let digits = |dim: &u64| dim.checked_ilog10().unwrap_or(0) as usize + 1;
     let Some((_, rest)) = shape.split_first() else {
         return header(descr, shape).len() as u64;
     };
-    // The first dimension and its padding have a fixed width; a tuple of one has a comma.
+    // The first dimension and its padding have a fixed width; a one-element tuple has a comma.
     let others: usize = rest.iter().map(|dim| 2 + digits(dim)).sum();
     let comma = usize::from(rest.is_empty());
     let fixed = "{'descr': '', 'fortran_order': False, 'shape': (), }".len();
@@ -84,14 +84,14 @@ pub(crate) fn header(descr: &str, shape: &[u64]) -> Vec<u8> {
     bytes
 }
 
-/// The shape of the array in DLIO's files: the sample's dimensions, then the samples.
+/// The shape of the array in DLIO's files: the sample's dimensions, then the number of samples.
 pub(crate) fn array_shape(file: &FileSpec) -> Vec<u64> {
     let mut shape = file.shape.dims.clone();
     shape.push(file.samples);
     shape
 }
 
-/// Reads a header from bytes of the file `name` that start at `offset`.
+/// Parses a header from bytes of the file `name` that start at `offset`.
 pub(crate) fn parse(name: &str, offset: u64, bytes: &[u8]) -> Result<Header, FormatError> {
     let window = Window::new(name, offset, bytes);
     window.expect(0, MAGIC, "the numpy magic")?;
@@ -127,7 +127,7 @@ pub(crate) fn parse(name: &str, offset: u64, bytes: &[u8]) -> Result<Header, For
     Ok(Header { descr: descr.to_string(), shape, header_bytes: start as u64 + length, array_bytes })
 }
 
-/// What follows `key` and its colon.
+/// The text after `key` and its colon.
 fn value_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let after = &text[text.find(key)? + key.len()..];
     Some(after.trim_start().strip_prefix(':')?.trim_start())
@@ -149,7 +149,7 @@ fn shape_value(text: &str) -> Option<Vec<u64>> {
         .collect()
 }
 
-/// Bytes of one element of a simple type such as `|u1` or `<f4`.
+/// Bytes per element of a simple type such as `|u1` or `<f4`.
 fn descr_bytes(descr: &str) -> Option<u64> {
     let mut characters = descr.chars();
     let order = characters.next()?;
@@ -187,10 +187,10 @@ impl Format for Npy {
     }
 }
 
-/// Reads the header from the first bytes of a file, and tells where the array lies.
+/// Parses the header at the start of a file, and returns the position of the array.
 ///
 /// # Errors
-/// When it is not numpy's, or the array does not end where the file of `file_bytes` does.
+/// If it is not a numpy header, or the array does not end at the end of the file of `file_bytes`.
 pub fn read_head(name: &str, file_bytes: u64, head: &[u8]) -> Result<(Header, Span), FormatError> {
     let header = parse(name, 0, head)?;
     let array = Span { offset: header.header_bytes, bytes: header.array_bytes };

@@ -1,10 +1,10 @@
-//! `.npz` as numpy and DLIO write it: a zip of stored members, `x.npy` the samples, `y.npy`
-//! one 64-bit label each.
+//! `.npz` as numpy and DLIO write it: a zip of stored members. `x.npy` has the samples, `y.npy` one
+//! 64-bit label per sample.
 //!
-//! Every local header carries a 20-byte zip64 field, so the array starts at byte 183 and a file
-//! of one-byte elements has `rows · columns · samples + 490 + 8 · samples` bytes. The CRC of the
-//! samples stands in the first header, before them: it is computed while they are written and
-//! patched in at the end, as numpy does.
+//! Every local header has a 20-byte zip64 field, so the array starts at byte 183 and a file of
+//! one-byte elements has `rows · columns · samples + 490 + 8 · samples` bytes. The CRC of the
+//! samples is in the first header, before them: it is computed while they are written and patched
+//! in at the end, as numpy does.
 
 use crc_fast::{CrcAlgorithm, Digest, checksum};
 
@@ -28,24 +28,24 @@ pub(super) const END_BYTES: usize = 22;
 pub(super) const END64_BYTES: usize = 56;
 pub(super) const LOCATOR64_BYTES: usize = 20;
 const ZIP64_FIELD: u16 = 1;
-/// Python's zipfile uses the 64-bit fields of the directory above this.
+/// Python's zipfile uses the directory's 64-bit fields above this.
 const ZIP64_LIMIT: u64 = (1 << 31) - 1;
 /// Version 4.5 of the zip specification: zip64.
 const VERSION: u16 = 45;
-/// 1 January 1980, the date that numpy leaves in place.
+/// 1 January 1980, numpy's default date.
 const DATE: u16 = 0x21;
 const CRC_OFFSET: usize = 14;
 /// DLIO's labels: 64-bit integers.
 const LABEL_DESCR: &str = "<i8";
 const LABEL_BYTES: u64 = 8;
-/// `-rw-------`, as Python's zipfile leaves it.
+/// `-rw-------`, the default of Python's zipfile.
 const ATTRIBUTES: u32 = 0o600 << 16;
 
 /// The npz format, as DLIO writes it.
 #[derive(Debug, Clone, Copy)]
 pub struct Npz;
 
-/// One member while it is written.
+/// One member while it is being written.
 #[derive(Clone)]
 struct Entry {
     name: &'static str,
@@ -93,7 +93,7 @@ impl Entry {
         out
     }
 
-    /// Bytes of [`Self::central_header`], without making it.
+    /// Size of [`Self::central_header`], computed without building it.
     fn central_bytes(&self) -> u64 {
         let wide = 2 * u64::from(self.bytes > ZIP64_LIMIT) + u64::from(self.offset > ZIP64_LIMIT);
         let extra = if wide == 0 { 0 } else { 4 + 8 * wide };
@@ -105,7 +105,7 @@ impl Entry {
     }
 }
 
-/// The 32-bit field for a value, all ones where the 64-bit one holds it.
+/// The 32-bit field for a value; all ones if the value is in the 64-bit field.
 fn narrow(value: u64) -> u32 {
     if value > ZIP64_LIMIT { u32::MAX } else { value as u32 }
 }
@@ -118,7 +118,7 @@ fn put32(out: &mut Vec<u8>, values: &[u32]) {
     out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
 }
 
-/// The central directory and what ends the file.
+/// The central directory and the end records.
 fn directory(entries: &[Entry], offset: u64) -> Vec<u8> {
     let mut out: Vec<u8> = entries.iter().flat_map(Entry::central_header).collect();
     let bytes = out.len() as u64;
@@ -144,7 +144,7 @@ fn directory(entries: &[Entry], offset: u64) -> Vec<u8> {
     out
 }
 
-/// Where everything lies, before any byte is written.
+/// The positions of everything, before any byte is written.
 struct Plan {
     descr: &'static str,
     shape: Vec<u64>,
@@ -179,7 +179,7 @@ impl Plan {
         npy::header(self.descr, &self.shape)
     }
 
-    /// The member of labels, all zero.
+    /// The labels member, all zero.
     fn labels(&self) -> Vec<u8> {
         let mut labels = npy::header(LABEL_DESCR, &[self.samples]);
         labels.resize(self.y.bytes as usize, 0);
@@ -198,7 +198,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     checksum(CrcAlgorithm::Crc32IsoHdlc, bytes) as u32
 }
 
-/// The pieces in the order of the file.
+/// The pieces in file order.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     Header,
@@ -214,7 +214,7 @@ struct NpzPieces {
 }
 
 impl NpzPieces {
-    /// What follows the samples: the labels, and the directory with both checksums.
+    /// Everything after the samples: the labels, and the directory with both checksums.
     fn rest(&self) -> Vec<u8> {
         let labels = self.plan.labels();
         let x = Entry { crc: self.digest.finalize() as u32, ..self.plan.x.clone() };

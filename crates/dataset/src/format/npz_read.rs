@@ -1,4 +1,4 @@
-//! Reading the framing of a zip of stored numpy arrays: end record, directory, local headers.
+//! Reads the framing of a zip of stored numpy arrays: end record, directory, local headers.
 
 use super::bytes::{ReadAt, Span, Window, read_span};
 use super::npz::{
@@ -7,19 +7,19 @@ use super::npz::{
 };
 use super::{FormatError, npy};
 
-/// The most members, and bytes of directory, that a file of samples could sensibly have.
+/// Upper bound on the directory size of a file of samples.
 const MAX_DIRECTORY_BYTES: u64 = 1 << 20;
-/// Read for a local header, its name and fields, and the numpy header after it.
+/// Bytes read for a local header, its name and fields, and the numpy header after it.
 const MEMBER_HEAD_BYTES: u64 = 1024;
 
-/// One member as the directory has it.
+/// A member as listed in the directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     /// Its name, `x.npy`.
     pub name: String,
-    /// Where its local header starts.
+    /// Offset of its local header.
     pub header_offset: u64,
-    /// Its size in bytes; stored and unpacked size are the same.
+    /// Its size in bytes; stored and unpacked sizes are equal.
     pub bytes: u64,
     /// The CRC-32 of its bytes.
     pub crc32: u32,
@@ -33,7 +33,7 @@ struct End {
 /// Reads the directory of the file `name`.
 ///
 /// # Errors
-/// When the end record or the directory is not that of a zip of stored members.
+/// If the end record or the directory is not that of a zip of stored members.
 pub fn read_members(name: &str, source: &mut dyn ReadAt) -> Result<Vec<Member>, FormatError> {
     let end = read_end(name, source)?;
     let bytes = read_span(name, source, end.directory, "the zip directory")?;
@@ -99,7 +99,7 @@ fn read_end64(
     Ok((window.u64(32, "the number of members")?, directory))
 }
 
-/// Reads the directory entry at `at`; returns it and where the next one starts.
+/// Reads the directory entry at `at`; returns it and the start of the next one.
 fn read_central(window: &Window<'_>, at: usize) -> Result<(Member, usize), FormatError> {
     window.expect(at, &CENTRAL_SIGNATURE, "a zip directory entry")?;
     let method = window.u16(at + 10, "the compression method")?;
@@ -133,7 +133,7 @@ fn read_central(window: &Window<'_>, at: usize) -> Result<(Member, usize), Forma
     Ok((member, extra_at + extra_bytes + comment_bytes))
 }
 
-/// The 64-bit values that stand in for 32-bit fields of all ones, in order.
+/// The 64-bit values, in order, that replace 32-bit fields of all ones.
 struct WideFields<'a, 'w> {
     window: &'w Window<'a>,
     at: usize,
@@ -171,11 +171,11 @@ impl<'a, 'w> WideFields<'a, 'w> {
     }
 }
 
-/// Reads the local header of the file's first member and the numpy header in it, from the first
-/// bytes of the file (512 are enough for what numpy writes), and tells where the array lies.
+/// Reads the local header of the file's first member and its numpy header from the first bytes of
+/// the file (512 are enough for what numpy writes), and returns the position of the array.
 ///
 /// # Errors
-/// When the headers are not those of a stored npy member, or it does not fit in `file_bytes`.
+/// If the headers are not those of a stored npy member, or it does not fit in `file_bytes`.
 pub fn read_head(
     name: &str,
     file_bytes: u64,
@@ -197,7 +197,7 @@ pub fn read_head(
     array_of(name, &member, data, file_bytes, &window)
 }
 
-/// Reads the headers of `member` and tells where its array lies.
+/// Reads the headers of `member` and returns the position of its array.
 pub(super) fn read_array(
     name: &str,
     source: &mut dyn ReadAt,
@@ -220,15 +220,15 @@ pub(super) fn read_array(
     array_of(name, &member.name, data, file_bytes, &window)
 }
 
-/// Looks for the end record and the directory in `tail`, the bytes of the file from `offset` to its
-/// end. A directory that begins before them is not looked at.
+/// Checks the end record and the directory in `tail`, the bytes of the file from `offset` to its
+/// end. A directory that starts before `offset` is not checked.
 ///
 /// # Errors
-/// When they are not a zip's.
+/// If they are not those of a zip.
 pub fn check_tail(name: &str, offset: u64, tail: &[u8]) -> Result<(), FormatError> {
     let window = Window::new(name, offset, tail);
     let Some(end) = tail.len().checked_sub(END_BYTES) else {
-        // The record began in the piece before this one.
+        // The record starts in the piece before this one.
         return Ok(());
     };
     window.expect(end, &END_SIGNATURE, "the zip end record")?;
@@ -241,7 +241,7 @@ pub fn check_tail(name: &str, offset: u64, tail: &[u8]) -> Result<(), FormatErro
     }
 }
 
-/// The array inside the member's data, whose head the window holds.
+/// The array inside the member's data, whose start is in the window.
 fn array_of(
     name: &str,
     member: &str,

@@ -1,8 +1,8 @@
 //! Parquet: row groups of plain, uncompressed columns, scalar or fixed-size lists.
 //!
-//! Values are random bits, so there is nothing for an encoding to save; dictionaries are used
-//! for types of one byte only, which Parquet would otherwise store in four. Statistics are left
-//! out: they would be those of noise.
+//! Values are random bits, so no encoding would save space. Dictionaries are used only for one-byte
+//! types, which Parquet would otherwise store in four bytes. Statistics are omitted, since they
+//! would describe noise.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,12 +25,12 @@ use crate::content::{BLOCK_BYTES, FileContent};
 
 pub use super::parquet_footer::{Footer, RowGroup, read_footer};
 
-/// Bytes of values made and handed to the writer at a time.
+/// Bytes of values generated and passed to the writer at a time.
 const BATCH_BYTES: u64 = 1 << 20;
-/// Bytes of one data page, the size that readers expect.
+/// Size of a data page, as readers expect.
 const PAGE_BYTES: usize = 1 << 20;
 
-/// The parquet format with the columns of a workload.
+/// The parquet format with a workload's columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parquet {
     columns: Vec<ParquetColumn>,
@@ -38,11 +38,11 @@ pub struct Parquet {
 }
 
 impl Parquet {
-    /// Rows of `columns`, `row_group_rows` in a group. Without columns, a row is one list of
-    /// `record_bytes` bytes, as DLIO has it.
+    /// Rows of `columns`, with `row_group_rows` in each group. Without columns, a row is one list
+    /// of `record_bytes` bytes, as in DLIO.
     ///
     /// # Errors
-    /// When a row group has no rows, a column no elements, or two columns one name.
+    /// If a row group has no rows, a column has no elements, or two columns have the same name.
     pub fn new(
         columns: Vec<ParquetColumn>,
         row_group_rows: u64,
@@ -162,13 +162,13 @@ fn leaf(name: &str, element: ElementType) -> Result<Type, ParquetError> {
         .build()
 }
 
-/// What the parquet writer writes into, and the sink is fed from.
+/// Target of the parquet writer and source of the sink.
 #[derive(Clone, Default)]
 struct Outlet(Arc<Mutex<Vec<u8>>>);
 
 impl Outlet {
     fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
-        // One thread only: a poisoned lock still holds whole bytes.
+        // Only one thread uses it: a poisoned lock still holds whole bytes.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -184,7 +184,7 @@ impl Write for Outlet {
     }
 }
 
-/// The state of one file while it is written.
+/// State of a file being written.
 struct Encoder<'a> {
     sink: &'a mut dyn ChunkSink,
     outlet: Outlet,
@@ -198,7 +198,7 @@ struct Encoder<'a> {
 }
 
 impl Encoder<'_> {
-    /// Moves what the parquet writer wrote into the sink.
+    /// Moves the parquet writer's output into the sink.
     fn drain(&mut self) -> Result<(), EncodeError> {
         let mut written = self.outlet.lock();
         let mut rest: &[u8] = &written;
@@ -248,7 +248,7 @@ impl Encoder<'_> {
         self.block += bytes.div_ceil(BLOCK_BYTES as u64);
     }
 
-    /// The levels of `rows` lists: every list and every element is there.
+    /// The levels of `rows` lists: no list or element is null.
     fn levels(&mut self, column: &ParquetColumn, rows: u64) {
         self.definitions.clear();
         self.repetitions.clear();
@@ -312,7 +312,7 @@ fn int32_values(bytes: &[u8], element: ElementType) -> Vec<i32> {
     }
 }
 
-/// The bytes as values of N bytes each.
+/// The bytes as N-byte values.
 fn words<const N: usize, T>(bytes: &[u8], value: impl Fn([u8; N]) -> T) -> Vec<T> {
     bytes.as_chunks::<N>().0.iter().map(|word| value(*word)).collect()
 }
@@ -399,7 +399,7 @@ mod tests {
         assert_eq!(footer.columns, ["data.list.element"]);
         let rows: Vec<u64> = footer.row_groups.iter().map(|group| group.rows).collect();
         assert_eq!(rows, [10, 10, 5]);
-        // Bytes are dictionary-coded: about one byte each, not Parquet's four.
+        // Bytes are dictionary-coded: about one byte each instead of Parquet's four.
         assert!(bytes.len() < 2 * 25 * 700, "{}", bytes.len());
     }
 

@@ -1,4 +1,4 @@
-//! The footer of a parquet file: row groups, columns, and where their bytes lie.
+//! The footer of a parquet file: row groups, columns, and the positions of their bytes.
 
 use super::FormatError;
 use super::bytes::{ReadAt, Span, Window, read_span};
@@ -7,19 +7,19 @@ use super::thrift::{BINARY, I64, LIST, Reader, STRUCT};
 const MAGIC: &[u8] = b"PAR1";
 /// The footer's length and the magic after it.
 const TAIL_BYTES: u64 = 8;
-/// Footers beyond this are not read: some ten million column chunks.
+/// Larger footers are not read: this is some ten million column chunks.
 const MAX_FOOTER_BYTES: u64 = 1 << 30;
 
-/// What a footer says.
+/// The contents of a footer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Footer {
     /// Rows in the file.
     pub rows: u64,
-    /// The columns' paths, `name` or `name.list.element`, in the order of the chunks.
+    /// The columns' paths, `name` or `name.list.element`, in chunk order.
     pub columns: Vec<String>,
     /// The row groups in order.
     pub row_groups: Vec<RowGroup>,
-    /// Where the footer lies: its metadata, length and magic.
+    /// Position of the footer: its metadata, length and magic.
     pub span: Span,
 }
 
@@ -28,7 +28,7 @@ pub struct Footer {
 pub struct RowGroup {
     /// Its rows.
     pub rows: u64,
-    /// From its first byte to its last.
+    /// The range from its first byte to its last.
     pub span: Span,
     /// The chunk of each column.
     pub chunks: Vec<Span>,
@@ -37,7 +37,7 @@ pub struct RowGroup {
 /// Reads the footer of the file `name`.
 ///
 /// # Errors
-/// When the file is no parquet file, or its footer points outside of it.
+/// If the file is not a parquet file, or its footer points outside it.
 pub fn read_footer(name: &str, source: &mut dyn ReadAt) -> Result<Footer, FormatError> {
     let file_bytes = source.file_bytes();
     let magic_bytes = MAGIC.len() as u64;
@@ -64,7 +64,7 @@ pub fn read_footer(name: &str, source: &mut dyn ReadAt) -> Result<Footer, Format
     decode(name, span, &bytes)
 }
 
-/// Decodes the footer's metadata, which lies at the start of `span`.
+/// Decodes the footer's metadata, which is at the start of `span`.
 fn decode(name: &str, span: Span, bytes: &[u8]) -> Result<Footer, FormatError> {
     let wrong = |at: u64, expected: &str, found: String| {
         FormatError::unexpected(name, span.offset + at, expected, found)
@@ -98,20 +98,20 @@ fn decode(name: &str, span: Span, bytes: &[u8]) -> Result<Footer, FormatError> {
     Ok(Footer { rows, columns, row_groups, span })
 }
 
-/// A row group as the footer has it.
+/// A row group as stored in the footer.
 struct Group<'a> {
     rows: i64,
     chunks: Vec<Chunk<'a>>,
 }
 
-/// One column's bytes in a row group, as the footer has them.
+/// One column's bytes in a row group, as stored in the footer.
 struct Chunk<'a> {
     path: Vec<&'a str>,
     offset: i64,
     bytes: i64,
 }
 
-/// The rows of the file and its row groups. The numbers of the fields here and below are those of
+/// The file's number of rows and its row groups. Field numbers here and below are those of
 /// parquet.thrift.
 fn metadata<'a>(reader: &mut Reader<'a>) -> Option<(i64, Vec<Group<'a>>)> {
     let (mut rows, mut groups) = (None, Vec::new());
@@ -171,13 +171,13 @@ fn chunk<'a>(reader: &mut Reader<'a>) -> Option<Chunk<'a>> {
     })?;
     Some(Chunk {
         path,
-        // It starts with its dictionary, where it has one.
+        // It starts with its dictionary, if it has one.
         offset: dictionary.or(data)?,
         bytes: bytes?,
     })
 }
 
-/// The row group's places, `None` when they do not lie before `end`.
+/// The row group's positions; `None` if they are not before `end`.
 fn row_group(group: &Group, end: u64) -> Option<RowGroup> {
     let span = |chunk: &Chunk| {
         let span = Span {
@@ -228,7 +228,7 @@ mod tests {
         );
     }
 
-    /// Found by fuzzing: a decoder went over a list without bytes for minutes.
+    /// Found by fuzzing: a decoder iterated for minutes over a list without bytes.
     #[test]
     fn a_footer_that_claims_endless_lists_is_refused_at_once() {
         let bytes = b"\x0b\x11\xff\xff\xff\xdb\x04\x11";
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(text, "file: at byte 12: expected parquet metadata, found bytes that are none");
     }
 
-    /// The parquet crate's own decoder finds the same.
+    /// The parquet crate's own decoder gives the same result.
     #[test]
     fn what_is_found_is_what_the_writer_meant() {
         let columns =

@@ -1,8 +1,8 @@
-//! `.png`: a real image of exactly the size that was asked for, whose pixels are the content.
+//! `.png`: a real image of exactly the requested size, whose pixels are the content.
 //!
 //! Random pixels cannot be compressed, so a PNG of them is about as large as they are, and its
-//! compressed stream is stored blocks. Image data come in chunks of 64 KiB, as Pillow writes them.
-//! What is missing to the size, less than a row, is content in a private chunk before them.
+//! compressed stream consists of stored blocks. Image data is in 64 KiB chunks, as Pillow writes
+//! them. The remainder up to the size, less than a row, is content in a private chunk before them.
 
 use crc_fast::{CrcAlgorithm, Digest, checksum};
 use simd_adler32::Adler32;
@@ -21,32 +21,32 @@ const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
 /// Length, type and CRC of a chunk.
 const CHUNK_FRAME: u64 = 12;
 const HEADER_BYTES: u64 = 13;
-/// Private, ancillary, not safe to copy: whoever does not know it skips it.
+/// Private, ancillary, not safe to copy: unknown to readers, which skip it.
 const FILLER: [u8; 4] = *b"stLp";
-/// Image data in one chunk, as Pillow has it.
+/// Image data per chunk, as in Pillow.
 const IMAGE_CHUNK: u64 = 65_536;
-/// A zlib stream without compression, and the sum at its end.
+/// Header of a zlib stream without compression.
 const ZLIB_HEAD: [u8; 2] = [0x78, 0x01];
 const ZLIB_SUM: u64 = 4;
-/// Bytes of one stored block at most, and of its header.
+/// The most bytes of a stored block.
 const STORED_BLOCK: u64 = 65_535;
 const STORED_HEAD: u64 = 5;
-/// Above so many pixels Pillow warns of a decompression bomb; the rest is filler.
+/// Above this number of pixels Pillow warns of a decompression bomb; the rest is filler.
 const MOST_PIXELS: u64 = 89_478_485;
-/// Content of one filler chunk at most; a length has 31 bits.
+/// The most content of one filler chunk; a length has 31 bits.
 const MOST_FILLER: u64 = 1 << 30;
 
-/// Where the bytes of a file go.
+/// Distribution of a file's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Layout {
     width: u64,
     height: u64,
-    /// Bytes of the filler chunks, their frames included.
+    /// Size of the filler chunks, including their frames.
     filler: u64,
 }
 
 impl Layout {
-    /// That of a file of `size` bytes, or of the smallest there is.
+    /// The layout of a file of `size` bytes, or of the smallest possible file.
     fn of(size: u64) -> Self {
         let size = size.max(Self::smallest());
         let width = size.isqrt().clamp(1, 65_535);
@@ -54,7 +54,7 @@ impl Layout {
         if without_filler(width, 1) + CHUNK_FRAME > size {
             (width, rows) = (1, 1);
         }
-        // Rows only ever add to the size.
+        // The size only grows with the number of rows.
         let fits = |rows: u64| without_filler(width, rows) + CHUNK_FRAME <= size;
         let (mut low, mut high) = (1, rows.min(size));
         while low < high {
@@ -68,18 +68,18 @@ impl Layout {
         without_filler(1, 1) + CHUNK_FRAME
     }
 
-    /// Uncompressed image data: each row begins with the number of its filter, 0 for none.
+    /// Uncompressed image data: each row starts with its filter type, 0 for none.
     fn raw_bytes(&self) -> u64 {
         self.height * (self.width + 1)
     }
 }
 
-/// Bytes of the zlib stream around `raw` bytes.
+/// Size of the zlib stream around `raw` bytes.
 fn zlib_bytes(raw: u64) -> u64 {
     ZLIB_HEAD.len() as u64 + raw + raw.div_ceil(STORED_BLOCK) * STORED_HEAD + ZLIB_SUM
 }
 
-/// Bytes of a file of so many pixels without filler.
+/// Size of a file with these dimensions, without filler.
 fn without_filler(width: u64, height: u64) -> u64 {
     let zlib = zlib_bytes(height * (width + 1));
     let image = zlib + zlib.div_ceil(IMAGE_CHUNK) * CHUNK_FRAME;
@@ -87,7 +87,7 @@ fn without_filler(width: u64, height: u64) -> u64 {
 }
 
 impl Format for Png {
-    /// What was asked for; an image cannot be smaller than the smallest.
+    /// The requested size; an image cannot be smaller than the smallest file.
     fn file_bytes(&self, file: &FileSpec) -> Option<u64> {
         Some(total_payload(file).ok()?.max(Layout::smallest()))
     }
@@ -97,7 +97,8 @@ impl Format for Png {
         framed::write(&mut pieces, file.content, sink)
     }
 
-    /// Any file is one sample: v3.0's DLIO names raw bytes so too, and reads files whole.
+    /// Any file is one sample: v3.0's DLIO also uses this name for raw bytes, and reads whole
+    /// files.
     fn inspect(&self, name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {
         one_sample(name, source)
     }
@@ -113,7 +114,7 @@ fn whole_chunk(kind: [u8; 4], content: &[u8]) -> Vec<u8> {
     chunk
 }
 
-/// What comes next of an image.
+/// The next part of an image.
 enum Part {
     Head,
     Filler,
@@ -125,10 +126,10 @@ enum Part {
 struct Image {
     layout: Layout,
     next: Part,
-    /// The chunk that is being written: bytes that it has still to take, and the sum of those it
-    /// has; `None` between chunks.
+    /// The chunk being written: its remaining bytes, and the checksum of those written so far.
+    /// `None` between chunks.
     chunk: Option<(u64, Digest)>,
-    /// Filler bytes still to come, frames included.
+    /// Remaining filler bytes, including frames.
     filler: u64,
     zlib: Zlib,
 }
@@ -152,12 +153,12 @@ impl Image {
     fn head(&self) -> Vec<u8> {
         let mut header = (self.layout.width as u32).to_be_bytes().to_vec();
         header.extend((self.layout.height as u32).to_be_bytes());
-        // Eight bits of grey, deflate, the usual filters, no interlacing.
+        // 8-bit greyscale, deflate, default filter method, no interlacing.
         header.extend([8, 0, 0, 0, 0]);
         [&SIGNATURE[..], &whole_chunk(*b"IHDR", &header)].concat()
     }
 
-    /// Begins a chunk of `bytes` of content.
+    /// Starts a chunk with `bytes` of content.
     fn begin(&mut self, kind: [u8; 4], bytes: u64) -> Piece {
         let mut digest = Digest::new(CrcAlgorithm::Crc32IsoHdlc);
         digest.update(&kind);
@@ -165,7 +166,7 @@ impl Image {
         Piece::Literal([(bytes as u32).to_be_bytes(), kind].concat())
     }
 
-    /// The sum of the chunk that is full; `None` while one is not.
+    /// The checksum of a chunk once it is full; `None` before that.
     fn end_of_chunk(&mut self) -> Option<Piece> {
         let (_, digest) = self.chunk.take_if(|(left, _)| *left == 0)?;
         let sum = digest.finalize() as u32;
@@ -238,24 +239,24 @@ impl Pieces for Image {
 /// The zlib stream of the rows, in stored blocks.
 #[derive(Default)]
 struct Zlib {
-    /// Bytes of a row with its filter.
+    /// Bytes of a row, including its filter byte.
     row: u64,
-    /// Bytes of all rows.
+    /// Total bytes of all rows.
     raw: u64,
-    /// Bytes of rows that are out.
+    /// Bytes of rows written so far.
     done: u64,
-    /// Bytes of the block that are still to come.
+    /// Remaining bytes of the block.
     block: u64,
-    /// Bytes of the stream that are still to come.
+    /// Remaining bytes of the stream.
     left: u64,
-    /// Framing that is still to come.
+    /// Pending framing.
     pending: Vec<u8>,
     begun: bool,
     sum: Adler32,
 }
 
 impl Zlib {
-    /// What comes next, `most` bytes of it at most.
+    /// The next piece, of at most `most` bytes.
     fn next(&mut self, most: u64) -> Piece {
         if self.pending.is_empty() {
             self.frame();
@@ -277,7 +278,7 @@ impl Zlib {
         piece
     }
 
-    /// The framing that stands before the next pixel, or after the last.
+    /// Queues the framing before the next pixel, or after the last.
     fn frame(&mut self) {
         if !self.begun {
             self.begun = true;
@@ -294,7 +295,7 @@ impl Zlib {
         if self.done == self.raw {
             self.pending.extend(self.sum.finish().to_be_bytes());
         } else if self.done.is_multiple_of(self.row) {
-            // The row's filter.
+            // The row's filter type.
             self.pending.push(0);
             self.sum.write(&[0]);
             self.done += 1;
@@ -311,7 +312,7 @@ mod tests {
     use super::super::testing::{encode, inspect, spec};
     use super::*;
 
-    /// The chunks of an image, their sums checked.
+    /// The chunks of an image, with their checksums verified.
     fn chunks(bytes: &[u8]) -> Vec<([u8; 4], &[u8])> {
         let mut rest = bytes.strip_prefix(&SIGNATURE).unwrap();
         let mut found = Vec::new();
@@ -325,7 +326,7 @@ mod tests {
         found
     }
 
-    /// What a zlib stream of stored blocks holds.
+    /// The contents of a zlib stream of stored blocks.
     fn inflated(mut stream: &[u8]) -> Vec<u8> {
         stream = stream.strip_prefix(&ZLIB_HEAD).unwrap();
         let mut raw = Vec::new();
@@ -363,7 +364,7 @@ mod tests {
         let (width, height) = (number(0) as usize, number(4) as usize);
         assert_eq!(raw.len(), height * (width + 1));
         assert!(raw.chunks(width + 1).all(|row| row[0] == 0));
-        // Nearly all of a file is pixels.
+        // Nearly the whole file is pixels.
         if size > 10_000 {
             assert!(bytes.len() - raw.len() < 2 * width + bytes.len() / 100);
         }

@@ -1,4 +1,4 @@
-//! What the tests of all formats share: a sink in memory, a file in memory.
+//! Test helpers common to all formats: an in-memory sink and an in-memory file.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +7,7 @@ use crate::content::{Content, FileContent};
 use crate::section::{ElementType, ParquetColumn};
 use crate::sizes::SampleShape;
 
-/// Collects a file, handing out buffers of `chunk` bytes.
+/// Collects a file through buffers of `chunk` bytes.
 pub(crate) struct VecSink {
     pub(crate) bytes: Vec<u8>,
     buffer: Vec<u8>,
@@ -42,7 +42,7 @@ pub(crate) fn spec(samples: u64, dims: &[u64]) -> FileSpec {
     }
 }
 
-/// The whole file with its patches applied, and what else was to be done.
+/// The whole file with its patches applied, and the remaining finish steps.
 pub(crate) fn encode(format: &dyn Format, file: &FileSpec, chunk: usize) -> (Vec<u8>, Finish) {
     let mut sink = VecSink::new(chunk);
     let finish = format.encode(file, &mut sink).unwrap();
@@ -59,7 +59,7 @@ pub(crate) fn inspect(format: &dyn Format, bytes: &[u8]) -> Result<FileLayout, F
     format.inspect("file", &mut source)
 }
 
-/// Neither cut-off nor altered files may make the format panic.
+/// Asserts that neither truncated nor altered files make the format panic.
 pub(crate) fn assert_robust(format: &dyn Format, good: &[u8], at: usize, value: u8, keep: usize) {
     let _ = inspect(format, &good[..keep.min(good.len())]);
     let mut altered = good.to_vec();

@@ -1,8 +1,8 @@
-//! `.tfrecord`: records of a length, its masked CRC-32C, the payload and its masked CRC-32C.
+//! `.tfrecord`: each record has a length, its masked CRC-32C, the payload and its masked CRC-32C.
 //!
-//! The payload is a serialised `tf.train.Example` with the features `image` (the sample) and
-//! `size` (the dataset's nominal dimension), as DLIO writes it. Beside it, in
-//! `index/{train|valid}/`, a text file has one line `offset length` for each record.
+//! The payload is a serialised `tf.train.Example` with the features `image` (the sample) and `size`
+//! (the dataset's nominal dimension), as DLIO writes it. A separate text file in
+//! `index/{train|valid}/` has one line `offset length` per record.
 
 use std::fmt::Write;
 
@@ -14,20 +14,20 @@ use super::{
     SidePlace, Span, Spans, tfrecord_scan, total_payload,
 };
 
-/// Length and its CRC.
+/// Size of the length and its CRC.
 pub const HEADER_BYTES: u64 = 12;
-/// The CRC of the payload.
+/// Size of the payload's CRC.
 pub const FOOTER_BYTES: u64 = 4;
-/// Appended to the file's name for the index DALI reads.
+/// Suffix appended to the file's name for the index that DALI reads.
 pub const INDEX_SUFFIX: &str = ".idx";
-/// Protocol buffers refuse messages beyond this.
+/// Protocol buffers reject larger messages.
 const MAX_MESSAGE_BYTES: u64 = (1 << 31) - 1;
 
 /// The tfrecord format, as DLIO writes it.
 #[derive(Debug, Clone, Copy)]
 pub struct Tfrecord;
 
-/// CRC-32C, rotated and offset so that a CRC of data that holds CRCs stays useful.
+/// CRC-32C, rotated and offset so that the CRC of data that contains CRCs remains useful.
 pub(crate) fn masked_crc32c(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
@@ -44,12 +44,12 @@ fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Bytes that [`put_varint`] takes.
+/// Bytes written by [`put_varint`].
 fn varint_bytes(value: u64) -> u64 {
     u64::from(value.max(1).ilog2()) / 7 + 1
 }
 
-/// A length-delimited field: its key and length; the bytes follow.
+/// A length-delimited field: only its key and length; the bytes follow.
 fn put_field(out: &mut Vec<u8>, field: u8, bytes: u64) {
     out.push(field << 3 | 2);
     put_varint(out, bytes);
@@ -59,7 +59,7 @@ fn field_bytes(bytes: u64) -> u64 {
     1 + varint_bytes(bytes) + bytes
 }
 
-/// The serialised Example around the image bytes: what stands before and after them.
+/// The serialised Example around the image bytes: the parts before and after them.
 struct Example {
     before: Vec<u8>,
     after: Vec<u8>,
@@ -100,7 +100,7 @@ impl Example {
     }
 }
 
-/// The part of a record that comes next.
+/// The next part of a record.
 #[derive(Clone, Copy, PartialEq)]
 enum Part {
     Before,
@@ -213,8 +213,8 @@ impl Format for Tfrecord {
         framed::write(&mut Records::new(file)?, file.content, sink)
     }
 
-    /// Reads the first record's header; when the file is a whole number of such records, they
-    /// are taken to be alike, otherwise every header is read.
+    /// Reads the first record's header. If the file is a whole number of such records, they are
+    /// assumed to be alike; otherwise every header is read.
     fn inspect(&self, name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {
         let file_bytes = source.file_bytes();
         let first = tfrecord_scan::read_header(name, source, 0)?;

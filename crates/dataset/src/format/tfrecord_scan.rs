@@ -1,5 +1,5 @@
-//! Following the records of a tfrecord file: at random by their headers, or through a stream of
-//! buffers as they come from storage.
+//! Iterating over the records of a tfrecord file: by random access to their headers, or in a stream
+//! of buffers as they arrive from storage.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
@@ -7,10 +7,10 @@ use super::FormatError;
 use super::bytes::{ReadAt, Span, Window, hex, read_span};
 use super::tfrecord::{FOOTER_BYTES, HEADER_BYTES, crc32c, masked_crc32c};
 
-/// Reads the record header at `offset` of the file `name`; returns where its payload lies.
+/// Reads the record header at `offset` of the file `name`; returns the position of its payload.
 ///
 /// # Errors
-/// When the header is cut off, its CRC is wrong, or the record does not fit in the file.
+/// If the header is truncated, its CRC is wrong, or the record does not fit in the file.
 pub fn read_header(name: &str, source: &mut dyn ReadAt, offset: u64) -> Result<Span, FormatError> {
     let header = Span { offset, bytes: HEADER_BYTES };
     let file_bytes = source.file_bytes();
@@ -18,7 +18,7 @@ pub fn read_header(name: &str, source: &mut dyn ReadAt, offset: u64) -> Result<S
     parse_header(name, offset, &bytes, file_bytes)
 }
 
-/// The payload that the 12 header bytes announce.
+/// The payload described by the 12 header bytes.
 fn parse_header(
     name: &str,
     offset: u64,
@@ -45,26 +45,25 @@ fn parse_header(
     Ok(payload)
 }
 
-/// Whether payloads are checksummed while they pass. TensorFlow does; it costs CPU time.
+/// Whether payload checksums are verified in passing. TensorFlow does; it costs CPU time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PayloadCheck {
-    /// Compare each payload with its CRC.
+    /// Verify each payload's CRC.
     Crc,
-    /// Look at headers only.
+    /// Read headers only.
     Skip,
 }
 
-/// Where the scanner stands.
+/// State of the scanner.
 enum State {
     Header,
     Payload(Span),
     Footer(Span),
 }
 
-/// Finds the records in the bytes of a file that arrive in order, in buffers of any size.
+/// Finds the records in a file's bytes, which arrive in order in buffers of any size.
 ///
-/// Nothing is kept but a header that straddles two buffers; payloads are passed over, or only
-/// checksummed.
+/// Only a header that straddles two buffers is stored; payloads are skipped, or only checksummed.
 pub struct RecordScanner {
     name: String,
     file_bytes: u64,
@@ -90,16 +89,16 @@ impl RecordScanner {
         }
     }
 
-    /// Records that ended so far.
+    /// Number of records completed so far.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// Takes the next bytes of the file; returns how many records ended in them.
+    /// Processes the next bytes of the file; returns how many records ended in them.
     ///
     /// # Errors
-    /// When a header or a checked payload is not what it should be.
+    /// If a header or a verified payload is invalid.
     pub fn feed(&mut self, mut bytes: &[u8]) -> Result<u64, FormatError> {
         let before = self.records;
         while !bytes.is_empty() {
@@ -114,10 +113,10 @@ impl RecordScanner {
         Ok(self.records - before)
     }
 
-    /// Says that no more bytes come; returns the number of records.
+    /// Signals the end of the file; returns the number of records.
     ///
     /// # Errors
-    /// When the file ends within a record.
+    /// If the file ends within a record.
     pub fn finish(self) -> Result<u64, FormatError> {
         let inside = !matches!(self.state, State::Header) || !self.held.is_empty();
         if inside {
@@ -127,7 +126,7 @@ impl RecordScanner {
         Ok(self.records)
     }
 
-    /// Collects up to `want` bytes in `held`; returns how many it took.
+    /// Collects up to `want` bytes in `held`; returns how many it consumed.
     fn hold(&mut self, bytes: &[u8], want: u64) -> usize {
         let taken = (want as usize - self.held.len()).min(bytes.len());
         self.held.extend_from_slice(&bytes[..taken]);

@@ -1,18 +1,18 @@
 //! Thrift's compact protocol, as far as the footer of a parquet file needs it.
 //!
-//! Whatever the bytes are, reading them ends: every field of a struct and every element of a list
-//! takes at least one byte of those that are left, and nothing is allocated by a count alone.
+//! Reading terminates for any input: every field of a struct and every element of a list consumes
+//! at least one remaining byte, and no allocation is based on a count alone.
 
-/// Structs and lists within each other that are skipped.
+/// The deepest nesting of structs and lists that is skipped.
 const MOST_NESTED: u32 = 64;
 
-/// The types of values that footers are read by.
+/// The value types used to read footers.
 pub(super) const I64: u8 = 6;
 pub(super) const BINARY: u8 = 8;
 pub(super) const LIST: u8 = 9;
 pub(super) const STRUCT: u8 = 12;
 
-/// Bytes that are read value by value; every function is `None` where they are no such value.
+/// Reads values from bytes; every function returns `None` for invalid input.
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     rest: &'a [u8],
@@ -23,13 +23,13 @@ impl<'a> Reader<'a> {
         Self { bytes, rest: bytes }
     }
 
-    /// How many bytes have been read.
+    /// Number of bytes read so far.
     pub(super) fn position(&self) -> u64 {
         (self.bytes.len() - self.rest.len()) as u64
     }
 
-    /// Reads a struct. `field` is told the number and the type of each field and has to read its
-    /// value, or to skip it.
+    /// Reads a struct. `field` is called with the number and the type of each field, and must read
+    /// or skip its value.
     pub(super) fn structure(
         &mut self,
         mut field: impl FnMut(&mut Self, (i64, u8)) -> Option<()>,
@@ -41,7 +41,7 @@ impl<'a> Reader<'a> {
                 return Some(());
             }
             number = match header >> 4 {
-                // It stands by itself.
+                // Given in full instead of as a difference.
                 0 => self.integer()?,
                 step => number.checked_add(i64::from(step))?,
             };
@@ -56,29 +56,29 @@ impl<'a> Reader<'a> {
         mut element: impl FnMut(&mut Self) -> Option<()>,
     ) -> Option<()> {
         let (found, count) = self.list_header()?;
-        // Writers differ in the type that an empty list has.
+        // Writers use different element types for an empty list.
         if found != kind && count > 0 {
             return None;
         }
         (0..count).try_for_each(|_| element(self))
     }
 
-    /// Reads a whole number.
+    /// Reads an integer.
     pub(super) fn integer(&mut self) -> Option<i64> {
         let zigzag = self.number()?;
         Some((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64))
     }
 
-    /// Reads a text.
+    /// Reads a string.
     pub(super) fn text(&mut self) -> Option<&'a str> {
         let bytes = self.number()?;
         std::str::from_utf8(self.take(bytes)?).ok()
     }
 
-    /// Passes over the value of a field of type `kind`.
+    /// Skips the value of a field of type `kind`.
     pub(super) fn skip(&mut self, kind: u8) -> Option<()> {
         match kind {
-            // The value of a boolean field is its type.
+            // The value of a boolean field is in its type.
             1 | 2 => Some(()),
             _ => self.skip_value(kind, MOST_NESTED),
         }
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The type of a list's elements, and how many there are.
+    /// The element type and length of a list.
     fn list_header(&mut self) -> Option<(u8, u64)> {
         let header = self.byte()?;
         let count = match header >> 4 {
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         Some(taken)
     }
 
-    /// Seven bits a byte, the lowest first.
+    /// A varint: seven bits per byte, lowest first.
     fn number(&mut self) -> Option<u64> {
         let mut number = 0u64;
         for shift in (0..64).step_by(7) {
@@ -161,7 +161,8 @@ mod tests {
 
     #[test]
     fn collections_take_the_bytes_that_they_claim() {
-        // A list, a set and a map of booleans that claim 2^31 - 1, and such a list in a struct.
+        // A list, a set and a map of booleans with a claimed length of 2^31 - 1, and such a list in
+        // a struct.
         assert_eq!(skipped(b"\xf9\xf1\xff\xff\xff\xff\x07"), None);
         assert_eq!(skipped(b"\xfa\xf2\xff\xff\xff\xff\x07"), None);
         assert_eq!(skipped(b"\xfb\xff\xff\xff\xff\x07\x11"), None);

@@ -1,4 +1,4 @@
-//! Threads that work while the calling thread tells how far they are.
+//! Worker threads, with progress reported from the calling thread.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use stormlp_core::event::{Event, Observer};
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::crew::{self, CrewError, Watch};
 
-/// How often progress is told.
+/// How often progress is reported.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Runs `work` once for each item, each on a thread of its own; the calling thread tells the
-/// observer what `done` answers until all are over. A thread that panics pulls `failed`, so that
-/// the others need not work on for nothing: they are to look at it.
+/// Runs `work` once per item, each on its own thread. The calling thread reports the value of
+/// `done` to the observer until all have finished. A thread that panics sets `failed`, which the
+/// others should check so that they do not continue in vain.
 ///
 /// # Errors
-/// When a thread panicked, or could not be started.
+/// If a thread panicked or could not be started.
 pub(super) fn work<T: Send>(
     name: &str,
     items: impl IntoIterator<Item = T>,

@@ -1,4 +1,4 @@
-//! Why a dataset was not made.
+//! Errors of dataset generation.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use stormlp_transfer::storage::LockError;
 
 use crate::manifest::ManifestError;
 
-/// Why a dataset was not made, or is not what it should be.
+/// Why a dataset was not generated, or is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum GenerateError {
     /// The folder holds files.
@@ -17,12 +17,12 @@ pub enum GenerateError {
     Occupied {
         /// The dataset folder.
         folder: PathBuf,
-        /// What is there: a whole dataset, an unfinished one, files of unknown origin.
+        /// What it holds: a complete dataset, an unfinished one, or files of unknown origin.
         what: String,
         /// Whether `--resume` would continue it.
         resumable: bool,
     },
-    /// The folder holds another dataset than the one to be continued.
+    /// The folder holds a different dataset than the one to continue.
     #[error(
         "{} holds another dataset: it was made with {theirs}, this run asks for {ours}",
         folder.display()
@@ -30,12 +30,12 @@ pub enum GenerateError {
     Another {
         /// The dataset folder.
         folder: PathBuf,
-        /// What differs, as it is there.
+        /// The difference as found.
         theirs: String,
-        /// What differs, as it is asked for.
+        /// The difference as requested.
         ours: String,
     },
-    /// What lies under the name of a file is not what was made there.
+    /// The entry under a file's name is not what was made there.
     #[error(
         "{} is {what}, which is not what stormlp made there{}; it is left as it is, and nothing \
          was removed",
@@ -49,7 +49,7 @@ pub enum GenerateError {
         /// How many more there are.
         more: usize,
     },
-    /// Another run has the folder.
+    /// Another run holds the folder.
     #[error(transparent)]
     Locked(#[from] LockError),
     /// The dataset does not fit.
@@ -60,12 +60,12 @@ pub enum GenerateError {
     Space {
         /// The dataset folder.
         folder: PathBuf,
-        /// What is free.
+        /// Free space in bytes.
         free_bytes: u64,
-        /// What is needed beyond what is there.
+        /// Additional space needed in bytes.
         needed_bytes: u64,
     },
-    /// The dataset is too large by far, which is known before any size is drawn.
+    /// The dataset is far too large, which is known before any size is drawn.
     #[error(
         "{} has {} free, the dataset needs about {}",
         folder.display(), ByteSize(*free_bytes), ByteSize(*about_bytes)
@@ -73,12 +73,12 @@ pub enum GenerateError {
     TooLarge {
         /// The dataset folder.
         folder: PathBuf,
-        /// What is free.
+        /// Free space in bytes.
         free_bytes: u64,
-        /// What is needed in all, by the mean size of a file.
+        /// Estimated total size in bytes, from the mean file size.
         about_bytes: u64,
     },
-    /// A file would be larger than this process may write.
+    /// A file would exceed the file size limit of this process.
     #[error(
         "{} needs {}, and this process may write files of {} at most",
         path.display(), ByteSize(*needed_bytes), ByteSize(*limit_bytes)
@@ -86,26 +86,25 @@ pub enum GenerateError {
     FileLimit {
         /// The first such file.
         path: PathBuf,
-        /// What it needs.
+        /// Its size in bytes.
         needed_bytes: u64,
-        /// What the process may write.
+        /// The limit in bytes.
         limit_bytes: u64,
     },
-    /// The buffers of so many threads do not fit in memory.
+    /// The threads' buffers do not fit in memory.
     #[error(
         "{threads} threads need about {}, and this process may use {}",
         ByteSize(*needed_bytes), ByteSize(*usable_bytes)
     )]
     Memory {
-        /// The threads.
+        /// The number of threads.
         threads: usize,
-        /// What they and the program need.
+        /// Memory needed by them and the program, in bytes.
         needed_bytes: u64,
-        /// What the machine or the control group gives.
+        /// Memory available on the machine or in the control group, in bytes.
         usable_bytes: u64,
     },
-    /// Something that has to stand before the first file could not be set up: a folder, the
-    /// buffers, the I/O engine.
+    /// A prerequisite of the first file could not be set up: a folder, the buffers, the I/O engine.
     #[error("{0}")]
     Setup(String),
     /// The manifest or the journal failed.
@@ -114,7 +113,7 @@ pub enum GenerateError {
     /// Writing or reading a file failed.
     #[error(transparent)]
     File(#[from] TransferError),
-    /// The format could not hold a file.
+    /// The format cannot hold a file.
     #[error("{0}")]
     Format(String),
     /// A thread panicked, or could not be started.
@@ -123,19 +122,19 @@ pub enum GenerateError {
     /// The user stopped the run.
     #[error("stopped with {made} of {files} files made")]
     Stopped {
-        /// Files that are whole, those of earlier runs included.
+        /// Complete files, including those of earlier runs.
         made: u64,
         /// Files of the dataset.
         files: u64,
     },
-    /// The user stopped the reading back.
+    /// The user stopped the verification.
     #[error("stopped with {checked} of {files} files checked, {bad} of them bad")]
     CheckStopped {
         /// Files that were read.
         checked: u64,
         /// Files of the dataset.
         files: u64,
-        /// Files of those read that are not what they should be.
+        /// Files read that are bad.
         bad: u64,
     },
 }
@@ -152,7 +151,7 @@ impl GenerateError {
         if error.is_link() { Self::File(error) } else { Self::Setup(error.to_string()) }
     }
 
-    /// Whether a link was in the way, in the dataset folder or in its place.
+    /// Whether a link was in the way, inside the dataset folder or in place of it.
     #[must_use]
     pub fn is_link(&self) -> bool {
         self.transfer().is_some_and(TransferError::is_link)
@@ -173,7 +172,7 @@ impl GenerateError {
         }
     }
 
-    /// What failed on a file, its list or a folder.
+    /// The failed operation on a file, its list or a folder.
     fn transfer(&self) -> Option<&TransferError> {
         match self {
             Self::File(error) | Self::Manifest(ManifestError::File(error)) => Some(error),

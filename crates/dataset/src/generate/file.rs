@@ -1,4 +1,4 @@
-//! One file from its first byte to its line in the journal.
+//! The steps of making one file, from its first byte to its line in the journal.
 
 use std::io;
 use std::path::Path;
@@ -17,17 +17,17 @@ use crate::content::BLOCK_BYTES;
 use crate::format::{EncodeError, FileSpec, Finish, SideFile, SidePlace, SinkError};
 use crate::manifest::{Journal, ManifestFile, ManifestSideFile, crc64_text};
 
-/// Where files go and who is told.
+/// Destination of the files, and what the steps report to.
 pub(super) struct Context<'a> {
     pub(super) plan: &'a GeneratePlan,
     pub(super) way: Way,
     pub(super) journal: &'a Journal<'a>,
-    /// Counts bytes that are written with plain calls.
+    /// Counts bytes written with plain calls.
     pub(super) plain_bytes: &'a AtomicU64,
     pub(super) stop: &'a StopToken,
 }
 
-/// Why one file was not made.
+/// Why a file was not made.
 pub(super) enum Trouble {
     Stopped,
     Failed(GenerateError),
@@ -39,7 +39,7 @@ impl<E: Into<GenerateError>> From<E> for Trouble {
     }
 }
 
-/// Makes file `index` and says what is in it. Whatever fails, no part of it stays.
+/// Makes file `index` and returns its manifest entry. On any failure, no part of it remains.
 pub(super) fn make(
     context: &Context<'_>,
     driver: &mut Writer<'_>,
@@ -58,7 +58,7 @@ pub(super) fn make(
             identity: Some(plan.storage.found(&temporary)?.identity),
             side_files: side_files(&name, &finish.side_files),
         };
-        // Listed before they have their names: one that has its name and is not listed is not ours.
+        // Listed before it gets its name: a file that has its name but is not listed is not ours.
         context.journal.add(&file)?;
         write_side_files(context, &file, &finish.side_files)?;
         plan.storage.rename(&temporary, &target)?;
@@ -99,7 +99,7 @@ fn write(
     Ok((written, finish))
 }
 
-/// The same for a small file: no preallocation, no engine, no trimming, and no sync of its own.
+/// Likewise for a small file: without preallocation, engine, truncation or a sync of its own.
 fn write_small(
     context: &Context<'_>,
     driver: &mut Writer<'_>,
@@ -116,7 +116,7 @@ fn write_small(
     Ok((written, finish))
 }
 
-/// Has a file's content made and written to `sink`, to its end.
+/// Generates a file's content and writes all of it to `sink`.
 fn encode(
     plan: &GeneratePlan,
     spec: &FileSpec,
@@ -144,7 +144,7 @@ fn trouble(path: &Path, error: EncodeError) -> Trouble {
     }
 }
 
-/// Where a side file of the data file `name` lies, relative to the dataset folder.
+/// Path of a side file of the data file `name`, relative to the dataset folder.
 pub(super) fn side_name(name: &str, place: SidePlace) -> String {
     match place {
         SidePlace::Suffix(suffix) => format!("{name}{suffix}"),
@@ -156,7 +156,7 @@ pub(super) fn side_name(name: &str, place: SidePlace) -> String {
     }
 }
 
-/// What the manifest says of the side files of the data file `name`.
+/// The manifest entries for the side files of the data file `name`.
 fn side_files(name: &str, side_files: &[SideFile]) -> Vec<ManifestSideFile> {
     let of = |side: &SideFile| ManifestSideFile {
         name: side_name(name, side.place),
@@ -166,7 +166,8 @@ fn side_files(name: &str, side_files: &[SideFile]) -> Vec<ManifestSideFile> {
     side_files.iter().map(of).collect()
 }
 
-/// Side files are small: they go through the page cache, each under a temporary name first.
+/// Side files are small: they are written through the page cache, each under a temporary name
+/// first.
 fn write_side_files(
     context: &Context<'_>,
     file: &ManifestFile,

@@ -1,4 +1,4 @@
-//! The threads' buffers and paths to storage: one region for all, one path each.
+//! The threads' buffers and paths to storage: one region for all, one path per thread.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use stormlp_transfer::{
 use super::GeneratePlan;
 use super::error::GenerateError;
 
-/// Bytes of one buffer: one request of a size that every device takes well.
+/// Buffer size: a request size that every device handles well.
 pub(super) const CHUNK_BYTES: usize = 2 << 20;
-/// Buffers, and so writes in flight, of one thread.
+/// Buffers per thread, and so its queue depth.
 pub(super) const DEPTH: usize = 8;
 
-/// Memory that a thread takes beside its buffers, and the program without any, at most.
+/// Upper bound on the memory of a thread besides its buffers, and of the program itself.
 const THREAD_BYTES: u64 = 4 << 20;
 const PROGRAM_BYTES: u64 = 32 << 20;
 
-/// Refuses more threads than there is memory for: the kernel would end the run half way.
+/// Rejects more threads than memory allows: otherwise the kernel would kill the run midway.
 pub(super) fn check_memory(threads: usize, usable_bytes: u64) -> Result<(), GenerateError> {
     let each = (DEPTH * CHUNK_BYTES) as u64 + THREAD_BYTES;
     let needed_bytes = PROGRAM_BYTES + each * threads as u64;
@@ -33,10 +33,10 @@ pub(super) fn check_memory(threads: usize, usable_bytes: u64) -> Result<(), Gene
     }
 }
 
-/// Refuses files that are larger than this process may write, before anything is made.
+/// Rejects files above the file size limit of this process, before anything is made.
 pub(super) fn check_file_sizes(plan: &GeneratePlan, limit_bytes: u64) -> Result<(), GenerateError> {
     if limit_bytes == u64::MAX {
-        // Where files are many, looking at the size of each takes a while.
+        // With many files, checking the size of each takes a while.
         return Ok(());
     }
     let mut sizes =
@@ -51,7 +51,7 @@ pub(super) fn check_file_sizes(plan: &GeneratePlan, limit_bytes: u64) -> Result<
     }
 }
 
-/// Refuses an engine that was asked for and that the kernel does not give, before anything is made.
+/// Rejects a requested engine that the kernel does not support, before anything is made.
 pub(super) fn check_engine(engine: Option<EngineKind>) -> Result<(), GenerateError> {
     match engine {
         Some(EngineKind::Uring | EngineKind::TokioUring) => match probe_uring() {
@@ -62,23 +62,24 @@ pub(super) fn check_engine(engine: Option<EngineKind>) -> Result<(), GenerateErr
     }
 }
 
-/// Files smaller than this on average cost more to open for `O_DIRECT`, to preallocate and to trim
-/// than to write.
+/// For files with a smaller mean size, `O_DIRECT` opens, preallocation and truncation cost more
+/// than the writes.
 const SMALL_FILE_BYTES: u64 = 64 << 10;
 
-/// How files are opened and moved, decided before the first.
+/// How files are opened and written, decided before the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Way {
     pub(super) engine: EngineKind,
     pub(super) direct: bool,
-    /// Whether files are small: written with plain calls through the page cache, and synced all at
-    /// once in the end.
+    /// Whether files are small: written with plain calls through the page cache, and synced
+    /// together at the end.
     pub(super) small: bool,
 }
 
 impl Way {
-    /// Plain calls for small files, unless an engine was asked for. Otherwise the engine asked for,
-    /// or the best that this kernel allows; `O_DIRECT` where the folder's file system has it.
+    /// Plain calls for small files, unless an engine was requested. Otherwise the requested engine,
+    /// or the best that this kernel allows, with `O_DIRECT` if the folder's file system supports
+    /// it.
     pub(super) fn choose(plan: &GeneratePlan) -> Result<Self, GenerateError> {
         let mean_bytes = plan.dataset.total_bytes() / plan.dataset.files().max(1);
         if plan.engine.is_none() && mean_bytes < SMALL_FILE_BYTES {
@@ -95,7 +96,7 @@ impl Way {
         if self.direct { PathKind::Cpu } else { PathKind::Buffered }
     }
 
-    /// A thread's path; called on that thread.
+    /// Creates a thread's path; called on that thread.
     pub(super) fn path(
         self,
         storage: &dyn Storage,
@@ -121,7 +122,7 @@ impl Way {
 fn has_direct(storage: &dyn Storage, folder: &Path) -> Result<bool, GenerateError> {
     let probe = temporary_name(&folder.join("stormlp-probe"));
     let opened = storage.open(&probe, Access::Create, true);
-    // Whatever came of it, the file is of no further use.
+    // The file is of no further use, whatever the result.
     storage.discard(&probe);
     match opened {
         Ok(_) => Ok(true),
@@ -130,7 +131,7 @@ fn has_direct(storage: &dyn Storage, folder: &Path) -> Result<bool, GenerateErro
     }
 }
 
-/// The buffers of all threads, which the paths of either kind need alike.
+/// The buffers of all threads, the same for both kinds of paths.
 pub(super) fn buffers(threads: usize) -> Result<Vec<PathBuffers>, GenerateError> {
     let mut region = Region::new(threads * DEPTH * CHUNK_BYTES).map_err(GenerateError::setup)?;
     let mut allocate = |_| {

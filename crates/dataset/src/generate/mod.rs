@@ -1,9 +1,8 @@
-//! Making datasets: parallel over files, direct to storage, and resumable.
+//! Dataset generation: parallel over files, direct to storage, and resumable.
 //!
-//! [`run`] decides nothing: a [`GeneratePlan`] says which dataset goes where and what may happen
-//! to files that are there. Each file is written under a temporary name and renamed when it is
-//! whole; then it gets its line in the journal, so a killed run leaves nothing that looks
-//! finished and is not.
+//! [`run`] makes no decisions: a [`GeneratePlan`] says which dataset goes where and what may happen
+//! to existing files. Each file is written under a temporary name, renamed once it is complete, and
+//! then listed in the journal. So a killed run leaves nothing that looks finished but is not.
 
 mod crew;
 mod error;
@@ -35,22 +34,22 @@ pub use run::{Generation, Made, Share, run};
 pub use state::{State, state_of};
 pub use verify::verify;
 
-/// What may happen to what the folder holds.
+/// What may happen to the contents of the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Existing {
     /// Nothing: an occupied folder is an error.
     Refuse,
-    /// Whole files of the same dataset stay, all others are made.
+    /// Complete files of the same dataset are kept; all others are made.
     Resume,
-    /// The dataset that is there is removed.
+    /// An existing dataset is removed.
     Overwrite,
 }
 
-/// A dataset and where it goes.
+/// A dataset and its destination.
 #[derive(Serialize)]
 pub struct GeneratePlan {
-    /// The dataset folder; samples lie in its `train/` and `valid/`.
+    /// The dataset folder; samples are in its `train/` and `valid/`.
     pub folder: PathBuf,
     /// The workload's name, for the manifest.
     pub workload: String,
@@ -58,14 +57,14 @@ pub struct GeneratePlan {
     pub profile: String,
     /// The dataset.
     pub dataset: Dataset,
-    /// What may happen to what is there.
+    /// What may happen to existing files.
     pub existing: Existing,
-    /// Threads; 0 takes [`default_threads`].
+    /// Number of threads; 0 means [`default_threads`].
     pub threads: usize,
-    /// What the folder is on.
+    /// The storage that the folder is on.
     #[serde(skip)]
     pub storage: Arc<dyn Storage>,
-    /// The I/O engine; `None` takes io_uring where the kernel allows it, else `pwrite`.
+    /// The I/O engine; `None` uses io_uring if the kernel allows it, else `pwrite`.
     pub engine: Option<EngineKind>,
 }
 
@@ -85,7 +84,7 @@ impl GeneratePlan {
         }
     }
 
-    /// The head of the manifest that the run will write.
+    /// The manifest head that the run will write.
     #[must_use]
     pub fn manifest_head(&self) -> ManifestHead {
         let recipe = self.dataset.recipe();
@@ -104,7 +103,7 @@ impl GeneratePlan {
         }
     }
 
-    /// The plan in plain numbers, for `--dry-run`.
+    /// A summary of the plan, for `--dry-run`.
     #[must_use]
     pub fn outline(&self) -> GenerateOutline {
         let recipe = self.dataset.recipe();
@@ -130,7 +129,7 @@ impl GeneratePlan {
         }
     }
 
-    /// The threads that the run will take.
+    /// The number of threads that the run will use.
     #[must_use]
     pub fn thread_count(&self) -> usize {
         let threads = match self.threads {
@@ -141,16 +140,16 @@ impl GeneratePlan {
     }
 }
 
-/// The size of a dataset of many files lies closer to its estimate than this.
+/// The actual size of a dataset of many files is at least this fraction of its estimate.
 const ESTIMATE_SLACK: f64 = 0.8;
-/// The exact sizes of fewer files are drawn at once.
+/// Below this number of files, the exact sizes are drawn right away.
 const MANY_FILES: u64 = 100_000;
 
-/// Refuses a dataset of many files that cannot fit by far, before anybody waits for its sizes to
-/// be drawn; [`run`] looks at them exactly.
+/// Rejects a dataset of many files that is far too large, before its sizes are drawn, which takes
+/// time. [`run`] checks the exact sizes.
 ///
 /// # Errors
-/// [`GenerateError::TooLarge`], and when the folder's file system cannot be asked.
+/// [`GenerateError::TooLarge`], or if the folder's file system cannot be queried.
 pub fn check_room(
     storage: &dyn Storage,
     recipe: &Recipe,
@@ -164,7 +163,7 @@ pub fn check_room(
     let space = room(storage, folder)?;
     let room = match existing {
         Existing::Refuse => space.free_bytes,
-        // What is there stays a part of it, or makes room.
+        // Existing data stays as part of the dataset, or makes room.
         Existing::Resume | Existing::Overwrite => space.total_bytes,
     };
     let about = recipe.estimated_bytes();
@@ -178,17 +177,17 @@ pub fn check_room(
     })
 }
 
-/// The room there is for a folder that may be about to be made.
+/// Available space for a folder that may not exist yet.
 ///
 /// # Errors
-/// When its file system cannot be asked.
+/// If its file system cannot be queried.
 pub fn room(storage: &dyn Storage, folder: &Path) -> Result<Space, GenerateError> {
     let space = storage.space(&storage.nearest(folder));
     space.map_err(GenerateError::setup)
 }
 
-/// Threads when none are asked for: two for each CPU, since a thread waits for storage at the
-/// end of every file, and at most 16, which bounds the buffers to 256 MiB.
+/// Default number of threads: two per CPU, since a thread waits for storage at the end of every
+/// file, and at most 16, which limits the buffers to 256 MiB.
 #[must_use]
 pub fn default_threads() -> usize {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);

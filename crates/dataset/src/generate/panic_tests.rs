@@ -1,4 +1,4 @@
-//! A panic in a thread is an error of the run, and nobody waits for what never comes.
+//! A panic in a thread becomes an error of the run, and no thread waits forever.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,7 +26,7 @@ use crate::format::{
 };
 use crate::sizes::{SizeDraw, SizeRule};
 
-/// Panics at the file in the middle, and at every file that is read.
+/// Panics at the middle file, and at every file that is read.
 struct Panics;
 
 const FILES: u64 = 40;
@@ -71,7 +71,7 @@ fn plan(folder: &Path, dataset: Dataset) -> GeneratePlan {
     }
 }
 
-/// What `work` answers, which must not take for ever.
+/// The result of `work`, with a time limit.
 fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (answer, answered) = mpsc::channel();
     thread::spawn(move || answer.send(work()));
@@ -99,7 +99,7 @@ fn a_panic_while_writing_ends_the_run_which_can_be_continued() {
     );
 }
 
-/// A path that panics when a file is attached, in a submission or in a wait.
+/// A path that panics when attaching a file, in a submission or in a wait.
 struct PanickingPath {
     inner: Box<dyn TransferPath>,
     at: &'static str,
@@ -136,7 +136,7 @@ impl TransferPath for PanickingPath {
     }
 }
 
-/// Storage whose paths panic here.
+/// Storage whose paths panic at this operation.
 struct PanicsAt(&'static str);
 
 impl Gate for PanicsAt {
@@ -159,7 +159,7 @@ fn a_path_that_panics_ends_the_run_which_can_be_continued() {
     for seam in ["build", "attach", "submit", "wait"] {
         let folder = tempfile::tempdir().unwrap();
         let mut faulty = plan(folder.path(), dataset());
-        // Small files are written without a path unless an engine is asked for.
+        // Small files are written without a path unless an engine is requested.
         faulty.engine = Some(EngineKind::Psync);
         faulty.storage = Arc::new(Gated::new(faulty.storage, PanicsAt(seam)));
         let error = in_time(move || run(&faulty, &Silent, &StopToken::new()));
@@ -177,7 +177,7 @@ fn a_panic_while_verifying_ends_it() {
     let folder = tempfile::tempdir().unwrap();
     let good = plan(folder.path(), dataset());
     run(&good, &Silent, &StopToken::new()).unwrap();
-    // Without it, the format is asked.
+    // Without a manifest, the format is consulted.
     std::fs::remove_file(folder.path().join(crate::manifest::MANIFEST_NAME)).unwrap();
     let faulty = plan(folder.path(), dataset().with_format(Box::new(Panics)));
     let error = in_time(move || verify(&faulty, &Silent, &StopToken::new())).unwrap_err();

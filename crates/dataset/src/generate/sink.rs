@@ -1,7 +1,7 @@
-//! Where an encoder's buffers go: a file, written in large aligned pieces, several in flight.
+//! Sink of an encoder's buffers: a file, written in large aligned pieces with several in flight.
 //!
-//! The first buffer of a file is kept back until there is a second, so that a small file is
-//! patched in memory; a larger one has its first 4 KiB written again at the end.
+//! The first buffer of a file is held back until there is a second, so that a small file is patched
+//! in memory. For a larger file, the first 4 KiB are rewritten at the end.
 
 use std::fs::File;
 use std::io;
@@ -16,13 +16,13 @@ use stormlp_transfer::{Driver, FileId, Place, Slot, TransferError};
 use crate::content::BLOCK_BYTES;
 use crate::format::{ChunkSink, Patch, SinkError};
 
-/// The checksum of manifests.
+/// The checksum used in manifests.
 pub(super) const CHECKSUM: CrcAlgorithm = CrcAlgorithm::Crc64Nvme;
 
-/// A thread's path to storage and its buffers; the tag of a write is how many bytes it must move.
+/// A thread's path to storage and its buffers; the tag of a write is the number of bytes expected.
 pub(super) type Writer<'a> = Driver<'a, usize>;
 
-/// A free slot, waiting for one if need be.
+/// A free slot; waits for one if necessary.
 fn slot(driver: &mut Writer<'_>) -> Result<Slot, SinkError> {
     loop {
         if let Some(slot) = driver.take_slot() {
@@ -32,8 +32,8 @@ fn slot(driver: &mut Writer<'_>) -> Result<Slot, SinkError> {
     }
 }
 
-/// Waits for `min` transfers and takes their slots back. A write that moved only a part failed:
-/// on a preallocated file that is no ordinary event.
+/// Waits for `min` transfers and reclaims their slots. A short write is an error, since it should
+/// not happen on a preallocated file.
 fn reap(driver: &mut Writer<'_>, min: usize) -> Result<(), SinkError> {
     let mut outcome = driver.wait(min);
     while let Some(landed) = driver.next_landed() {
@@ -52,14 +52,14 @@ fn reap(driver: &mut Writer<'_>, min: usize) -> Result<(), SinkError> {
     outcome.map_err(SinkError::Io)
 }
 
-/// Waits for everything in flight and tells whether all of it was written.
+/// Waits for everything in flight, with an error unless all of it was written.
 fn drain(driver: &mut Writer<'_>) -> Result<(), SinkError> {
     let mut outcome = Ok(());
     while driver.in_flight() > 0 {
         let left = driver.in_flight();
         if let Err(error) = reap(driver, left) {
             outcome = Err(error);
-            // A path that can no longer wait would never end this loop.
+            // A path that can no longer wait would make this loop endless.
             if driver.in_flight() == left {
                 break;
             }
@@ -68,35 +68,35 @@ fn drain(driver: &mut Writer<'_>) -> Result<(), SinkError> {
     outcome
 }
 
-/// What buffers are written to.
+/// Where buffers are written.
 pub(super) enum Target<'a> {
-    /// A file attached to the driver's path, in whole blocks, several in flight.
+    /// A file attached to the driver's path, written in whole blocks with several in flight.
     Path(FileId),
-    /// A file of its own, in plain calls.
+    /// A separate file, written with plain calls.
     File(PlainFile<'a>),
 }
 
-/// A small file, which nobody else writes to.
+/// A small file with a single writer.
 pub(super) struct PlainFile<'a> {
     pub(super) storage: &'a dyn Storage,
     pub(super) file: File,
     pub(super) path: &'a Path,
 }
 
-/// One file while it is written.
+/// A file being written.
 pub(super) struct FileSink<'a, 'd> {
     driver: &'a mut Writer<'d>,
     target: Target<'a>,
     stop: &'a StopToken,
     current: Option<Slot>,
-    /// The first buffer and how much of it is file, until a second one is asked for.
+    /// The first buffer and how much of it is used, until a second one is requested.
     held: Option<(Slot, usize)>,
     offset: u64,
     head: Vec<u8>,
     rest: Digest,
 }
 
-/// What was written.
+/// Summary of a written file.
 pub(super) struct Written {
     pub(super) bytes: u64,
     pub(super) crc64: u64,
@@ -116,7 +116,7 @@ impl<'a, 'd> FileSink<'a, 'd> {
         }
     }
 
-    /// Writes what was kept back, corrects the start of the file and waits for the end.
+    /// Writes the held buffer, patches the start of the file and waits for completion.
     pub(super) fn finish(mut self, patches: &[Patch]) -> Result<Written, SinkError> {
         let result = self.end(patches);
         self.abandon();
@@ -142,7 +142,7 @@ impl<'a, 'd> FileSink<'a, 'd> {
         if patches.is_empty() {
             return Ok(());
         }
-        // The first block again: not before the first write of it is over.
+        // Rewrites the first block, but only after its first write has completed.
         self.abandon();
         drain(self.driver)?;
         let mut slot = slot(self.driver)?;
@@ -151,7 +151,7 @@ impl<'a, 'd> FileSink<'a, 'd> {
         self.send(0, slot, bytes)
     }
 
-    /// Writes a buffer: for the driver's path with zeros up to the next whole block.
+    /// Writes a buffer; for the driver's path, zero-padded to a whole block.
     fn send(&mut self, offset: u64, mut slot: Slot, bytes: usize) -> Result<(), SinkError> {
         match &self.target {
             Target::Path(file) => {
@@ -170,7 +170,7 @@ impl<'a, 'd> FileSink<'a, 'd> {
         .map_err(SinkError::Io)
     }
 
-    /// Gives slots back that never flew.
+    /// Releases slots that were never submitted.
     fn abandon(&mut self) {
         let held = self.held.take().map(|(slot, _)| slot);
         for slot in self.current.take().into_iter().chain(held) {
@@ -178,10 +178,10 @@ impl<'a, 'd> FileSink<'a, 'd> {
         }
     }
 
-    /// Ends a file that will not be finished.
+    /// Abandons a file that will not be finished.
     pub(super) fn cancel(mut self) {
         self.abandon();
-        // The file is removed anyway; what its writes answer no longer matters.
+        // The file is removed anyway, so the results of its writes no longer matter.
         let _ = drain(self.driver);
     }
 }
@@ -227,7 +227,7 @@ impl ChunkSink for FileSink<'_, '_> {
     }
 }
 
-/// Gives a file that was written in whole blocks its true size.
+/// Truncates a file that was written in whole blocks to its true size.
 pub(super) fn trim(file: &File, bytes: u64) -> io::Result<()> {
     if file.metadata()?.len() == bytes {
         return Ok(());

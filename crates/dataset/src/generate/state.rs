@@ -1,5 +1,5 @@
-//! What is left of a file that a manifest or journal lists. Only what is still as it was made is
-//! ever removed or replaced: anything else may be somebody's data.
+//! State of a file that a manifest or journal lists. Only files that are still as they were made
+//! are ever removed or replaced: anything else may be someone's data.
 
 use std::path::Path;
 
@@ -9,26 +9,26 @@ use stormlp_transfer::storage::{Facts, Kind, Left, Storage};
 use super::verify::checksum_of;
 use crate::manifest::{ManifestFile, crc64_text};
 
-/// What is left of a listed file.
+/// State of a listed file.
 #[derive(Debug)]
 pub enum State {
-    /// Nothing lies under its name.
+    /// There is no entry under its name.
     Gone,
-    /// It has its bytes; so it is listed by now.
+    /// It has its bytes; here is its current listing.
     Whole(ManifestFile),
-    /// Nothing is in it.
+    /// It is empty.
     Empty,
-    /// It is the file that was made, but it was cut off or altered: what it is now.
+    /// It is the original file, but truncated or altered: what it is now.
     Damaged(String),
-    /// Something else lies under its name, and what.
+    /// A different entry is under its name: what it is.
     Foreign(String),
 }
 
-/// What is left of `file`, but not of its side files, in its dataset's folder. Size and time of change suffice; where the time
-/// is another (a copied folder), the checksum decides.
+/// State of `file` in its dataset's folder, without its side files. Size and change time suffice;
+/// if the change time differs (a copied folder), the checksum decides.
 ///
 /// # Errors
-/// When storage does not say.
+/// If storage does not provide it.
 pub fn state_of(
     storage: &dyn Storage,
     folder: &Path,
@@ -66,7 +66,7 @@ pub fn state_of(
     }))
 }
 
-/// Whether what was found is the very file that was made, whatever it holds now.
+/// Whether the file found is the original one, whatever its content now.
 fn is_the_file(file: &ManifestFile, found: &Facts) -> bool {
     found.kind == Kind::File && !found.link && file.identity == Some(found.identity)
 }

@@ -1,4 +1,5 @@
-//! Before the first byte: what the folder holds, what of it stays, and whether the rest fits.
+//! The survey before the first byte: what the folder holds, what is kept, and whether the rest
+//! fits.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -22,13 +23,13 @@ use crate::manifest::{
 };
 use crate::names::Split;
 
-/// What is to be done.
+/// The work to be done.
 pub(super) struct Survey {
-    /// Files that stay, by index.
+    /// Files that are kept, by index.
     pub(super) kept: HashMap<u64, ManifestFile>,
     /// Files to be made, by index.
     pub(super) to_make: Vec<u64>,
-    /// Files that were there but are no longer what they were.
+    /// Existing files that are no longer as they were made.
     pub(super) damaged: Vec<String>,
 }
 
@@ -43,7 +44,7 @@ impl Survey {
     }
 }
 
-/// What is to be made besides what the journal of the first process lists, which has just looked at
+/// The work left after what is listed in the journal of the first process, which has just surveyed
 /// the folder.
 pub(super) fn of_journal(plan: &GeneratePlan) -> Result<Survey, GenerateError> {
     let record = Record::load(&*plan.storage, &plan.folder)?;
@@ -58,12 +59,12 @@ pub(super) fn of_journal(plan: &GeneratePlan) -> Result<Survey, GenerateError> {
     })
 }
 
-/// Looks at the folder and decides, by what the plan allows, what to make.
+/// Surveys the folder and decides, as the plan allows, what to make.
 pub(super) fn survey(plan: &GeneratePlan, head: &ManifestHead) -> Result<Survey, GenerateError> {
     let (storage, folder) = (&*plan.storage, plan.folder.as_path());
     if plan.existing == Existing::Overwrite {
         let listed = match Record::load(storage, folder) {
-            // A list that is damaged goes with the set that it lists.
+            // A damaged list is removed together with the dataset that it lists.
             Err(ManifestError::Malformed { .. }) => salvaged(storage, folder)?,
             loaded => loaded?.map(|record| record.files).unwrap_or_default(),
         };
@@ -102,7 +103,7 @@ fn refuse_occupied(
     Err(GenerateError::Occupied { folder: plan.folder.clone(), what, resumable: same })
 }
 
-/// Files that no manifest answers for are never taken for a dataset of stormlp's.
+/// Files without a manifest are never taken for a dataset of stormlp's.
 fn refuse_unknown(plan: &GeneratePlan) -> Result<(), GenerateError> {
     for split in [Split::Train, Split::Valid] {
         if let Some(name) = first_file(&*plan.storage, &plan.folder.join(split.folder())) {
@@ -116,7 +117,7 @@ fn refuse_unknown(plan: &GeneratePlan) -> Result<(), GenerateError> {
     Ok(())
 }
 
-/// The name of some file in a folder or its subfolders.
+/// The name of any file in a folder or its subfolders.
 fn first_file(storage: &dyn Storage, folder: &Path) -> Option<String> {
     let mut subfolders = Vec::new();
     for entry in storage.list(folder).ok()? {
@@ -132,8 +133,8 @@ fn first_file(storage: &dyn Storage, folder: &Path) -> Option<String> {
     })
 }
 
-/// Removes what the manifest or journal lists, and what a killed run left under temporary names.
-/// Where anything is in the way that is not what was made, nothing at all is removed.
+/// Removes what the manifest or journal lists, and temporary files that a killed run left. If any
+/// entry is not what was made, nothing is removed.
 fn remove_dataset(
     plan: &GeneratePlan,
     listed: &HashMap<String, ManifestFile>,
@@ -163,7 +164,7 @@ fn remove_dataset(
     for name in &ours {
         storage.remove(&folder.join(name))?;
     }
-    // The journal and manifest go last: a removal that was cut short can be repeated.
+    // The journal and manifest go last: an interrupted removal can be repeated.
     for list in journals_beside(storage, folder)? {
         storage.remove(&folder.join(list))?;
     }
@@ -173,7 +174,7 @@ fn remove_dataset(
     Ok(())
 }
 
-/// Refuses to go on where files are not what a list says of them.
+/// Fails if files no longer match their list.
 fn refuse_changed(
     plan: &GeneratePlan,
     mut others: Vec<(String, String)>,
@@ -188,8 +189,9 @@ fn refuse_changed(
     }
 }
 
-/// What bears one of the dataset's names in a folder and its subfolders and is on no list: what
-/// has a temporary name is left of a killed run, all else is not known to be stormlp's.
+/// Unlisted entries with one of the dataset's names in a folder and its subfolders. Those with a
+/// temporary name were left by a killed run; for all others it is unknown whether stormlp made
+/// them.
 fn unlisted(
     plan: &GeneratePlan,
     folder: &str,
@@ -222,14 +224,14 @@ fn unlisted(
     Ok(())
 }
 
-/// Whether a path is a listed file's, or that of one of its side files.
+/// Whether a path is that of a listed file or of one of its side files.
 fn is_listed(listed: &HashMap<String, ManifestFile>, path: &str) -> bool {
     let beside = |file: &ManifestFile| file.side_files.iter().any(|side| side.name == path);
-    // Side files lie beside their file or in a folder of their own: few datasets have any.
+    // Side files are next to their file or in a folder of their own: few datasets have any.
     listed.contains_key(path) || listed.values().any(beside)
 }
 
-/// Keeps the files that are as the record says.
+/// Keeps the files that match the record.
 fn resume(
     plan: &GeneratePlan,
     head: &ManifestHead,
@@ -243,7 +245,7 @@ fn resume(
     let Looked { kept, mut damaged, .. } = looked;
     damaged.sort_unstable();
     for name in &damaged {
-        // Made by stormlp and of no use to anyone: out of the way before it is made anew.
+        // Made by stormlp and of no use to anyone: removed before it is made again.
         plan.storage.remove(&plan.folder.join(name))?;
     }
     Ok(Survey {
@@ -253,7 +255,7 @@ fn resume(
     })
 }
 
-/// What a look at every file of a dataset found.
+/// The result of checking every file of a dataset.
 #[derive(Default)]
 struct Looked {
     kept: HashMap<u64, ManifestFile>,
@@ -262,7 +264,7 @@ struct Looked {
     failed: Option<TransferError>,
 }
 
-/// Looks at every file of the dataset on several threads: some have to be read.
+/// Checks every file of the dataset on several threads, since some must be read.
 fn look_at_all(plan: &GeneratePlan, record: &Record) -> Result<Looked, GenerateError> {
     let looked = Mutex::new(Looked::default());
     let next = AtomicU64::new(0);
@@ -297,7 +299,7 @@ fn look_at_all(plan: &GeneratePlan, record: &Record) -> Result<Looked, GenerateE
     }
 }
 
-/// A whole file, if its side files are too.
+/// A complete file, if its side files are complete too.
 fn with_side_files(
     storage: &dyn Storage,
     folder: &Path,
@@ -315,7 +317,7 @@ fn with_side_files(
     })
 }
 
-/// What is left of a file of the dataset.
+/// State of a file of the dataset.
 fn state_of_index(
     plan: &GeneratePlan,
     record: &Record,
@@ -325,7 +327,7 @@ fn state_of_index(
     let (storage, folder) = (&*plan.storage, plan.folder.as_path());
     match record.files.get(name) {
         Some(file) => match state_of(storage, folder, file)? {
-            // It was whole once; what was only about to get its name never was.
+            // It was complete once; a file that was only about to get its name never was.
             State::Gone if file.changed_ns > 0 => Ok(State::Damaged("gone".to_string())),
             State::Whole(file) => with_side_files(storage, folder, file),
             state => Ok(state),
@@ -333,7 +335,7 @@ fn state_of_index(
         None => Ok(match storage.left(&folder.join(name), None, None)? {
             Left::Nothing => State::Gone,
             Left::Same(found) if found.bytes == 0 => State::Empty,
-            // A run of an older version may have been killed before it listed what it had made.
+            // A run of an older version may have been killed before it listed a file it had made.
             Left::Same(found) => match check_framing(plan, index, name, found.bytes) {
                 Ok(_) => State::Gone,
                 Err(_) => State::Foreign("a file that no list names".to_string()),
@@ -343,13 +345,13 @@ fn state_of_index(
     }
 }
 
-/// The error about a folder that holds another dataset than the plan's.
+/// The error for a folder that holds a different dataset than the plan's.
 pub(super) fn another(plan: &GeneratePlan, head: &ManifestHead) -> GenerateError {
     let (theirs, ours) = differences(head, &plan.manifest_head());
     GenerateError::Another { folder: plan.folder.clone(), theirs, ours }
 }
 
-/// What two heads differ in, in the words of the command line.
+/// The differences between two heads, in the terms of the command line.
 fn differences(theirs: &ManifestHead, ours: &ManifestHead) -> (String, String) {
     let fields = |head: &ManifestHead| {
         [
@@ -375,7 +377,7 @@ fn differences(theirs: &ManifestHead, ours: &ManifestHead) -> (String, String) {
     (theirs.join(", "), ours.join(", "))
 }
 
-/// Fails when the files to be made do not fit beside what stays.
+/// Fails if the files to be made do not fit next to those that are kept.
 pub(super) fn check_space(plan: &GeneratePlan, survey: &Survey) -> Result<(), GenerateError> {
     let space = room(&*plan.storage, &plan.folder)?;
     let replaced: u64 = survey

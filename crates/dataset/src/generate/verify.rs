@@ -1,5 +1,5 @@
-//! Reading a dataset back: every file against its manifest, or against its format where there
-//! is none. Nothing is written.
+//! Verification of a dataset: every file against its manifest, or against its format if there is
+//! none. Nothing is written.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,8 +26,8 @@ const READ_BYTES: usize = 1 << 20;
 /// Checks every file of the plan's dataset.
 ///
 /// # Errors
-/// When the manifest cannot be read or belongs to another dataset, or the user stops. Bad files
-/// are no error here: they are listed.
+/// If the manifest cannot be read or belongs to another dataset, or if the user stops. Bad files
+/// are not an error here: they are listed.
 pub fn verify(
     plan: &GeneratePlan,
     observer: &dyn Observer,
@@ -94,7 +94,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The bytes that were read of file `index`, or what is wrong with it.
+/// The number of bytes read of file `index`, or what is wrong with it.
 fn check_file(plan: &GeneratePlan, record: Option<&Record>, index: u64) -> Result<u64, String> {
     let name = plan.dataset.path(index);
     let path = plan.folder.join(&name);
@@ -124,7 +124,7 @@ fn compare(name: &str, crc: u64, expected: &str) -> Result<(), String> {
     Err(format!("{name}: its bytes have changed: checksum {crc}, it was made with {expected}"))
 }
 
-/// The index files beside a data file, by size and checksum.
+/// Checks the index files of a data file, by size and checksum.
 pub(super) fn check_side_files(
     storage: &dyn Storage,
     folder: &Path,
@@ -146,8 +146,8 @@ pub(super) fn check_side_files(
     Ok(())
 }
 
-/// Without a manifest: the format's own framing and index, the number of samples and the expected
-/// size.
+/// Without a manifest: checks the format's own framing and index, the number of samples and the
+/// expected size.
 pub(super) fn check_framing(
     plan: &GeneratePlan,
     index: u64,
@@ -169,9 +169,9 @@ pub(super) fn check_framing(
     Ok(0)
 }
 
-/// The checksum of a file, read from storage: what the page cache holds of it is dropped first.
+/// The checksum of a file, read from storage: its cached pages are dropped first.
 pub(super) fn checksum_of(storage: &dyn Storage, path: &Path) -> Result<u64, TransferError> {
-    // Where nothing can be dropped, the cache is as good a source as there is.
+    // If nothing can be dropped, the cache is as good a source as any.
     let _ = storage.drop_cached(path);
     let file = storage.open(path, Access::Read, false)?;
     let mut digest = Digest::new(CHECKSUM);

@@ -1,4 +1,4 @@
-//! What was found against what a workload wants.
+//! Checks the files found against what a workload requires.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -16,12 +16,12 @@ use crate::format::indexed_binary::{OFFSETS_SUFFIX, SIZES_SUFFIX, read_index};
 use crate::format::{FileLayout, FormatError, OpenFile};
 use crate::names::Split;
 
-/// Names that a finding lists before it says how many more there are.
+/// The most names in a finding, before it gives the number of further ones.
 const MAX_NAMES: u64 = 3;
-/// A mean sample that strays further from the workload's is worth a warning.
+/// A larger relative deviation of the mean sample size from the workload's causes a warning.
 const MAX_MEAN_STRAY: f64 = 0.25;
 
-/// What a finding is about.
+/// The subject of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
@@ -29,38 +29,38 @@ pub enum FindingKind {
     Empty,
     /// The run that made the dataset did not finish.
     Unfinished,
-    /// Fewer files than the workload has.
+    /// Fewer files than the workload specifies.
     Missing,
-    /// More files than the workload has; the first are used.
+    /// More files than the workload specifies; the first are used.
     Extra,
-    /// Files lie in another number of subfolders than the workload has.
+    /// Files are in a different number of subfolders than the workload specifies.
     Subfolders,
-    /// Files of other kinds, which are left alone.
+    /// Files of other types, which are ignored.
     Foreign,
     /// Folders or files that are links.
     Links,
     /// Files with holes, for which no device is read.
     Holes,
-    /// A file that is not as long as when it was made.
+    /// A file whose size has changed since it was made.
     WrongSize,
-    /// A file whose framing is not that of its format.
+    /// A file with invalid framing for its format.
     Corrupt,
-    /// Another number of samples in a file than the workload has.
+    /// A different number of samples per file than the workload specifies.
     SamplesPerFile,
-    /// Samples whose mean size strays from the workload's.
+    /// Samples whose mean size deviates from the workload's.
     SampleSize,
 }
 
-/// One thing that is not as the workload wants it.
+/// A deviation from what the workload requires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What it is about.
+    /// Its subject.
     pub kind: FindingKind,
-    /// Whether a run on this dataset must not start.
+    /// Whether it prevents a run on this dataset.
     pub fatal: bool,
-    /// What was found, with both numbers.
+    /// The facts, with both numbers.
     pub fact: String,
-    /// What to do about it.
+    /// How to resolve it.
     pub advice: String,
 }
 
@@ -74,9 +74,9 @@ impl Finding {
     }
 }
 
-/// Everything that is wrong with the folder for a run of `dataset`; opens the first, the middle
-/// and the last training file to read their framing. An empty list is a good dataset. `datagen` is
-/// the command that makes the dataset, for the advice.
+/// All problems of the folder for a run of `dataset`; an empty list means a good dataset. Opens the
+/// first, the middle and the last training file to read their framing. `datagen` is the command
+/// that makes the dataset, for the advice.
 #[must_use]
 pub fn check(
     storage: &dyn Storage,
@@ -127,11 +127,11 @@ fn unfinished(inventory: &FoundDataset, datagen: &str) -> Option<Finding> {
     ))
 }
 
-/// What brings files back that are missing or damaged.
+/// How to recover missing or damaged files.
 struct Mend(String);
 
 impl Mend {
-    /// Only what stormlp made can be made again file by file.
+    /// Only files that stormlp made can be remade individually.
     fn of(inventory: &FoundDataset, datagen: &str) -> Self {
         Self(match inventory.record {
             Some(_) => format!(
@@ -144,13 +144,13 @@ impl Mend {
 }
 
 /// Files of a finished dataset that are no longer among the first that the workload uses: others
-/// take their places, where there are enough.
+/// take their places, if there are enough.
 fn gone(inventory: &FoundDataset, dataset: &Dataset, split: Split, mend: &Mend) -> Option<Finding> {
     let record = inventory.record.as_ref().filter(|record| record.finished)?;
     let found = &inventory.split(split).files;
     let wanted = dataset.naming(split).files;
     if (found.len() as u64) < wanted {
-        // That is an error already.
+        // That is already an error.
         return None;
     }
     let names: HashSet<&str> = found.iter().map(|file| file.name.as_str()).collect();
@@ -209,10 +209,10 @@ fn count(
     })
 }
 
-/// Files are found wherever they lie, but not by DLIO, which looks where the workload says.
+/// Files are found wherever they are, but DLIO only looks where the workload says.
 fn subfolders(inventory: &FoundDataset, dataset: &Dataset, split: Split) -> Option<Finding> {
     let found = inventory.split(split);
-    // One subfolder and none are the same to DLIO.
+    // DLIO treats one subfolder like none.
     let of_workload = match dataset.naming(split).subfolders {
         0 | 1 => 0,
         more => more,
@@ -253,7 +253,7 @@ fn foreign(found: &FoundSplit) -> Option<Finding> {
     })
 }
 
-/// What lies elsewhere.
+/// Links to other locations.
 fn links(found: &FoundSplit) -> Option<Finding> {
     let name = found.a_link.as_ref()?;
     Some(Finding::note(
@@ -268,7 +268,7 @@ fn links(found: &FoundSplit) -> Option<Finding> {
     ))
 }
 
-/// Files that hold less than their size says.
+/// Files with holes.
 fn holes(found: &FoundSplit, split: Split, datagen: &str) -> Option<Finding> {
     let share = 100.0 * found.hole_bytes as f64 / found.bytes().max(1) as f64;
     (share >= 1.0).then(|| {
@@ -284,8 +284,8 @@ fn holes(found: &FoundSplit, split: Split, datagen: &str) -> Option<Finding> {
     })
 }
 
-/// The first of `count` names and how many more there are. The others are never made: a mistyped
-/// number of files would make millions.
+/// The first of `count` names, and the number of further ones. Those are never generated: a
+/// mistyped number of files would mean millions.
 fn list(names: impl Iterator<Item = impl Display>, count: u64) -> String {
     let shown = count.min(MAX_NAMES);
     let names = names.take(shown as usize).map(|name| name.to_string());
@@ -296,7 +296,7 @@ fn list(names: impl Iterator<Item = impl Display>, count: u64) -> String {
     }
 }
 
-/// Files that are not as long as the manifest says.
+/// Files whose size differs from the manifest.
 fn wrong_sizes(inventory: &FoundDataset, mend: &Mend) -> Option<Finding> {
     let record = inventory.record.as_ref()?;
     let all = inventory.train.files.iter().chain(&inventory.valid.files);
@@ -312,7 +312,7 @@ fn wrong_sizes(inventory: &FoundDataset, mend: &Mend) -> Option<Finding> {
     })
 }
 
-/// Reads the framing of some files and the mean size of all.
+/// Checks the framing of some files and the mean sample size of all.
 fn framing(
     storage: &dyn Storage,
     inventory: &FoundDataset,
@@ -320,7 +320,7 @@ fn framing(
     mend: &Mend,
 ) -> Vec<Finding> {
     let files = &inventory.train.files;
-    // Those beyond the workload's are not read.
+    // Files beyond the workload's number are not read.
     let wanted = usize::try_from(dataset.recipe().train_files).unwrap_or(usize::MAX);
     let Some(last) = files.len().min(wanted).checked_sub(1) else {
         return Vec::new();
@@ -358,14 +358,14 @@ fn framing(
     mean_size(inventory, dataset, share).into_iter().collect()
 }
 
-/// Compares the mean sample with the workload's: all bytes, less the framing that was seen.
+/// Compares the mean sample size with the workload's: all bytes, minus the share of framing found.
 fn mean_size(inventory: &FoundDataset, dataset: &Dataset, share: f64) -> Option<Finding> {
     let files = &inventory.train.files;
     let samples = files.len() as f64 * dataset.recipe().samples_per_file as f64;
     let found = inventory.train.bytes() as f64 * share / samples;
     let wanted = dataset.mean_sample_bytes();
     let stray = found / wanted - 1.0;
-    // The text of a table is several times as long as the samples.
+    // The text of a table is several times as large as the samples.
     let is_text = dataset.recipe().format == FormatKind::Csv;
     (!is_text && stray.abs() > MAX_MEAN_STRAY).then(|| {
         Finding::note(
@@ -381,11 +381,10 @@ fn mean_size(inventory: &FoundDataset, dataset: &Dataset, share: f64) -> Option<
     })
 }
 
-/// Reads the framing of one file of the dataset in `folder`, with its index where the format has
-/// one.
+/// Reads the framing of one file of the dataset in `folder`, with its index if the format has one.
 ///
 /// # Errors
-/// When a file cannot be opened, or is not what its format says.
+/// If a file cannot be opened or violates its format.
 pub fn inspect(
     storage: &dyn Storage,
     folder: &Path,
@@ -408,13 +407,13 @@ pub fn inspect(
     let was_cold = (storage.residency(&path)).is_ok_and(|found| found.cached_bytes == 0);
     let layout = dataset.format().inspect(&file.name, &mut open(&file.name)?);
     if was_cold {
-        // Pages that stayed would change how the kernel reads this file ahead, to its very end.
-        // Storage that cannot drop them says so where cold data is asked for.
+        // Pages left in the cache would change the kernel's readahead for the rest of this file. If
+        // storage cannot drop them, this is reported where cold data is required.
         let _ = storage.drop_cached(&path);
     }
     let mut layout = layout?;
     if dataset.recipe().format == FormatKind::Csv {
-        // Only all of the text tells how many rows it has: the workload is believed.
+        // The number of rows is unknown without reading all of the text: trust the workload.
         layout.samples = dataset.recipe().samples_per_file;
     }
     Ok(layout)

@@ -1,29 +1,29 @@
-//! What a scan of a dataset folder found: plain data for a training plan and the run.
+//! Results of scanning a dataset folder: plain data for a training plan and the run.
 
 use serde::{Deserialize, Serialize};
 
 use stormlp_core::facts::{Availability, FoundFile};
 use stormlp_core::location::Location;
 
-/// A dataset folder as it was found.
+/// A dataset folder as found.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Inventory {
     /// The dataset folder.
     pub folder: Location,
-    /// Training files, sorted by base name as DLIO sorts them.
+    /// Training files, sorted by base name as in DLIO.
     pub train: Vec<FoundFile>,
-    /// Evaluation files, sorted alike.
+    /// Evaluation files, sorted likewise.
     pub valid: Vec<FoundFile>,
-    /// Files there that are not of the workload's format, some of them by name.
+    /// Files not in the workload's format; some of their names.
     pub foreign: Vec<String>,
-    /// Samples in a file as the manifest says or the first file shows; `None` when unknown.
+    /// Samples per file, from the manifest or the first file; `None` if unknown.
     pub samples_per_file: Option<u64>,
-    /// Training files that a run reads unless it is told otherwise: those that a finished manifest
-    /// of stormlp lists, or that are there; it wins over the workload.
+    /// Number of training files that a run reads by default: those that a finished stormlp manifest
+    /// lists, or those found. Takes precedence over the workload.
     pub files: Option<u64>,
-    /// Whether a manifest of stormlp says that generation was cut short.
+    /// Whether a stormlp manifest says that generation was interrupted.
     pub unfinished: bool,
-    /// Whether its file system lets files be read with O_DIRECT, as far as that was tried.
+    /// Whether its file system supports O_DIRECT reads, if tested.
     #[serde(default)]
     pub direct: Availability,
 }

@@ -1,8 +1,8 @@
-//! What lies in a dataset folder: files, sizes, a manifest if stormlp made it.
+//! The contents of a dataset folder: files, sizes, and a manifest if stormlp made it.
 //!
-//! A folder that DLIO made, without a manifest, is as good: files are found as DLIO finds them,
-//! by suffix, in `train/` and `valid/` or one level of subfolders, in the order of their names.
-//! [`check`] holds what was found against what a workload wants.
+//! A folder made by DLIO, without a manifest, is equally valid: files are found as in DLIO, by
+//! suffix, in `train/` and `valid/` or one level of subfolders, in the order of their names.
+//! [`check`] compares the findings with what a workload requires.
 
 mod check;
 pub mod facts;
@@ -22,21 +22,21 @@ use crate::names::Split;
 pub use check::{Finding, FindingKind, check, inspect};
 pub use plan::planned;
 
-/// One half of a dataset.
+/// One split of a dataset.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundSplit {
-    /// The data files in the order in which DLIO lists them.
+    /// The data files, in DLIO's order.
     pub files: Vec<FoundFile>,
-    /// Subfolders that hold some of them.
+    /// Number of subfolders with data files.
     pub subfolders: u64,
-    /// Files of other kinds, relative to the dataset folder; index files beside data files and
-    /// dotfiles are not counted.
+    /// Files of other types, relative to the dataset folder; index files of data files and dotfiles
+    /// are not counted.
     pub foreign: Vec<String>,
-    /// How many of its folders and data files are links.
+    /// Number of folders and data files that are links.
     pub links: u64,
     /// One of them, relative to the dataset folder.
     pub a_link: Option<String>,
-    /// How many bytes of the data files lie in holes, for which no device has data.
+    /// Bytes of the data files that are in holes, which no device stores.
     pub hole_bytes: u64,
 }
 
@@ -46,14 +46,14 @@ impl FoundSplit {
         self.a_link.get_or_insert_with(|| name.to_string());
     }
 
-    /// Bytes of all data files.
+    /// Total bytes of all data files.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
 }
 
-/// What lies in a dataset folder.
+/// The contents of a dataset folder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundDataset {
     /// The dataset folder.
@@ -62,14 +62,14 @@ pub struct FoundDataset {
     pub train: FoundSplit,
     /// Evaluation files.
     pub valid: FoundSplit,
-    /// What stormlp noted when it made the dataset.
+    /// What stormlp recorded when it made the dataset.
     pub record: Option<Record>,
 }
 
-/// Why a folder could not be looked through.
+/// Why a folder could not be scanned.
 #[derive(Debug, thiserror::Error)]
 pub enum ScanError {
-    /// The folder is not there.
+    /// The folder does not exist.
     #[error("{} does not exist", .0.display())]
     Missing(PathBuf),
     /// Part of it cannot be read.
@@ -90,24 +90,24 @@ impl FoundDataset {
         }
     }
 
-    /// Whether there is no data file at all.
+    /// Whether there are no data files at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.train.files.is_empty() && self.valid.files.is_empty()
     }
 
-    /// Whether a run of stormlp's generator has begun this dataset and not finished it.
+    /// Whether stormlp began to generate this dataset but did not finish.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
         self.record.as_ref().is_some_and(|record| !record.finished)
     }
 }
 
-/// Looks through `folder` for data files that end in `.suffix`. Reads names, sizes and the
-/// manifest, no data.
+/// Scans `folder` for data files that end in `.suffix`. Reads names, sizes and the manifest, but no
+/// data.
 ///
 /// # Errors
-/// When the folder is missing, or a part of it cannot be read.
+/// If the folder is missing, or a part of it cannot be read.
 pub fn scan(storage: &dyn Storage, folder: &Path, suffix: &str) -> Result<FoundDataset, ScanError> {
     if !storage.is_folder(folder) {
         return Err(ScanError::Missing(folder.to_path_buf()));
@@ -149,7 +149,7 @@ fn scan_folder(
     found: &mut FoundSplit,
 ) -> Result<Vec<String>, TransferError> {
     let entries = match storage.list(&root.join(relative)) {
-        // DLIO makes both halves, others may not: an absent one is empty.
+        // DLIO creates both splits, other tools may not: a missing one is empty.
         Err(error) if error.is_not_found() => return Ok(Vec::new()),
         entries => entries?,
     };
@@ -160,7 +160,7 @@ fn scan_folder(
             continue;
         }
         let name = format!("{relative}/{name}");
-        // Links are followed: a dataset may be put together from several places.
+        // Links are followed: a dataset may be assembled from several locations.
         let wanted = entry.is_folder() || entry.is_file() && has_suffix(&name, suffix);
         if entry.facts.link && wanted {
             found.note_link(&name);
@@ -187,7 +187,7 @@ fn scan_folder(
     Ok(subfolders)
 }
 
-/// The order of a dataset's files: DLIO sorts by base name over all subfolders.
+/// The order of a dataset's files: DLIO sorts by base name across all subfolders.
 fn dlio_order(a: &str, b: &str) -> Ordering {
     base_name(a).cmp(base_name(b)).then_with(|| a.cmp(b))
 }
@@ -196,7 +196,7 @@ fn base_name(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// DLIO takes the suffix in lower and in upper case.
+/// DLIO accepts the suffix in lower and in upper case.
 fn has_suffix(name: &str, suffix: &str) -> bool {
     base_name(name)
         .rsplit_once('.')

@@ -1,4 +1,4 @@
-//! The inventory as a training plan wants it: plain data, from the folder and its manifest.
+//! The inventory as input for a training plan: plain data from the folder and its manifest.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use super::{FoundDataset, dlio_order, inspect};
 use crate::dataset::Dataset;
 use crate::names::Split;
 
-/// Names of foreign files that a plan is told.
+/// The most names of foreign files passed to a plan.
 const MAX_FOREIGN: usize = 10;
 
-/// The inventory of a folder as it will be once `dataset` is made in it; sizes of formats that
-/// are known only when written are estimated.
+/// The inventory of a folder as it will be once `dataset` is made in it. For formats whose sizes
+/// are only known after writing, they are estimated.
 #[must_use]
 pub fn planned(folder: &Path, dataset: &Dataset) -> Inventory {
     let files = |wanted: Split| {
@@ -41,8 +41,8 @@ pub fn planned(folder: &Path, dataset: &Dataset) -> Inventory {
 }
 
 impl Dataset {
-    /// Whether the files that were made are those that were planned, to the byte where sizes are
-    /// known beforehand.
+    /// Whether the existing files match the planned ones; to the byte if sizes are known
+    /// beforehand.
     #[must_use]
     pub fn is_as_planned(&self, planned: &Inventory, made: &Inventory) -> bool {
         let exact = self.sizes_are_exact();
@@ -56,8 +56,8 @@ impl Dataset {
 }
 
 impl FoundDataset {
-    /// What `TrainPlan::resolve` needs to know. `dataset` tells how to read the first file when
-    /// no manifest says how many samples a file holds.
+    /// The input for `TrainPlan::resolve`. `dataset` is used to read the first file if no manifest
+    /// gives the number of samples per file.
     #[must_use]
     pub fn for_plan(&self, storage: &dyn Storage, dataset: &Dataset) -> Inventory {
         let foreign = self.train.foreign.iter().chain(&self.valid.foreign);
@@ -77,7 +77,7 @@ impl FoundDataset {
         }
     }
 
-    /// Samples in a file: as the manifest says, else as the first training file shows.
+    /// Samples per file: from the manifest, else from the first training file.
     #[must_use]
     pub fn samples_per_file(&self, storage: &dyn Storage, dataset: &Dataset) -> Option<u64> {
         if let Some(record) = &self.record {

@@ -1,5 +1,5 @@
-//! Looks after the other hosts while this one does what takes as long as it takes: files are laid out,
-//! caches dropped, reports saved.
+//! Monitors the other hosts during local work of unbounded duration: laying out files, dropping
+//! caches, saving reports.
 
 use std::io;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -9,7 +9,7 @@ use stormlp_core::stop::StopToken;
 
 use super::{Hosts, LOOK};
 
-/// A thread beside the work that ends it once another host is lost.
+/// A thread that ends the work beside it once another host is lost.
 #[derive(Debug)]
 pub(super) struct Alive {
     done: Sender<()>,
@@ -17,7 +17,7 @@ pub(super) struct Alive {
 }
 
 impl Alive {
-    /// Begins; `stop` is pulled here once a host is lost.
+    /// Starts monitoring; `stop` is triggered on this host once another one is lost.
     pub(super) fn begin(hosts: Hosts, stop: StopToken) -> io::Result<Self> {
         let (done, is_done) = mpsc::channel();
         let look = move || {
@@ -31,10 +31,10 @@ impl Alive {
         Ok(Self { done, thread })
     }
 
-    /// The work is done: whoever waits then looks after the others.
+    /// Ends monitoring when the work is done: from then on, whoever waits monitors the others.
     pub(super) fn end(self) {
         drop(self.done);
-        // It has nothing to say.
+        // The thread has no result.
         let _ = self.thread.join();
     }
 }

@@ -1,4 +1,4 @@
-//! Hosts that work alongside each other, and wait for each other when they are done.
+//! Hosts that work in parallel and wait for each other at the end.
 
 use crate::GroupError;
 use stormlp_core::stop::StopToken;
@@ -6,10 +6,10 @@ use stormlp_core::stop::StopToken;
 use super::Hosts;
 
 impl Hosts {
-    /// Does `work` while all hosts tell each other that they do theirs; `stop` ends it on all of them,
-    /// on whichever it is pulled. Then waits for the others, unless `has_failed` says of what came of it
-    /// that there is nothing to wait for. Also whether all were told to end, or why another host has not
-    /// been heard of: `stop` was pulled then.
+    /// Does `work` while all hosts exchange heartbeats; `stop` ends it on all hosts, whichever host
+    /// it is triggered on. Then waits for the others, unless `has_failed` says of the result that
+    /// there is nothing to wait for. Also returns whether all were told to stop, or why another
+    /// host was given up, in which case `stop` was triggered.
     pub fn alongside<T>(
         &self,
         stop: &StopToken,
@@ -22,19 +22,19 @@ impl Hosts {
         (done, heard)
     }
 
-    /// Does `work` in the same way, whatever comes of it.
+    /// Does `work` in the same way, whatever its result.
     ///
     /// # Errors
-    /// When another host has not been heard of for too long: `stop` is pulled then.
+    /// If another host has been silent for too long; `stop` is then triggered.
     pub fn work<T>(&self, stop: &StopToken, work: impl FnOnce() -> T) -> Result<T, GroupError> {
         let (done, heard) = self.alongside(stop, work, |_| false);
         heard.map(|_| done)
     }
-    /// Does `work` while a thread beside it looks whether a host is lost: `stop` is pulled then. For those
-    /// who look themselves otherwise.
+    /// Does `work` while a thread monitors whether a host is lost, in which case `stop` is
+    /// triggered. For callers whose own check does not run during this work.
     ///
     /// # Errors
-    /// When no thread can be had.
+    /// If no thread can be started.
     pub fn watched<T>(&self, stop: &StopToken, work: impl FnOnce() -> T) -> Result<T, GroupError> {
         let alive = self.watch(stop)?;
         let done = work();

@@ -1,7 +1,7 @@
-//! The hosts of a run that has several: meeting them, looking after each other while each works,
-//! and exchanging what each measured.
+//! The hosts of a multi-host run: meeting them, monitoring each other during work, and exchanging
+//! results.
 //!
-//! Only durations travel; no clock is compared with another.
+//! Only durations are exchanged; clocks are never compared.
 
 mod alive;
 mod alongside;
@@ -28,29 +28,30 @@ use roll_call::RollCall;
 
 pub use series::sum as sum_of_series;
 
-/// How often to look whether the run is to end, while the others are waited for.
+/// Poll interval for the end of the run while waiting for the others.
 const LOOK: Duration = Duration::from_millis(100);
-/// How often to look for what takes the others no time.
+/// Poll interval while waiting for something the others do immediately.
 const GLANCE: Duration = Duration::from_millis(20);
-/// How long a run that was told to end waits for the others to hear of it.
+/// How long a stopped run waits for the others to learn of it.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// The same where a launcher ends this process: after a second it kills it, and what was measured is to
-/// be saved by then.
+/// Likewise when a launcher ends this process: it kills the process after a second, and the results
+/// must be saved by then.
 const SHORT_FAREWELL: Duration = Duration::from_millis(600);
 
-/// Who measures at the same time.
+/// The other participants of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub enum Company<'a> {
-    /// Nobody else.
+    /// No other participants.
     Alone,
-    /// Several hosts, which wait for each other.
+    /// Several hosts that wait for each other.
     Hosts(&'a Hosts),
-    /// Whoever else begins at this time, in seconds since 1970: no launcher lets them meet.
+    /// Hosts that start at this time, in seconds since 1970, without a launcher through which they
+    /// could meet.
     From(f64),
 }
 
 impl Company<'_> {
-    /// The number of this host among those that a launcher started.
+    /// The rank of this host under its launcher.
     pub fn rank(self) -> u32 {
         match self {
             Self::Hosts(hosts) => hosts.group.rank(),
@@ -58,13 +59,13 @@ impl Company<'_> {
         }
     }
 
-    /// Whether nobody else has a share in the run.
+    /// Whether this is the only participant.
     pub fn is_alone(self) -> bool {
         matches!(self, Self::Alone)
     }
 
-    /// Waits for the time at which all begin, where there is one: by how many seconds it had passed
-    /// already, if it had.
+    /// Waits for the common start time, if there is one. Returns by how many seconds it had already
+    /// passed, if it had.
     pub fn await_time(self, stop: &StopToken) -> Option<f64> {
         let Self::From(start) = self else {
             return None;
@@ -84,22 +85,22 @@ impl Company<'_> {
     }
 }
 
-/// The hosts of a run that has several.
+/// The hosts of a multi-host run.
 #[derive(Debug, Clone)]
 pub struct Hosts {
     /// The processes.
     pub group: Arc<Group>,
-    /// Who they are, by rank.
+    /// The processes, by rank.
     pub members: Vec<Member>,
-    /// How they found each other, and what meeting costs.
+    /// How they found each other, and the cost of synchronising them.
     pub facts: GroupFacts,
-    /// Set once this host goes on without the others.
+    /// Set once this host continues without the others.
     apart: Arc<AtomicBool>,
-    /// Set once all have told each other that the run is to end.
+    /// Set once all have told each other that the run is to stop.
     told: Arc<AtomicBool>,
-    /// Set once all are known to have been told, each by itself.
+    /// Set once all are known to have received the stop request individually.
     all_stopped: Arc<AtomicBool>,
-    /// What this host works at, from [`Self::works`] to [`Self::edge`].
+    /// The current work of this host, between [`Self::works`] and [`Self::edge`].
     at_work: Arc<Mutex<Option<AtWork>>>,
     roll_call: Option<RollCall>,
 }
@@ -119,57 +120,58 @@ impl Hosts {
         }
     }
 
-    /// The same, who say in `folder` that they wait, so that those are known who do not. Each has a
-    /// folder there whose name begins with its rank.
+    /// Adds a roll call in `folder`, where hosts record that they are waiting, which reveals those
+    /// that are not. Each has a directory there whose name begins with its rank.
     #[must_use]
     pub fn with_roll_call(mut self, folder: &Path) -> Self {
         self.roll_call = Some(RollCall::in_folder(folder));
         self
     }
 
-    /// What each host is called, by rank.
+    /// The display name of each host, by rank.
     pub fn names(&self) -> Vec<String> {
         Member::names(&self.members)
     }
 
-    /// Whether this host lost the others, or left them: they may not have ended alike.
+    /// Whether this host lost or left the others, so that their runs may have ended differently.
     pub fn are_apart(&self) -> bool {
         self.apart.load(Ordering::Relaxed)
     }
 
-    /// Whether one was told to end, and all heard of it from each other: nobody has failed.
+    /// Whether one host was told to stop and all learned of it from each other: nothing has failed.
     pub fn were_told_to_end(&self) -> bool {
         self.told.load(Ordering::Relaxed)
     }
 
-    /// Whether every host was told to end, each by itself: nobody has failed.
+    /// Whether every host was told to stop individually: nothing has failed.
     pub fn were_all_stopped(&self) -> bool {
         self.all_stopped.load(Ordering::Relaxed)
     }
 
-    /// Goes on without the others.
+    /// Continues without the others.
     pub(crate) fn leave(&self) {
         self.apart.store(true, Ordering::Relaxed);
     }
 
-    /// Begins work that may take as long as it takes, and that ends on all hosts by `stop`, on whichever
-    /// it is pulled, up to the next [`Self::edge`]. `stop` is pulled, too, when a host is lost meanwhile.
-    /// To be called by all.
+    /// Starts work of unbounded duration. Until the next [`Self::edge`], `stop` ends it on all
+    /// hosts, whichever host it is triggered on. `stop` is also triggered if a host is lost in the
+    /// meantime. Must be called by all hosts.
     ///
     /// # Errors
-    /// When no thread can be had.
+    /// If no thread can be started.
     pub fn works(&self, stop: &StopToken) -> Result<(), GroupError> {
         self.begin(stop, || self.watch(stop).map(Some))
     }
 
-    /// A thread that pulls `stop` once a host is lost.
+    /// Starts a thread that triggers `stop` once a host is lost.
     fn watch(&self, stop: &StopToken) -> Result<Alive, GroupError> {
-        // It must not keep itself alive.
+        // The work must not keep itself alive.
         let hosts = Self { at_work: Arc::default(), ..self.clone() };
         Alive::begin(hosts, stop.clone()).map_err(|error| garbled(&error))
     }
 
-    /// The same where the caller looks for himself whether a host is [lost](Self::lost).
+    /// Like [`Self::works`], for callers that check themselves whether a host is
+    /// [lost](Self::lost).
     pub fn works_watchfully(&self, stop: &StopToken) -> Result<(), GroupError> {
         self.begin(stop, || Ok(None))
     }
@@ -195,11 +197,11 @@ impl Hosts {
         Ok(())
     }
 
-    /// Waits until nobody [works](Self::works) any more; whether one was told to end, of which all hear
-    /// alike.
+    /// Waits until all hosts have finished their [work](Self::works). Returns whether one was told
+    /// to stop; all hosts get the same answer.
     ///
     /// # Errors
-    /// When another host has not been heard of for too long.
+    /// If another host has been silent for too long.
     pub fn edge(&self) -> Result<bool, GroupError> {
         let at_work = {
             let mut at_work = self.at_work.lock().unwrap_or_else(PoisonError::into_inner);
@@ -220,15 +222,15 @@ impl Hosts {
         let went = self
             .await_others(&came, &|| !farewell.is_over(&stop))
             .map_err(|error| error.during("while all were at work"))?;
-        // One that was told to end does not wait for ever.
+        // A host that was told to stop does not wait forever.
         Ok(went.unwrap_or_else(|| {
             self.leave();
             true
         }))
     }
 
-    /// Waits for all at an [edge](Self::edge), while `goes_on` says so; whether they came, and nobody was
-    /// told to end.
+    /// Waits for all at an [edge](Self::edge) while `goes_on` holds. Returns whether all arrived
+    /// and none was told to stop.
     pub fn meet(&self, goes_on: &dyn Fn() -> bool) -> Result<bool, GroupError> {
         if self.edge()? {
             return Ok(false);
@@ -238,8 +240,8 @@ impl Hosts {
         Ok(self.await_others(&came, goes_on)?.is_some())
     }
 
-    /// Gives `value` to all, and returns what each of them gave, by rank; `None` where this host is
-    /// apart from the others, or was told to end and did not hear of them soon.
+    /// Exchanges `value` with all hosts and returns their values by rank; `None` if this host is
+    /// separated from the others, or was told to stop and did not hear from them soon.
     pub fn exchange<T: Serialize + DeserializeOwned>(
         &self,
         value: &T,
@@ -266,8 +268,8 @@ impl Hosts {
         all.map(Some).map_err(|error| garbled(&error))
     }
 
-    /// What the thread that talks to the others says, where all go at the same time; `None` when the run
-    /// is to end before it does.
+    /// Waits for the communication thread in a collective operation; `None` if the run is to stop
+    /// first.
     fn await_others<T>(
         &self,
         came: &Receiver<Result<T, GroupError>>,
@@ -289,16 +291,16 @@ impl Hosts {
         }
     }
 
-    /// Tells those that wait for this host at a barrier that it was told to end by `stop`, and will not
-    /// come. Where a launcher ended it, waits for a while for the others to say so, too: nobody has failed
-    /// then.
+    /// Tells hosts that wait for this one at a barrier that it was told to stop by `stop` and will
+    /// not arrive. If a launcher ended it, also waits briefly for the others to say the same: in
+    /// that case nothing has failed.
     pub fn say_stopped(&self, stop: &StopToken) {
         let Some(roll_call) = &self.roll_call else {
             return;
         };
         roll_call.stop(self.group.rank());
         if self.are_apart() {
-            // It has waited for them already.
+            // It has already waited for them.
             return;
         }
         let farewell = Farewell::default();
@@ -310,15 +312,15 @@ impl Hosts {
         }
     }
 
-    /// Whether another host has said so, while this one has waited for a while.
+    /// Whether another host has recorded a stop while this one has been waiting for some time.
     pub fn waits_for_stopped(&self) -> bool {
         let waits = self.group.overdue(LOOK * 2).is_some();
         let size = self.group.size();
         waits && self.roll_call.as_ref().is_some_and(|roll_call| roll_call.is_stopped(size))
     }
 
-    /// Waits for all at the end of a step, while `goes_on` says so; whether they came, and nobody was told
-    /// to end.
+    /// Waits for all at the end of a step while `goes_on` holds. Returns whether all arrived and
+    /// none was told to stop.
     pub fn step(&self, next: Next, goes_on: &dyn Fn() -> bool) -> Result<bool, GroupError> {
         let (told, came) = mpsc::channel();
         self.group.step_then(next, move |went| drop(told.send(went)));
@@ -326,7 +328,7 @@ impl Hosts {
         Ok(went.flatten().is_some())
     }
 
-    /// Why another host is given up, with who it is: it has said nothing for too long, or the library
+    /// Why another host is given up, and which one: it has been silent for too long, or the library
     /// has lost it.
     pub fn lost(&self) -> Option<GroupError> {
         if let Some(error) = self.group.broken() {
@@ -334,7 +336,7 @@ impl Hosts {
         }
         let limit = self.group.patience();
         let (rank, size) = (self.group.rank(), self.group.size());
-        // The others say that they wait before this host looks who does.
+        // The others record that they are waiting before this host checks who does not.
         self.group.overdue(limit / 4 * 3)?;
         if let Some(roll_call) = &self.roll_call {
             roll_call.wait(rank);
@@ -350,15 +352,15 @@ impl Hosts {
     }
 }
 
-/// Work that may take as long as it takes.
+/// Work of unbounded duration.
 #[derive(Debug)]
 struct AtWork {
-    /// Ends it.
+    /// Ends the work.
     stop: StopToken,
     alive: Option<Alive>,
 }
 
-/// How long a run that was told to end has waited for the others.
+/// How long a stopped run has waited for the others.
 #[derive(Default)]
 struct Farewell(OnceLock<Instant>);
 
@@ -369,12 +371,12 @@ impl Farewell {
     }
 }
 
-/// The thread that talks to the others is gone.
+/// The error when the communication thread is gone.
 fn unheard() -> GroupError {
     garbled(&"the thread that talks to them has ended")
 }
 
-/// What the others said makes no sense.
+/// The error for an invalid message from another host.
 pub fn garbled(why: &impl std::fmt::Display) -> GroupError {
     GroupError::Lost { during: "while results were exchanged", why: why.to_string() }
 }

@@ -1,7 +1,8 @@
-//! Who did not come: hosts that wait say so in the folder of the run, where one looks up who does not.
+//! Finds missing hosts: waiting hosts leave a note in the run's directory, where one can look up
+//! which ones did not.
 //!
-//! A library that waits for all does not tell for whom. Nothing is written unless waiting has taken
-//! long: what is measured is lost then anyway.
+//! A library that waits for all does not tell which host is missing. Nothing is written unless the
+//! wait has taken long, at which point the measurement is lost anyway.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use stormlp_transfer::storage::{Disk, Durability, Storage as _};
 
-/// How often a host that waits says so again.
+/// How often a waiting host renews its note.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Notes that are older by so much than this host's are of an earlier wait.
+/// Notes older than this host's by this much belong to an earlier wait.
 const OF_ONE_WAIT_NS: u64 = 5_000_000_000;
 
-/// The folder in which hosts say that they wait.
+/// The directory in which hosts record that they are waiting.
 #[derive(Debug, Clone)]
 pub(super) struct RollCall {
     folder: PathBuf,
@@ -22,7 +23,7 @@ pub(super) struct RollCall {
 }
 
 impl RollCall {
-    /// In `folder`, in which each process has a folder that begins with its rank.
+    /// Uses `folder`, in which each process has a directory whose name begins with its rank.
     pub(super) fn in_folder(folder: &Path) -> Self {
         Self { folder: folder.to_path_buf(), written: Arc::default() }
     }
@@ -31,8 +32,8 @@ impl RollCall {
         self.folder.join(format!(".waiting-{rank}"))
     }
 
-    /// Says that this host waits; the others may look for its note after it has gone. Where it cannot be
-    /// written nobody is named.
+    /// Records that this host is waiting; the others may look for its note after it has ended. If
+    /// it cannot be written, no host is named as missing.
     pub(super) fn wait(&self, rank: u32) {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if written.is_none_or(|since| since.elapsed() > AGAIN) {
@@ -45,17 +46,18 @@ impl RollCall {
         self.folder.join(format!(".stopped-{rank}"))
     }
 
-    /// Says that this host was told to end. Where that cannot be written the others wait for it in vain.
+    /// Records that this host was told to stop. If that cannot be written, the others wait for it
+    /// in vain.
     pub(super) fn stop(&self, rank: u32) {
         let _ = Disk.write(&self.end(rank), b"", Durability::Whole);
     }
 
-    /// Whether one of so many was told to end, as far as the folder tells.
+    /// Whether any of `size` hosts was told to stop, according to the directory.
     pub(super) fn is_stopped(&self, size: u32) -> bool {
         (0..size).any(|rank| self.has_stopped(rank))
     }
 
-    /// Whether each of so many was told to end, as far as the folder tells.
+    /// Whether each of `size` hosts was told to stop, according to the directory.
     pub(super) fn are_all_stopped(&self, size: u32) -> bool {
         (0..size).all(|rank| self.has_stopped(rank))
     }
@@ -64,7 +66,7 @@ impl RollCall {
         matches!(Disk.look(&self.end(rank)), Ok(Some(_)))
     }
 
-    /// The ranks that do not wait, of so many; nobody where the folder does not tell.
+    /// The ranks out of `size` that are not waiting; empty if the directory cannot tell.
     pub(super) fn absent(&self, own: u32, size: u32) -> Vec<u32> {
         if size == 2 {
             return vec![1 - own.min(1)];
@@ -81,7 +83,7 @@ impl RollCall {
         (0..size).filter(|rank| !waits(rank)).collect()
     }
 
-    /// Whether the folders of all can be seen from here.
+    /// Whether the directories of all hosts are visible from here.
     fn is_shared(&self, size: u32) -> bool {
         let Ok(entries) = Disk.list(&self.folder) else {
             return false;

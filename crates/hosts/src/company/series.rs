@@ -1,9 +1,9 @@
-//! What several hosts did over the same time, as one series.
+//! Combines the time series of several hosts into one.
 
 use stormlp_core::report::Series;
 
-/// The sum of series that began together. What was looked at besides, devices and the like, stays in
-/// each host's own report.
+/// The sum of series that started together. Other telemetry, such as that of devices, stays in each
+/// host's own report.
 pub fn sum(all: &[&Series]) -> Series {
     let longest = all.iter().map(|series| series.interval_seconds);
     let interval_seconds = longest.fold(0.0, f64::max);
@@ -29,7 +29,7 @@ pub fn sum(all: &[&Series]) -> Series {
     }
 }
 
-/// Rows of numbers added up, the shorter ones as if they went on with nothing.
+/// Adds rows of numbers element by element, padding shorter ones with zeros.
 fn add<'r, T: Copy + Default + std::ops::AddAssign + 'r>(
     rows: impl Iterator<Item = &'r Vec<T>>,
 ) -> Vec<T> {
@@ -43,7 +43,7 @@ fn add<'r, T: Copy + Default + std::ops::AddAssign + 'r>(
     sums
 }
 
-/// The same in longer intervals: they double in length on hosts whose work outlasts them.
+/// Resamples to longer intervals: intervals double in length on hosts that run longer.
 fn coarser(series: &Series, interval_seconds: f64) -> Series {
     let times = (interval_seconds / series.interval_seconds).round();
     if !times.is_finite() || times <= 1.0 {
@@ -54,7 +54,7 @@ fn coarser(series: &Series, interval_seconds: f64) -> Series {
     let cpu = series.interval_cpu_seconds.chunks(times);
     let flights = series.interval_in_flight.chunks(times);
     let intervals = series.interval_bytes.len();
-    // The last of the longer ones has what is left of the shorter ones.
+    // The last long interval covers the remaining short ones.
     let left = intervals.saturating_sub(1) % times;
     Series {
         interval_seconds,

@@ -1,28 +1,29 @@
-//! Opens an MPI library and finds out which kind it is.
+//! Opens an MPI library and determines its flavour.
 //!
-//! Two constants differ between libraries, the communicator of all processes and the type of a
-//! byte, and with them what a handle is: an address in Open MPI and in the standard ABI of MPI 5, a
-//! number in MPICH and all that share its ABI.
+//! Two constants differ between libraries: the communicator of all processes and the byte datatype.
+//! With them differs the type of a handle: a pointer in Open MPI and in the standard ABI of MPI 5,
+//! an integer in MPICH and all libraries that share its ABI.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use libloading::os::unix::{Library as Opened, RTLD_GLOBAL, RTLD_NOW};
 
-/// Names the library to use, and forbids all others.
+/// Names the library to use and disables all others.
 const LIBRARY_VARIABLE: &str = "STORMLP_LIBMPI";
 /// Open MPI 4 and 5.
 const OPEN_MPI: [&CStr; 2] = [c"libmpi.so.40", c"libmpi_abi.so.0"];
-/// MPICH as distributions name it, MPICH's own name (Intel MPI's too), MVAPICH's, the standard ABI.
+/// MPICH under the distributions' name, MPICH's own name (also Intel MPI's), MVAPICH's, and the
+/// standard ABI.
 const MPICH: [&CStr; 4] =
     [c"libmpich.so.12", c"libmpi.so.12", c"libmpi_abi.so.1", c"libmpi_abi.so.0"];
 
-/// An opened library. It is never closed: it starts threads and exit handlers of its own.
+/// An opened library. It is never closed: it has its own threads and exit handlers.
 pub(crate) struct Library {
     pub(super) path: String,
     pub(super) flavour: Flavour,
 }
 
-/// What handles are.
+/// The type of handles.
 pub(super) enum Flavour {
     Pointers(Table<*mut c_void>),
     Integers(Table<c_int>),
@@ -60,14 +61,14 @@ pub(super) struct Table<H> {
     pub(super) errors_return: H,
 }
 
-/// Opens the library that `STORMLP_LIBMPI` names, else the first that is there of those that the
-/// launcher's kind of library has.
+/// Opens the library named by `STORMLP_LIBMPI`, otherwise the first available one of the launcher's
+/// kind.
 ///
 /// # Errors
-/// Why none can be opened, or the one found cannot be used.
+/// Why none can be opened, or why the one found cannot be used.
 pub(crate) fn find(open_mpi: bool) -> Result<Library, String> {
     if let Some(path) = std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()) {
-        // SAFETY: the user names an MPI library, whose initialisers are made to be run.
+        // SAFETY: the user names an MPI library, whose initialisers are meant to run on loading.
         let opened = unsafe { Opened::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) };
         let name = path.to_string_lossy().into_owned();
         let opened = opened.map_err(|error| format!("{LIBRARY_VARIABLE}: {error}"))?;
@@ -76,8 +77,8 @@ pub(crate) fn find(open_mpi: bool) -> Result<Library, String> {
     let names: &[&CStr] = if open_mpi { &OPEN_MPI } else { &MPICH };
     for name in names {
         let text = name.to_string_lossy();
-        // Plug-ins of the library look for its symbols among those of everybody.
-        // SAFETY: these are names of MPI libraries, whose initialisers are made to be run.
+        // Plug-ins of the library resolve its symbols in the global scope.
+        // SAFETY: these are names of MPI libraries, whose initialisers are meant to run on loading.
         if let Ok(opened) = unsafe { Opened::open(Some(&*text), RTLD_NOW | RTLD_GLOBAL) } {
             return examine(opened, text.into_owned());
         }
@@ -88,7 +89,7 @@ pub(crate) fn find(open_mpi: bool) -> Result<Library, String> {
 
 fn examine(opened: Opened, path: String) -> Result<Library, String> {
     let flavour = if path.contains("mpi_abi") {
-        // The standard ABI: small numbers in the place of addresses.
+        // The standard ABI uses small integers in place of addresses.
         let constant = |value: usize| std::ptr::without_provenance_mut(value);
         let constants = [constant(0x101), constant(0x247), constant(0x142)];
         table(&opened, constants).map(Flavour::Pointers)
@@ -104,7 +105,7 @@ fn examine(opened: Opened, path: String) -> Result<Library, String> {
     Ok(Library { path, flavour })
 }
 
-/// Looks the functions up. Which constants go with the library is known by now.
+/// Resolves the functions. The constants of the library are known by now.
 fn table<H>(opened: &Opened, [world, byte, errors_return]: [H; 3]) -> Result<Table<H>, String> {
     // SAFETY: each name has the type that the MPI standard gives it, with handles of this flavour.
     unsafe {
@@ -126,7 +127,6 @@ fn table<H>(opened: &Opened, [world, byte, errors_return]: [H; 3]) -> Result<Tab
     }
 }
 
-/// The address of a constant.
 fn address(opened: &Opened, name: &CStr) -> Result<*mut c_void, String> {
     // SAFETY: the symbol's address is taken as it is; nothing is read through it here.
     let symbol = unsafe { opened.get::<*mut c_void>(name.to_bytes_with_nul()) };
@@ -137,7 +137,7 @@ fn address(opened: &Opened, name: &CStr) -> Result<*mut c_void, String> {
 /// A function of the library.
 ///
 /// # Safety
-/// `F` is the type of the function called `name`.
+/// `F` must be the type of the function called `name`.
 unsafe fn function<F: Copy>(opened: &Opened, name: &CStr) -> Result<F, String> {
     // SAFETY: the caller's promise.
     let symbol = unsafe { opened.get::<F>(name.to_bytes_with_nul()) };

@@ -1,8 +1,8 @@
-//! MPI libraries: Open MPI, MPICH and its kin, and the standard ABI.
+//! MPI libraries: Open MPI, MPICH and its derivatives, and the standard ABI.
 //!
-//! Of MPI only a barrier and an all-gather are used, both in their form that does not block: who
-//! waits looks again and again, at first without a pause and then with longer and longer sleeps.
-//! A blocking barrier spins, and takes CPUs from the threads that read.
+//! Only a barrier and an all-gather are used, both in their non-blocking form: the waiter polls, at
+//! first continuously and then with increasingly long sleeps. A blocking barrier spins and takes
+//! CPUs from the threads that read.
 
 mod library;
 
@@ -15,26 +15,27 @@ pub(crate) use library::{Library, find};
 
 use crate::rounds::{Backend, Seen};
 
-/// For how long a wait looks without a pause, other than to let another thread have the CPU.
+/// How long to poll without sleeping, only yielding the CPU to other threads.
 const EAGER: Duration = Duration::from_millis(1);
-/// The shortest and the longest sleep between two looks; within them a sleep is a small part of
-/// what has been waited for.
+/// Minimum and maximum sleep between two polls; within these bounds a sleep is a small fraction of
+/// the time already waited.
 const SLEEPS: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
-/// The longest text that `MPI_Get_library_version` writes, by the standard ABI, where it is longest.
+/// The longest text `MPI_Get_library_version` writes, by the limit of the standard ABI, which is
+/// the largest.
 const VERSION_BYTES: usize = 8192;
-/// Longer than the `MPI_Status` of every flavour.
+/// Larger than `MPI_Status` of every flavour.
 const STATUS_WORDS: usize = 16;
 
-/// An MPI library that was set up, of either kind of handle.
+/// An initialised MPI library, for either type of handle.
 pub(crate) enum Mpi {
-    /// Handles are addresses.
+    /// Handles are pointers.
     Pointers(Calls<*mut c_void>),
-    /// Handles are numbers.
+    /// Handles are integers.
     Integers(Calls<c_int>),
 }
 
 impl Mpi {
-    /// Sets the library up, on the thread that will make all calls.
+    /// Initialises the library on the thread that will make all calls.
     pub(crate) fn init(library: Library) -> Result<Self, String> {
         match library.flavour {
             Flavour::Pointers(table) => Calls::init(table, library.path).map(Self::Pointers),
@@ -80,7 +81,7 @@ impl Backend for Mpi {
     }
 }
 
-/// The functions in use, with handles of one kind.
+/// The functions in use, for one type of handle.
 pub(crate) struct Calls<H> {
     table: Table<H>,
     seen: Seen,
@@ -90,7 +91,7 @@ impl<H: Copy> Calls<H> {
     fn init(table: Table<H>, path: String) -> Result<Self, String> {
         // SAFETY: MPI takes no arguments where both are null, and this is the process's only call.
         check("MPI_Init", unsafe { (table.init)(std::ptr::null_mut(), std::ptr::null_mut()) })?;
-        // A host that is gone must not end this process before its result is saved.
+        // A lost host must not end this process before its results are saved.
         // SAFETY: MPI is set up, and both handles are predefined ones of this flavour.
         check("MPI_Comm_set_errhandler", unsafe {
             (table.set_errhandler)(table.world, table.errors_return)
@@ -127,7 +128,7 @@ impl<H: Copy> Calls<H> {
         Ok(each.map(|(bytes, length)| bytes[..length].to_vec()).collect())
     }
 
-    /// Gathers as many bytes of each.
+    /// All-gather with the same number of bytes from each process.
     fn gather_equal(&mut self, bytes: &[u8]) -> Result<Vec<u8>, String> {
         let count = c_int::try_from(bytes.len()).map_err(|_| "more than 2 GiB in one message")?;
         let mut all = vec![0u8; bytes.len() * self.seen.size as usize];
@@ -150,14 +151,14 @@ impl<H: Copy> Calls<H> {
         match self.finish(request) {
             Ok(()) => Ok(all),
             Err(why) => {
-                // The library may still write to it, and read from a copy that nobody frees.
+                // The library may still write to it, and read from a copy that is never freed.
                 std::mem::forget(all);
                 Err(why)
             }
         }
     }
 
-    /// Looks until the request is over.
+    /// Polls until the request is complete.
     fn finish(&self, mut request: H) -> Result<(), String> {
         let mut status = [0u64; STATUS_WORDS];
         let begun = Instant::now();
@@ -195,14 +196,14 @@ impl<H: Copy> Calls<H> {
     }
 }
 
-/// The library's own words of itself, the first line.
+/// The first line of the library's version text.
 fn version(get: unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int) -> Option<String> {
     let mut text = vec![0u8; VERSION_BYTES + 1];
     let mut length: c_int = 0;
     // SAFETY: the text is longer than what any flavour writes, and stays terminated.
     let answer = unsafe { get(text.as_mut_ptr().cast(), &raw mut length) };
     let text = CStr::from_bytes_until_nul(&text).ok()?.to_string_lossy();
-    // Open MPI names the packager and more, after a comma; MPICH writes a line for each fact.
+    // Open MPI adds the packager and more after a comma; MPICH writes one fact per line.
     let line = text.lines().next()?.split(',').next()?;
     let words: Vec<&str> = line.split_whitespace().collect();
     (answer == 0 && !words.is_empty()).then(|| words.join(" "))

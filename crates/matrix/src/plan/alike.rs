@@ -1,5 +1,5 @@
-//! What hosts of one matrix have to do alike. It is taken from the whole request and the whole plan
-//! but for what is named here, so that nothing new can be forgotten.
+//! What all hosts of a matrix must have in common. The whole request and the whole plan are
+//! compared except for the fields listed here, so that no new field can be forgotten.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use crate::plan::matrix_plan::{CellPlan, MatrixPlan};
 use stormlp_core::difference::{Promise, fields_but, in_words, text};
 use stormlp_core::units::{ByteSize, counted};
 
-/// What each host may be asked for itself: what it may write over decides nothing that is measured.
-/// Jobs are compared apart from where their files lie.
+/// Request fields that may differ between hosts: the overwrite flags do not affect what is
+/// measured. Jobs are compared without the location of their files.
 const ASKED_APART: [&str; 3] = ["jobs", "overwrite_block_devices", "overwrite_signatures"];
-/// What of a plan is each host's own: where it reads, what lies there, and where its threads are.
-/// Cells and sizes of files are compared one by one.
+/// Plan fields that belong to each host: where it reads, what exists there and where its threads
+/// run. Cells and file sizes are compared one by one.
 const DECIDED_APART: [&str; 11] = [
     "folders",
     "files",
@@ -30,7 +30,7 @@ const DECIDED_APART: [&str; 11] = [
     "cells",
     "job_names",
 ];
-/// The same of a cell, and what its words say already.
+/// Likewise for a cell, plus the fields that its description already covers.
 const OF_CELL_APART: [&str; 11] = [
     "availability",
     "estimated_seconds",
@@ -45,8 +45,8 @@ const OF_CELL_APART: [&str; 11] = [
     "direct",
 ];
 
-/// What `request` asks for, as far as all hosts have to ask the same; where its files lie, too, where
-/// the hosts share the `same_places`.
+/// The settings of `request` that must be equal on all hosts, including the location of the files
+/// if the hosts share the `same_places`.
 pub fn asked(request: &MatrixRequest, same_places: bool) -> Vec<Promise> {
     let mut promises = settings(request, &ASKED_APART);
     let mut jobs = request.jobs.clone();
@@ -63,7 +63,7 @@ pub fn asked(request: &MatrixRequest, same_places: bool) -> Vec<Promise> {
     promises
 }
 
-/// What `plan` decided, as far as all hosts have to do the same.
+/// The decisions of `plan` that must be equal on all hosts.
 pub fn decided(plan: &MatrixPlan) -> Vec<Promise> {
     let mut promises = settings(plan, &DECIDED_APART);
     let bytes: u64 = plan.files.iter().map(|file| file.bytes).sum();
@@ -80,8 +80,8 @@ pub fn decided(plan: &MatrixPlan) -> Vec<Promise> {
     promises
 }
 
-/// The first thing that the host of `other` was to measure otherwise than the host of `one`, in one line
-/// that names both: of what was [decided], and of the parts that threads have of files.
+/// The first difference between the plans of `one` and `other`, in one line that names both hosts.
+/// Compares what was [decided] and which parts of the files the threads use.
 pub fn difference(
     (one, plan): (&str, &MatrixPlan),
     (other, other_plan): (&str, &MatrixPlan),
@@ -97,7 +97,6 @@ pub fn difference(
     Some(in_words(what, (one, of_one), (other, of_other)))
 }
 
-/// What each thread of the cells goes over.
 fn workers(plan: &MatrixPlan) -> String {
     let crews = plan.crews.iter().map(|crew| {
         let workers = crew.workers.iter().map(|worker| {
@@ -114,8 +113,8 @@ fn workers(plan: &MatrixPlan) -> String {
     compact(&crews.collect::<Vec<_>>())
 }
 
-/// The settings of the cells that their words do not say: one value where all have the same, else that
-/// of each.
+/// The settings of the cells that their descriptions omit: one value if all cells agree, else one
+/// for each.
 fn of_cells(cells: &[CellPlan]) -> Vec<Promise> {
     let mut settings: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for cell in cells {
@@ -131,7 +130,6 @@ fn of_cells(cells: &[CellPlan]) -> Vec<Promise> {
     settings.into_iter().map(promise).collect()
 }
 
-/// A cell in words.
 fn words(plan: &MatrixPlan, cell: &CellPlan) -> String {
     let transport = &cell.transport;
     let can = if cell.availability.is_available() { "" } else { ", which it cannot run" };
@@ -148,7 +146,7 @@ fn words(plan: &MatrixPlan, cell: &CellPlan) -> String {
     )
 }
 
-/// The fields of a value but those `apart`, in words.
+/// The fields of a value except those in `apart`, as text.
 fn settings<T: Serialize>(value: &T, apart: &[&str]) -> Vec<Promise> {
     let fields = fields_but(value, apart).into_iter();
     fields.map(|(key, value)| (format!("setting `{key}`"), text(&value))).collect()

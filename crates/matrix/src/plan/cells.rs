@@ -1,7 +1,7 @@
-//! The cells of a matrix: which combinations there are, and which of them this machine can run.
+//! The cells of a matrix: which combinations exist and which of them this machine can run.
 //!
-//! The paths are the innermost axis and repetitions come next, so that what is compared runs in
-//! turn and a machine that drifts does so under all of them.
+//! Paths are the innermost axis, followed by repetitions. Compared cells thus alternate, and drift
+//! of the machine affects all of them.
 
 use super::choice::{Fsync, IoSize, Span};
 use super::files::FileTable;
@@ -19,24 +19,20 @@ use stormlp_core::transport;
 use stormlp_core::transport::{DeviceId, Transport};
 use stormlp_core::units::{ByteSize, short_size};
 
-/// Between the end of one cell and the start of the next, in seconds.
+/// Time between the end of one cell and the start of the next, in seconds.
 const CELL_OVERHEAD_SECONDS: f64 = 0.05;
-/// Buffers begin and end on pages.
+/// Buffers are page-aligned.
 const PAGE_BYTES: u64 = 4096;
 
-/// What cells that are to be compared share.
 #[derive(Clone, Copy)]
 struct Shape {
     op: Operation,
     io_size: IoSize,
-    /// Index of the crew.
     crew: usize,
-    /// Transfers in flight for each thread.
     depth: u32,
     repeat: u32,
 }
 
-/// What cells are made from.
 pub(super) struct Context<'a> {
     pub(super) request: &'a MatrixRequest,
     pub(super) facts: &'a HostFacts,
@@ -47,7 +43,7 @@ pub(super) struct Context<'a> {
     pub(super) placement: &'a Placement,
 }
 
-/// All cells in the order they run.
+/// All cells in execution order.
 pub(super) fn all(context: &Context<'_>, problems: &mut Problems) -> Vec<CellPlan> {
     let request = context.request;
     let paths = without_repeats(&request.paths.paths());
@@ -84,13 +80,13 @@ fn without_repeats<T: PartialEq + Copy>(list: &[T]) -> Vec<T> {
     once
 }
 
-/// Whether memory of this kind is ordinary host memory, on a GPU's paths too.
+/// Whether this kind is ordinary host memory, including on GPU paths.
 fn is_host_memory(kind: MemoryKind) -> bool {
     matches!(kind, MemoryKind::Host | MemoryKind::Mmap)
 }
 
-/// Host memory for the buffers of the largest cell, those of all workers or of those on one NUMA
-/// node; the stand-in's accelerator buffers are host memory too.
+/// Host memory for the buffers of the largest cell, of all workers or of those on one NUMA node.
+/// The stand-in's accelerator buffers are host memory too.
 pub(super) fn region_bytes(
     cells: &[CellPlan],
     crews: &[Crew],
@@ -130,9 +126,9 @@ impl Context<'_> {
         }
     }
 
-    /// How long a cell is thought to take. When its time is up nothing new is started, but what
-    /// is in flight is waited for: with many threads and large transfers that takes longer than
-    /// the time itself.
+    /// Estimated duration of a cell. When the time is up, no new transfer starts, but those in
+    /// flight are awaited: with many threads and large transfers that takes longer than the time
+    /// itself.
     fn estimated_seconds(&self, transport: &Transport, requested_bytes: u64) -> f64 {
         let in_flight = (transport.threads as u64)
             .saturating_mul(transport.queue_depth as u64)
@@ -146,7 +142,7 @@ impl Context<'_> {
         self.request.warmup_seconds + measured + CELL_OVERHEAD_SECONDS
     }
 
-    /// Whether a cell ends with a sync: without one, writes through the page cache measure memory.
+    /// Whether a cell ends with a sync. Without one, writes through the page cache measure memory.
     fn syncs(&self, path: PathKind, op: Operation, direct: bool) -> bool {
         let writes = op.direction() == Direction::Write || self.request.read_percent.is_some();
         writes
@@ -158,7 +154,6 @@ impl Context<'_> {
             }
     }
 
-    /// How a crew moves transfers of this size.
     fn transport(&self, path: PathKind, shape: Shape, crew: &Crew) -> Transport {
         let request = self.request;
         let largest = (crew.workers.iter())
@@ -186,7 +181,7 @@ impl Context<'_> {
         }
     }
 
-    /// Whether a path can run here, with the memory that was chosen.
+    /// Whether a path can run here with the selected memory.
     fn availability(&self, path: PathKind, crew: &Crew) -> Availability {
         let support = self.facts.support(path);
         let kind = self.request.memory;
@@ -210,7 +205,7 @@ impl Context<'_> {
         }
     }
 
-    /// Why a file of the crew cannot be opened with `O_DIRECT`, when one cannot.
+    /// Why a file of the crew cannot be opened with `O_DIRECT`, if so.
     fn refuses_direct(&self, crew: &Crew) -> Option<(String, &str, &str)> {
         crew.workers.iter().find_map(|worker| {
             let file = &self.table.files[worker.file];
@@ -224,7 +219,7 @@ impl Context<'_> {
         })
     }
 
-    /// Whether a file takes `O_DIRECT`, and its alignment in bytes.
+    /// Whether a file supports `O_DIRECT`, and its alignment in bytes.
     fn direct(&self, file: usize) -> Option<(&Availability, u64)> {
         let file = &self.table.files[file];
         match file.folder {
@@ -239,7 +234,7 @@ impl Context<'_> {
         }
     }
 
-    /// Whether a cell that this machine can run makes sense.
+    /// Checks the settings of a cell that this machine can run.
     fn check(&self, cell: &CellPlan, problems: &mut Problems) {
         let crew = &self.crews[cell.crew];
         for worker in &crew.workers {
@@ -272,7 +267,7 @@ impl Context<'_> {
         }
     }
 
-    /// Whether offsets and sizes are what `O_DIRECT` takes; cuFile copes with any.
+    /// Checks that offsets and sizes suit `O_DIRECT`; cuFile accepts any.
     fn check_alignment(&self, cell: &CellPlan, problems: &mut Problems) {
         if cell.transport.path.needs_cufile() {
             return;
@@ -308,7 +303,7 @@ impl Context<'_> {
         }
     }
 
-    /// Whether any of the paths can run, and the ones that must can.
+    /// Checks that at least one path can run, and that all required ones can.
     fn check_paths(&self, cells: &[CellPlan], problems: &mut Problems) {
         let runnable = |cell: &&CellPlan| cell.availability.is_available();
         if self.request.require_gds
@@ -324,7 +319,7 @@ impl Context<'_> {
     }
 }
 
-/// The reasons why cells cannot run, each path once, and the first remedy.
+/// The reasons why cells cannot run, one for each path, and the first remedy.
 fn first_reason<'a>(cells: impl Iterator<Item = &'a CellPlan>) -> (String, String) {
     let mut reasons: Vec<String> = Vec::new();
     let mut remedies = String::new();

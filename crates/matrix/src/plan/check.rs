@@ -1,4 +1,4 @@
-//! Numbers that make no sense on any machine.
+//! Checks of numbers that are invalid on any machine.
 
 use super::choice::Span;
 use super::request::MatrixRequest;
@@ -6,16 +6,16 @@ use stormlp_core::operation::Operation;
 use stormlp_core::problem::Problems;
 use stormlp_core::units::{ByteSize, GIB};
 
-/// More threads than this help no benchmark of one host.
+/// More threads than this do not help in a single-host benchmark.
 const MOST_THREADS: u32 = 1024;
-/// The largest ring the kernel makes has 32,768 entries; this leaves room for batches.
+/// The kernel limits a ring to 32,768 entries; this leaves room for batches.
 const MOST_IN_FLIGHT: u32 = 4096;
-/// A transfer above this does not fit the 32-bit lengths of the system calls.
+/// Larger transfers do not fit the 32-bit lengths of the system calls.
 const LARGEST_TRANSFER_BYTES: u64 = GIB;
-/// A cell of a week is a typing error.
+/// A cell of more than a week is a typing error.
 const LONGEST_SECONDS: f64 = 7.0 * 86_400.0;
 
-/// Finds the numbers of a request that are zero, absurd or out of range.
+/// Reports numbers of a request that are zero, absurd or out of range.
 pub(super) fn numbers(request: &MatrixRequest, problems: &mut Problems) {
     lists(request, problems);
     let count = |what: &str, value: u32, most: u32, problems: &mut Problems| {
@@ -58,7 +58,7 @@ pub(super) fn numbers(request: &MatrixRequest, problems: &mut Problems) {
     }
 }
 
-/// A mix of reads and writes: the operation says the order of offsets, and nothing else.
+/// Checks a mix of reads and writes: its operation only sets the order of offsets.
 fn mix(request: &MatrixRequest, percent: u8, problems: &mut Problems) {
     if percent > 100 {
         problems.plan("a read share above 100 %", "use 0 to 100");
@@ -81,7 +81,7 @@ fn mix(request: &MatrixRequest, percent: u8, problems: &mut Problems) {
     }
 }
 
-/// The lists that make the matrix.
+/// Checks the lists that span the matrix.
 fn lists(request: &MatrixRequest, problems: &mut Problems) {
     let empty = [
         ("--path", request.paths.paths().is_empty()),

@@ -1,4 +1,4 @@
-//! The small choices of a matrix: closed sets with the names of the command line.
+//! Choices of a matrix: closed sets with their command-line names.
 
 use std::fmt;
 
@@ -14,18 +14,18 @@ use stormlp_core::units::{ByteSize, short_size};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PathChoice {
-    /// `gds`, `cpu-gpu` and `page-cache`, as far as this machine can run them.
+    /// `gds`, `cpu-gpu` and `page-cache`, if this machine can run them.
     Auto,
-    /// Every path, as far as this machine can run them.
+    /// Every path that this machine can run.
     All,
-    /// These, as far as this machine can run them: what a preset names.
+    /// The listed paths that this machine can run; used by presets.
     Wanted(Vec<PathKind>),
-    /// Exactly these; one that cannot run is an error in the end.
+    /// Exactly these paths; one that cannot run is an error at the end.
     Named(Vec<PathKind>),
 }
 
 impl PathChoice {
-    /// The paths, in the order of the table.
+    /// The paths in table order.
     pub fn paths(&self) -> Vec<PathKind> {
         match self {
             Self::Auto => PathKind::AUTO.to_vec(),
@@ -40,13 +40,13 @@ impl PathChoice {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Span {
-    /// For so many seconds, starting over at the end of the files.
+    /// For this many seconds, wrapping around at the end of the files.
     Seconds(f64),
-    /// So many times over every thread's part of the files, all of it counted.
+    /// This many passes over every thread's part of the files, all of them counted.
     Passes(u32),
 }
 
-/// What a cell finds in the page cache.
+/// State of the page cache before a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -58,7 +58,7 @@ pub enum CacheState {
     Cold,
     /// The files are read once before the cell.
     Warm,
-    /// Whatever is there.
+    /// The cache is left as it is.
     AsIs,
 }
 
@@ -67,23 +67,23 @@ impl Named for CacheState {
 }
 
 impl CacheState {
-    /// The name on the command line.
+    /// The command-line name.
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// What write buffers hold.
+/// Contents of write buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[derive(EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum Fill {
-    /// Incompressible bytes, made once before the cell.
+    /// Incompressible bytes, generated once before the cell.
     #[default]
     Once,
-    /// Incompressible bytes, made anew for every write.
+    /// Incompressible bytes, regenerated for every write.
     Every,
     /// Zeros.
     Zero,
@@ -94,7 +94,7 @@ impl Named for Fill {
 }
 
 impl Fill {
-    /// The name on the command line.
+    /// The command-line name.
     pub fn name(self) -> &'static str {
         self.into()
     }
@@ -107,8 +107,8 @@ impl Fill {
 #[derive(EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum Fsync {
-    /// At the end where writes go through the page cache, so that the time is that of storage; not
-    /// where they go around it.
+    /// At the end if writes go through the page cache, so that the time is that of storage; not if
+    /// they bypass it.
     #[default]
     Auto,
     /// Never.
@@ -122,12 +122,12 @@ impl Named for Fsync {
 }
 
 impl Fsync {
-    /// The name on the command line.
+    /// The command-line name.
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// Reads a saved choice; reports of before say `true` for the end and `false` for never.
+    /// Reads a saved choice; older reports have `true` for the end and `false` for never.
     pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
@@ -143,16 +143,16 @@ impl Fsync {
     }
 }
 
-/// The size of one transfer: fixed, or gdsio's `-i min:max:step`, where the sizes take turns
+/// The size of one transfer: fixed, or gdsio's `-i min:max:step`, which cycles through the sizes
 /// within one cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IoSize {
     /// The smallest size in bytes.
     pub min_bytes: u64,
-    /// The largest size in bytes; what buffers are sized for.
+    /// The largest size in bytes; buffers have this size.
     pub max_bytes: u64,
-    /// The distance between sizes in bytes; 0 for a fixed size.
+    /// The step between sizes in bytes; 0 for a fixed size.
     pub step_bytes: u64,
 }
 
@@ -167,18 +167,18 @@ impl IoSize {
         self.min_bytes == self.max_bytes
     }
 
-    /// How many sizes take turns.
+    /// The number of sizes.
     pub fn count(self) -> u64 {
         let range_bytes = self.max_bytes - self.min_bytes;
         range_bytes.checked_div(self.step_bytes).unwrap_or(0) + 1
     }
 
-    /// The size in bytes of transfer number `index` of a thread: the sizes in turn, upwards.
+    /// The size in bytes of transfer number `index` of a thread: sizes cycle in ascending order.
     pub fn nth(self, index: u64) -> u64 {
         self.min_bytes + index % self.count() * self.step_bytes
     }
 
-    /// Reads a size, or `min:max:step` as one mix.
+    /// Parses a size, or `min:max:step` as a mix.
     ///
     /// # Errors
     /// If a part is not a size, is zero, or the range is empty.
@@ -220,7 +220,7 @@ impl fmt::Display for IoSize {
     }
 }
 
-/// What pages the buffers of a run lie on.
+/// The page type of the buffers of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -229,14 +229,14 @@ pub enum BufferBacking {
     HugeTlb,
     /// Transparent huge pages.
     TransparentHuge,
-    /// Small pages, for the most part.
+    /// Mostly small pages.
     SmallPages,
-    /// The kernel does not say.
+    /// Not reported by the kernel.
     Unknown,
 }
 
 impl BufferBacking {
-    /// In words, for a table.
+    /// The name shown in tables.
     pub fn words(self) -> &'static str {
         match self {
             Self::HugeTlb => "reserved huge pages",

@@ -1,14 +1,14 @@
-//! Block devices that are to be written: never one in use, and never something of value by mistake.
+//! Checks of block devices to be written: never one in use, and never valuable data by mistake.
 
 use super::inventory::{FileFacts, FileKind, TargetInventory};
 use super::request::MatrixRequest;
 use stormlp_core::machine::DeviceClaims;
 use stormlp_core::problem::Problems;
 
-/// Finds what stands against writing over a block device.
+/// Checks that a block device may be overwritten.
 ///
-/// What is in use yields to no option. What lies there unused yields to its name, so that nobody
-/// who means another device loses it.
+/// No option overrides a device in use. Unused contents must be named, so that nobody who means
+/// another device loses them.
 pub(super) fn check(request: &MatrixRequest, facts: &FileFacts, problems: &mut Problems) {
     let path = facts.path.display();
     if in_use(facts, problems) {
@@ -57,7 +57,7 @@ pub(super) fn check(request: &MatrixRequest, facts: &FileFacts, problems: &mut P
     );
 }
 
-/// Whether others use a device, or a file as one, which is a problem then.
+/// Whether a device, or a file used as one, is in use; if so, reports a problem.
 pub(super) fn in_use(facts: &FileFacts, problems: &mut Problems) -> bool {
     let claims = facts.claims.as_ref();
     let Some(claims) = claims.filter(|claims| !claims.users.is_empty()) else {
@@ -78,14 +78,14 @@ pub(super) fn in_use(facts: &FileFacts, problems: &mut Problems) -> bool {
     true
 }
 
-/// Finds names of signatures that no device carries: whoever gives one means another device.
+/// Rejects named signatures that no device carries: the user means another device.
 pub(super) fn check_named(
     request: &MatrixRequest,
     inventory: &TargetInventory,
     problems: &mut Problems,
 ) {
-    // What is in use or cannot be read has been refused for that, and what a matrix that is resumed
-    // names may be gone by its own cells.
+    // Devices in use or unreadable were rejected above. On resume, the matrix's own cells may have
+    // overwritten the named signatures.
     let refused = |claims: &DeviceClaims| !claims.users.is_empty() || claims.unexamined.is_some();
     let claims: Vec<&DeviceClaims> =
         inventory.files.iter().filter_map(|f| f.claims.as_ref()).collect();

@@ -1,8 +1,8 @@
-//! Which files a matrix uses, how large they are and what has to be written first.
+//! Which files a matrix uses, their sizes and what must be written first.
 //!
-//! Sizes when none was given: what is already there is used as it is; else 1 GiB for each
-//! thread, at most 8 GiB and a quarter of the free space in all; in a preset what [`fit`] finds. Size accounting of files that
-//! were named outright follows gdsio: see [`SharedFile`].
+//! Default sizes: existing files are used unchanged; else 1 GiB for each thread, limited to 8 GiB
+//! and a quarter of the free space in total; in a preset the result of [`fit`]. Sizes of explicitly
+//! named files follow gdsio: see [`SharedFile`].
 
 use std::path::Path;
 
@@ -20,26 +20,26 @@ use stormlp_core::units::{ByteSize, GIB, KIB, MIB, short_size};
 #[cfg(doc)]
 use super::request::SharedFile;
 
-/// Size of each thread's file when there is room for all of them.
+/// Size of each thread's file if there is room for all of them.
 const DEFAULT_FILE_BYTES: u64 = GIB;
-/// What stormlp lays out in all when it is not told.
+/// Default total layout size.
 pub(super) const DEFAULT_TOTAL_BYTES: u64 = 8 * GIB;
 
-/// The files of a matrix, for as many threads as its largest cell has.
+/// The files of a matrix, for the thread count of its largest cell.
 #[derive(Debug, Default)]
 pub(super) struct FileTable {
-    /// The folders.
+    /// The data folders.
     pub(super) folders: Vec<FolderPlan>,
     /// The files.
     pub(super) files: Vec<FilePlan>,
     /// For each job the indices of its files: one for each thread, or a single shared one.
     pub(super) of_job: Vec<Vec<usize>>,
-    /// For each job how many bytes of each of its files are used, from its offset on.
+    /// For each job the number of bytes used of each of its files, starting at its offset.
     pub(super) used_bytes: Vec<u64>,
 }
 
 impl FileTable {
-    /// Bytes to be written before the first cell.
+    /// Bytes to write before the first cell.
     pub(super) fn layout_bytes(&self) -> u64 {
         self.files
             .iter()
@@ -48,14 +48,13 @@ impl FileTable {
     }
 }
 
-/// What the operations of a request ask of a file's content.
+/// What the operations of a request require of a file's content.
 #[derive(Debug, Clone, Copy)]
 struct Needs {
-    /// Something must have been written everywhere.
+    /// Every block must have been written.
     content: bool,
-    /// The pattern of this seed must be everywhere.
+    /// The file must hold the pattern of this seed throughout.
     pattern: Option<u64>,
-    /// Cells write.
     writes: bool,
 }
 
@@ -71,7 +70,7 @@ impl Needs {
         }
     }
 
-    /// Whether a file that holds `content` will do.
+    /// Whether a file with this `content` meets the requirements.
     fn met_by(self, content: ContentState) -> bool {
         match (self.pattern, content) {
             (Some(seed), content) => content == ContentState::Pattern { seed },
@@ -81,7 +80,7 @@ impl Needs {
     }
 }
 
-/// Decides on all files of a request; `threads_of` says how many threads each job has at most.
+/// Decides on all files of a request; `threads_of` has each job's maximum thread count.
 pub(super) fn decide(
     request: &MatrixRequest,
     (facts, inventory): (&HostFacts, &TargetInventory),
@@ -123,7 +122,7 @@ pub(super) fn decide(
     table
 }
 
-/// Files of a job and how much of each is used; `None` when that is a problem.
+/// The files of a job and the number of bytes used of each; `None` if there is a problem.
 type Decided = Option<(Vec<usize>, u64)>;
 
 fn not_scanned(path: &Path, problems: &mut Problems) -> Decided {
@@ -131,15 +130,15 @@ fn not_scanned(path: &Path, problems: &mut Problems) -> Decided {
     None
 }
 
-/// A job with a file for each thread.
+/// A job with one file for each thread.
 struct FolderJob<'a> {
     request: &'a MatrixRequest,
     job: &'a JobRequest,
     facts: &'a FolderFacts,
     threads: u32,
-    /// Files of all folder jobs together.
+    /// The number of files of all folder jobs.
     sharers: u64,
-    /// What they should hold together, where that is not the default.
+    /// Their total size, if not the default.
     fit: Option<u64>,
 }
 
@@ -180,13 +179,13 @@ impl FolderJob<'_> {
         found.map(|file| file.bytes)
     }
 
-    /// The manifest's entry of a file, when it still describes what is there.
+    /// The manifest's entry of a file, if it still matches the file.
     fn own(&self, name: &str) -> Option<&ManifestFile> {
         let entry = self.facts.manifest.as_ref()?.file(name)?;
         (self.found_bytes(name) == Some(entry.bytes)).then_some(entry)
     }
 
-    /// What is made anew has no holes.
+    /// Newly created files have no holes.
     fn hole_bytes(&self, name: &str, action: FileAction) -> u64 {
         match action {
             FileAction::Use => self.facts.hole_bytes.get(name).copied().unwrap_or(0),
@@ -198,7 +197,7 @@ impl FolderJob<'_> {
         (0..self.threads).all(|thread| self.found_bytes(&self.name(thread)).is_some())
     }
 
-    /// How much of each file is used.
+    /// The number of bytes used of each file.
     fn used_bytes(&self, problems: &mut Problems) -> Option<u64> {
         if let Some(bytes) = self.request.file_size_bytes {
             return Some(bytes);
@@ -227,8 +226,8 @@ impl FolderJob<'_> {
         let room = self.facts.free_bytes / 4 + own_bytes;
         let sharers = self.sharers.max(1);
         let bytes = match self.fit {
-            // As much as a cell moves and a quarter of the space allows, but never less than its
-            // largest transfer, where half of the space does.
+            // As much as a cell moves, up to a quarter of the free space. At least the largest
+            // transfer, if half of the free space can hold that.
             Some(fitting) => {
                 let least = (largest_io + self.offset_bytes()).next_multiple_of(MIB);
                 let most = (self.facts.free_bytes / 2 + own_bytes) / sharers;
@@ -267,7 +266,6 @@ impl FolderJob<'_> {
         })
     }
 
-    /// Decides on the file of one thread.
     fn file(
         &self,
         thread: u32,
@@ -299,8 +297,8 @@ impl FolderJob<'_> {
             (Some(own), _) if own.bytes >= needed && needs.met_by(own.content) => {
                 (FileAction::Use, own.bytes, Some(own.content), true)
             }
-            // gdsio reads what it is pointed at. Laying a file out anew to read it would replace
-            // what was written, and `-V` would then compare the pattern with itself.
+            // gdsio reads the given file. Laying it out anew for a read would replace the written
+            // data, and `-V` would then compare the pattern with itself.
             (own, Some(bytes)) if self.is_gdsio() && !needs.writes => {
                 self.check_size(&path, bytes, needed, problems)?;
                 let content = own.map(|own| own.content);
@@ -330,7 +328,7 @@ impl FolderJob<'_> {
         Some(table.files.len() - 1)
     }
 
-    /// A file that is there, but in no manifest, is somebody's data, whatever its name.
+    /// An existing file without a manifest entry is user data, whatever its name.
     fn check_made_here(&self, name: &str, path: &Path, problems: &mut Problems) -> Option<()> {
         let listed = self.facts.manifest.as_ref().and_then(|m| m.file(name));
         if self.found_bytes(name).is_none() || listed.is_some() {
@@ -347,8 +345,8 @@ impl FolderJob<'_> {
         None
     }
 
-    /// A file that may be a copy of the one that was made may as well be somebody's own: it may be
-    /// read, and is never written over.
+    /// A possible copy of the created file may just as well be the user's own: it may be read but
+    /// is never overwritten.
     fn check_no_copy(&self, name: &str, path: &Path, problems: &mut Problems) -> Option<()> {
         if !self.facts.copies.iter().any(|copy| copy == name) {
             return Some(());
@@ -368,7 +366,7 @@ impl FolderJob<'_> {
         None
     }
 
-    /// Whether a file that is read as it is holds what is to be read.
+    /// Whether an existing file is large enough to be read.
     fn check_size(
         &self,
         path: &Path,
@@ -391,12 +389,12 @@ impl FolderJob<'_> {
         None
     }
 
-    /// Whether the request speaks as gdsio does, whose files are named after it.
+    /// Whether the request comes from gdsio's command line, whose files carry its name.
     fn is_gdsio(&self) -> bool {
         self.request.file_stem == "gdsio"
     }
 
-    /// Reading space that was never written touches no device, which makes no number.
+    /// Refuses to read unwritten space: no device is accessed, so the figure means nothing.
     fn check_written(
         &self,
         path: &Path,
@@ -426,7 +424,7 @@ impl FolderJob<'_> {
     }
 }
 
-/// Decides on a file or block device that was named outright.
+/// Decides on an explicitly named file or block device.
 fn named_file(
     request: &MatrixRequest,
     job: &JobRequest,
@@ -493,7 +491,7 @@ fn named_file(
     Some((vec![index], used))
 }
 
-/// Files that were written with something else: each of their bytes would count as corrupt.
+/// Files with other contents: each byte would count as corrupt.
 fn nothing_to_compare(path: &Path, seed: u64, problems: &mut Problems) {
     problems.machine(
         format!(
@@ -504,7 +502,7 @@ fn nothing_to_compare(path: &Path, seed: u64, problems: &mut Problems) {
     );
 }
 
-/// Whether a named file may be used the way the request wants to.
+/// Whether a named file permits the access that the request needs.
 fn check_access(
     request: &MatrixRequest,
     facts: &FileFacts,
@@ -538,7 +536,7 @@ fn check_access(
     (problems.iter().count() == before).then_some(())
 }
 
-/// Size of a file that is made for several threads when none was given.
+/// Default size of a new file shared by several threads.
 fn default_shared(facts: &FileFacts, threads: u32) -> u64 {
     let room = (facts.free_bytes / 4).min(DEFAULT_TOTAL_BYTES);
     round_down(room.min(DEFAULT_FILE_BYTES * u64::from(threads)))
@@ -552,7 +550,7 @@ pub(super) fn largest_io_bytes(request: &MatrixRequest, job: &JobRequest) -> u64
     }
 }
 
-/// Whole MiB, or whole pages below that.
+/// Rounds down to whole MiB, or to whole pages below that.
 pub(super) fn round_down(bytes: u64) -> u64 {
     let unit = if bytes >= MIB { MIB } else { 4 * KIB };
     bytes - bytes % unit

@@ -1,8 +1,8 @@
-//! How large the files of a preset are: as large as the storage is fast.
+//! File sizes of presets, scaled to the speed of the storage.
 //!
-//! A timed cell that goes over its files more than once reads from whatever cache lies on the way.
-//! So the files hold what a cell moves in its time, as far as the links of the disks allow; but
-//! writing them must not take longer than the measuring.
+//! A timed cell that reads its files more than once may be served by a cache. So the files hold
+//! what a cell moves in its time, as far as disk link speeds allow; but writing them must not take
+//! longer than the measurements.
 
 use std::path::Path;
 
@@ -11,12 +11,12 @@ use super::request::MatrixRequest;
 use super::resolve::ASSUMED_BYTES_PER_SECOND;
 use stormlp_core::facts::HostFacts;
 
-/// Of the time that the cells take, how much writing the files may take, at
+/// Maximum time for writing the files as a share of the cells' time, at
 /// [`ASSUMED_BYTES_PER_SECOND`].
 const SHARE_FOR_WRITING: f64 = 0.5;
 
-/// What the files of `request` in `folder` should hold together, in bytes; `None` where the
-/// request does not ask for files that fit, or its cells have no time of their own.
+/// Total size in bytes for the files of `request` in `folder`; `None` if the request does not ask
+/// for fitted files or its cells have no fixed duration.
 pub(super) fn of(request: &MatrixRequest, facts: &HostFacts, folder: &Path) -> Option<u64> {
     let Span::Seconds(seconds) = request.span else {
         return None;

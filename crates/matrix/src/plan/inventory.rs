@@ -1,4 +1,4 @@
-//! What is there before a matrix runs: the folders and files it names, as a scan found them.
+//! The initial state of a matrix's folders and files, as found by a scan.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,104 +9,104 @@ use super::manifest::DataManifest;
 use stormlp_core::facts::{Availability, FoundFile};
 use stormlp_core::machine::DeviceClaims;
 
-/// What a path on disk is.
+/// The type of a path on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileKind {
-    /// Nothing is there yet.
+    /// The path does not exist.
     Missing,
     /// A regular file.
     Regular,
     /// A block device.
     BlockDevice,
-    /// Something transfers cannot end in: a folder, a socket, a character device.
+    /// Anything that cannot take part in transfers: a folder, a socket, a character device.
     Other,
 }
 
-/// Something in a data folder that no matrix may use: a link, a pipe, a folder, or a file that
-/// somebody put in the place of one of stormlp's.
+/// An object in a data folder that a matrix must not use: a link, a pipe, a folder, or a file that
+/// replaced one of stormlp's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherFile {
     /// Its name in the folder.
     pub name: String,
-    /// What it is.
+    /// Its type.
     pub what: String,
 }
 
-/// A data folder, existing or about to be made.
+/// A data folder, existing or to be created.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FolderFacts {
-    /// The folder, as it was given.
+    /// The folder as given.
     pub path: PathBuf,
-    /// Whether it is there.
+    /// Whether it exists.
     pub exists: bool,
-    /// Whether files can be made in it, or it can be made.
+    /// Whether files can be created in it, or it can be created.
     pub writable: Availability,
-    /// What an ordinary user may still write, in bytes.
+    /// Free space for an unprivileged user, in bytes.
     pub free_bytes: u64,
-    /// An identity of the file system, equal for folders that share its space.
+    /// File system identity, equal for folders that share its space.
     pub file_system_id: u64,
-    /// Type of the file system: `xfs`, `tmpfs`.
+    /// File system type: `xfs`, `tmpfs`.
     pub file_system: Option<String>,
     /// Whether files here can be opened with `O_DIRECT`.
     pub direct: Availability,
-    /// What offsets and sizes must be multiples of for `O_DIRECT`, in bytes.
+    /// Required alignment of offsets and sizes for `O_DIRECT`, in bytes.
     pub direct_alignment_bytes: u64,
-    /// What a manifest says stormlp made here.
+    /// The manifest of the files stormlp created here.
     pub manifest: Option<DataManifest>,
     /// Why the manifest in this folder cannot be used: it is malformed, newer, or another
-    /// command's. `None` when there is none, or a good one.
+    /// command's. `None` if it is valid or missing.
     pub manifest_problem: Option<String>,
     /// The regular files in it.
     pub files: Vec<FoundFile>,
-    /// How many bytes of those that the manifest lists lie in holes, by their names.
+    /// Bytes in holes of each file listed in the manifest, by name.
     pub hole_bytes: BTreeMap<String, u64>,
-    /// The names of those that have the size that the manifest says and are not the files that were
-    /// made: copies of them, which may be read, or files of somebody's own.
+    /// Files whose size matches the manifest but which are not the created files: copies, which may
+    /// be read, or the user's own files.
     pub copies: Vec<String>,
-    /// What else lies in it.
+    /// Other objects in it.
     pub others: Vec<OtherFile>,
 }
 
-/// A file or device that was named outright.
+/// An explicitly named file or device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FileFacts {
-    /// The file, as it was given.
+    /// The file as given.
     pub path: PathBuf,
-    /// What it is.
+    /// Its type.
     pub kind: FileKind,
     /// Its size in bytes; a device's capacity.
     pub bytes: u64,
-    /// How many of its bytes lie in holes, for which no device has data.
+    /// Bytes in holes, for which no device holds data.
     pub hole_bytes: u64,
-    /// Whether it can be read (or, when missing, made).
+    /// Whether it can be read or, if missing, created.
     pub readable: Availability,
     /// Whether it can be written.
     pub writable: Availability,
-    /// What an ordinary user may still write to its file system, in bytes.
+    /// Free space on its file system for an unprivileged user, in bytes.
     pub free_bytes: u64,
-    /// An identity of the file system, equal for files that share its space.
+    /// File system identity, equal for files that share its space.
     pub file_system_id: u64,
-    /// Type of the file system it lies on: `xfs`, `tmpfs`; `None` for a device.
+    /// File system type: `xfs`, `tmpfs`; `None` for a device.
     pub file_system: Option<String>,
     /// Whether it can be opened with `O_DIRECT`.
     pub direct: Availability,
-    /// What offsets and sizes must be multiples of for `O_DIRECT`, in bytes.
+    /// Required alignment of offsets and sizes for `O_DIRECT`, in bytes.
     pub direct_alignment_bytes: u64,
-    /// Whether it holds the pattern that the request compares with, in at least half of the places
-    /// that were examined; `None` if not requested.
+    /// Whether at least half of the sampled places hold the pattern to compare with; `None` if no
+    /// comparison was requested.
     pub holds_pattern: Option<bool>,
-    /// Who uses it as a block device, and what lies on one; `None` for what is neither file nor
-    /// device.
+    /// Who uses it as a block device and which signatures it carries; `None` if it is neither a
+    /// file nor a device.
     pub claims: Option<DeviceClaims>,
 }
 
-/// What a scan of the folders and files of a request found.
+/// Results of scanning the folders and files of a request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TargetInventory {
-    /// One for each folder of the request.
+    /// One entry for each folder of the request.
     pub folders: Vec<FolderFacts>,
-    /// One for each file of the request.
+    /// One entry for each file of the request.
     pub files: Vec<FileFacts>,
 }
 

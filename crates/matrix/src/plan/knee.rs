@@ -1,5 +1,4 @@
-//! The knee of each path, operation and size: which cells of a matrix a search for it measures, and
-//! what it finds.
+//! The knee of each path, operation and size: which cells a search measures, and its results.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,34 +11,34 @@ use stormlp_core::operation::Operation;
 use stormlp_core::path::PathKind;
 use stormlp_core::stats::mean;
 
-/// Threads that a search tries where none are named.
+/// Default thread counts of a search.
 pub const THREADS: [u32; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
-/// Queue depths that it tries where none are named.
+/// Default queue depths of a search.
 pub const DEPTHS: [u32; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
 /// Default number of repetitions of the decisive settings.
 pub const REPEAT: u32 = 3;
-/// A search for the least in flight has no use for more than this.
+/// Maximum number of transfers in flight: a search for the minimum needs no more.
 const MOST_IN_FLIGHT: usize = 4096;
-/// Nor for buffers of more than this in bytes, or than a quarter of the memory.
+/// Maximum buffer size in bytes; a quarter of the memory is a limit as well.
 const MOST_IN_FLIGHT_BYTES: u64 = 4 << 30;
-/// Share of the threads at work, or of all CPUs, from which on they are what limits.
+/// Busy share of the threads or of all CPUs above which they are the bottleneck.
 const BUSY: f64 = 0.9;
 /// Below this share they are not.
 const IDLE: f64 = 0.75;
-/// Bytes of which the device moved a smaller share came from elsewhere.
+/// Device share of the bytes below which most came from elsewhere.
 const FROM_DEVICE: f64 = 0.5;
 
-/// What a search for knees found.
+/// Results of a knee search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FindKnee {
-    /// How far below the best a knee may lie, in percent.
+    /// Tolerated gap between the knee and the best bandwidth, in percent.
     pub within_percent: f64,
-    /// One for each path, operation and size of which a cell was measured.
+    /// One entry for each path, operation and size with a measured cell.
     pub knees: Vec<Knee>,
 }
 
-/// Threads and depth with the bandwidth they reached.
+/// Threads and depth with the measured bandwidth.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KneePoint {
@@ -51,56 +50,57 @@ pub struct KneePoint {
     pub throughput_bytes_per_second: f64,
 }
 
-/// The fewest transfers in flight that come within `within_percent` of the best bandwidth; of as many
-/// in flight, those by the fewest threads.
+/// The fewest transfers in flight that come within `within_percent` of the best bandwidth; among
+/// equals, the setting with the fewest threads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Knee {
-    /// The path that was asked for.
+    /// The requested path.
     pub requested_path: PathKind,
     /// The operation.
     pub op: Operation,
     /// Size of a transfer in bytes; the largest one of a mix.
     pub io_size_bytes: u64,
-    /// The mix, when sizes took turns.
+    /// The mix of sizes, if any.
     pub io_size_mix: Option<IoSize>,
     /// Threads and depth of the knee, and its bandwidth.
     #[serde(flatten)]
     pub knee: KneePoint,
     /// Its bandwidth in percent of the best.
     pub share_of_best_percent: f64,
-    /// Median latency there in microseconds, the mean over its cells.
+    /// Median latency at the knee in microseconds, the mean over its cells.
     pub latency_us_p50: Option<f64>,
-    /// The 99th percentile there.
+    /// 99th percentile of latency at the knee, likewise.
     pub latency_us_p99: Option<f64>,
-    /// CPU time of the process for each GiB there, in seconds.
+    /// CPU time of the process per GiB at the knee, in seconds.
     pub cpu_seconds_per_gib: f64,
-    /// How many cells the numbers of the knee are the mean of.
+    /// Number of cells averaged for the knee.
     pub runs: u64,
-    /// The best.
+    /// The setting with the best bandwidth.
     pub best: KneePoint,
-    /// Standard deviation of repetitions in percent of their mean; `null` where nothing was repeated.
+    /// Standard deviation of repetitions in percent of their mean; `null` without repetitions.
     pub noise_percent: Option<f64>,
-    /// Settings with fewer in flight that the noise does not tell from one that reaches the best.
+    /// Settings with fewer transfers in flight that the noise cannot distinguish from one that
+    /// reaches the best.
     pub alike: Vec<KneePoint>,
-    /// Whether the best was still gaining at the end of what was tried.
+    /// Whether bandwidth was still growing at the end of the tested range.
     pub is_lower_bound: bool,
-    /// What limits the best; `null` where that cannot be told.
+    /// The bottleneck of the best setting; `null` if unknown.
     pub limited_by: Option<KneeLimit>,
-    /// Cells measured for it.
+    /// Number of cells measured.
     pub cells: u64,
-    /// Whether the search for it completed.
+    /// Whether the search completed.
     pub is_complete: bool,
 }
 
-/// Whether a path with this depth has more transfers in flight than with less.
+/// Whether a higher depth gives this path more transfers in flight.
 fn overlaps(cell: &CellPlan) -> bool {
     !super::plan_warnings::blocks(cell)
 }
 
-/// What of a grid a search may need: of paths that cannot run a single cell, which says why; of paths
-/// that block no depths; of others threads in doublings, since depths are between; and nothing that
-/// keeps more in flight than helps.
+/// The grid cells that a search may need. A path that cannot run has a single cell, which says why;
+/// a blocking path has no depths. Others have doubling thread counts, as depths lie between.
+/// Settings with uselessly many transfers in flight are left out.
 pub(super) fn grid(mut cells: Vec<CellPlan>, usable_memory_bytes: u64) -> Vec<CellPlan> {
     let threads = |cell: &CellPlan| cell.transport.threads;
     let depth = |cell: &CellPlan| cell.transport.queue_depth;
@@ -128,7 +128,7 @@ pub(super) fn grid(mut cells: Vec<CellPlan>, usable_memory_bytes: u64) -> Vec<Ce
     cells
 }
 
-/// Of ascending numbers the first, each that is at least twice the one before, and the last.
+/// From ascending numbers: the first, each that is at least twice the previous one, and the last.
 fn doublings(sorted: &[usize]) -> Vec<usize> {
     let mut kept: Vec<usize> = Vec::new();
     for count in sorted {
@@ -147,17 +147,16 @@ struct Point {
     cells: Vec<usize>,
 }
 
-/// The cells of one path, operation and size.
 struct Group {
     path: PathKind,
     op: Operation,
     io_size: IoSize,
-    /// One for each number of threads, over depths; where there is one depth alone, one over threads.
+    /// Depths of each thread count; if there is only one depth, a single line over threads.
     lines: Vec<Vec<Point>>,
 }
 
 impl Group {
-    /// All groups of a plan, in the order of their first cells.
+    /// All groups of a plan in the order of their first cells.
     fn all(plan: &MatrixPlan) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
         for (index, cell) in plan.cells.iter().enumerate() {
@@ -201,8 +200,8 @@ impl Group {
         }
     }
 
-    /// What is known of it. A cell that broke counts as tried where `tried` says that it was tried
-    /// in this run.
+    /// The current state of the search. A broken cell counts as tried only if it ran in this run
+    /// (`tried`).
     fn search(
         &self,
         results: &MatrixResults,
@@ -232,14 +231,14 @@ impl Group {
     }
 }
 
-/// The numbers of a cell that ran to its end.
+/// The figures of a completed cell.
 fn counted(cell: &CellReport) -> Option<&Measurement> {
     let whole = |numbers: &&Measurement| !numbers.interrupted;
     cell.result().filter(whole)
 }
 
-/// The next cell that a search for knees measures, one group after the other, so that what is compared
-/// runs close together; `tried` are the cells that began in this run. `None` when all is known.
+/// The next cell of a knee search, one group after the other, so that compared cells run close
+/// together. `tried` marks the cells started in this run. `None` if the search is done.
 fn next_of_search(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -> Option<usize> {
     let tried = |cell: usize| tried.get(cell).copied().unwrap_or_default();
     Group::all(plan).iter().find_map(|group| {
@@ -249,7 +248,7 @@ fn next_of_search(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) ->
     })
 }
 
-/// The next cell to measure; `tried` are those that began in this run.
+/// The next cell to measure; `tried` marks the cells started in this run.
 pub fn next_cell(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -> Option<usize> {
     if plan.find_knee {
         next_of_search(plan, results, tried)
@@ -258,8 +257,8 @@ pub fn next_cell(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -> 
     }
 }
 
-/// How many cells are likely to be measured still, and for how many seconds: all that are left, or as
-/// many as a search takes that meets no surprise.
+/// Expected number of remaining cells and their duration in seconds: all unmeasured cells, or those
+/// of a search without surprises.
 pub fn likely_left(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -> (u64, f64) {
     let tried = |cell: usize| tried.get(cell).copied().unwrap_or_default();
     let open = |cell: &usize| {
@@ -290,7 +289,7 @@ pub fn likely_left(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -
     (count, sum)
 }
 
-/// What is known of the knees of a matrix that was to find them.
+/// The known knees of a matrix that searches for them.
 pub fn find_knees(report: &MatrixReport) -> Option<FindKnee> {
     let plan = &report.plan;
     if !plan.find_knee {
@@ -347,7 +346,7 @@ fn knee(report: &MatrixReport, group: &Group, search: &Search, found: Found) -> 
     }
 }
 
-/// What limits the best of a group.
+/// The bottleneck of a group's best setting.
 fn limit(
     report: &MatrixReport,
     group: &Group,
@@ -361,7 +360,7 @@ fn limit(
     let sum = |of: fn(&Measurement) -> f64| numbers.iter().map(|m| of(m)).sum::<f64>();
     let seconds = sum(|m| m.duration_seconds).max(f64::MIN_POSITIVE);
     let at_work = sum(|m| m.cpu_user_seconds + m.cpu_system_seconds) / seconds;
-    // The CPU time is that of all hosts, and so are the threads and the CPUs.
+    // CPU time, threads and CPUs are totals over all hosts.
     let hosts = report.results.group.as_ref();
     let processes = hosts.map_or(1, |hosts| hosts.size.max(1) as usize);
     let cpus = hosts.and_then(GroupFacts::cpus).unwrap_or(report.head.host.cpus).max(1) as usize;
@@ -375,7 +374,7 @@ fn limit(
     (at_work <= IDLE * threads && !still_gains).then_some(KneeLimit::Storage)
 }
 
-/// Whether most bytes came from no device: out of the page cache, or a file system in memory.
+/// Whether most bytes came from the page cache or a file system in memory, not from a device.
 fn served_by_memory(report: &MatrixReport, group: &Group, numbers: &[&Measurement]) -> bool {
     if (report.plan.files.iter()).any(|file| file.file_system_in_memory().is_some()) {
         return true;

@@ -1,69 +1,69 @@
 //! The manifest of a data folder: the files created by stormlp and their content.
 //!
-//! It lies in the folder as a dotfile. Without an entry in it no file counts as stormlp's own:
-//! such a file is never overwritten unasked and never removed.
+//! It is a dotfile in the folder. A file without an entry in it does not belong to stormlp: it is
+//! never overwritten without permission and never removed.
 
 use serde::{Deserialize, Serialize};
 
 use stormlp_core::facts::Identity;
 
-/// The name of the manifest in a data folder of the matrix.
+/// File name of the manifest in a data folder of the matrix.
 pub const MANIFEST_NAME: &str = ".stormlp-manifest.json";
 
-/// The version of the manifest's format.
+/// Manifest format version.
 const FORMAT_VERSION: u32 = 1;
 
-/// What a file of the matrix holds.
+/// Contents of a file of the matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ContentState {
-    /// Space without content: allocated, never written. Reading it touches no device.
+    /// Allocated but never written. Reading it does not access the device.
     Unwritten,
-    /// The position-dependent pattern of this seed, from end to end; incompressible.
+    /// The position-dependent, incompressible pattern of this seed throughout.
     Pattern {
         /// The seed.
         seed: u64,
     },
-    /// Written all over, but with something else than the pattern.
+    /// Completely written, but not with the pattern.
     Other,
 }
 
-/// One file in a manifest.
+/// A manifest entry of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManifestFile {
-    /// Its name in the folder; a plain name, never a path.
+    /// File name in the folder; never a path.
     pub name: String,
     /// Its size in bytes.
     pub bytes: u64,
-    /// What it holds.
+    /// Its contents.
     pub content: ContentState,
     /// Identity of the file, to detect replacements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
 }
 
-/// What stormlp made in a data folder.
+/// The files that stormlp created in a data folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataManifest {
     /// Version of the format.
     pub format_version: u32,
-    /// The command that made it: `gds`.
+    /// The command that created it: `gds`.
     pub made_by: String,
     /// The files.
     pub files: Vec<ManifestFile>,
 }
 
-/// A manifest that cannot be used.
+/// Why a manifest cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
-    /// It is not JSON, or has the wrong structure.
+    /// It is not JSON, or its structure is wrong.
     #[error("the manifest cannot be read: {0}")]
     Malformed(String),
-    /// A newer stormlp wrote it.
+    /// It was written by a newer stormlp.
     #[error("the manifest has format version {0}, this stormlp reads up to {FORMAT_VERSION}")]
     Newer(u32),
-    /// An entry points out of its folder.
+    /// An entry points outside its folder.
     #[error("the manifest names `{0}`, which is not a plain file name")]
     Name(String),
 }
@@ -74,7 +74,7 @@ impl DataManifest {
         Self { format_version: FORMAT_VERSION, made_by: "gds".to_string(), files: Vec::new() }
     }
 
-    /// Reads a manifest and refuses one that could lead out of its folder.
+    /// Parses a manifest and rejects one that could point outside its folder.
     ///
     /// # Errors
     /// If the text is not a manifest, is too new, or names anything but plain files.
@@ -90,7 +90,7 @@ impl DataManifest {
         }
     }
 
-    /// The text of the manifest.
+    /// The manifest as JSON.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a manifest is plain data")
     }
@@ -100,7 +100,7 @@ impl DataManifest {
         self.files.iter().find(|file| file.name == name)
     }
 
-    /// Adds an entry, or replaces the one of that name.
+    /// Adds an entry, or replaces the one of the same name.
     pub fn set(&mut self, file: ManifestFile) {
         match self.files.iter_mut().find(|old| old.name == file.name) {
             Some(old) => *old = file,
@@ -120,7 +120,7 @@ impl Default for DataManifest {
     }
 }
 
-/// Whether `name` is the name of a file in the folder itself.
+/// Whether `name` is a plain file name without a path.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0'])
 }

@@ -1,4 +1,4 @@
-//! What was decided: every number of a matrix before the first byte moves.
+//! The plan of a matrix: every number is decided before the first byte moves.
 
 use std::iter::Sum;
 use std::path::PathBuf;
@@ -17,29 +17,29 @@ use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{DeviceId, EngineChoice, Pages, Transport};
 use stormlp_core::warning::Warning;
 
-/// What is to be done about a file before the first cell.
+/// What to do with a file before the first cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FileAction {
-    /// Nothing: it is there and fit for use.
+    /// Nothing: it exists and is usable.
     Use,
-    /// Make it with its full size; the cells write it before anything reads it.
+    /// Create it with its full size; the cells write it before anything reads it.
     Allocate,
-    /// Make it (anew) and write the pattern of the plan's seed from end to end.
+    /// Create or recreate it and fill it with the pattern of the plan's seed.
     Fill,
 }
 
-/// How many files of which action there are, and what is to be written before the first cell.
+/// Number of files for each action, and the bytes to write before the first cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Layout {
-    /// Files that are used as they are.
+    /// Existing files to use.
     pub used: usize,
-    /// Files that are made, and written by the cells.
+    /// Files to create, written by the cells.
     pub made: usize,
-    /// Files that are filled.
+    /// Files to fill.
     pub filled: usize,
-    /// Bytes to be written.
+    /// Bytes to write.
     pub bytes: u64,
 }
 
@@ -58,48 +58,48 @@ impl Sum for Layout {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FilePlan {
-    /// Where it is.
+    /// Its location.
     pub path: PathBuf,
-    /// How large it is or becomes, in bytes.
+    /// Its current or planned size in bytes.
     pub bytes: u64,
-    /// What is to be done before the first cell.
+    /// What to do before the first cell.
     pub action: FileAction,
-    /// What it holds once that is done, as far as it is known.
+    /// Its contents after that, if known.
     pub content: Option<ContentState>,
-    /// The folder of the plan whose manifest lists it; `None` for a file that was named outright.
+    /// The folder of the plan whose manifest lists it; `None` for an explicitly named file.
     pub folder: Option<usize>,
-    /// Whether stormlp made it or is about to, so that it may be removed in the end.
+    /// Whether stormlp created it or will create it, so that it may be removed at the end.
     pub made_here: bool,
     /// Whether it is a block device.
     pub block_device: bool,
-    /// Type of the file system it lies on: `xfs`, `tmpfs`.
+    /// File system type: `xfs`, `tmpfs`.
     #[serde(default)]
     pub file_system: Option<String>,
-    /// How many bytes of a file that was there lay in holes, or in space that was never written:
-    /// reading them takes nothing from a device.
+    /// Bytes in holes or never written extents of an existing file: reading them does not access a
+    /// device.
     #[serde(default)]
     pub hole_bytes: u64,
 }
 
 impl FilePlan {
-    /// The file system where it has no storage behind it, so that no cache can be dropped.
+    /// The file system type if it has no storage behind it, so that caches cannot be dropped.
     pub fn file_system_in_memory(&self) -> Option<&str> {
         let kind = self.file_system.as_deref()?;
         stormlp_core::facts::keeps_files_in_memory(kind).then_some(kind)
     }
 }
 
-/// A data folder of a matrix: locked while it runs.
+/// A data folder of a matrix, locked during the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FolderPlan {
-    /// Where it is.
+    /// Its location.
     pub path: Location,
-    /// Whether it has to be made.
+    /// Whether it must be created.
     pub create: bool,
 }
 
-/// What one thread of a cell does.
+/// The task of one thread of a cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkerPlan {
@@ -109,143 +109,142 @@ pub struct WorkerPlan {
     pub file: usize,
     /// First byte of its part of the file.
     pub start_bytes: u64,
-    /// Length of its part in bytes; transfers lie wholly within it.
+    /// Length of its part in bytes; transfers stay entirely within it.
     pub length_bytes: u64,
-    /// The device its transfers end in.
+    /// The device of its transfers.
     pub device: DeviceId,
-    /// The NUMA node it is bound to, and its buffers in host memory come from.
+    /// The NUMA node it is bound to; its host memory buffers are allocated there.
     pub numa_node: Option<u32>,
-    /// The CPUs it is bound to; `None` leaves it to the kernel.
+    /// The CPUs it is bound to; `None` leaves placement to the kernel.
     #[serde(default)]
     pub cpus: Option<CpuList>,
-    /// The size of its transfers, where its job has one of its own.
+    /// The size of its transfers, if its job overrides it.
     pub io_size: Option<IoSize>,
 }
 
-/// The threads of a cell. Cells of the same number of threads share a crew.
+/// The threads of a cell. Cells with the same thread count share a crew.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Crew {
-    /// One for each thread.
+    /// One entry for each thread.
     pub workers: Vec<WorkerPlan>,
 }
 
-/// One run of one combination.
+/// A single run of one combination.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CellPlan {
-    /// How its bytes move: on each thread one buffer for each transfer in flight, as long as the
-    /// largest transfer, rounded up to whole pages. Workers on several devices have no device
-    /// here.
+    /// How its bytes move. Each thread has one buffer for each transfer in flight, as long as the
+    /// largest transfer, rounded up to whole pages. The device is unset if workers use several.
     #[serde(flatten)]
     pub transport: Transport,
     /// The operation.
     pub op: Operation,
-    /// The size of a transfer.
+    /// Transfer size.
     pub io_size: IoSize,
-    /// Which of the repetitions this is, from 1.
+    /// Repetition number, from 1.
     pub repeat: u32,
     /// Index in [`MatrixPlan::crews`].
     pub crew: usize,
-    /// Whether it can run; one that cannot is reported as unavailable with this reason.
+    /// Whether it can run; if not, it is reported as unavailable with this reason.
     pub availability: Availability,
-    /// Whether files are opened with `O_DIRECT`. `false` on a path that wants it says that the
-    /// file system refuses it, which the evidence must show, or that the plan leaves it out.
+    /// Whether files are opened with `O_DIRECT`. If `false` on a path that wants it, either the
+    /// file system refuses it, which the evidence must show, or the plan disables it.
     pub direct: bool,
-    /// Whether its files are synced at its end, within the measured time.
+    /// Whether its files are synced at the end, within the measured time.
     #[serde(default)]
     pub fsync: bool,
-    /// Bytes asked for: every worker's part times the passes; what gdsio prints after the slash.
+    /// Requested bytes: every worker's part times the passes; gdsio prints this after the slash.
     pub requested_bytes: u64,
-    /// How long it is thought to take, in seconds.
+    /// Estimated duration in seconds.
     pub estimated_seconds: f64,
 }
 
-/// A matrix in which every number is decided.
+/// A matrix with all numbers decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MatrixPlan {
-    /// Names the report's folder.
+    /// Name of the report's folder.
     pub name: String,
-    /// The paths as they were asked for.
+    /// The requested paths.
     pub paths: PathChoice,
-    /// How long a cell runs.
+    /// Duration of a cell.
     pub span: Span,
-    /// Seconds a cell runs before it is measured.
+    /// Warm-up before the measurement, in seconds.
     pub warmup_seconds: f64,
-    /// How often each combination runs.
+    /// Repetitions of each combination.
     pub repeat: u32,
-    /// Whether only those cells run that it takes to find the knees.
+    /// Whether only the cells needed to find the knees run.
     #[serde(default)]
     pub find_knee: bool,
-    /// What a cell finds in the page cache.
+    /// State of the page cache before a cell.
     pub cache: CacheState,
-    /// The devices, in the order workers take them.
+    /// The devices in the order workers take them.
     pub devices: Vec<DeviceId>,
-    /// Whether what is read is compared with the pattern, and what is written is the pattern.
+    /// Whether reads are verified against the pattern and writes use it.
     pub verify: bool,
     /// Seed of random offsets and of the pattern.
     pub seed: u64,
-    /// What random offsets are multiples of, in bytes; 1 for unaligned ones.
+    /// Alignment of random offsets in bytes; 1 if unaligned.
     pub random_alignment_bytes: u64,
-    /// What write buffers hold, unless `verify` asks for the pattern.
+    /// Contents of write buffers, unless `verify` requires the pattern.
     pub fill: Fill,
-    /// When the files of a writing cell are synced, as it was asked for.
+    /// When the files of a writing cell are synced, as requested.
     #[serde(deserialize_with = "Fsync::read")]
     pub fsync: Fsync,
-    /// Whether files that were made stay.
+    /// Whether created files are kept.
     pub keep: bool,
-    /// Whether a `gds` path that falls back is an error.
+    /// Whether a fallback of a `gds` path is an error.
     pub require_gds: bool,
-    /// The level at which cuFile counts through the measured part; `null` has it count a few
-    /// transfers by their routes, before that part where they do no harm there.
+    /// cuFile statistics level during the measurement; `null` means that cuFile counts a few
+    /// transfers by route, before the measurement if they do not distort it.
     #[serde(default)]
     pub cufile_stats: Option<u8>,
-    /// Whether a refused `O_DIRECT` is an error.
+    /// Whether it is an error if `O_DIRECT` is refused.
     pub require_direct: bool,
-    /// Whether files are opened with `O_DIRECT` where the path wants it.
+    /// Whether files are opened with `O_DIRECT` on paths that want it.
     #[serde(default = "yes")]
     pub open_direct: bool,
-    /// Where threads and their buffers are.
+    /// Placement of threads and their buffers.
     #[serde(default)]
     pub placement: Placement,
-    /// Seconds between two looks at devices, host, network and GPUs; `null` without any.
+    /// Telemetry interval for devices, host, network and GPUs in seconds; `null` if disabled.
     #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub telemetry: Telemetry,
-    /// Share of reads in percent in a mixed run.
+    /// Share of reads in a mixed run, in percent.
     pub read_percent: Option<u8>,
     /// The data folders.
     pub folders: Vec<FolderPlan>,
     /// The files.
     pub files: Vec<FilePlan>,
-    /// Bytes to be written before the first cell.
+    /// Bytes to write before the first cell.
     pub layout_bytes: u64,
-    /// The engine of this host, which writes them and serves the cells where it is the best; `None`
-    /// in reports of before it was told.
+    /// The I/O engine of this host, which lays out the files and runs the cells it suits best;
+    /// `None` in reports that predate this field.
     #[serde(default)]
     pub engine: Option<EngineKind>,
     /// Names of the jobs.
     pub job_names: Vec<String>,
     /// The crews that cells refer to.
     pub crews: Vec<Crew>,
-    /// The cells in the order they run.
+    /// The cells in execution order.
     pub cells: Vec<CellPlan>,
     /// Host memory for all buffers of the largest cell, in bytes.
     pub region_bytes: u64,
-    /// How long all of it is thought to take, layout included, in seconds.
+    /// Estimated total duration including layout, in seconds.
     pub estimated_seconds: f64,
-    /// What the reader should know before it runs.
+    /// Warnings to read before the run.
     pub warnings: Vec<Warning>,
 }
 
-/// What plans of before did without being asked.
+/// The default for older plans.
 fn yes() -> bool {
     true
 }
 
 impl MatrixPlan {
-    /// What is to be done about its files.
+    /// What to do with its files.
     pub fn layout(&self) -> Layout {
         let count = |action| {
             let files = self.files.iter();
@@ -259,13 +258,13 @@ impl MatrixPlan {
         }
     }
 
-    /// The engine of this host; in older reports that of the cells, which all had the same.
+    /// The engine of this host; in older reports that of all cells.
     pub fn host_engine(&self) -> EngineKind {
         let first = || (self.cells.first()).map_or(EngineKind::Psync, |c| c.transport.engine);
         self.engine.unwrap_or_else(first)
     }
 
-    /// The engines of its cells, each once.
+    /// The distinct engines of its cells.
     fn engines(&self) -> Vec<EngineKind> {
         let mut engines = Vec::new();
         for cell in &self.cells {
@@ -276,7 +275,7 @@ impl MatrixPlan {
         engines
     }
 
-    /// The engines in words, and whether stormlp chose them.
+    /// The engines as text, and whether stormlp chose them.
     pub fn engines_in_words(&self) -> String {
         let names: Vec<String> = self.engines().iter().map(ToString::to_string).collect();
         let chosen = |cell: &CellPlan| cell.transport.engine_asked == EngineChoice::Auto;
@@ -294,20 +293,20 @@ impl MatrixPlan {
         }
     }
 
-    /// The pages that buffers are to lie on: the same in all cells.
+    /// The requested page type of buffers: the same in all cells.
     pub fn pages(&self) -> Pages {
         (self.cells.first()).map_or(Pages::default(), |cell| cell.transport.pages)
     }
 
-    /// Where threads are and how they wait, as far as that was decided and has an effect.
+    /// Thread placement and wait mode as text, if they were decided and have an effect.
     pub fn threads_in_words(&self) -> Option<String> {
         let waits = |cell: &&CellPlan| cell.transport.waits_for_gpu();
         let cell = self.cells.iter().find(waits).or(self.cells.first());
         cell?.transport.threads_in_words()
     }
 
-    /// The nodes that workers are bound to, each with the host memory in bytes for the buffers of
-    /// the largest cell there; `None` stands for workers that are not bound.
+    /// The NUMA nodes of workers, each with the host memory in bytes for the buffers of the largest
+    /// cell there; `None` stands for unbound workers.
     pub fn regions(&self) -> Vec<(Option<u32>, u64)> {
         let workers = self.crews.iter().flat_map(|crew| &crew.workers);
         let mut nodes: Vec<Option<u32>> = workers.map(|worker| worker.numa_node).collect();
@@ -317,12 +316,12 @@ impl MatrixPlan {
         nodes.into_iter().map(|node| (node, bytes(node))).collect()
     }
 
-    /// Whether a cell that can run writes.
+    /// Whether any runnable cell writes.
     pub fn writes(&self) -> bool {
         self.writing_cells().next().is_some()
     }
 
-    /// The cells that can run and write.
+    /// The runnable cells that write.
     pub fn writing_cells(&self) -> impl Iterator<Item = &CellPlan> {
         let mixed = self.read_percent.is_some();
         let writes = move |cell: &&CellPlan| {
@@ -333,7 +332,7 @@ impl MatrixPlan {
         runnable.filter(writes)
     }
 
-    /// How many different bytes of its files a cell goes over: workers may share them.
+    /// Number of distinct file bytes that a cell covers: workers may share them.
     pub fn covered_bytes(&self, cell: &CellPlan) -> u64 {
         let workers = (self.crews.get(cell.crew)).map_or(&[][..], |crew| &crew.workers);
         let part = |worker: &WorkerPlan| {
@@ -351,8 +350,8 @@ impl MatrixPlan {
         sum
     }
 
-    /// What share of its files lies in holes, where it is worth a word and reads find them: what is
-    /// written first has none any more.
+    /// Share of holes in its files, if significant and visible to reads: files written first have
+    /// no holes any more.
     pub fn hole_share(&self) -> Option<f64> {
         const LEAST: f64 = 0.01;
         let sum = |of: fn(&FilePlan) -> u64| self.files.iter().map(of).fold(0, u64::saturating_add);
@@ -361,7 +360,7 @@ impl MatrixPlan {
         (share >= LEAST && !written_first).then_some(share)
     }
 
-    /// The cells that can run on this machine.
+    /// Number of cells that can run on this machine.
     pub fn runnable_cells(&self) -> usize {
         self.cells.iter().filter(|cell| cell.availability.is_available()).count()
     }

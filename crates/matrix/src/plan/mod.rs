@@ -1,8 +1,8 @@
-//! The transfer matrix: what was asked, what was decided, what came out.
+//! The transfer matrix: request, plan and report.
 //!
-//! A [`MatrixRequest`] holds lists; [`resolve`] crosses them with the facts of the host and of
-//! the data folders into a [`MatrixPlan`] in which every number is decided; running the plan
-//! gives a [`MatrixReport`]. All three are plain data.
+//! A [`MatrixRequest`] holds lists. [`resolve`] combines them with the facts of the host and of the
+//! data folders into a [`MatrixPlan`] in which every number is decided. Running the plan gives a
+//! [`MatrixReport`]. All three are plain data.
 
 mod alike;
 mod cells;

@@ -1,17 +1,17 @@
-//! Open files of a matrix, compared with the limit of this process.
+//! Checks the open files of a matrix against the limit of this process.
 
 use crate::plan::matrix_plan::{CellPlan, Crew};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::path::EngineKind;
 use stormlp_core::problem::Problems;
 
-/// File descriptors of a folder: itself and its lock.
+/// File descriptors of a folder: the folder and its lock.
 const FILES_PER_FOLDER: u64 = 2;
-/// File descriptors of everything else: the standard streams, the report, the devices' counters.
+/// Other file descriptors: standard streams, report, device counters.
 const OTHER_FILES: u64 = 6;
 
-/// Finds a cell with more threads than there are file descriptors for: it would fail after its files
-/// were laid out.
+/// Rejects cells with too many threads for the file descriptor limit: they would fail after their
+/// files were laid out.
 pub(super) fn check(
     cells: &[CellPlan],
     crews: &[Crew],
@@ -39,13 +39,13 @@ pub(super) fn check(
     }
 }
 
-/// A thread's file, the same to sync, and what its engine keeps open.
+/// A thread's file, its duplicate for syncing, and its engine's descriptors.
 fn of_thread(cell: &CellPlan) -> u64 {
     let engine = match cell.transport.engine {
         _ if !cell.transport.path.has_engine() => 0,
         EngineKind::Psync => 0,
         EngineKind::Uring => 1,
-        // The ring, and what its runtime waits with.
+        // The ring, and the descriptors its runtime waits with.
         EngineKind::TokioUring => 4,
     };
     1 + u64::from(cell.fsync) + engine

@@ -1,4 +1,4 @@
-//! What the reader should know before a matrix runs.
+//! Warnings before a matrix runs.
 
 mod cufile;
 
@@ -58,7 +58,7 @@ pub(super) fn all(
     warnings
 }
 
-/// Work on the content of transfers that is done within the measured time.
+/// Generating or checking transfer contents within the measured time.
 fn pattern_work(request: &MatrixRequest, runnable: &[&CellPlan]) -> Option<Warning> {
     let any = |direction| runnable.iter().any(|c| c.op.direction() == direction);
     let mixed = request.read_percent.is_some();
@@ -86,7 +86,7 @@ fn pattern_work(request: &MatrixRequest, runnable: &[&CellPlan]) -> Option<Warni
     Some(Warning::new(WarningKind::HarnessBound, format!("throughput includes {what}"), advice))
 }
 
-/// Files that hold less than their size says, and are read as they are.
+/// Sparse files that are read unchanged.
 fn holes(table: &FileTable, runnable: &[&CellPlan]) -> Option<Warning> {
     let sparse: Vec<&FilePlan> = table.files.iter().filter(|f| f.hole_bytes > 0).collect();
     let file = sparse.iter().max_by_key(|file| file.hole_bytes)?;
@@ -112,7 +112,7 @@ fn holes(table: &FileTable, runnable: &[&CellPlan]) -> Option<Warning> {
     })
 }
 
-/// Files on a file system without storage behind it, where no cache can be cold.
+/// Files on a file system without storage behind it: no cache can be cold.
 fn lives_in_memory(table: &FileTable) -> Option<Warning> {
     let (file, kind) =
         (table.files.iter()).find_map(|file| Some((file, file.file_system_in_memory()?)))?;
@@ -131,11 +131,11 @@ fn lives_in_memory(table: &FileTable) -> Option<Warning> {
     ))
 }
 
-/// Whether a cell's threads make blocking calls, so that a depth has no effect.
+/// Whether a cell's threads make blocking calls, so that the queue depth has no effect.
 pub(super) fn blocks(cell: &CellPlan) -> bool {
     match cell.transport.path {
         PathKind::Gds => true,
-        // The copies of `cpu-async-gpu` overlap all the same, its reads and writes do not.
+        // The copies of `cpu-async-gpu` overlap, but its reads and writes do not.
         PathKind::Cpu
         | PathKind::Buffered
         | PathKind::CpuGpu
@@ -166,7 +166,7 @@ fn queue_depth(runnable: &[&CellPlan]) -> Option<Warning> {
     })
 }
 
-/// Timed reads through the page cache over files that stay there.
+/// Timed reads through the page cache of files that stay in it.
 fn fits_in_memory(
     request: &MatrixRequest,
     facts: &HostFacts,

@@ -1,7 +1,7 @@
-//! Presets: named matrices, kept as YAML in `configs/matrix/` and in the program itself.
+//! Presets: named matrices as YAML, in `configs/matrix/` and embedded in the program.
 //!
-//! The keys are the names of the options of `stormlp gds`; what is given on the command line
-//! beside a preset takes the place of its entry.
+//! The keys are option names of `stormlp gds`; options on the command line override a preset's
+//! entries.
 
 use serde::Deserialize;
 
@@ -11,7 +11,6 @@ use stormlp_core::operation::Operation;
 use stormlp_core::printable::printable;
 use stormlp_core::units::{parse_duration, parse_size_sweep};
 
-/// Names and texts of the presets.
 const PRESETS: [(&str, &str); 5] = [
     ("quick", include_str!("../../../../configs/matrix/quick.yaml")),
     ("data-preparation", include_str!("../../../../configs/matrix/data-preparation.yaml")),
@@ -20,13 +19,13 @@ const PRESETS: [(&str, &str); 5] = [
     ("full", include_str!("../../../../configs/matrix/full.yaml")),
 ];
 
-/// A preset that cannot be used.
+/// Why a preset cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PresetError {
-    /// There is none of that name.
+    /// No preset has this name.
     #[error("`{0}` is not a preset: use one of{list}", list = described())]
     Unknown(String),
-    /// Its text is wrong.
+    /// Its YAML is invalid.
     #[error("the preset `{name}` cannot be read: {fault}")]
     Malformed {
         /// Its name.
@@ -36,11 +35,9 @@ pub enum PresetError {
     },
 }
 
-/// The YAML of a preset.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct PresetFile {
-    /// One-line description.
     description: String,
     path: Vec<String>,
     op: Vec<Operation>,
@@ -56,7 +53,7 @@ pub fn preset_names() -> Vec<&'static str> {
     PRESETS.iter().map(|(name, _)| *name).collect()
 }
 
-/// The presets and what each measures, a line for each.
+/// The presets and what each measures, one per line.
 fn described() -> String {
     let line = |(name, text): &(&str, &str)| {
         let description = serde_yaml::from_str::<PresetFile>(text).map(|file| file.description);
@@ -65,7 +62,7 @@ fn described() -> String {
     PRESETS.iter().map(line).collect()
 }
 
-/// Sets everything in `request` that the preset `name` says.
+/// Applies the preset `name` to `request`.
 ///
 /// # Errors
 /// If there is no such preset.
@@ -76,10 +73,10 @@ pub fn apply_preset(name: &str, request: &mut MatrixRequest) -> Result<(), Prese
     apply_text(name, text, request)
 }
 
-/// Sets everything in `request` that the YAML `text` says; the preset is called `name`.
+/// Applies the YAML `text` of a preset called `name` to `request`.
 ///
 /// # Errors
-/// If the text is not a preset.
+/// If the text is not a valid preset.
 pub fn apply_text(name: &str, text: &str, request: &mut MatrixRequest) -> Result<(), PresetError> {
     let malformed = |fault: String| PresetError::Malformed { name: name.to_string(), fault };
     let file: PresetFile = serde_yaml::from_str(text).map_err(|e| malformed(e.to_string()))?;

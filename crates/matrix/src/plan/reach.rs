@@ -1,38 +1,38 @@
-//! How much of what a cell moved came from storage or reached it, as far as that is known.
+//! How many of a cell's bytes came from storage or reached it, as far as known.
 
 use crate::plan::matrix_plan::{CellPlan, MatrixPlan};
 use crate::report::Measurement;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 
-/// A cell whose devices moved a smaller share of its bytes moved most of them within memory.
+/// Below this device share of the bytes, a cell mostly moved data within memory.
 const MOSTLY: f64 = 0.5;
-/// File systems read and write a little more than was asked for; beyond this it was others.
+/// File systems transfer slightly more than requested; a larger excess is other processes' I/O.
 const MOST_SHARE: f64 = 1.05;
-/// Transfers that do not divide a file make a pass a little more or less than one.
+/// Tolerance for one pass: transfers that do not divide a file make a pass slightly more or less.
 const ONE_ROUND: f64 = 1.01;
 
-/// What is known of a cell and storage.
+/// The storage traffic of a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reach {
-    /// Bytes that the block devices moved in the cell's direction; `None` without a block device.
-    /// Other processes' bytes are among them.
+    /// Bytes that the block devices moved in the cell's direction, including those of other
+    /// processes; `None` without a block device.
     pub device_bytes: Option<u64>,
-    /// The same as a share of the cell's bytes.
+    /// Likewise as a share of the cell's bytes.
     pub device_share: Option<f64>,
-    /// How often the cell went over the part of its files that it uses.
+    /// Number of passes of the cell over the used part of its files.
     pub rounds: f64,
     /// Whether its bytes passed through the page cache.
     pub through_cache: bool,
-    /// Whether it wrote, and nothing but wrote.
+    /// Whether it only wrote.
     pub is_write: bool,
     /// Whether its files were synced within the measured time.
     pub synced: bool,
 }
 
 impl MatrixPlan {
-    /// What is known of storage in a cell of this plan that so many hosts measured, each on files of its
-    /// own; `None` for one that touches none.
+    /// The storage traffic of a cell of this plan, measured by this many hosts on their own files;
+    /// `None` if the cell does not access storage.
     pub fn reach(&self, cell: &CellPlan, numbers: &Measurement, hosts: usize) -> Option<Reach> {
         if cell.transport.path == PathKind::Null {
             return None;
@@ -58,7 +58,7 @@ impl MatrixPlan {
 }
 
 impl Reach {
-    /// Whether it went over its files more than once, so that a cache may have served it.
+    /// Whether it read its files more than once, so that a cache may have served it.
     pub fn is_again(&self) -> bool {
         self.rounds > ONE_ROUND
     }
@@ -68,18 +68,18 @@ impl Reach {
         self.device_share.is_some_and(|share| share < MOSTLY)
     }
 
-    /// Whether the devices moved so much that others used them too, and its own share is not known.
+    /// Whether the device traffic includes other processes, so that the cell's share is unknown.
     pub fn is_of_others_too(&self) -> bool {
         self.device_share.is_some_and(|share| share > MOST_SHARE)
     }
 
-    /// Whether it wrote to the page cache and storage got little of it, or none by its end.
+    /// Whether it wrote to the page cache and little of that reached storage, or none by its end.
     pub fn is_memorys_write(&self) -> bool {
         let mostly = self.is_write && self.through_cache && self.is_mostly_memory();
         mostly || self.is_unsynced_write()
     }
 
-    /// Whether it wrote to the page cache and was over before storage had it: a rate of memory.
+    /// Whether it wrote to the page cache and ended before the data reached storage: a memory rate.
     pub fn is_unsynced_write(&self) -> bool {
         self.is_write && self.through_cache && !self.synced
     }

@@ -1,4 +1,4 @@
-//! What was asked for: lists, not yet crossed; nothing checked against the machine.
+//! The request: lists, not yet combined or checked against the machine.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -12,11 +12,11 @@ use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{DeviceId, EngineChoice, Pages, Threading};
 use stormlp_core::units::ByteSize;
 
-/// Where the bytes of a job lie.
+/// The location of a job's data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// A folder in which every thread has a file of its own.
+    /// A folder with one file for each thread.
     Folder(PathBuf),
     /// One file or block device that all threads of the job share.
     File(PathBuf),
@@ -30,7 +30,7 @@ impl Target {
         }
     }
 
-    /// The same, to be changed.
+    /// The folder or file, mutable.
     pub fn path_mut(&mut self) -> &mut PathBuf {
         match self {
             Self::Folder(path) | Self::File(path) => path,
@@ -38,27 +38,27 @@ impl Target {
     }
 }
 
-/// A group of threads with a target and bindings of its own. Jobs run side by side in one cell.
+/// A group of threads with its own target and bindings. Jobs run concurrently in one cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRequest {
-    /// What reports call it.
+    /// Its name in reports.
     pub name: String,
-    /// Where its bytes lie.
+    /// The location of its data.
     pub target: Target,
     /// Threads of this job; `None` takes its share of each entry of [`MatrixRequest::threads`].
     pub threads: Option<u32>,
-    /// The accelerator its transfers end in; `None` takes the request's devices in turn.
+    /// The accelerator of its transfers; `None` takes the request's devices in turn.
     pub device: Option<DeviceId>,
     /// The NUMA node its threads are bound to.
     pub numa_node: Option<u32>,
-    /// Where in its files it starts, instead of the request's offset, in bytes.
+    /// Start offset in its files in bytes, instead of the request's.
     pub offset_bytes: Option<u64>,
-    /// The size of its transfers, instead of the cell's.
+    /// Its transfer size, instead of the cell's.
     pub io_size: Option<IoSize>,
 }
 
 impl JobRequest {
-    /// A job on `target` without bindings of its own.
+    /// A job on `target` without bindings.
     pub fn on(name: impl Into<String>, target: Target) -> Self {
         Self {
             name: name.into(),
@@ -75,8 +75,8 @@ impl JobRequest {
 impl FromStr for JobRequest {
     type Err = String;
 
-    /// Reads `dir=/mnt/a,device=cuda:0,numa=0,threads=4,offset=1M,io-size=1M`; one of `dir` and
-    /// `file` is needed, and `name` is taken too.
+    /// Parses `dir=/mnt/a,device=cuda:0,numa=0,threads=4,offset=1M,io-size=1M`; either `dir` or
+    /// `file` is required, and `name` is optional.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut job = Self::on("", Target::Folder(PathBuf::new()));
         let mut targets = 0;
@@ -116,117 +116,117 @@ impl FromStr for JobRequest {
     }
 }
 
-/// How a size given for a file shared by threads is meant.
+/// Interpretation of the size of a file shared by threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SharedFile {
     /// Every thread has its own part of the file (gdsio's `-f` without `-T`).
     #[default]
     Split,
-    /// Every thread goes over the whole file (gdsio's `-f` with `-T`).
+    /// Every thread covers the whole file (gdsio's `-f` with `-T`).
     Whole,
 }
 
-/// What was asked of a matrix.
+/// The request for a matrix.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MatrixRequest {
-    /// Names the report's folder: a preset's name, `matrix` or `gdsio`.
+    /// Name of the report's folder: a preset's name, `matrix` or `gdsio`.
     pub name: String,
     /// The paths to compare.
     pub paths: PathChoice,
     /// The operations.
     pub ops: Vec<Operation>,
-    /// The sizes of a transfer.
+    /// The transfer sizes.
     pub io_sizes: Vec<IoSize>,
-    /// Threads of a cell.
+    /// The thread counts of cells.
     pub threads: Vec<u32>,
     /// Transfers in flight for each thread; batch entries on the batch paths.
     pub queue_depths: Vec<u32>,
     /// The jobs of every cell; at least one.
     pub jobs: Vec<JobRequest>,
-    /// Stem of the files in a folder: thread 3 has `<stem>.3`.
+    /// Stem of the file names in a folder: thread 3 uses `<stem>.3`.
     pub file_stem: String,
-    /// Size of each thread's file, or of the part that is used of a given one, in bytes.
+    /// Size of each thread's file, or of the used part of a given one, in bytes.
     pub file_size_bytes: Option<u64>,
-    /// Whether files whose size was not given hold what a cell reads of this storage in its time:
-    /// what a preset asks for.
+    /// Whether files without a given size are fitted to what a cell reads from this storage in its
+    /// time; presets request that.
     pub fit_files: bool,
     /// How threads share a given file.
     pub shared_file: SharedFile,
-    /// How long a cell runs.
+    /// Duration of a cell.
     pub span: Span,
-    /// Seconds a cell runs before it is measured.
+    /// Warm-up before the measurement, in seconds.
     pub warmup_seconds: f64,
-    /// How often each cell runs; every time is an entry of `cells[]`.
+    /// Repetitions of each cell; every one is an entry of `cells[]`.
     pub repeat: u32,
-    /// Whether only cells are run that it takes to find the fewest transfers in flight that come
-    /// near the best bandwidth.
+    /// Whether only the cells needed to find the fewest transfers in flight near the best bandwidth
+    /// run.
     #[serde(default)]
     pub find_knee: bool,
-    /// Where in every file to start, in bytes.
+    /// Start offset in every file, in bytes.
     pub offset_bytes: u64,
-    /// What a cell finds in the page cache.
+    /// State of the page cache before a cell.
     pub cache: CacheState,
-    /// The accelerators; empty takes the first one there is, else the host stand-in.
+    /// The accelerators; if empty, the first available one, else the host stand-in.
     pub devices: Vec<DeviceId>,
-    /// What kind of memory transfers end in.
+    /// The kind of memory at the end of transfers.
     pub memory: MemoryKind,
-    /// What pages buffers in host memory are to lie on.
+    /// The page type of host memory buffers.
     pub pages: Pages,
     /// Whether buffers are registered with cuFile.
     pub register: bool,
-    /// Whether files are opened with `O_DIRECT` where the path wants it; gdsio's `-O 1` leaves it
-    /// out on cuFile's paths.
+    /// Whether files are opened with `O_DIRECT` on paths that want it; gdsio's `-O 1` disables it
+    /// on cuFile's paths.
     pub open_direct: bool,
-    /// How threads wait, and where they and their buffers are.
+    /// Wait mode and placement of threads and their buffers.
     pub threading: Threading,
     /// Telemetry interval.
     pub telemetry: Telemetry,
-    /// Whether what is read is compared with the pattern.
+    /// Whether reads are verified against the pattern.
     pub verify: bool,
     /// Seed of random offsets and of the pattern.
     pub seed: u64,
-    /// Whether random offsets may lie anywhere.
+    /// Whether random offsets are unaligned.
     pub unaligned: bool,
-    /// What random offsets are multiples of, in bytes, unless `unaligned`.
+    /// Alignment of random offsets in bytes, unless `unaligned`.
     pub random_alignment_bytes: u64,
-    /// What write buffers hold.
+    /// Contents of write buffers.
     pub fill: Fill,
     /// When the files of a writing cell are synced.
     pub fsync: Fsync,
-    /// Whether files that were laid out stay for the next run.
+    /// Whether the test files are kept for the next run.
     pub keep: bool,
-    /// The engine of the CPU's paths.
+    /// The I/O engine of the CPU paths.
     pub engine: EngineChoice,
-    /// Submissions gathered before they go to the kernel; by path and depth when not said.
+    /// Submissions batched per system call; by default chosen from path and depth.
     pub submit_batch: Option<u32>,
-    /// Whether a `gds` path that falls back is an error.
+    /// Whether a fallback of a `gds` path is an error.
     pub require_gds: bool,
-    /// The level at which cuFile counts through the measured part; `None` has it count a few
-    /// transfers by their routes, before that part where they do no harm there.
+    /// cuFile statistics level during the measurement; `None` means that cuFile counts a few
+    /// transfers by route, before the measurement if they do not distort it.
     pub cufile_stats: Option<u8>,
-    /// Whether a file system that refuses `O_DIRECT` is an error.
+    /// Whether it is an error if a file system refuses `O_DIRECT`.
     pub require_direct: bool,
-    /// Whether block devices may be written, which destroys what is on them.
+    /// Whether block devices may be written, which destroys their contents.
     pub overwrite_block_devices: bool,
-    /// Names of the file systems, partition tables and memberships on block devices that may be
-    /// written over, as `blkid` names them.
+    /// The file systems, partition tables and memberships on block devices that may be overwritten,
+    /// as `blkid` names them.
     pub overwrite_signatures: Vec<String>,
-    /// Whether an earlier run of this matrix may have written over them already.
+    /// Whether an earlier run of this matrix may have overwritten them already.
     pub resumes: bool,
-    /// Share of reads in percent in a mixed run (gdsio's `-M`).
+    /// Share of reads in a mixed run in percent (gdsio's `-M`).
     pub read_percent: Option<u8>,
 }
 
 impl MatrixRequest {
-    /// Whether reads are compared with a pattern that must have been written before: no cell of it
-    /// goes over the files from end to end.
+    /// Whether reads are compared with a previously written pattern: none of its cells writes the
+    /// files from end to end.
     pub fn compares_what_was_there(&self) -> bool {
         let reads = |op: &Operation| op.direction() == Direction::Read;
         self.verify && self.ops.iter().any(reads) && !self.ops.contains(&Operation::Write)
     }
 
-    /// The plain request: what `stormlp gds` measures when nothing else is said.
+    /// The default request of `stormlp gds`.
     pub fn plain(folder: PathBuf) -> Self {
         Self {
             name: "matrix".to_string(),

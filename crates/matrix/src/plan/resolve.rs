@@ -1,4 +1,4 @@
-//! From a request to a plan: every number is decided here, and every problem is found.
+//! From a request to a plan: decides every number and collects every problem.
 
 use super::check;
 use super::choice::{IoSize, Span};
@@ -19,13 +19,13 @@ use stormlp_core::transport::DeviceId;
 use stormlp_core::units::{ByteSize, GIB, MIB};
 use stormlp_core::warning::Warning;
 
-/// Throughput that estimates of time assume, in bytes per second.
+/// Throughput assumed for time estimates, in bytes per second.
 pub const ASSUMED_BYTES_PER_SECOND: f64 = GIB as f64;
 
 /// Decides every number of a matrix.
 ///
 /// # Errors
-/// All problems of the request on this machine, not only the first.
+/// All problems of the request on this machine, not just the first.
 pub fn resolve(
     request: &MatrixRequest,
     facts: &HostFacts,
@@ -34,7 +34,7 @@ pub fn resolve(
     let mut problems = Problems::default();
     check::numbers(request, &mut problems);
     if !problems.is_empty() {
-        // Lists that are empty or absurd make every later check meaningless.
+        // Empty or absurd lists make all later checks meaningless.
         return Err(problems);
     }
     let engine = transport::engine(request.engine, facts, &mut problems);
@@ -89,12 +89,11 @@ pub fn resolve(
     Ok(plan)
 }
 
-/// How long writing the files first is thought to take.
+/// Estimated time for laying out the files.
 fn layout_seconds(bytes: u64) -> f64 {
     bytes as f64 / ASSUMED_BYTES_PER_SECOND
 }
 
-/// What the parts of the resolution came to.
 struct Decided {
     devices: Vec<DeviceId>,
     placement: Placement,
@@ -106,7 +105,7 @@ struct Decided {
     warnings: Vec<stormlp_core::warning::Warning>,
 }
 
-/// Puts the plan together.
+/// Assembles the plan.
 fn plan(request: &MatrixRequest, decided: Decided) -> MatrixPlan {
     let layout_bytes = decided.table.layout_bytes();
     MatrixPlan {
@@ -139,7 +138,7 @@ fn plan(request: &MatrixRequest, decided: Decided) -> MatrixPlan {
         crews: decided.crews,
         cells: decided.cells,
         region_bytes: decided.region_bytes,
-        // Added up once it is known which cells are likely to run.
+        // Summed once the cells likely to run are known.
         estimated_seconds: 0.0,
         warnings: decided.warnings,
     }
@@ -164,7 +163,7 @@ fn devices(request: &MatrixRequest, facts: &HostFacts, problems: &mut Problems) 
     devices
 }
 
-/// The numbers of threads of the matrix: as listed, or what the jobs add up to.
+/// The thread counts of the matrix: as listed, or the sum over the jobs.
 fn thread_counts(request: &MatrixRequest) -> Vec<u32> {
     let fixed: Option<u32> = request.jobs.iter().map(|job| job.threads).sum();
     if let Some(sum) = fixed {
@@ -179,7 +178,7 @@ fn thread_counts(request: &MatrixRequest) -> Vec<u32> {
     counts
 }
 
-/// Threads of each job in a cell of `threads`: its own number, or its share dealt in turn.
+/// Threads of each job in a cell of `threads`: its own number, or its round-robin share.
 fn job_threads(jobs: &[JobRequest], threads: u32) -> Vec<u32> {
     let open = jobs.iter().filter(|job| job.threads.is_none()).count() as u32;
     let mut dealt = 0;
@@ -194,8 +193,7 @@ fn job_threads(jobs: &[JobRequest], threads: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Whether every job has a thread in every cell: a file that nobody touches must not be named
-/// among those that were measured.
+/// Checks that every job has a thread in every cell: an unused file must not be listed as measured.
 fn check_shares(jobs: &[JobRequest], thread_counts: &[u32], problems: &mut Problems) {
     for threads in thread_counts {
         if job_threads(jobs, *threads).contains(&0) {
@@ -246,18 +244,18 @@ fn crew(
     Crew { workers }
 }
 
-/// Where the threads of a matrix are: together, or each near its own device.
+/// Thread placement of a matrix: common, or near each thread's device.
 struct Threads<'a> {
     placement: Placement,
-    /// Where threads on a device are, when devices lie on different nodes.
+    /// Placement for each device, if devices lie on different nodes.
     of_devices: Vec<(DeviceId, Placement)>,
     warnings: Vec<Warning>,
     nodes: &'a [HostNode],
 }
 
 impl<'a> Threads<'a> {
-    /// Cells of different paths are compared, so all run where the paths that end in an accelerator
-    /// are to run.
+    /// Cells of different paths are compared, so all use the placement of the paths that end in an
+    /// accelerator.
     fn of(
         request: &MatrixRequest,
         devices: &[DeviceId],
@@ -295,7 +293,7 @@ impl<'a> Threads<'a> {
         Self { placement, of_devices, warnings, nodes: &facts.numa_nodes }
     }
 
-    /// The node and the CPUs of a thread of `job`: its own, else those near its device.
+    /// NUMA node and CPUs of a thread of `job`: its own, else those near its device.
     fn of_worker(&self, job: &JobRequest, device: DeviceId) -> (Option<u32>, Option<CpuList>) {
         if let Some(node) = job.numa_node {
             let found = self.nodes.iter().find(|other| other.node == node);
@@ -308,9 +306,9 @@ impl<'a> Threads<'a> {
     }
 }
 
-/// Start and length of one thread's part of a shared file: whole transfers where they fit, so
-/// that parts stay aligned. The transfers that do not divide go to the last threads, one each, so
-/// that nothing but a tail shorter than a transfer is left out.
+/// Start and length of one thread's part of a shared file: whole transfers if possible, so that
+/// parts stay aligned. The last threads get one remaining transfer each, so that at most a tail
+/// shorter than a transfer is left out.
 fn part(bytes: u64, threads: u32, thread: u32, io_bytes: u64) -> (u64, u64) {
     let even = bytes / u64::from(threads);
     let unit = if even >= io_bytes { io_bytes } else { 4096 }.max(1);
@@ -323,13 +321,12 @@ fn part(bytes: u64, threads: u32, thread: u32, io_bytes: u64) -> (u64, u64) {
     (before * unit, own * unit)
 }
 
-/// Memory that the program takes without any thread, that a thread takes beside its buffers, and
-/// that files are laid out with, at most.
+/// Maximum memory of the program itself, of a thread beside its buffers, and of file layout.
 const PROGRAM_BYTES: u64 = 32 * MIB;
 const THREAD_BYTES: u64 = MIB;
 const LAYOUT_BYTES: u64 = 16 * MIB;
 
-/// Whether all of it fits in the memory a run can count on.
+/// Checks that everything fits in the usable memory.
 fn check_memory(
     region_bytes: u64,
     table: &FileTable,
@@ -364,7 +361,7 @@ fn check_memory(
     }
 }
 
-/// Bytes a crew is asked to move.
+/// Bytes requested of a crew.
 pub(super) fn requested_bytes(span: Span, crew: &Crew) -> u64 {
     let once: u64 =
         crew.workers.iter().fold(0, |sum, worker| sum.saturating_add(worker.length_bytes));
@@ -374,7 +371,7 @@ pub(super) fn requested_bytes(span: Span, crew: &Crew) -> u64 {
     }
 }
 
-/// The size of a worker's transfers in a cell.
+/// A worker's transfer size in a cell.
 pub(super) fn worker_io_size(worker: &WorkerPlan, cell: IoSize) -> IoSize {
     worker.io_size.unwrap_or(cell)
 }

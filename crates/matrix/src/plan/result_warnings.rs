@@ -1,16 +1,15 @@
-//! What a finished matrix says about its own numbers: things that show only when cells are
-//! compared with each other.
+//! Warnings about the results of a finished matrix that only a comparison of its cells shows.
 
 use crate::report::{CellReport, MatrixReport, Measurement};
 use stormlp_core::path::PathKind;
 use stormlp_core::stats::{mean, median, sample_deviation};
 use stormlp_core::warning::{Warning, WarningKind};
 
-/// Fewest repetitions to detect outliers.
+/// Minimum number of repetitions for detecting outliers.
 const ENOUGH_FOR_OUTLIERS: usize = 5;
 /// Modified z-scores above this are outliers (Iglewicz and Hoaglin, 1993).
 const OUTLIER_SCORE: f64 = 3.5;
-/// How far the first repetition must lie from the mean of the others to be worth a word.
+/// Minimum deviation of the first repetition from the mean of the others for a warning.
 const FIRST_DIFFERS_BY: f64 = 0.1;
 
 /// All warnings that follow from the cells together; cells must be complete.
@@ -30,7 +29,7 @@ pub fn result_warnings(report: &MatrixReport) -> Vec<Warning> {
 
 type MeasuredCell<'a> = (&'a CellReport, &'a Measurement);
 
-/// The cells that count, those of one combination together, in the order they ran.
+/// The valid cells grouped by combination, in execution order.
 fn groups(report: &MatrixReport) -> Vec<Vec<MeasuredCell<'_>>> {
     let mut groups: Vec<Vec<MeasuredCell<'_>>> = Vec::new();
     for cell in &report.results.cells {
@@ -63,7 +62,7 @@ fn words(cell: &CellReport) -> String {
     )
 }
 
-/// A first repetition unlike the others: something was warming up.
+/// The first repetition differs from the others: something was warming up.
 fn first_differs(cell: &CellReport, rates: &[f64]) -> Option<Warning> {
     let (first, others) = rates.split_first()?;
     if others.len() < 2 {
@@ -84,7 +83,7 @@ fn first_differs(cell: &CellReport, rates: &[f64]) -> Option<Warning> {
     })
 }
 
-/// Repetitions far from the others, by the modified z-score.
+/// Repetitions that are outliers by the modified z-score.
 fn outliers(cell: &CellReport, rates: &[f64]) -> Option<Warning> {
     if rates.len() < ENOUGH_FOR_OUTLIERS {
         return None;
@@ -109,7 +108,7 @@ fn outliers(cell: &CellReport, rates: &[f64]) -> Option<Warning> {
     })
 }
 
-/// A path within twice the time of the one that moves nothing: stormlp itself was the limit.
+/// A path within twice the time of the null path: stormlp itself was the bottleneck.
 fn near_ceiling(report: &MatrixReport) -> Option<Warning> {
     let groups = groups(report);
     let rate =

@@ -1,12 +1,12 @@
-//! Going on with a saved matrix. Of a saved report only what was measured counts, and only where it
-//! is the work of the plan that was just made: anybody may have written the file.
+//! Resuming a saved matrix. Only the measurements of a saved report are used, and only if it is the
+//! same work as the new plan: the file is not trusted.
 
 use crate::plan::matrix_plan::{CellPlan, MatrixPlan};
 use crate::report::{CellReport, CellStatus, MatrixReport, MatrixResults};
 use stormlp_core::difference::fields_but;
 
-/// What of a plan may be another when a matrix goes on: how it was asked for, what has to be done
-/// before the first cell, and estimates. Cells are compared one by one.
+/// Plan fields that may differ on resume: how it was requested, what must be done before the first
+/// cell, and estimates. Cells are compared one by one.
 const MAY_DIFFER: [&str; 10] = [
     "name",
     "paths",
@@ -19,10 +19,10 @@ const MAY_DIFFER: [&str; 10] = [
     "estimated_seconds",
     "warnings",
 ];
-/// The same of a cell.
+/// Likewise for a cell.
 const CELL_MAY_DIFFER: [&str; 2] = ["availability", "estimated_seconds"];
 
-/// Why nothing is taken of a saved report.
+/// Why a saved report is rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NotTaken {
     /// How it differs from the requested matrix.
@@ -31,7 +31,7 @@ pub enum NotTaken {
     Damaged(String),
 }
 
-/// What `saved` has measured of `plan`.
+/// The measurements of `plan` in `saved`.
 ///
 /// # Errors
 /// How its plan differs, or which of its cells is not part of its own plan.
@@ -46,7 +46,7 @@ pub fn take_measured(plan: &MatrixPlan, saved: MatrixReport) -> Result<MatrixRes
             let what = format!("its cell {} is not part of its matrix", cell.cell);
             return Err(NotTaken::Damaged(what));
         }
-        // One without numbers is measured again.
+        // Cells without results are measured again.
         if cell.status != CellStatus::Ok || cell.measurement.is_some() {
             results.push(cell);
         }
@@ -54,7 +54,7 @@ pub fn take_measured(plan: &MatrixPlan, saved: MatrixReport) -> Result<MatrixRes
     Ok(results)
 }
 
-/// Whether a saved cell says that it is what the plan's cell of that number is.
+/// Whether a saved cell matches the plan's cell of that index.
 fn is_of(cell: &CellReport, planned: &CellPlan) -> bool {
     let fresh = CellReport::without_numbers(cell.cell, planned, "");
     let key = |cell: &CellReport| {
@@ -104,7 +104,7 @@ fn what(cell: &CellPlan) -> String {
     )
 }
 
-/// The first key, but those `apart`, under which two values of a type differ.
+/// The first key outside `apart` whose values differ.
 fn first_other_key<T: serde::Serialize>(a: &T, b: &T, apart: &[&str]) -> Option<String> {
     let (a, b) = (fields_but(a, apart), fields_but(b, apart));
     let other = |key: &&String| a.get(*key) != b.get(*key);

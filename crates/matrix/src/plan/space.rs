@@ -1,4 +1,4 @@
-//! Whether what a matrix writes fits on the file systems it goes to; asked before the first byte.
+//! Checks before the first byte that everything a matrix writes fits on its file systems.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::plan::matrix_plan::FileAction;
 use stormlp_core::problem::Problems;
 use stormlp_core::units::{ByteSize, short_size};
 
-/// Compares what is to be written with the room there is, for each file system.
+/// Compares the bytes to write with the free space of each file system.
 pub(super) fn check(inventory: &TargetInventory, table: &FileTable, problems: &mut Problems) {
     struct Need<'a> {
         free: u64,
@@ -49,7 +49,7 @@ pub(super) fn check(inventory: &TargetInventory, table: &FileTable, problems: &m
         need.files += 1;
     }
     for need in needs.values() {
-        // Files that are made anew give their old space back first.
+        // Recreated files first free their old space.
         let room = need.free.saturating_add(need.replaced);
         if need.bytes <= room {
             continue;

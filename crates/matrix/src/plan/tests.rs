@@ -1,4 +1,4 @@
-//! What a request becomes on a machine that tests make up.
+//! Tests of request resolution on fictitious machines.
 
 mod devices;
 mod engines;
@@ -21,7 +21,6 @@ use stormlp_core::transport::{DeviceId, EngineChoice};
 use stormlp_core::units::{GIB, KIB, MIB};
 use stormlp_core::warning::WarningKind;
 
-/// A machine without a GPU and without cuFile.
 fn laptop() -> HostFacts {
     let paths = PathKind::ALL.map(|path| PathSupport {
         path,
@@ -57,7 +56,7 @@ fn gpu_server() -> HostFacts {
     facts
 }
 
-/// An empty folder `data` with so many bytes free.
+/// An empty folder `data` with this much free space.
 fn folder(free_bytes: u64) -> TargetInventory {
     TargetInventory {
         folders: vec![FolderFacts {
@@ -80,7 +79,7 @@ fn folder(free_bytes: u64) -> TargetInventory {
     }
 }
 
-/// The file `given` of so many bytes.
+/// The file `given` of this size.
 fn given(kind: FileKind, bytes: u64) -> TargetInventory {
     TargetInventory {
         folders: Vec::new(),
@@ -102,7 +101,7 @@ fn given(kind: FileKind, bytes: u64) -> TargetInventory {
     }
 }
 
-/// A folder in which stormlp has laid out `count` files before.
+/// A folder with `count` existing files laid out by stormlp.
 fn laid_out(count: u32, bytes: u64, content: ContentState) -> TargetInventory {
     let mut inventory = folder(100 * GIB);
     let mut manifest = DataManifest::new();
@@ -309,7 +308,7 @@ fn workers_take_devices_in_turn_and_jobs_keep_their_own() {
     let plan = resolve(&request, &facts, &folder(100 * GIB)).unwrap();
     let devices: Vec<_> = plan.crews[0].workers.iter().map(|w| w.device).collect();
     assert_eq!(devices, [DeviceId::Cuda(0), DeviceId::Cuda(1), DeviceId::Cuda(0)]);
-    // Device memory is not in the region: only the bounce buffers are.
+    // Device memory is not part of the region: only the bounce buffers are.
     assert_eq!(plan.region_bytes, 3 * MIB);
     request.devices = vec![DeviceId::Cuda(7)];
     let found = resolve(&request, &facts, &folder(100 * GIB)).unwrap_err();
@@ -410,7 +409,7 @@ fn depths_are_a_dimension_of_the_matrix() {
     let plan = solve(&request, &folder(100 * GIB));
     let depths: Vec<usize> = (plan.cells.iter()).map(|cell| cell.transport.queue_depth).collect();
     assert_eq!(depths, [1, 1, 8, 8]);
-    // The buffers are those of the deepest cell.
+    // The buffers are sized for the deepest cell.
     assert_eq!(plan.region_bytes, 8 * 8 * MIB);
 }
 
@@ -441,7 +440,7 @@ fn what_is_in_flight_when_time_is_up_is_in_the_estimate() {
     assert!((plan.cells[0].estimated_seconds - 9.05).abs() < 1e-6);
 }
 
-/// The plan of a preset on a machine whose folder lies on disks with these links.
+/// The plan of a preset on a machine whose folder lies on disks with these link speeds.
 fn fitted(preset: &str, links: &[Option<u64>], free_bytes: u64) -> MatrixPlan {
     let disk = |link: &Option<u64>| stormlp_core::facts::DeviceOfStorage {
         kind: "disk".to_string(),
@@ -463,12 +462,12 @@ fn fitted(preset: &str, links: &[Option<u64>], free_bytes: u64) -> MatrixPlan {
 fn files_of_a_preset_hold_what_the_storage_can_move_in_the_time_of_a_cell() {
     let bytes = |plan: MatrixPlan| plan.files.iter().map(|file| file.bytes).sum::<u64>();
     let near = |plan: MatrixPlan, gib: u64| bytes(plan).abs_diff(gib * GIB) < 64 * MIB;
-    // Cells of 5 s: at 1 GiB/s where the disk does not tell, at the sum of the links where all do.
+    // Cells of 5 s: at 1 GiB/s if a link speed is unknown, else at the sum of the link speeds.
     assert!(near(fitted("training", &[None], 1000 * GIB), 5));
     assert!(near(fitted("training", &[Some(4 * GIB)], 1000 * GIB), 20));
     assert!(near(fitted("training", &[Some(4 * GIB); 2], 1000 * GIB), 40));
     assert!(near(fitted("training", &[Some(4 * GIB), None], 1000 * GIB), 5));
-    // Never more than a quarter of what is free, nor less than the largest transfers need.
+    // At most a quarter of the free space, at least the size of the largest transfers.
     assert!(near(fitted("training", &[Some(4 * GIB)], 40 * GIB), 10));
     let full = fitted("full", &[None], 1000 * GIB);
     assert!(full.files.iter().all(|file| file.bytes >= 128 * MIB));

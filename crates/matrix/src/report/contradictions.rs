@@ -1,4 +1,4 @@
-//! Cells of a matrix: which of the plan they are, which path ran, and their numbers.
+//! Consistency checks of a matrix report: plan index, path and results of its cells.
 
 use derive_more::{Deref, DerefMut};
 
@@ -8,14 +8,14 @@ use stormlp_core::report::Ending;
 use stormlp_core::report::sums::{Covers, Found};
 use stormlp_core::units::GIB;
 
-/// Where figures of the report contradict each other, in words; empty for what a run wrote.
+/// Contradictory figures in the report, described in words; empty for an unmodified report.
 pub fn contradictions(report: &MatrixReport) -> Vec<String> {
     let mut sums = Sums(Found::of(&report.head));
     sums.matrix(report);
     sums.0.into_words()
 }
 
-/// What was found, by what this lane adds up.
+/// The contradictions found so far, and the totals of this lane.
 #[derive(Deref, DerefMut)]
 struct Sums(Found);
 
@@ -34,8 +34,8 @@ impl Sums {
         self.shares(report);
     }
 
-    /// That each host's share is what it moved in the cells. An unfinished report has cells that came
-    /// after its shares.
+    /// Checks that each host's share is what it moved in the cells. An unfinished report has cells
+    /// newer than its shares.
     fn shares(&mut self, report: &MatrixReport) {
         let cells = &report.results.cells;
         let hosts = report.results.hosts.iter().enumerate();
@@ -48,7 +48,7 @@ impl Sums {
         }
     }
 
-    /// That the knees are those of the cells.
+    /// Checks that the knees match the cells.
     fn knees(&mut self, report: &MatrixReport) {
         let settings = |find: FindKnee| {
             let setting = |knee: Knee| {
@@ -63,7 +63,7 @@ impl Sums {
         }
     }
 
-    /// That a cell is one of the plan, and the only one that is.
+    /// Checks that each cell is in the plan and unique.
     fn identity<'a>(
         &mut self,
         report: &MatrixReport,
@@ -92,7 +92,7 @@ impl Sums {
         }
     }
 
-    /// That the path that is said to have run is the one that the evidence shows.
+    /// Checks that the reported path matches the evidence.
     fn path(&mut self, place: &str, cell: &CellReport) {
         let name =
             |path: Option<PathKind>| path.map_or("no path".to_string(), |path| path.to_string());
@@ -134,12 +134,12 @@ impl Sums {
         let saved = &numbers.latency_histogram;
         self.latencies(place, operations, &numbers.latency_us, saved);
         self.shape(place, &numbers.series);
-        // With a warm-up, the first look may come late.
+        // With a warm-up, the first sample may come late.
         let covers = if report.plan.warmup_seconds > 0.0 { Covers::AtMost } else { Covers::All };
         self.intervals(place, &numbers.series, bytes, covers);
     }
 
-    /// That the threads ended when the cell did; with a warm-up, not before.
+    /// Checks that the threads ended with the cell; with a warm-up, not before.
     fn ends(&mut self, place: &str, numbers: &Measurement, warmed_up: bool) {
         let (seconds, last) = (numbers.duration_seconds, numbers.last_done_seconds);
         let first = numbers.first_done_seconds;
@@ -164,8 +164,8 @@ impl Sums {
     }
 }
 
-/// Whether all transfers of a cell are of the same size: the last one of a part that is not a multiple
-/// of it is shorter.
+/// Whether all transfers of a cell have the same size: the last one of a part that is not a
+/// multiple is shorter.
 fn has_one_size(report: &MatrixReport, cell: &CellReport) -> bool {
     let planned = report.plan.cells.get(cell.cell);
     let crew = planned.and_then(|planned| report.plan.crews.get(planned.crew));

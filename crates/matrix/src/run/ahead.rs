@@ -1,34 +1,34 @@
-//! How far a matrix is: what a reader is told as each cell begins.
+//! Progress of a matrix, reported at the start of each cell.
 
 use crate::plan::{CellPlan, MatrixPlan, MatrixResults, likely_left};
 use stormlp_core::event::Event;
 use stormlp_core::units::counted;
 
-/// The cells that a run still has before it.
+/// The remaining cells of a run.
 pub(crate) struct Ahead {
-    /// How many have begun.
+    /// Number of cells started.
     begun: u64,
-    /// How many are left, those that a search is likely to take, and how long they are thought to
-    /// take in seconds.
+    /// The number of remaining cells, for a search the expected one, and their estimated duration
+    /// in seconds.
     left: (u64, f64),
-    /// Whether how many there are is an estimate: a search decides as it goes.
+    /// Whether the number is an estimate: a search decides as it goes.
     about: bool,
-    /// Share of reads where the cells are mixes.
+    /// Share of reads if the cells are mixes.
     read_percent: Option<u8>,
 }
 
 impl Ahead {
-    /// Before the first cell.
+    /// The state before the first cell.
     pub(crate) fn of(plan: &MatrixPlan) -> Self {
         Self { begun: 0, left: (0, 0.0), about: plan.find_knee, read_percent: plan.read_percent }
     }
 
-    /// Looks at what is left before the next cell begins.
+    /// Updates the remaining work before the next cell begins.
     pub(crate) fn look(&mut self, plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) {
         self.left = likely_left(plan, results, tried);
     }
 
-    /// That `cell` begins.
+    /// The event for the start of `cell`.
     pub(crate) fn next(&mut self, cell: &CellPlan) -> Event {
         let (left, seconds) = self.left;
         let of = self.begun + left.max(1);
@@ -46,7 +46,7 @@ impl Ahead {
             of,
             about: self.about,
             estimated_seconds: cell.estimated_seconds,
-            // Sums of fractions may end a little below nothing.
+            // Rounding may make the difference slightly negative.
             after_seconds: (seconds - cell.estimated_seconds).max(0.0),
         }
     }

@@ -1,7 +1,7 @@
-//! What a cell has to do with other hosts: all begin it together, look after each other while they
-//! measure, and put together what each measured.
+//! Coordination of a cell with other hosts: all start it together, monitor each other during the
+//! measurement, and merge their results.
 //!
-//! A host that could not measure its part of a cell goes where the others go all the same.
+//! A host that could not measure its part of a cell still goes through all barriers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -15,18 +15,18 @@ use super::MatrixError;
 use super::merge::{self, CellPart};
 use stormlp_hosts::company::{Company, Hosts, garbled};
 
-/// Those beside this host, and how far it is with them in a cell.
+/// The connection to the other hosts, and this host's state in a cell.
 pub(crate) struct Side<'a> {
     pub(crate) company: Company<'a>,
     met: AtomicBool,
     finished: AtomicBool,
     stopped: AtomicBool,
-    /// Why the others cannot be heard any more.
+    /// Why the other hosts are unreachable.
     lost: Mutex<Option<GroupError>>,
 }
 
 impl<'a> Side<'a> {
-    /// Before the first cell.
+    /// The state before the first cell.
     pub(crate) fn new(company: Company<'a>) -> Self {
         Self {
             company,
@@ -44,52 +44,52 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Whether there are others who wait for this host.
+    /// Whether other hosts wait for this one.
     pub(crate) fn has_hosts(&self) -> bool {
         self.hosts().is_some()
     }
 
-    /// Tells the others that this host works, until all are at the next edge.
+    /// Sends heartbeats to the others until all reach the next barrier.
     pub(crate) fn works(&self, stop: &StopToken) -> Result<(), MatrixError> {
         let works = self.hosts().map_or(Ok(()), |hosts| hosts.works(stop));
         works.map_err(MatrixError::from)
     }
 
-    /// Waits until all are at this edge; whether all have heard that the run ends.
+    /// Waits at this barrier; returns whether all hosts know that the run ends.
     pub(crate) fn edge(&self) -> Result<bool, MatrixError> {
         let stopped = self.hosts().map_or(Ok(false), Hosts::edge)?;
         self.stopped.fetch_or(stopped, Ordering::Relaxed);
         Ok(self.stopped.load(Ordering::Relaxed))
     }
 
-    /// A cell begins.
+    /// Starts a cell.
     pub(crate) fn begin(&self, stop: &StopToken) -> Result<(), MatrixError> {
         self.met.store(false, Ordering::Relaxed);
         self.finished.store(false, Ordering::Relaxed);
         self.works(stop)
     }
 
-    /// Waits for the others, once in a cell.
+    /// Waits for the others, once per cell.
     pub(crate) fn meet(&self, stop: &StopToken) -> Result<(), MatrixError> {
         let first = |_: &&Hosts| !self.met.swap(true, Ordering::Relaxed);
         let Some(hosts) = self.hosts().filter(first) else {
             return Ok(());
         };
         if !self.edge()? {
-            // Who is told to end now says so where all say how they are.
+            // A stopped host reports that when all exchange their state.
             let met = hosts.meet(&|| !stop.is_stopped());
             met.map_err(|error| error.during("between two cells"))?;
         }
         Ok(())
     }
 
-    /// Tells the others that this host measures, unless all have heard that the run ends.
+    /// Reports to the others that this host measures, unless all know that the run ends.
     pub(crate) fn measures(&self, stop: &StopToken) -> Result<(), MatrixError> {
         if self.is_stopped(stop) { Ok(()) } else { self.works(stop) }
     }
 
-    /// Waits until the others are done, too. That they are lost is no reason to lose what was measured:
-    /// [`Self::lost`] tells it.
+    /// Waits until the others are done too. Losing them does not discard the results:
+    /// [`Self::lost`] returns the error.
     pub(crate) fn finish(&self, stop: &StopToken) {
         self.finished.store(true, Ordering::Relaxed);
         let Some(hosts) = self.hosts() else {
@@ -109,13 +109,13 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Why they cannot be heard, once.
+    /// Returns the error of lost hosts, once.
     pub(crate) fn lost(&self) -> Result<(), MatrixError> {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         lost.take().map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Goes where the others went in a cell that this host could not measure.
+    /// Passes the remaining barriers of a cell that this host could not measure.
     fn catch_up(&self, stop: &'a StopToken) -> Result<(), MatrixError> {
         self.meet(stop)?;
         if !self.finished.load(Ordering::Relaxed) {
@@ -126,8 +126,8 @@ impl<'a> Side<'a> {
         self.edge().map(drop)
     }
 
-    /// What all hosts measured of a cell of which this one measured `own`; `None` where the others
-    /// cannot be heard any more, since the run was told to end.
+    /// The merged results of a cell of which this host measured `own`; `None` if the others are
+    /// unreachable after the run was stopped.
     pub(crate) fn whole(
         &self,
         plan: &MatrixPlan,
@@ -154,8 +154,7 @@ impl<'a> Side<'a> {
         Ok(Some(whole))
     }
 
-    /// Whether the run is to end: alone as soon as this host is told to, else once all have heard of
-    /// it.
+    /// Whether the run must end: immediately for a single host, else once all hosts know.
     pub(crate) fn is_stopped(&self, stop: &StopToken) -> bool {
         match self.hosts() {
             Some(_) => self.stopped.load(Ordering::Relaxed),

@@ -1,4 +1,4 @@
-//! One cell: threads, paths and files set up, measured, and taken down again.
+//! A single cell: sets up threads, paths and files, measures, and tears everything down.
 
 use std::fs::File;
 use std::path::Path;
@@ -31,21 +31,21 @@ use stormlp_core::stop::Ends;
 use stormlp_transfer::sampler::{Counters, Sampler};
 use stormlp_transfer::surroundings::unix_seconds;
 
-/// What a cell measured, before it becomes part of a report.
+/// The raw results of a cell, before they become part of a report.
 pub(crate) struct CellMeasurement {
     pub(crate) outcomes: Vec<Outcome>,
     pub(crate) cpu: CpuTimes,
     pub(crate) device: Option<DeviceCounters>,
     pub(crate) device_names: Vec<String>,
-    /// How the measured time went.
+    /// Progress over the measured time.
     pub(crate) series: Series,
     pub(crate) accelerator: String,
     pub(crate) interrupted: bool,
-    /// When the gate opened, where others may have a share in the run.
+    /// When the gate opened, in multi-host runs.
     pub(crate) started_unix_seconds: Option<f64>,
 }
 
-/// What one worker is given before it starts.
+/// What a worker receives before it starts.
 struct Supplies<'a> {
     index: usize,
     plan: &'a WorkerPlan,
@@ -56,7 +56,6 @@ struct Supplies<'a> {
     work: Work,
 }
 
-/// Everything a cell needs of its matrix.
 pub(crate) struct Bench<'a> {
     pub(crate) plan: &'a MatrixPlan,
     pub(crate) storage: &'a dyn Storage,
@@ -67,7 +66,7 @@ pub(crate) struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Runs a cell with buffers from `regions`, which must be free.
+    /// Runs a cell with buffers from `regions`, all of which must be free.
     pub(crate) fn run(
         &self,
         cell: &CellPlan,
@@ -77,7 +76,7 @@ impl Bench<'_> {
         let mut supplies = Vec::with_capacity(workers.len());
         for (index, worker) in workers.iter().enumerate() {
             let region = regions.of(worker.numa_node);
-            // What is allocated here is touched here, too.
+            // Memory allocated here is also first touched here.
             supplies.push(thread::bound(worker.cpus.as_ref(), || {
                 self.supplies(cell, worker, index, region)
             })?);
@@ -93,7 +92,7 @@ impl Bench<'_> {
             &failed,
             |supplies, start| self.work(cell, supplies, &drivers, &failed, start),
             |watch| {
-                // Nobody rehearses any more.
+                // The rehearsals are over.
                 watch.gather();
                 let cooled = self.cool(cell).map_err(MatrixError::from);
                 let met = cooled.and_then(|()| self.side.meet(self.stop));
@@ -115,7 +114,6 @@ impl Bench<'_> {
         })
     }
 
-    /// Buffers, file and work of one worker.
     fn supplies<'w>(
         &self,
         cell: &CellPlan,
@@ -145,13 +143,12 @@ impl Bench<'_> {
             .then(|| file.try_clone())
             .transpose()
             .map_err(|e| TransferError::file("open", path, e))?;
-        // Threads of several hosts draw offsets of their own.
+        // Threads of several hosts draw different offsets.
         let number = (u64::from(self.side.company.rank()) << 32) + index as u64;
         let work = self.assignment(cell, worker, number, path);
         Ok(Supplies { index, plan: worker, accelerator, buffers, file, sync, work })
     }
 
-    /// What one worker is to do.
     fn assignment(&self, cell: &CellPlan, worker: &WorkerPlan, index: u64, path: &Path) -> Work {
         let plan = self.plan;
         let size = worker.io_size.unwrap_or(cell.io_size);
@@ -185,7 +182,7 @@ impl Bench<'_> {
                 passes,
             },
             fill,
-            // The null path reads nothing that could be right.
+            // The null path reads nothing that could be verified.
             verify: plan.verify && only_reads && cell.transport.path != PathKind::Null,
             pattern: Pattern::new(plan.seed, stream_of(path)),
             warmup: Duration::from_secs_f64(plan.warmup_seconds),
@@ -193,8 +190,8 @@ impl Bench<'_> {
         }
     }
 
-    /// Whether a few transfers go before the cell, so that cuFile counts their routes there: not
-    /// where it cannot, or is to count all the time.
+    /// Whether a few transfers precede the cell so that cuFile counts their routes; not if cuFile
+    /// cannot count or must count throughout.
     fn rehearses(&self, cell: &CellPlan) -> bool {
         let counts = |driver: Arc<cufile::Driver>| driver.api().counts_routes();
         cell.transport.path.needs_cufile()
@@ -202,7 +199,7 @@ impl Bench<'_> {
             && cufile::Driver::current().is_some_and(counts)
     }
 
-    /// Has the page cache forget what was rehearsed, and what the kernel read ahead then.
+    /// Drops the rehearsed ranges and the kernel's readahead from the page cache.
     fn cool(&self, cell: &CellPlan) -> Result<(), TransferError> {
         if self.plan.cache == CacheState::Cold && self.rehearses(cell) {
             let files = files_of(self.plan, cell);
@@ -211,7 +208,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Whether every transfer of a worker is of whole 4 KiB blocks at multiples of 4 KiB.
+    /// Whether every transfer of a worker consists of whole 4 KiB blocks at multiples of 4 KiB.
     fn is_page_aligned(&self, cell: &CellPlan, worker: &WorkerPlan) -> bool {
         let size = worker.io_size.unwrap_or(cell.io_size);
         let offsets =
@@ -227,7 +224,7 @@ impl Bench<'_> {
         numbers.iter().all(|bytes| bytes.is_multiple_of(4096))
     }
 
-    /// The life of one worker's thread.
+    /// The body of a worker thread.
     fn work(
         &self,
         cell: &CellPlan,
@@ -260,7 +257,7 @@ impl Bench<'_> {
         Ok(Worker::new(driver, file, sync, work, ends, recorder).run(start))
     }
 
-    /// Starts the workers, all of which are ready, and watches them until all are done.
+    /// Starts the workers, all of which are ready, and monitors them until all are done.
     fn watch(
         &self,
         watch: &Watch<'_>,
@@ -269,7 +266,7 @@ impl Bench<'_> {
     ) -> Result<Watched, MatrixError> {
         let mut sampler = Sampler::new(self.plan.telemetry, self.instruments);
         if self.plan.warmup_seconds == 0.0 {
-            // Before the first transfer, so that no byte is missing.
+            // Sampled before the first transfer so that no byte is missed.
             sampler.look(0, Counters::now(drivers, devices));
         }
         watch.open();
@@ -294,7 +291,7 @@ impl Bench<'_> {
         }
         let mut tick = measured_from + interval;
         while !watch.is_over() {
-            // A worker that ends wakes this thread before its tick.
+            // A finished worker wakes this thread before its tick.
             watch.sleep(tick.saturating_duration_since(Instant::now()));
             if Instant::now() < tick {
                 continue;
@@ -315,7 +312,6 @@ impl Bench<'_> {
     }
 }
 
-/// What the watching thread saw.
 struct Watched {
     cpu: CpuTimes,
     device: Option<DeviceCounters>,
@@ -323,7 +319,6 @@ struct Watched {
     started_unix_seconds: Option<f64>,
 }
 
-/// The distinct names of the accelerators of a cell.
 fn names(supplies: &[Supplies<'_>]) -> String {
     let mut names: Vec<String> = supplies.iter().map(|one| one.accelerator.name()).collect();
     names.sort();

@@ -1,4 +1,4 @@
-//! Laying out the files a matrix reads: incompressible, position-dependent, written directly.
+//! Lays out the files a matrix reads: incompressible, position-dependent, written with direct I/O.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -18,53 +18,52 @@ use stormlp_transfer::{Driver, DriverSet, HostStandIn, PathSpec, Place, Region, 
 use super::MatrixError;
 use stormlp_core::stop::Ends;
 
-/// Bytes of one write: large enough for any device, small enough for a core's cache.
+/// Size of one write: large enough for any device, small enough for a core's cache.
 const CHUNK_BYTES: usize = 1 << 20;
 /// Writes in flight for each file being laid out.
 const DEPTH: usize = 8;
-/// How often progress is told.
+/// Interval of progress events.
 const TICK: Duration = Duration::from_millis(20);
-/// Files laid out at one time; more would only compete for the same device.
+/// Files laid out concurrently; more would only compete for the same device.
 const WRITERS: usize = 2;
 
-/// A file to be laid out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LayoutFile {
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
-    /// Which stream of the pattern it holds.
+    /// The pattern stream it holds.
     pub(crate) stream: u64,
 }
 
-/// How laying out ended.
+/// The outcome of a layout.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LaidOut {
-    /// Every file is there.
+    /// All files are complete.
     All,
     /// The user stopped it; unfinished files are removed.
     Stopped,
 }
 
-/// Which files are whole, whatever the end of the layout was.
+/// Which files are complete, however the layout ended.
 #[derive(Debug)]
 pub(crate) struct Finished(Vec<AtomicBool>);
 
 impl Finished {
-    /// None of `files` files yet.
+    /// The initial state: none of `files` files is complete.
     pub(crate) fn of(files: usize) -> Self {
         Self((0..files).map(|_| AtomicBool::new(false)).collect())
     }
 
-    /// Whether the file of this index was written from end to end.
+    /// Whether the file of this index was completely written.
     pub(crate) fn holds(&self, index: usize) -> bool {
         self.0[index].load(Ordering::Acquire)
     }
 }
 
-/// Writes `files` with the pattern of `seed`, several at a time, and tells `observer`.
+/// Writes `files` with the pattern of `seed`, several concurrently, and notifies `observer`.
 ///
 /// # Errors
-/// The first failure, after the unfinished files have been removed.
+/// The first failure; unfinished files have been removed.
 pub(crate) fn lay_out(
     storage: &dyn Storage,
     files: &[LayoutFile],
@@ -93,7 +92,7 @@ pub(crate) fn lay_out(
             let result = write_file(storage, file, seed, engine, &written, ends);
             match result {
                 Ok(true) => finished.0[index].store(true, Ordering::Release),
-                // An unfinished file would be mistaken for a whole one.
+                // An unfinished file would be mistaken for a complete one.
                 Ok(false) | Err(_) => storage.discard(&file.path),
             }
             result.inspect_err(|_| failed.stop())?;
@@ -113,11 +112,11 @@ pub(crate) fn lay_out(
     Ok(if stop.is_stopped() { LaidOut::Stopped } else { LaidOut::All })
 }
 
-/// Makes a file, with `O_DIRECT` where the file system has it.
+/// Creates a file, with `O_DIRECT` if the file system supports it.
 fn create(storage: &dyn Storage, layout: &LayoutFile) -> Result<(File, PathKind), TransferError> {
     match storage.create(&layout.path, layout.bytes, true) {
         Ok(file) => Ok((file, PathKind::Cpu)),
-        // No measurement is made here, so the page cache is as good a way.
+        // This is not a measurement, so the page cache is acceptable.
         Err(error) if is_direct_refused(&error) => {
             let file = storage.create(&layout.path, layout.bytes, false)?;
             Ok((file, PathKind::Buffered))
@@ -126,7 +125,7 @@ fn create(storage: &dyn Storage, layout: &LayoutFile) -> Result<(File, PathKind)
     }
 }
 
-/// What a path is built from that writes one file.
+/// The specification of a path that writes one file.
 fn one_file(kind: PathKind, engine: EngineKind, region: &mut Region) -> PathSpec {
     PathSpec {
         kind,
@@ -141,7 +140,7 @@ fn one_file(kind: PathKind, engine: EngineKind, region: &mut Region) -> PathSpec
     }
 }
 
-/// Writes one file; `false` when it was told to stop half way.
+/// Writes one file; `false` if stopped midway.
 fn write_file(
     storage: &dyn Storage,
     layout: &LayoutFile,
@@ -169,7 +168,7 @@ fn write_file(
             && let Some(mut slot) = driver.take_slot()
         {
             let useful = (layout.bytes - offset).min(CHUNK_BYTES as u64) as usize;
-            // Direct writes come in whole blocks; what goes beyond the end is cut off below.
+            // Direct writes use whole blocks; the excess at the end of the file is truncated below.
             let len = if kind.wants_direct() { useful.next_multiple_of(4096) } else { useful };
             if let Some(bytes) = slot.host_mut() {
                 pattern.fill(offset, &mut bytes[..len]);

@@ -1,4 +1,4 @@
-//! The matrix as a whole: prepare, cell after cell, tell after each.
+//! The whole matrix: prepares it, runs cell after cell and reports each.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,24 +37,24 @@ use stormlp_transfer::fallback::{hold_cufile, settings};
 use stormlp_transfer::surroundings::Surroundings;
 use stormlp_transfer::surroundings::now;
 
-/// A matrix whose folders are this process's alone.
+/// A matrix whose folders are locked by this process.
 pub struct Locked {
     report: MatrixReport,
     folders: Folders,
 }
 
 impl Locked {
-    /// The report with the plan that is about to run.
+    /// The report with the plan to run.
     pub fn report(&self) -> &MatrixReport {
         &self.report
     }
 }
 
-/// Makes and locks the folders of the report's plan, so that nobody is told of a run that is then
+/// Creates and locks the folders of the report's plan, so that no run is announced and then
 /// refused.
 ///
 /// # Errors
-/// When a folder is in use or cannot be made, or its manifest is of no use.
+/// If a folder is in use or cannot be created, or its manifest is unusable.
 pub fn lock(storage: &Arc<dyn Storage>, mut report: MatrixReport) -> Result<Locked, MatrixError> {
     for warning in storage.warnings() {
         report.warn(warning);
@@ -63,12 +63,12 @@ pub fn lock(storage: &Arc<dyn Storage>, mut report: MatrixReport) -> Result<Lock
     Ok(Locked { report, folders })
 }
 
-/// Runs every cell of the report's plan that it does not hold yet, and tells `on_cell` of each as
-/// it is over, so that nothing is lost when a later one fails.
+/// Runs every cell of the report's plan that is not done yet, and calls `on_cell` after each, so
+/// that nothing is lost if a later one fails.
 ///
 /// # Errors
-/// When the files cannot be made, or the buffers not be had. A cell that fails is an entry of the
-/// report, and the matrix goes on; a panic ends it, as the report's ending says.
+/// If files cannot be created or buffers cannot be allocated. A failed cell becomes an entry of the
+/// report and the matrix continues; a panic ends it, as the report's ending says.
 pub fn run(
     locked: Locked,
     surroundings: &Surroundings<'_>,
@@ -78,19 +78,19 @@ pub fn run(
     run_in_company(locked, Company::Alone, surroundings, &mut on_cell)
 }
 
-/// A cell that is over.
+/// A finished cell.
 pub struct Measured<'a> {
-    /// What this host measured.
+    /// This host's results.
     pub own: &'a CellReport,
-    /// What all hosts did.
+    /// The results of all hosts.
     pub whole: &'a CellReport,
 }
 
-/// The same where others have a share in it: the report is of all hosts. Cells of which the others
-/// could not be heard are told as this host's alone, and are not in the report.
+/// As [`run`] for several hosts: the report covers all of them. If the others are unreachable
+/// during a cell, only this host's results are passed on, and the report omits the cell.
 ///
 /// # Errors
-/// As [`run`], and when the hosts were to begin before this one was ready.
+/// As [`run`], and if the common start time passed before this host was ready.
 pub fn run_in_company(
     locked: Locked,
     company: Company<'_>,
@@ -100,7 +100,7 @@ pub fn run_in_company(
     let Locked { mut report, mut folders } = locked;
     let plan = report.plan.clone();
     let &Surroundings { storage, observer, stop } = surroundings;
-    // Where nothing is left that can run, files would be written for nobody.
+    // Without runnable cells, the files are not needed.
     let needs_files = likely_left(&plan, &report.results, &[]).0 > 0;
     let side = Side::new(company);
     if side.has_hosts() {
@@ -142,7 +142,7 @@ pub fn run_in_company(
         end(&mut report, fault);
         return Ok(report);
     }
-    // Where no cell was left.
+    // For a run without remaining cells.
     matrix.bench.side.edge()?;
     let stopped = matrix.bench.side.is_stopped(stop);
     if needs_files && let Some(warning) = remove_files(&plan, &mut folders)? {
@@ -154,18 +154,18 @@ pub fn run_in_company(
     Ok(report)
 }
 
-/// Whether hosts that were there are not any more.
+/// Whether other hosts were lost.
 fn company_is_gone(company: Company<'_>) -> bool {
     matches!(company, Company::Hosts(hosts) if hosts.are_apart())
 }
 
-/// Whether a run ended so since other hosts cannot be heard.
+/// Whether a run ended because other hosts are unreachable.
 fn lacks_hosts(ending: &Ending) -> bool {
     let cause = FailureCause::Hosts;
     matches!(ending, Ending::Failed { cause: why, .. } if *why == cause)
 }
 
-/// That the run ends since other hosts cannot be heard.
+/// The ending for unreachable hosts.
 fn lost(error: &MatrixError) -> Ending {
     let remedy = match error {
         MatrixError::Hosts(error) => error.remedy(),
@@ -178,15 +178,15 @@ fn lost(error: &MatrixError) -> Ending {
     }
 }
 
-/// The folders of a plan, and the files and devices that were named.
+/// The folders of a plan, and the named files and devices.
 fn places(plan: &MatrixPlan) -> impl Iterator<Item = &Path> {
     let folders = plan.folders.iter().map(|folder| folder.path.folder());
     let named = plan.files.iter().filter(|file| file.folder.is_none());
     folders.chain(named.map(|file| &*file.path))
 }
 
-/// Says how and when the matrix ended, and what its cells say about each other once all of them
-/// are there.
+/// Records how and when the matrix ended and, once all cells are done, the warnings from comparing
+/// them.
 fn end(report: &mut MatrixReport, ending: Ending) {
     if ending != Ending::Stopped {
         for warning in result_warnings(report) {
@@ -198,19 +198,19 @@ fn end(report: &mut MatrixReport, ending: Ending) {
     report.head.ended_at = Some(now());
 }
 
-/// A matrix under way.
+/// A running matrix.
 struct Matrix<'a> {
     bench: Bench<'a>,
     folders: &'a mut Folders,
     backing: BufferBacking,
-    /// What this run has before it.
+    /// The remaining work of this run.
     ahead: Ahead,
-    /// What ends the matrix: a fault of stormlp's own.
+    /// A fault of stormlp itself, which ends the matrix.
     fault: Option<Ending>,
 }
 
 impl Matrix<'_> {
-    /// Runs the cells that the report does not hold yet, until the run is to end.
+    /// Runs the remaining cells until the run must end.
     fn cells(
         &mut self,
         report: &mut MatrixReport,
@@ -220,7 +220,7 @@ impl Matrix<'_> {
         let plan = self.bench.plan;
         let mut tried = vec![false; plan.cells.len()];
         while self.fault.is_none() && !self.bench.side.is_stopped(self.bench.stop) {
-            // All hosts have the same results, and so come to the same cell.
+            // All hosts have the same results and thus choose the same cell.
             let Some(index) = next_cell(plan, &report.results, &tried) else {
                 break;
             };
@@ -238,8 +238,8 @@ impl Matrix<'_> {
         Ok(())
     }
 
-    /// Runs one cell and tells of it: what all hosts measured, or `None` where the others cannot be
-    /// heard any more.
+    /// Runs and reports one cell: the results of all hosts, or `None` if the others are
+    /// unreachable.
     fn next(
         &mut self,
         index: usize,
@@ -253,17 +253,17 @@ impl Matrix<'_> {
         let side = &self.bench.side;
         if let Err(error) = side.lost() {
             self.fault = Some(lost(&error));
-            // Whatever the others did meanwhile, this is not what all of them do.
+            // Whatever the others did meanwhile, it is not a measurement of all hosts.
             if let Some(numbers) = &mut own.measurement {
                 numbers.interrupted = true;
             }
         }
         if own.measurement.is_none() && self.fault.as_ref().is_some_and(lacks_hosts) {
-            // It did not even begin, which is no failure of the cell.
+            // The cell did not even start, so it did not fail.
             return Ok(None);
         }
         let whole = match self.fault.is_some() && side.has_hosts() {
-            // The others hear of it by the end of the run.
+            // The others learn of it at the end of the run.
             true => Ok(None),
             false => side.whole(self.bench.plan, &own, self.bench.stop),
         };
@@ -275,7 +275,7 @@ impl Matrix<'_> {
         whole
     }
 
-    /// Runs one cell and makes its entry, whatever happens.
+    /// Runs one cell and creates its entry, whatever happens.
     fn cell(&mut self, index: usize, cell: &CellPlan, regions: &mut Regions) -> CellReport {
         if cell.availability != Availability::Available {
             return CellReport::without_numbers(index, cell, "");
@@ -301,7 +301,7 @@ impl Matrix<'_> {
         }
     }
 
-    /// Prepares the page cache, runs the cell, and works out its numbers.
+    /// Prepares the page cache, runs the cell, and computes its results.
     fn measure(
         &mut self,
         index: usize,
@@ -320,7 +320,7 @@ impl Matrix<'_> {
         Ok(self.entry(index, cell, measured, before, after))
     }
 
-    /// Before a file is written, its manifest says what it will hold.
+    /// Updates the manifests with the future contents before files are written.
     fn note_writes(&mut self, cell: &CellPlan, files: &[&FilePlan]) -> Result<(), MatrixError> {
         let plan = self.bench.plan;
         let writes = cell.op.direction() == Direction::Write || plan.read_percent.is_some();
@@ -337,7 +337,7 @@ impl Matrix<'_> {
         self.folders.note(plan, &other, Some(ContentState::Other))
     }
 
-    /// The entry of a cell that ran, to its end or until it broke.
+    /// The entry of a cell that ran to its end or broke.
     fn entry(
         &self,
         index: usize,
@@ -380,7 +380,7 @@ impl Matrix<'_> {
     }
 }
 
-/// How residency was found, in the report's words.
+/// The name of a residency method in reports.
 fn method(method: Method) -> String {
     match method {
         Method::Cachestat => "cachestat".to_string(),
@@ -388,13 +388,13 @@ fn method(method: Method) -> String {
     }
 }
 
-/// Why a cell does not count.
+/// Why a cell is not valid.
 struct Reason {
     text: String,
     errno: Option<i32>,
 }
 
-/// The entry of a cell that could not even be set up.
+/// The entry of a cell whose setup failed.
 fn failed(index: usize, cell: &CellPlan, error: &MatrixError) -> CellReport {
     let mut entry = CellReport::without_numbers(index, cell, &error.to_string());
     if let MatrixError::Crew(CrewError::Start(source)) = error {
@@ -412,7 +412,7 @@ fn failed(index: usize, cell: &CellPlan, error: &MatrixError) -> CellReport {
     entry
 }
 
-/// A demand of the user's that the run did not meet.
+/// A requirement of the user that the run did not meet.
 fn broken_demand(
     plan: &MatrixPlan,
     cell: &CellPlan,
@@ -428,7 +428,7 @@ fn broken_demand(
     Some(Reason { text, errno: None })
 }
 
-/// The first worker's failure, with the file and the place.
+/// The first worker's failure, with file and position.
 fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Option<Reason> {
     let workers = &plan.crews[cell.crew].workers;
     let (worker, failure) = workers
@@ -467,7 +467,7 @@ fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Op
     })
 }
 
-/// What a transfer that ended short means, and what to do about it.
+/// Explains a short transfer and how to fix it.
 fn short(
     plan: &MatrixPlan,
     worker: &WorkerPlan,
@@ -493,7 +493,7 @@ fn short(
     }
 }
 
-/// What comparing with the pattern gave, where it was asked for.
+/// Results of verification, if requested.
 fn verification(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Option<Verification> {
     if !plan.verify
         || cell.op.direction() == Direction::Write

@@ -1,5 +1,5 @@
-//! What several hosts measured of a matrix, as one: bytes, transfers and CPU time added up, over the
-//! longest of their times, latencies counted together.
+//! Merges the results of several hosts: bytes, transfers and CPU time are summed, the duration is
+//! the longest, and latency histograms are combined.
 
 use crate::plan::{
     CellReport, CellStatus, HostCell, JobReport, MatrixPlan, MatrixReport, MatrixResults,
@@ -19,23 +19,23 @@ use super::numbers::per_gib;
 use super::warnings;
 use stormlp_hosts::company::sum_of_series;
 
-/// What one host measured of a cell.
+/// One host's results of a cell.
 pub(crate) struct CellPart<'a> {
     pub(crate) host: &'a str,
-    /// Whether what its devices did counts here: processes of one host see the same ones.
+    /// Whether its device counters are included: processes of one host share the devices.
     pub(crate) counts_devices: bool,
     pub(crate) cell: &'a CellReport,
 }
 
-/// The cell on all hosts, each of which has one of `plans`; `None` without any.
+/// The merged cell of all hosts, each with one of `plans`; `None` without any.
 pub(crate) fn cell(plans: &[&MatrixPlan], parts: &[CellPart<'_>]) -> Option<CellReport> {
     let mut whole = together(parts)?;
     whole.warnings = warnings_of(plans, parts, &whole);
     Some(whole)
 }
 
-/// What the hosts have to say of a cell: like warnings once, and what came from storage of all of them
-/// together, since the devices of one host are the same for all processes there.
+/// All hosts' warnings about a cell: equal ones once, and storage traffic for all hosts together,
+/// since all processes of a host share its devices.
 fn warnings_of(plans: &[&MatrixPlan], parts: &[CellPart<'_>], whole: &CellReport) -> Vec<Warning> {
     let of_storage = |plan: &MatrixPlan, cell: &CellReport, hosts: usize| {
         let planned = plan.cells.get(whole.cell);
@@ -79,7 +79,7 @@ fn together(parts: &[CellPart<'_>]) -> Option<CellReport> {
     Some(whole)
 }
 
-/// Each host's share in `cells`, which all of them measured; nobody's where there was one host.
+/// Each host's share of `cells`, which all of them measured; empty for a single host.
 pub fn shares(cells: &[CellReport]) -> Vec<HostShare> {
     let mut shares: Vec<HostShare> = Vec::new();
     for cell in cells {
@@ -108,8 +108,8 @@ pub fn shares(cells: &[CellReport]) -> Vec<HostShare> {
     shares
 }
 
-/// The report of a run from what each host saved of it: `parts` in the order of their ranks. The
-/// machine and the places are the first one's.
+/// The merged report of a run from each host's saved report: `parts` in rank order. The machine and
+/// the locations are those of the first.
 pub fn merged(parts: &[MatrixReport]) -> Option<MatrixReport> {
     let first = parts.first()?;
     let hosts: Vec<(&str, &str)> = parts.iter().map(boot).collect();
@@ -181,19 +181,19 @@ pub fn merged(parts: &[MatrixReport]) -> Option<MatrixReport> {
     Some(whole)
 }
 
-/// Whether a `cell` of a part was cut short, though nobody ended the run: a host was lost meanwhile.
+/// Whether a `cell` of a part was cut short without the run being stopped: a host was lost.
 fn is_torn(part: &MatrixReport, cell: &CellReport) -> bool {
     let interrupted = cell.measurement.as_ref().is_some_and(|one| one.interrupted);
     interrupted && part.ending != Ending::Stopped
 }
 
-/// What tells the host of a part from others.
+/// The identity of the host of a part.
 fn boot(part: &MatrixReport) -> (&str, &str) {
     let boot = part.head.part.as_ref().map(|part| part.boot_id.as_str());
     (&part.head.host.hostname, boot.unwrap_or_default())
 }
 
-/// Says of hosts that nobody started together how much of their time was the same.
+/// Warns how much of their time separately started hosts measured together.
 fn apart(parts: &[MatrixReport], whole: &MatrixReport) -> Vec<Warning> {
     let detached = |part: &MatrixReport| {
         let of = part.head.part.as_ref();
@@ -210,7 +210,7 @@ fn apart(parts: &[MatrixReport], whole: &MatrixReport) -> Vec<Warning> {
     vec![parts::began_by_clocks("cell", (least, &which), advice)]
 }
 
-/// For which share of the longest of their times all hosts measured `cell` at once, by their clocks.
+/// The share of the longest duration in which all hosts measured `cell` at once, by their clocks.
 fn together_for<'c>(parts: &[MatrixReport], cell: &'c CellReport) -> Option<(f64, &'c CellReport)> {
     let own = |part: &MatrixReport| {
         let mut cells = part.results.cells.iter();
@@ -238,7 +238,7 @@ fn host_cell(part: &CellPart<'_>) -> Option<HostCell> {
     })
 }
 
-/// The numbers of all hosts; `None` unless each has some.
+/// The merged results; `None` unless each host has some.
 fn measurement(parts: &[CellPart<'_>]) -> Option<Measurement> {
     let all: Option<Vec<&Measurement>> =
         parts.iter().map(|part| part.cell.measurement.as_ref()).collect();
@@ -280,7 +280,7 @@ fn measurement(parts: &[CellPart<'_>]) -> Option<Measurement> {
         duration_seconds,
         first_done_seconds: first_done.fold(f64::INFINITY, f64::min),
         last_done_seconds: most(|one| one.last_done_seconds),
-        // Threads have their numbers within a host.
+        // Thread numbers are local to a host.
         last_done_thread: None,
         cpu_user_seconds,
         cpu_system_seconds,
@@ -312,7 +312,7 @@ fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
     found
 }
 
-/// What each job did on all hosts, over the longest of its times.
+/// Results of each job over all hosts, based on its longest duration.
 fn jobs(all: &[&Measurement]) -> Vec<JobReport> {
     let of_job = |first: &JobReport| {
         let own: Vec<&JobReport> =
@@ -349,7 +349,7 @@ fn verification(parts: &[CellPart<'_>]) -> Option<Verification> {
     whole
 }
 
-/// What holds for all hosts: where one fell back, its evidence; `None` unless each has some.
+/// Evidence for all hosts: that of a fallback, if any; `None` unless each host has some.
 fn evidence(asked: PathKind, parts: &[CellPart<'_>]) -> Option<Evidence> {
     let all: Option<Vec<&Evidence>> =
         parts.iter().map(|part| part.cell.evidence.as_ref()).collect();
@@ -403,7 +403,7 @@ mod tests {
         let numbers = whole.measurement.as_ref().unwrap();
         assert_eq!((numbers.operations, numbers.duration_seconds), (400, 2.0));
         assert_eq!(numbers.iops, 200.0);
-        // The second process is on the first one's host.
+        // The second process runs on the first one's host.
         assert_eq!(numbers.device_read_bytes, Some(1 << 30));
         let of_devices = whole.hosts.iter().map(|host| host.device_read_bytes);
         assert_eq!(of_devices.collect::<Vec<_>>(), [Some(1 << 30), None]);

@@ -1,9 +1,9 @@
 //! Runs a transfer matrix: cell after cell, path after path.
 //!
-//! [`lock`] takes a report that holds its plan (and, when it is resumed, cells measured before), and
-//! [`run`] adds a cell for every entry of the plan. A cell is one crew of threads, each with a path,
-//! a file and buffers of its own; they start together, share nothing but counters while they
-//! measure, and hand over their recorders at the end.
+//! [`lock`] takes a report with its plan and, if resumed, previously measured cells; [`run`] adds a
+//! cell for every entry of the plan. A cell is one crew of threads, each with its own path, file
+//! and buffers. They start together, share only counters during the measurement, and hand over
+//! their recorders at the end.
 
 mod ahead;
 mod beside;
@@ -34,33 +34,33 @@ use stormlp_transfer::storage::LockError;
 pub use crate::run::matrix::{Locked, Measured, lock, run, run_in_company};
 pub use merge::{merged, shares};
 
-/// Why a matrix could not run at all.
+/// Why a matrix could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum MatrixError {
-    /// A folder is in use, or its lock cannot be made.
+    /// A folder is in use, or its lock cannot be created.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// A file, a buffer or a device could not be had.
+    /// A file, buffer or device was unavailable.
     #[error(transparent)]
     Transfer(#[from] TransferError),
     /// A thread panicked, or could not be started.
     #[error(transparent)]
     Crew(#[from] CrewError),
-    /// Another host did not come, or cannot be heard.
+    /// Another host did not join or is unreachable.
     #[error(transparent)]
     Hosts(#[from] GroupError),
-    /// The time at which all hosts begin had passed when this one was ready.
+    /// The common start time passed before this host was ready.
     #[error("--start-at had passed by {seconds:.1} s when this host was ready to begin")]
     Late {
-        /// By how much.
+        /// Delay in seconds.
         seconds: f64,
     },
-    /// Somebody put something else in the place of a test file.
+    /// A test file was replaced with something else.
     #[error("{path} is {found}, which stormlp did not make there; it is left as it is")]
     Replaced {
         /// The file.
         path: PathBuf,
-        /// What it is now.
+        /// Its current type.
         found: String,
     },
     /// A data folder's manifest cannot be used.
@@ -68,7 +68,7 @@ pub enum MatrixError {
     Manifest {
         /// The manifest.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         source: ManifestError,
     },
 }

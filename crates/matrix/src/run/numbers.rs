@@ -1,4 +1,4 @@
-//! The numbers of a cell, from what its threads recorded.
+//! Computes the results of a cell from its threads' recordings.
 
 use crate::plan::{BufferBacking, CellPlan, JobReport, MatrixPlan, Measurement};
 use stormlp_core::path::MemoryKind;
@@ -8,7 +8,7 @@ use super::cell::CellMeasurement;
 use super::recorder::Recorder;
 use super::worker::Outcome;
 
-/// The numbers of a cell; `None` when no transfer was completed.
+/// The results of a cell; `None` if no transfer completed.
 pub(super) fn numbers(
     plan: &MatrixPlan,
     cell: &CellPlan,
@@ -69,7 +69,7 @@ pub(super) fn numbers(
     })
 }
 
-/// Seconds for each GiB; none where nothing was moved.
+/// Seconds per GiB; 0 if nothing was moved.
 pub(super) fn per_gib(seconds: f64, bytes: u64) -> f64 {
     match bytes {
         0 => 0.0,
@@ -77,7 +77,7 @@ pub(super) fn per_gib(seconds: f64, bytes: u64) -> f64 {
     }
 }
 
-/// What each job did, when there is more than one.
+/// Results of each job, if there are several.
 fn jobs(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Vec<JobReport> {
     if plan.job_names.len() < 2 {
         return Vec::new();
@@ -95,8 +95,8 @@ fn jobs(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Vec<JobRepo
     jobs.filter_map(of_job).collect()
 }
 
-/// What the workers of one job did, over the time that they took themselves: a job that is done
-/// does not grow slower while it waits for the others. `None` for a job without workers.
+/// Results of one job over its own duration: a finished job does not become slower while it waits
+/// for the others. `None` for a job without workers.
 fn job_report(name: &str, outcomes: &[&Outcome]) -> Option<JobReport> {
     let started = outcomes.iter().map(|outcome| outcome.started).min()?;
     let ended = outcomes.iter().map(|outcome| outcome.ended).max()?;

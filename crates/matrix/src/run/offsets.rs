@@ -1,9 +1,9 @@
-//! Which piece of its file a worker visits next.
+//! Chooses the next piece of its file for a worker.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
-/// The sizes one transfer may have, in bytes: one size, or a range in steps.
+/// The possible transfer sizes in bytes: one size, or a range in steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SizeRange {
     pub(crate) min_bytes: u64,
@@ -11,36 +11,36 @@ pub(crate) struct SizeRange {
     pub(crate) step_bytes: u64,
 }
 
-/// What decides the offsets of a worker.
+/// The parameters of a worker's offsets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OffsetSpec {
-    /// Where the worker's share of the file begins, in bytes.
+    /// Start of the worker's share of the file, in bytes.
     pub(crate) start: u64,
-    /// How long the share is, in bytes; at least the largest transfer.
+    /// Length of the share in bytes; at least the largest transfer.
     pub(crate) len: u64,
     pub(crate) size: SizeRange,
-    /// Drawn at random, or one after the other.
+    /// Random or sequential.
     pub(crate) random: bool,
-    /// What random offsets are multiples of, in bytes.
+    /// Alignment of random offsets in bytes.
     pub(crate) align: u64,
     pub(crate) seed: u64,
-    /// How many times the share is visited; `None` goes on for ever.
+    /// Number of passes over the share; `None` is unlimited.
     pub(crate) passes: Option<u64>,
 }
 
-/// A rehearsal touches at most this part of a share.
+/// A rehearsal touches at most this fraction of a share.
 const REHEARSED_PART: u64 = 64;
 
 impl OffsetSpec {
-    /// Where as many transfers like these do little harm to those that follow: in two blocks at the
-    /// end, again and again, since a cache may then hold what was touched; in one, no random offset
-    /// would be unaligned. `None` where a block is much of the share.
+    /// A place where this many transfers hardly affect later ones: two blocks at the end, visited
+    /// repeatedly since a cache may then hold them. In a single block, no random offset would be
+    /// unaligned. `None` if a block is a large part of the share.
     pub(crate) fn rehearsal(self, transfers: u64) -> Option<Self> {
         let block = self.size.max_bytes.max(1);
         let blocks = self.len / block;
         let before = (blocks >= REHEARSED_PART).then(|| (blocks - 2) * block)?;
         Some(Self {
-            // Random offsets are multiples of the same as in the cell.
+            // Random offsets have the same alignment as in the cell.
             start: self.start + before - before % self.align.max(1),
             len: 2 * block,
             passes: Some(transfers.div_ceil(2)),
@@ -49,28 +49,28 @@ impl OffsetSpec {
     }
 }
 
-/// One visit: where, and how many bytes.
+/// One visit: offset and length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Visit {
     pub(crate) offset: u64,
     pub(crate) len: u64,
 }
 
-/// The visits of one worker, without end or for a number of passes.
+/// The visits of one worker, unlimited or for a number of passes.
 #[derive(Debug)]
 pub(crate) struct Offsets {
     spec: OffsetSpec,
     random: Xoshiro256PlusPlus,
-    /// How far into the share the next sequential visit begins.
+    /// Offset of the next sequential visit within the share.
     next: u64,
-    /// Bytes still to visit, where passes are counted.
+    /// Bytes remaining, if passes are counted.
     left: Option<u64>,
     sizes: u64,
     blocks: u64,
 }
 
 impl Offsets {
-    /// The visits that `spec` describes.
+    /// The visits described by `spec`.
     pub(crate) fn new(spec: OffsetSpec) -> Self {
         let SizeRange { min_bytes, max_bytes, step_bytes } = spec.size;
         let align = spec.align.max(1);
@@ -84,20 +84,19 @@ impl Offsets {
         }
     }
 
-    /// A number below `bound`, which is not 0. The bias of the multiplication is below
-    /// bound / 2^64, far below what any file size could show.
+    /// A random number below `bound`, which must not be 0. The bias of the multiplication is below
+    /// bound / 2^64, too small to matter for any file size.
     #[inline]
     fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.random.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Whether the next of a mixed run is a read, of which there are `percent` in a hundred.
+    /// Whether the next transfer of a mixed run is a read, with a probability of `percent` in 100.
     #[inline]
     pub(crate) fn draws_read(&mut self, percent: u8) -> bool {
         self.below(100) < u64::from(percent)
     }
 
-    /// The size of the next visit.
     #[inline]
     fn size(&mut self) -> u64 {
         if self.sizes == 1 {
@@ -125,8 +124,8 @@ impl Offsets {
         Some(Visit { offset: self.spec.start + offset, len })
     }
 
-    /// The next sequential offset; a pass that is counted ends with a shorter visit, one that is
-    /// not begins anew where no whole visit fits.
+    /// The next sequential offset. A counted pass ends with a shorter visit; an uncounted one wraps
+    /// around where no whole visit fits.
     #[inline]
     fn sequential(&mut self, len: &mut u64) -> u64 {
         if self.next >= self.spec.len {
@@ -187,11 +186,11 @@ mod tests {
             let inside = |visit: &Visit| blocks.contains(&visit.offset) && visit.len == 4096;
             assert!(visits.iter().all(inside), "{visits:?}");
             let aligned = |visit: &Visit| visit.offset.is_multiple_of(4096);
-            // Those of an unaligned cell are unaligned, too.
+            // Rehearsals of unaligned cells are unaligned too.
             assert_eq!(visits.iter().all(aligned), align == 4096, "{visits:?}");
             assert!(visits.iter().all(|visit| visit.offset % align == 0));
         }
-        // Blocks that are no multiple of what random offsets are multiples of.
+        // Blocks that are not a multiple of the alignment of random offsets.
         let odd = OffsetSpec { random: true, ..spec(1 << 20, 5000) };
         let visits = all(odd.rehearsal(8).unwrap());
         assert!(visits.iter().all(|visit| visit.offset % 4096 == 0));

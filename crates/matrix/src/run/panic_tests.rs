@@ -1,4 +1,4 @@
-//! A panic in a worker, before or after the start gate, ends the matrix and loses no cell.
+//! A worker panic before or after the start gate ends the matrix without losing cells.
 
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -22,7 +22,7 @@ use crate::run::matrix::{lock, run as run_matrix};
 use stormlp_transfer::surroundings::Surroundings;
 use stormlp_transfer::testing::{BuildPath, Builder, SEAMS};
 
-/// A matrix of three reads, the first of them on a path that works.
+/// A matrix of three reads; the first uses a working path.
 fn matrix(folder: &std::path::Path) -> MatrixReport {
     let mut facts = probe::host_facts();
     facts.paths = vec![PathSupport { path: PathKind::Null, availability: Availability::Available }];
@@ -58,7 +58,7 @@ fn matrix(folder: &std::path::Path) -> MatrixReport {
     MatrixReport::new(head, plan, MatrixResults::default())
 }
 
-/// Runs the matrix, whose second cell has paths that `broken` builds.
+/// Runs the matrix with paths built by `broken` in its second cell.
 fn run(broken: BuildPath) -> (Result<MatrixReport, MatrixError>, Vec<CellReport>) {
     let folder = tempfile::tempdir_in(".").unwrap();
     let gated = Arc::new(Gated::new(Arc::new(Disk), Builder::default()));

@@ -1,4 +1,4 @@
-//! What has to be right before the first cell, and before each: folders, files, page cache.
+//! Preparations before the first cell and before each cell: folders, files, page cache.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -22,20 +22,20 @@ use stormlp_transfer::storage::{Access, Durability, FolderLock, Left, Storage};
 use super::MatrixError;
 use super::layout::{Finished, LaidOut, LayoutFile, lay_out};
 
-/// Bytes read at a time to bring a file into the page cache.
+/// Read size for loading a file into the page cache.
 const WARM_BYTES: usize = 1 << 20;
 
-/// The folders of a matrix, locked, with their manifests.
+/// The locked folders of a matrix, with their manifests.
 pub(crate) struct Folders {
     storage: Arc<dyn Storage>,
     locks: Vec<FolderLock>,
     manifests: Vec<DataManifest>,
-    /// Block devices that are written: nobody can mount them meanwhile.
+    /// Open block devices to be written: nobody can mount them meanwhile.
     claims: Vec<File>,
 }
 
 impl Folders {
-    /// Makes and locks the folders of a plan and reads their manifests.
+    /// Creates and locks the folders of a plan and reads their manifests.
     pub(crate) fn enter(storage: Arc<dyn Storage>, plan: &MatrixPlan) -> Result<Self, MatrixError> {
         let mut folders =
             Self { storage, locks: Vec::new(), manifests: Vec::new(), claims: Vec::new() };
@@ -46,7 +46,7 @@ impl Folders {
             let manifest = read_manifest(&*folders.storage, folder)?;
             folders.manifests.push(manifest);
         }
-        // Much can have happened since the plan was made, a long time ago when it is resumed.
+        // Much may have changed since the plan was made, especially before a resume.
         let devices = plan.files.iter().filter(|file| file.block_device);
         for device in devices.filter(|_| plan.writes()) {
             let claim = folders.storage.claim_device(&device.path)?;
@@ -55,26 +55,26 @@ impl Folders {
         Ok(folders)
     }
 
-    /// The identity that a file was noted with.
+    /// The recorded identity of a file.
     fn made(&self, file: &FilePlan) -> Option<Identity> {
         let manifest = &self.manifests[file.folder?];
         manifest.file(&file_name(&file.path))?.identity
     }
 
-    /// Refuses to write over what somebody put in the place of a file of a folder.
+    /// Refuses to overwrite something that replaced a file of a folder.
     fn check(&self, file: &FilePlan) -> Result<(), MatrixError> {
         if file.folder.is_none() {
             return Ok(());
         }
-        // One that was cut off is still the one that was made, so its size does not matter.
+        // A truncated file is still the created one, so its size does not matter.
         match self.storage.left(&file.path, None, self.made(file))? {
             Left::Nothing | Left::Same(_) => Ok(()),
             Left::Other(found) => Err(MatrixError::Replaced { path: file.path.clone(), found }),
         }
     }
 
-    /// Lists files that are about to be made, so that a run that is killed meanwhile leaves ones that
-    /// are known as ours: by their names alone until they are there.
+    /// Lists files about to be created, by name only until they exist, so that those left by a
+    /// killed run are recognised as stormlp's.
     fn announce(&mut self, plan: &MatrixPlan, files: &[&FilePlan]) -> Result<(), MatrixError> {
         for file in files {
             self.check(file)?;
@@ -83,7 +83,7 @@ impl Folders {
         self.save(plan, files)
     }
 
-    /// Notes what files hold from now on, or that they are gone; safe against a crash.
+    /// Records the new contents or the removal of files; crash-safe.
     pub(crate) fn note(
         &mut self,
         plan: &MatrixPlan,
@@ -103,7 +103,7 @@ impl Folders {
         self.save(plan, files)
     }
 
-    /// Makes the entry of a file in its folder's manifest, or removes it.
+    /// Sets or removes the entry of a file in its folder's manifest.
     fn set(&mut self, file: &FilePlan, entry: Option<(ContentState, Option<Identity>)>) {
         let Some(folder) = file.folder else {
             return;
@@ -118,7 +118,7 @@ impl Folders {
         }
     }
 
-    /// Writes the manifests of these files' folders, each once: it takes a sync, or several.
+    /// Writes the manifests of these files' folders once each, as each takes one or more syncs.
     fn save(&self, plan: &MatrixPlan, files: &[&FilePlan]) -> Result<(), MatrixError> {
         let folders: BTreeSet<usize> = files.iter().filter_map(|file| file.folder).collect();
         for folder in folders {
@@ -130,7 +130,7 @@ impl Folders {
     }
 }
 
-/// The manifest of a folder; a new one where there is none.
+/// The manifest of a folder, or a new one.
 fn read_manifest(storage: &dyn Storage, folder: &Path) -> Result<DataManifest, MatrixError> {
     let path = folder.join(MANIFEST_NAME);
     match storage.read_text(&path)? {
@@ -141,12 +141,11 @@ fn read_manifest(storage: &dyn Storage, folder: &Path) -> Result<DataManifest, M
     }
 }
 
-/// A file's name without its folder.
 fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Makes the files that the plan says are to be made. `false` when the user stopped it.
+/// Creates the planned files. `false` if the user stopped it.
 pub(crate) fn make_files(
     plan: &MatrixPlan,
     folders: &mut Folders,
@@ -159,12 +158,12 @@ pub(crate) fn make_files(
         files.filter(|file| file.action == action).collect()
     };
     let (allocate, fill) = (of(FileAction::Allocate), of(FileAction::Fill));
-    // Whatever they held before no longer counts.
+    // Their previous contents are no longer valid.
     folders.announce(plan, &allocate)?;
     for file in allocate {
         let made = storage.create(&file.path, file.bytes, false);
         made.inspect_err(|_| {
-            // Without its blocks the file is of no use to anyone.
+            // Without its blocks the file is useless.
             storage.discard(&file.path);
         })?;
     }
@@ -196,8 +195,8 @@ pub(crate) fn make_files(
     Ok(laid_out? == LaidOut::All)
 }
 
-/// Removes the files that were made, when the plan says so. What somebody put in the place of one
-/// stays and is told of; its folder still lists it, so that later runs and `clean` know of it.
+/// Removes the created files if the plan says so. A replaced file is kept and reported; its folder
+/// still lists it, so that later runs and `clean` recognise it.
 pub(crate) fn remove_files(
     plan: &MatrixPlan,
     folders: &mut Folders,
@@ -224,7 +223,7 @@ pub(crate) fn remove_files(
     Ok(not_removed(&left))
 }
 
-/// Says what was left, each with what it is.
+/// The warning about files not removed, with their types.
 fn not_removed(left: &[String]) -> Option<Warning> {
     let (first, others) = left.split_first()?;
     let others = match others.len() {
@@ -238,7 +237,7 @@ fn not_removed(left: &[String]) -> Option<Warning> {
     ))
 }
 
-/// What of several files is in the page cache; `None` where the kernel does not tell.
+/// Page cache residency of several files; `None` if the kernel does not report it.
 pub(crate) fn residency<'a>(
     storage: &dyn Storage,
     files: impl IntoIterator<Item = &'a FilePlan>,
@@ -256,7 +255,7 @@ pub(crate) fn files_of<'a>(plan: &'a MatrixPlan, cell: &CellPlan) -> Vec<&'a Fil
     indices.into_iter().map(|index| &plan.files[index]).collect()
 }
 
-/// Brings the page cache into the state a cell is to find.
+/// Brings the page cache into the state requested for a cell.
 pub(crate) fn set_cache(
     storage: &dyn Storage,
     state: CacheState,

@@ -1,8 +1,7 @@
-//! What a worker writes down while it measures: its own, fixed in size, merged once at the end.
+//! A worker's recordings during the measurement: private, of fixed size, merged once at the end.
 
 use stormlp_core::histogram::LatencyHistogram;
 
-/// One worker's measurements.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorder {
     pub(crate) latency: LatencyHistogram,
@@ -11,12 +10,12 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// An empty recorder; nothing it does later allocates.
+    /// An empty recorder; it never allocates later.
     pub(crate) fn new() -> Self {
         Self { latency: LatencyHistogram::new(), operations: 0, bytes: 0 }
     }
 
-    /// Writes down one transfer.
+    /// Records one transfer.
     #[inline]
     pub(crate) fn record(&mut self, latency_ns: u64, bytes: u64) {
         self.latency.record_ns(latency_ns);
@@ -24,7 +23,7 @@ impl Recorder {
         self.bytes += bytes;
     }
 
-    /// Adds another worker's measurements.
+    /// Merges another worker's measurements.
     pub(crate) fn merge(&mut self, other: Self) {
         self.latency.merge(&other.latency);
         self.operations += other.operations;

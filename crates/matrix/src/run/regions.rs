@@ -1,16 +1,16 @@
-//! The buffers of a matrix: one region for each NUMA node that threads are bound to.
+//! The buffers of a matrix: one region for each NUMA node with bound threads.
 
 use crate::plan::{BufferBacking, MatrixPlan};
 use stormlp_transfer::{Backing, Region, TransferError, thread};
 
-/// Regions by the node that their memory comes from; `None` is that of threads that are not bound.
+/// Regions by NUMA node; `None` is the region of unbound threads.
 pub(crate) struct Regions(Vec<(Option<u32>, Region)>);
 
 impl Regions {
-    /// The regions that `plan` needs, each touched by a thread on its node.
+    /// The regions required by `plan`, each first touched by a thread on its node.
     ///
     /// # Errors
-    /// When the memory cannot be mapped.
+    /// If the memory cannot be mapped.
     pub(crate) fn of_plan(plan: &MatrixPlan) -> Result<Self, TransferError> {
         let mut regions = Vec::new();
         for (node, bytes) in plan.regions() {
@@ -19,10 +19,10 @@ impl Regions {
         Ok(Self(regions))
     }
 
-    /// Makes all of them free; those that a broken cell kept are made anew.
+    /// Marks all regions free; those kept by a broken cell are recreated.
     ///
     /// # Errors
-    /// When the memory cannot be mapped.
+    /// If the memory cannot be mapped.
     pub(crate) fn reset(&mut self, plan: &MatrixPlan) -> Result<(), TransferError> {
         for ((node, own), (_, bytes)) in self.0.iter_mut().zip(plan.regions()) {
             if !own.reset() {
@@ -39,7 +39,7 @@ impl Regions {
         &mut own.expect("the plan has a region for each of its nodes").1
     }
 
-    /// What pages they lie on, in the report's words; the smallest where they differ.
+    /// The page type as reported; the smallest if regions differ.
     pub(crate) fn backing(&self) -> BufferBacking {
         let words = |(_, region): &(Option<u32>, Region)| match region.backing() {
             Backing::HugeTlb => BufferBacking::HugeTlb,
@@ -56,7 +56,7 @@ impl Regions {
     }
 }
 
-/// A region whose pages a thread of the plan's on `node` touched first.
+/// A region first touched by a thread of the plan on `node`.
 fn region(plan: &MatrixPlan, node: Option<u32>, bytes: u64) -> Result<Region, TransferError> {
     let mut workers = plan.crews.iter().flat_map(|crew| &crew.workers);
     let of_node = workers.find(|worker| worker.numa_node == node);

@@ -1,4 +1,4 @@
-//! What is there before a matrix runs: a look at the folders and files of a request.
+//! Scans the folders and files of a request before a matrix runs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,16 +13,15 @@ use stormlp_core::pattern::{Pattern, stream_of};
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Access, Disk, Kind, Storage as _, dead_link};
 
-/// What `O_DIRECT` asks of offsets where the file system does not say: a sector.
+/// Default `O_DIRECT` alignment if the file system does not report it: a sector.
 const USUAL_ALIGNMENT_BYTES: u64 = 512;
 
-/// How many places of a file are looked at to tell whether it holds the pattern, and how many bytes
-/// at each.
+/// Number of places sampled to check a file for the pattern, and bytes read at each.
 const PLACES: u64 = 64;
 const PLACE_BYTES: usize = 4096;
 
-/// Examines every folder and file of a request once. A folder that is not there can be made where so
-/// many of its last parts are all that is missing.
+/// Examines every folder and file of a request once. A missing folder can be created if at most
+/// `makes` trailing path components are missing.
 pub fn inventory(request: &MatrixRequest, makes: usize) -> TargetInventory {
     let mut inventory = TargetInventory::default();
     for target in request.jobs.iter().map(|job| &job.target) {
@@ -43,8 +42,8 @@ pub fn inventory(request: &MatrixRequest, makes: usize) -> TargetInventory {
     inventory
 }
 
-/// Whether what is above the last parts of `path` is there, of which so many can be made; the folders
-/// of the default are made from nothing.
+/// Whether the parent of the last `makes` components of `path` exists; the default folders are
+/// created from scratch.
 fn has_parent(path: &Path, makes: usize) -> bool {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let above = absolute.ancestors().nth(makes);
@@ -52,7 +51,7 @@ fn has_parent(path: &Path, makes: usize) -> bool {
 }
 
 fn folder(path: &Path, makes: usize) -> FolderFacts {
-    // Its files will be written to, so none may be a link that leads elsewhere.
+    // Files in it will be written, so no component may be a link to another place.
     Disk.hold(path);
     let there = Disk.nearest(path);
     let exists = path.exists();
@@ -97,12 +96,11 @@ fn folder(path: &Path, makes: usize) -> FolderFacts {
     }
 }
 
-/// Type of the file system that a folder is in.
 fn file_system(folder: &Path) -> Option<String> {
     probe::filesystem(folder).known().map(|fs| fs.kind.clone())
 }
 
-/// The manifest of a folder, or why what is there cannot be one of a matrix.
+/// The manifest of a folder, or why it is unusable.
 fn manifest(folder: &Path) -> (Option<DataManifest>, Option<String>) {
     let Ok(Some(text)) = Disk.read_text(&folder.join(MANIFEST_NAME)) else {
         return (None, None);
@@ -120,7 +118,7 @@ fn manifest(folder: &Path) -> (Option<DataManifest>, Option<String>) {
     }
 }
 
-/// What lies in a folder, as [`FolderFacts`] has it.
+/// The entries of a folder, as in [`FolderFacts`].
 #[derive(Default)]
 struct Entries {
     files: Vec<FoundFile>,
@@ -129,18 +127,18 @@ struct Entries {
     others: Vec<OtherFile>,
 }
 
-/// The regular files of a folder, and what else lies there.
+/// The regular files and other entries of a folder.
 fn entries(folder: &Path, made: Option<&DataManifest>) -> Entries {
     let mut all = Entries::default();
     for entry in Disk.list(folder).unwrap_or_default() {
         let (regular, facts) = (entry.is_file(), entry.facts);
-        // No file of a matrix has a name that is no text.
+        // Files of a matrix have valid UTF-8 names.
         let Ok(name) = entry.name.into_string() else {
             continue;
         };
         let bytes = facts.bytes;
         let listed = made.and_then(|made| made.file(&name));
-        // One that was cut off is still the one that was made, and in an empty one nothing is lost.
+        // A truncated file is still the created one, and an empty file has no data to lose.
         let another = listed.filter(|listed| bytes != 0 && facts.is_another(listed.identity));
         match another {
             _ if !regular => {
@@ -156,7 +154,7 @@ fn entries(folder: &Path, made: Option<&DataManifest>) -> Entries {
             Some(_) => all.copies.push(name.clone()),
             None => {}
         }
-        // Others are never read. What the kernel does not tell is taken for data.
+        // Other files are never read. Unknown ranges count as data.
         if listed.is_some() {
             let holes = Disk.hole_bytes(&folder.join(&name), bytes);
             all.hole_bytes.insert(name.clone(), holes.unwrap_or(0));
@@ -190,7 +188,7 @@ fn file(path: &Path) -> FileFacts {
         kind,
         bytes,
         hole_bytes: match kind {
-            // What the kernel does not tell is taken for data.
+            // Unknown ranges count as data.
             FileKind::Regular => Disk.hole_bytes(path, bytes).unwrap_or(0),
             FileKind::Missing | FileKind::BlockDevice | FileKind::Other => 0,
         },
@@ -213,9 +211,9 @@ fn file(path: &Path) -> FileFacts {
     }
 }
 
-/// Whether at least half of the places that are looked at hold the pattern of the request; `None` for
-/// what is empty or cannot be read. What was written to be verified and is corrupt in places holds it
-/// in most, and a write of anything else may have put it in the first.
+/// Whether at least half of the sampled places hold the pattern of the request; `None` if the file
+/// is empty or unreadable. A corrupt file written for verification holds it in most places, whereas
+/// a write of other data may have left it in the first.
 fn holds_pattern(request: &MatrixRequest, path: &Path, bytes: u64) -> Option<bool> {
     let file = Disk.open(path, Access::Read, false).ok()?;
     let pattern = Pattern::new(request.seed, stream_of(path));
@@ -244,7 +242,7 @@ fn kind(kind: Kind) -> FileKind {
     }
 }
 
-/// A file is made, the folder it is to lie in is not.
+/// Files are created, but their folder must exist.
 fn parent_exists(path: &Path) -> Availability {
     let parent = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
@@ -260,7 +258,7 @@ fn parent_exists(path: &Path) -> Availability {
     }
 }
 
-/// Whether it can be written: a device that is read-only may be opened for that all the same.
+/// Whether it can be written: opening a read-only device for writing may succeed nevertheless.
 fn writable(path: &Path, kind: FileKind) -> Availability {
     if kind == FileKind::BlockDevice && probe::device_is_read_only(path) {
         return Availability::unavailable(
@@ -284,7 +282,7 @@ fn opens(path: &Path, access: Access) -> Availability {
     }
 }
 
-/// Whether `O_DIRECT` works, and the alignment it asks for.
+/// Whether `O_DIRECT` works, and the required alignment.
 fn direct_facts(direct: Fact<DirectSupport>) -> (Availability, u64) {
     match direct {
         Fact::Known(support) if support.honoured => {

@@ -1,4 +1,4 @@
-//! What the reader of a cell should know: each warning a measured fact and what to do.
+//! Warnings about a cell, each with a measured fact and a remedy.
 
 use crate::plan::{BufferBacking, CacheState, CellPlan, MatrixPlan, Measurement, Reach, Span};
 use stormlp_core::evidence::{DirectIo, Evidence};
@@ -12,21 +12,21 @@ use stormlp_transfer::cufile::POLL_MODE;
 
 use stormlp_transfer::fallback;
 
-/// A cell shorter than this says little.
+/// Shorter cells are not significant.
 const SHORT_SECONDS: f64 = 1.0;
-/// A cold cell that finds more of its files than this in the page cache is not cold.
+/// Maximum share of the files in the page cache before a cold cell.
 const COLD_SHARE: f64 = 0.01;
-/// A warm cell that finds less than this is not warm.
+/// Minimum share of the files in the page cache before a warm cell.
 const WARM_SHARE: f64 = 0.99;
-/// The last thread may take this much longer than the first before it is a long tail.
+/// Maximum ratio of the last to the first thread's end before it is a long tail.
 const TAIL_RATIO: f64 = 1.2;
-/// The two halves of a run may differ by this much.
+/// Maximum difference between the two halves of a run.
 const DRIFT: f64 = 0.08;
-/// And by so many standard errors of their difference.
+/// Minimum difference in standard errors.
 const NOISE: f64 = 3.0;
-/// Transfers that each half must hold for their throughput to mean something.
+/// Minimum number of transfers in each half for a significant throughput.
 const ENOUGH: f64 = 100.0;
-/// Above this share of its threads' time a cell is bound by the CPU.
+/// Above this share of its threads' time a cell is CPU-bound.
 const CPU_SHARE: f64 = 0.95;
 
 /// All warnings of a cell that ran.
@@ -48,7 +48,8 @@ pub(crate) fn of_cell(
     checks.chain(of_storage(plan, cell, measured, 1)).chain(others.into_iter().flatten()).collect()
 }
 
-/// What of the bytes that so many hosts moved in a cell was memory's, by their devices.
+/// Warns if the bytes that this many hosts moved were served by memory, according to device
+/// counters.
 pub(crate) fn of_storage(
     plan: &MatrixPlan,
     cell: &CellPlan,
@@ -60,7 +61,7 @@ pub(crate) fn of_storage(
     checks.into_iter().flatten().flatten().collect()
 }
 
-/// Another path than the one asked for or none that is proven, or no `O_DIRECT`.
+/// A path other than the requested one, an unproven path, or no `O_DIRECT`.
 fn path(cell: &CellPlan, evidence: &Evidence) -> Option<Warning> {
     if evidence.direct_io == DirectIo::Refused {
         return Some(Warning::new(
@@ -72,7 +73,7 @@ fn path(cell: &CellPlan, evidence: &Evidence) -> Option<Warning> {
     fallback::warning(cell.transport.path, evidence)
 }
 
-/// An engine with less than it asked for.
+/// An engine with fewer features than requested.
 fn engine(evidence: &Evidence) -> Option<Warning> {
     let facts = evidence.engine.as_ref()?;
     (!facts.fallbacks.is_empty()).then(|| {
@@ -81,7 +82,7 @@ fn engine(evidence: &Evidence) -> Option<Warning> {
     })
 }
 
-/// A page cache that was not as it was to be.
+/// A page cache that was not in the requested state.
 fn cache(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
     let share = measured.page_cache_share?;
     if cell.op.direction() == Direction::Write || cell.transport.path == PathKind::Null {
@@ -89,7 +90,7 @@ fn cache(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<W
     }
     let percent = share * 100.0;
     match plan.cache {
-        // The plan has said of files in memory that nothing can be dropped.
+        // The plan already warned that caches of in-memory files cannot be dropped.
         CacheState::Cold if in_memory(plan) => None,
         CacheState::Cold if share > COLD_SHARE => Some(Warning::new(
             WarningKind::CacheState,
@@ -109,7 +110,7 @@ fn cache(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<W
     }
 }
 
-/// Reads that came more than once over the same bytes, which a cache may have held by then.
+/// Repeated reads of the same bytes, which may have been cached by then.
 fn again(plan: &MatrixPlan, reach: Reach, measured: &Measurement) -> Option<Warning> {
     let meant = plan.cache == CacheState::Warm && reach.through_cache;
     if reach.is_write || !reach.is_again() || meant {
@@ -135,7 +136,7 @@ fn again(plan: &MatrixPlan, reach: Reach, measured: &Measurement) -> Option<Warn
     ))
 }
 
-/// Writes that storage had not got when the time was over.
+/// Writes that had not reached storage at the end of the cell.
 fn stayed(reach: Reach, measured: &Measurement) -> Option<Warning> {
     if !reach.is_write || !reach.through_cache {
         return None;
@@ -179,7 +180,7 @@ fn in_memory(plan: &MatrixPlan) -> bool {
     files.any(|file| file.file_system_in_memory().is_some())
 }
 
-/// Too short to trust.
+/// Too short to be reliable.
 fn length(plan: &MatrixPlan, measured: &Measurement) -> Option<Warning> {
     (measured.duration_seconds < SHORT_SECONDS).then(|| {
         let advice = match plan.span {
@@ -207,14 +208,14 @@ fn tail(measured: &Measurement) -> Option<Warning> {
     })
 }
 
-/// Throughput that changed over the run: by more than the intervals differ among themselves, and
-/// over enough transfers that it is not the rhythm of a few large ones.
+/// Throughput changed over the run: by more than the intervals vary, and over enough transfers that
+/// it is not just the granularity of a few large ones.
 fn drift(measured: &Measurement) -> Option<Warning> {
     let series = &measured.series;
     let moving_seconds = measured.duration_seconds - measured.fsync_seconds.unwrap_or(0.0);
     let moving = (moving_seconds / series.interval_seconds.max(1e-9)) as usize;
-    // The last interval is seldom whole, the first holds the start, and nothing is transferred
-    // while files are synced.
+    // The last interval is usually partial, the first includes the start, and no transfers run
+    // during a sync.
     let whole = moving.min(series.interval_bytes.len().saturating_sub(1));
     let intervals = series.interval_bytes.get(1..whole)?;
     if intervals.len() < 10 {
@@ -243,7 +244,7 @@ fn drift(measured: &Measurement) -> Option<Warning> {
     })
 }
 
-/// The CPU as the limit; what spins while it waits is busy whatever the limit is.
+/// The CPU as the bottleneck; busy-waiting threads are always busy.
 fn cpu(transport: &Transport, evidence: &Evidence, measured: &Measurement) -> Option<Warning> {
     let spins = transport.wait == WaitMode::Spin && transport.waits_for_gpu();
     let properties = evidence.cufile.iter().flat_map(|cufile| &cufile.properties);
@@ -261,7 +262,7 @@ fn cpu(transport: &Transport, evidence: &Evidence, measured: &Measurement) -> Op
     })
 }
 
-/// Small pages under buffers large enough to suffer from them.
+/// Small pages for buffers large enough to suffer from them.
 fn buffers(cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
     let large = cell.transport.chunk_bytes >= 128 << 10;
     let meant = cell.transport.pages == Pages::Small;
@@ -307,13 +308,13 @@ mod tests {
         assert!(cpu(&transport, &evidence(vec![POLL_MODE.to_string()]), &busy).is_none());
         transport.wait = WaitMode::Spin;
         assert!(cpu(&transport, &evidence(Vec::new()), &busy).is_none());
-        // Nothing of a GPU's is waited for there.
+        // Emulated paths do not wait for a GPU.
         transport.emulated = true;
         assert!(cpu(&transport, &evidence(Vec::new()), &busy).is_some());
     }
 
-    /// What is said of a cell that moved so many MiB in each tenth of a second, in transfers of
-    /// one MiB.
+    /// The warning for a cell that moved this many MiB in each 100 ms interval, in transfers of 1
+    /// MiB.
     fn drift_of(mib: impl IntoIterator<Item = u64>, fsync_seconds: Option<f64>) -> Option<Warning> {
         let interval_bytes: Vec<u64> = mib.into_iter().map(|mib| mib * MIB).collect();
         let bytes: u64 = interval_bytes.iter().sum();
@@ -345,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_change_within_what_intervals_differ_by_is_no_drift() {
-        // Bursts of 32 at a time: one more of them in a half is 25 %.
+        // Bursts of 32: one more burst in a half is 25 %.
         let bursts = (0..40).map(|i| if i % 5 == 0 || i == 38 { 320 } else { 0 });
         assert_eq!(drift_of(bursts, None), None);
     }

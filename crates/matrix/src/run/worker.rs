@@ -1,9 +1,9 @@
 //! The hot loop: one thread, one path, one share of a file.
 //!
-//! Between the start barrier and its end a worker allocates nothing (tokio-uring, which makes a
-//! task of every operation, excepted) and shares nothing but counters. It keeps every slot of its
-//! path in flight, times each transfer from when it is submitted to when it is over, and hands its
-//! recorder over when it is done.
+//! Between the start barrier and its end a worker allocates nothing (except for tokio-uring, which
+//! creates a task for every operation) and shares only counters. It keeps every slot of its path in
+//! flight, times each transfer from submission to completion, and hands over its recorder at the
+//! end.
 
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -18,39 +18,38 @@ use super::offsets::{OffsetSpec, Offsets, Visit};
 use super::recorder::Recorder;
 use stormlp_core::stop::Ends;
 
-/// Transfers of a rehearsal, where the path has not more slots.
+/// Transfers of a rehearsal, unless the path has more slots.
 const REHEARSED: u64 = 8;
 
-/// What goes into the buffers of a write.
+/// Contents of write buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BufferFill {
-    /// Reads leave buffers alone.
+    /// Reads leave buffers unchanged.
     Untouched,
-    /// The pattern, once before the start.
+    /// The pattern, filled once before the start.
     Once,
-    /// The pattern of the position, before every write.
+    /// The pattern of the position, filled before every write.
     EveryTime,
-    /// Zeroes, once before the start.
+    /// Zeros, filled once before the start.
     Zeroes,
 }
 
-/// What one worker has to do.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work {
-    /// Whether a few transfers like those to come go before them, so that cuFile counts their
-    /// routes there and nothing in the measured part.
+    /// Whether a few similar transfers precede the measurement so that cuFile counts their routes
+    /// then and not in the measured part.
     pub(crate) rehearses: bool,
     pub(crate) direction: Direction,
-    /// In a mixed run, how many of a hundred transfers are reads; the rest are writes.
+    /// Percentage of reads in a mixed run; the rest are writes.
     pub(crate) read_percent: Option<u8>,
     pub(crate) offsets: OffsetSpec,
     pub(crate) fill: BufferFill,
-    /// Checks what was read against the pattern.
+    /// Verifies reads against the pattern.
     pub(crate) verify: bool,
     pub(crate) pattern: Pattern,
-    /// Time before the measurement, whose transfers are not counted.
+    /// Warm-up, whose transfers are not counted.
     pub(crate) warmup: Duration,
-    /// When to end, counted from the end of the warm-up; without it, when the passes are done.
+    /// Time limit after the warm-up; if unset, the passes decide.
     pub(crate) duration: Option<Duration>,
 }
 
@@ -59,15 +58,15 @@ pub(crate) struct Work {
 pub(crate) enum WorkerFailure {
     /// The path or a transfer failed.
     Transfer { visit: Visit, error: TransferError },
-    /// Fewer bytes than asked for, though the file should hold them.
+    /// A short transfer although the file should hold the data.
     Short { visit: Visit, moved: usize },
-    /// What was read is not what was written.
+    /// The data read differs from the data written.
     Mismatch { visit: Visit, mismatch: Mismatch },
-    /// The sync at the end failed: what was written may be lost.
+    /// The final sync failed: written data may be lost.
     Sync { error: std::io::Error },
 }
 
-/// What a worker brings home.
+/// The result of a worker.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) recorder: Recorder,
@@ -75,13 +74,12 @@ pub(crate) struct Outcome {
     pub(crate) ended: Instant,
     pub(crate) evidence: Evidence,
     pub(crate) failure: Option<WorkerFailure>,
-    /// Bytes that were checked against the pattern.
+    /// Bytes verified against the pattern.
     pub(crate) verified_bytes: u64,
-    /// How long the sync at the end took, where one was asked for.
+    /// Duration of the final sync, if requested.
     pub(crate) sync: Option<Duration>,
 }
 
-/// One worker at work.
 pub(crate) struct Worker<'a> {
     driver: Driver<'a, Visit>,
     file: FileId,
@@ -96,8 +94,8 @@ pub(crate) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    /// A worker over a path to which `file` is attached; `sync` is the file to sync at the end,
-    /// within the measured time.
+    /// A worker over a path with `file` attached; `sync` is the file to sync at the end, within the
+    /// measured time.
     pub(crate) fn new(
         mut driver: Driver<'a, Visit>,
         file: FileId,
@@ -122,7 +120,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Prepares, waits for the others, measures, and ends with nothing in flight.
+    /// Prepares, waits for the others, measures, and drains all transfers.
     pub(crate) fn run(mut self, start: &mut Start<'_>) -> Outcome {
         if let Err(error) = self.prepare() {
             self.fail(broken(error));
@@ -138,7 +136,7 @@ impl<'a> Worker<'a> {
         let mut last = begun;
         while self.driver.in_flight() > 0 {
             if let Err(error) = self.driver.wait(1) {
-                // What is in flight comes back to nobody.
+                // Transfers in flight are abandoned.
                 self.fail(broken(error));
                 break;
             }
@@ -163,7 +161,7 @@ impl<'a> Worker<'a> {
             ended = Instant::now();
             ended - before
         });
-        // To ask cuFile about its routes, and to give back memory and files, takes others' time.
+        // Querying cuFile's routes and releasing memory and files would disturb running workers.
         start.wait_for_the_others();
         Outcome {
             sync,
@@ -176,13 +174,13 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Fills the buffers that are filled once.
+    /// Fills buffers that are filled once.
     fn prepare(&mut self) -> Result<(), TransferError> {
         for (index, slot) in (0u64..).zip(self.driver.idle()) {
             match self.work.fill {
                 BufferFill::Untouched | BufferFill::EveryTime => continue,
                 BufferFill::Zeroes => self.scratch.fill(0),
-                // Each slot gets bytes of its own, so that equal blocks do not lie side by side.
+                // Each slot gets different bytes, so that no identical blocks lie side by side.
                 BufferFill::Once => {
                     let offset = index * self.scratch.len() as u64;
                     self.work.pattern.fill(offset, &mut self.scratch);
@@ -193,8 +191,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Does a few transfers, which are in no result, where that does no harm; else the first that
-    /// are measured are counted.
+    /// Performs a few uncounted transfers if harmless; otherwise the first measured transfers are
+    /// counted by route.
     fn rehearse(&mut self) {
         let transfers = REHEARSED.max(self.driver.idle().len() as u64);
         let Some(rehearsal) = self.work.offsets.rehearsal(transfers) else {
@@ -225,7 +223,7 @@ impl<'a> Worker<'a> {
         self.offsets = measured;
     }
 
-    /// Starts a visit with every slot that rests.
+    /// Starts a visit with every idle slot.
     fn launch_all(&mut self) {
         for _ in 0..self.driver.idle().len() {
             if self.failure.is_none()
@@ -236,7 +234,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Starts the next visit with `slot`; without one, the slot rests.
+    /// Starts the next visit with `slot`; if there is none, the slot becomes idle.
     #[inline]
     fn launch(&mut self, mut slot: Slot) {
         let Some(visit) = self.offsets.next() else {
@@ -261,7 +259,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Puts the pattern of a position into a slot.
+    /// Fills a slot with the pattern of its position.
     fn fill(&mut self, slot: &mut Slot, visit: Visit) -> Result<(), TransferError> {
         let len = visit.len as usize;
         if let Some(bytes) = slot.host_mut() {
@@ -272,13 +270,13 @@ impl<'a> Worker<'a> {
         slot.copy_in(&self.scratch[..len])
     }
 
-    /// Writes down a transfer that is over and gives its slot back.
+    /// Records a completed transfer and frees its slot.
     #[inline]
     fn take_up(&mut self, landed: Landed<Visit>, now: Stamp, begun: Stamp) -> Slot {
         let Landed { tag: visit, slot, submitted, result } = landed;
         match result {
             Ok(moved) if moved as u64 == visit.len => {
-                // Saturates to zero for what was submitted after `now` was read.
+                // Saturates to zero for transfers submitted after `now` was read.
                 let latency_ns = now.nanos_since(submitted);
                 if now >= begun {
                     self.recorder.record(latency_ns, visit.len);
@@ -293,7 +291,7 @@ impl<'a> Worker<'a> {
         slot
     }
 
-    /// Compares what was read with the pattern.
+    /// Verifies the data read against the pattern.
     fn check(&mut self, slot: &Slot, visit: Visit) {
         let len = visit.len as usize;
         let result = if let Some(bytes) = slot.host() {
@@ -311,14 +309,14 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Remembers the first failure and ends the others.
+    /// Records the first failure and stops the other workers.
     fn fail(&mut self, failure: WorkerFailure) {
         self.failure.get_or_insert(failure);
         self.ends.failed.stop();
     }
 }
 
-/// The path broke, at no visit of its own.
+/// A path failure unrelated to a visit.
 fn broken(error: TransferError) -> WorkerFailure {
     let visit = Visit { offset: 0, len: 0 };
     WorkerFailure::Transfer { visit, error }
@@ -368,7 +366,7 @@ mod tests {
         run_over(kind, 4, file, work, |path| path)
     }
 
-    /// A worker of its own on a path with `depth` slots, in what `wrap` puts around it.
+    /// A worker on a path with `depth` slots, wrapped by `wrap`.
     fn run_over(
         kind: PathKind,
         depth: usize,
@@ -401,7 +399,7 @@ mod tests {
         run.unwrap().0.pop().unwrap()
     }
 
-    /// A path whose third transfer fails, whatever lies beneath.
+    /// A path whose third transfer always fails.
     struct Broken(Box<dyn TransferPath>, u32);
 
     impl TransferPath for Broken {

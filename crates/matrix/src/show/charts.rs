@@ -1,5 +1,5 @@
-//! The charts of a matrix: the paths against each other, then over sizes, threads and depths, and
-//! how their latencies spread.
+//! The charts of a matrix: paths compared with each other, then over sizes, threads and depths, and
+//! latency distributions.
 
 use crate::plan::{MatrixPlan, MatrixReport};
 use stormlp_core::units::{GIB, counted, short_size};
@@ -11,17 +11,17 @@ use stormlp_show::chart;
 use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, Scale};
 use stormlp_show::series::over_time;
 
-/// More cells over time are more than a reader follows.
+/// Maximum number of cells shown over time.
 const MOST_OVER_TIME: usize = 24;
 
-/// What went on around more cells makes a page that no mail takes.
+/// Maximum number of cells with system charts, so that the page can still be mailed.
 const MOST_SURROUNDINGS: usize = 6;
 
-/// What can be drawn of a matrix.
+/// All charts of a matrix.
 pub(crate) fn charts(report: &MatrixReport) -> Vec<Group> {
     let groups = groups(report);
     let mut drawn = Vec::new();
-    // A search chooses other cells for each path: a mean over them compares nothing.
+    // A search measures different cells for each path, so means over them are not comparable.
     if report.results.find_knee.is_none() {
         drawn.push(against_each_other(&report.plan, &groups));
     }
@@ -43,7 +43,7 @@ pub(crate) fn charts(report: &MatrixReport) -> Vec<Group> {
     drawn
 }
 
-/// Each path beside the others, by operation, over what all of them ran.
+/// Compares the paths of each operation over the combinations that all of them ran.
 fn against_each_other(plan: &MatrixPlan, all: &[Cells<'_>]) -> Group {
     let mut drawn = Group::new("The paths against each other");
     let fair = compare::fair(plan, all);
@@ -91,18 +91,16 @@ fn against_each_other(plan: &MatrixPlan, all: &[Cells<'_>]) -> Group {
     drawn
 }
 
-/// The paths of an operation beside each other.
+/// Comparison of the paths of an operation.
 struct Beside {
-    /// What all of them ran.
+    /// The combinations that all paths ran.
     combinations: Vec<Combination>,
-    /// The throughput of each over these.
     rates: Vec<Bar>,
-    /// The CPU cost of each over these.
     costs: Vec<Bar>,
 }
 
 impl Beside {
-    /// `None` where there is nothing that all of them ran.
+    /// `None` if no combination was run by all paths.
     fn of(plan: &MatrixPlan, groups: &[&Cells<'_>]) -> Option<Self> {
         let mut paths = Vec::new();
         for group in groups {
@@ -135,7 +133,7 @@ impl Beside {
     }
 }
 
-/// What a matrix is swept over.
+/// The swept parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sweep {
     Sizes,
@@ -169,7 +167,7 @@ impl Sweep {
         }
     }
 
-    /// The rest of a combination: what is the same in one chart. A mix of sizes is no size.
+    /// The fixed settings of a chart. A mix of sizes is not swept.
     fn rest(self, mut of: Combination) -> Option<Combination> {
         match self {
             Self::Sizes if of.mix.is_some() => return None,
@@ -180,7 +178,7 @@ impl Sweep {
         Some(of)
     }
 
-    /// The rest in words.
+    /// The fixed settings as text.
     fn rest_words(self, rest: &Combination) -> String {
         let size = match rest.mix {
             Some(mix) => mix.to_string(),
@@ -228,7 +226,7 @@ fn along(operation: &str, groups: &[&Cells<'_>]) -> Group {
     drawn
 }
 
-/// The two charts of what is the same but for what is swept over.
+/// The two charts over the swept parameter with all else fixed.
 fn over(sweep: Sweep, rest: &Combination, groups: &[&Cells<'_>], drawn: &mut Group) {
     let axis = || Axis::new(sweep.name(), sweep.scale());
     let (name, words) = (sweep.name(), sweep.rest_words(rest));
@@ -252,7 +250,7 @@ fn over(sweep: Sweep, rest: &Combination, groups: &[&Cells<'_>], drawn: &mut Gro
     let title = format!("Throughput over {name}, {words}");
     let chart = Chart::lines(title.clone(), axis(), Axis::new("GiB/s", Scale::Linear), rates);
     drawn.add(&title, chart, "fewer than two of them were measured");
-    // The same number of all, or they would not compare.
+    // The same number of cells in each group, else they are not comparable.
     let measured = || groups.iter().filter(|group| group.throughput().is_some());
     let has_p99 = measured().all(|group| group.known(|m| m.latency_us.p99).is_some());
     let (which, times) = if has_p99 {
@@ -265,7 +263,7 @@ fn over(sweep: Sweep, rest: &Combination, groups: &[&Cells<'_>], drawn: &mut Gro
     drawn.add(&title, chart, "fewer than two of them were measured");
 }
 
-/// The combinations of all groups, each once.
+/// The distinct combinations of all groups.
 fn combinations(groups: &[Cells<'_>]) -> Vec<Combination> {
     let mut found = Vec::new();
     for group in groups {
@@ -280,7 +278,7 @@ fn title(combination: &Combination) -> String {
     format!("{}, depth {}", combination.words(), combination.queue_depth)
 }
 
-/// The whole distribution of latencies of each cell, paths beside each other.
+/// Latency distribution of each cell, with the paths side by side.
 fn distributions(groups: &[Cells<'_>]) -> Group {
     let mut drawn = Group::new("How latencies spread");
     for combination in combinations(groups) {
@@ -305,7 +303,7 @@ fn distributions(groups: &[Cells<'_>]) -> Group {
     drawn
 }
 
-/// How each cell went over time.
+/// Throughput of each cell over time.
 fn courses(groups: &[Cells<'_>]) -> Group {
     let mut drawn = Group::new("Throughput over time");
     let combinations = combinations(groups);
@@ -331,7 +329,7 @@ fn courses(groups: &[Cells<'_>]) -> Group {
     drawn
 }
 
-/// What went on around the fastest cell of each path and operation.
+/// System charts for the fastest cell of each path and operation.
 fn surroundings(all: &[Cells<'_>]) -> Vec<Group> {
     let mut fastest: Vec<&Cells<'_>> = Vec::new();
     let measured = || all.iter().filter(|group| group.throughput().is_some());

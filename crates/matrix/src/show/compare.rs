@@ -1,4 +1,4 @@
-//! Which path was faster.
+//! Determines which path was faster.
 
 use crate::plan::{CacheState, CellReport, MatrixPlan, Measurement, Reach};
 use stormlp_core::operation::Direction;
@@ -8,10 +8,10 @@ use super::group::{Combination, Group};
 use stormlp_show::document::Estimate;
 use stormlp_show::numbers::percent;
 
-/// More paths beside the winner than this make no sentence; the table has all.
+/// Maximum number of paths compared with the winner in the sentence; the table lists all.
 const MOST_OTHERS: usize = 2;
 
-/// What a path goes through: the question is which of these is faster.
+/// The route of a path: the question is which of these is faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Way {
     Gds,
@@ -37,12 +37,12 @@ impl Way {
     }
 }
 
-/// `A ran 1.24 ± 0.01 times faster than B`, when two or more paths were measured alike: the fastest
-/// path whose bytes came from storage or went there, against the fastest of each other way. What
-/// memory gave is told after it.
+/// `A ran 1.24 ± 0.01 times faster than B`, if two or more paths ran the same combinations: the
+/// fastest path whose bytes came from or went to storage, against the fastest of each other route.
+/// Results served by memory follow.
 ///
-/// With `--verify` nothing is said: the rates are those of checking the pattern. Neither is a path
-/// that wrote to the page cache and did not sync held against one whose bytes reached storage.
+/// With `--verify` there is no verdict: the rates include checking the pattern. Unsynced writes to
+/// the page cache are not compared with writes that reached storage either.
 pub(super) fn verdict(plan: &MatrixPlan, all: &[Group<'_>]) -> Option<String> {
     if plan.verify {
         return None;
@@ -85,7 +85,7 @@ pub(super) fn verdict(plan: &MatrixPlan, all: &[Group<'_>]) -> Option<String> {
     Some(format!("{sentence} ({over}){}", left_out(plan, all, groups)))
 }
 
-/// The paths that can be held against each other, two at least, and what all of them ran.
+/// The comparable paths, at least two, and the combinations that all of them ran.
 fn ran_by_all(groups: &[&Group<'_>]) -> Option<(Vec<PathKind>, Vec<Combination>)> {
     let mut combinations: Vec<Combination> = Vec::new();
     let mut paths: Vec<PathKind> = Vec::new();
@@ -97,14 +97,14 @@ fn ran_by_all(groups: &[&Group<'_>]) -> Option<(Vec<PathKind>, Vec<Combination>)
             paths.push(group.key.path);
         }
     }
-    // Only combinations that all of these paths ran say anything about all of them.
+    // Only combinations that all of these paths ran are comparable.
     combinations
         .retain(|combination| paths.iter().all(|path| find(groups, *path, combination).is_some()));
     (paths.len() > 1 && !combinations.is_empty()).then_some((paths, combinations))
 }
 
-/// The paths that the winner is told beside: the fastest of each other way, or, where all go the
-/// same way, the fastest of the rest.
+/// The paths compared with the winner: the fastest of each other route or, if all use the same
+/// route, the fastest of the rest.
 fn others(
     paths: &[PathKind],
     winner: PathKind,
@@ -125,15 +125,15 @@ fn others(
     others.take(MOST_OTHERS).collect()
 }
 
-/// The groups that can be held against each other: no writes that stayed in memory beside some that
-/// did not, and no holes, since a file with holes is read as fast as memory.
+/// The comparable groups: no writes that stayed in memory beside ones that did not, and no sparse
+/// files, since holes are read at memory speed.
 pub(super) fn fair<'a, 'b>(plan: &MatrixPlan, all: &'a [Group<'b>]) -> Vec<&'a Group<'b>> {
     let mut groups = without_unsynced(plan, all);
     groups.retain(|group| !reads_holes(plan, group));
     groups
 }
 
-/// Whether the cells of a group read files of which a part lies in holes.
+/// Whether the cells of a group read files with holes.
 pub(super) fn reads_holes(plan: &MatrixPlan, group: &Group<'_>) -> bool {
     let reads = group.key.combination.op.direction() == Direction::Read;
     (reads || plan.read_percent.is_some())
@@ -141,7 +141,7 @@ pub(super) fn reads_holes(plan: &MatrixPlan, group: &Group<'_>) -> bool {
         && plan.hole_share().is_some()
 }
 
-/// The groups that moved bytes and have numbers.
+/// Groups that moved bytes and have results.
 fn comparable<'a, 'b: 'a>(
     groups: impl IntoIterator<Item = &'a Group<'b>>,
 ) -> impl Iterator<Item = &'a Group<'b>> {
@@ -149,8 +149,8 @@ fn comparable<'a, 'b: 'a>(
         .filter(|group| group.key.path != PathKind::Null && group.throughput().is_some())
 }
 
-/// All groups but those whose writes stayed in the page cache, most of them or until the end, where
-/// others of the same combination reached storage.
+/// All groups except writes that mostly or finally stayed in the page cache, if others of the same
+/// combination reached storage.
 fn without_unsynced<'a, 'b>(plan: &MatrixPlan, groups: &'a [Group<'b>]) -> Vec<&'a Group<'b>> {
     let unsynced = |group: &Group<'_>| {
         let mut reaches = reaches(plan, group);
@@ -164,7 +164,7 @@ fn without_unsynced<'a, 'b>(plan: &MatrixPlan, groups: &'a [Group<'b>]) -> Vec<&
     groups.iter().filter(fair).collect()
 }
 
-/// The paths that are in none of the compared groups, and why.
+/// The paths in none of the compared groups, with the reason.
 fn left_out(plan: &MatrixPlan, all: &[Group<'_>], compared: &[&Group<'_>]) -> String {
     let mut paths: Vec<String> = Vec::new();
     for group in comparable(all).filter(|group| !reads_holes(plan, group)) {
@@ -182,7 +182,7 @@ fn left_out(plan: &MatrixPlan, all: &[Group<'_>], compared: &[&Group<'_>]) -> St
     }
 }
 
-/// The cells of a group that count, with what is known of storage in each.
+/// The valid cells of a group with their storage traffic.
 pub(super) fn reaches<'a>(
     plan: &'a MatrixPlan,
     group: &'a Group<'_>,
@@ -194,8 +194,8 @@ pub(super) fn reaches<'a>(
     })
 }
 
-/// A path as the table names it, with what ran; and when the page cache, not the storage, gave or
-/// took most of its bytes, that too.
+/// A path as the table names it, with the effective path, and whether the page cache rather than
+/// storage served or absorbed most of its bytes.
 fn words(plan: &MatrixPlan, groups: &[&Group<'_>], path: PathKind) -> String {
     let mut of_path = of_path(groups, path);
     let name = of_path.next().map_or_else(|| path.to_string(), Group::path_words);
@@ -223,8 +223,8 @@ fn reads_any_holes(plan: &MatrixPlan, groups: &[&Group<'_>], path: PathKind) -> 
     of_path(groups, path).any(|group| reads_holes(plan, group))
 }
 
-/// Whether the page cache gave most of what some reads of a path brought, or kept most of what some
-/// of its writes wrote.
+/// Whether the page cache served most of the bytes of some reads of a path, or kept most of those
+/// of some of its writes.
 fn is_mostly_memory(
     plan: &MatrixPlan,
     groups: &[&Group<'_>],
@@ -237,21 +237,21 @@ fn is_mostly_memory(
     })
 }
 
-/// Whether the figures of a path are those of memory, as far as that is known.
+/// Whether the figures of a path are known to be those of memory.
 fn is_from_memory(plan: &MatrixPlan, groups: &[&Group<'_>], path: PathKind) -> bool {
     reads_any_holes(plan, groups, path)
         || [false, true].into_iter().any(|writes| is_mostly_memory(plan, groups, path, writes))
 }
 
-/// The group in the words of [`words`].
+/// The group as described by [`words`].
 pub(super) fn group_words(plan: &MatrixPlan, group: &Group<'_>) -> String {
     words(plan, &[group], group.key.path)
 }
 
-/// Whether most of a cell's bytes came from memory or stayed there: by what the block device did,
-/// and where there is none (tmpfs, network file systems) by what lay in the page cache before it
-/// read, or that it did not sync what it wrote. A path that goes around the cache counts only when
-/// dropping the files left them there, as on a file system that lives in memory.
+/// Whether most of a cell's bytes came from memory or stayed there: judged by the block device
+/// counters. Without a block device (tmpfs, network file systems) judged by page cache residency
+/// before a read, or by a missing sync after a write. A path that bypasses the cache only counts if
+/// dropping the files left them there, as on a file system in memory.
 fn in_memory(plan: &MatrixPlan, path: PathKind, numbers: &Measurement, reach: Reach) -> bool {
     match (reach.device_share, numbers.page_cache_share) {
         (Some(_), _) if reach.is_write => reach.through_cache && reach.is_mostly_memory(),
@@ -273,7 +273,7 @@ fn find<'a, 'b>(
     groups.find(|g| g.key.path == path && g.key.combination == *combination)
 }
 
-/// Geometric mean of the ratios of two paths; its spread is known for a single combination.
+/// Geometric mean of the ratios of two paths; its spread is known only for a single combination.
 fn mean_ratio(
     groups: &[&Group<'_>],
     a: PathKind,
@@ -290,7 +290,7 @@ fn mean_ratio(
     geometric_mean(&ratios)
 }
 
-/// Geometric mean of what a path moved in GiB/s.
+/// Geometric mean of a path's throughput in GiB/s.
 fn rate(groups: &[&Group<'_>], path: PathKind, combinations: &[Combination]) -> Estimate {
     let rates =
         combinations.iter().filter_map(|combination| find(groups, path, combination)?.throughput());

@@ -1,4 +1,4 @@
-//! What a matrix comes to, combination by combination, for a comparison.
+//! The figures of a matrix for comparisons, by combination.
 
 use crate::plan::{MatrixReport, Measurement};
 
@@ -6,8 +6,8 @@ use super::group::{Group, groups};
 use stormlp_show::comparison::Figure;
 use stormlp_show::document::Quantity;
 
-/// The figures of every combination that was measured. IOPS are not among them: they say what the
-/// throughput says. Nor is the largest latency, which is a single transfer's.
+/// The figures of every measured combination. IOPS are omitted as they follow from throughput, and
+/// so is the maximum latency, which is that of a single transfer.
 pub(crate) fn figures(report: &MatrixReport) -> Vec<Figure> {
     groups(report).iter().flat_map(of_group).collect()
 }

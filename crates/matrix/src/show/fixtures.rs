@@ -1,4 +1,4 @@
-//! Reports that tests look at.
+//! Sample reports for tests.
 
 #![allow(clippy::unwrap_used)]
 
@@ -39,7 +39,7 @@ pub fn host() -> HostFacts {
     }
 }
 
-/// What lies in the folder.
+/// The folder's contents.
 pub fn inventory() -> TargetInventory {
     TargetInventory {
         folders: vec![FolderFacts {
@@ -62,7 +62,7 @@ pub fn inventory() -> TargetInventory {
     }
 }
 
-/// Numbers of a cell that moved about `gib` GiB in 4 s.
+/// Results of a cell that moved about `gib` GiB in 4 s.
 pub fn numbers(path: PathKind, gib: f64, io_size_bytes: u64) -> Measurement {
     let operations = (gib * GIB as f64 / io_size_bytes as f64).round() as u64;
     let bytes = operations * io_size_bytes;
@@ -113,7 +113,7 @@ pub fn numbers(path: PathKind, gib: f64, io_size_bytes: u64) -> Measurement {
     }
 }
 
-/// The report of a request, each cell having moved what `gib` says for it; `None` fails it.
+/// The report of a request in which each cell moved the amount given by `gib`; `None` fails it.
 pub fn report(request: &MatrixRequest, gib: impl Fn(PathKind, u32) -> Option<f64>) -> MatrixReport {
     let plan = resolve(request, &host(), &inventory()).unwrap();
     let head = Head::new(
@@ -162,7 +162,7 @@ pub fn both(path: PathKind, _repeat: u32) -> Option<f64> {
     })
 }
 
-/// As large as the preset `full`, on paths that run without a GPU: 432 cells.
+/// The size of the preset `full`, on paths that run without a GPU: 432 cells.
 pub fn full_report() -> MatrixReport {
     let mut request = plain();
     request.ops =
@@ -174,7 +174,7 @@ pub fn full_report() -> MatrixReport {
     report(&request, both)
 }
 
-/// Sizes and threads on two paths.
+/// Several sizes and thread counts on two paths.
 pub fn sample_report() -> MatrixReport {
     let mut request = plain();
     request.io_sizes = [64 << 10, 1 << 20].map(IoSize::fixed).to_vec();

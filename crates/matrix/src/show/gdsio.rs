@@ -1,7 +1,7 @@
-//! gdsio's result line, to the letter: what parsers of its output key on.
+//! gdsio's result line, verbatim: parsers of its output rely on it.
 //!
-//! The label names the path that ran. gdsio prints `GPUD` also when its library fell back; a
-//! number under a path that did not run is what this program is there to avoid.
+//! The label names the path that ran. gdsio prints `GPUD` even if its library fell back; this
+//! program avoids attributing a figure to a path that did not run.
 
 use crate::plan::{CellReport, JobReport, MatrixReport, Measurement};
 use stormlp_core::operation::Operation;
@@ -9,8 +9,8 @@ use stormlp_core::path::PathKind;
 use stormlp_core::printable::printable;
 use stormlp_core::units::GIB;
 
-/// A line for each cell that counts, `Verifying data` before one that reads back what the cell
-/// before it wrote, and a line for each job where `per_job` asks for them.
+/// One line for each valid cell, `Verifying data` before a cell that reads back what the previous
+/// one wrote, and one line for each job with `per_job`.
 pub fn result_lines(report: &MatrixReport, per_job: bool) -> String {
     let mut text = String::new();
     let mut before: Option<Operation> = None;
@@ -65,7 +65,7 @@ fn line(cell: &CellReport, numbers: &Measurement, requested_bytes: u64) -> Strin
 }
 
 fn job_line(job: &JobReport) -> String {
-    // Its own time, by which its throughput is counted; an older report does not know it.
+    // The job's own duration, on which its throughput is based; older reports lack it.
     let time = match job.duration_seconds {
         Some(seconds) => format!(" total_time {seconds:.6} secs"),
         None => String::new(),
@@ -82,12 +82,12 @@ fn job_line(job: &JobReport) -> String {
     )
 }
 
-/// gdsio's word for an operation.
+/// gdsio's name for an operation.
 pub(super) fn io_type(op: Operation) -> String {
     op.name().to_ascii_uppercase()
 }
 
-/// Bytes in KiB, as gdsio prints sizes: whole where they are.
+/// Bytes in KiB, formatted as by gdsio: without decimals if whole.
 pub(super) fn kib(bytes: u64) -> String {
     if bytes.is_multiple_of(1024) {
         (bytes / 1024).to_string()

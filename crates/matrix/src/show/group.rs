@@ -1,4 +1,4 @@
-//! Repetitions of one combination, put together.
+//! Groups the repetitions of a combination.
 
 use crate::plan::{CellReport, IoSize, MatrixReport, Measurement};
 use stormlp_core::operation::Operation;
@@ -8,7 +8,7 @@ use stormlp_core::units::{ByteSize, GIB, counted};
 
 use stormlp_show::document::Estimate;
 
-/// What the repetitions of a combination share.
+/// The settings shared by the repetitions of a combination.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Key {
     pub(super) path: PathKind,
@@ -16,18 +16,18 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// What the combination is called in every report.
+    /// Name of the combination, equal in all reports.
     pub(super) fn name(&self) -> String {
         let depth = self.combination.queue_depth;
         format!("{}, {}, depth {depth}", self.path, self.combination.words())
     }
 }
 
-/// What cells that are to be compared share.
+/// The settings shared by comparable cells.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Combination {
     pub(super) op: Operation,
-    /// Share of reads where the operation is a mix.
+    /// Share of reads if the operation is a mix.
     pub(super) read_percent: Option<u8>,
     pub(super) io_size_bytes: u64,
     pub(super) mix: Option<IoSize>,
@@ -36,7 +36,7 @@ pub(super) struct Combination {
 }
 
 impl Combination {
-    /// The size of a transfer, for people.
+    /// The transfer size, formatted.
     pub(super) fn io_size(&self) -> String {
         match self.mix {
             Some(mix) => mix.to_string(),
@@ -44,19 +44,19 @@ impl Combination {
         }
     }
 
-    /// What its cells do.
+    /// The operation, formatted.
     pub(super) fn operation(&self) -> String {
         self.op.of_mix(self.read_percent)
     }
 
-    /// All of it in words.
+    /// All settings as text.
     pub(super) fn words(&self) -> String {
         let threads = counted(u64::from(self.threads), "thread");
         format!("{} of {}, {threads}", self.operation(), self.io_size())
     }
 }
 
-/// The cells of one combination, in the order they ran.
+/// The cells of one combination, in execution order.
 #[derive(Debug)]
 pub(super) struct Group<'a> {
     pub(super) key: Key,
@@ -64,19 +64,19 @@ pub(super) struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// The numbers of the cells that count.
+    /// The results of the valid cells.
     pub(super) fn results(&self) -> Vec<&'a Measurement> {
         self.cells.iter().filter_map(|cell| cell.result()).collect()
     }
 
-    /// Mean and deviation of a number over the repetitions; `None` when no cell counts.
+    /// Mean and deviation of a figure over the repetitions; `None` without a valid cell.
     pub(super) fn estimate(&self, number: impl Fn(&Measurement) -> f64) -> Option<Estimate> {
         let samples: Vec<f64> = self.results().into_iter().map(number).collect();
         let spread = (samples.len() > 1).then(|| sample_deviation(&samples));
         (!samples.is_empty()).then(|| Estimate { value: mean(&samples), spread })
     }
 
-    /// Mean of a number that every repetition must have.
+    /// Mean of a figure that every repetition must have.
     pub(super) fn known(&self, number: impl Fn(&Measurement) -> Option<f64>) -> Option<f64> {
         let samples: Option<Vec<f64>> = self.results().into_iter().map(number).collect();
         samples.filter(|samples| !samples.is_empty()).map(|samples| mean(&samples))
@@ -87,12 +87,12 @@ impl<'a> Group<'a> {
         self.estimate(|m| m.throughput_bytes_per_second / GIB as f64)
     }
 
-    /// Its mean; below all others where no cell counts.
+    /// Mean throughput; below all others without a valid cell.
     pub(super) fn rate(&self) -> f64 {
         self.throughput().map_or(-1.0, |rate| rate.value)
     }
 
-    /// The path under which the results are shown, with what ran where that differs.
+    /// The requested path, with the effective path if that differs.
     pub(super) fn path_words(&self) -> String {
         let requested = self.key.path;
         let ran = self.cells.iter().filter(|cell| cell.result().is_some());
@@ -115,8 +115,8 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The groups of a report, in the order of their first cells. A cell of the plan counts once: one that
-/// stands twice in a damaged report is no repetition.
+/// The groups of a report, ordered by their first cells. A cell of the plan counts once: a
+/// duplicate in a damaged report is not a repetition.
 pub(super) fn groups(report: &MatrixReport) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for cell in &report.results.cells {
@@ -130,8 +130,7 @@ pub(super) fn groups(report: &MatrixReport) -> Vec<Group<'_>> {
     groups
 }
 
-/// What combinations were measured, each setting by its name: paths, with what ran where that
-/// differs, and the rest.
+/// The measured settings by name: paths, with the effective path if that differs, and the rest.
 pub(crate) fn combinations(report: &MatrixReport) -> Vec<(&'static str, String)> {
     type Words = fn(&Group<'_>) -> String;
     let parts: [(&'static str, Words); 5] = [
@@ -154,7 +153,7 @@ pub(crate) fn combinations(report: &MatrixReport) -> Vec<(&'static str, String)>
     told.collect()
 }
 
-/// What the combination of a cell is called in every report.
+/// Name of a cell's combination, equal in all reports.
 pub(crate) fn subject(report: &MatrixReport, cell: &CellReport) -> String {
     key_of(report, cell).name()
 }

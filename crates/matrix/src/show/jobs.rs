@@ -1,4 +1,4 @@
-//! What the jobs of a cell did, each over its own time.
+//! Results of a cell's jobs, each over its own duration.
 
 use crate::plan::{CellReport, JobReport, MatrixReport};
 use stormlp_core::units::GIB;
@@ -6,7 +6,7 @@ use stormlp_core::units::GIB;
 use super::group::{Combination, key_of};
 use stormlp_show::document::{Cell, Column, Quantity, Table};
 
-/// A row for each job of each cell; `None` where no cell has several.
+/// One row for each job of each cell; `None` if no cell has several jobs.
 pub(super) fn table(report: &MatrixReport) -> Option<Table> {
     let words = ["job", "path", "op", "I/O"].map(|name| Column::words(name, 0));
     let numbers = [

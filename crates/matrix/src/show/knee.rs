@@ -1,11 +1,11 @@
-//! The knees of a matrix that was to find them: the answer, a row for each, and what limits.
+//! Results of a knee search: the answer, one row for each knee, and the bottlenecks.
 
 use crate::plan::{CellReport, FindKnee, Knee, KneePoint, MatrixReport};
 use stormlp_core::units::{ByteSize, GIB, counted};
 
 use stormlp_show::document::{Cell, Column, Document, Quantity, Table, ended};
 
-/// The answer of a search; `None` for a matrix without one.
+/// The headline of a search; `None` for a matrix without one.
 pub(super) fn headline(report: &MatrixReport) -> Option<String> {
     let find = report.results.find_knee.as_ref()?;
     let end = ended(&report.ending);
@@ -20,7 +20,7 @@ pub(super) fn headline(report: &MatrixReport) -> Option<String> {
     })
 }
 
-/// Knee and best in a sentence.
+/// Describes the knee and the best in a sentence.
 fn in_words(report: &MatrixReport, find: &FindKnee, knee: &Knee) -> String {
     let what = format!(
         "{} {} of {}",
@@ -61,7 +61,7 @@ fn io_size(knee: &Knee) -> String {
     }
 }
 
-/// Whether a cell is one of those whose mean a knee is.
+/// Whether a cell belongs to the mean of a knee.
 pub(super) fn is_at(find: &FindKnee, cell: &CellReport) -> bool {
     let of = |knee: &Knee| {
         let kind = (knee.requested_path, knee.op, knee.io_size_bytes, knee.io_size_mix);
@@ -72,7 +72,7 @@ pub(super) fn is_at(find: &FindKnee, cell: &CellReport) -> bool {
     cell.result().is_some() && find.knees.iter().any(of)
 }
 
-/// The knees, and how sure they are.
+/// The knees and their confidence.
 pub(super) fn sections(report: &MatrixReport, find: &FindKnee, document: &mut Document) {
     let cells: u64 = find.knees.iter().map(|knee| knee.cells).sum();
     document.facts.add(
@@ -130,7 +130,7 @@ fn table(report: &MatrixReport, find: &FindKnee) -> Table {
     table
 }
 
-/// What a reader should know about a knee.
+/// Remarks about a knee.
 fn remarks(knee: &Knee) -> Vec<String> {
     let mut remarks = Vec::new();
     if !knee.is_complete {

@@ -1,4 +1,4 @@
-//! What reports of this lane show.
+//! Contents of this lane's reports.
 
 use crate::plan::{CellReport, MatrixPlan, MatrixReport, MatrixResults};
 use crate::report::contradictions;

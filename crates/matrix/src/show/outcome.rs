@@ -1,11 +1,11 @@
-//! A report in a line of a list: its figure and its verdict.
+//! Summary of a report for lists: its figure and its verdict.
 
 use crate::plan::{CellStatus, MatrixReport};
 
 use stormlp_show::document::Quantity;
 use stormlp_show::outcome::Outcome;
 
-/// The fastest combination, and how many cells broke.
+/// The fastest combination, and the number of failed cells.
 pub(super) fn outcome(report: &MatrixReport, status: String) -> Outcome {
     let cells = &report.results.cells;
     let failed = cells.iter().filter(|cell| cell.status == CellStatus::Failed).count();

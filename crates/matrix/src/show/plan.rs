@@ -1,4 +1,4 @@
-//! A plan before it runs: what `--dry-run` prints.
+//! A plan before it runs: the output of `--dry-run`.
 
 use crate::plan::{Layout, MatrixPlan, Span};
 use stormlp_core::facts::Availability;
@@ -9,9 +9,10 @@ use super::run::{files_words, mix_words, planned_memory};
 use stormlp_show::document::{Column, Document, Table};
 use stormlp_show::hosts::on_each;
 
-/// The plan: files, memory, engine, and a row for each cell.
+/// The plan: files, memory, engine, and one row for each cell.
 ///
-/// Each of the hosts has as many files, and a layout of its own of what lies there already: `layouts`.
+/// All hosts have the same number of files, but each has its own entry in `layouts`, depending on
+/// its existing files.
 pub fn plan(plan: &MatrixPlan, layouts: &[Layout]) -> Document {
     let what = if plan.find_knee {
         "a search for knees, which runs as many of these cells as it takes"
@@ -58,7 +59,7 @@ pub fn plan(plan: &MatrixPlan, layouts: &[Layout]) -> Document {
     document
 }
 
-/// What is done about the files of all hosts before the first cell.
+/// What happens to the files of all hosts before the first cell.
 fn layout_words(layouts: &[Layout]) -> String {
     let of_all: Layout = layouts.iter().copied().sum();
     let hosts = match layouts.len() {

@@ -1,17 +1,17 @@
-//! Cells as they come, a row of fixed columns for each.
+//! Progress output: one row with fixed columns for each cell.
 
 use crate::plan::{CellReport, CellStatus};
 use stormlp_core::units::{GIB, short_size};
 
 use stormlp_show::numbers::{short, thousands};
 
-/// What stands above the rows of [`cell_row`].
+/// The header of the rows of [`cell_row`].
 pub fn cell_row_head() -> String {
     let head = columns(["cell", "path", "op", "I/O", "threads", "depth"]);
     format!("{head} {:>7} {:>9} {:>8}", "GiB/s", "IOPS", "p99 µs")
 }
 
-/// A cell that is over, under its number among all; it fits a terminal of 80 columns.
+/// A finished cell with its number; fits a terminal of 80 columns.
 pub fn cell_row(number: &str, cell: &CellReport) -> String {
     let size = match cell.io_size_mix {
         Some(mix) => mix.to_string(),

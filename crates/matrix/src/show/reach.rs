@@ -1,4 +1,4 @@
-//! What of a cell's bytes storage gave or took, as rows, notes and headers say it.
+//! How many of a cell's bytes came from or went to storage, for rows, notes and headers.
 
 use crate::plan::{CacheState, Fsync, MatrixPlan, MatrixReport, Reach};
 use stormlp_core::units::ByteSize;
@@ -7,13 +7,13 @@ use super::compare::{reaches, reads_holes};
 use super::group::{Group, groups};
 use stormlp_show::numbers::percent;
 
-/// The share of a row's bytes that the block devices moved, over its repetitions.
+/// Device share of a row's bytes over its repetitions.
 pub(super) fn device_share(plan: &MatrixPlan, group: &Group<'_>) -> String {
     let shares: Option<Vec<f64>> =
         reaches(plan, group).map(|(_, _, reach)| reach.device_share).collect();
     match shares.as_deref() {
         None | Some([]) => "-".to_string(),
-        // The devices count for everybody: others used them as well.
+        // Device counters include other processes: others used the devices as well.
         Some(_) if reaches(plan, group).any(|(_, _, reach)| reach.is_of_others_too()) => {
             "> 100 %".to_string()
         }
@@ -21,7 +21,7 @@ pub(super) fn device_share(plan: &MatrixPlan, group: &Group<'_>) -> String {
     }
 }
 
-/// What a row's rate is not the rate of storage for: notes below the table, each once.
+/// Notes below the table where a row's rate is not a storage rate, each once.
 pub(super) fn remarks(plan: &MatrixPlan, group: &Group<'_>) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     if let Some(share) = plan.hole_share().filter(|_| reads_holes(plan, group)) {
@@ -53,7 +53,7 @@ fn remark(plan: &MatrixPlan, reach: Reach) -> Option<String> {
     }
 }
 
-/// When cells sync what they wrote; `None` where none writes.
+/// When cells sync their writes; `None` if no cell writes.
 pub(super) fn fsync_words(plan: &MatrixPlan) -> Option<&'static str> {
     plan.writing_cells().next()?;
     Some(match plan.fsync {
@@ -65,7 +65,7 @@ pub(super) fn fsync_words(plan: &MatrixPlan) -> Option<&'static str> {
     })
 }
 
-/// The same in a word, equal for matrices that sync alike.
+/// Likewise in one word, equal for matrices with the same sync behaviour.
 pub(crate) fn fsync_setting(plan: &MatrixPlan) -> &'static str {
     let synced = |cell: &_| is_synced(plan, cell);
     let (mut all, mut any) = (true, false);
@@ -80,13 +80,13 @@ pub(crate) fn fsync_setting(plan: &MatrixPlan) -> &'static str {
     }
 }
 
-/// Reports of before keep it in the plan alone.
+/// Older reports have it only in the plan.
 fn is_synced(plan: &MatrixPlan, cell: &crate::plan::CellPlan) -> bool {
     cell.fsync || plan.fsync == Fsync::End
 }
 
-/// How much of what was written through the page cache had reached storage when each cell ended,
-/// for a format whose line has no place for it.
+/// How much of the data written through the page cache had reached storage when each cell ended,
+/// for a format without a column for it.
 pub fn reached(report: &MatrixReport) -> Vec<String> {
     let mut lines = Vec::new();
     for group in &groups(report) {

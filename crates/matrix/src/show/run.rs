@@ -15,13 +15,13 @@ use stormlp_show::records::Records;
 use stormlp_show::series::Series;
 use stormlp_show::{around, hosts, storage};
 
-/// More cells are not shown over time.
+/// Maximum number of cells shown over time.
 const AT_A_GLANCE: usize = 8;
 
-/// Which columns the table has.
+/// The columns of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Columns {
-    /// stormlp's own.
+    /// stormlp's default columns.
     #[default]
     Standard,
     /// The study's table for each kind of I/O: sizes, throughput, mean latency, operations.
@@ -30,7 +30,7 @@ pub enum Columns {
     StudyB,
 }
 
-/// Where the columns of the records stand: with `/` in the cell, else in the report.
+/// Source of each record column: in the cell if it starts with `/`, else in the report.
 pub const RECORDS: [(&str, &str); 42] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
@@ -76,7 +76,7 @@ pub const RECORDS: [(&str, &str); 42] = [
     ("hosts", "/hosts"),
 ];
 
-/// What a matrix came to: which path won, on what, a row for each combination.
+/// The results of a matrix: the fastest path, the settings, one row for each combination.
 pub fn document(report: &MatrixReport, columns: Columns) -> Document {
     let groups = groups(report);
     let mut document =
@@ -112,11 +112,11 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
     document
 }
 
-/// The cells for the records: on how many hosts, a mix of sizes in the words of the command line, and of a
-/// search which of them are of a knee.
+/// The cells for the records, with the number of hosts, mixes of sizes in command-line syntax, and
+/// in a search whether a cell belongs to a knee.
 fn cells(report: &MatrixReport) -> impl Iterator<Item = Value> {
     let cell = |cell: &CellReport| {
-        // A cell is plain data, which always has a JSON form.
+        // A cell is plain data and always serialises to JSON.
         let mut value = serde_json::to_value(cell).unwrap_or_default();
         value["hosts"] = cell.hosts.len().max(1).into();
         if let Some(mix) = cell.io_size_mix {
@@ -137,7 +137,7 @@ pub(crate) fn best(report: &MatrixReport) -> Option<Estimate> {
     measured.max_by(|a, b| a.value.total_cmp(&b.value))
 }
 
-/// Which path won and by how much; with nothing to compare, what was measured.
+/// The fastest path and its lead; without a comparison, the measured throughput.
 fn headline(report: &MatrixReport, groups: &[Group<'_>]) -> String {
     let answer = compare::verdict(&report.plan, groups)
         .or_else(|| {
@@ -195,13 +195,13 @@ fn facts(report: &MatrixReport, groups: &[Group<'_>], document: &mut Document) {
     }
 }
 
-/// What each cell of a mixed run does.
+/// Describes the mix of a mixed run.
 pub(super) fn mix_words(read_percent: u8) -> String {
     let writes = 100 - read_percent.min(100);
     format!("{read_percent} % reads and {writes} % writes in each cell")
 }
 
-/// The files of a plan: how many, how large, where.
+/// The files of a plan: number, size, location.
 pub(super) fn files_words(plan: &MatrixPlan) -> String {
     let sizes = plan.files.iter().map(|file| file.bytes);
     let bytes = sizes.fold(0u64, u64::saturating_add);
@@ -220,7 +220,7 @@ pub(super) fn files_words(plan: &MatrixPlan) -> String {
     )
 }
 
-/// What transfers ended in, as the cells say; as the plan says before any has run.
+/// The memory at the end of transfers, from the cells; from the plan before any has run.
 pub(crate) fn memory_words(report: &MatrixReport) -> String {
     let mut names: Vec<String> = Vec::new();
     let accelerated =
@@ -241,8 +241,7 @@ pub(crate) fn memory_words(report: &MatrixReport) -> String {
     }
 }
 
-/// How the words begin that say what transfers end in: host memory that was asked for is no
-/// accelerator's.
+/// The label of the memory at the end of transfers: requested host memory is not an accelerator's.
 fn ends(plan: &MatrixPlan) -> &'static str {
     match host_memory(plan) {
         Some(_) => "transfers end in",
@@ -250,12 +249,12 @@ fn ends(plan: &MatrixPlan) -> &'static str {
     }
 }
 
-/// The host memory that was asked for where there could be a GPU's.
+/// The requested host memory on paths that could use GPU memory.
 fn host_memory(plan: &MatrixPlan) -> Option<MemoryKind> {
     (plan.cells.iter()).find_map(|cell| cell.transport.host_memory())
 }
 
-/// What pages the buffers lie on, as the kernel says, beside what was asked for.
+/// The page type of the buffers reported by the kernel, beside the requested one.
 fn buffers_words(report: &MatrixReport) -> String {
     let cells = report.results.cells.iter();
     let found = backings(cells.filter_map(|cell| cell.measurement.as_ref()));
@@ -270,7 +269,7 @@ fn buffers_words(report: &MatrixReport) -> String {
     }
 }
 
-/// The kinds of pages that buffers lay on, each once.
+/// The distinct page types of buffers.
 fn backings<'a>(measured: impl IntoIterator<Item = &'a Measurement>) -> Vec<&'static str> {
     let mut found = Vec::new();
     for numbers in measured {
@@ -282,7 +281,7 @@ fn backings<'a>(measured: impl IntoIterator<Item = &'a Measurement>) -> Vec<&'st
     found
 }
 
-/// What transfers are to end in, the stand-in named as such.
+/// The planned memory at the end of transfers; names the stand-in.
 pub(super) fn planned_memory(plan: &MatrixPlan) -> String {
     if !(plan.cells.iter()).any(|cell| cell.transport.path.ends_in_accelerator()) {
         return "host memory; these paths use no accelerator's".to_string();
@@ -298,7 +297,7 @@ pub(super) fn planned_memory(plan: &MatrixPlan) -> String {
 }
 
 fn standard(report: &MatrixReport, groups: &[Group<'_>]) -> Table {
-    // Where all rows have the same, the header says so.
+    // If all rows are equal, the header shows the value.
     let paged = backings(groups.iter().flat_map(Group::results)).len() > 1;
     let columns = [
         Column::words("path", 0),
@@ -329,7 +328,7 @@ fn standard(report: &MatrixReport, groups: &[Group<'_>]) -> Table {
     }
     let refer = |group: &Group<'_>| !reach::remarks(&report.plan, group).is_empty();
     if groups.iter().any(refer) {
-        // Notes say to look there.
+        // Notes refer to this column.
         let device = table.columns.iter_mut().filter(|column| column.name == "device");
         device.for_each(|column| column.drop = 0);
     }
@@ -379,7 +378,7 @@ fn row(group: &Group<'_>, plan: &MatrixPlan, table: &mut Table) -> Vec<Cell> {
     row
 }
 
-/// That a cell is shorter than planned, because the user stopped the run during it.
+/// Notes that a cell is shorter than planned because the user stopped the run.
 pub(super) fn cut_short(numbers: &Measurement, span: Span) -> Option<String> {
     let done = numbers.duration_seconds;
     numbers.interrupted.then(|| match span {
@@ -388,7 +387,7 @@ pub(super) fn cut_short(numbers: &Measurement, span: Span) -> Option<String> {
     })
 }
 
-/// Where the bytes of a path end.
+/// The memory at the end of a path.
 fn memory_column(group: &Group<'_>, plan: &MatrixPlan) -> &'static str {
     let planned = group.cells.first().and_then(|cell| plan.cells.get(cell.cell));
     let host = planned.and_then(|cell| cell.transport.host_memory());
@@ -400,7 +399,7 @@ fn memory_column(group: &Group<'_>, plan: &MatrixPlan) -> &'static str {
     }
 }
 
-/// Share of the files in the page cache before the cell and after it.
+/// Share of the files in the page cache before and after the cell.
 fn cached(group: &Group<'_>) -> String {
     let results = group.results();
     let Some(numbers) = results.first() else {
@@ -412,7 +411,7 @@ fn cached(group: &Group<'_>) -> String {
     }
 }
 
-/// What stands in the place of a number that was not measured, with a footnote that says why.
+/// Placeholder for an unmeasured figure, with a footnote giving the reason.
 fn missing(group: &Group<'_>, table: &mut Table) -> String {
     let broken = |cell: &&&CellReport| cell.status != CellStatus::Ok;
     match group.cells.iter().find(broken) {
@@ -421,7 +420,7 @@ fn missing(group: &Group<'_>, table: &mut Table) -> String {
     }
 }
 
-/// The same for one cell.
+/// Likewise for one cell.
 pub(super) fn not_measured(cell: &CellReport, table: &mut Table) -> String {
     let word = match cell.status {
         CellStatus::Failed => "failed",
@@ -435,7 +434,7 @@ pub(super) fn not_measured(cell: &CellReport, table: &mut Table) -> String {
     format!("{word} {}", table.footnote(text))
 }
 
-/// What proves the paths that ran, each proof once.
+/// Evidence of the paths that ran, each item once.
 fn evidence(groups: &[Group<'_>]) -> Vec<(String, String)> {
     let mut proofs = Vec::new();
     for group in groups {
@@ -451,7 +450,7 @@ fn evidence(groups: &[Group<'_>]) -> Vec<(String, String)> {
     proofs
 }
 
-/// How each cell went over time, where there are no more than a reader takes in at a glance.
+/// Progress of each cell over time, if there are few enough.
 fn over_time(report: &MatrixReport, document: &mut Document) {
     let cells = report.results.cells.iter();
     let measured = cells.filter_map(|cell| Some((cell, &cell.measurement.as_ref()?.series)));
@@ -468,7 +467,7 @@ fn over_time(report: &MatrixReport, document: &mut Document) {
     }
 }
 
-/// What went on around all cells together, in few rows.
+/// Summary of system telemetry over all cells.
 fn surroundings(report: &MatrixReport, document: &mut Document) {
     let measured =
         report.results.cells.iter().filter_map(|cell| Some(&cell.measurement.as_ref()?.series));

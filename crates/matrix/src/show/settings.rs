@@ -1,4 +1,4 @@
-//! What makes two runs of this lane the same work.
+//! Determines whether two runs of this lane are the same work.
 
 use crate::plan::{FilePlan, MatrixPlan, MatrixReport, Span};
 use stormlp_core::units::{ByteSize, format_duration};
@@ -7,9 +7,9 @@ use stormlp_show::numbers::percent;
 use stormlp_show::settings::{Work, switch};
 pub(super) use stormlp_show::shown::Shown as _;
 
-/// What of the plan of a matrix is no part of the work: how it was asked for and called, where its
-/// files are and what has to be done to them first, how often it is repeated, which of many alike
-/// orders was drawn, what it makes an error, and what was estimated.
+/// Plan fields of a matrix that are not part of the work: how it was requested and named, file
+/// locations and preparation, repetitions, the random order drawn, what counts as an error, and
+/// estimates.
 const APART: &[&str] = &[
     "name",
     "paths",
@@ -28,18 +28,17 @@ const APART: &[&str] = &[
     "files.made_here",
     "files.block_device",
     "files.file_system",
-    // As a share, in words of their own.
+    // Compared as a share under its own name.
     "files.hole_bytes",
     "layout_bytes",
-    // The host's, which writes the files: that of the cells stands with them.
+    // The host's engine only lays out the files; the cells have their own.
     "engine",
     "job_names",
     "cells.engine_asked",
     "cells.repeat",
     "cells.crew",
     "cells.availability",
-    // What the file system lets happen, which the path that ran shows; what was asked stands in
-    // `open_direct`.
+    // Depends on the file system, as shown by the effective path; the request is in `open_direct`.
     "cells.direct",
     "cells.requested_bytes",
     "cells.estimated_seconds",
@@ -48,7 +47,7 @@ const APART: &[&str] = &[
     "warnings",
 ];
 
-/// All that two runs must share to be the same work.
+/// Everything that must match for two runs to be the same work.
 pub(super) fn work(report: &MatrixReport) -> Work {
     let plan = &report.plan;
     let mut settings = Work::of_plan(&once(plan), APART)
@@ -83,7 +82,7 @@ pub(super) fn work(report: &MatrixReport) -> Work {
     settings
 }
 
-/// `2 × 1 GiB`, whatever their names are and wherever they lie.
+/// `2 × 1 GiB`, regardless of names and locations.
 fn files_words(files: &[FilePlan]) -> String {
     let mut sizes: Vec<u64> = files.iter().map(|file| file.bytes).collect();
     sizes.sort_unstable();

@@ -1,4 +1,4 @@
-//! The two tables of the study this matrix follows, with its columns and its precision.
+//! The two tables of the study that this matrix follows, with its columns and precision.
 
 use crate::plan::{CellReport, MatrixReport, Measurement};
 use stormlp_core::path::PathKind;
@@ -9,7 +9,7 @@ use super::run::{cut_short, not_measured};
 use stormlp_show::document::{Cell, Column, Table};
 use stormlp_show::numbers::thousands;
 
-/// Shape A: a row for each cell, with `IO Depth` when a batch path is among them.
+/// Shape A: one row for each cell, with `IO Depth` if a batch path is among them.
 pub(super) fn by_kind(report: &MatrixReport) -> Table {
     let is_batch = |path: PathKind| matches!(path, PathKind::GdsBatch | PathKind::GdsBatchStream);
     let batches = report.results.cells.iter().any(|cell| is_batch(cell.requested_path));
@@ -53,11 +53,11 @@ pub(super) fn by_kind(report: &MatrixReport) -> Table {
     table
 }
 
-/// A column of shape B that stands only where its values differ, and what a cell has there.
+/// A column of shape B that is shown only if its values differ, and its value for a cell.
 type Part = (&'static str, fn(&CellReport) -> String);
 
-/// Shape B: transfer type, threads, throughput and latency, the fastest first. The study has one
-/// kind and one size of I/O; with several, columns say which a row is of.
+/// Shape B: transfer type, threads, throughput and latency, fastest first. The study has a single
+/// kind and size of I/O; with several, extra columns distinguish the rows.
 pub(super) fn by_throughput(report: &MatrixReport) -> Table {
     let mut cells: Vec<&CellReport> = report.results.cells.iter().collect();
     let several = |of: fn(&CellReport) -> String| {
@@ -101,7 +101,7 @@ pub(super) fn by_throughput(report: &MatrixReport) -> Table {
     table
 }
 
-/// The size of a transfer in KiB; a mix in the words of the command line.
+/// Transfer size in KiB; a mix in command-line syntax.
 fn size_kib(cell: &CellReport) -> String {
     match cell.io_size_mix {
         None => kib(cell.io_size_bytes),
@@ -109,12 +109,12 @@ fn size_kib(cell: &CellReport) -> String {
     }
 }
 
-/// The path under whose name a row stands: the one that ran, when that is known.
+/// The path shown for a row: the effective one, if known.
 fn ran(cell: &CellReport) -> PathKind {
     cell.effective_path.unwrap_or(cell.requested_path)
 }
 
-/// A rate, with a footnote where the cell was cut short.
+/// A rate, with a footnote if the cell was cut short.
 fn marked(rate: String, numbers: &Measurement, of: &MatrixReport, table: &mut Table) -> String {
     match cut_short(numbers, of.plan.span) {
         Some(text) => format!("{rate} {}", table.footnote(text)),
@@ -126,7 +126,7 @@ fn gib(numbers: &Measurement) -> f64 {
     numbers.throughput_bytes_per_second / GIB as f64
 }
 
-/// Six decimals without the zeros at their end, as the study prints them.
+/// Six decimals without trailing zeros, as printed by the study.
 fn full_precision(value: f64) -> String {
     let text = format!("{value:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()

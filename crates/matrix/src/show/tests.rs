@@ -1,4 +1,4 @@
-//! What readers see of a report that is made up.
+//! Rendering of fictitious reports.
 
 mod headline;
 mod honest;
@@ -76,7 +76,7 @@ fn files_that_live_in_memory_are_told_by_the_page_cache_where_there_is_no_device
     }
     let text = table(&report);
     assert_eq!(text.matches("(mostly read from memory)").count(), 2, "{text}");
-    // Going around a cache that is warm on purpose is no reading from memory.
+    // Bypassing a deliberately warm cache is not reading from memory.
     report.plan.cache = crate::plan::CacheState::Warm;
     let text = table(&report);
     assert!(!text.contains("cpu-gpu (mostly"), "{text}");
@@ -201,7 +201,7 @@ fn a_plan_tells_what_all_hosts_write_first() {
     let told = |layouts: &[Layout]| text::render(&super::plan(&report.plan, layouts), None);
     let alone = told(&[layout(0, 2, 2 << 20)]);
     assert!(alone.contains("2 filled (2 MiB to write first)"), "{alone}");
-    // The second one has its files already.
+    // The second host already has its files.
     let two = told(&[layout(0, 2, 2 << 20), layout(2, 0, 0), layout(1, 1, 1 << 20)]);
     assert!(
         two.contains("3 used as they are, 0 made, 3 filled by the 3 hosts (3 MiB to write first)"),

@@ -1,21 +1,21 @@
-//! The warnings of cells: each names the cells it is about, and like ones are one.
+//! The warnings of cells: each names its cells, and similar ones are merged.
 
 use crate::plan::{CellReport, MatrixReport};
 use stormlp_core::warning::{Warning, WarningKind};
 
 use super::group::key_of;
 
-/// More cells than this are counted, not named.
+/// Maximum number of cells listed by name; more are counted.
 const NAMED: usize = 3;
 
-/// Warnings that differ in their numbers at most.
+/// Warnings that differ only in their numbers.
 struct Alike<'a> {
     shape: (WarningKind, String, &'a str),
     found: Vec<(&'a CellReport, &'a Warning)>,
 }
 
-/// The warnings of all cells in the order in which they came up, like ones together:
-/// `in 10 of 12 cells, the first cpu read of 1 MiB, 8 threads: …`.
+/// The warnings of all cells in order of appearance, similar ones merged: `in 10 of 12 cells, the
+/// first cpu read of 1 MiB, 8 threads: …`.
 pub fn of_cells(report: &MatrixReport) -> Vec<String> {
     let mut alike: Vec<Alike<'_>> = Vec::new();
     for cell in &report.results.cells {
@@ -67,7 +67,7 @@ impl Alike<'_> {
     }
 }
 
-/// What a cell is called, with what tells it from the others of its matrix.
+/// The name of a cell, with what distinguishes it within its matrix.
 fn name(report: &MatrixReport, cell: &CellReport) -> String {
     let key = key_of(report, cell);
     let depth = if report.results.cells.iter().all(|c| c.queue_depth == 1) {

@@ -1,4 +1,4 @@
-//! The charts of what went on around a stretch of a run, and of what it asked of storage.
+//! Charts of system telemetry over part of a run, and of its storage load.
 
 use stormlp_core::report::Series;
 use stormlp_core::telemetry::{Load, Measure, Track};
@@ -7,11 +7,11 @@ use stormlp_core::units::ByteSize;
 use super::{Amount, mean_sizes, sampled, shown};
 use crate::chart::{Axis, Bar, Chart, Group, Line, MOST_LINES, Scale};
 
-/// Intervals of what is drawn of one kind at most, of many cells, saves or restores: all their
-/// numbers are in the page.
+/// Maximum total intervals in the charts of many cells, saves or restores: the page contains all
+/// their values.
 const MOST_INTERVALS: usize = 2048;
 
-/// How many of `series` a page has room for, in their order: one at least.
+/// The number of `series` that fit on a page, in order; at least one.
 pub fn room_for<'s>(series: impl Iterator<Item = &'s Series>, most: usize) -> usize {
     let mut intervals = 0;
     let fits = series.take(most).take_while(|one| {
@@ -21,14 +21,14 @@ pub fn room_for<'s>(series: impl Iterator<Item = &'s Series>, most: usize) -> us
     fits.count().max(1)
 }
 
-/// Why there is nothing over time.
+/// Why there is no chart over time.
 pub const NO_COURSE: &str = "the report holds fewer than two intervals of it";
 
-/// A chart of tracks in one unit.
+/// A chart of tracks with one unit.
 struct Picture {
     title: &'static str,
     unit: &'static str,
-    /// The measures, each with a word for its lines.
+    /// The measures with their line labels.
     measures: &'static [(Measure, &'static str)],
 }
 
@@ -82,7 +82,7 @@ const PICTURES: [Picture; 9] = [
     },
 ];
 
-/// Devices, host, network and GPUs over time, with names at some moments.
+/// Devices, host, network and GPUs over time, with labelled marks.
 pub fn over_time(title: impl Into<String>, series: &Series, marks: &[(f64, String)]) -> Group {
     let mut drawn = Group::new(title);
     if series.tracks.is_empty() {
@@ -102,7 +102,7 @@ pub fn over_time(title: impl Into<String>, series: &Series, marks: &[(f64, Strin
     drawn
 }
 
-/// Adds a chart of the lines that are not 0 throughout; what a machine does not have is not missed.
+/// Adds a chart of the lines that are not 0 throughout; absent hardware gets no note.
 fn add(drawn: &mut Group, title: &str, unit: &str, lines: Vec<Line>, marks: &[(f64, String)]) {
     let moves = |line: &Line| line.points().any(|(_, value)| value > 0.0);
     let mut lines: Vec<Line> = lines.into_iter().filter(moves).collect();
@@ -116,7 +116,7 @@ fn add(drawn: &mut Group, title: &str, unit: &str, lines: Vec<Line>, marks: &[(f
     }));
 }
 
-/// The middle of each interval with its value.
+/// The midpoint of each interval with its value.
 fn points(series: &Series, values: &[f64], amount: Amount) -> impl Iterator<Item = (f64, f64)> {
     series
         .timed(values)
@@ -129,7 +129,7 @@ fn lines(series: &Series, picture: &Picture) -> Vec<Line> {
         let line = |track: &Track| {
             let (_, _, amount) = shown(*measure);
             let name = format!("{} {word}", track.of);
-            // A level that is seldom read is joined from one reading to the next.
+            // Sparse samples of a level are connected with lines.
             let is_read = |(_, value): &(f64, f64)| value.is_finite();
             let points = points(series, &track.values, amount).filter(is_read);
             Line::new(name.trim_end(), points)
@@ -139,7 +139,7 @@ fn lines(series: &Series, picture: &Picture) -> Vec<Line> {
     picture.measures.iter().flat_map(of).collect()
 }
 
-/// Bytes over requests of each device; where there were none, its line is interrupted.
+/// Mean request size of each device; its line is interrupted where there were no requests.
 fn request_sizes(series: &Series) -> Vec<Line> {
     let sizes = series.tracks.iter().filter_map(|count| {
         let (word, sizes) = mean_sizes(count, &series.tracks)?;
@@ -149,7 +149,7 @@ fn request_sizes(series: &Series) -> Vec<Line> {
     sizes.collect()
 }
 
-/// CPU time of the process, and of the whole host.
+/// CPU time of the process and of the whole host.
 fn processors(series: &Series) -> Vec<Line> {
     let cpus = |values| points(series, values, Amount::Rate(1.0));
     let mut lines = vec![Line::new("stormlp", cpus(&series.interval_cpu_seconds))];
@@ -158,8 +158,7 @@ fn processors(series: &Series) -> Vec<Line> {
     lines
 }
 
-/// The run's own transfers in flight: counted over the time of each interval, or looked at once at
-/// its end.
+/// The run's transfers in flight: averaged over each interval, or sampled at its end.
 pub fn in_flight(series: &Series) -> Option<Chart> {
     let (x, y) = (Axis::new("seconds", Scale::Linear), Axis::new("in flight", Scale::Linear));
     let most: Vec<f64> =
@@ -180,7 +179,7 @@ pub fn in_flight(series: &Series) -> Option<Chart> {
     Chart::lines("Transfers in flight over time", x, y, lines)
 }
 
-/// How deep the queue was whenever a transfer was submitted, in percent of the transfers.
+/// Queue depth at each submission, in percent of the transfers.
 pub fn depths(load: &Load) -> Option<Chart> {
     let counts = load.depths.iter().map(|one| (u64::from(one.depth), one.transfers));
     let name = |most: u64| match most {
@@ -192,7 +191,7 @@ pub fn depths(load: &Load) -> Option<Chart> {
     chart.map(|chart| chart.note(note))
 }
 
-/// The sizes of transfers, in percent of them.
+/// Transfer sizes, in percent of the transfers.
 pub fn sizes(load: &Load) -> Option<Chart> {
     let counts = load.sizes.iter().map(|one| (one.up_to_bytes, one.transfers));
     let name = |most: u64| format!("up to {}", ByteSize(most));
@@ -200,7 +199,7 @@ pub fn sizes(load: &Load) -> Option<Chart> {
     Chart::bars(title, "% of the transfers", shares(counts, name))
 }
 
-/// A bar for each power of two from the smallest to the largest that occurs.
+/// One bar for each power of two from the smallest to the largest that occurs.
 fn shares(counts: impl Iterator<Item = (u64, u64)>, name: impl Fn(u64) -> String) -> Vec<Bar> {
     let mut classes: Vec<(u64, u64)> = Vec::new();
     for (value, transfers) in counts {
@@ -258,7 +257,7 @@ mod tests {
         series.last_interval_seconds = None;
         assert_eq!(mean(&series), [(10.25, 1.5), (10.75, 2.0)]);
         series.interval_in_flight_max.clear();
-        // The last look is one at the end, when nothing can be in flight.
+        // The last sample is taken at the end, when nothing can be in flight.
         series.interval_in_flight = vec![1, 2, 0];
         assert_eq!(mean(&series), [(10.5, 1.0), (11.0, 2.0)]);
         series.last_interval_seconds = Some(0.5);

@@ -1,5 +1,4 @@
-//! What went on around a run: its devices, its host, its network, its GPUs, and how deep the queue
-//! was that it kept.
+//! System telemetry of a run: devices, host, network, GPUs, and its own queue depth.
 
 pub mod charts;
 
@@ -9,23 +8,23 @@ use stormlp_core::units::{ByteSize, GIB, KIB, MIB};
 
 use crate::document::{Column, Document, Quantity, Table};
 
-/// A number over all intervals of a report.
+/// A metric over all intervals of a report.
 struct Followed {
     name: String,
     unit: &'static str,
-    /// Whether no other number says nearly the same.
+    /// Whether no other metric shows nearly the same.
     is_brief: bool,
-    /// Each with what it weighs in their mean.
+    /// The values with their weights in the mean.
     values: Vec<(f64, f64)>,
 }
 
-/// What the section is called where there is one run.
+/// Section title of a single run.
 pub const TITLE: &str = "Around the run";
 
-/// Block devices that are shown each for itself at most; of more the first, which lies on the others.
+/// Maximum number of block devices shown separately; the first ones lie on top of the others.
 const MOST_DEVICES: usize = 2;
 
-/// Adds the section as `title`, if anything was looked at.
+/// Adds the section as `title`, if there was any telemetry.
 pub fn section<'s>(
     document: &mut Document,
     title: &str,
@@ -34,7 +33,7 @@ pub fn section<'s>(
     add(document, title, followed(series.clone()), series);
 }
 
-/// The same, but for what is seen in other numbers as well.
+/// Likewise, without metrics that other figures show as well.
 pub fn brief_section<'s>(
     document: &mut Document,
     title: &str,
@@ -74,13 +73,13 @@ fn add<'s>(
     }
 }
 
-/// The block devices that were followed, each once.
+/// The distinct monitored block devices.
 fn devices(series: &Series) -> Vec<&str> {
     let busy = (series.tracks.iter()).filter(|track| track.measure == Measure::DeviceBusyShare);
     busy.map(|track| track.of.as_str()).collect()
 }
 
-/// What was looked at, each number over all parts of the run; those that stayed 0 are left out.
+/// The telemetry, each metric over all parts of the run; those that stayed 0 are omitted.
 fn followed<'s>(series: impl Iterator<Item = &'s Series>) -> Vec<Followed> {
     let mut all: Vec<Followed> = Vec::new();
     let mut add = |one: Followed| match all.iter_mut().find(|other| other.name == one.name) {
@@ -127,7 +126,7 @@ fn followed<'s>(series: impl Iterator<Item = &'s Series>) -> Vec<Followed> {
     all
 }
 
-/// Whether no other measure says nearly the same, or a matrix is not about it.
+/// Whether no other measure shows nearly the same and it is relevant to a matrix.
 fn is_brief(measure: Measure) -> bool {
     !matches!(
         measure,
@@ -138,8 +137,8 @@ fn is_brief(measure: Measure) -> bool {
     )
 }
 
-/// The run's own transfers in flight in each interval, and what they are called: counted over its
-/// time, or looked at once at its end.
+/// The run's transfers in flight in each interval with the label: averaged over the interval, or
+/// sampled at its end.
 fn in_flight(series: &Series) -> (&'static str, Vec<f64>) {
     match series.interval_in_flight_mean.as_slice() {
         [] => ("in flight, sampled", sampled(series)),
@@ -147,8 +146,7 @@ fn in_flight(series: &Series) -> (&'static str, Vec<f64>) {
     }
 }
 
-/// Transfers in flight as they were sampled; no number for the last look, which is one when all is
-/// over.
+/// Sampled transfers in flight; the last sample is NaN since it was taken after the end.
 fn sampled(series: &Series) -> Vec<f64> {
     let mut samples: Vec<f64> =
         series.interval_in_flight.iter().map(|count| f64::from(*count)).collect();
@@ -158,12 +156,12 @@ fn sampled(series: &Series) -> Vec<f64> {
     samples
 }
 
-/// What the value of an interval is divided by to be shown.
+/// The divisor of an interval's value for display.
 #[derive(Debug, Clone, Copy)]
 enum Amount {
-    /// Something that was counted: by this and by the seconds of the interval.
+    /// A counter, divided by this and by the seconds of the interval.
     Rate(f64),
-    /// A level, or a mean: by this alone.
+    /// A level or a mean, divided by this alone.
     Level(f64),
 }
 
@@ -176,7 +174,7 @@ impl Amount {
     }
 }
 
-/// How a measure is shown: its words and its unit.
+/// How a measure is shown: label and unit.
 fn shown(measure: Measure) -> (&'static str, &'static str, Amount) {
     let rate = Amount::Rate(MIB as f64);
     let size = Amount::Level(GIB as f64);
@@ -202,8 +200,8 @@ fn shown(measure: Measure) -> (&'static str, &'static str, Amount) {
     }
 }
 
-/// Mean request size of a device in each interval, in KiB, beside its count; no number where it had
-/// no request.
+/// Mean request size of a device in each interval in KiB, beside its count; no value without
+/// requests.
 fn mean_sizes(count: &Track, tracks: &[Track]) -> Option<(&'static str, Vec<f64>)> {
     let (what, of_bytes) = match count.measure {
         Measure::DeviceReads => ("read", Measure::DeviceReadBytes),
@@ -237,7 +235,7 @@ fn table(followed: &[Followed]) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// The queue depth at which transfers were submitted, in words.
+/// The queue depth at submission as text.
 fn depths(loads: &[&Load]) -> Option<String> {
     let mut counts: Vec<DepthCount> = loads.iter().flat_map(|load| &load.depths).copied().collect();
     counts.sort_by_key(|one| one.depth);
@@ -261,7 +259,7 @@ fn depths(loads: &[&Load]) -> Option<String> {
     ))
 }
 
-/// The sizes of transfers, the most frequent first.
+/// Transfer sizes, most frequent first.
 fn sizes(loads: &[&Load]) -> Option<String> {
     let mut counts: Vec<(u64, u64)> = Vec::new();
     for one in loads.iter().flat_map(|load| &load.sizes) {
@@ -330,7 +328,7 @@ mod tests {
             ["in flight", "nvme0n1 read", "nvme0n1 reads", "nvme0n1 mean read", "nvme0n1 busy"];
         assert_eq!(keys, expected, "what stayed 0 is left out");
         let shown = crate::text::render(&document, Some(100));
-        // Each interval by its own length.
+        // Each interval is divided by its own length.
         for line in ["2.00  3.20  4.00", "128  192  256", "1.00  1.60  2.00"] {
             let line: Vec<&str> = line.split_ascii_whitespace().collect();
             let words = shown.lines().map(|row| row.split_ascii_whitespace().collect::<Vec<_>>());

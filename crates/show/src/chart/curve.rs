@@ -1,10 +1,10 @@
-//! Percentile curves: whole distributions of latencies on logarithmic axes.
+//! Percentile curves: latency distributions on logarithmic axes.
 
 use stormlp_core::histogram;
 
 use super::{Axis, Chart, Line, Scale};
 
-/// A curve for each saved histogram that can be read.
+/// A curve for each saved histogram that is readable.
 pub fn percentiles<'a>(
     title: impl Into<String>,
     histograms: impl IntoIterator<Item = (String, &'a str)>,

@@ -1,5 +1,4 @@
-//! Draws charts as SVG. They are drawn at twice the size at which they are read, since the library
-//! counts in whole pixels.
+//! Draws charts as SVG, at twice their display size, since the library only supports whole pixels.
 
 use plotters::backend::SVGBackend;
 use plotters::chart::{ChartBuilder, ChartContext, LabelAreaPosition};
@@ -16,26 +15,26 @@ use super::{Bars, Chart, Extent, Line, Lines, Plot};
 use crate::numbers::short;
 
 const WIDTH: i32 = 880;
-/// Of the area in which lines are drawn, axes and their names included.
+/// Height of a line chart, including axes and labels.
 const LINES_HEIGHT: i32 = 520;
-/// Of a bar with the room around it, and of a line of the legend.
+/// Height of a bar with its spacing, and of a legend line.
 const ROW_HEIGHT: i32 = 52;
 const LEGEND_ROW_HEIGHT: i32 = 42;
-/// Room for the names below an axis, and above a plot.
+/// Space for labels below an axis, and above a plot.
 const BELOW: i32 = 88;
 const ABOVE: i32 = 66;
-/// Room to the right of bars for their values.
+/// Space for values to the right of bars.
 const VALUE_WIDTH: i32 = 130;
-/// The size of text, and about the width of a letter of it.
+/// Font size, and the approximate width of a letter.
 const TEXT: f64 = 32.0;
 const LETTER_WIDTH: i32 = 15;
-/// Longer names do not leave enough room for the bars beside them.
+/// Longer names leave too little space for the bars beside them.
 const NAME_LETTERS: usize = 16;
-/// Half the size of a marker.
+/// Half the marker size.
 const MARKER: i32 = 9;
-/// Lines of more points are marked here and there only.
+/// Lines with more points only have some of them marked.
 const MARKED_POINTS: usize = 24;
-/// Room for the names of an upright axis, at least and at most.
+/// Minimum and maximum space for the labels of a vertical axis.
 const NAMES_WIDTH: (i32, i32) = (126, 230);
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -43,11 +42,11 @@ type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 type Plotted<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Ruler, Ruler>>;
 type Pixel = (i32, i32);
 
-/// A chart as SVG: for a page that has its title and the rules of a dark page; or, `alone`, with
-/// both of its own.
+/// A chart as SVG: for a page that provides the title and the dark-mode rules, or, if `alone`, with
+/// both included.
 ///
 /// # Errors
-/// What the library says, which writes to memory and has no reason to.
+/// Errors of the library, which are not expected as it writes to memory.
 pub fn svg(chart: &Chart, alone: bool) -> Result<String, String> {
     let mut text = String::new();
     let top = if alone { ABOVE } else { 0 };
@@ -75,7 +74,7 @@ pub fn svg(chart: &Chart, alone: bool) -> Result<String, String> {
     };
     drawn().map_err(|error| error.to_string())?;
     drop(area);
-    // What all texts and lines have in common is said once, in a style sheet.
+    // Attributes common to all texts and lines are moved to a style sheet.
     let mut text = text.replace(" opacity=\"1\"", "").replace(" font-family=\"sans-serif\"", "");
     if alone && let Some(end) = text.find('>') {
         text.insert_str(end + 1, &format!("\n<style>{}</style>", page_rules()));
@@ -83,7 +82,7 @@ pub fn svg(chart: &Chart, alone: bool) -> Result<String, String> {
     Ok(text)
 }
 
-/// Text of `most` letters at most.
+/// Truncates a text to `most` letters.
 fn shown(text: &str, most: usize) -> String {
     let text = printable(text);
     if text.chars().count() > most {
@@ -102,7 +101,7 @@ fn written(colour: &'static Colour, anchor: HPos) -> TextStyle<'static> {
     style.color(&colour.light).pos(Pos::new(anchor, VPos::Center))
 }
 
-/// The axes with their grid; `names` says whether the upright one has names.
+/// The axes with their grid; `names` says whether the vertical one has labels.
 fn axes<'a, 'b>(
     area: &'a Area<'b>,
     (x, y): (&Ruler, &Ruler),
@@ -140,11 +139,11 @@ fn draw_lines(area: &Area<'_>, plot: &Area<'_>, lines: &Lines, stretch: &Extent)
     let (least, most) = NAMES_WIDTH;
     let left = (y.letters() as i32 * LETTER_WIDTH + 26).clamp(least, most);
     let x = with_room(x, WIDTH - left);
-    // Half of the last name stands beyond the axis.
+    // Half of the last label extends beyond the axis.
     let right = (x.letters() as i32 * LETTER_WIDTH / 2 + 6).max(48);
     let context = axes(plot, (&x, &y), (left, right, ABOVE), &lines.x.name)?;
     let top = plot.get_base_pixel().1;
-    // The names on an axis of times have their units with them.
+    // Labels on a time axis include their units.
     let name = if lines.y.name == "µs" { "latency" } else { &lines.y.name };
     let name_place = (12, top + 18);
     area.draw(&Text::new(name.to_string(), name_place, ink(HPos::Left)))?;
@@ -154,7 +153,7 @@ fn draw_lines(area: &Area<'_>, plot: &Area<'_>, lines: &Lines, stretch: &Extent)
         let at = x.place(*at);
         let line = [(at, y.range.0), (at, y.range.1)].map(|end| context.backend_coord(&end));
         area.draw(&PathElement::new(line, AXIS.light.stroke_width(4)))?;
-        // Names that would run into each other are in the table alone, as one that has no room.
+        // Labels that would overlap are only in the table, as are those without space.
         let (name, place) = (shown(name, 12), (line[1].0 + 4, top + 18));
         if place.0 >= free_from && place.0 + width(&name) <= WIDTH {
             free_from = place.0 + width(&name) + 8;
@@ -172,21 +171,21 @@ fn draw_lines(area: &Area<'_>, plot: &Area<'_>, lines: &Lines, stretch: &Extent)
     Ok(())
 }
 
-/// The line with this `index` among so many.
+/// Draws the line with this `index` of `among`.
 fn draw_line(area: &Area<'_>, index: usize, pieces: &[Vec<Pixel>], among: usize) -> Drawn {
     let pixels: usize = pieces.iter().map(Vec::len).sum();
     let (first, every) = match (pixels <= MARKED_POINTS, among) {
         (true, _) => (0, 1),
         (false, 1) => (pixels, 1),
-        // Not all lines in the same places.
+        // Different lines have their markers in different places.
         (false, _) => (pixels / 24 * (1 + index % 3), pixels / 8),
     };
-    // Many points are drawn close to each other.
+    // Many points are close to each other.
     let width = if pixels > 200 { 2 } else { 4 };
     let stroke = colour_of(index).light.stroke_width(width);
     for piece in pieces {
         match piece.as_slice() {
-            // It would not be seen.
+            // A single point would be invisible without a shape.
             [only] => draw_shape(area, index, *only, MARKER / 2, colour_of(index))?,
             _ => area.draw(&PathElement::new(piece.clone(), stroke))?,
         }
@@ -195,13 +194,13 @@ fn draw_line(area: &Area<'_>, index: usize, pieces: &[Vec<Pixel>], among: usize)
     marked.copied().try_for_each(|pixel| draw_marker(area, index, pixel))
 }
 
-/// An axis of so many pixels with the names that have room on it.
+/// An axis of this many pixels, reduced to the labels that fit.
 fn with_room(axis: Ruler, pixels: i32) -> Ruler {
     let width = (axis.letters() as i32 + 1) * LETTER_WIDTH;
     axis.with_room_for((pixels / width.max(1)) as usize)
 }
 
-/// Names that are too long to stand beside their bars stand above them.
+/// Whether the names are too long to stand beside their bars.
 fn names_above(bars: &Bars) -> bool {
     bars.rows.iter().any(|row| row.name.chars().count() > NAME_LETTERS)
 }
@@ -210,7 +209,7 @@ fn row_height(bars: &Bars) -> i32 {
     if names_above(bars) { 2 * ROW_HEIGHT - 8 } else { ROW_HEIGHT }
 }
 
-/// Where a limit has a name, there is a line for it.
+/// Space for a named limit above the bars.
 fn bars_above(bars: &Bars) -> i32 {
     if bars.limit.is_some() { ABOVE } else { 8 }
 }
@@ -250,7 +249,7 @@ fn draw_bars(area: &Area<'_>, plot: &Area<'_>, bars: &Bars, stretch: &[f64]) -> 
             from += value;
             draw_part(area, index, (start, end.max(start + 1), height), stacked)?;
         }
-        // Not under the line of the limit.
+        // Avoids the line of the limit.
         let beside = limit.clone().fold(from, f64::max);
         let place = (pixel(beside).0 + 10, height);
         area.draw(&Text::new(short(row.total()), place, ink(HPos::Left)))?;
@@ -265,7 +264,7 @@ fn draw_bars(area: &Area<'_>, plot: &Area<'_>, bars: &Bars, stretch: &[f64]) -> 
     Ok(())
 }
 
-/// A part of a bar from `start` to `end`, with its letter where there are several kinds of parts.
+/// Draws a bar segment from `start` to `end`, with its letter if there are several kinds.
 fn draw_part(
     area: &Area<'_>,
     index: usize,
@@ -282,7 +281,7 @@ fn draw_part(
     Ok(())
 }
 
-/// What stands for a part beside its colour.
+/// A letter that identifies a segment in addition to its colour.
 fn letter(index: usize) -> String {
     char::from(b'A' + (index % 26) as u8).to_string()
 }
@@ -291,7 +290,7 @@ fn colour_of(index: usize) -> Colour {
     PALETTE[index % PALETTE.len()]
 }
 
-/// The names of what is drawn; none where the title says it.
+/// The legend entries; empty if the title is sufficient.
 fn legend_of(chart: &Chart) -> Vec<(bool, String)> {
     let (names, letters): (Vec<&String>, bool) = match &chart.plot {
         Plot::Lines(lines) => (lines.lines.iter().map(|line| &line.name).collect(), false),
@@ -303,7 +302,7 @@ fn legend_of(chart: &Chart) -> Vec<(bool, String)> {
     }
 }
 
-/// Short names stand beside each other.
+/// Number of legend columns: short names stand side by side.
 fn legend_columns(legend: &[(bool, String)]) -> usize {
     if legend.iter().all(|(_, name)| name.chars().count() <= 26) { 2 } else { 1 }
 }
@@ -323,7 +322,7 @@ fn draw_legend(area: &Area<'_>, top: i32, legend: &[(bool, String)]) -> Drawn {
     Ok(())
 }
 
-/// A shape for each line, so that its colour is not all that tells it; with a hole from the sixth on.
+/// A shape for each line, so that lines differ in more than colour; hollow from the sixth on.
 fn draw_marker(area: &Area<'_>, index: usize, at: Pixel) -> Drawn {
     draw_shape(area, index, at, MARKER, colour_of(index))?;
     if index >= super::MOST_LINES { draw_shape(area, index, at, MARKER / 2, PAPER) } else { Ok(()) }

@@ -1,7 +1,7 @@
-//! Charts before they are drawn: what a picture shows, and the same numbers as a table.
+//! Charts before they are drawn: their data, and the same numbers as a table.
 //!
-//! A lane says which charts its report has; `draw` draws them and knows no lane. Two forms are
-//! enough: lines over an axis, and bars that may be stacked.
+//! A lane defines the charts of its report; `draw` draws them independently of the lane. Two forms
+//! are enough: lines over an axis, and bars that may be stacked.
 
 mod curve;
 mod draw;
@@ -18,11 +18,11 @@ pub use draw::svg;
 pub(crate) use palette::dark_rules;
 pub use ruler::Scale;
 
-/// More rows than this are not taken in at a glance.
+/// Maximum number of rows that are readable.
 pub(crate) const MOST_ROWS: usize = 32;
-/// More lines than this in one chart cannot be told apart.
+/// Maximum number of lines in one chart that are distinguishable.
 pub const MOST_LINES: usize = 5;
-/// More points than this are more than a chart has pixels for. Series have at most 1024.
+/// Maximum number of points, limited by the pixels of a chart. Series have at most 1024.
 const MOST_POINTS: usize = 1100;
 
 /// Charts that answer one question.
@@ -32,31 +32,31 @@ pub struct Group {
     pub title: String,
     /// The charts.
     pub charts: Vec<Chart>,
-    /// What could have been drawn and was not, and why.
+    /// Charts that could not be drawn, with the reason.
     pub absent: Vec<String>,
-    /// Whether it is shown only when it is asked for.
+    /// Whether it is collapsed by default.
     pub folded: bool,
 }
 
 /// One chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// What to know of it.
+    /// Notes about it.
     pub notes: Vec<String>,
     /// Its data.
     pub plot: Plot,
-    /// What its axes hold too, so that charts beside each other have one scale.
+    /// Additional extent of its axes, so that adjacent charts have the same scale.
     pub stretch: Extent,
 }
 
-/// Values that lie on the axes of a chart.
+/// Values within the axes of a chart.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Extent {
-    /// On the horizontal axis of lines.
+    /// Values on the horizontal axis of lines.
     pub across: Vec<f64>,
-    /// On the axis of what was measured.
+    /// Values on the axis of measurements.
     pub values: Vec<f64>,
 }
 
@@ -72,9 +72,9 @@ pub enum Plot {
 /// An axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// What it counts: `GiB/s`, `seconds`.
+    /// Its label: `GiB/s`, `seconds`.
     pub name: String,
-    /// How values lie on it.
+    /// Its scale.
     pub scale: Scale,
 }
 
@@ -87,48 +87,48 @@ pub struct Lines {
     pub y: Axis,
     /// The lines.
     pub lines: Vec<Line>,
-    /// Places on the horizontal axis that have a name.
+    /// Labelled positions on the horizontal axis.
     pub marks: Vec<(f64, String)>,
 }
 
-/// A line through points, in pieces where something between them is not known.
+/// A line through points, interrupted where values are unknown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// What it is of.
+    /// Its name.
     pub name: String,
-    /// The points of each piece from left to right.
+    /// The points of each segment from left to right.
     pieces: Vec<Vec<(f64, f64)>>,
 }
 
-/// Horizontal bars, each in as many parts as `parts` has names.
+/// Horizontal bars, each with one segment per entry of `parts`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bars {
     /// The unit of the values.
     pub unit: String,
-    /// What the parts of a bar are; one is a plain bar.
+    /// The names of the segments; a single one makes plain bars.
     pub parts: Vec<String>,
     /// The bars.
     pub rows: Vec<Bar>,
-    /// A value to reach, and what it is.
+    /// A target value and its name.
     pub limit: Option<(f64, String)>,
 }
 
 /// A bar.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
-    /// What it is of.
+    /// Its name.
     pub name: String,
-    /// A value for each part.
+    /// A value for each segment.
     pub values: Vec<f64>,
 }
 
 impl Group {
-    /// A group that has nothing yet.
+    /// An empty group.
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), ..Self::default() }
     }
 
-    /// How the times of `histograms` spread, drawn as a chart that is called `what`.
+    /// The latency distributions of `histograms`, drawn as a chart titled `what`.
     pub fn of_histograms(title: &str, what: &str, histograms: &[NamedHistogram]) -> Self {
         let mut drawn = Self::new(title);
         let curves = histograms.iter().map(|one| (one.name.replace('_', " "), one.data.as_str()));
@@ -137,7 +137,7 @@ impl Group {
         drawn
     }
 
-    /// Adds a chart, or says that `what` is not drawn because of `why`.
+    /// Adds a chart, or notes that `what` is not drawn because of `why`.
     pub fn add(&mut self, what: &str, chart: Option<Chart>, why: &str) {
         match chart {
             Some(chart) => self.charts.push(chart),
@@ -147,15 +147,15 @@ impl Group {
 }
 
 impl Axis {
-    /// An axis of `name`.
+    /// An axis labelled `name`.
     pub fn new(name: impl Into<String>, scale: Scale) -> Self {
         Self { name: name.into(), scale }
     }
 }
 
 impl Line {
-    /// A line through those of `points` that can be drawn, the extremes of each stretch where there
-    /// are more than a chart has room for. It is interrupted where a point has no value.
+    /// A line through the drawable `points`, reduced to the extremes of each range if there are too
+    /// many. It is interrupted where a point has no value.
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let mut pieces = vec![Vec::new()];
         for (x, y) in points.into_iter().filter(|(x, _)| is_amount(*x)) {
@@ -168,7 +168,7 @@ impl Line {
         Self::of(name, pieces)
     }
 
-    /// A line of steps: a value that holds from one place to another.
+    /// A step line: each value holds until the next position.
     pub fn steps(
         name: impl Into<String>,
         steps: impl IntoIterator<Item = ((f64, f64), f64)>,
@@ -183,7 +183,7 @@ impl Line {
     fn of(name: impl Into<String>, mut pieces: Vec<Vec<(f64, f64)>>) -> Self {
         pieces.retain(|piece| !piece.is_empty());
         let all: usize = pieces.iter().map(Vec::len).sum();
-        // So many pieces have no room to be seen as such.
+        // This many segments would be too small to be visible.
         if pieces.len() > MOST_POINTS / 4 {
             pieces = vec![pieces.concat()];
         }
@@ -202,7 +202,7 @@ impl Line {
 }
 
 impl Bar {
-    /// A bar of one part.
+    /// A bar with a single segment.
     pub fn one(name: impl Into<String>, value: f64) -> Self {
         Self { name: name.into(), values: vec![value] }
     }
@@ -213,7 +213,7 @@ impl Bar {
 }
 
 impl Chart {
-    /// A chart of lines; `None` where no line has two points.
+    /// A line chart; `None` if no line has two points.
     pub fn lines(title: impl Into<String>, x: Axis, y: Axis, lines: Vec<Line>) -> Option<Self> {
         let is_above_zero = |point: &(f64, f64)| y.scale != Scale::Log || point.1 > 0.0;
         let drawn = lines.into_iter().map(|mut line| {
@@ -227,12 +227,12 @@ impl Chart {
             .then(|| Self::of(title, Plot::Lines(Lines { x, y, lines, marks: Vec::new() })))
     }
 
-    /// A chart of bars of one part; `None` without a bar.
+    /// A chart of plain bars; `None` without bars.
     pub fn bars(title: impl Into<String>, unit: &str, rows: Vec<Bar>) -> Option<Self> {
         Self::stacked(title, unit, &[""], rows)
     }
 
-    /// A chart of bars in parts; `None` without a bar.
+    /// A chart of stacked bars; `None` without bars.
     pub fn stacked(
         title: impl Into<String>,
         unit: &str,
@@ -264,14 +264,14 @@ impl Chart {
         Self { title: title.into(), notes: Vec::new(), plot, stretch: Extent::default() }
     }
 
-    /// With something to know of it.
+    /// Adds a note.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
     }
 
-    /// With a value to reach.
+    /// Adds a target value.
     #[must_use]
     pub fn limit(mut self, value: f64, name: impl Into<String>) -> Self {
         if let (Plot::Bars(bars), true) = (&mut self.plot, is_amount(value)) {
@@ -280,7 +280,7 @@ impl Chart {
         self
     }
 
-    /// With names of places on the horizontal axis.
+    /// Adds labelled positions on the horizontal axis.
     #[must_use]
     pub fn marks(mut self, marks: Vec<(f64, String)>) -> Self {
         if let Plot::Lines(lines) = &mut self.plot {
@@ -289,8 +289,7 @@ impl Chart {
         self
     }
 
-    /// What its axes hold: the least and the most, and of an axis that has its values beside each
-    /// other all of them.
+    /// The extent of its axes: minimum and maximum, or all values of a categorical axis.
     fn extent(&self) -> Extent {
         let ends = |values: Vec<f64>| {
             let least = values.iter().copied().fold(f64::INFINITY, f64::min);
@@ -317,7 +316,7 @@ impl Chart {
     }
 }
 
-/// Gives charts of the same name one scale, so that they can be looked at beside each other.
+/// Gives charts of the same name a common scale, so that they can be compared side by side.
 pub(crate) fn align(sheets: &mut [&mut Vec<Group>]) {
     let name = |group: &str, chart: &Chart| format!("{group}\n{}", chart.title);
     let mut extents: BTreeMap<String, Extent> = BTreeMap::new();
@@ -337,12 +336,12 @@ pub(crate) fn align(sheets: &mut [&mut Vec<Group>]) {
     }
 }
 
-/// Whether a number can be drawn: nothing that is measured is below zero, or more than this.
+/// Whether a number can be drawn: no measured value is negative or larger than this.
 fn is_amount(value: f64) -> bool {
     (0.0..=1e20).contains(&value)
 }
 
-/// At most [`MOST_ROWS`] of `rows` in their order: the longest, the shortest and some between.
+/// At most [`MOST_ROWS`] of `rows` in order: the longest, the shortest and some between.
 fn few(rows: Vec<Bar>) -> Vec<Bar> {
     if rows.len() <= MOST_ROWS {
         return rows;
@@ -357,7 +356,7 @@ fn few(rows: Vec<Bar>) -> Vec<Bar> {
     kept.into_iter().filter_map(|row| rows[row].take()).collect()
 }
 
-/// At most so many of `points`: the lowest and the highest of each stretch.
+/// Reduces `points` to at most `most`: the lowest and highest of each range.
 fn thinned(points: Vec<(f64, f64)>, most: usize) -> Vec<(f64, f64)> {
     if points.len() <= most {
         return points;

@@ -1,9 +1,9 @@
-//! The colours of charts, each with what takes its place on a dark page. All of them stand out from
-//! the page by a contrast of 3 to 1 at least; text by 4.5 to 1.
+//! The colours of charts, each with its dark-mode replacement. Their contrast with the page is at
+//! least 3:1, that of text at least 4.5:1.
 
 use plotters::style::RGBColor;
 
-/// A colour on a light page and on a dark one.
+/// A colour for light mode and for dark mode.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Colour {
     pub(super) light: RGBColor,
@@ -14,7 +14,7 @@ const fn colour(light: (u8, u8, u8), dark: (u8, u8, u8)) -> Colour {
     Colour { light: RGBColor(light.0, light.1, light.2), dark: RGBColor(dark.0, dark.1, dark.2) }
 }
 
-/// Of what is drawn: lines, bars, their parts.
+/// Lines, bars and their segments.
 pub(super) const PALETTE: [Colour; 8] = [
     colour((0x0b, 0x62, 0xa4), (0x6c, 0xb4, 0xf5)),
     colour((0xc2, 0x41, 0x0c), (0xff, 0x9d, 0x5c)),
@@ -25,13 +25,13 @@ pub(super) const PALETTE: [Colour; 8] = [
     colour((0x0e, 0x74, 0x90), (0x5f, 0xd4, 0xe8)),
     colour((0x4b, 0x55, 0x63), (0xb6, 0xbe, 0xc9)),
 ];
-/// Of text.
+/// Text.
 pub(super) const INK: Colour = colour((0x1c, 0x24, 0x30), (0xe6, 0xea, 0xf0));
-/// Of text on what is drawn, and of the seams between its parts.
+/// Text on bars, and the gaps between segments.
 pub(super) const PAPER: Colour = colour((0xff, 0xff, 0xff), (0x14, 0x19, 0x21));
-/// Of lines that help to read.
+/// Grid lines.
 pub(super) const GRID: Colour = colour((0xdd, 0xe2, 0xe9), (0x33, 0x3c, 0x4a));
-/// Of axes, marks and limits.
+/// Axes, marks and limits.
 pub(super) const AXIS: Colour = colour((0x6a, 0x74, 0x82), (0x93, 0x9d, 0xab));
 
 fn all() -> impl Iterator<Item = Colour> {
@@ -42,8 +42,8 @@ fn hex(colour: RGBColor) -> String {
     format!("#{:02X}{:02X}{:02X}", colour.0, colour.1, colour.2)
 }
 
-/// Rules of a style sheet that give what is drawn its colours on a dark page. They go by the colour
-/// itself, so that a chart looks right without any style sheet as well.
+/// Style rules with the dark-mode colours of charts. They select by the colour itself, so that a
+/// chart also looks right without a style sheet.
 pub(crate) fn dark_rules() -> String {
     let rule = |colour: Colour| {
         let (light, dark) = (hex(colour.light), hex(colour.dark));
@@ -52,7 +52,7 @@ pub(crate) fn dark_rules() -> String {
     all().map(rule).collect()
 }
 
-/// The style of a chart that stands alone, with a page of its own.
+/// The style of a standalone chart with its own background.
 pub(super) fn page_rules() -> String {
     format!(
         "svg{{font-family:system-ui,sans-serif;background:{}}}\

@@ -1,4 +1,4 @@
-//! Where values lie on an axis, and which of them it names.
+//! Positions of values on an axis, and the tick labels.
 
 use std::ops::Range;
 
@@ -10,41 +10,41 @@ use stormlp_core::units::short_size;
 use super::Axis;
 use crate::numbers::short;
 
-/// How values lie on an axis.
+/// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// By their amount, from zero.
+    /// Linear, from zero.
     Linear,
-    /// By their power of ten.
+    /// Logarithmic.
     Log,
-    /// Sizes in bytes beside each other, whatever lies between them.
+    /// Sizes in bytes as equidistant categories.
     Sizes,
-    /// Numbers beside each other.
+    /// Numbers as equidistant categories.
     Counts,
-    /// Quantiles, 0 to 1, by how little lies beyond.
+    /// Quantiles from 0 to 1, by the logarithm of the remainder.
     Quantiles,
 }
 
-/// About so many values of an axis have names.
+/// Approximate number of labelled ticks.
 const TICKS: f64 = 5.0;
 
-/// More names would run into each other.
+/// Maximum number of labels before they overlap.
 const MOST_NAMES: usize = 11;
 
-/// An axis with all that lies on it. To the library its values are their places.
+/// An axis with its range and ticks. The library receives positions instead of values.
 #[derive(Clone)]
 pub(super) struct Ruler {
     scale: Scale,
-    /// The values of an axis that has them beside each other.
+    /// The values of a categorical axis.
     values: Vec<f64>,
-    /// From where to where it goes.
+    /// Its range.
     pub(super) range: (f64, f64),
-    /// The places that have names.
+    /// The labelled positions.
     pub(super) ticks: Vec<(f64, String)>,
 }
 
 impl Ruler {
-    /// An axis that holds `values`, which are numbers.
+    /// An axis for the finite ones of `values`.
     pub(super) fn new(axis: &Axis, values: impl IntoIterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
         values.sort_by(f64::total_cmp);
@@ -76,7 +76,7 @@ impl Ruler {
         }
     }
 
-    /// With as many of its names as have room beside each other, each so many pixels wide at most.
+    /// Keeps every n-th label so that at most `names` of them remain, or two.
     pub(super) fn with_room_for(mut self, names: usize) -> Self {
         let every = self.ticks.len().div_ceil(names.max(2)).max(1);
         let mut nth = 0;
@@ -87,18 +87,18 @@ impl Ruler {
         self
     }
 
-    /// How many letters its longest name has.
+    /// Length of its longest label in letters.
     pub(super) fn letters(&self) -> usize {
         let letters = self.ticks.iter().map(|(_, name)| name.chars().count());
         letters.max().unwrap_or(0)
     }
 
-    /// From zero to `most`, without names.
+    /// From zero to `most`, without labels.
     pub(super) fn plain(most: f64) -> Self {
         Self { scale: Scale::Linear, values: Vec::new(), range: (0.0, most), ticks: Vec::new() }
     }
 
-    /// Where a value lies.
+    /// The position of a value.
     pub(super) fn place(&self, value: f64) -> f64 {
         let (from, to) = self.range;
         let place = match self.scale {
@@ -142,7 +142,7 @@ impl ValueFormatter<f64> for Ruler {
     }
 }
 
-/// A value in words, as a table shows it.
+/// A value formatted as in tables.
 pub(super) fn words(scale: Scale, value: f64) -> String {
     match scale {
         Scale::Sizes => short_size(value as u64),
@@ -161,7 +161,7 @@ fn short_count(value: f64) -> String {
 
 /// From zero, in steps of 1, 2 or 5 times a power of ten.
 fn linear(least: f64, most: f64) -> ((f64, f64), Vec<(f64, String)>) {
-    // Where all is zero, or as good as that, there is no step that would say anything.
+    // If all values are about zero, no tick step makes sense.
     let most = if most - least < 1e-8 { least + 1.0 } else { most };
     let span = (most - least).max(most.abs() * 1e-9);
     let rough = span / TICKS;
@@ -177,7 +177,7 @@ fn linear(least: f64, most: f64) -> ((f64, f64), Vec<(f64, String)>) {
     (range, ticks.map(|at| (at, name(at))).collect())
 }
 
-/// Whole powers of ten; where that is only one, with steps between.
+/// Whole powers of ten; if there is only one, with steps between.
 fn log(least: f64, most: f64) -> ((f64, f64), Vec<(f64, String)>) {
     let (from, to) = (least.max(1e-9).log10().floor(), most.max(1e-9).log10().ceil());
     let to = to.max(from + 1.0);
@@ -191,7 +191,7 @@ fn log(least: f64, most: f64) -> ((f64, f64), Vec<(f64, String)>) {
     ((from, to), within.collect())
 }
 
-/// As many nines as there are.
+/// One tick for each nine.
 fn quantiles(most: f64) -> ((f64, f64), Vec<(f64, String)>) {
     let to = nines(most).max(1.0);
     let names = ["p0", "p90", "p99", "p99.9", "p99.99", "p99.999"];
@@ -203,10 +203,10 @@ fn nines(quantile: f64) -> f64 {
     -(1.0 - quantile.clamp(0.0, 0.999_999)).log10()
 }
 
-/// Microseconds at a place of an axis, in the unit that suits them.
+/// The duration in microseconds at an axis position, in a suitable unit.
 fn duration(at: f64, scale: Scale) -> String {
     let us = if scale == Scale::Log { 10f64.powf(at) } else { at };
-    // What a power of ten lost to rounding is given back.
+    // Undoes rounding errors of powers of ten.
     let rounded = |value: f64| short_count((value * 1e6).round() / 1e6);
     match us {
         us if us >= 999_999.0 => format!("{} s", rounded(us / 1e6)),

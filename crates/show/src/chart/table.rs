@@ -6,7 +6,7 @@ use crate::document::{Cell, Column, Table};
 use crate::numbers::short;
 
 impl Chart {
-    /// Every number that the chart draws.
+    /// Every number in the chart.
     pub(crate) fn table(&self) -> Table {
         match &self.plot {
             Plot::Lines(lines) => of_lines(lines),
@@ -15,7 +15,7 @@ impl Chart {
     }
 }
 
-/// A row for each place on the horizontal axis, a column for each line.
+/// One row for each position on the horizontal axis, one column for each line.
 fn of_lines(lines: &Lines) -> Table {
     let names = lines.lines.iter().map(|line| {
         if line.name.is_empty() {
@@ -47,7 +47,7 @@ fn of_lines(lines: &Lines) -> Table {
     table
 }
 
-/// A row for each bar, a column for each of its parts.
+/// One row for each bar, one column for each of its segments.
 fn of_bars(bars: &Bars) -> Table {
     let names = bars.parts.iter().map(|part| {
         if part.is_empty() { bars.unit.clone() } else { format!("{part}, {}", bars.unit) }

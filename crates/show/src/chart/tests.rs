@@ -1,4 +1,4 @@
-//! What charts hold, whatever the numbers are.
+//! Charts of extreme data.
 
 use proptest::prelude::*;
 
@@ -103,7 +103,7 @@ fn a_line_ends_where_nothing_is_known_and_steps_have_no_slopes() {
         Line::steps("", steps.map(|n| ((n, n + 0.5), n)))
     };
     assert_eq!(steps(2).pieces, [[(0.0, 0.0), (0.5, 0.0)], [(1.0, 1.0), (1.5, 1.0)]]);
-    // So many are a line.
+    // This many points are drawn as a single line.
     assert_eq!(steps(100_000).pieces.len(), 1);
     assert!(steps(100_000).points().count() <= MOST_POINTS);
 }

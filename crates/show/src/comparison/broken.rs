@@ -1,12 +1,12 @@
-//! What worked in the baseline and broke now: it has no figures, so no verdict tells of it.
+//! What worked in the baseline and is broken now: without figures, it has no verdict.
 
 use stormlp_core::report::Ending;
 
 use super::Named;
 use crate::shown::{Subject, status};
 
-/// Combinations that every report of the baseline measured and one of now did not, and runs of now
-/// that did not end where those of the baseline did.
+/// Combinations measured by every baseline report but missing from a current one, and current runs
+/// that did not complete although those of the baseline did.
 pub(super) fn broken(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
     let mut told = Vec::new();
     let whole = |named: &Named<'_>| *named.report.ending() == Ending::Complete;

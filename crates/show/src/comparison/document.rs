@@ -1,4 +1,4 @@
-//! A comparison as a document of its own, and at the end of a report that has a baseline.
+//! A comparison as a separate document, or at the end of a report with a baseline.
 
 use crate::comparison::judge::{Basis, SIGNIFICANCE, Verdict};
 use serde_json::Value;
@@ -9,14 +9,15 @@ use super::{Compared, Comparison, Source};
 use crate::document::{Cell, Column, Document, Facts, Quantity, Section, Table};
 use crate::records::Records;
 
-/// More files are not named one by one.
+/// Maximum number of files listed by name.
 const MOST_NAMES: usize = 4;
-/// More figures that differ are counted, and stand with their subjects.
+/// Maximum number of differing figures listed together; more are counted and shown with their
+/// subjects.
 const MOST_DIFFERENT: usize = 20;
-/// More subjects of one side alone are counted.
+/// Maximum number of one-sided subjects listed; more are counted.
 const MOST_UNMATCHED: usize = 8;
 
-/// Where the columns of the records stand in a figure.
+/// Source of each record column in a figure.
 const RECORDS: [(&str, &str); 16] = [
     ("name", "/name"),
     ("subject", "/subject"),
@@ -36,13 +37,13 @@ const RECORDS: [(&str, &str); 16] = [
     ("verdict", "/verdict"),
 ];
 
-/// The columns of the records of a comparison.
+/// The record columns of a comparison.
 pub fn record_columns() -> Vec<&'static str> {
     RECORDS.iter().map(|(name, _)| *name).collect()
 }
 
 impl Comparison {
-    /// The comparison for a reader: what it comes to, on what it rests, figure by figure.
+    /// The comparison for a reader: verdict, basis, each figure.
     pub fn document(&self) -> Document {
         let mut document = Document::new(&self.sentence);
         document.mark.clone_from(&self.mark);
@@ -53,14 +54,14 @@ impl Comparison {
         self.add_test(&mut document.facts);
         document.sections = self.sections("");
         document.warnings.clone_from(&self.warnings);
-        // A figure is plain data, which always has a JSON form.
+        // A figure is plain data and always serialises to JSON.
         let figures =
             self.figures.iter().map(|figure| serde_json::to_value(figure).unwrap_or(Value::Null));
         document.records = Records::new(&(), figures, &RECORDS);
         document
     }
 
-    /// Ends the document of a report with its comparison with a baseline.
+    /// Appends its comparison with a baseline to the document of a report.
     pub fn close(&self, document: &mut Document) {
         document.caveat = if self.figures.is_empty() {
             Some(self.sentence.clone())
@@ -77,13 +78,13 @@ impl Comparison {
             last.lines.insert(0, self.sentence.clone());
         }
         document.sections.extend(sections);
-        // What the report is warned of itself is told already.
+        // Warnings of the report itself are already listed.
         let told = |warning: &&String| document.warnings.iter().any(|one| warning.ends_with(one));
         let new: Vec<String> = (self.warnings.iter().filter(|one| !told(one)).cloned()).collect();
         document.warnings.extend(new);
     }
 
-    /// The verdict in a sentence, with its number, and what no figure tells of.
+    /// The verdict in a sentence, with its number and everything that no figure covers.
     pub(super) fn told(&self) -> String {
         let told = self.told_of_figures();
         match self.broken.len() {
@@ -134,7 +135,7 @@ impl Comparison {
         }
     }
 
-    /// What the verdicts rest on.
+    /// Adds the basis of the verdicts.
     fn add_test(&self, facts: &mut Facts) {
         let has = |basis| self.figures.iter().any(|one| one.basis == Some(basis));
         let runs = format!("{} and {}", self.baseline.len(), self.value.len());
@@ -165,7 +166,8 @@ impl Comparison {
         }
     }
 
-    /// What differs, where it stands scattered over many subjects; then a section for each subject.
+    /// The differing figures if they are scattered over many subjects; then a section for each
+    /// subject.
     fn sections(&self, title: &str) -> Vec<Section> {
         let mut sections: Vec<Section> = Vec::new();
         sections.extend(self.different(title));
@@ -187,7 +189,7 @@ impl Comparison {
         sections
     }
 
-    /// The figures that differ, the largest change first; `None` where one table holds them all.
+    /// The differing figures, largest change first; `None` if a single table holds all figures.
     fn different(&self, title: &str) -> Option<Section> {
         let called =
             |one: &&Compared| matches!(one.verdict, Verdict::Improved | Verdict::Regressed);
@@ -223,13 +225,12 @@ impl Comparison {
     }
 }
 
-/// The words of a title that are there.
+/// Joins the non-empty parts of a title.
 fn title_of(parts: [&str; 2]) -> String {
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join(": ")
 }
 
-/// The figures of one subject.
 fn table(figures: &[Compared]) -> Table {
     let mut table = Table::new([
         Column::words("figure", 0),
@@ -259,7 +260,7 @@ fn table(figures: &[Compared]) -> Table {
     table
 }
 
-/// Of how many independent samples both sides are, and what these are.
+/// The number and kind of independent samples of both sides.
 fn samples(figure: &Compared) -> String {
     let (before, now) = (figure.baseline_samples, figure.value_samples);
     match figure.basis {
@@ -277,7 +278,7 @@ fn probability(p: f64) -> String {
     if p < 0.001 { "< 0.001".to_string() } else { format!("{p:.3}") }
 }
 
-/// A figure, by how much it changed, and what it is of.
+/// A figure with its change and its subject.
 fn by(figure: &Compared) -> String {
     let change = match figure.change_percent {
         Some(percent) => format!("{} by {:.1} %", figure.figure, percent.abs()),
@@ -286,7 +287,7 @@ fn by(figure: &Compared) -> String {
     if figure.subject.is_empty() { change } else { format!("{change} ({})", figure.subject) }
 }
 
-/// The reports of a side in words.
+/// The reports of a side as text.
 fn side(sources: &[Source]) -> String {
     let mut machines: Vec<String> = Vec::new();
     for source in sources {

@@ -1,43 +1,43 @@
-//! The figures of a report that tell how fast the work went and what it cost.
+//! The figures of a report for speed and cost.
 
 use crate::comparison::judge::Run;
 use stormlp_core::report::Series;
 
 use crate::document::{Direction, Quantity};
 
-/// A smaller change is none: nobody would act on half a percent.
+/// Smaller changes are ignored: nobody would act on half a percent.
 const SMALLEST_CHANGE: f64 = 0.005;
-/// Percentiles are known within 1 %, on both sides.
+/// Percentiles are accurate to 1 % on both sides.
 const SMALLEST_OF_PERCENTILES: f64 = 0.02;
-/// What a run differs by from the next when nothing changed.
+/// Assumed run-to-run variation without changes.
 pub(super) const RUN_TO_RUN: f64 = 0.02;
-/// The same of percentiles and of CPU time, which take what other programs do to heart.
+/// Likewise for percentiles and CPU time, which are more sensitive to other programs.
 pub(super) const RUN_TO_RUN_OF_COSTS: f64 = 0.05;
-/// Fewer intervals say too little of how they hang together.
+/// Fewer intervals are too few to estimate their correlation.
 const FEWEST_INTERVALS: usize = 20;
-/// Fewer repetitions, epochs or checkpoints say too little of how they vary.
+/// Fewer repetitions, epochs or checkpoints are too few to estimate their variation.
 const FEWEST_PARTS: usize = 3;
 
-/// A figure, and how it went within its run.
+/// A figure and its variation within its run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// What it is of: a combination of a matrix, saves or restores; empty where a report has one
+    /// Its subject: a combination of a matrix, saves or restores; empty if a report has a single
     /// subject.
     pub subject: String,
-    /// What it is called in every report.
+    /// Its name, equal in all reports.
     pub name: &'static str,
     /// The number.
     pub quantity: Quantity,
-    /// A smaller change, as a share, is none.
+    /// Smaller changes are ignored, as a share.
     pub smallest_change: f64,
-    /// What one run differs by from the next when nothing changed, as a share.
+    /// Assumed run-to-run variation without changes, as a share.
     pub run_to_run: f64,
-    /// How it went within the run, in any unit; empty where the run has the one number alone.
+    /// Its values within the run, in any unit; empty if the run only has the one number.
     pub within: Vec<f64>,
 }
 
 impl Figure {
-    /// One that its run has as a single number.
+    /// A figure with a single value per run.
     pub fn new(subject: &str, name: &'static str, quantity: Quantity) -> Self {
         Self {
             subject: subject.to_string(),
@@ -49,7 +49,7 @@ impl Figure {
         }
     }
 
-    /// One that is no finer than the buckets of a histogram.
+    /// A percentile, limited in resolution by the histogram's buckets.
     pub fn percentile(subject: &str, name: &'static str, us: f64) -> Self {
         Self {
             smallest_change: SMALLEST_OF_PERCENTILES,
@@ -58,7 +58,7 @@ impl Figure {
         }
     }
 
-    /// CPU time for each GiB.
+    /// CPU time per GiB.
     pub fn cpu(subject: &str, seconds_per_gib: f64) -> Self {
         Self {
             run_to_run: RUN_TO_RUN_OF_COSTS,
@@ -66,7 +66,7 @@ impl Figure {
         }
     }
 
-    /// With what it was in each repetition, epoch or checkpoint, where there are enough of them.
+    /// Adds its values for each repetition, epoch or checkpoint, if there are enough of them.
     #[must_use]
     pub fn parts(mut self, parts: impl IntoIterator<Item = f64>) -> Self {
         let parts: Vec<f64> = parts.into_iter().collect();
@@ -76,7 +76,7 @@ impl Figure {
         self
     }
 
-    /// With how fast bytes moved over time, where no parts tell how it varies.
+    /// Adds throughput over time, if there are no values per part.
     #[must_use]
     pub fn or_rates<'a>(mut self, series: impl IntoIterator<Item = &'a Series>) -> Self {
         if self.within.is_empty() {
@@ -88,23 +88,23 @@ impl Figure {
         self
     }
 
-    /// What the run says of it.
+    /// Its value and variation in the run.
     pub fn run(&self) -> Run {
         Run { value: self.quantity.estimate.value, within: self.within.clone() }
     }
 
-    /// Whether more of it is better.
+    /// Whether higher values are better.
     pub fn higher_is_better(&self) -> bool {
         self.quantity.direction == Direction::Higher
     }
 
-    /// Whether both are the same figure of two reports.
+    /// Whether it has this subject and name.
     pub fn is(&self, subject: &str, name: &str) -> bool {
         self.subject == subject && self.name == name
     }
 }
 
-/// Bytes a second in each whole interval: the last one is seldom whole.
+/// Throughput of each whole interval in bytes per second: the last one is usually partial.
 fn rates(series: &Series) -> Vec<f64> {
     let whole = series.interval_bytes.split_last();
     let whole = whole.map_or(&[][..], |(_, whole)| whole);

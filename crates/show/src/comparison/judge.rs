@@ -1,4 +1,4 @@
-//! Whether two measurements of the same work differ: figure by figure, from the runs of both sides.
+//! Whether two measurements of the same work differ: tests each figure with the runs of both sides.
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -8,56 +8,56 @@ use serde::{Deserialize, Serialize};
 
 use stormlp_core::stats::{UncertainMean, effective_samples, holm, mean, sample_deviation, welch};
 
-/// A difference is called one below this probability, all figures of a comparison taken together.
+/// Significance level for all figures of a comparison together.
 pub const SIGNIFICANCE: f64 = 0.05;
-/// A series worth fewer independent samples says nothing of how uncertain its mean is.
+/// A series with fewer effective samples does not show the uncertainty of its mean.
 pub const FEWEST_SAMPLES: f64 = 3.0;
-/// Against one run stand so many at least: two say too little of how runs vary.
+/// Minimum number of runs compared with a single one: two do not show how runs vary.
 const FEWEST_RUNS: usize = 3;
 
-/// What one run says of a figure.
+/// One run's data of a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// The figure.
+    /// The value of the figure.
     pub value: f64,
-    /// How it went within the run, in any unit: repetitions, epochs, intervals. Empty where the run
-    /// has the one number alone.
+    /// Its values within the run, in any unit: repetitions, epochs, intervals. Empty if the run
+    /// only has the one number.
     pub within: Vec<f64>,
 }
 
 /// A figure on both sides.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pair {
-    /// Whether more of it is better.
+    /// Whether higher values are better.
     pub higher_is_better: bool,
-    /// A smaller change, as a share of the baseline, is none: the figure is not finer, or nobody
-    /// would act on it.
+    /// Smaller changes as a share of the baseline are ignored: they are below the resolution of the
+    /// figure, or nobody would act on them.
     pub smallest_change: f64,
-    /// What a run differs by from the next when nothing changed, as a share of the figure. One run
-    /// cannot show it, so this is taken for granted where there is one run a side.
+    /// Assumed run-to-run variation without changes, as a share of the figure. A single run cannot
+    /// show it, so this is assumed if there is one run per side.
     pub run_to_run: f64,
-    /// The runs before.
+    /// The baseline runs.
     pub baseline: Vec<Run>,
-    /// The runs now.
+    /// The current runs.
     pub now: Vec<Run>,
 }
 
-/// What is said of a figure, or of all together.
+/// The verdict on a figure, or on all together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It got better, by more than chance explains.
+    /// Better, by more than chance explains.
     Improved,
-    /// It got worse, by more than chance explains.
+    /// Worse, by more than chance explains.
     Regressed,
-    /// No difference that chance does not explain.
+    /// No difference beyond what chance explains.
     WithinNoise,
-    /// Nothing tells how much chance explains.
+    /// There is no estimate of what chance explains.
     TooFewSamples,
 }
 
 impl Verdict {
-    /// For people.
+    /// The verdict as text.
     pub fn words(self) -> &'static str {
         match self {
             Self::Improved => "improved",
@@ -67,8 +67,8 @@ impl Verdict {
         }
     }
 
-    /// What all of `verdicts` come to: a regression outweighs what improved, and one figure that
-    /// can be told is enough to tell.
+    /// The overall verdict: a regression outweighs improvements, and a single testable figure is
+    /// enough for a verdict.
     pub fn of_all(verdicts: impl IntoIterator<Item = Self>) -> Self {
         let weight = |verdict: &Self| match verdict {
             Self::Regressed => 3,
@@ -81,15 +81,15 @@ impl Verdict {
     }
 }
 
-/// What the uncertainty of a difference was taken from.
+/// The source of the uncertainty estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
     /// Several independent runs on both sides.
     Runs,
-    /// One run, held against how the runs of the other side vary.
+    /// A single run, compared with the variation of the other side's runs.
     RunAgainstRuns,
-    /// One run on both sides, and how the figure went within each.
+    /// One run on both sides, with the variation within each.
     WithinRuns,
 }
 
@@ -98,33 +98,33 @@ pub enum Basis {
 pub struct Level {
     /// The mean over the runs.
     pub value: f64,
-    /// The standard deviation of the runs; with one run a side, of what there is within it.
+    /// Standard deviation of the runs; with one run per side, of the values within it.
     pub deviation: Option<f64>,
-    /// Independent samples behind it: runs; with one run a side, the effective samples within it.
+    /// Independent samples: runs, or with one run per side the effective samples within it.
     pub samples: f64,
 }
 
-/// What came out for a figure.
+/// The result for a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outcome {
-    /// Before.
+    /// The baseline.
     pub baseline: Level,
-    /// Now.
+    /// The current value.
     pub now: Level,
-    /// By how much it changed, as a share of the baseline; `None` where that is zero.
+    /// Change as a share of the baseline; `None` if that is zero.
     pub change: Option<f64>,
-    /// What the test rests on; `None` where there was none.
+    /// The basis of the test; `None` without a test.
     pub basis: Option<Basis>,
-    /// The probability of such a difference when there is none, of this figure alone.
+    /// The probability of such a difference by chance, for this figure alone.
     pub probability: Option<f64>,
-    /// The same, all tested figures of the comparison taken together.
+    /// Likewise, adjusted for all tested figures of the comparison.
     pub adjusted: Option<f64>,
-    /// What is said of it.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// Judges the figures of a comparison. They are one family: that any of them is called different
-/// although nothing changed happens in at most [`SIGNIFICANCE`] of all comparisons.
+/// Judges the figures of a comparison. They form one family: in at most [`SIGNIFICANCE`] of all
+/// comparisons, any of them is called different although nothing changed.
 pub fn judge(pairs: &[Pair]) -> Vec<Outcome> {
     let tested: Vec<Option<(Basis, f64)>> = pairs.iter().map(test).collect();
     let alone: Vec<f64> = tested.iter().flatten().map(|(_, p)| *p).collect();
@@ -158,7 +158,7 @@ pub fn judge(pairs: &[Pair]) -> Vec<Outcome> {
     outcomes.collect()
 }
 
-/// The probability of the difference between both sides, and what it was taken from.
+/// The probability of the difference between both sides, and its basis.
 fn test(pair: &Pair) -> Option<(Basis, f64)> {
     let (before, now) = (&pair.baseline[..], &pair.now[..]);
     match (before, now) {
@@ -178,8 +178,8 @@ fn test(pair: &Pair) -> Option<(Basis, f64)> {
                 variance: 0.0,
                 degrees_of_freedom: runs.degrees_of_freedom,
             };
-            // The one run varies as the others do, and what is known of that is known from them:
-            // one variance with its degrees of freedom, not two.
+            // The single run is assumed to vary as the others do, so there is one variance with its
+            // degrees of freedom, not two.
             let several =
                 UncertainMean { variance: runs.variance * (values.len() + 1) as f64, ..runs };
             let enough = values.len() >= FEWEST_RUNS;
@@ -196,7 +196,7 @@ fn values(runs: &[Run]) -> Vec<f64> {
     runs.iter().map(|run| run.value).collect()
 }
 
-/// What several runs come to.
+/// The mean level of several runs.
 fn level(runs: &[Run]) -> Level {
     let values = values(runs);
     Level {
@@ -206,12 +206,12 @@ fn level(runs: &[Run]) -> Level {
     }
 }
 
-/// What one run comes to that is held against one.
+/// The level of a single run compared with a single run.
 fn level_within(run: &Run) -> Level {
     if run.within.len() < 2 {
         return level(std::slice::from_ref(run));
     }
-    // In the unit of the figure, whatever that of the series is.
+    // Converted to the unit of the figure, whatever that of the series is.
     let scale = run.value / mean(&run.within);
     let deviation = sample_deviation(&run.within) * scale.abs();
     Level {

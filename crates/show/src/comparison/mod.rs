@@ -1,5 +1,5 @@
-//! Two sets of reports of the same work beside each other: every figure with its change, and
-//! whether that is more than chance explains.
+//! Compares two sets of reports of the same work: every figure with its change, and whether that is
+//! more than chance explains.
 
 mod broken;
 mod document;
@@ -17,99 +17,100 @@ pub use document::record_columns;
 pub use figure::Figure;
 pub use settings::Difference;
 
-/// A report, and what it is called: its file.
+/// A report and its file name.
 #[derive(Clone, Copy)]
 pub struct Named<'a> {
-    /// Its name.
+    /// Its file name.
     pub name: &'a str,
     /// The report.
     pub report: &'a dyn Shown,
 }
 
-/// Two sets of reports, compared. Serialised it is what `--format json` prints.
+/// The comparison of two sets of reports. `--format json` prints it serialised.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// What all figures come to.
+    /// The overall verdict.
     pub verdict: Verdict,
-    /// The same in a sentence.
+    /// The verdict in a sentence.
     pub sentence: String,
     /// Whether both sides are the same report.
     pub identical: bool,
-    /// Where the sides are not the same work; empty unless that was allowed.
+    /// The differences between the work of both sides; empty unless that was allowed.
     pub differences: Vec<Difference>,
-    /// The reports before.
+    /// The baseline reports.
     pub baseline: Vec<Source>,
-    /// The reports now.
+    /// The current reports.
     pub value: Vec<Source>,
-    /// Every figure that both sides have.
+    /// Every figure present on both sides.
     pub figures: Vec<Compared>,
-    /// Subjects and figures that not every report has, with the side that lacks them, and rates that
-    /// are 0 in the baseline.
+    /// Subjects and figures missing from some reports, with the side that lacks them, and rates
+    /// that are 0 in the baseline.
     pub unmatched: Vec<String>,
-    /// What the baseline measured and what broke now, or did not end; no figure tells of it.
+    /// Work measured in the baseline that failed or did not complete now and has no figures.
     pub broken: Vec<String>,
-    /// What to know before trusting the verdict.
+    /// Warnings about the reliability of the verdict.
     pub warnings: Vec<String>,
-    /// What every line begins with where the work is no real one: `SCALED 0.27`.
+    /// Prefix of every line for scaled-down work: `SCALED 0.27`.
     #[serde(skip)]
     mark: Option<String>,
 }
 
-/// A report that was compared.
+/// A compared report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Source {
-    /// Its file.
+    /// Its file name.
     pub file: String,
-    /// When it was measured.
+    /// When the run started.
     pub started_at: String,
-    /// On which machine.
+    /// The host name.
     pub hostname: String,
-    /// Under which kernel.
+    /// The kernel version.
     pub kernel: String,
-    /// By which command.
+    /// The command.
     pub command: String,
 }
 
-/// A figure of both sides.
+/// A figure on both sides.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Compared {
     /// Subject and figure: `cpu, read of 1 MiB, 8 threads, depth 1: throughput`.
     pub name: String,
-    /// What it is of; empty where a report has one subject.
+    /// Its subject; empty if a report has a single subject.
     pub subject: String,
-    /// Which figure: `throughput`.
+    /// The figure: `throughput`.
     pub figure: &'static str,
     /// Its unit.
     pub unit: &'static str,
-    /// Before, the mean over the runs.
+    /// The baseline value, the mean over the runs.
     pub baseline: f64,
-    /// Now, the same.
+    /// The current value, likewise.
     pub value: f64,
-    /// Standard deviation of the runs before, or within the only one.
+    /// Standard deviation of the baseline runs, or within the only one.
     pub baseline_deviation: Option<f64>,
-    /// The same now.
+    /// Likewise for the current runs.
     pub value_deviation: Option<f64>,
-    /// Independent samples behind the baseline.
+    /// Number of independent samples of the baseline.
     pub baseline_samples: f64,
-    /// The same now.
+    /// Likewise for the current side.
     pub value_samples: f64,
-    /// By how many percent of the baseline it changed; `None` where that is zero.
+    /// Change in percent of the baseline; `None` if that is zero.
     pub change_percent: Option<f64>,
-    /// Whether more is better.
+    /// Whether higher values are better.
     pub higher_is_better: bool,
-    /// The probability of such a difference when there is none, all figures taken together.
+    /// The probability of such a difference by chance, adjusted for all figures.
     pub p_value: Option<f64>,
-    /// The same of this figure alone.
+    /// Likewise for this figure alone.
     pub p_value_alone: Option<f64>,
-    /// What the test rests on.
+    /// The basis of the test.
     pub basis: Option<Basis>,
-    /// What is said of it.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
 impl Comparison {
-    /// Compares the figures that both sides have, whatever the work was: that is in `differences`.
-    /// With `force` the one combination of a matrix is held against the one of the other, too.
+    /// Compares the figures present on both sides even if the work differs: that is in
+    /// `differences`. With `force`, a matrix's only combination is also compared with the other's
+    /// only one.
     pub fn of(baseline: &[Named<'_>], now: &[Named<'_>], force: bool) -> Self {
         let mut warnings = Vec::new();
         let identical = is_same(baseline, now);
@@ -148,13 +149,13 @@ impl Comparison {
         comparison
     }
 
-    /// What keeps the sides from being the same work, as a reader is told it.
+    /// Describes the differences between the work of both sides.
     pub fn difference_words(&self) -> Option<String> {
         settings::difference_words(&self.differences)
     }
 
-    /// The figures that got worse by `percent` of the baseline or more, the worst first. One whose
-    /// baseline is zero got worse by more than any share of it.
+    /// The figures that got worse by at least `percent` of the baseline, worst first. If the
+    /// baseline is zero, any worsening exceeds every percentage.
     pub fn regressions(&self, percent: f64) -> Vec<&Compared> {
         let worse =
             |figure: &&Compared| figure.verdict == Verdict::Regressed && figure.change() >= percent;
@@ -165,7 +166,7 @@ impl Comparison {
 }
 
 impl Compared {
-    /// The change in percent, whichever way; more than any number where the baseline is zero.
+    /// The absolute change in percent; infinite if the baseline is zero.
     fn change(&self) -> f64 {
         self.change_percent.map_or(f64::INFINITY, f64::abs)
     }
@@ -207,7 +208,6 @@ impl Source {
     }
 }
 
-/// Whether both sides are the same reports.
 fn is_same(baseline: &[Named<'_>], now: &[Named<'_>]) -> bool {
     let pairs = baseline.iter().zip(now);
     !baseline.is_empty()
@@ -215,12 +215,12 @@ fn is_same(baseline: &[Named<'_>], now: &[Named<'_>]) -> bool {
         && pairs.into_iter().all(|(a, b)| is_same_report(a, b))
 }
 
-/// Whether both are the same report, whatever their files are called.
+/// Whether both are the same report, whatever their file names.
 fn is_same_report(a: &Named<'_>, b: &Named<'_>) -> bool {
     a.report.head() == b.report.head() && a.report.to_json() == b.report.to_json()
 }
 
-/// Every report of a side once: one that is counted twice would make the side seem steadier.
+/// Each report of a side once: a duplicate would make the side appear steadier.
 fn once<'a>(side: &[Named<'a>], warnings: &mut Vec<String>) -> Vec<Named<'a>> {
     let mut kept: Vec<Named<'_>> = Vec::new();
     for named in side {
@@ -235,7 +235,7 @@ fn once<'a>(side: &[Named<'a>], warnings: &mut Vec<String>) -> Vec<Named<'a>> {
     kept
 }
 
-/// Reports that are on both sides of a comparison of different sets.
+/// Reports on both sides of a comparison of different sets.
 fn on_both(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
     let both = now.iter().filter(|named| {
         let mut others = baseline.iter();
@@ -245,7 +245,7 @@ fn on_both(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
     told.collect()
 }
 
-/// What else but the work may have made a difference.
+/// Factors other than the work that may have caused a difference.
 fn doubts(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
     let mut doubts = Vec::new();
     for named in baseline.iter().chain(now) {
@@ -281,12 +281,12 @@ fn of_matrices(side: &[Named<'_>]) -> bool {
     side.iter().all(|named| named.report.head().kind == ReportKind::Gds)
 }
 
-/// What every line about a scaled checkpoint begins with.
+/// Prefix of every line about a scaled checkpoint.
 fn mark(side: &[Named<'_>]) -> Option<String> {
     side.iter().find_map(|named| named.report.mark())
 }
 
-/// Where any report is not the work of the first.
+/// Where any report's work differs from that of the first.
 fn differences(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<Difference> {
     let mut all = baseline.iter().chain(now);
     let Some(first) = all.next().map(|named| named.report.work()) else {
@@ -303,13 +303,12 @@ fn differences(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<Difference> {
     found
 }
 
-/// The figures of every report of one side.
 type SideFigures = [Vec<Figure>];
 
-/// The figures that every report of both sides has, judged; and those that one lacks.
+/// The figures that every report of both sides has, judged; and those missing from some.
 ///
-/// With `only_ones` the only subject of one side is that of the other, whatever each is called: who
-/// compares two paths does not want to hear that they have different names.
+/// With `only_ones`, the only subject of one side matches that of the other whatever their names:
+/// in a comparison of two paths, different names are expected.
 fn matched(
     baseline: &SideFigures,
     now: &SideFigures,
@@ -343,13 +342,13 @@ fn matched(
             now: now.iter().map(Figure::run).collect(),
         };
         let is_nothing = |run: &Run| run.value == 0.0;
-        // Whatever comes after a rate of nothing is more of it, and no improvement.
+        // Any rate is more than a baseline of zero, but not an improvement.
         if pair.higher_is_better && pair.baseline.iter().any(is_nothing) {
             let name = full_name(&figure.subject, figure.name);
             nothing.push(format!("{name} (in the baseline it is 0)"));
             continue;
         }
-        // What was nothing and stayed nothing says nothing.
+        // A figure that was and is zero has no information.
         let mut runs = pair.baseline.iter().chain(&pair.now);
         if !runs.all(is_nothing) {
             let mut figure = figure.clone();
@@ -370,7 +369,7 @@ fn matched(
     (compared.collect(), unmatched)
 }
 
-/// The subjects that one side lacks, and the figures that not all reports have of those they share.
+/// Subjects missing from one side, and figures of common subjects missing from some reports.
 fn unmatched(
     baseline: &SideFigures,
     now: &SideFigures,
@@ -409,7 +408,7 @@ fn unmatched(
     unmatched
 }
 
-/// A figure that not all reports have: how many of each side, called by its name, lack it.
+/// Describes a figure missing from some reports: `lacking` has the counts for each side.
 fn lacking_words(subject: &str, name: &str, lacking: [(&str, usize, usize); 2]) -> Option<String> {
     let figure = full_name(subject, name);
     let words: Vec<String> = lacking
@@ -426,12 +425,11 @@ fn lacking_words(subject: &str, name: &str, lacking: [(&str, usize, usize); 2]) 
     (!words.is_empty()).then(|| format!("{figure} ({})", words.join(", ")))
 }
 
-/// What a figure is called that has a subject: `cpu, read of 1 MiB: throughput`.
+/// Full name of a figure with its subject: `cpu, read of 1 MiB: throughput`.
 fn full_name(subject: &str, figure: &str) -> String {
     if subject.is_empty() { figure.to_string() } else { format!("{subject}: {figure}") }
 }
 
-/// The subjects of a side, in order.
 fn subjects(side: &SideFigures) -> Vec<String> {
     let mut subjects: Vec<String> = Vec::new();
     for figure in side.iter().flatten() {

@@ -26,7 +26,7 @@ pub(super) fn section(machine: &Machine, document: &mut Document) {
     }
     drivers(gpu, facts);
     library("CUDA driver library", &gpu.cuda, facts);
-    // Where there is no library, or the bus shows a GPU, that is told already.
+    // A missing library, or a GPU on the bus, is already reported.
     let host = &machine.host;
     if let Some(problem) = &host.cuda_problem
         && gpu.cuda.found_at.known().is_some()
@@ -35,7 +35,7 @@ pub(super) fn section(machine: &Machine, document: &mut Document) {
         facts.add("CUDA", format!("shows no device: {problem}"));
     }
     match (&gpu.cufile.version, machine.host.support(PathKind::Gds)) {
-        // The whole story stands with the path already.
+        // The path already shows the full reason.
         (Fact::Unknown(told), Availability::Unavailable { reason, .. }) if *told == reason => {
             facts.add("libcufile", "none that works: see the path gds");
         }

@@ -1,11 +1,11 @@
-//! The processes that a launcher started together, and how to start them.
+//! The processes started together by a launcher, and how to start them.
 
 use stormlp_core::group::{GroupView, SharedFolder, clocks_apart};
 use stormlp_core::units::ByteSize;
 
 use crate::document::{Cell, Column, Document, Table};
 
-/// Who is there, how they found each other and what meeting costs.
+/// The processes, how they found each other, and the cost of a barrier.
 pub fn section(group: &GroupView, document: &mut Document) {
     let mut table = Table::new([
         Column::numbers("rank", 0),
@@ -59,7 +59,7 @@ pub fn section(group: &GroupView, document: &mut Document) {
     }
 }
 
-/// Whether the hosts share it.
+/// Whether the hosts share the folder.
 fn folder(folder: &SharedFolder) -> String {
     match folder {
         SharedFolder::Shared { path } => format!("{} is shared by all", path.display()),
@@ -74,7 +74,7 @@ fn folder(folder: &SharedFolder) -> String {
     }
 }
 
-/// What each launcher wants to be told to start one process on each host.
+/// The options with which each launcher starts one process per host.
 pub fn launch(hosts: &[String]) -> Document {
     let count = hosts.len();
     let list = hosts.join(",");

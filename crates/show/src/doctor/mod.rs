@@ -1,7 +1,7 @@
-//! What `stormlp doctor` says: what this machine can do, path by path, and why not.
+//! Output of `stormlp doctor`: which paths this machine can run, and why not.
 //!
-//! Every line is a name and a value. A value that could not be had is `unknown`, with the reason
-//! on the same line, so that nothing has to be guessed from what is missing.
+//! Every line is a name and a value. An unavailable value is `unknown` with the reason on the same
+//! line, so that nothing is left to guess.
 
 mod gpu;
 mod group;
@@ -16,7 +16,7 @@ use crate::document::{Document, Facts, Section};
 
 pub use group::{launch, section as group};
 
-/// Everything the doctor knows.
+/// The complete output of the doctor.
 pub fn document(machine: &Machine) -> Document {
     let host = &machine.host;
     let mut document = Document::new(format!(
@@ -43,7 +43,7 @@ pub fn document(machine: &Machine) -> Document {
 fn paths(machine: &Machine, section: &mut Section) {
     let supports = &machine.host.paths;
     for (i, support) in supports.iter().enumerate() {
-        // Several paths fail for one reason; it is told once.
+        // A reason shared by several paths is shown once.
         let told = supports[..i].iter().find(|earlier| {
             !support.availability.is_available() && earlier.availability == support.availability
         });
@@ -68,7 +68,7 @@ fn paths(machine: &Machine, section: &mut Section) {
     }
 }
 
-/// A name, whether it can be used and what would make it so.
+/// A name with its availability and the remedy.
 fn availability(name: &str, availability: &Availability, facts: &mut Facts) {
     match availability {
         Availability::Available => facts.add(name, "yes"),
@@ -154,7 +154,7 @@ fn size(fact: &Fact<u64>) -> String {
     shown(&fact.clone().map(ByteSize))
 }
 
-/// A known truth as `yes` or `no`, or `unknown` with its reason.
+/// A known boolean as `yes` or `no`, or `unknown` with its reason.
 fn yes_no(fact: &Fact<bool>) -> String {
     shown(&fact.clone().map(|yes| if yes { "yes" } else { "no" }))
 }

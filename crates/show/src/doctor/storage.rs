@@ -17,7 +17,7 @@ pub(super) fn section(machine: &Machine, document: &mut Document) {
     let is_device = matches!(storage.target, Some(TargetFacts::BlockDevice { .. }));
     match &storage.filesystem {
         Fact::Known(filesystem) => describe(filesystem, facts),
-        // That nothing is mounted from a device stands with the device.
+        // The device already shows that nothing is mounted from it.
         Fact::Unknown(_) if is_device => {}
         Fact::Unknown(reason) => facts.add("file system", format!("unknown ({reason})")),
     }
@@ -31,7 +31,7 @@ pub(super) fn section(machine: &Machine, document: &mut Document) {
     }
 }
 
-/// Says which folder was looked at, where it is not the one that was asked about.
+/// Shows which folder was examined, if it differs from the requested one.
 fn examined(storage: &StorageFacts, facts: &mut Facts) {
     match &storage.examined {
         Fact::Known(path) if *path == storage.directory => {}
@@ -40,7 +40,7 @@ fn examined(storage: &StorageFacts, facts: &mut Facts) {
     }
 }
 
-/// What a file or block device is itself.
+/// The type of the file or block device.
 fn target(storage: &StorageFacts, facts: &mut Facts) {
     match &storage.target {
         None => {}
@@ -134,7 +134,7 @@ fn block(device: &BlockDevice, facts: &mut Facts) {
     }
 }
 
-/// The queue's settings under the names that `/sys` gives them, so that they can be looked up.
+/// The queue settings under their `/sys` names, so that they can be looked up.
 fn settings(queue: &QueueFacts) -> [String; 3] {
     [
         format!(
@@ -162,7 +162,7 @@ fn settings(queue: &QueueFacts) -> [String; 3] {
     ]
 }
 
-/// A setting in a row of many; the reason why it is unknown is in the JSON.
+/// A setting within a row of several; the JSON has the reason if it is unknown.
 fn brief<T: std::fmt::Display>(fact: &Fact<T>) -> String {
     fact.known().map_or_else(|| "unknown".to_string(), T::to_string)
 }

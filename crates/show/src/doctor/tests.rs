@@ -1,4 +1,4 @@
-//! The whole text of a made-up server, so that a change of wording shows in review.
+//! The complete output for a fictitious server, so that wording changes show up in review.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use stormlp_core::units::{GIB, TIB};
 
 use super::document;
 
-/// In the width of a page.
+/// The output at page width.
 fn text(machine: &Machine) -> String {
     crate::text::render(&document(machine), Some(110))
 }
@@ -211,7 +211,7 @@ fn a_static_build_says_what_it_cannot_open() {
     assert!(text.contains("cannot open libcuda"), "{text}");
 }
 
-/// What `change` of the server adds to the advice.
+/// The advice added by the `change` to the server.
 fn advised(change: impl FnOnce(&mut Machine)) -> Vec<String> {
     let before = advice(&server());
     let mut machine = server();
@@ -278,7 +278,7 @@ fn what_is_right_gets_no_advice() {
     assert_eq!(advice(&machine), []);
 }
 
-/// A made-up server, for the tests of every renderer.
+/// A fictitious server, for the tests of every renderer.
 pub(crate) fn sample() -> crate::document::Document {
     document(&server())
 }

@@ -1,5 +1,5 @@
-//! Reports as one page: a file that needs nothing but itself, in the light or the dark scheme of
-//! its reader, on paper and on a phone. It holds no script, and forbids all.
+//! Reports as a single self-contained page, in light or dark mode, for print and mobile. It
+//! contains no scripts and blocks all.
 
 mod write;
 
@@ -13,35 +13,32 @@ use crate::document::{Document, Facts, Table};
 use crate::shown::Shown;
 use crate::storage;
 
-/// The style of a page, but for the colours of charts.
+/// The style of a page, except for chart colours.
 const STYLE: &str = include_str!("style.css");
-/// More charts of a group than this are shown when they are asked for.
+/// Maximum number of charts of a group shown without expanding.
 const SHOWN_AT_ONCE: usize = 8;
 
-/// Of more warnings than this, the rest is told when it is asked for.
+/// Maximum number of warnings shown without expanding.
 const WARNINGS_AT_ONCE: usize = 4;
 
-/// What a page shows of a report.
+/// Content of one report on a page.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sheet {
-    /// What a reader sees in every other output.
+    /// The document shown by all other outputs.
     document: Document,
-    /// What its charts show.
     groups: Vec<Group>,
-    /// Where it comes from: `gds on node1, 2026-11-21T07:25:00Z`.
+    /// Its source: `gds on node1, 2026-11-21T07:25:00Z`.
     origin: String,
-    /// The command that made it.
     command: String,
-    /// What makes another run the same work.
+    /// The settings that define the work.
     settings: Facts,
-    /// The machine that it ran on.
     machine: Facts,
-    /// Whether nothing ran: what is known comes first then.
+    /// Whether nothing was run: known facts come first then.
     is_answer: bool,
 }
 
 impl Sheet {
-    /// All that a page shows of a report, `document` being what the other outputs do.
+    /// The content of a report on a page; `document` is the one of other outputs.
     pub fn new(report: &dyn Shown, document: Document) -> Self {
         let head = report.head();
         let (kind, host) = (head.kind.name(), &head.host.hostname);
@@ -56,23 +53,23 @@ impl Sheet {
         }
     }
 
-    /// An answer that is no report, with its charts.
+    /// An answer without a report, with its charts.
     pub fn of_answer(document: Document, groups: Vec<Group>) -> Self {
         Self { document, groups, is_answer: true, ..Self::default() }
     }
 }
 
 impl From<Document> for Sheet {
-    /// A document that has no charts.
+    /// A document without charts.
     fn from(document: Document) -> Self {
         Self { document, ..Self::default() }
     }
 }
 
-/// The first chart that a report has, which answers its question; as a file of its own.
+/// The first chart of a report, which answers its question, as a standalone file.
 ///
 /// # Errors
-/// When the report has nothing that can be drawn, with the reasons.
+/// If nothing in the report can be drawn, with the reasons.
 pub fn lead(report: &dyn Shown) -> Result<String, String> {
     let groups = report.charts();
     match groups.iter().flat_map(|group| &group.charts).next() {
@@ -84,7 +81,7 @@ pub fn lead(report: &dyn Shown) -> Result<String, String> {
     }
 }
 
-/// One page with all of `sheets` beside each other.
+/// One page with all `sheets` side by side.
 pub fn page(mut sheets: Vec<Sheet>) -> String {
     chart::align(&mut sheets.iter_mut().map(|sheet| &mut sheet.groups).collect::<Vec<_>>());
     let title = match sheets.as_slice() {
@@ -121,7 +118,7 @@ pub fn page(mut sheets: Vec<Sheet>) -> String {
     text.0
 }
 
-/// The machine as the reader of a page wants to know it.
+/// Machine facts for the page.
 fn machine(head: &Head) -> Facts {
     let host = &head.host;
     let mut facts = Facts::default();
@@ -153,12 +150,12 @@ fn machine(head: &Head) -> Facts {
     facts
 }
 
-/// A part of a page that is being written.
+/// A part of a page under construction.
 struct Page<'a> {
     text: &'a mut Text,
-    /// Of the headline; titles below it are one deeper.
+    /// Heading level; headings below are one level deeper.
     level: u8,
-    /// Which sheet it is, from 1.
+    /// Number of the sheet, from 1.
     nth: usize,
 }
 

@@ -1,14 +1,13 @@
-//! The elements of a page. Whatever is written as text is escaped here.
+//! The elements of a page. All text is escaped here.
 
 use stormlp_core::printable::printable;
 
 use crate::document::{Column, Facts, Table};
 
-/// A page that grows.
 #[derive(Debug, Default)]
 pub(super) struct Text(pub(super) String);
 
-/// Text that is no tag, ends no attribute and steers nothing.
+/// Escapes a text so that it contains no tags, attribute ends or control characters.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in printable(text).chars() {
@@ -25,19 +24,19 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 impl Text {
-    /// Adds HTML as it is.
+    /// Adds raw HTML.
     pub(super) fn push(&mut self, html: &str) {
         self.0.push_str(html);
     }
 
-    /// Adds an element that holds `text`.
+    /// Adds an element with `text` content.
     pub(super) fn element(&mut self, name: &str, attributes: &str, text: &str) {
         let blank = if attributes.is_empty() { "" } else { " " };
         let text = escaped(text);
         self.push(&format!("<{name}{blank}{attributes}>{text}</{name}>\n"));
     }
 
-    /// Adds sentences.
+    /// Adds a list of sentences.
     pub(super) fn list(&mut self, attributes: &str, lines: &[String]) {
         if lines.is_empty() {
             return;
@@ -45,13 +44,13 @@ impl Text {
         let blank = if attributes.is_empty() { "" } else { " " };
         self.push(&format!("<ul{blank}{attributes}>\n"));
         for line in lines {
-            // Some have a bullet of their own, for a text without lists.
+            // Some lines include a bullet for plain-text output.
             self.element("li", "", line.strip_prefix("- ").unwrap_or(line));
         }
         self.push("</ul>\n");
     }
 
-    /// Adds names and values; a value without a name goes with the one before it.
+    /// Adds names and values; a value without a name belongs to the previous one.
     pub(super) fn facts(&mut self, facts: &Facts) {
         if facts.0.is_empty() {
             return;
@@ -68,7 +67,7 @@ impl Text {
         self.push("</dl>\n");
     }
 
-    /// Adds a table that scrolls for itself where it is wider than the page.
+    /// Adds a table that scrolls separately if it is wider than the page.
     pub(super) fn table(&mut self, name: &str, table: &Table) {
         let columns = table.texts();
         let class = |column: &Column| if column.numbers { " class=\"n\"" } else { "" };

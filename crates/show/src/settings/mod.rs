@@ -1,8 +1,8 @@
-//! What makes two runs the same work: their numbers compare only where all of it is the same.
+//! What makes two runs the same work: numbers are comparable only if all of it matches.
 //!
-//! Settings that people know by a name are told under it. All others of a plan count as well, each
-//! by its place, but for those that are listed as no part of the work: so a field that is new to a
-//! plan counts until somebody says that it does not.
+//! Well-known settings are shown by name. All other fields of a plan are compared by their place,
+//! except those listed as not part of the work: so a new field of a plan is compared unless it is
+//! explicitly excluded.
 
 mod places;
 
@@ -15,46 +15,46 @@ use stormlp_core::warning::WarningKind;
 
 use crate::document::Facts;
 
-/// More settings that differ are counted in a sentence.
+/// Maximum number of differing settings in a sentence; more are counted.
 const MOST_TOLD: usize = 8;
-/// A longer value is cut in a sentence.
+/// Longer values are truncated in a sentence.
 const MOST_LETTERS: usize = 100;
 
-/// A setting in which two runs are not the same work.
+/// A setting that makes two runs different work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// Which one: `I/O sizes`, or its place in the report: `plan.transport.engine`.
+    /// The setting: `I/O sizes`, or its place in the report: `plan.transport.engine`.
     pub setting: String,
-    /// What it was before.
+    /// Its baseline value.
     pub baseline: String,
-    /// What it is now.
+    /// Its current value.
     pub value: String,
 }
 
-/// A setting that has a name.
+/// A named setting.
 #[derive(Debug, Clone)]
 struct Setting {
     name: &'static str,
     words: String,
-    /// The places of the plan that follow from it.
+    /// The places in the plan that follow from it.
     explains: &'static [&'static str],
 }
 
-/// All that two runs must share to be the same work.
+/// Everything that must match for two runs to be the same work.
 #[derive(Debug, Clone)]
 pub struct Work {
     named: Vec<Setting>,
-    /// What the plan has at every place, or what else belongs to the work.
+    /// The values at every place of the plan, and other parts of the work.
     places: BTreeMap<String, String>,
 }
 
 impl Work {
-    /// What a plan is, by its places alone, but for those that are `apart`.
+    /// The work of a plan by its places, except those in `apart`.
     pub fn of_plan(plan: &impl Serialize, apart: &[&str]) -> Self {
         Self { named: Vec::new(), places: places::in_plan(plan, apart) }
     }
 
-    /// Adds a setting that has a name; what `explains` lists of the plan follows from it.
+    /// Adds a named setting; the plan's places in `explains` follow from it.
     pub fn add(
         &mut self,
         name: &'static str,
@@ -64,14 +64,14 @@ impl Work {
         self.named.push(Setting { name, words: words.to_string(), explains });
     }
 
-    /// With something else that belongs to the work.
+    /// Adds something else that is part of the work.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.places.insert(name.to_string(), value.to_string());
         self
     }
 
-    /// With how the program was built and what was done to the storage.
+    /// Adds how the program was built and the state of the storage.
     pub(crate) fn of_run<P, R>(mut self, report: &Report<P, R>) -> Self {
         let build = if report.head.host.release_build { "release" } else { "debug" };
         self.add("build", build, &[]);
@@ -88,7 +88,7 @@ impl Work {
         self
     }
 
-    /// The settings that have a name, for a page.
+    /// The named settings, for a page.
     pub(crate) fn facts(&self) -> Facts {
         let mut facts = Facts::default();
         for setting in &self.named {
@@ -103,7 +103,7 @@ pub fn switch(on: bool) -> &'static str {
     if on { "on" } else { "off" }
 }
 
-/// Where two runs are not the same work. What follows from a setting that differs is not told again.
+/// The differences between the work of two runs. Consequences of a differing setting are omitted.
 pub fn differences(baseline: &Work, now: &Work) -> Vec<Difference> {
     let mut differences: Vec<Difference> = Vec::new();
     let mut explained: Vec<&str> = Vec::new();
@@ -136,7 +136,7 @@ fn difference(setting: &str, baseline: Option<String>, value: Option<String>) ->
     Difference { setting: setting.to_string(), baseline: or_not(baseline), value: or_not(value) }
 }
 
-/// The same as a reader is told it; `None` where nothing differs.
+/// The differences as text; `None` if there are none.
 pub(crate) fn difference_words(differences: &[Difference]) -> Option<String> {
     let told = differences.iter().take(MOST_TOLD).map(|one| {
         let (value, baseline) = (short(&one.value), short(&one.baseline));
@@ -157,8 +157,7 @@ fn short(value: &str) -> String {
     }
 }
 
-/// Fields of `apart` that `plan` does not have: lists of what is not part of the work must not outlive
-/// the fields that they name.
+/// Fields of `apart` that `plan` lacks: exclusion lists must not outlive the fields that they name.
 #[cfg(feature = "fixtures")]
 pub fn absent_fields<'a>(plan: &impl Serialize, apart: &[&'a str]) -> Vec<&'a str> {
     let all = places::in_plan(plan, &[]);

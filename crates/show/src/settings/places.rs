@@ -1,14 +1,14 @@
-//! The settings of a plan by their places in it.
+//! The settings of a plan by place.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// What begins the place of a setting in a report.
+/// Prefix of a setting's place in a report.
 const PLAN: &str = "plan.";
 
-/// Whether `place` is that of a plan's field, or within it.
+/// Whether `place` is that of a plan field, or within it.
 pub(super) fn is_within(place: &str, field: &str) -> bool {
     let place = place.strip_prefix(PLAN).unwrap_or(place);
     let rest = place.strip_prefix(field);
@@ -16,7 +16,7 @@ pub(super) fn is_within(place: &str, field: &str) -> bool {
 }
 
 pub(super) fn in_plan(plan: &impl Serialize, apart: &[&str]) -> BTreeMap<String, String> {
-    // A plan was read from JSON, or will be saved as such.
+    // A plan was read from JSON or will be saved as such.
     let plan = serde_json::to_value(plan).unwrap_or_default();
     let mut found: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
     collect(&plan, "", apart, &mut found);
@@ -24,7 +24,7 @@ pub(super) fn in_plan(plan: &impl Serialize, apart: &[&str]) -> BTreeMap<String,
     places.map(|(place, values)| (format!("{PLAN}{place}"), words(&values))).collect()
 }
 
-/// Counts every value at its place; the entries of a list share theirs.
+/// Counts every value by place; the entries of a list share a place.
 fn collect(
     value: &Value,
     place: &str,

@@ -1,4 +1,4 @@
-//! `stormlp clean [DIR]`: removes what a manifest says stormlp made, and nothing else.
+//! `stormlp clean [DIR]`: removes what a manifest lists as created by stormlp, and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
 
-/// What lies in a folder that stormlp filled: the manifest of test files or of a dataset, and the
+/// The lists in a folder filled by stormlp: the manifest of test files or of a dataset, and the
 /// marker of a checkpoint. Both list their files under `files`, with a `name`.
 const LISTS: [&str; 2] = [MANIFEST_NAME, ".stormlp-checkpoint.json"];
 
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     dry_run: bool,
 }
 
-/// Removes the files and says how many there were.
+/// Removes the files and prints their number.
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     Disk.hold(&args.folder);
     let mut folders = Vec::new();
@@ -93,7 +93,7 @@ fn data_folders(folder: &Path, depth: u32, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Why a folder has no list: there is none, or something else bears the name of one.
+/// Why a folder has no list: it is missing, or the name is taken by something else.
 fn without_list(folder: &Path) -> String {
     let lists = LISTS.into_iter().map(|name| folder.join(name));
     let mut there = lists.filter_map(|path| Some((Disk.look(&path).ok()??, path)));
@@ -107,7 +107,7 @@ fn is_file(path: &Path) -> bool {
     Disk.regular_file(path).is_ok()
 }
 
-/// What was removed of one folder, and what was left because it is not what stormlp made.
+/// What was removed from a folder, and what was kept because stormlp did not create it.
 #[derive(Default)]
 struct Cleaned {
     files: u64,
@@ -115,9 +115,9 @@ struct Cleaned {
     left: Vec<String>,
 }
 
-/// Removes the files of one folder that are still as they were made.
+/// Removes the files of a folder that are unchanged since their creation.
 fn clean(folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
-    // A lock is a file; looking alone makes none.
+    // A lock is a file; a dry run must not create one.
     let locks = if dry_run { Vec::new() } else { locks(folder)? };
     let mut cleaned = Cleaned::default();
     let mut parents = BTreeSet::new();
@@ -139,13 +139,13 @@ fn clean(folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
         parents.extend(path.parent().filter(|parent| *parent != folder).map(Path::to_path_buf));
     }
     if !dry_run {
-        // Datasets have both, whether anything lies there or not.
+        // Datasets have both folders, even if empty.
         parents.extend(["train", "valid"].map(|half| folder.join(half)));
         for parent in parents.iter().rev() {
             remove_if_empty(parent)?;
         }
-        // The manifest goes last: a clean that is cut short can be run again. It stays where
-        // something is left that it lists, and keeps other runs from it.
+        // The manifest goes last, so that an interrupted clean can be run again. It stays if files
+        // it lists remain, and keeps other runs from them.
         if cleaned.left.is_empty() {
             for name in journals_beside(&Disk, folder).map_err(Failure::machine)? {
                 Disk.remove(&folder.join(name)).map_err(Failure::machine)?;
@@ -160,8 +160,8 @@ fn clean(folder: &Path, dry_run: bool) -> Result<Cleaned, Failure> {
     Ok(cleaned)
 }
 
-/// Keeps runs out of a folder while it is cleaned, and out of the one above, where a run over
-/// several checkpoints has its lock.
+/// Locks a folder while it is cleaned, and its parent, where a run over several checkpoints has its
+/// lock.
 fn locks(folder: &Path) -> Result<Vec<FolderLock>, Failure> {
     let above = folder.parent().filter(|above| is_file(&above.join(LOCK_NAME)));
     (std::iter::once(folder).chain(above))
@@ -170,24 +170,24 @@ fn locks(folder: &Path) -> Result<Vec<FolderLock>, Failure> {
         .map_err(|error| Failure::machine(anyhow::Error::new(error)))
 }
 
-/// What a list says of a file.
+/// What a list records about a file.
 enum Listed {
-    /// It is whole and has so many bytes, and may be known by more than that.
+    /// A complete file of this size, and its identity if recorded.
     Bytes(u64, Option<Identity>),
-    /// It is a file of a dataset, which is known by more than its size.
+    /// A dataset file, which is identified by more than its size.
     OfDataset(ManifestFile),
     /// It was being written under a temporary name, and may have any size.
     Temporary,
-    /// The list does not say how large it is.
+    /// The list does not record its size.
     Unknown,
 }
 
 impl Listed {
-    /// What is left of it.
+    /// What remains of the file.
     fn left(&self, folder: &Path, path: &Path) -> Result<Left, TransferError> {
         match self {
             Self::Bytes(bytes, identity) => Disk.left(path, Some(*bytes), *identity),
-            // Behind a link nobody looks whether there is one; its file is named for that.
+            // A link is not followed to check; its file is reported instead.
             Self::Temporary if Disk.look(path).is_err_and(|e| e.errno().is_none()) => {
                 Ok(Left::Nothing)
             }
@@ -205,8 +205,7 @@ impl Listed {
     }
 }
 
-/// The files that the lists and the journal of a folder name, and what is left of them when their
-/// writing was cut short.
+/// The files named by the lists and the journal of a folder, and the remains of interrupted writes.
 fn listed(folder: &Path) -> Result<BTreeMap<PathBuf, Listed>, Failure> {
     let mut all: Vec<(String, Listed)> = Vec::new();
     for path in LISTS.map(|name| folder.join(name)) {
@@ -240,7 +239,7 @@ fn listed(folder: &Path) -> Result<BTreeMap<PathBuf, Listed>, Failure> {
     Ok(paths)
 }
 
-/// A file of a dataset and what lies beside it.
+/// A dataset file and its side files.
 fn of_dataset(file: ManifestFile) -> Vec<(String, Listed)> {
     let beside = file.side_files.iter();
     let mut all: Vec<_> =
@@ -249,7 +248,7 @@ fn of_dataset(file: ManifestFile) -> Vec<(String, Listed)> {
     all
 }
 
-/// A file of another list, which tells its size at most.
+/// A file of another list, which records at most its size.
 fn by_size(file: &Value) -> Option<(String, Listed)> {
     let name = file["name"].as_str()?.to_string();
     let bytes = file["bytes"].as_u64();
@@ -258,7 +257,7 @@ fn by_size(file: &Value) -> Option<(String, Listed)> {
     Some((name, bytes.map_or(Listed::Unknown, listed)))
 }
 
-/// A listed name as a path, if it stays in the folder.
+/// A listed name as a path, if it stays inside the folder.
 fn inside(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
     let path = PathBuf::from(name);
     let stays = |part: Component<'_>| matches!(part, Component::Normal(_));
@@ -272,7 +271,7 @@ fn inside(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Removes a folder that is empty; one that is not holds what is not ours.
+/// Removes a folder if empty; otherwise it contains files of others.
 fn remove_if_empty(path: &Path) -> Result<(), Failure> {
     match Disk.remove_folder(path) {
         Err(error) if !error.is_permission_denied() => Err(Failure::machine(error)),

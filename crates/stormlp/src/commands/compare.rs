@@ -1,4 +1,4 @@
-//! `stormlp compare`: two reports, or two sets of them, and whether they differ.
+//! `stormlp compare`: whether two reports, or two sets of reports, differ.
 
 use std::path::PathBuf;
 
@@ -75,12 +75,12 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     }
 }
 
-/// The places of both sides: two without `--` are one each.
+/// The paths of both sides: without `--`, two paths are one for each side.
 fn sides(
     mut baseline: Vec<PathBuf>,
     now: Vec<PathBuf>,
 ) -> Result<(Vec<PathBuf>, Vec<PathBuf>), Failure> {
-    // Behind -- everything is a place.
+    // After `--`, everything is a path.
     let mut places = now.iter().map(|place| place.to_string_lossy());
     if let Some(option) = places.find(|place| place.starts_with("--")) {
         let message = format!("{option} stands behind --, where only places do");
@@ -103,7 +103,7 @@ fn sides(
 /// A report and its file.
 type Saved = (String, AnyReport);
 
-/// Reads every report that is meant by `places`.
+/// Reads every report in `places`.
 fn read(places: &[PathBuf]) -> Result<Vec<Saved>, Failure> {
     let mut reports = Vec::new();
     for place in places {
@@ -120,7 +120,7 @@ fn named(side: &[Saved]) -> Vec<Named<'_>> {
     named.collect()
 }
 
-/// Refuses reports of different commands, which have no figure in common.
+/// Rejects reports of different commands, which have no metric in common.
 fn check_kinds(baseline: &[Saved], now: &[Saved]) -> Result<(), Failure> {
     let mut all = baseline.iter().chain(now);
     let Some((first, report)) = all.next() else {
@@ -139,7 +139,8 @@ fn check_kinds(baseline: &[Saved], now: &[Saved]) -> Result<(), Failure> {
     }
 }
 
-/// Exit code 7 where a figure regressed by `percent` or more, or what was measured before broke.
+/// Exit code 7 if a metric regressed by `percent` or more, or if something measured in the baseline
+/// failed.
 fn fail_beyond(percent: f64, comparison: &Comparison) -> Result<(), Failure> {
     if let Some((first, others)) = comparison.broken.split_first() {
         let besides = match others.len() {

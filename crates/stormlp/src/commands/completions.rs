@@ -1,4 +1,4 @@
-//! `stormlp completions SHELL`: a completion script, made from the definition of the arguments.
+//! `stormlp completions SHELL`: a completion script, generated from the argument definitions.
 
 mod values;
 

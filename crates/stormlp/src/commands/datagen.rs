@@ -102,7 +102,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// What to do with a folder that is not empty.
+/// How to handle a folder that is not empty.
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
 struct Mode {
@@ -123,7 +123,7 @@ struct Mode {
     dry_run: bool,
 }
 
-/// Makes, continues, verifies or only outlines the dataset.
+/// Generates, resumes or verifies the dataset, or prints the plan.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let party = Party::introduce(false, session)?;
     let plan = party.agree(plan(&args, session), promises, session)?;
@@ -157,7 +157,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 }
 
 impl Args {
-    /// To look is for one process; files are made by all there are.
+    /// Verifying and planning take one process; files are written by all.
     pub(crate) fn needs(&self) -> Needs {
         match (self.mode.verify, self.mode.dry_run) {
             (true, _) => Needs::OneProcess("datagen --verify"),
@@ -167,7 +167,7 @@ impl Args {
     }
 }
 
-/// What parts of a plan are called where their keys do not say it.
+/// Names of plan parts that differ from their keys.
 const NAMES: [(&str, &str); 5] = [
     ("engine", "option --engine"),
     ("existing", "way with what is there (--resume, --overwrite)"),
@@ -176,13 +176,13 @@ const NAMES: [(&str, &str); 5] = [
     ("threads", "option --threads"),
 ];
 
-/// What all processes have to make alike: all of it.
+/// What all processes must generate alike: everything.
 fn promises(plan: &GeneratePlan) -> Vec<Promise> {
     promises::of(plan, &[], &NAMES)
 }
 
-/// Makes the dataset together with the other hosts: each its share of the files, the first one the
-/// manifest. `None` where another one tells of it.
+/// Generates the dataset together with the other hosts: each writes its share of the files, the
+/// first also the manifest. `None` if another process reports the result.
 fn together(
     plan: &GeneratePlan,
     party: &Party,
@@ -196,7 +196,7 @@ fn together(
     let share = Share { rank: group.rank(), of: group.size() };
     let begin = || Generation::begin(plan, share).map_err(|error| failure(error, session));
     let nothing = |_: &_| Vec::new();
-    // The first one looks at the folder and says what is there; the others go by that.
+    // The first process checks the folder and shares what it found with the others.
     let first = group.leads().then(begin).transpose();
     let first = party.agree(first, nothing, session)?;
     let own = first.map_or_else(begin, Ok);
@@ -207,7 +207,7 @@ fn together(
     let progress = session.progress();
     let work = || {
         let made = own.make(&progress, stop);
-        // One that cannot go on ends all.
+        // A process that fails stops all.
         made.inspect_err(|_| stop.stop())
     };
     let made = hosts.work(stop, work)?.map_err(|error| failure(error, session));
@@ -220,7 +220,7 @@ fn together(
     party.agree(finished, |_| Vec::new(), session)
 }
 
-/// Everything decided: the workload, what the options change in it, and where it goes.
+/// The complete plan: the workload, the overrides by options, and the destination.
 fn plan(args: &Args, session: &Session) -> Result<GeneratePlan, Failure> {
     let mut workload = workloads::load(&args.workload, args.accelerator.as_deref(), &args.params)?;
     workloads::tell_edition(&workload, args.profile, session);
@@ -270,7 +270,7 @@ fn plan(args: &Args, session: &Session) -> Result<GeneratePlan, Failure> {
     })
 }
 
-/// Decides every file, which takes a while when they are many.
+/// Computes the size of every file, which takes a while for many files.
 fn drawn(recipe: Recipe, session: &Session) -> Result<Dataset, Failure> {
     let progress = session.progress();
     let files = recipe.train_files.saturating_add(recipe.valid_files);
@@ -289,7 +289,7 @@ fn drawn(recipe: Recipe, session: &Session) -> Result<Dataset, Failure> {
         .ok_or_else(|| Failure::stopped("stopped before the first file: nothing was written"))
 }
 
-/// The command that was typed, without the mode it was typed with.
+/// The command line without its mode options.
 fn command_line(session: &Session) -> String {
     let modes = ["--resume", "--verify", "--overwrite", "--dry-run"];
     let line = session.command_line();
@@ -302,20 +302,20 @@ fn bad_files(bad: usize, by_checksum: bool, session: &Session, plan: &GeneratePl
     let error = anyhow::anyhow!("{bad} of {files} files are bad in {}", plan.folder.display());
     let command = command_line(session);
     Failure::storage(error).with_help(if by_checksum {
-        // A disk that lost bytes by itself left no trace that --resume would look at.
+        // Data lost by the disk leaves no trace that --resume would check.
         format!("remove the bad files, then make them again with `{command} --resume`")
     } else {
         format!("make all again with `{command} --overwrite`")
     })
 }
 
-/// What mends a link in the way of a dataset.
+/// Advice for a link in place of a dataset.
 pub(crate) const NO_LINK: &str =
     "remove the link and have the data itself there, or choose another --data-dir";
-/// What mends a limit that a file of a dataset is too large for.
+/// Advice for a limit below the size of a dataset file.
 pub(crate) const LARGER_FILES: &str = "raise the limit on the size of files (ulimit -f)";
 
-/// The exit code and the advice of an error.
+/// The exit code and the advice for an error.
 fn failure(error: GenerateError, session: &Session) -> Failure {
     let command = command_line(session);
     let full = error.is_full();
@@ -350,7 +350,7 @@ fn failure(error: GenerateError, session: &Session) -> Failure {
         GenerateError::Stopped { made, files } => {
             let error = match session.group.is_alone() {
                 true => anyhow::Error::new(error),
-                // The others do not say how many they have made.
+                // The other hosts do not report how many files they wrote.
                 false => anyhow::anyhow!(
                     "stopped with {made} of {files} files made on this host, and what the others made"
                 ),

@@ -1,4 +1,4 @@
-//! `stormlp datasize`: how large a dataset must be for a workload and a number of accelerators.
+//! `stormlp datasize`: the required dataset size for a workload and a number of accelerators.
 
 use std::path::{Path, PathBuf};
 
@@ -73,10 +73,10 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// Says how large the dataset must be; whether it fits changes nothing about the exit code.
+/// Prints the required dataset size; the exit code does not depend on whether it fits.
 ///
 /// # Errors
-/// With exit code 3 when the workload or a number is wrong.
+/// With exit code 3 if the workload or a number is invalid.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let answer = answer(&args, session)?;
     args.format.print(&answer, training::datasize)
@@ -115,7 +115,7 @@ fn answer(args: &Args, session: &Session) -> Result<SizeAnswer, Failure> {
     })
 }
 
-/// Free bytes where `folder` lies or would be made.
+/// Free bytes on the file system of `folder`, which need not exist.
 fn free_bytes(folder: &Path) -> Option<u64> {
     let space = Disk.space(&Disk.nearest(folder)).ok()?;
     Some(space.free_bytes)

@@ -1,5 +1,5 @@
-//! What becomes of a result, alike for every command: its folder, in which it is saved after every
-//! unit that was measured; stdout; exported files; an earlier report beside it.
+//! Delivery of results, common to all commands: the folder in which a result is saved after every
+//! unit of work, stdout, exported files, and comparison with an earlier report.
 
 mod answer;
 mod journal;
@@ -39,11 +39,11 @@ pub(crate) use savers::{Savers, copy_of, own_part};
 pub(crate) use sink::{Format, Sink};
 use sink::{cannot_write, check_folder, of_file};
 
-/// What to do when MLPerf's files have no place.
+/// Advice if the folder for MLPerf's files cannot be written.
 const MLPERF_HELP: &str =
     "name a folder that you may write to: --mlperf-output DIR, or --tree DIR of a rehearsal";
 
-/// What is shown, and where else it is written.
+/// Output options.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Results")]
 pub(crate) struct ShowArgs {
@@ -61,7 +61,7 @@ pub(crate) struct ShowArgs {
     baseline: Option<PathBuf>,
 }
 
-/// The same for a command that runs something.
+/// Output options of a command that runs something.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Results")]
 pub(crate) struct OutputArgs {
@@ -82,7 +82,7 @@ pub(crate) struct OutputArgs {
     telemetry: Option<Telemetry>,
 }
 
-/// Which columns the table of a matrix has.
+/// The column option of matrix tables.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Results")]
 pub(crate) struct ColumnsArg {
@@ -91,7 +91,7 @@ pub(crate) struct ColumnsArg {
     pub(crate) columns: Columns,
 }
 
-/// The options, checked: what is wrong shows before the run.
+/// The checked options: errors appear before the run.
 #[derive(Debug)]
 pub(crate) struct Delivery {
     kind: ReportKind,
@@ -105,18 +105,17 @@ pub(crate) struct Delivery {
 }
 
 impl OutputArgs {
-    /// Reads the baseline and makes sure that every export can be written.
+    /// Reads the baseline and checks that every export can be written.
     ///
     /// # Errors
-    /// When an option has no effect, or a file cannot be used.
+    /// If an option has no effect, or a file cannot be used.
     pub(crate) fn open(self, kind: ReportKind, columns: Columns) -> Result<Delivery, Failure> {
         let tags = tag::collect(&self.tag).map_err(Failure::usage)?;
         let delivery = self.show.open(kind, columns)?;
         Ok(Delivery { results_dir: self.results_dir, tags, ..delivery })
     }
 
-    /// Of the folders that results would go to, `other` among them, those on the file system of one
-    /// of `data`.
+    /// The result folders, including `other`, that are on the same file system as one of `data`.
     pub(crate) fn beside<'a>(
         &self,
         data: impl IntoIterator<Item = &'a Path>,
@@ -130,15 +129,15 @@ impl OutputArgs {
         all.into_iter().flatten().filter(shared).collect()
     }
 
-    /// How often what is around the run is looked at.
+    /// The telemetry interval.
     pub(crate) fn telemetry(&self) -> Telemetry {
         self.telemetry.unwrap_or_default()
     }
 
-    /// Prints a plan in place of a result. Of a `closed` one it matters where results would go.
+    /// Prints a plan instead of a result. For a `closed` one, the folder for results matters.
     ///
     /// # Errors
-    /// When an option has no effect on a plan.
+    /// If an option has no effect on a plan.
     pub(crate) fn print_plan<T: serde::Serialize>(
         &self,
         plan: &T,
@@ -167,7 +166,7 @@ impl OutputArgs {
     }
 }
 
-/// The file system that a folder is on, or will be made on.
+/// The file system of a folder, which need not exist yet.
 fn file_system(folder: &Path) -> Option<u64> {
     let folder = std::path::absolute(folder).ok()?;
     let found = folder.ancestors().find_map(|part| fs::metadata(part).ok());
@@ -179,10 +178,11 @@ impl ShowArgs {
         self.format.unwrap_or(Format::Text)
     }
 
-    /// With the format of the file that `--output` names, and the way to it.
+    /// Adds the format of the file named by `--output`, and returns the sink for it.
     ///
     /// # Errors
-    /// When there is no folder for the file, or its extension names no format and nothing else does.
+    /// If the folder of the file is missing, or its format is neither given nor clear from its
+    /// extension.
     pub(crate) fn with_output(mut self, output: Option<PathBuf>) -> Result<(Self, Sink), Failure> {
         if let Some(path) = &output {
             check_folder("--output", path)?;
@@ -193,7 +193,7 @@ impl ShowArgs {
         Ok((self, Sink(output)))
     }
 
-    /// As [`OutputArgs::open`], for a report that is there already.
+    /// Like [`OutputArgs::open`], for an existing report.
     pub(crate) fn open(self, kind: ReportKind, columns: Columns) -> Result<Delivery, Failure> {
         let format = self.format();
         let exports = (self.export.into_iter())
@@ -251,7 +251,7 @@ impl ShowArgs {
         })
     }
 
-    /// Refuses the options that only one report of stormlp's has a use for, not `this`.
+    /// Rejects the options that apply only to a single report of stormlp, not to `this`.
     pub(crate) fn of_other(self, this: &str) -> Result<Format, Failure> {
         if self.export.is_empty() && self.baseline.is_none() {
             Ok(self.format())
@@ -264,7 +264,7 @@ impl ShowArgs {
 }
 
 impl Delivery {
-    /// What `stormlp gdsio` prints: its result line, and a line for each job with `-J`.
+    /// The output of `stormlp gdsio`: its result line, and a line for each job with `-J`.
     pub(crate) fn gdsio(per_job: bool) -> Self {
         Self {
             kind: ReportKind::Gds,
@@ -278,7 +278,7 @@ impl Delivery {
         }
     }
 
-    /// The head of a run that starts.
+    /// The report head of a run that starts now.
     pub(crate) fn head(&self, facts: HostFacts, session: &Session) -> Head {
         let (command, started_at) = (session.command_line(), session.started_at());
         let mut head = Head::new(self.kind, command, started_at, facts);
@@ -291,19 +291,19 @@ impl Delivery {
         self.format
     }
 
-    /// Makes the folder in which the run called `name` is saved.
+    /// Creates the folder in which the run called `name` is saved.
     ///
     /// # Errors
-    /// With exit code 4 when it cannot be made.
+    /// With exit code 4 if it cannot be created.
     pub(crate) fn saver(&self, name: &str, session: &Session) -> Result<Saver, Failure> {
         Saver::create(self.results_dir.as_deref(), self.kind, name, session)
     }
 
-    /// Saves the finished report, prints it and writes the exports; then `outcome` says how the
-    /// run went. What was measured is printed even where it cannot be saved.
+    /// Saves the finished report, prints it and writes the exports; then `outcome` says how the run
+    /// went. Results are printed even if they cannot be saved.
     ///
     /// # Errors
-    /// Those of `outcome`, or that something could not be written.
+    /// Those of `outcome`, or if something could not be written.
     pub(crate) fn finish(
         &self,
         mut saver: Saver,
@@ -331,7 +331,7 @@ impl Delivery {
         let outcome = outcome(saved.as_deref().ok());
         match (outcome, saved.map(drop).and(printed).and(exported)) {
             (outcome, Ok(())) => outcome,
-            // Why the run did not end tells more than that its report has no place.
+            // Why the run failed matters more than that its report could not be saved.
             (Err(outcome), Err(unwritten)) if *report.ending() != Ending::Complete => {
                 unwritten.report();
                 Err(outcome)
@@ -340,10 +340,10 @@ impl Delivery {
         }
     }
 
-    /// Shows a report and writes the exports.
+    /// Prints a report and writes the exports.
     ///
     /// # Errors
-    /// When stdout or a file cannot be written.
+    /// If stdout or a file cannot be written.
     pub(crate) fn write(&self, report: &AnyReport, sink: &Sink) -> Result<(), Failure> {
         let printed = self.print(report, sink);
         self.export(report).and(printed)
@@ -353,7 +353,7 @@ impl Delivery {
         sink.write(&self.text(self.format, sink.width(), report)?)
     }
 
-    /// Writes every export that can be written; the first that cannot is the error.
+    /// Writes every export that can be written; returns the first error.
     fn export(&self, report: &AnyReport) -> Result<(), Failure> {
         let write = |(path, format): &(PathBuf, Format)| match format {
             Format::Csv => append_csv(path, &self.document(report)),
@@ -387,8 +387,7 @@ impl Delivery {
         self.compared(report).0
     }
 
-    /// The document of a report, and whether there was anything to compare it with where there is
-    /// a baseline.
+    /// The document of a report, and whether it was comparable with the baseline, if any.
     fn compared(&self, report: &AnyReport) -> (Document, bool) {
         let mut document = report.document_with(self.columns);
         let Some(comparison) = self.comparison(report) else {
@@ -398,7 +397,7 @@ impl Delivery {
         (document, !comparison.figures.is_empty())
     }
 
-    /// The comparison with the baseline, where there is one.
+    /// The comparison with the baseline, if any.
     fn comparison(&self, report: &AnyReport) -> Option<Comparison> {
         let (name, baseline) = self.baseline.as_ref()?;
         let [then, now] = [(name.as_str(), baseline), ("this run", report)]
@@ -406,9 +405,9 @@ impl Delivery {
         Some(Comparison::of(&then, &now, false))
     }
 
-    /// The report as it is saved; where there is a baseline, with the comparison beside it.
+    /// The report as saved; with a baseline, the comparison is added.
     fn json(&self, report: &AnyReport) -> Result<String, Failure> {
-        /// What is printed in place of a report.
+        /// Printed instead of a report.
         #[derive(serde::Serialize)]
         struct Compared<'a> {
             #[serde(flatten)]
@@ -421,7 +420,7 @@ impl Delivery {
         }
     }
 
-    /// Refuses to show a saved report beside a baseline that has nothing in common with it.
+    /// Rejects a saved report that has nothing in common with the baseline.
     ///
     /// # Errors
     /// With exit code 3.
@@ -446,10 +445,10 @@ fn parse_columns(text: &str) -> Result<Columns, String> {
     }
 }
 
-/// Makes the folder of `--mlperf-output` before the run, so that a wrong one shows then.
+/// Creates the folder of `--mlperf-output` before the run, so that errors appear early.
 ///
 /// # Errors
-/// With exit code 4 when it cannot be made.
+/// With exit code 4 if it cannot be created.
 pub(crate) fn make_mlperf_folder(folder: Option<&Path>) -> Result<(), Failure> {
     let Some(folder) = folder else {
         return Ok(());
@@ -459,8 +458,8 @@ pub(crate) fn make_mlperf_folder(folder: Option<&Path>) -> Result<(), Failure> {
         .map_err(|error| Failure::machine(error).with_help(MLPERF_HELP))
 }
 
-/// Writes the files that MLPerf's tools read, as `files` makes them when it is told which names are
-/// taken: the results of another run are never written over.
+/// Writes the files for MLPerf's tools. `files` creates them from the names already taken: results
+/// of another run are never overwritten.
 pub(crate) fn write_mlperf(
     folder: Option<&Path>,
     files: impl FnOnce(&dyn Fn(&str) -> bool) -> Vec<OutputFile>,
@@ -484,14 +483,14 @@ pub(crate) fn write_mlperf(
 /// The records of a document as CSV.
 ///
 /// # Errors
-/// When a row has too many fields, which would be a fault of stormlp.
+/// If a row has too many fields, which is a bug in stormlp.
 pub(crate) fn rows(document: &Document, with_header: bool) -> Result<String, Failure> {
     csv::render(document, with_header)
         .context("rows and columns do not match")
         .map_err(Failure::bug)
 }
 
-/// Adds the records to a CSV file, below a header when the file is new.
+/// Appends the records to a CSV file, with a header if the file is new.
 fn append_csv(path: &Path, document: &Document) -> Result<(), Failure> {
     let is_new = fs::metadata(path).map_or(true, |metadata| metadata.len() == 0);
     let rows = rows(document, is_new)?;
@@ -503,9 +502,9 @@ fn append_csv(path: &Path, document: &Document) -> Result<(), Failure> {
         .map_err(|error| cannot_write("--export", path, error))
 }
 
-/// A CSV file that is there is added to, so its columns must be these.
+/// Records are appended to an existing CSV file, so its columns must match.
 fn check_header(path: &Path, columns: &[&str]) -> Result<(), Failure> {
-    // A pipe or a device has no header, and may never end.
+    // A pipe or a device has no header, and reading it may never end.
     if !fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0) {
         return Ok(());
     }

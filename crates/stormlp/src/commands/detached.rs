@@ -1,5 +1,5 @@
-//! Hosts without a launcher: each begins by its own clock, and `stormlp report merge` puts together
-//! what they saved.
+//! Hosts without a launcher: each starts by its own clock, and `stormlp report merge` combines
+//! their saved reports.
 
 use std::str::FromStr;
 
@@ -13,7 +13,7 @@ use crate::hosts::boot_id;
 use crate::output;
 use crate::session::Session;
 
-/// When hosts begin that nobody starts together.
+/// Start time of hosts without a launcher.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Several hosts")]
 pub(crate) struct DetachedArgs {
@@ -27,7 +27,7 @@ pub(crate) struct DetachedArgs {
     run_id: Option<String>,
 }
 
-/// A moment to begin at.
+/// A start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct StartAt(DateTime<Utc>);
 
@@ -59,7 +59,7 @@ fn parse_id(text: &str) -> Result<String, String> {
 }
 
 impl DetachedArgs {
-    /// Refuses times that have passed, and hosts that a launcher started.
+    /// Rejects times that have passed, and hosts started by a launcher.
     ///
     /// # Errors
     /// With exit code 2.
@@ -81,7 +81,7 @@ impl DetachedArgs {
         Ok(())
     }
 
-    /// Who this host measures with, where nobody started it together with `hosts`.
+    /// The company in which this host measures, if no launcher started it with others.
     pub(crate) fn company(&self) -> Company<'static> {
         match self.start_at {
             None => Company::Alone,
@@ -89,7 +89,7 @@ impl DetachedArgs {
         }
     }
 
-    /// Says in the head of a report of which run it is a part.
+    /// Records the run ID and the host's part in the head of a report.
     pub(crate) fn mark(&self, head: &mut Head) {
         let (Some(StartAt(time)), Some(run_id)) = (self.start_at, &self.run_id) else {
             return;
@@ -105,7 +105,7 @@ impl DetachedArgs {
         });
     }
 
-    /// Says what this host waits for.
+    /// Prints the start time this host waits for.
     pub(crate) fn announce(&self, session: &Session) {
         if let Some(StartAt(time)) = self.start_at.filter(|_| !session.quiet) {
             output::say(format!("the first byte is measured at {}", words(time)));

@@ -1,4 +1,4 @@
-//! `stormlp doctor [PATH]`: what this machine can do, path by path, and why not.
+//! `stormlp doctor [PATH]`: the paths this machine supports, and why not the others.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt as _;
@@ -45,13 +45,13 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Only a look at this machine is one that others have a part in.
+    /// Other processes take part only in the examination of the machine.
     pub(crate) fn needs(&self) -> Needs {
         if self.launch.is_empty() { Needs::Group } else { Needs::Nobody }
     }
 }
 
-/// The machine, and the processes that were started together.
+/// The machine, and the processes started together.
 #[derive(Serialize)]
 struct Examined {
     #[serde(flatten)]
@@ -60,8 +60,8 @@ struct Examined {
     group: Option<GroupView>,
 }
 
-/// Looks at the machine and prints what it found. What is missing there is a finding; only a place
-/// that is not there, or no storage, is a failure.
+/// Examines the machine and prints the findings. A missing feature is a finding; only a path that
+/// does not exist or is not storage is an error.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if !args.launch.is_empty() {
         return output::show(&doctor::launch(&args.launch));
@@ -92,7 +92,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     })
 }
 
-/// Whether there is storage to look at.
+/// Checks that the path is storage.
 fn check(path: &Path) -> Result<(), Failure> {
     const HELP: &str = "name a folder, a file or a block device that is there";
     let place = path.display();

@@ -1,4 +1,4 @@
-//! `stormlp gdsio …`: gdsio's own arguments and job files over the same engine.
+//! `stormlp gdsio …`: gdsio's own arguments and job files on the same engine.
 
 use std::path::Path;
 
@@ -76,7 +76,7 @@ Examples:
   stormlp gdsio rw-sample.gdsio
 ";
 
-/// Runs gdsio's words and prints gdsio's line.
+/// Runs gdsio's arguments and prints gdsio's result line.
 pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     let own = OwnOptions::taken_from(&mut args)?;
     let is_help = |word: &String| word == "--help";
@@ -97,7 +97,7 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         .map_err(|failure| failure.reworded(in_gdsios_words))
 }
 
-/// Plans and runs what a line asks for.
+/// Plans and runs the matrix of a command line.
 fn measure(
     mut request: MatrixRequest,
     emulated: bool,
@@ -119,8 +119,8 @@ fn measure(
     gds::execute(run, Company::Alone, &delivery, session)
 }
 
-/// Options of stormlp's own, which may stand anywhere in a line: clap leaves all that stands behind
-/// the first of gdsio's flags to gdsio.
+/// stormlp's own options, which may appear anywhere in a line: clap leaves everything after gdsio's
+/// first flag to gdsio.
 #[derive(Default)]
 struct OwnOptions {
     emulate: bool,
@@ -129,7 +129,7 @@ struct OwnOptions {
 }
 
 impl OwnOptions {
-    /// Takes them out of the words.
+    /// Removes them from the arguments.
     fn taken_from(args: &mut Args) -> Result<Self, Failure> {
         const SIGNATURE: &str = "--overwrite-signature";
         let mut own = Self { emulate: args.emulate, ..Self::default() };
@@ -164,7 +164,7 @@ impl OwnOptions {
     }
 }
 
-/// Whether the line needs a GPU, or a library for one, that is not here.
+/// Whether the line needs a GPU, or a GPU library, that this machine lacks.
 fn lacks_gpu(request: &MatrixRequest, facts: &HostFacts) -> bool {
     let is_missing = |device: DeviceId| {
         let index = device.cuda_index();
@@ -180,8 +180,7 @@ fn lacks_gpu(request: &MatrixRequest, facts: &HostFacts) -> bool {
         })
 }
 
-/// Names the flag with which the line runs all the same, in the place of options that are not
-/// gdsio's.
+/// Suggests the flag that emulates a GPU, instead of options that gdsio does not have.
 fn offer_emulation(failure: Failure) -> Failure {
     const OFFER: &str =
         "--emulate (or STORMLP_EMULATE=1) emulates GPUs with host memory, labelled as such";

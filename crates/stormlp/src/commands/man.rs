@@ -1,4 +1,4 @@
-//! `stormlp man DIR`: a manual page for each command, made from the definition of the arguments.
+//! `stormlp man DIR`: a manual page for each command, generated from the argument definitions.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! One module for each command: its arguments, and the few lines that turn them into a plan, run
-//! it and render the report. Nothing here measures or formats.
+//! One module per command: its arguments, and the few lines that turn them into a plan, run it and
+//! render the report. Nothing here measures or formats.
 
 pub(crate) mod checkpoint;
 pub(crate) mod clean;
@@ -28,10 +28,10 @@ use crate::cli::Command;
 use crate::exit::Failure;
 use crate::session::Session;
 
-/// Runs the command that was typed.
+/// Runs a command.
 ///
 /// # Errors
-/// With the exit code and the advice of the command that failed.
+/// With the exit code and the advice of the failed command.
 pub(crate) fn run(command: Command, session: &Session) -> Result<(), Failure> {
     match command {
         Command::Gds(args) => gds::run(*args, session),

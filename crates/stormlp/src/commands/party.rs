@@ -1,5 +1,5 @@
-//! The processes of a run on several hosts before its first byte: who takes part, whether all have
-//! come to the same plan.
+//! The processes of a run on several hosts before its first byte: who takes part, and whether all
+//! have made the same plan.
 
 use std::path::Path;
 
@@ -17,14 +17,14 @@ use crate::exit::{Code, Failure, error_text};
 use crate::session::Session;
 use crate::{hosts, signals};
 
-/// The processes of this run; one in the common case.
+/// The processes of this run; usually one.
 pub(crate) struct Party {
     members: Vec<Member>,
     own: usize,
     local_data: bool,
 }
 
-/// What a process has come to: what it would run, or why it cannot.
+/// The outcome of planning in a process: what it would run, or why it cannot.
 #[derive(Serialize, Deserialize)]
 enum Ready {
     Yes(Vec<Promise>),
@@ -32,11 +32,11 @@ enum Ready {
 }
 
 impl Party {
-    /// Meets the other processes; `local_data` says that every host has its data in a folder of its
-    /// own.
+    /// Introduces the processes to each other; `local_data` says that each host has its data in a
+    /// folder of its own.
     ///
     /// # Errors
-    /// When they cannot work together.
+    /// If they cannot work together.
     pub(crate) fn introduce(local_data: bool, session: &Session) -> Result<Self, Failure> {
         let group = &*session.group;
         let members = if group.is_alone() {
@@ -53,22 +53,22 @@ impl Party {
         Ok(Self { members, own: group.rank() as usize, local_data })
     }
 
-    /// All of them, by rank; nobody where this process is the only one.
+    /// All processes, by rank; empty if this is the only one.
     pub(crate) fn members(&self) -> &[Member] {
         &self.members
     }
 
-    /// What each is called, by rank.
+    /// The names of the processes, by rank.
     pub(crate) fn names(&self) -> Vec<String> {
         Member::names(&self.members)
     }
 
-    /// Whether every host has its data in a folder of its own.
+    /// Whether each host has its data in a folder of its own.
     pub(crate) fn has_local_data(&self) -> bool {
         self.local_data
     }
 
-    /// Processes of this host, this one included.
+    /// Number of processes on this host, including this one.
     pub(crate) fn processes_here(&self) -> usize {
         let own = self.members.get(self.own);
         own.map_or(1, |own| {
@@ -77,7 +77,7 @@ impl Party {
         })
     }
 
-    /// Of which run the report of this process is a part; `None` where it is the only one.
+    /// The run that this process's report is a part of; `None` for a single process.
     pub(crate) fn part_of(&self, run_id: &str) -> Option<PartOf> {
         let own = self.members.get(self.own)?;
         Some(PartOf {
@@ -91,12 +91,12 @@ impl Party {
         })
     }
 
-    /// Whether this process is the only one.
+    /// Whether this is the only process.
     pub(crate) fn is_alone(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// Whether this process does what is done once for the dataset's folder.
+    /// Whether this process does the once-per-folder work of the dataset.
     pub(crate) fn owns_folder(&self) -> bool {
         match (self.members.get(self.own), self.local_data) {
             (Some(own), true) => own.leads_host(&self.members),
@@ -104,11 +104,11 @@ impl Party {
         }
     }
 
-    /// Makes sure that all have come to the same plan, `prepared` on this process, before anything
-    /// is done by it.
+    /// Checks that all processes have made the same plan, `prepared` in this one, before anything
+    /// is executed.
     ///
     /// # Errors
-    /// All processes fail alike where one cannot go on, or where two would do different things.
+    /// All processes fail alike if one cannot go on, or if two would do different things.
     pub(crate) fn agree<T>(
         &self,
         prepared: Result<T, Failure>,
@@ -138,7 +138,7 @@ impl Party {
         }
     }
 
-    /// The failure of the first process that has one, with its host unless all say the same.
+    /// The failure of the first failed process, with its host unless all report the same.
     fn failed(&self, all: &[Ready]) -> Option<Failure> {
         let failures = || {
             all.iter().zip(&self.members).filter_map(|(one, member)| match one {
@@ -146,7 +146,7 @@ impl Party {
                 Ready::Yes(_) => None,
             })
         };
-        // One that was error_text to end since another one failed is not the cause.
+        // A process that was stopped because another failed is not the cause.
         let is_cause =
             |failure: &(u8, &String, &Option<String>, &Member)| failure.0 != Code::Stopped as u8;
         let cause = failures().find(is_cause).or_else(|| failures().next());
@@ -162,7 +162,7 @@ impl Party {
         Some(failure)
     }
 
-    /// The first thing in which two processes differ.
+    /// The first difference between two processes.
     fn difference(&self, all: &[Ready]) -> Option<String> {
         let mut promises = all.iter().zip(&self.members).filter_map(|(one, member)| match one {
             Ready::Yes(promises) => Some((promises, member)),
@@ -177,11 +177,11 @@ impl Party {
         })
     }
 
-    /// Makes sure that all see what one of them writes into `folder`, unless each host is said to
-    /// have its own. A folder that may not be written to is not tried.
+    /// Checks that all processes see a file that one of them writes to `folder`, unless each host
+    /// is said to have its own. A read-only folder is not checked.
     ///
     /// # Errors
-    /// All processes fail alike where one does not see it.
+    /// All processes fail alike if one does not see it.
     pub(crate) fn check_shared(&self, folder: &Path, session: &Session) -> Result<(), Failure> {
         if self.is_alone() || self.local_data {
             return Ok(());
@@ -202,7 +202,7 @@ impl Party {
             .of_all())
     }
 
-    /// What the reader should know of these hosts.
+    /// Warnings about these hosts for the report.
     pub(crate) fn warnings(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
         if let Some((behind, ahead, apart)) = clocks_apart(&self.members) {
@@ -219,11 +219,11 @@ impl Party {
         warnings
     }
 
-    /// The hosts as the run needs to know them, where each keeps its part in a folder of `parts`; `None`
-    /// alone.
+    /// The hosts as the run needs them, each with its part in a folder of `parts`; `None` for a
+    /// single process.
     ///
     /// # Errors
-    /// When the others cannot be heard.
+    /// If the other processes cannot be reached.
     pub(crate) fn hosts(
         &self,
         parts: Option<&Path>,
@@ -245,7 +245,7 @@ impl Party {
     }
 }
 
-/// Makes sure that all hosts say the same of where their data is.
+/// Checks that all hosts agree on where their data is.
 fn agree_on_local_data(own: bool, members: &[Member], session: &Session) -> Result<(), Failure> {
     let all = hosts::exchange(&session.group, &own)?;
     let given: Vec<&str> = all.iter().map(|local| if *local { "it" } else { "none" }).collect();
@@ -253,7 +253,7 @@ fn agree_on_local_data(own: bool, members: &[Member], session: &Session) -> Resu
     same_option("--local-data", &given, members, help)
 }
 
-/// Makes sure that all `members` were given the same `option`: what each of them `has`, by rank.
+/// Checks that all `members` were given the same `option`; `has` holds their values, by rank.
 ///
 /// # Errors
 /// With exit code 3; all processes fail alike.
@@ -275,8 +275,9 @@ pub(crate) fn same_option<T: AsRef<str> + PartialEq>(
     Err(Failure::no_plan(anyhow::anyhow!("{line}")).with_help(help).of_all())
 }
 
-/// A run on several `hosts` that SIGTERM ended, ended because its launcher did: since somebody error_text it
-/// to, which is known where all hosts were there to the end, or since another host failed.
+/// Reports a run on several `hosts` as failed if SIGTERM ended it for an unknown reason: the
+/// launcher ended it, because it was interrupted (known if all hosts were present to the end) or
+/// because another host failed.
 pub(crate) fn blame_launcher(ending: &mut Ending, hosts: Option<&Hosts>) {
     let unsure = hosts.is_some_and(|hosts| !hosts.were_told_to_end() && !hosts.were_all_stopped());
     if unsure && *ending == Ending::Stopped && signals::was_terminated() {
@@ -292,8 +293,8 @@ pub(crate) fn blame_launcher(ending: &mut Ending, hosts: Option<&Hosts>) {
     }
 }
 
-/// Says that all fail alike where the run came to its end on all `hosts`, or all of them heard that it
-/// was to end.
+/// Marks a failure as common to all if the run completed on all `hosts`, or if all of them were
+/// told to end.
 pub(crate) fn shared_fate(failure: Failure, ending: &Ending, hosts: Option<&Hosts>) -> Failure {
     let alike = match ending {
         Ending::Complete | Ending::Stopped => hosts.is_some_and(|hosts| !hosts.are_apart()),

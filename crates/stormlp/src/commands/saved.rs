@@ -1,4 +1,4 @@
-//! Saved reports, read back.
+//! Reads saved reports.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,20 +17,20 @@ use super::deliver;
 use super::workloads::read_bounded;
 use crate::exit::Failure;
 
-/// No report is longer; a device or a dataset may be.
+/// No report is larger; a device or a dataset named by mistake may be.
 const MOST_REPORT_BYTES: u64 = 1 << 30;
 const LISTING: &str = "`stormlp report DIR` lists the reports of a folder";
 
-/// The report that is meant by `place`, which may be the folder it was saved in.
+/// The report file for `place`, which may be the folder of a report.
 pub(crate) fn file(place: &Path) -> PathBuf {
     let inside = place.join("report.json");
     if inside.is_file() { inside } else { place.to_path_buf() }
 }
 
-/// The reports that are meant by `place`: one, or all of the folders in it, by name.
+/// The reports in `place`: one, or those of all its subfolders, by name.
 ///
 /// # Errors
-/// With exit code 4 when it is a folder without reports, or cannot be listed.
+/// With exit code 4 if it is a folder without reports, or cannot be listed.
 pub(crate) fn files(place: &Path) -> Result<Vec<PathBuf>, Failure> {
     let file = file(place);
     if !file.is_dir() {
@@ -51,10 +51,10 @@ pub(crate) fn files(place: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
 }
 
-/// The file of the one report that is meant by `place`, which may be a folder of its folder.
+/// The file of the only report in `place`, which may be a parent of its folder.
 ///
 /// # Errors
-/// With exit code 4 when it is a folder that holds several.
+/// With exit code 4 if the folder contains several.
 pub(crate) fn only(place: &Path) -> Result<PathBuf, Failure> {
     let file = file(place);
     if !file.is_dir() {
@@ -71,10 +71,10 @@ pub(crate) fn only(place: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The files of a run of DLIO's, when `place` is its `summary.json` or the folder of one.
+/// The files of a DLIO run, if `place` is its `summary.json` or the folder of one.
 ///
 /// # Errors
-/// With exit code 4 when a file cannot be read, and 3 when it is not what its name says.
+/// With exit code 4 if a file cannot be read, and 3 if its content is not what its name says.
 pub(crate) fn dlio(place: &Path) -> Result<Option<DlioRun>, Failure> {
     let inside = place.join("summary.json");
     let summary = if inside.is_file() { &inside } else { place };
@@ -101,7 +101,7 @@ pub(crate) fn dlio(place: &Path) -> Result<Option<DlioRun>, Failure> {
     Ok(Some(run))
 }
 
-/// Reads JSON as Python writes it.
+/// Parses JSON as written by Python.
 fn python_json(path: &Path) -> Result<Value, Failure> {
     let text = read_bounded(path, "DLIO file", MOST_REPORT_BYTES)?;
     python_json::parse(&text)
@@ -109,10 +109,10 @@ fn python_json(path: &Path) -> Result<Value, Failure> {
         .map_err(Failure::no_plan)
 }
 
-/// Reads a saved report of any kind; that of an unfinished matrix with the cells in its journal.
+/// Reads a saved report of any kind; for an unfinished matrix, with the cells in its journal.
 ///
 /// # Errors
-/// With exit code 4 when the file cannot be read, and 3 when it is no report or a newer one.
+/// With exit code 4 if the file cannot be read, and 3 if it is not a report or a newer one.
 pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
     let path = &file(path);
     if path.is_dir() {
@@ -120,7 +120,8 @@ pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
         let help = format!("`stormlp report {}` lists its reports", path.display());
         return Err(Failure::machine(error).with_help(help));
     }
-    // Before the report: a run that ends now writes the report first, then removes its journal.
+    // Read before the report: a run that ends now writes the report first, then removes its
+    // journal.
     let journal = deliver::journal_cells(path);
     let text = read_bounded(path, "report", MOST_REPORT_BYTES)
         .map_err(|failure| failure.with_help(LISTING))?;
@@ -133,14 +134,14 @@ pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
         for cell in journal? {
             report.results.push(cell);
         }
-        // The journal has cells alone.
+        // The journal contains only cells.
         report.results.hosts = matrix::shares(&report.results.cells);
     }
     Ok(report)
 }
 
-/// A file that is no report lies beside a summary of DLIO's when it is one of a rank: the folder is
-/// what can be shown then.
+/// A file next to a DLIO summary that is not a report belongs to a rank: suggests the folder, which
+/// can be shown.
 fn with_folder_of_dlio(failure: Failure, path: &Path) -> Failure {
     let folder = path.parent().unwrap_or(Path::new(""));
     if !folder.join("summary.json").is_file() {
@@ -156,10 +157,10 @@ fn with_folder_of_dlio(failure: Failure, path: &Path) -> Failure {
     ))
 }
 
-/// Reads a saved report of one command.
+/// Reads a saved report of a given command.
 ///
 /// # Errors
-/// As [`any`], and when it is the report of another command.
+/// As [`any`], and if it is the report of another command.
 pub(crate) fn of_kind(path: &Path, kind: ReportKind) -> Result<AnyReport, Failure> {
     let report = any(path)?;
     match report.head().kind {

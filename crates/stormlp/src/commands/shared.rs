@@ -1,4 +1,4 @@
-//! Whether a folder is one and the same for all processes.
+//! Tests whether all processes share a folder.
 
 use std::fs;
 use std::path::Path;
@@ -12,15 +12,15 @@ use crate::exit::Failure;
 use crate::hosts;
 use crate::session::Session;
 
-/// How long a file of another host may take to be seen: attribute caches of NFS hold for seconds.
+/// Time until a file from another host is visible: NFS attribute caches are valid for seconds.
 const SEEN_WITHIN: Duration = Duration::from_secs(5);
-/// How often it is looked for.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Finds out whether all `members` see what the first of them writes into `folder`.
+/// Tests whether all `members` see a file that the first of them writes to `folder`.
 ///
 /// # Errors
-/// When the others cannot be heard.
+/// If the other processes cannot be reached.
 pub(super) fn look(
     folder: &Path,
     members: &[Member],
@@ -33,7 +33,7 @@ pub(super) fn look(
         Disk.write(&path, name.as_bytes(), Durability::Whole).is_ok()
     };
     let path = folder.to_path_buf();
-    // Who writes says under which name; nobody else's counts.
+    // The writer announces the file name; other processes' values are ignored.
     let answers = hosts::exchange(group, &written.then_some(name))?;
     let Some(name) = answers.into_iter().next().flatten() else {
         return Ok(SharedFolder::NotTried { path });
@@ -49,7 +49,7 @@ pub(super) fn look(
     })
 }
 
-/// Whether a file of these words comes to be seen in time.
+/// Whether a file with this content becomes visible in time.
 fn is_seen(file: &Path, words: &str) -> bool {
     let begun = Instant::now();
     while begun.elapsed() <= SEEN_WITHIN {

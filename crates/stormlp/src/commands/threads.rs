@@ -1,11 +1,11 @@
-//! What options for the threads and for cuFile have an effect on.
+//! Checks whether the options for threads and cuFile have an effect.
 
 use stormlp_core::path::PathKind;
 use stormlp_core::transport::Threading;
 
 use crate::exit::Failure;
 
-/// Refuses to say how threads wait for a GPU where no transfer ends in one.
+/// Rejects the option for how threads wait for a GPU if no transfer ends in one.
 ///
 /// # Errors
 /// With exit code 2.
@@ -18,7 +18,7 @@ pub(crate) fn check_wait(asked: &Threading, ends_in_accelerator: bool) -> Result
     Ok(())
 }
 
-/// Refuses options of cuFile's paths where `path` is none of them.
+/// Rejects cuFile options if `path` does not use cuFile.
 ///
 /// # Errors
 /// With exit code 2.

@@ -1,10 +1,10 @@
-//! The options of a workload that a run and a plan of it share.
+//! The workload options shared by a run and its plan.
 
 use clap::Args;
 use stormlp_core::numbers::whole;
 use stormlp_training::plan::request::{MAX_EPOCHS, MAX_PREFETCH, MAX_READ_THREADS};
 
-/// How long a run is.
+/// The length of a run.
 #[derive(Debug, Args)]
 pub(crate) struct StepArgs {
     /// Samples per step and accelerator
@@ -20,7 +20,7 @@ pub(crate) struct StepArgs {
     pub(crate) steps: Option<u64>,
 }
 
-/// Who reads, and how far ahead.
+/// Readers and prefetching.
 #[derive(Debug, Args)]
 pub(crate) struct ReaderArgs {
     /// Reader workers per accelerator; 0 reads inline, like PyTorch

@@ -1,4 +1,4 @@
-//! `stormlp workloads`: the built-in training workloads, and how a workload is found by name.
+//! `stormlp workloads`: the built-in training workloads, and lookup of a workload by name.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -18,7 +18,7 @@ use crate::exit::Failure;
 use crate::output::{self, Format};
 use crate::session::Session;
 
-/// A workload file is never longer; a device or a dataset may be.
+/// Workload files are never larger; a device or a dataset named by mistake may be.
 const MOST_FILE_BYTES: u64 = 16 << 20;
 
 /// Arguments of `stormlp workloads`.
@@ -59,7 +59,7 @@ Examples:
 /// Lists the workloads, or prints one.
 ///
 /// # Errors
-/// With exit code 3 when there is no such workload.
+/// With exit code 3 if the workload does not exist.
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     if let Some(Show::Show { name, accelerator }) = &args.command {
         return output::print(built_in(name, accelerator.as_deref())?.yaml);
@@ -73,7 +73,7 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     args.format.print(workloads.as_slice(), training::workloads)
 }
 
-/// Says when nothing tells which edition a workload belongs to: sizes and rounding follow it.
+/// Warns if the edition of a workload is unknown: sizes and rounding depend on it.
 pub(crate) fn tell_edition(workload: &Workload, asked: Option<Profile>, session: &Session) {
     if let Some(warning) = edition(workload, asked).filter(|_| !session.quiet) {
         output::say(format!("warning: {warning}"));
@@ -87,12 +87,12 @@ pub(crate) fn sets(params: &[String], path: &str) -> bool {
         .any(|key| key.strip_prefix("workload.").unwrap_or(key) == path)
 }
 
-/// A folder that plans and reports can name: they are text, and so is its name.
+/// Parses a folder. It is UTF-8, because plans and reports store it as text.
 pub(crate) fn parse_folder(text: &str) -> Result<PathBuf, String> {
     Ok(PathBuf::from(text))
 }
 
-/// A size that is not nothing.
+/// Parses a size above zero.
 pub(crate) fn parse_some_bytes(text: &str) -> Result<ByteSize, String> {
     let size: ByteSize = text.parse().map_err(|error: UnitError| error.to_string())?;
     match size.bytes() {
@@ -107,7 +107,7 @@ fn built_in(name: &str, accelerator: Option<&str>) -> Result<&'static Entry, Fai
     })
 }
 
-/// The text of a small file, which a device or a dataset named by mistake is not.
+/// Reads a small text file; a device or a dataset named by mistake is rejected.
 ///
 /// # Errors
 /// With exit code 4 if it cannot be read, 3 if it is too large or not text.
@@ -115,8 +115,7 @@ pub(crate) fn read_text(path: &Path, what: &str) -> Result<String, Failure> {
     read_bounded(path, what, MOST_FILE_BYTES)
 }
 
-/// The text of a regular file of at most so many bytes: to open a pipe is to wait for whoever writes
-/// to it.
+/// Reads a regular text file of at most `most_bytes`; opening a pipe would wait for its writer.
 ///
 /// # Errors
 /// With exit code 4 if it cannot be read, 3 if it is too large or not text.
@@ -149,11 +148,11 @@ pub(crate) fn read_bounded(path: &Path, what: &str, most_bytes: u64) -> Result<S
 }
 
 /// The workload called `name`: a built-in one, or a YAML file of MLPerf Storage or DLIO; `params`
-/// win over it.
+/// override it.
 ///
 /// # Errors
-/// With exit code 3 when there is no such workload or its file is wrong, 4 when the file cannot
-/// be read.
+/// With exit code 3 if there is no such workload or its file is invalid, 4 if the file cannot be
+/// read.
 pub(crate) fn load(
     name: &str,
     accelerator: Option<&str>,

@@ -1,4 +1,4 @@
-//! A cell of a matrix: one line that fits the terminal while it runs, and a row when it is over.
+//! A matrix cell: one line that fits the terminal while it runs, and a row when it ends.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use stormlp_show::numbers::{short, thousands};
 use super::{LINE_EVERY, QUIET_FOR};
 use crate::output;
 
-/// How long a rate that is shown was measured at least.
+/// The minimum time over which a displayed rate is measured.
 const RATE_OVER: Duration = Duration::from_millis(500);
 
-/// How the cells that are over kept to their estimates.
+/// Actual against estimated duration of the completed cells.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     cells: u64,
@@ -24,7 +24,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// What an estimate is to be multiplied with.
+    /// The correction factor for estimates.
     fn factor(&self) -> f64 {
         match self.cells {
             0 => 1.0,
@@ -33,7 +33,7 @@ impl Pace {
     }
 }
 
-/// The cell that is running.
+/// The running cell.
 #[derive(Debug)]
 pub(super) struct Cell {
     label: String,
@@ -43,18 +43,18 @@ pub(super) struct Cell {
     estimated_seconds: f64,
     after_seconds: f64,
     started: Instant,
-    /// When the last rate was taken, with the bytes and transfers until then.
+    /// When the last rate was taken, with the bytes and transfers up to then.
     taken: (Instant, u64, u64),
-    /// Bytes and transfers a second.
+    /// Bytes and transfers per second.
     rate: Option<(f64, f64)>,
-    /// When the last line was printed, or the cell began.
+    /// When the last line was printed, or the cell started.
     said: Instant,
-    /// Hidden until the cell has lasted long enough.
+    /// Hidden until the cell has run long enough.
     bar: ProgressBar,
 }
 
 impl Cell {
-    /// The cell that `event` tells the beginning of.
+    /// The cell whose start `event` reports.
     pub(super) fn begin(event: &Event, now: Instant) -> Option<Self> {
         let Event::CellStarted { label, number, of, about, estimated_seconds, after_seconds } =
             event
@@ -62,7 +62,7 @@ impl Cell {
             return None;
         };
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-        // A line that is too long for the terminal is cut, not wrapped.
+        // A line too long for the terminal is truncated, not wrapped.
         if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
             bar.set_style(style);
         }
@@ -81,12 +81,12 @@ impl Cell {
         })
     }
 
-    /// What is drawn of it.
+    /// The progress bar.
     pub(super) fn bar(&self) -> &ProgressBar {
         &self.bar
     }
 
-    /// That it has moved so many bytes in so many transfers.
+    /// Updates the bytes and transfers completed so far.
     pub(super) fn advance(
         &mut self,
         (bytes, operations): (u64, u64),
@@ -114,7 +114,7 @@ impl Cell {
         }
     }
 
-    /// The line disappears; where there are several cells, a row of its numbers stays.
+    /// Removes the line; with several cells, a row of results remains.
     pub(super) fn finish(self, entry: &CellReport, pace: &mut Pace) {
         self.bar.finish_and_clear();
         if self.of > 1 || self.about {
@@ -130,7 +130,7 @@ impl Cell {
         pace.took_seconds += self.started.elapsed().as_secs_f64();
     }
 
-    /// Where the matrix stands, what matters most first.
+    /// The state of the matrix, most important first.
     fn line(&self, now: Instant, pace: &Pace) -> String {
         let factor = pace.factor();
         let done = now.duration_since(self.started).as_secs_f64();

@@ -15,12 +15,12 @@ use self::cell::{Cell, Pace};
 use self::phase::Phase;
 use crate::output;
 
-/// What ends sooner is not worth a line.
+/// Shorter phases are not worth a line.
 const QUIET_FOR: Duration = Duration::from_secs(1);
-/// How often a log hears of what takes long.
+/// Interval of log lines for a long phase.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// An observer for people.
+/// An observer that shows progress to the user.
 #[derive(Debug)]
 pub(crate) struct Progress {
     quiet: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Progress {
     state: Mutex<State>,
 }
 
-/// What is going on, and what is known of what went before.
+/// The current phase or cell, and the pace of completed cells.
 #[derive(Debug, Default)]
 struct State {
     phase: Option<Phase>,
@@ -44,9 +44,9 @@ impl Progress {
 }
 
 impl Progress {
-    /// The current cell of a matrix is over, with this entry of the report.
+    /// Reports that the current matrix cell ended, with this entry of the report.
     pub(crate) fn cell_finished(&self, entry: &CellReport) {
-        // A panic elsewhere must not hide what the run still has to say.
+        // A panic elsewhere must not suppress further messages of the run.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cell) = state.cell.take() {
             cell.finish(entry, &mut state.pace);
@@ -55,7 +55,7 @@ impl Progress {
 }
 
 impl State {
-    /// What is drawn at the moment.
+    /// The bar currently drawn.
     fn bar(&self) -> Option<&ProgressBar> {
         let cell = self.cell.as_ref().map(Cell::bar);
         let bar = cell.or_else(|| self.phase.as_ref().map(Phase::bar));
@@ -68,7 +68,7 @@ impl Observer for Progress {
         if self.quiet {
             return;
         }
-        // A panic elsewhere must not hide what the run still has to say.
+        // A panic elsewhere must not suppress further messages of the run.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *state;
         match event {

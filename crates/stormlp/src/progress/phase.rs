@@ -1,5 +1,5 @@
-//! A stretch of work: a bar on a terminal, a line now and then elsewhere, and nothing at all for
-//! what is over within a second.
+//! A phase of work: a bar on a terminal, occasional lines elsewhere, and nothing at all if it ends
+//! within a second.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use stormlp_core::units::{ByteSize, format_duration};
 use super::{LINE_EVERY, QUIET_FOR};
 use crate::output;
 
-/// The stretch of work that is going on.
+/// The current phase.
 #[derive(Debug)]
 pub(super) struct Phase {
     label: String,
@@ -19,14 +19,14 @@ pub(super) struct Phase {
     unit: Unit,
     done: u64,
     started: Instant,
-    /// When the last line was printed, or the phase began.
+    /// When the last line was printed, or the phase started.
     said: Instant,
-    /// Hidden until the phase has lasted long enough.
+    /// Hidden until the phase has run long enough.
     bar: ProgressBar,
 }
 
 impl Phase {
-    /// One that begins now.
+    /// Starts a phase now.
     pub(super) fn new(label: &str, total: Option<u64>, unit: Unit) -> Self {
         let label = printable(label);
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
@@ -45,7 +45,7 @@ impl Phase {
         }
     }
 
-    /// That so much of it is done.
+    /// Updates the amount done.
     pub(super) fn advance(&mut self, done: u64, terminal: bool) {
         self.done = done;
         self.bar.set_position(done);
@@ -61,7 +61,7 @@ impl Phase {
         }
     }
 
-    /// A bar disappears; a log keeps a line of what took its time.
+    /// Removes the bar; a log gets a line for a long phase.
     pub(super) fn finish(&self, terminal: bool) {
         self.bar.finish_and_clear();
         let took = self.started.elapsed();
@@ -72,12 +72,12 @@ impl Phase {
         }
     }
 
-    /// What is drawn of it.
+    /// The progress bar.
     pub(super) fn bar(&self) -> &ProgressBar {
         &self.bar
     }
 
-    /// How far it is, for a log.
+    /// Progress, for a log.
     fn line(&self) -> String {
         let amount = |value| match self.unit {
             Unit::Bytes => ByteSize(value).to_string(),
@@ -92,7 +92,7 @@ impl Phase {
     }
 }
 
-/// How a bar looks for a unit; it takes what room the words leave, so that the line fits.
+/// The bar template for a unit; the bar takes the width left by the text, so that the line fits.
 fn template(bounded: bool, unit: Unit) -> &'static str {
     match (bounded, unit) {
         (true, Unit::Bytes) => {

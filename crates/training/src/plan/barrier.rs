@@ -5,19 +5,19 @@ use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
 
 use stormlp_core::names::{Named, unknown};
 
-/// When the accelerators of a training wait for each other, on one host as on several.
+/// When the accelerators of a training run wait for each other, on one host or several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[derive(Display, EnumString, IntoStaticStr, VariantArray, VariantNames)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum StepBarrier {
-    /// After each step, as in every edition: nothing else is faithful.
+    /// After each step, as in every edition; only this is faithful.
     #[default]
     EveryStep,
-    /// At the ends of epochs: each accelerator goes through its steps on its own.
+    /// At the ends of epochs; within an epoch each accelerator steps independently.
     Epoch,
-    /// Hosts at the end of the run alone; accelerators of one host at the ends of epochs, too.
+    /// Hosts only at the end of the run; accelerators of one host also at the ends of epochs.
     None,
 }
 
@@ -26,12 +26,12 @@ impl Named for StepBarrier {
 }
 
 impl StepBarrier {
-    /// Whether all wait for each other after each step.
+    /// Whether a barrier ends each step.
     pub fn is_at_every_step(self) -> bool {
         self == Self::EveryStep
     }
 
-    /// What a result without the barrier of steps says of itself; `None` of a faithful one.
+    /// The remark on a result without the step barrier; `None` for a faithful one.
     pub fn remark(self) -> Option<String> {
         let option = format!("--barrier {self}");
         (!self.is_at_every_step()).then(|| format!("no barrier after steps, {option}"))

@@ -1,4 +1,4 @@
-//! The workloads that are built in: MLPerf Storage's, edition by edition.
+//! The built-in workloads: MLPerf Storage's, by edition.
 
 use super::workload::Workload;
 use stormlp_core::names::nearest;
@@ -11,7 +11,7 @@ pub struct Entry {
     pub name: &'static str,
     /// The accelerator, `h100`.
     pub accelerator: &'static str,
-    /// The file, as `stormlp workloads show` prints it.
+    /// The workload file, as `stormlp workloads show` prints it.
     pub yaml: &'static str,
 }
 
@@ -31,8 +31,7 @@ macro_rules! entry {
     };
 }
 
-/// Every built-in workload, models in the order in which MLPerf took them up, accelerators by
-/// age.
+/// All built-in workloads: models in the order MLPerf introduced them, accelerators by age.
 pub const CATALOG: &[Entry] = &[
     entry!("unet3d", "v100"),
     entry!("unet3d", "a100"),
@@ -53,19 +52,19 @@ pub const CATALOG: &[Entry] = &[
     entry!("dlrm", "mi355"),
 ];
 
-/// The accelerator that is emulated when none is named, in order of preference.
+/// Accelerators to emulate when none is named, in order of preference.
 const PREFERRED: [&str; 3] = ["h100", "b200", "v100"];
 
-/// A built-in workload that is not there.
+/// A built-in workload was not found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
-    /// No model of that name.
+    /// There is no model of that name.
     #[error("unknown workload `{name}`{}", meant.map(|name| format!("; did you mean \
              `{name}`?")).unwrap_or_default())]
     NoWorkload {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What was probably meant, if anything.
+        /// The closest match, if any.
         meant: Option<&'static str>,
     },
     /// The model has no such accelerator.
@@ -76,9 +75,9 @@ pub enum CatalogError {
     NoAccelerator {
         /// The model.
         name: String,
-        /// What was asked for.
+        /// The requested accelerator.
         accelerator: String,
-        /// The ones there are.
+        /// The available accelerators.
         available: String,
     },
 }
@@ -92,16 +91,16 @@ impl Entry {
     /// The workload with `params` applied.
     ///
     /// # Errors
-    /// When one of `params` is wrong; the file itself is not.
+    /// When one of `params` is invalid; the built-in file itself is always valid.
     pub fn workload(&self, params: &[String]) -> Result<Workload, WorkloadError> {
         Workload::parse(self.yaml, &format!("{}.yaml", self.full_name()), params)
     }
 }
 
-/// Finds `unet3d`, `unet3d_h100` or `unet3d-h100`, on `accelerator` where one is named.
+/// Finds `unet3d`, `unet3d_h100` or `unet3d-h100`, for `accelerator` if given.
 ///
 /// # Errors
-/// With the nearest name, or the accelerators there are.
+/// Names the nearest model, or the available accelerators.
 pub fn find(name: &str, accelerator: Option<&str>) -> Result<&'static Entry, CatalogError> {
     let name = name.to_ascii_lowercase().replace('-', "_");
     let wanted = accelerator.map(str::to_ascii_lowercase);
@@ -140,7 +139,7 @@ fn no_workload(name: String) -> CatalogError {
     CatalogError::NoWorkload { name, meant }
 }
 
-/// The accelerators that model `name` is built in for.
+/// The accelerators for which model `name` is built in.
 pub fn accelerators(name: &str) -> Vec<&'static str> {
     CATALOG.iter().filter(|entry| entry.name == name).map(|entry| entry.accelerator).collect()
 }

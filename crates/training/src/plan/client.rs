@@ -1,8 +1,8 @@
-//! What the official client adds to a run: DLIO's own work, which stormlp does not do.
+//! Client overhead: work of the official client (DLIO) that stormlp does not do.
 //!
-//! DLIO spends Python time in every step and CPU time for every byte that its workers read
-//! (checksums, copies, collation). Near the threshold on fast storage that decides the official
-//! figure, so a run may be asked to take as long.
+//! DLIO spends Python time in every step and CPU time on every byte its workers read (checksums,
+//! copies, collation). Near the threshold on fast storage this decides the official result, so a
+//! run can be asked to account for it.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::plan::train_plan::TrainPlan;
 use stormlp_core::names::{Named, unknown};
 use stormlp_core::units::GIB;
 
-/// The client that a run represents.
+/// The client to account for.
 #[derive(
     Debug,
     Clone,
@@ -29,7 +29,7 @@ use stormlp_core::units::GIB;
 )]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum Client {
-    /// None: storage and compute alone.
+    /// No client: storage and compute only.
     #[default]
     None,
     /// DLIO.
@@ -40,39 +40,39 @@ impl Named for Client {
     const WHAT: &'static str = "a client";
 }
 
-/// What a client costs.
+/// The overhead of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClientCost {
-    /// Seconds of each step that are neither loading nor compute.
+    /// Seconds per step that are neither loading nor compute.
     pub step_seconds: f64,
-    /// CPU seconds of a worker for each GiB that it read.
+    /// Worker CPU seconds per GiB read.
     pub cpu_seconds_per_gib: f64,
-    /// CPUs that the workers of all accelerators share.
+    /// CPUs shared by the workers of all accelerators.
     pub cpus: usize,
-    /// Whether the times are of another host than this one, and so an estimate.
+    /// Whether the times were measured on another host, which makes them an estimate.
     pub estimated: bool,
 }
 
 impl ClientCost {
-    /// DLIO's as it was on one machine (Python 3.11, PyTorch's loader, npz, a Xeon at 2.1 GHz), for
-    /// one CPU.
+    /// DLIO's overhead as measured on one machine (Python 3.11, PyTorch's loader, npz, a Xeon at
+    /// 2.1 GHz), for one CPU.
     pub const DLIO: Self =
         Self { step_seconds: 0.001_25, cpu_seconds_per_gib: 0.9, cpus: 1, estimated: true };
 
-    /// The same on a host with `cpus` CPUs.
+    /// The same overhead on a host with `cpus` CPUs.
     pub fn on(self, cpus: u32) -> Self {
         let cpus = cpus.max(1) as usize;
         Self { cpus, ..self }
     }
 
-    /// CPU seconds of a worker for this many bytes.
+    /// Worker CPU seconds for this many bytes.
     pub fn worker_seconds(&self, bytes: f64) -> f64 {
         self.cpu_seconds_per_gib * bytes / GIB as f64
     }
 
-    /// AU that `plan`, which reached `au_percent` without a client, can reach with this one: the
-    /// step's own time is added to each step, and workers go no faster than their CPU time allows.
+    /// The AU that `plan`, which reached `au_percent` without a client, can reach with this client:
+    /// its step time is added to each step, and workers are limited by their CPU time.
     pub fn bound_percent(&self, plan: &TrainPlan, au_percent: f64) -> f64 {
         let compute = plan.compute.mean_seconds();
         if compute <= 0.0 || au_percent <= 0.0 {

@@ -1,7 +1,7 @@
-//! How large a dataset must be: the one function that sizing, running and validating use.
+//! Required dataset size: the one function used by sizing, running and validation.
 //!
-//! MLPerf Storage asks for five times the clients' memory, so that the page cache cannot hold
-//! the data, and for 500 steps an epoch, so that an average means something: the dataset size rule of
+//! MLPerf Storage requires five times the clients' memory, so that the page cache cannot hold the
+//! data, and 500 steps per epoch, so that averages are meaningful. See the dataset size rule in
 //! MLPerf Storage's benchmark rules, and mlpstorage's `datasize` command.
 
 use serde::{Deserialize, Serialize};
@@ -11,83 +11,83 @@ use crate::plan::train_plan::TrainPlan;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::profile::Profile;
 
-/// Steps an epoch must have, in every edition.
+/// Minimum steps per epoch, in every edition.
 pub const MIN_STEPS: u64 = 500;
-/// Minimum ratio of dataset size to the memory of all clients.
+/// Minimum ratio of dataset size to the total memory of all clients.
 pub const MEMORY_MULTIPLE: u64 = 5;
-/// MLPerf recommends subfolders above this number of files per folder.
+/// MLPerf recommends subfolders above this many files per folder.
 const FILES_PER_SUBFOLDER: u64 = 10_000;
 
-/// What the size of a dataset follows from.
+/// The inputs of the dataset size calculation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SizeRequest {
-    /// Emulated accelerators in all.
+    /// Emulated accelerators in total.
     pub accelerators: u64,
     /// Hosts.
     pub hosts: u64,
-    /// Memory of one host in bytes.
+    /// Memory per host in bytes.
     pub host_memory_bytes: u64,
-    /// Samples of one step of one accelerator.
+    /// Samples per step per accelerator.
     pub batch_size: u64,
-    /// Samples in a file.
+    /// Samples per file.
     pub samples_per_file: u64,
-    /// Configured bytes of a sample.
+    /// Configured bytes per sample.
     pub sample_bytes: f64,
-    /// Whose rounding.
+    /// The edition whose rounding applies.
     pub profile: Profile,
 }
 
-/// Which bound decided.
+/// Which bound determined the size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Binding {
     /// Five times the memory of all hosts.
     Memory,
-    /// 500 steps an epoch.
+    /// 500 steps per epoch.
     Steps,
 }
 
-/// How large a dataset must be.
+/// The required dataset size.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DataSize {
-    /// Files.
+    /// Number of files.
     pub files: u64,
-    /// Bytes of all samples.
+    /// Total bytes of all samples.
     pub bytes: u64,
-    /// Subfolders advised; 0 for none.
+    /// Recommended subfolders; 0 for none.
     pub subfolders: u64,
-    /// Steps of each accelerator in an epoch.
+    /// Steps per epoch of each accelerator.
     pub steps_per_epoch: u64,
-    /// Which bound decided.
+    /// Which bound determined the size.
     pub binding: Binding,
-    /// Files that the memory bound asks for.
+    /// Files required by the memory bound.
     pub files_for_memory: u64,
-    /// Files that the step bound asks for.
+    /// Files required by the step bound.
     pub files_for_steps: u64,
 }
 
 /// Why the size cannot be calculated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
-    /// A count that must be at least 1 is 0, or a size is none.
+    /// A count that must be at least 1 is 0, or a size is invalid.
     #[error("{what} is {value}: it must be {bound}; set it with {flag}")]
     Invalid {
-        /// What.
+        /// The invalid quantity.
         what: &'static str,
-        /// What it is.
+        /// Its value.
         value: String,
-        /// What it must be.
+        /// The allowed values.
         bound: &'static str,
-        /// How to set it.
+        /// The option that sets it.
         flag: &'static str,
     },
-    /// The numbers are beyond all storage.
+    /// The numbers exceed any possible storage.
     #[error("the dataset would have more than 2^63 bytes: check --accelerators and --host-memory")]
     TooLarge,
 }
 
 impl SizeError {
-    /// The same without the options that would set it, for numbers that were read.
+    /// The same message without the options, for numbers that were read from files.
     pub fn of_files(&self) -> String {
         match self {
             Self::Invalid { what, value, bound, .. } => {
@@ -99,7 +99,7 @@ impl SizeError {
 }
 
 impl SizeRequest {
-    /// What the dataset of `plan` follows from on one host.
+    /// The size request for the dataset of `plan` on one host.
     pub fn of_plan(plan: &TrainPlan, host: &HostFacts) -> Self {
         Self {
             accelerators: u64::from(plan.accelerators),
@@ -112,7 +112,7 @@ impl SizeRequest {
         }
     }
 
-    /// The request of `workload` under `profile`.
+    /// The size request for `workload` under `profile`.
     pub fn of(workload: &Workload, profile: Profile, accelerators: u64) -> Self {
         Self {
             accelerators,
@@ -126,20 +126,20 @@ impl SizeRequest {
     }
 }
 
-/// How large a dataset must be.
+/// Calculates the required dataset size.
 ///
-/// Up to v2.0 both bounds are rounded down, v3.0 and `native` round up; v0.5 and v1.0 round the
-/// samples down before the files. The tool's own results are the test vectors.
+/// Up to v2.0 both bounds are rounded down; v3.0 and `native` round up. v0.5 and v1.0 round the
+/// samples down before the files. The official tool's results are the test vectors.
 ///
 /// # Errors
-/// When a count is zero or the numbers are beyond all storage.
+/// When a count is zero or the numbers exceed any possible storage.
 pub fn datasize(request: &SizeRequest) -> Result<DataSize, SizeError> {
     check(request)?;
     let memory_bytes = u128::from(MEMORY_MULTIPLE)
         * u128::from(request.host_memory_bytes)
         * u128::from(request.hosts);
     let per_file = u128::from(request.samples_per_file);
-    // Record lengths have two decimals in MLPerf's files; in hundredths all is exact.
+    // Record lengths in MLPerf's files have two decimals, so hundredths are exact.
     let record_hundredths = (request.sample_bytes * 100.0).round() as u128;
     let memory_hundredths = memory_bytes * 100;
     let step_samples =
@@ -154,7 +154,7 @@ pub fn datasize(request: &SizeRequest) -> Result<DataSize, SizeError> {
             step_samples.div_ceil(per_file),
         ),
     };
-    // Rounding down can leave nothing at all of a small dataset.
+    // Rounding down can leave a small dataset without any files.
     let files = for_memory.max(for_steps).max(1);
     let bytes = files
         .checked_mul(per_file)
@@ -180,8 +180,8 @@ pub fn datasize(request: &SizeRequest) -> Result<DataSize, SizeError> {
     })
 }
 
-/// Steps of each accelerator in an epoch: `floor(files × samples / batch / accelerators)`,
-/// DLIO's `training_steps` up to v2.0.
+/// Steps per epoch of each accelerator: `floor(files × samples / batch / accelerators)`, DLIO's
+/// `training_steps` up to v2.0.
 pub fn steps_per_epoch(files: u64, samples_per_file: u64, batch: u64, accelerators: u64) -> u64 {
     let samples = u128::from(files) * u128::from(samples_per_file);
     let step = u128::from(batch.max(1)) * u128::from(accelerators.max(1));

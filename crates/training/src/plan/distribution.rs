@@ -1,4 +1,4 @@
-//! Times that are fixed or drawn anew for every step: compute, evaluation and preprocessing.
+//! Fixed or random times per step: compute, evaluation and preprocessing.
 //!
 //! The forms are DLIO's: a number, a number with a standard deviation, or a map with a `type`.
 
@@ -6,12 +6,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// No step takes longer than a day.
+/// Maximum length of a step: one day.
 const MAX_SECONDS: f64 = 86_400.0;
 
-/// A time in seconds: a constant, or what is drawn at every step.
+/// A time in seconds: constant, or drawn at every step.
 ///
-/// A drawn value is used by its absolute value, as DLIO does.
+/// Like DLIO, uses the absolute value of each draw.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
@@ -38,7 +38,7 @@ pub enum Distribution {
     },
     /// Gamma with `shape` k and `scale` θ; its mean is kθ.
     Gamma {
-        /// k, without unit.
+        /// k, dimensionless.
         shape: f64,
         /// θ in seconds.
         scale: f64,
@@ -48,7 +48,7 @@ pub enum Distribution {
         /// Seconds.
         scale: f64,
     },
-    /// Poisson with mean `lam`: whole seconds.
+    /// Poisson with mean `lam`, in whole seconds.
     Poisson {
         /// Seconds.
         lam: f64,
@@ -56,7 +56,7 @@ pub enum Distribution {
 }
 
 impl Distribution {
-    /// No time at all.
+    /// Zero time.
     pub const ZERO: Self = Self::Constant { seconds: 0.0 };
 
     /// The same time at every step.
@@ -88,13 +88,13 @@ impl Distribution {
         }
     }
 
-    /// Whether every draw is nought, so that nothing needs to be slept.
+    /// Whether every draw is zero, so that no sleep is needed.
     pub fn is_zero(&self) -> bool {
         self.mean_seconds() == 0.0 && self.stdev_seconds() == 0.0
     }
 
-    /// What is wrong with the parameters, if anything: they must be finite and not negative,
-    /// and a range must not end before it starts.
+    /// The error in the parameters, if any: they must be finite and non-negative, and a range must
+    /// not end before it starts.
     pub fn fault(&self) -> Option<String> {
         let parts: &[(&str, f64)] = match self {
             Self::Constant { seconds } => &[("value", *seconds)],

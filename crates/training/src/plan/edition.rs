@@ -1,8 +1,8 @@
-//! Which edition a workload file belongs to.
+//! Determines the edition of a workload file.
 //!
-//! stormlp's own files name it. MLPerf's and DLIO's do not, but the accelerator does, and so do
-//! the words: up to v1.0 the model was its name alone and the sizes were `record_length`, and
-//! only v3.0's DLIO has parquet and object storage libraries.
+//! stormlp's own files name it. MLPerf's and DLIO's do not, but the accelerator and the keys
+//! identify it: up to v1.0 `model` was a plain name and the sizes were `record_length`, and only
+//! v3.0's DLIO has parquet and object storage libraries.
 
 use std::collections::BTreeSet;
 
@@ -11,21 +11,21 @@ use serde::{Deserialize, Serialize};
 use stormlp_core::profile::Profile;
 use stormlp_dataset::section::DataFormat;
 
-/// How it is known which edition a workload belongs to.
+/// How the edition of a workload was determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EditionFrom {
     /// The file names it (`stormlp.profile`).
     Name,
-    /// Its keys are those of one edition.
+    /// Its keys exist in only one edition.
     Keys,
-    /// Its accelerator belongs to one edition.
+    /// Its accelerator belongs to only one edition.
     Accelerator,
-    /// Unknown: stormlp's own definitions are used.
+    /// Unknown; stormlp's own definitions are used.
     Nothing,
 }
 
-/// Keys that only v3.0's DLIO has.
+/// Keys that exist only in v3.0's DLIO.
 const ONLY_V3: [&str; 10] = [
     "dataset.skip_listing",
     "dataset.listing_validation_interval",
@@ -39,12 +39,12 @@ const ONLY_V3: [&str; 10] = [
     "storage.post_generation_settle_seconds",
 ];
 
-/// Names that sizes had up to v1.0.
+/// Names of the size keys up to v1.0.
 const OLD_SIZES: [&str; 3] =
     ["dataset.record_length", "dataset.record_length_stdev", "dataset.record_length_resize"];
 
-/// The edition of a file whose keys, as it has them, are `written` (`model` for a model that is a
-/// name alone), on `accelerator`, with files of `format`.
+/// The edition of a file with the keys `written` (`model` for a model given as a plain name),
+/// `accelerator`, and files of `format`.
 pub(super) fn of_file(
     accelerator: &str,
     written: &BTreeSet<&str>,
@@ -55,7 +55,7 @@ pub(super) fn of_file(
         return (Profile::V3, EditionFrom::Keys);
     }
     let of_accelerator = Profile::of_accelerator(accelerator);
-    // v3.0's own drafts still have `record_length` here and there, but a section for the model.
+    // v3.0's own drafts still use `record_length` in places, but have a section for the model.
     let is_old = written.contains("model") || has_any(&OLD_SIZES) && !has_any(&["model.name"]);
     match of_accelerator {
         Some(Profile::V3) => (Profile::V3, EditionFrom::Accelerator),
@@ -76,13 +76,13 @@ mod tests {
         };
         let old = ["model", "dataset.record_length"];
         let new = ["model.name", "dataset.record_length_bytes"];
-        // v1.0 had A100 and H100 too.
+        // v1.0 also had A100 and H100.
         assert_eq!(edition("h100", &old), (Profile::V1, EditionFrom::Keys));
         assert_eq!(edition("custom", &old), (Profile::V1, EditionFrom::Keys));
         assert_eq!(edition("h100", &new), (Profile::V2, EditionFrom::Accelerator));
         assert_eq!(edition("v100", &new), (Profile::V1, EditionFrom::Accelerator));
         assert_eq!(edition("custom", &new), (Profile::Native, EditionFrom::Nothing));
-        // A draft of v3.0's flux: parquet under the old name of the size.
+        // A draft of v3.0's flux: parquet under the old name of the size key.
         let flux = BTreeSet::from(["model.name", "dataset.record_length"]);
         let of_flux = of_file("custom", &flux, DataFormat::Parquet);
         assert_eq!(of_flux, (Profile::V3, EditionFrom::Keys));

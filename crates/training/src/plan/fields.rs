@@ -1,4 +1,4 @@
-//! How the values that only training has are read from its file and written to it.
+//! Reads and writes the value types that only training workload files have.
 
 use serde_yaml::{Mapping, Value};
 
@@ -48,7 +48,7 @@ impl Field for Distribution {
         Ok(())
     }
 
-    /// Seconds, or the map with `type` that DLIO takes for what is drawn.
+    /// Seconds, or DLIO's map with `type` for drawn values.
     fn write(&self) -> Value {
         match self {
             Self::Constant { seconds } => seconds.write(),
@@ -60,7 +60,7 @@ impl Field for Distribution {
         &["type", "mean", "stdev", "min", "max", "shape", "scale", "lam"]
     }
 
-    /// Over the time that is there, unless they are of another distribution.
+    /// Merges `parts` over the existing time, unless they use another distribution.
     fn with_parts(&self, there: Option<&Value>, parts: Mapping) -> Value {
         let mut whole = match there {
             Some(Value::Mapping(map)) => map.clone(),
@@ -83,10 +83,10 @@ impl Field for Distribution {
 }
 
 impl Distribution {
-    /// Seconds, or a map with `type` and the parameters that DLIO gives it.
+    /// Reads seconds, or a map with `type` and DLIO's parameters for it.
     ///
     /// # Errors
-    /// What is wrong with it, and what would be right.
+    /// Describes the error and the valid forms.
     pub fn from_yaml(value: &Value) -> Result<Self, String> {
         let found = match value {
             Value::Mapping(map) => from_map(map)?,
@@ -102,7 +102,7 @@ impl Distribution {
 fn from_map(map: &Mapping) -> Result<Distribution, String> {
     let kind = match map.get("type") {
         Some(value) => text(value).ok_or("`type` is not a word")?.to_ascii_lowercase(),
-        // Without a type DLIO takes a mean, and a stdev beside it makes it a Gaussian.
+        // Without a type DLIO takes a mean; a `stdev` beside it makes it a Gaussian.
         None if map.contains_key("stdev") => "normal".to_string(),
         None => "constant".to_string(),
     };
@@ -111,7 +111,7 @@ fn from_map(map: &Mapping) -> Result<Distribution, String> {
     serde_yaml::from_value(map.into()).map_err(|error| format!("{kind}: {error}"))
 }
 
-/// The older form of a Gaussian: a number, and its standard deviation under a key beside it.
+/// The older form of a Gaussian: a number with its standard deviation under a separate key.
 pub(super) fn add_stdev(time: &mut Distribution, value: &Value) -> Result<(), String> {
     let mut stdev = 0.0;
     stdev.read(value)?;
@@ -123,7 +123,7 @@ pub(super) fn add_stdev(time: &mut Distribution, value: &Value) -> Result<(), St
     Ok(())
 }
 
-/// `dataset.record_element_type`, of which only the size counts.
+/// `dataset.record_element_type`, of which only the size matters.
 pub(super) fn element_type(workload: &mut Workload, value: &Value) -> Result<(), String> {
     let name = text(value).unwrap_or_default();
     let bits = name.trim_start_matches(|c: char| !c.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! What `stormlp train --find-max` found: the answer, what it is limited by, and every count tried.
+//! Results of `stormlp train --find-max`: the answer, the limit, and every count tried.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,70 +6,70 @@ use super::probe::CONFIDENCE_PERCENT;
 use super::search::{Search, Trial, TrialKind};
 use crate::report::{Bound, Measures};
 
-/// From this AU on throughput is not what limits a count, and tells nothing of larger ones.
+/// Above this AU throughput is not the limit, so it gives no estimate for larger counts.
 const UNLIMITED_PERCENT: f64 = 97.0;
 
 /// The largest number of accelerators that meets the threshold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FindMax {
-    /// The largest count that met the threshold every time it was tried; 0 when none did.
+    /// The largest count that met the threshold in every trial; 0 if none did.
     pub largest_accelerators: u32,
-    /// The smallest count that missed it; `None` when none did.
+    /// The smallest count that missed it; `None` if none did.
     pub least_missing: Option<u32>,
-    /// Whether something else than storage ends the search, or it did not come to its end: storage
-    /// may feed more.
+    /// Whether the search stopped for a reason other than storage, or did not finish; storage may
+    /// support more.
     pub is_lower_bound: bool,
-    /// What keeps more accelerators from meeting it; `None` as long as that is not known.
+    /// What prevents more accelerators from meeting the threshold; `None` while unknown.
     pub limited_by: Option<Limit>,
-    /// The same in a sentence, with what would go further where that is known.
+    /// The limit as a sentence, with what would raise it if known.
     pub limit: Option<String>,
-    /// Counts that met the threshold and missed it.
+    /// Counts that both met and missed the threshold.
     pub inconsistent: Vec<u32>,
-    /// Full runs that the answer and the count above it get.
+    /// Full runs made at the answer and at the count above it.
     pub confirm_runs: u32,
-    /// A probe that is certain is right with this probability, in percent.
+    /// Probability in percent that a certain probe is correct.
     pub confidence_percent: f64,
-    /// What the storage gave before the first count was tried.
+    /// Storage throughput measured before the first count was tried.
     pub estimate: Option<StorageEstimate>,
-    /// The highest throughput that was measured, or else predicted.
+    /// The highest throughput measured, or else predicted.
     pub peak: Option<Peak>,
-    /// How long the search took in seconds, datasets that it made left out.
+    /// Duration of the search in seconds, excluding dataset generation.
     pub search_seconds: f64,
-    /// Every run, in the order they were made.
+    /// Every run, in order.
     pub tried: Vec<Tried>,
 }
 
-/// A short read of the dataset, without compute.
+/// A short read of the dataset without compute.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StorageEstimate {
-    /// Loaders that read, each as one accelerator's.
+    /// Number of loaders, each like that of one accelerator.
     pub loaders: u32,
-    /// Samples per second that they got.
+    /// Samples per second they achieved.
     pub samples_per_second: f64,
-    /// Seconds that it took.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Accelerators that so much would feed.
+    /// Accelerators this throughput would feed.
     pub accelerators: u32,
 }
 
-/// The highest throughput: of the full runs, or of the probes where there is no full run.
+/// The highest throughput: of the full runs, or of the probes if there is no full run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Peak {
-    /// At which count.
+    /// The count at which it was reached.
     pub accelerators: u32,
-    /// Which runs it is of; what a probe gives is predicted.
+    /// The kind of run; throughput of a probe is predicted.
     #[serde(default = "full")]
     pub run: RunKind,
-    /// Samples per second of all accelerators.
+    /// Samples per second over all accelerators.
     pub samples_per_second: f64,
     /// The same in MiB/s by the configured record length.
     pub mib_per_second: f64,
 }
 
-/// What keeps more accelerators from meeting the threshold.
+/// What prevents more accelerators from meeting the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -82,13 +82,13 @@ pub enum Limit {
     Memory,
     /// Slower peers at the barrier.
     Barrier,
-    /// The dataset is too small for more.
+    /// The dataset is too small for more accelerators.
     Dataset,
-    /// Nothing that was met.
+    /// No limit was reached.
     Nothing,
 }
 
-/// A run of one count.
+/// A run at one count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tried {
@@ -97,32 +97,33 @@ pub struct Tried {
     /// Whether it was a probe or a full run.
     #[serde(rename = "run")]
     pub kind: RunKind,
-    /// AU in percent; of a probe that of the whole epoch, as its beginning predicts it.
+    /// AU in percent; for a probe, the predicted AU of the whole epoch.
     pub au_percent: f64,
-    /// Its spread in points: of a full run the standard deviation over epochs, of a probe the
-    /// standard error; `None` where there is too little to tell.
+    /// The spread of AU in points: for a full run the standard deviation over epochs, for a probe
+    /// the standard error; `None` if there is too little data.
     pub au_spread: Option<f64>,
-    /// Samples per second of all accelerators, of a probe predicted as AU is.
+    /// Samples per second over all accelerators; for a probe predicted like AU.
     pub samples_per_second: f64,
     /// The same in MiB/s by the configured record length.
     pub mib_per_second: f64,
     /// Whether AU reaches the threshold.
     pub meets: bool,
-    /// Whether that is certain, for a probe at the confidence; else it is the likelier verdict.
+    /// Whether the verdict is certain, for a probe at the given confidence; otherwise it is the
+    /// more likely verdict.
     pub certain: bool,
-    /// Whether it meets the threshold by what was read before its steps began: in a longer epoch it
-    /// may miss. Such a count is not certain, and the search goes no further.
+    /// Whether it meets the threshold only because of data read before its steps began: in a longer
+    /// epoch it may miss. Such a count is not certain, and the search does not go beyond it.
     #[serde(default)]
     pub rests_on_read_ahead: bool,
-    /// Steps that every accelerator made.
+    /// Steps completed by every accelerator.
     pub steps: u64,
-    /// Seconds that it took.
+    /// Duration in seconds.
     pub seconds: f64,
     /// What accelerators waited for.
     pub bound: Bound,
 }
 
-/// How a count was tried.
+/// The kind of trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -134,7 +135,7 @@ pub enum RunKind {
 }
 
 impl FindMax {
-    /// A search in which nothing was tried yet.
+    /// A search without any trials yet.
     pub fn begun(confirm_runs: u32) -> Self {
         Self {
             largest_accelerators: 0,
@@ -152,11 +153,11 @@ impl FindMax {
         }
     }
 
-    /// Takes over what `search` knows.
+    /// Updates the result from the state of `search`.
     pub fn conclude(&mut self, search: &Search) {
         let bracket = search.bracket();
         self.largest_accelerators = bracket.passing;
-        // To the search a count that rests on what was read ahead is one that did not pass.
+        // For the search, a count that relies on read-ahead did not pass.
         let missed = self.tried.iter().filter(|tried| !tried.meets);
         self.least_missing =
             missed.map(|tried| tried.accelerators).filter(|count| *count > bracket.passing).min();
@@ -164,7 +165,7 @@ impl FindMax {
         self.peak = self.peak_of(RunKind::Full);
         self.peak = self.peak.or_else(|| self.peak_of(RunKind::Probe));
         let of_missing = |tried: &&Tried| Some(tried.accelerators) == bracket.missing;
-        // A full run knows better than a probe, and comes later.
+        // A full run is more reliable than a probe, and comes later.
         let missed = self.tried.iter().rev().filter(of_missing);
         match missed.clone().find(|tried| !tried.meets) {
             Some(missed) => self.limited_by = Limit::of(missed.bound),
@@ -186,20 +187,20 @@ impl FindMax {
         })
     }
 
-    /// The smallest count that meets the threshold by what was read ahead of it.
+    /// The smallest count that meets the threshold only because of read-ahead.
     pub fn least_on_read_ahead(&self) -> Option<u32> {
         let resting = self.tried.iter().filter(|tried| tried.rests_on_read_ahead);
         resting.map(|tried| tried.accelerators).min()
     }
 
-    /// What a single accelerator reached last, as words to add: `: AU 41.2 %`; empty where it was
-    /// not tried.
+    /// The last AU of a single accelerator, as text to append: `: AU 41.2 %`; empty if it was not
+    /// tried.
     pub fn au_of_one(&self) -> String {
         let one = self.tried.iter().rev().find(|tried| tried.accelerators == 1);
         one.map_or(String::new(), |one| format!(": AU {:.1} %", one.au_percent))
     }
 
-    /// What is known, in words: `between 19 and 24`.
+    /// The known range in words: `between 19 and 24`.
     pub fn known(&self) -> String {
         match (self.largest_accelerators, self.least_missing) {
             (0, None) => "nothing is known yet".to_string(),
@@ -213,7 +214,7 @@ impl FindMax {
 }
 
 impl Limit {
-    /// What a run that missed was held back by.
+    /// The limit that held back a run that missed.
     fn of(bound: Bound) -> Option<Self> {
         match bound {
             Bound::Storage | Bound::StorageAndClient | Bound::Startup => Some(Self::Storage),
@@ -237,14 +238,14 @@ impl Limit {
 }
 
 impl Tried {
-    /// Takes AU and throughput from what was measured.
+    /// Sets AU and throughput from measurements.
     pub fn measured(&mut self, mean: &Measures) {
         self.au_percent = mean.au_percent.profile;
         self.samples_per_second = mean.samples_per_second;
         self.mib_per_second = mean.mib_per_second;
     }
 
-    /// The same for the search: `threshold_percent` is to be reached.
+    /// The same trial for the search, with the target AU `threshold_percent`.
     pub fn trial(&self, threshold_percent: f64) -> Trial {
         let suggested = f64::from(self.accelerators) * self.au_percent / threshold_percent;
         let limited = self.au_percent > 0.0 && self.au_percent < UNLIMITED_PERCENT;
@@ -254,7 +255,7 @@ impl Tried {
                 RunKind::Probe => TrialKind::Probe,
                 RunKind::Full => TrialKind::Full,
             },
-            // Below one accelerator there is nothing to go to.
+            // There is no count below one accelerator to try.
             passed: self.meets && (!self.rests_on_read_ahead || self.accelerators == 1),
             certain: self.certain,
             suggests: limited.then_some(suggested as u32),
@@ -262,7 +263,7 @@ impl Tried {
     }
 }
 
-/// Reports of before had no word of it.
+/// Older reports do not have this field.
 fn full() -> RunKind {
     RunKind::Full
 }
@@ -313,7 +314,7 @@ mod tests {
         }
     }
 
-    /// What is found of runs, told one after the other.
+    /// The result after the given runs, recorded in order.
     fn found(search: &mut Search, runs: Vec<Tried>) -> FindMax {
         let mut find = FindMax::begun(1);
         for tried in runs {
@@ -344,7 +345,7 @@ mod tests {
         assert!(find.is_lower_bound);
         assert_eq!(find.least_on_read_ahead(), Some(8));
         assert!(find.inconsistent.is_empty());
-        // Of one there is nothing smaller to say.
+        // There is no count smaller than one.
         let find = found(&mut Search::new(1, 1, 0), vec![resting(1)]);
         assert_eq!(find.largest_accelerators, 1);
     }
@@ -359,7 +360,7 @@ mod tests {
         let find = found(&mut search, vec![probe, full]);
         let peak = find.peak.map(|peak| (peak.run, peak.samples_per_second));
         assert_eq!(peak, Some((RunKind::Full, 8.0 * 92.0)));
-        // Nothing missed yet: there may be more.
+        // Nothing missed yet, so more may be possible.
         assert!(find.is_lower_bound);
     }
 }

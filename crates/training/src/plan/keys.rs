@@ -1,7 +1,7 @@
-//! The keys of a training workload's file: every one that DLIO and MLPerf Storage know, with what
-//! it does here.
+//! The keys of a training workload file: every key that DLIO and MLPerf Storage know, with its
+//! effect here.
 //!
-//! A key that is missing here is an error with the nearest key that is not.
+//! An unknown key is an error that names the nearest known key.
 
 use super::fields::{add_stdev, element_type};
 use super::request::{MAX_EPOCHS, MAX_PREFETCH, MAX_READ_THREADS};
@@ -23,7 +23,8 @@ const UNREAD: &str = "DLIO's own files have it, but DLIO does not read it";
 const HDF5: &str = "only HDF5 files without chunks are supported";
 const AUTO: &str = "stormlp always lists the folder";
 
-/// The keys; DLIO before 1.0 called the reader `data_reader`, and Hydra puts all below `workload`.
+/// The keys. DLIO before 1.0 called the reader `data_reader`, and Hydra nests everything below
+/// `workload`.
 pub(super) static KEYS: Table<Workload> =
     Table { keys: ALL, section_aliases: &[("data_reader", "reader"), ("workload", "")] };
 
@@ -31,7 +32,7 @@ const ALL: &[Key<Workload>] = &[
     Used("stormlp.accelerator", |w| &mut w.accelerator),
     Used("stormlp.profile", |w| &mut w.edition),
     ForOthers("framework", PYTHON, |w| w.reader.data_loader.write()),
-    // Up to v1.0 the model was its name alone.
+    // Up to v1.0 `model` was a plain name.
     Alias("model", "model.name"),
     Used("model.name", |w| &mut w.name),
     Ignored("model.type", CHECKPOINT),

@@ -6,22 +6,22 @@ use stormlp_core::facts::HostFacts;
 use stormlp_core::problem::Problems;
 use stormlp_core::units::ByteSize;
 
-/// The program itself, its threads and what it keeps of the plan.
+/// The program itself, its threads and its state for the plan.
 const BASE_BYTES: u64 = 24 << 20;
-/// Loader, recorder and deadlines of one accelerator, generously.
+/// Loader, recorder and deadlines of one accelerator, generously estimated.
 const ACCELERATOR_BYTES: u64 = 256 << 10;
 /// A batch that is read ahead, or the worker that reads it.
 const TASK_BYTES: u64 = 128;
-/// Name, length and place in the order of one file.
+/// Name, length and order entry of one file.
 const FILE_BYTES: u64 = 160;
 /// An epoch in the report.
 const EPOCH_BYTES: u64 = 2048;
-/// An accelerator's part in it.
+/// An accelerator's share of an epoch in the report.
 const ACCELERATOR_EPOCH_BYTES: u64 = 256;
-/// Fetch and compute of one step, where they are kept for other tools.
+/// Fetch and compute times of one step, if they are kept for other tools.
 const STEP_TIME_BYTES: u64 = 8;
 
-/// About as many bytes as a run by `plan` needs.
+/// Estimated memory of a run of `plan`, in bytes.
 pub(super) fn estimate(plan: &TrainPlan) -> u64 {
     let accelerators = u64::from(plan.accelerators);
     let tasks = match plan.loader {
@@ -47,7 +47,7 @@ pub(super) fn estimate(plan: &TrainPlan) -> u64 {
     .fold(BASE_BYTES + plan.transport.buffer_bytes(), u64::saturating_add)
 }
 
-/// Finds a problem when that is more than may be used.
+/// Reports a problem when the estimate exceeds the limit.
 pub(super) fn check(
     plan: &TrainPlan,
     request: &TrainRequest,

@@ -1,8 +1,9 @@
-//! AU and throughput by each edition's own formula, and by corrected ones.
+//! AU and throughput by each edition's formula, and by corrected ones.
 //!
 //! For one accelerator and one block of steps: T is the block's wall time, p₀ the fetch wait and
-//! compute of the steps left out at its start, S its steps, c the nominal and c̄ the measured
-//! compute of a step, b the batch. They are those of `statscounter.py` in each edition's DLIO:
+//! compute of the steps excluded at its start, S its steps, c the nominal and c̄ the measured
+//! compute of a step, b the batch size. The formulas are those of `statscounter.py` in each
+//! edition's DLIO:
 //!
 //! | profile | AU | samples per second |
 //! |---|---|---|
@@ -11,9 +12,9 @@
 //! | v3 | Σ c̄ / (T − p₀) | (S − 1) b / (T − p₀) |
 //! | native | Σ c̄ / (T − p₀) | (S − 1) b / (T − p₀) |
 //!
-//! v2's S − 2 over a window of S − 1 steps is a slip of that edition, kept because its results
-//! are compared. Several blocks of an epoch are averaged by their steps; AU is then averaged over
-//! accelerators and epochs, throughput added over accelerators and averaged over epochs.
+//! v2's S − 2 over a window of S − 1 steps is an error of that edition, kept so that results remain
+//! comparable. Blocks of an epoch are averaged weighted by their steps. AU is then averaged over
+//! accelerators and epochs; throughput is summed over accelerators and averaged over epochs.
 
 use std::ops::Add;
 
@@ -22,21 +23,21 @@ use crate::report::{AuPercent, BlockSums, Measures, Spread, WaitingSeconds};
 use stormlp_core::profile::Profile;
 use stormlp_core::stats;
 
-/// What the formulas need besides the sums.
+/// Inputs of the formulas besides the sums.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
-    /// Whose formula.
+    /// The edition whose formula applies.
     pub profile: Profile,
-    /// Samples of one step of one accelerator.
+    /// Samples per step per accelerator.
     pub batch_size: u32,
     /// Mean nominal compute of a step in seconds.
     pub nominal_seconds: f64,
-    /// Configured bytes of a sample, which MiB/s follow from.
+    /// Configured bytes per sample, used for MiB/s.
     pub sample_bytes: f64,
 }
 
 impl Rule {
-    /// That of a plan.
+    /// The inputs from a plan.
     pub fn of(plan: &TrainPlan) -> Self {
         Self {
             profile: plan.profile,
@@ -70,14 +71,14 @@ pub fn block_throughput(rule: &Rule, block: &BlockSums) -> f64 {
     let window = block.seconds - block.excluded_seconds;
     match rule.profile {
         Profile::V1 => ratio(block.steps as f64 * batch, block.seconds),
-        // Below two steps the published formula is negative; nothing was measured then.
+        // Below two steps the published formula is negative; there is nothing to measure.
         Profile::V2 => ratio((block.steps as f64 - 2.0).max(0.0) * batch, window),
         Profile::V3 | Profile::Native => ratio(block.window_steps as f64 * batch, window),
     }
 }
 
-/// An epoch: `accelerators[rank]` are the blocks of that accelerator. Bytes read and waiting are
-/// not known here and stay zero.
+/// The measures of an epoch; `accelerators[rank]` are the blocks of that accelerator. Bytes read
+/// and waiting times are not known here and stay zero.
 pub fn epoch_measures(rule: &Rule, accelerators: &[&[BlockSums]]) -> Measures {
     let native = Rule { profile: Profile::Native, ..*rule };
     let mut sum = Measures::default();
@@ -97,7 +98,7 @@ pub fn epoch_measures(rule: &Rule, accelerators: &[&[BlockSums]]) -> Measures {
     sum
 }
 
-/// Means over epochs, whichever runs they belong to.
+/// Means over epochs, regardless of their run.
 pub fn mean(epochs: &[Measures]) -> Measures {
     let each =
         |get: &dyn Fn(&Measures) -> f64| stats::mean(&epochs.iter().map(get).collect::<Vec<f64>>());
@@ -128,19 +129,19 @@ pub fn spread(epochs: &[Measures]) -> Spread {
     }
 }
 
-/// MiB/s of `samples_per_second` by the *configured* record length, as every edition reports them
-/// (`train_io_mean_MB_per_second` of DLIO's summary); measured bytes stand beside it in the report.
+/// MiB/s of `samples_per_second` by the *configured* record length, as every edition reports it
+/// (`train_io_mean_MB_per_second` in DLIO's summary). The report also has MiB/s by measured bytes.
 pub fn mib(rule: &Rule, samples_per_second: f64) -> f64 {
     mib_of_samples(samples_per_second, rule.sample_bytes)
 }
 
-/// MiB/s of `samples_per_second`, each of `sample_bytes`.
+/// MiB/s of `samples_per_second` at `sample_bytes` each.
 pub fn mib_of_samples(samples_per_second: f64, sample_bytes: f64) -> f64 {
     samples_per_second * sample_bytes / f64::from(1u32 << 20)
 }
 
-/// AU and samples per second of an evaluation of one accelerator: the latter over the whole
-/// block, nothing excluded (`compute_metrics_eval` in DLIO's `statscounter.py`).
+/// AU and samples per second of one accelerator's evaluation; the latter over the whole block,
+/// nothing excluded (`compute_metrics_eval` in DLIO's `statscounter.py`).
 pub fn evaluation(batch_size: u32, block: &BlockSums) -> (f64, f64) {
     let window = block.seconds - block.excluded_seconds;
     (
@@ -153,7 +154,7 @@ fn percent(part: f64, whole: f64) -> f64 {
     100.0 * ratio(part, whole)
 }
 
-/// `part / whole`, and 0 where there is nothing to divide by, as DLIO has it.
+/// `part / whole`, or 0 when `whole` is zero, as in DLIO.
 fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }

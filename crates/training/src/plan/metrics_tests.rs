@@ -1,4 +1,4 @@
-//! The formulas against published results.
+//! Checks the formulas against published results.
 
 use proptest::prelude::*;
 
@@ -10,8 +10,8 @@ fn rule(profile: Profile) -> Rule {
     Rule { profile, batch_size: 7, nominal_seconds: 0.323, sample_bytes: 146_600_628.0 }
 }
 
-/// A block of `steps` that start after `p0` and take `step` seconds each, the last barrier
-/// included.
+/// A block of `steps` that start after `p0` and take `step` seconds each, including the last
+/// barrier.
 fn block(steps: u64, p0: f64, step: f64, compute: f64) -> BlockSums {
     let window = (steps - 1) as f64;
     BlockSums {
@@ -25,9 +25,9 @@ fn block(steps: u64, p0: f64, step: f64, compute: f64) -> BlockSums {
     }
 }
 
-/// A published v1.0 row: AU and MiB/s of N accelerators. From AU follows the time of a step, and
-/// from the throughput, which includes it, the first step. The formulas must give back both, and
-/// the first step must be as long as the logs that were submitted with those runs have it.
+/// Checks a published v1.0 row: AU and MiB/s of N accelerators. AU determines the step time, and
+/// the throughput, which includes the first step, determines the length of that step. The formulas
+/// must reproduce both, and the first step must match the logs submitted with those runs.
 fn check_row(
     name: &str,
     n: u64,
@@ -69,7 +69,7 @@ fn published_rows_of_v1_come_out_of_the_formulas() {
 
 #[test]
 fn mib_are_of_the_configured_record_length() {
-    // A v3.0 submission's summary.json: 1844.75 samples/s are 257,913.07 "MB/s".
+    // From a v3.0 submission's summary.json: 1844.75 samples/s are 257,913.07 "MB/s".
     let got = mib(&rule(Profile::V3), 1844.75);
     assert!((got - 257_913.07).abs() < 0.5, "{got}");
 }
@@ -129,7 +129,7 @@ proptest! {
             prop_assert!(au > 0.0 && au <= 100.0 + 1e-6);
         }
         prop_assert!(got.au_percent.including_startup <= got.au_percent.nominal + 1e-6);
-        // Over the same window AU and throughput say the same: sps = N b AU / c.
+        // Over the same window AU and throughput agree: sps = N b AU / c.
         let by_au = n as f64 * 7.0 / compute * got.au_percent.nominal / 100.0;
         prop_assert!((got.window_samples_per_second / by_au - 1.0).abs() < 1e-9);
     }

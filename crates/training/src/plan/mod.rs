@@ -1,7 +1,8 @@
 //! Training runs: workloads, their sizes, the order of samples, plans, formulas and reports.
 //!
-//! `Workload` says what a file says, `TrainRequest` what was typed, `Inventory` what lies in the
-//! folder; `TrainPlan` decides every number, and `TrainReport` holds what was measured.
+//! `Workload` is the content of the workload file, `TrainRequest` the command line, `Inventory` the
+//! content of the dataset folder. `TrainPlan` fixes every number, and `TrainReport` holds the
+//! measurements.
 
 pub mod barrier;
 pub mod catalog;

@@ -1,4 +1,4 @@
-//! From a file to a [`Workload`]: what follows from several keys together, and from the file's
+//! Parses a file into a [`Workload`], including values derived from several keys or from the file
 //! name.
 
 use super::edition::{self, EditionFrom};
@@ -9,12 +9,12 @@ pub(super) use stormlp_core::workload_file::{Contents, WorkloadError};
 use stormlp_dataset::section::DataFormat;
 
 impl Workload {
-    /// Reads the workload file `text`; `source_name` is what error messages call it, and names
-    /// model and accelerator (`unet3d_h100.yaml`) where the file itself does not. Each of
-    /// `params` is a `key=value` that wins over the file.
+    /// Parses the workload file `text`. `source_name` is used in error messages, and supplies model
+    /// and accelerator (`unet3d_h100.yaml`) if the file itself does not. Each of `params` is a
+    /// `key=value` that overrides the file.
     ///
     /// # Errors
-    /// With everything that is wrong with it, line by line.
+    /// Lists every error in the file, by line.
     pub fn parse(text: &str, source_name: &str, params: &[String]) -> Result<Self, WorkloadError> {
         let mut workload = Self::default();
         let (name, accelerator) = names_of(source_name);
@@ -30,7 +30,7 @@ impl Workload {
         Ok(workload)
     }
 
-    /// What follows from several keys.
+    /// Fills in values that depend on several keys.
     fn complete(&mut self, contents: &Contents) {
         if contents.has("stormlp.profile") {
             self.edition_from = EditionFrom::Name;
@@ -40,7 +40,7 @@ impl Workload {
         }
         self.describes_dataset = contents.has_section("dataset");
         self.without_effect = KEYS.without_effect(contents);
-        // The sum of the columns, whatever the key says, as v3.0's DLIO has it.
+        // The sum of the columns, whatever the key says, as in v3.0's DLIO.
         let columns = self.dataset.parquet.columns.iter();
         let row = columns.fold(0, |sum: u64, column| sum.saturating_add(column.row_bytes()));
         if self.dataset.format == DataFormat::Parquet && row > 0 {
@@ -53,7 +53,7 @@ impl Workload {
     }
 }
 
-/// What is wrong with the model's name, which becomes part of the names of folders.
+/// The error in the model's name, which becomes part of folder names.
 fn name_fault(name: &str) -> Option<String> {
     let is_one_word =
         !name.trim_matches('.').is_empty() && !name.contains(|c: char| c == '/' || c.is_control());
@@ -66,7 +66,7 @@ fn name_fault(name: &str) -> Option<String> {
     })
 }
 
-/// Model and accelerator of `…/unet3d_h100.yaml`, and of `…/unet3d_h100_s3.yaml`.
+/// Model and accelerator from `…/unet3d_h100.yaml` or `…/unet3d_h100_s3.yaml`.
 fn names_of(source_name: &str) -> (String, Option<String>) {
     let base = source_name.rsplit('/').next().unwrap_or(source_name);
     let stem = base.rsplit_once('.').map_or(base, |(stem, _)| stem);

@@ -1,4 +1,4 @@
-//! Workload files as people have them, and as they get them wrong.
+//! Workload files as found in practice, and common mistakes in them.
 
 use proptest::prelude::*;
 
@@ -145,7 +145,7 @@ fn times_may_be_set_by_their_parts() {
     assert_eq!(time("0.3", &[".stdev=0.02", ".mean=0.1"]).unwrap(), normal(0.1, 0.02));
     let drawn = "{type: normal, mean: 0.3, stdev: 0.02}";
     assert_eq!(time(drawn, &[".mean=0.1"]).unwrap(), normal(0.1, 0.02));
-    // Parts of another distribution replace all of it, in any order.
+    // Parameters of another distribution replace the whole value, in any order.
     assert_eq!(
         time(drawn, &[".scale=0.1", ".shape=2", ".type=gamma"]).unwrap(),
         Distribution::Gamma { shape: 2.0, scale: 0.1 }

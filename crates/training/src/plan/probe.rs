@@ -1,84 +1,84 @@
 //! Predicts a whole epoch from its beginning.
 //!
-//! A probe is the beginning of a full run. It knows when each step of all accelerators was over and
-//! how many samples had come by then, and predicts how long the epoch takes: the steps left at the
-//! pace of the steps until now, or the samples left at the pace at which samples came, whichever is
-//! later. The second sees storage that falls behind while accelerators still live on what was read
-//! ahead.
+//! A probe is the beginning of a full run. It records when each step of all accelerators ended and
+//! how many samples had arrived by then, and predicts the epoch's duration: the remaining steps at
+//! the pace of the steps so far, or the remaining samples at the rate at which samples arrived,
+//! whichever is later. The second detects storage that falls behind while accelerators still
+//! consume data that was read ahead.
 //!
 //! The verdict is a sequential test. Paces are means over batches of steps, which are not quite
-//! independent: they count as [`effective_samples`](stormlp_core::stats::effective_samples) has it. A look is taken whenever
-//! half as many steps again have passed, and the i-th may err with a probability of α / (i (i + 1)),
-//! so that all of them together err with no more than α.
+//! independent; they are weighted by [`effective_samples`](stormlp_core::stats::effective_samples).
+//! The test is repeated whenever the number of steps has grown by half, and the i-th test may err
+//! with probability α / (i (i + 1)), so that all tests together err with probability at most α.
 
 use crate::plan::train_plan::TrainPlan;
 use stormlp_core::stats::{UncertainMean, mean, population_deviation, welch};
 
-/// A certain verdict is right with this probability, in percent.
+/// Probability in percent that a certain verdict is correct.
 pub const CONFIDENCE_PERCENT: f64 = 99.0;
-/// Fewer steps say nothing of how steps vary.
+/// Fewer steps do not show how much steps vary.
 const LEAST_STEPS: usize = 8;
-/// Nor does a shorter time: what disturbs a host lasts longer than a few short steps.
+/// Minimum duration: disturbances on a host last longer than a few short steps.
 const LEAST_SECONDS: f64 = 1.0;
-/// Steps are looked at in so many batches, or a few more.
+/// Approximate number of batches that the steps are divided into.
 const BATCHES: usize = 32;
-/// Independent samples that a verdict needs.
+/// Minimum independent samples for a verdict.
 const LEAST_SAMPLES: f64 = 4.0;
-/// A series that varies by less than this share of its mean does not vary.
+/// A series that varies by less than this share of its mean is treated as constant.
 const GRAIN: f64 = 1e-6;
-/// Where more than this share of what AU counts was read beforehand, AU tells as much of that as of
-/// storage.
+/// If more than this share of the counted samples was read in advance, AU reflects read-ahead as
+/// much as storage.
 const MUCH_AHEAD: f64 = 0.1;
-/// No probe makes more than this share of the steps of a full run.
+/// Maximum length of a probe as a share of the steps of a full run.
 const MOST_OF_A_RUN: f64 = 0.25;
 
-/// The end of a step of all accelerators.
+/// The end of one step across all accelerators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepMark {
-    /// When it was over, in nanoseconds of the run's clock.
+    /// When it ended, in nanoseconds of the run's clock.
     pub nanos: u64,
-    /// Samples that had been read by then, of all accelerators.
+    /// Samples read by then, over all accelerators.
     pub samples: u64,
 }
 
-/// When a probe has seen enough.
+/// The stopping condition of a probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Enough {
-    /// When it is certain whether AU reaches this share.
+    /// When it is certain whether AU reaches the threshold.
     Verdict {
-        /// AU to reach, 0 to 1.
+        /// Target AU, 0 to 1.
         threshold: f64,
     },
-    /// After so many seconds: what is looked for is the pace alone.
+    /// After this many seconds; only the pace is needed.
     Seconds(f64),
 }
 
-/// What an epoch will come to.
+/// The predicted result of an epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Forecast {
-    /// AU of the epoch, in percent.
+    /// Predicted AU of the epoch, in percent.
     pub au_percent: f64,
-    /// Its standard error, in points; `None` where too little was seen to tell.
+    /// Standard error in points; `None` if there is too little data.
     pub au_error: Option<f64>,
-    /// Samples per second of all accelerators over the steps that AU counts.
+    /// Samples per second over all accelerators, for the steps that AU counts.
     pub samples_per_second: f64,
     /// Whether AU reaches the threshold.
     pub passes: bool,
-    /// Whether that is certain: by the test, or because the epoch came to its end.
+    /// Whether the verdict is certain: by the test, or because the epoch finished.
     pub certain: bool,
-    /// Steps that were seen.
+    /// Steps observed.
     pub steps: u64,
 }
 
-/// Hears of steps and judges.
+/// Observes steps and decides when the probe can stop.
 #[derive(Debug, Clone)]
 pub struct Judge {
     enough: Enough,
-    /// Steps of the epoch that AU knows of.
+    /// Steps of the epoch that AU covers.
     steps: u64,
-    /// Steps at its start that AU leaves out; time is taken from the end of the first.
+    /// Steps at its start that AU excludes; timing starts at the end of the first.
     left_out: u64,
-    /// No more steps than these are worth their time.
+    /// Maximum steps that a probe may run.
     most_steps: u64,
     samples_per_step: f64,
     compute_seconds: f64,
@@ -88,12 +88,12 @@ pub struct Judge {
     decided: bool,
 }
 
-/// What is seen of one pace: how much of its unit a second or a step takes, and what it may take.
+/// One observed pace: time per step or samples per second, with its limit.
 struct Pace {
     seen: UncertainMean,
-    /// Where AU is just reached.
+    /// The value at which AU is just reached.
     limit: f64,
-    /// Whether less than the limit passes.
+    /// Whether values below the limit pass.
     less_passes: bool,
 }
 
@@ -102,7 +102,7 @@ impl Pace {
         (self.seen.value <= self.limit) == self.less_passes || self.seen.value == self.limit
     }
 
-    /// The probability of what was seen if the truth lay on the other side of the limit.
+    /// Probability of the observation if the true value were on the other side of the limit.
     fn doubt(&self) -> f64 {
         let limit =
             UncertainMean { value: self.limit, variance: 0.0, degrees_of_freedom: f64::INFINITY };
@@ -111,7 +111,7 @@ impl Pace {
 }
 
 impl Judge {
-    /// One of the first epoch of `plan`.
+    /// A judge for the first epoch of `plan`.
     pub fn of(plan: &TrainPlan, enough: Enough) -> Self {
         let steps = plan.steps_per_epoch - plan.metric.exclude_end_steps.min(plan.steps_per_epoch);
         let of_run = plan.steps_per_epoch as f64 * f64::from(plan.epochs) * f64::from(plan.runs);
@@ -129,12 +129,12 @@ impl Judge {
         }
     }
 
-    /// Steps that were heard of.
+    /// Number of steps observed.
     pub fn heard(&self) -> usize {
         self.marks.len()
     }
 
-    /// Takes the steps that are over since the last time; whether enough was seen.
+    /// Adds the steps that ended since the last call; returns whether the probe can stop.
     pub fn hear(&mut self, marks: &[StepMark]) -> bool {
         self.marks.extend_from_slice(marks);
         let seen = self.marks.len().saturating_sub(self.left_out as usize);
@@ -156,7 +156,7 @@ impl Judge {
         }
     }
 
-    /// What the epoch will come to; `None` before its second step was over.
+    /// The predicted result of the epoch; `None` before the end of its second step.
     pub fn forecast(&self) -> Option<Forecast> {
         let seconds = self.elapsed_seconds().filter(|seconds| *seconds > 0.0)?;
         let counted = self.steps.saturating_sub(self.left_out) as f64;
@@ -181,16 +181,16 @@ impl Judge {
         })
     }
 
-    /// Samples per second that came, whatever was made of them.
+    /// Rate of samples read, in samples per second, regardless of consumption.
     pub fn samples_per_second(&self) -> Option<f64> {
         let seconds = self.elapsed_seconds().filter(|seconds| *seconds > 0.0)?;
         let came = self.marks.last()?.samples - self.base()?.samples;
         Some(came as f64 / seconds)
     }
 
-    /// Whether AU of at least `threshold` may rest on what was read before the steps that count: that
-    /// was much, and samples did not come as fast as such an AU takes them, or there were too few
-    /// steps with anything left to read to tell.
+    /// Whether an AU of at least `threshold` may rely on samples read before the counted steps: a
+    /// large share was read ahead, and either samples arrived more slowly than such an AU consumes
+    /// them, or too few steps had anything left to read.
     pub fn may_live_on_read_ahead(&self, threshold: f64) -> bool {
         let Some(base) = self.base() else {
             return true;
@@ -219,7 +219,7 @@ impl Judge {
         self.marks.get(self.left_out as usize - 1)
     }
 
-    /// Since AU began to count; `None` before a step that it counts.
+    /// Time since AU began to count; `None` before its first counted step.
     fn elapsed_seconds(&self) -> Option<f64> {
         let counted = self.marks.len() > self.left_out as usize;
         let (base, last) = (self.base()?, self.marks.last()?);
@@ -251,25 +251,25 @@ impl Judge {
         }
     }
 
-    /// The steps that AU counts in batches of equal length: what lands in lumps evens out over
+    /// The counted steps in batches of equal length; bursts of arriving samples average out over
     /// several steps.
     fn batches(&self) -> impl Iterator<Item = (&StepMark, &StepMark, f64)> {
         let counted = self.marks.get(self.left_out as usize - 1..).unwrap_or_default();
         let steps = (counted.len().saturating_sub(1) / BATCHES).max(1);
-        // What does not fill a batch is left out at the start, where loaders are cold.
+        // The remainder is dropped at the start, where loaders are cold.
         let skipped = counted.len().saturating_sub(1) % steps;
         let ends = counted.iter().skip(skipped).step_by(steps);
         let pairs = ends.clone().zip(ends.skip(1));
         pairs.map(move |(a, b)| (a, b, steps as f64))
     }
 
-    /// Seconds that a step took, batch by batch.
+    /// Seconds per step, by batch.
     fn step_seconds(&self) -> Vec<f64> {
         let batches = self.batches();
         batches.map(|(a, b, steps)| seconds(a, b) / steps).collect()
     }
 
-    /// Samples per second that came, batch by batch.
+    /// Samples per second, by batch.
     fn sample_rates(&self) -> Vec<f64> {
         let rate = |(a, b, _): (&StepMark, &StepMark, f64)| {
             (b.samples - a.samples) as f64 / seconds(a, b).max(1e-9)
@@ -277,7 +277,7 @@ impl Judge {
         self.batches().map(rate).collect()
     }
 
-    /// Whether AU reaches the threshold, if that is certain by now.
+    /// Whether AU reaches the threshold, if that is already certain.
     fn verdict(&self, threshold: f64) -> Option<bool> {
         let counted = self.steps.saturating_sub(self.left_out) as f64;
         let allowed = counted * self.compute_seconds / threshold - self.elapsed_seconds()?;
@@ -298,7 +298,7 @@ impl Judge {
             limit: self.samples_left() / allowed,
             less_passes: false,
         });
-        // Either of them is enough to miss, so each has half of the doubt.
+        // Either of them is enough to miss, so each gets half of the error probability.
         let missed = |pace: &Pace| !pace.passes() && pace.doubt() < alpha / 2.0;
         let passed = |pace: &Pace| pace.passes() && pace.doubt() < alpha;
         if of_steps.iter().chain(&of_samples).any(missed) {
@@ -313,9 +313,9 @@ fn seconds(from: &StepMark, to: &StepMark) -> f64 {
     to.nanos.saturating_sub(from.nanos) as f64 / 1e9
 }
 
-/// `value`, as uncertain as `series` makes it; `None` where that is worth too little.
+/// `value` with the uncertainty of `series`; `None` if the data are insufficient.
 fn uncertain(value: f64, series: &[f64]) -> Option<UncertainMean> {
-    // What the clock's grain leaves of a row that does not vary has no memory worth asking for.
+    // Clock noise in a constant series has no meaningful autocorrelation.
     if population_deviation(series) <= GRAIN * mean(series) {
         return Some(UncertainMean {
             value,

@@ -1,11 +1,11 @@
-//! The probe on epochs whose truth is known.
+//! Tests the probe on epochs with a known outcome.
 
 use proptest::prelude::*;
 
 use super::*;
 use stormlp_core::mt19937::Mt19937;
 
-/// A judge of an epoch of `steps` steps of 32 samples that compute for 100 ms.
+/// A judge for an epoch of `steps` steps of 32 samples with 100 ms of compute.
 fn judge(steps: u64, most_steps: u64) -> Judge {
     Judge {
         enough: Enough::Verdict { threshold: 0.9 },
@@ -21,8 +21,8 @@ fn judge(steps: u64, most_steps: u64) -> Judge {
     }
 }
 
-/// Storage that gives `share` of what is asked for, with `ahead` steps read ahead, over `steps`
-/// steps; `noise` is the relative deviation of a step's reads, `memory` how much of it stays.
+/// Storage that delivers `share` of the demand, with `ahead` steps read ahead, over `steps` steps;
+/// `noise` is the relative deviation of a step's reads, `memory` its autocorrelation.
 fn marks(steps: u64, share: f64, ahead: f64, noise: f64, memory: f64, seed: u32) -> Vec<StepMark> {
     let mut random = Mt19937::new(seed);
     let (mut deviation, mut read, mut computed) = (0.0, 0.0f64, 0.0f64);
@@ -32,7 +32,7 @@ fn marks(steps: u64, share: f64, ahead: f64, noise: f64, memory: f64, seed: u32)
         deviation =
             memory * deviation + (1.0 - memory * memory).sqrt() * noise * random.next_gaussian();
         let takes = 0.1 / share * (1.0 + deviation).max(0.1);
-        // Reads are no more than so many steps ahead of what is computed.
+        // Reads run at most this many steps ahead of compute.
         let room = (step as f64 - ahead).max(0.0) as usize;
         let free = ends.get(room).filter(|_| step as f64 > ahead).copied();
         read = read.max(free.unwrap_or(0.0)) + takes;
@@ -52,7 +52,7 @@ fn marks(steps: u64, share: f64, ahead: f64, noise: f64, memory: f64, seed: u32)
     ends.iter().map(mark).collect()
 }
 
-/// Lets a judge hear of steps one by one until it has seen enough.
+/// Feeds steps to a judge one by one until it stops.
 fn judged(mut judge: Judge, marks: &[StepMark]) -> Forecast {
     for mark in marks {
         if judge.hear(std::slice::from_ref(mark)) {
@@ -82,12 +82,12 @@ fn clear_cases_are_certain_within_some_seconds() {
 #[test]
 fn what_was_read_ahead_hides_no_slow_storage() {
     let marks = marks(1000, 0.8, 60.0, 0.01, 0.0, 1);
-    // All that was computed on until now had been read before.
+    // All data consumed so far had been read ahead.
     assert!(true_au(&marks[..40]) > 97.0);
     let forecast = judged(judge(1000, 1000), &marks);
     assert!(forecast.steps < 300 && forecast.certain && !forecast.passes, "{forecast:?}");
     assert!((forecast.au_percent - true_au(&marks)).abs() < 4.0, "{forecast:?}");
-    // An epoch that is over before it shows does pass.
+    // An epoch that ends before this shows does pass.
     let short = marks[..40].to_vec();
     let forecast = judged(judge(40, 40), &short);
     assert!(forecast.passes, "{forecast:?}");
@@ -117,7 +117,7 @@ fn verdicts_are_wrong_no_more_often_than_they_say() {
     let mut wrong = 0;
     let mut certain = 0;
     for seed in 0..1000 {
-        // A little below or above the threshold, with noise that remembers.
+        // Slightly below or above the threshold, with autocorrelated noise.
         let share = if seed % 2 == 0 { 0.87 } else { 0.935 };
         let marks = marks(2000, share, 2.0, 0.15, 0.6, seed);
         let passes = true_au(&marks) >= 90.0;
@@ -156,11 +156,11 @@ fn an_epoch_that_was_read_ahead_tells_nothing_of_storage() {
         judge.hear(&marks(steps, share, 8.0, 0.0, 0.0, 1));
         judge.may_live_on_read_ahead(0.9)
     };
-    // Nothing is left to read once AU counts, whatever storage gives.
+    // Nothing is left to read once AU counts, whatever storage delivers.
     assert!(may_live(9, 0.2) && may_live(9, 2.0));
-    // What is left shows it.
+    // The remaining reads reveal it.
     assert!(may_live(30, 0.7));
     assert!(!may_live(30, 2.0));
-    // And it counts for little in a long epoch.
+    // In a long epoch read-ahead matters little.
     assert!(!may_live(500, 0.7));
 }

@@ -1,4 +1,4 @@
-//! What was asked for on the command line, over what the workload says.
+//! Command-line options that override the workload.
 
 use std::path::PathBuf;
 
@@ -13,16 +13,16 @@ use stormlp_core::profile::Profile;
 use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{DeviceId, EngineChoice, Pages, Threading};
 
-/// Reading workers that one accelerator may have: more than any host has CPUs for.
+/// Maximum reading workers per accelerator; more than any host has CPUs for.
 pub const MAX_READ_THREADS: u32 = 1024;
-/// Batches that may be read ahead.
+/// Maximum prefetch, in batches.
 pub const MAX_PREFETCH: u32 = 65_536;
-/// Epochs of a run: each of them is kept in the report.
+/// Maximum epochs per run; the report keeps each of them.
 pub const MAX_EPOCHS: u32 = 1_000_000;
-/// Scored runs of a command.
+/// Maximum scored runs per command.
 pub const MAX_RUNS: u32 = 1000;
 
-/// Where the bytes of a run come from.
+/// Where the data of a run come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -30,33 +30,33 @@ pub enum StorageKind {
     /// From the dataset folder.
     #[default]
     Real,
-    /// From nowhere, at once: shows the ceiling of this host for the workload.
+    /// Nowhere; reads complete at once. Shows this host's ceiling for the workload.
     Null,
 }
 
 /// The processes that run a workload together.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct RequestedHosts {
-    /// Accelerators of each, by rank.
+    /// Accelerators of each process, by rank.
     pub accelerators: Vec<u32>,
-    /// Which of them asks.
+    /// The rank of this process.
     pub rank: u32,
-    /// Hosts: fewer than processes where a host has several.
+    /// Number of hosts; fewer than processes if a host runs several.
     pub hosts: u32,
-    /// Memory of all hosts together, in bytes.
+    /// Total memory of all hosts in bytes.
     pub memory_bytes: u64,
 }
 
-/// Overrides of a workload; `None` leaves what the workload says.
+/// Overrides of a workload; `None` keeps the workload's value.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct TrainRequest {
-    /// The workload as it was named, a built-in one or a file; its own name by default.
+    /// The workload as given on the command line (built-in name or file); defaults to its own name.
     pub workload: Option<String>,
     /// `--profile`.
     pub profile: Option<Profile>,
-    /// `--accelerators`, in all; default 1.
+    /// `--accelerators`, in total; default 1.
     pub accelerators: Option<u32>,
-    /// The processes that run it together, whose accelerators add up to those; `None` for one.
+    /// The processes that run it together, whose accelerators add up to that total; `None` for one.
     pub hosts: Option<RequestedHosts>,
     /// `--batch-size`.
     pub batch_size: Option<u32>,
@@ -66,7 +66,7 @@ pub struct TrainRequest {
     pub prefetch: Option<u32>,
     /// `--epochs`.
     pub epochs: Option<u32>,
-    /// `--steps`: of every epoch.
+    /// `--steps`, for each epoch.
     pub steps: Option<u64>,
     /// `--files`.
     pub files: Option<u64>,
@@ -74,29 +74,29 @@ pub struct TrainRequest {
     pub samples_per_file: Option<u64>,
     /// `--compute-time`.
     pub compute: Option<Distribution>,
-    /// `--client`: what the official client adds; `None` adds nothing.
+    /// `--client`: the client overhead to account for; `None` for no overhead.
     pub client: Option<ClientCost>,
     /// `--barrier`.
     pub barrier: StepBarrier,
-    /// Name of an accelerator profile, which names the accelerator in the report.
+    /// Name of an accelerator profile, shown as the accelerator in the report.
     pub accelerator: Option<String>,
     /// `--seed`.
     pub seed: Option<u64>,
-    /// What a shuffle that differs from run to run is seeded with: drawn when the request is made.
+    /// Seed for shuffles that differ from run to run, drawn when the request is created.
     pub drawn_seed: u64,
-    /// `--data-dir`: the dataset folder itself.
+    /// `--data-dir`: the dataset folder.
     pub data_dir: Option<Location>,
     /// `--path`; default `buffered`, or `cpu` where the workload sets `reader.odirect`.
     pub path: Option<PathKind>,
     /// `--engine`.
     pub engine: EngineChoice,
-    /// `--device`; `None` takes the first accelerator, else the stand-in.
+    /// `--device`; `None` takes the first accelerator, or else the stand-in.
     pub device: Option<DeviceId>,
     /// `--pages`.
     pub pages: Pages,
-    /// `--require-gds`: a path of cuFile's that falls back is an error.
+    /// `--require-gds`: a cuFile path that falls back is an error.
     pub require_gds: bool,
-    /// `--cufile-stats`: the level at which cuFile counts all the time.
+    /// `--cufile-stats`: the level at which cuFile collects statistics throughout the run.
     pub cufile_stats: Option<u8>,
     /// `--wait`, `--numa` and `--cpus`.
     pub threading: Threading,
@@ -108,18 +108,18 @@ pub struct TrainRequest {
     pub storage: StorageKind,
     /// `--transfer-size` in bytes.
     pub transfer_size: Option<u64>,
-    /// `--runs`: those that are scored; above 1 a warm-up comes before them.
+    /// `--runs`: number of scored runs; above 1 a warm-up run precedes them.
     pub runs: Option<u32>,
-    /// `--closed`: whether MLPerf's closed rules bind the run.
+    /// `--closed`: whether MLPerf's closed rules apply.
     pub closed: bool,
-    /// Folders for results that lie on the dataset's file system, as far as that is known.
+    /// Results folders that are known to share the dataset's file system.
     pub results_beside_data: Vec<PathBuf>,
-    /// `--threads`: I/O threads; `None` takes as many as the path and the CPUs want.
+    /// `--threads`: I/O threads; `None` chooses by path and CPUs.
     pub threads: Option<u32>,
-    /// Whether the times of every step are to be kept (`--mlperf-output`).
+    /// Whether to keep the times of every step (`--mlperf-output`).
     pub keep_step_times: bool,
-    /// `--memory-limit` in bytes; `None` takes the host's.
+    /// `--memory-limit` in bytes; `None` uses the host's memory.
     pub memory_limit_bytes: Option<u64>,
-    /// Folder for checkpoints in training.
+    /// Folder for checkpoints written during training.
     pub checkpoint_folder: Option<Location>,
 }

@@ -1,4 +1,5 @@
-//! From workload, options, host and folder to a plan: every number decided, every problem reported.
+//! Resolves workload, options, host and folder into a plan: fixes every number and reports every
+//! problem.
 
 mod data;
 mod epoch;
@@ -23,18 +24,18 @@ use stormlp_core::warning::Warning;
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_dataset::section::DataFormat;
 
-/// One read of TensorFlow's record reader when `transfer_size` is not set: the
-/// `buffer_size` that `tf.data.TFRecordDataset` has for local files.
+/// Read size of TensorFlow's record reader when `transfer_size` is not set: the `buffer_size` that
+/// `tf.data.TFRecordDataset` uses for local files.
 const DEFAULT_TRANSFER_BYTES: u64 = 256 << 10;
-/// The same under O_DIRECT, which TensorFlow's reader does not have. Nothing reads ahead of it
-/// there: with its 256 KiB every reader would wait for one small request after the other.
+/// Likewise under O_DIRECT, which TensorFlow's reader does not support. There is no kernel
+/// readahead there; with 256 KiB every reader would wait for one small request after another.
 const DIRECT_TRANSFER_BYTES: u64 = 1 << 20;
-/// Reads under O_DIRECT are whole multiples of this.
+/// Reads under O_DIRECT are multiples of this.
 const DIRECT_ALIGN_BYTES: u64 = 4096;
-/// Row groups that the parquet reader of v3.0's DLIO keeps in flight for each worker: the size of
-/// its thread pool.
+/// Row groups that the parquet reader of v3.0's DLIO keeps in flight per worker: the size of its
+/// thread pool.
 const ROW_GROUPS_IN_FLIGHT: u32 = 64;
-/// Bytes of one read of a record file on `path` where nothing says how many.
+/// Default read size for a record file on `path`.
 pub(super) fn default_transfer_bytes(path: PathKind) -> u64 {
     if path.wants_direct() { DIRECT_TRANSFER_BYTES } else { DEFAULT_TRANSFER_BYTES }
 }
@@ -49,21 +50,21 @@ const PATHS: [PathKind; 6] = [
     PathKind::Gds,
 ];
 
-/// A plan, and what its user should know before trusting the result.
+/// A plan and its warnings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resolved {
     /// The plan.
     pub plan: TrainPlan,
-    /// What to know about it.
+    /// Warnings about the plan.
     pub warnings: Vec<Warning>,
 }
 
 impl TrainPlan {
-    /// Decides every number of a run of `workload` as `request` changes it, on `host`, over the
-    /// files of `inventory` (which null storage does not look at).
+    /// Resolves a run of `workload` with the overrides of `request`, on `host`, over the files of
+    /// `inventory` (unused with null storage).
     ///
     /// # Errors
-    /// With every problem there is, not only the first.
+    /// Lists all problems, not only the first.
     pub fn resolve(
         workload: &Workload,
         request: &TrainRequest,
@@ -87,11 +88,11 @@ impl TrainPlan {
     }
 }
 
-/// The plan of a run of `workload` on storage that is not there, for a simulation: no dataset, no
-/// limit of this machine, reads as `path` makes them.
+/// The plan of a run of `workload` without real storage, for a simulation: no dataset, no limits of
+/// this machine, reads as on `path`.
 ///
 /// # Errors
-/// With every problem there is.
+/// Lists all problems.
 pub fn imagined(
     workload: &Workload,
     request: &TrainRequest,
@@ -111,8 +112,8 @@ pub fn imagined(
     resolver.problems.or(plan)
 }
 
-/// The closed rules that a run of `workload` as `request` changes it would break on `host`, whatever
-/// its dataset is; none when it is not closed.
+/// The closed rules that a run of `workload` with the overrides of `request` would break on `host`,
+/// regardless of its dataset; empty when the run is not closed.
 pub fn rules_broken_without_data(
     workload: &Workload,
     request: &TrainRequest,
@@ -126,7 +127,7 @@ pub fn rules_broken_without_data(
         reads_as: None,
         problems: Problems::default(),
     };
-    // What else is wrong comes of there being no data.
+    // Other problems result from the missing dataset.
     let mut plan = resolver.plan();
     plan.data.files = 0;
     let mut broken = Problems::default();
@@ -134,8 +135,8 @@ pub fn rules_broken_without_data(
     broken
 }
 
-/// Steps that a block needs for AU and throughput: one more than are left out, and under v2.0,
-/// whose throughput counts one step less than it measures, two more.
+/// Steps that a block needs for AU and throughput: one more than the excluded steps, and two more
+/// under v2.0, whose throughput counts one step less than it measures.
 pub(super) fn steps_needed(profile: Profile, metric: &MetricSpec) -> u64 {
     let more = if profile == Profile::V2 { 2 } else { 1 };
     metric.excluded_steps().saturating_add(more)
@@ -146,7 +147,7 @@ struct Resolver<'a> {
     request: &'a TrainRequest,
     host: &'a HostFacts,
     inventory: &'a Inventory,
-    /// The path whose reads they are, where that is not the one that the run takes.
+    /// The path whose read pattern is used, if it differs from the run's path.
     reads_as: Option<PathKind>,
     problems: Problems,
 }
@@ -226,8 +227,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The accelerators of each process, where there are several, and those of this one out of
-    /// `all`.
+    /// Accelerators of each process, if there are several, and those of this process out of `all`.
     fn hosts(&self, all: u32) -> (Vec<u32>, u32) {
         let Some(hosts) = &self.request.hosts else {
             return (Vec::new(), all);
@@ -236,7 +236,7 @@ impl Resolver<'_> {
         (hosts.accelerators.clone(), own.copied().unwrap_or(all))
     }
 
-    /// CPUs for the accelerators of this process: those of one host share its CPUs.
+    /// CPUs for the accelerators of this process; processes on one host share its CPUs.
     fn own_cpus(&self) -> u32 {
         let all = self.host.cpus;
         self.request.hosts.as_ref().map_or(all, |hosts| {
@@ -245,19 +245,18 @@ impl Resolver<'_> {
         })
     }
 
-    /// The name of the emulated accelerator.
     fn accelerator(&self) -> &str {
         let named = self.request.accelerator.as_ref();
         named.unwrap_or(&self.workload.accelerator)
     }
 
-    /// What `stormlp datagen` knows the workload by.
+    /// The name by which `stormlp datagen` finds the workload.
     fn workload_source(&self) -> &str {
         let named = self.request.workload.as_ref();
         named.unwrap_or(&self.workload.name)
     }
 
-    /// How samples are dealt, before it is known how many files there are.
+    /// How samples are split, before the number of files is known.
     fn split(&mut self, profile: Profile) -> Split {
         let (workload, request) = (self.workload, self.request);
         let batch_size = request.batch_size.unwrap_or(workload.reader.batch_size);
@@ -273,7 +272,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// All runs: several scored ones begin with a warm-up.
+    /// Total runs; several scored runs start with a warm-up.
     fn runs(&mut self) -> u32 {
         let usual = if self.request.closed { CLOSED_RUNS } else { 1 };
         match self.positive("--runs", self.request.runs.unwrap_or(usual)) {
@@ -282,7 +281,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// In which order samples are read, reproducibly.
+    /// The reproducible shuffle of samples.
     fn shuffle(&self) -> ShufflePlan {
         let (workload, request) = (self.workload, self.request);
         let seed = request.seed.unwrap_or(workload.train.seed);
@@ -298,7 +297,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// `value`, or a problem when it is 0.
+    /// `value`; reports a problem when it is 0.
     fn positive(&mut self, flag: &str, value: u32) -> u32 {
         if value == 0 {
             self.problems.plan(format!("{flag} is 0"), "it must be 1 or more");
@@ -337,14 +336,14 @@ impl Resolver<'_> {
                 format!("path {path} is not for training"),
                 format!("use --path {} or null", names.join(", ")),
             );
-            // So that nothing else is said of it.
+            // Prevents follow-up problems about it.
             return (StorageKind::Real, default);
         }
         (StorageKind::Real, path)
     }
 
-    /// A file system that refuses O_DIRECT: a run through the page cache instead would measure
-    /// something else. cuFile has its own way around it, which the evidence shows.
+    /// Reports a file system that refuses O_DIRECT: falling back to the page cache would measure
+    /// something else. cuFile has its own fallback, which the evidence shows.
     fn check_direct(&mut self, path: PathKind) {
         if let Availability::Unavailable { reason, .. } = &self.inventory.direct
             && path.wants_direct()
@@ -464,9 +463,9 @@ impl Resolver<'_> {
         })
     }
 
-    /// DLIO writes either between blocks of steps or at ends of epochs, and reads only one of
-    /// two keys for the size (`model.model_size_bytes`, in its `LoadConfig`); `native` takes the other
-    /// one as it is meant.
+    /// DLIO writes checkpoints either between blocks of steps or at ends of epochs, and reads only
+    /// one of the two size keys (`model.model_size_bytes`, in its `LoadConfig`); `native` also
+    /// honours the other one.
     fn checkpoint(&mut self, profile: Profile) -> Option<CheckpointPlan> {
         if !self.writes_checkpoints() {
             return None;
@@ -491,13 +490,13 @@ impl Resolver<'_> {
     }
 }
 
-/// How an edition reads the files of `format` that are one sample or a few, each read as a whole.
+/// How an edition reads files of `format` that hold one or a few samples and are read whole.
 fn file_reads(profile: Profile, format: DataFormat, path: PathKind) -> ReadPattern {
     match (profile, format) {
         (Profile::V1 | Profile::V2, DataFormat::Hdf5) if path.uses_page_cache() => {
             ReadPattern::H5py
         }
-        // Nothing else of the file is wanted; only v3.0's reader takes all of it.
+        // Only the sample is needed; only v3.0's reader reads the whole file.
         (Profile::V1 | Profile::V2 | Profile::Native, DataFormat::Hdf5) => {
             ReadPattern::IndexedSample
         }

@@ -1,4 +1,4 @@
-//! Plans of the workloads that are built in, and everything that makes none.
+//! Plans of the built-in workloads, and every input that is rejected.
 
 use super::*;
 use strum::VariantArray as _;
@@ -130,7 +130,7 @@ fn more_files_than_the_workload_names_are_left_out() {
     let unet3d = workload("unet3d", "h100");
     let got = resolve(&unet3d, &TrainRequest::default(), &folder(200, 146_600_628)).unwrap();
     assert_eq!(got.plan.data.files, 168);
-    // Whoever looked through the folder has told that already.
+    // The folder scan already reported it.
     assert!(!warning_lines(&got).contains("200"));
 }
 
@@ -232,7 +232,7 @@ fn all_problems_are_told_at_once() {
     ");
 }
 
-/// The only problem, with its help.
+/// The only problem, with its help text.
 fn only(resolved: Result<Resolved, Problems>) -> String {
     let problems = resolved.unwrap_err();
     assert_eq!(problems.len(), 1, "{problems}");

@@ -1,8 +1,8 @@
 //! MLPerf Storage's rules for a closed training run.
 //!
-//! Of a closed run only a few parameters may be set; everything else is as the edition has the
-//! workload. What is checked is the workload as it would run, so it does not matter whether an
-//! option, `--params` or a file changed it.
+//! A closed run may set only a few parameters; everything else must match the edition's workload.
+//! The check applies to the effective workload, so it does not matter whether an option, `--params`
+//! or a file changed it.
 
 use super::catalog;
 use super::datasize::{SizeRequest, datasize};
@@ -18,9 +18,9 @@ use stormlp_core::transport::EngineChoice;
 use stormlp_core::units::counted;
 use stormlp_core::workload_file::KeyNote;
 
-/// Scored runs of a closed result; a warm-up comes before them.
+/// Scored runs of a closed result; a warm-up run precedes them.
 pub const CLOSED_RUNS: u32 = 5;
-/// Batches that a closed run may read ahead.
+/// Maximum prefetch of a closed run, in batches.
 const MOST_PREFETCH: u32 = 2;
 /// Parameters that a closed run may set.
 const ALLOWED: [&str; 12] = [
@@ -37,10 +37,10 @@ const ALLOWED: [&str; 12] = [
     "storage.storage_root",
     "storage.storage_options",
 ];
-/// Parameters that an open run may set besides.
+/// Additional parameters that an open run may set.
 const ALLOWED_IN_OPEN: [&str; 4] =
     ["framework", "dataset.format", "dataset.num_samples_per_file", "reader.data_loader"];
-/// What launchers and DLIO's own files set beside a workload, without a part in it.
+/// Keys that launchers and DLIO's own files set but that are not part of the workload.
 const NOT_OF_THE_WORKLOAD: [&str; 10] = [
     "defaults",
     "hydra",
@@ -53,10 +53,10 @@ const NOT_OF_THE_WORKLOAD: [&str; 10] = [
     "dataset.num_files_generated",
     "dataset.total_disk_bytes",
 ];
-/// Kinds of storage that are files, which is what stormlp reads.
+/// Storage types that are file systems, which is what stormlp reads.
 const FILES: [&str; 3] = ["local_fs", "parallel_fs", "direct_fs"];
 
-/// Where an edition's rules say something.
+/// References to an edition's rules.
 struct Edition {
     name: &'static str,
     workloads: &'static [(&'static str, &'static str)],
@@ -64,7 +64,7 @@ struct Edition {
     of_parameters: &'static str,
     of_data: &'static str,
     of_runs: &'static str,
-    /// That results are on another file system than data; v2.0 has no such rule.
+    /// Results must be on a different file system than the data; v2.0 has no such rule.
     of_results: Option<&'static str>,
 }
 
@@ -100,9 +100,9 @@ const V3: Edition = Edition {
 pub enum Freedom {
     /// Closed and open runs.
     Closed,
-    /// Open runs alone.
+    /// Open runs only.
     Open,
-    /// The official tool, beside the workload.
+    /// Set by the official tool, outside the workload.
     Tool,
     /// Nobody.
     Fixed,
@@ -122,13 +122,14 @@ pub fn freedom(key: &str) -> Freedom {
     }
 }
 
-/// What is wrong with reading so many batches ahead.
+/// The error in this prefetch value, if any.
 pub fn prefetch_fault(prefetch: u32) -> Option<String> {
     (prefetch > MOST_PREFETCH)
         .then(|| format!("reader.prefetch_size is {prefetch}; it may be 0 to {MOST_PREFETCH}"))
 }
 
-/// Models and accelerators of an edition's closed training; none for profiles that are no edition.
+/// Models and accelerators of an edition's closed training; empty for profiles that are not
+/// editions.
 pub fn closed_workloads(profile: Profile) -> impl Iterator<Item = (&'static str, &'static str)> {
     let edition = match profile {
         Profile::V2 => Some(&V2),
@@ -139,7 +140,7 @@ pub fn closed_workloads(profile: Profile) -> impl Iterator<Item = (&'static str,
     all.iter().copied()
 }
 
-/// Finds the rules a closed run would break; none when it is not closed.
+/// Finds the rules that a closed run would break; empty when the run is not closed.
 pub(super) fn closed_problems(
     workload: &Workload,
     request: &TrainRequest,
@@ -190,7 +191,7 @@ pub(super) fn closed_problems(
     }
 }
 
-/// Parameters that are not as the edition has them and may not be set, or not to this.
+/// Parameters that differ from the edition's and must not be set, or not to this value.
 fn parameters(
     workload: &Workload,
     plan: &TrainPlan,
@@ -222,7 +223,7 @@ fn parameters(
     broken.into_iter().map(|what| (rule, what)).collect()
 }
 
-/// What is wrong with a key that changes nothing here and would in the official tool.
+/// The error for a key that has no effect here but would in the official tool.
 fn set_in_vain(note: &KeyNote, base: &Workload) -> Option<String> {
     let KeyNote { key, value, .. } = note;
     if key == "storage.storage_type" && !FILES.contains(&value.as_str()) {
@@ -237,7 +238,7 @@ fn set_in_vain(note: &KeyNote, base: &Workload) -> Option<String> {
         .then(|| format!("{key} is set to {value}; it may not be changed"))
 }
 
-/// How bytes are moved: as the official tool does, which leaves nothing to tune.
+/// Checks how data is transferred: like the official tool, with nothing to tune.
 fn transfers(
     request: &TrainRequest,
     plan: &TrainPlan,
@@ -268,7 +269,7 @@ fn transfers(
     broken.map(|(_, what)| (edition.of_parameters, what)).collect()
 }
 
-/// Results that share the file system of the dataset.
+/// Results on the same file system as the dataset.
 fn results(request: &TrainRequest, edition: &Edition) -> Vec<(&'static str, String)> {
     let Some(rule) = edition.of_results else {
         return Vec::new();
@@ -287,7 +288,7 @@ fn results(request: &TrainRequest, edition: &Edition) -> Vec<(&'static str, Stri
         .collect()
 }
 
-/// Whether the dataset is as large as the edition asks for on this host.
+/// Whether the dataset meets the edition's size requirement on this host.
 fn data(
     plan: &TrainPlan,
     host: &HostFacts,

@@ -6,7 +6,7 @@ use stormlp_core::facts::FoundFile;
 use stormlp_core::units::GIB;
 use stormlp_dataset::inventory::facts::Inventory;
 
-/// A dataset that has every file that 1 GiB of memory asks for.
+/// A dataset large enough for 1 GiB of memory.
 fn folder(files: u64) -> Inventory {
     let train = (0..files).map(|index| FoundFile {
         name: format!("train/img_{index}_of_{files}.npz"),
@@ -15,7 +15,7 @@ fn folder(files: u64) -> Inventory {
     Inventory { folder: "/data/set".into(), train: train.collect(), ..Inventory::default() }
 }
 
-/// What is wrong with a closed run of unet3d on an H100 with `params`, changed by `change`.
+/// Violations of a closed unet3d run on an H100 with `params`, modified by `change`.
 fn broken(params: &[&str], files: u64, change: impl Fn(&mut TrainRequest)) -> Vec<String> {
     let params: Vec<String> = params.iter().map(ToString::to_string).collect();
     let entry = catalog::find("unet3d", Some("h100")).unwrap();

@@ -1,23 +1,23 @@
-//! The largest count that passes: bracketed, bisected and confirmed.
+//! Finds the largest passing count: brackets, bisects and confirms it.
 //!
 //! The search decides what to run next and receives the results; it runs nothing itself. A *probe*
-//! is short and may be wrong, a *full* run is what the answer rests on. What is known at any moment
-//! is a bracket: the largest count that passed every time below the smallest that ever missed.
+//! is short and may be wrong; the answer is based on *full* runs. The current knowledge is a
+//! bracket: the largest count that always passed, below the smallest that ever missed.
 //!
-//! From a first estimate it goes up or down until the bracket has both ends, then narrows it. It
-//! follows what the last run suggests as long as plain bisecting from there would stay within
-//! ceil(log₂ N) + 4 probes, and bisects otherwise: a cliff costs no more than a slope.
+//! Starting from an estimate, it moves up or down until the bracket has both ends, then narrows it.
+//! It follows the suggestion of the last run as long as plain bisection from there would stay
+//! within ceil(log₂ N) + 4 probes, and bisects otherwise: a cliff costs no more than a slope.
 
 /// How a count was tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrialKind {
     /// Short; its verdict may be a guess.
     Probe,
-    /// All of the work.
+    /// A full run.
     Full,
 }
 
-/// What came of trying a count.
+/// The result of trying a count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trial {
     /// The count.
@@ -26,9 +26,10 @@ pub struct Trial {
     pub kind: TrialKind,
     /// Whether it passed.
     pub passed: bool,
-    /// Whether that is certain, at the confidence that the probe has; a full run always is.
+    /// Whether the verdict is certain, at the probe's confidence; a full run always is.
     pub certain: bool,
-    /// The largest count that would pass if throughput stayed what it was, where that was the limit.
+    /// The largest count that would pass if throughput stayed the same, if throughput was the
+    /// limit.
     pub suggests: Option<u32>,
 }
 
@@ -39,14 +40,14 @@ pub enum Next {
     Probe(u32),
     /// Run a count in full.
     Full(u32),
-    /// Nothing: the answer is known.
+    /// The answer is known.
     Done,
 }
 
-/// What is known.
+/// The current bracket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bracket {
-    /// The largest count that always passed, below all that missed; 0 where none did.
+    /// The largest count that always passed, below all that missed; 0 if none did.
     pub passing: u32,
     /// The smallest count that missed.
     pub missing: Option<u32>,
@@ -55,7 +56,7 @@ pub struct Bracket {
 /// Estimated remaining work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Left {
-    /// Probes, at most, if nothing contradicts what is known.
+    /// Maximum remaining probes, unless results contradict each other.
     pub probes: u32,
     /// Full runs.
     pub full: u32,
@@ -71,34 +72,34 @@ pub struct Search {
 }
 
 impl Search {
-    /// A search from 1 to `most` that begins at `first`, and runs the answer and the count above it
+    /// A search from 1 to `most` that starts at `first`, and runs the answer and the count above it
     /// `confirm` times in full.
     pub fn new(first: u32, most: u32, confirm: u32) -> Self {
         Self { first: first.clamp(1, most.max(1)), most: most.max(1), confirm, trials: Vec::new() }
     }
 
-    /// Counts above `most` cannot be tried.
+    /// Lowers the maximum count to `most`.
     pub fn limit(&mut self, most: u32) {
         self.most = self.most.min(most.max(1));
         self.first = self.first.min(self.most);
     }
 
-    /// The largest count that can be tried.
+    /// The maximum count.
     pub fn most(&self) -> u32 {
         self.most
     }
 
-    /// Takes what came of a trial.
+    /// Records the result of a trial.
     pub fn tell(&mut self, trial: Trial) {
         self.trials.push(trial);
     }
 
-    /// What was tried, in that order.
+    /// All trials, in order.
     pub fn trials(&self) -> &[Trial] {
         &self.trials
     }
 
-    /// What is known by now.
+    /// The current bracket.
     pub fn bracket(&self) -> Bracket {
         let counts = |passes: bool| {
             let of_kind = move |trial: &&Trial| self.passes(trial.count) == passes;
@@ -109,7 +110,7 @@ impl Search {
         Bracket { passing: counts(true).filter(below).max().unwrap_or(0), missing }
     }
 
-    /// Counts that passed and missed, rising.
+    /// Counts that both passed and missed, ascending.
     pub fn inconsistent(&self) -> Vec<u32> {
         let certain = |count: u32, passed: bool| {
             let of_count = self.of(count);
@@ -122,7 +123,7 @@ impl Search {
         counts
     }
 
-    /// Whether the search ended at the largest count that can be tried: what is larger may pass too.
+    /// Whether the search ended at the maximum count, so that larger counts may pass too.
     pub fn is_lower_bound(&self) -> bool {
         let bracket = self.bracket();
         bracket.missing.is_none() && bracket.passing == self.most
@@ -151,14 +152,14 @@ impl Search {
         }
     }
 
-    /// What is still to be done.
+    /// The estimated remaining work.
     pub fn left(&self) -> Left {
         let Bracket { passing, missing } = self.bracket();
         let probes = match missing {
             None if self.trials.is_empty() => 2,
             None if passing < self.most => 2,
             None => 0,
-            // What a run suggests is usually right, which leaves it and the count beside it.
+            // The suggestion of a run is usually right, which leaves it and its neighbour.
             Some(missing) => ceil_log2(missing - passing).min(2),
         };
         let ends = [(passing, true), (missing.unwrap_or(0), missing.is_some())];
@@ -179,7 +180,7 @@ impl Search {
         full.count() as u32
     }
 
-    /// Whether a count that was tried always passed. A guess counts where nothing certain is known.
+    /// Whether every trial of a count passed. A guess counts only without certain results.
     fn passes(&self, count: u32) -> bool {
         let is_certain = self.of(count).into_iter().any(|trial| trial.certain);
         let mut counting = self.of(count).into_iter().filter(|t| t.certain || !is_certain);
@@ -190,7 +191,7 @@ impl Search {
         self.trials.iter().rev().find_map(|trial| trial.suggests)
     }
 
-    /// The next count where all that were tried passed.
+    /// The next count when all trials so far passed.
     fn upwards(&self, passing: u32) -> u32 {
         let twice = passing.saturating_mul(2);
         let suggested = self.suggestion();
@@ -200,11 +201,12 @@ impl Search {
             2 => suggested.unwrap_or(twice),
             _ => twice,
         };
-        // At twice the count it was never anywhere near; what says more is a guess gone wrong.
+        // At most double the count, which is untested territory; a larger suggestion is a poor
+        // guess.
         count.clamp(passing + 1, twice.max(passing + 1)).min(self.most)
     }
 
-    /// The next count between two that are not neighbours.
+    /// The next count between two that are not adjacent.
     fn between(&self, passing: u32, missing: u32) -> u32 {
         let middle = passing + (missing - passing) / 2;
         let Some(suggested) = self.suggestion() else {
@@ -220,8 +222,8 @@ impl Search {
     }
 }
 
-/// Probes that a search needs at most to find `answer`, where nothing contradicts itself and the
-/// first estimate was not off by more than a factor of two.
+/// Maximum probes needed to find `answer`, if results are consistent and the first estimate was
+/// within a factor of two.
 pub fn most_probes(answer: u32) -> u32 {
     ceil_log2(answer.max(1)) + 4
 }

@@ -1,10 +1,10 @@
-//! The search on curves whose answer is known.
+//! Tests the search on curves with a known answer.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// What a count gives, in percent of what it asks for.
+/// The delivered throughput at a count, in percent of the demand.
 trait Curve {
     fn au(&self, count: u32) -> f64;
 }
@@ -40,7 +40,7 @@ fn run(mut search: Search, curve: &dyn Curve) -> Search {
     panic!("no end: {:?}", &search.trials[..20]);
 }
 
-/// Storage that gives what `capacity` accelerators ask for at the threshold.
+/// Storage that delivers the demand of `capacity` accelerators at the threshold.
 fn saturating(capacity: f64) -> impl Fn(u32) -> f64 {
     move |count| (THRESHOLD * capacity / f64::from(count)).min(99.5)
 }
@@ -146,7 +146,7 @@ proptest! {
         prop_assert_eq!(full, 2 * confirm);
     }
 
-    /// A cliff gives no hint of where it is: below it all is well, and above nothing is.
+    /// A cliff gives no hint of its position: below it everything passes, above it nothing does.
     #[test]
     fn cliffs_are_solved_within_the_bound(
         answer in 1u32..5000,
@@ -161,7 +161,7 @@ proptest! {
         prop_assert!(search.probes() <= most_probes(answer), "{:?}", search.trials());
     }
 
-    /// However wrong the estimate, any curve that falls is solved.
+    /// Any falling curve is solved, however wrong the estimate.
     #[test]
     fn any_estimate_finds_the_answer(
         answer in 0u32..3000,
@@ -178,8 +178,8 @@ proptest! {
         prop_assert!(search.probes() <= 2 * ceil_log2(answer.max(first)) + 6, "{:?}", search.trials());
     }
 
-    /// Noise that passes and misses at one count: the search ends, its answer passed every time and
-    /// missed never, and all that contradicted itself is told.
+    /// Noise that makes one count both pass and miss: the search ends, its answer always passed,
+    /// and all contradictory counts are reported.
     #[test]
     fn noise_never_passes_for_an_answer(
         answer in 1u32..500,

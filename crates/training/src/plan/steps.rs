@@ -1,31 +1,31 @@
-//! How many steps an epoch has, edition by edition.
+//! Steps per epoch, by edition.
 
 use super::datasize::steps_per_epoch;
 use crate::plan::train_plan::TrainPlan;
 use stormlp_core::profile::Profile;
 use stormlp_dataset::section::DataFormat;
 
-/// What the number of steps follows from.
+/// The inputs of the number of steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Split {
-    /// Whose rules.
+    /// The edition whose rules apply.
     pub profile: Profile,
     /// Format of the files.
     pub format: DataFormat,
-    /// Files.
+    /// Number of files.
     pub files: u64,
-    /// Samples in each.
+    /// Samples per file.
     pub samples_per_file: u64,
-    /// Accelerators in all.
+    /// Accelerators in total.
     pub accelerators: u32,
-    /// Samples of one step of one accelerator.
+    /// Samples per step per accelerator.
     pub batch_size: u32,
-    /// Workers of each accelerator.
+    /// Workers per accelerator.
     pub read_threads: u32,
 }
 
 impl Split {
-    /// That of a plan.
+    /// The inputs from a plan.
     pub fn of(plan: &TrainPlan) -> Self {
         Self {
             profile: plan.profile,
@@ -39,12 +39,12 @@ impl Split {
     }
 }
 
-/// Steps of each accelerator in an epoch.
+/// Steps per epoch of each accelerator.
 ///
-/// Up to v2.0: `floor(files × samples / batch / accelerators)`. From v3.0 whole files are dealt
-/// to accelerators, what does not go round is left out; parquet is dealt on to workers, each of
-/// which drops the rest that makes no batch, as the loaders of v3.0's DLIO do. Record files are
-/// sharded by TensorFlow in every edition, which starts over when a shard is short.
+/// Up to v2.0: `floor(files × samples / batch / accelerators)`. From v3.0 whole files are dealt to
+/// accelerators and the remainder is dropped. Parquet files are further dealt to workers, each of
+/// which drops rows that do not fill a batch, like the loaders of v3.0's DLIO. Record files are
+/// sharded by TensorFlow in every edition, which starts over when a shard is exhausted.
 pub fn steps(split: &Split) -> u64 {
     let accelerators = u64::from(split.accelerators.max(1));
     let batch = u64::from(split.batch_size.max(1));

@@ -1,4 +1,4 @@
-//! A training run with every number decided; what `--dry-run` prints and `run` follows.
+//! A fully resolved training run; printed by `--dry-run` and executed by `run`.
 
 use std::ops::Range;
 
@@ -16,33 +16,33 @@ use stormlp_core::transport::Transport;
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_dataset::section::{DataFormat, ParquetColumn};
 
-/// A training run with every number decided.
+/// A fully resolved training run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrainPlan {
     /// The workload's name.
     pub workload: String,
-    /// The workload as it was named on the command line: a built-in one, or a file.
+    /// The workload as given on the command line: a built-in name or a file.
     #[serde(default)]
     pub workload_source: String,
     /// The emulated accelerator.
     pub accelerator: String,
-    /// The edition that is reproduced.
+    /// The edition to reproduce.
     pub profile: Profile,
-    /// Emulated accelerators in all.
+    /// Emulated accelerators in total.
     pub accelerators: u32,
-    /// Those of each process, by rank, where several work together; empty for one.
+    /// Accelerators of each process by rank, if several work together; empty for one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<u32>,
-    /// Samples of one step of one accelerator.
+    /// Samples per step per accelerator.
     pub batch_size: u32,
-    /// Steps of each accelerator in an epoch.
+    /// Steps per epoch of each accelerator.
     pub steps_per_epoch: u64,
-    /// Epochs of one run.
+    /// Epochs per run.
     pub epochs: u32,
-    /// Runs; above 1 the first is a warm-up that is not scored.
+    /// Runs; above 1 the first is an unscored warm-up.
     pub runs: u32,
-    /// Whether MLPerf's closed rules were held to.
+    /// Whether MLPerf's closed rules were enforced.
     #[serde(default)]
     pub closed: bool,
     /// The dataset.
@@ -51,11 +51,11 @@ pub struct TrainPlan {
     pub loader: LoaderPlan,
     /// How a sample or record is read.
     pub reads: ReadPattern,
-    /// Compute time of a step.
+    /// Compute time per step.
     pub compute: Distribution,
-    /// Preprocessing of a sample in the worker that read it.
+    /// Preprocessing time per sample in the worker that read it.
     pub preprocess: Distribution,
-    /// What the official client's own work adds; `None` when it is left out.
+    /// Overhead of the official client; `None` when it is not accounted for.
     #[serde(default)]
     pub client: Option<ClientCost>,
     /// When the accelerators wait for each other.
@@ -63,41 +63,41 @@ pub struct TrainPlan {
     pub barrier: StepBarrier,
     /// When a block of steps ends.
     pub block_end: BlockEnd,
-    /// Whether a first batch is read and thrown away before each epoch (v3.0's loader start).
+    /// Whether a first batch is read and discarded before each epoch (v3.0's loader start).
     pub prewarm: bool,
-    /// What AU is measured over, and against.
+    /// The window and target of AU.
     pub metric: MetricPlan,
     /// Order of files and samples.
     pub shuffle: ShufflePlan,
     /// Evaluation after epochs.
     pub evaluation: Option<EvaluationPlan>,
-    /// Checkpoints that training writes.
+    /// Checkpoints written during training.
     pub checkpoint: Option<CheckpointPlan>,
-    /// How the bytes travel.
+    /// How the data is transferred.
     pub transport: Transport,
-    /// Where they come from.
+    /// Where the data comes from.
     pub storage: StorageKind,
-    /// Whether the files are dropped from the page cache before each epoch.
+    /// Whether the files are evicted from the page cache before each epoch.
     pub cold: bool,
     /// Whether a `gds` path that falls back is an error.
     #[serde(default)]
     pub require_gds: bool,
-    /// The level at which cuFile counts all the time; without one it counts the first transfers by
-    /// their routes and no others.
+    /// The level at which cuFile collects statistics throughout the run; if not set, only the
+    /// routes of the first transfers are counted.
     #[serde(default)]
     pub cufile_stats: Option<u8>,
-    /// Seconds between two looks at devices, host, network and GPUs; `null` without any.
+    /// Telemetry interval in seconds for devices, host, network and GPUs; `null` disables it.
     #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub telemetry: Telemetry,
     /// Whether the times of every step are kept.
     pub keep_step_times: bool,
-    /// Estimated bytes of memory the run needs.
+    /// Estimated memory of the run in bytes.
     pub memory_bytes: u64,
 }
 
 impl TrainPlan {
-    /// The accelerators of process `rank`: their numbers follow each other, host by host.
+    /// The accelerators of process `rank`; numbering is contiguous, process by process.
     pub fn accelerators_of(&self, rank: u32) -> Range<u32> {
         let Some(own) = self.hosts.get(rank as usize) else {
             return 0..self.accelerators;
@@ -106,18 +106,18 @@ impl TrainPlan {
         first..first + own
     }
 
-    /// The most accelerators that one process has.
+    /// The maximum accelerators per process.
     pub fn most_accelerators(&self) -> u32 {
         let most = self.hosts.iter().max();
         most.copied().unwrap_or(self.accelerators)
     }
 
-    /// Samples of one step over all accelerators.
+    /// Samples per step over all accelerators.
     pub fn global_batch(&self) -> u64 {
         u64::from(self.batch_size) * u64::from(self.accelerators)
     }
 
-    /// Bytes per second that all accelerators ask for at an AU of 100 %.
+    /// Bytes per second demanded by all accelerators at an AU of 100 %.
     pub fn demand_bytes_per_second(&self) -> f64 {
         let compute = self.compute.mean_seconds();
         if compute <= 0.0 {
@@ -126,7 +126,7 @@ impl TrainPlan {
         self.global_batch() as f64 * self.data.read_sample_bytes / compute
     }
 
-    /// Reads that the steps of one epoch take, of all accelerators.
+    /// Reads in the steps of one epoch, over all accelerators.
     pub fn reads_of_epoch(&self) -> f64 {
         let samples = self.steps_per_epoch as f64 * self.global_batch() as f64;
         let samples = samples * self.passes();
@@ -141,8 +141,8 @@ impl TrainPlan {
         }
     }
 
-    /// How often the accelerators together read each sample: once, or each of them once where files
-    /// are fewer than they are.
+    /// How often each sample is read per epoch over all accelerators: once, or once by each
+    /// accelerator if there are fewer files than accelerators.
     pub fn passes(&self) -> f64 {
         match self.loader {
             LoaderPlan::Interleave { keep_every, .. } => f64::from(keep_every.max(1)),
@@ -150,7 +150,7 @@ impl TrainPlan {
         }
     }
 
-    /// Batches that the loader of an accelerator holds or reads ahead of it at most.
+    /// Maximum batches that the loader of an accelerator holds or reads ahead.
     pub fn batches_ahead(&self) -> u64 {
         match self.loader {
             LoaderPlan::Workers { batches_outstanding, .. } => u64::from(batches_outstanding),
@@ -166,7 +166,7 @@ impl TrainPlan {
         }
     }
 
-    /// Seconds of compute in all epochs of one run: its shortest possible time.
+    /// Seconds of compute in all epochs of one run: the minimum run time.
     pub fn compute_seconds(&self) -> f64 {
         self.compute.mean_seconds() * self.steps_per_epoch as f64 * f64::from(self.epochs)
     }
@@ -180,35 +180,35 @@ pub struct DataPlan {
     pub folder: Option<Location>,
     /// Format of the files.
     pub format: DataFormat,
-    /// Training files that are used: the first so many of the inventory.
+    /// Training files used: the first ones of the inventory.
     pub files: u64,
-    /// Evaluation files that are used.
+    /// Evaluation files used.
     pub eval_files: u64,
-    /// Samples in each file.
+    /// Samples per file.
     pub samples_per_file: u64,
-    /// Configured bytes of a sample (`record_length_bytes`), which MiB/s are computed from.
+    /// Configured bytes per sample (`record_length_bytes`), used to compute MiB/s.
     pub sample_bytes: f64,
-    /// Bytes that training reads for a sample: fewer than `sample_bytes` when only some columns
-    /// are read, a whole file of text with csv.
+    /// Bytes that training reads per sample: less than `sample_bytes` if only some columns are
+    /// read, a whole text file with csv.
     pub read_sample_bytes: f64,
-    /// Bytes of the training files as found; with null storage what they would be.
+    /// Bytes of the training files as found; with null storage, their nominal size.
     pub bytes: u64,
     /// Bytes of the evaluation files.
     pub eval_bytes: u64,
     /// Columns of a parquet file; empty otherwise.
     pub columns: Vec<ParquetColumn>,
-    /// Rows of a row group; 0 for the other formats.
+    /// Rows per row group; 0 for other formats.
     pub row_group_rows: u64,
 }
 
 impl DataPlan {
-    /// Samples of the training files.
+    /// Samples in the training files.
     pub fn samples(&self) -> u64 {
         self.files.saturating_mul(self.samples_per_file)
     }
 
-    /// Takes the sizes of the files as they lie there: of a dataset that had to be made, some
-    /// formats' are known only then.
+    /// Updates the sizes from the files found: for some formats they are known only once the
+    /// dataset has been generated.
     pub fn take_sizes(&mut self, inventory: &Inventory) {
         if self.folder.is_some() {
             self.bytes = inventory.train_bytes(self.files);
@@ -216,17 +216,17 @@ impl DataPlan {
         }
     }
 
-    /// Rows of a row group, at most as many as a file has.
+    /// Rows per row group, at most the rows of a file.
     pub fn rows_of_group(&self) -> u64 {
         self.row_group_rows.clamp(1, self.samples_per_file.max(1))
     }
 
-    /// Mean bytes of a training file.
+    /// Mean bytes per training file.
     pub fn mean_file_bytes(&self) -> f64 {
         self.bytes as f64 / self.files.max(1) as f64
     }
 
-    /// Mean bytes of what `pattern` reads at a place: a row group, a sample or a file.
+    /// Mean bytes per unit that `pattern` reads: a row group, a sample or a file.
     pub fn read_bytes(&self, pattern: &ReadPattern) -> f64 {
         match pattern {
             ReadPattern::RowGroups => self.read_sample_bytes * self.row_group_rows as f64,
@@ -241,37 +241,37 @@ impl DataPlan {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum LoaderPlan {
-    /// PyTorch's workers: each reads whole batches, handed over strictly in order.
+    /// PyTorch's workers: each reads whole batches, delivered strictly in order.
     Workers {
         /// Workers; 0 reads inline without overlap.
         read_threads: u32,
         /// `prefetch_size`.
         prefetch_size: u32,
-        /// Batches outstanding at most: workers × prefetch factor.
+        /// Maximum outstanding batches: workers × prefetch factor.
         batches_outstanding: u32,
-        /// Whether workers outlive the epoch and finish what they were dealt.
+        /// Whether workers outlive the epoch and finish their assigned batches.
         persistent: bool,
-        /// Row groups one worker keeps in flight (parquet); 1 otherwise.
+        /// Row groups that one worker keeps in flight (parquet); 1 otherwise.
         row_groups_in_flight: u32,
     },
     /// tf.data over record files.
     Interleave {
-        /// Files in the cycle and reads at a time, at least 1.
+        /// Files in the cycle, which are read concurrently; at least 1.
         read_threads: u32,
         /// Records in the shuffle buffer; 0 when samples are not shuffled.
         shuffle_records: u64,
         /// `prefetch_size`: batches ready ahead of the accelerator.
         prefetch_batches: u32,
-        /// Parallel parse calls, each of which holds one more batch.
+        /// Parallel parse calls, each holding one more batch.
         computation_threads: u32,
-        /// Every n-th record is kept: 1 when files are sharded, else the accelerators.
+        /// Keep every n-th record: 1 if files are sharded, else the number of accelerators.
         keep_every: u32,
     },
 }
 
 impl LoaderPlan {
-    /// Batches that PyTorch's workers may have outstanding: W × ceil(prefetch / W), torch's factor
-    /// 2 where that is 0, and one when reading inline.
+    /// Maximum outstanding batches of PyTorch's workers: W × ceil(prefetch / W), torch's default
+    /// factor 2 if prefetch is 0, and one when reading inline.
     pub fn outstanding(read_threads: u32, prefetch_size: u32) -> u32 {
         if read_threads == 0 {
             return 1;
@@ -292,27 +292,27 @@ impl LoaderPlan {
         }
     }
 
-    /// Reads that one such loader has in flight at most.
+    /// Maximum reads in flight per loader.
     pub fn concurrent_reads(&self) -> usize {
         match *self {
             Self::Workers { read_threads, row_groups_in_flight, .. } => {
                 read_threads.max(1) as usize * row_groups_in_flight.max(1) as usize
             }
-            // A thread for each file.
+            // One thread per file.
             Self::Interleave { .. } => self.streams(),
         }
     }
 
-    /// Files that one such loader holds open from one read to the next at most.
+    /// Maximum files that a loader keeps open between reads.
     pub fn streams(&self) -> usize {
         match *self {
             Self::Workers { .. } => 0,
-            // The cycle, and twice its length opened ahead.
+            // The cycle, plus twice its length opened ahead.
             Self::Interleave { read_threads, .. } => 3 * read_threads.max(1) as usize,
         }
     }
 
-    /// `prefetch_size`, whatever it counts.
+    /// `prefetch_size`, whatever its unit.
     pub fn prefetch_size(&self) -> u32 {
         match *self {
             Self::Workers { prefetch_size, .. } => prefetch_size,
@@ -321,14 +321,15 @@ impl LoaderPlan {
     }
 }
 
-/// How the bytes of a sample are read.
+/// How the data of a sample is read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ReadPattern {
-    /// The whole file in one read, once for each sample of it.
+    /// The whole file in one read, once per sample in it.
     WholeFile,
-    /// The whole file in reads of the transport's chunk: cheaper than one read, but no edition's.
+    /// The whole file in reads of the transport's chunk size: cheaper than one read, but not used
+    /// by any edition.
     Pieces,
     /// `np.load` of a zip: directory first, then pairs of 252 KiB and 4 KiB.
     NumpyLoad,
@@ -340,37 +341,37 @@ pub enum ReadPattern {
     PillowPng,
     /// One sample of an indexed or HDF5 file: `size` bytes at its offset.
     IndexedSample,
-    /// An HDF5 file as h5py reads one sample: what describes it in eight reads of 8 to 544 bytes,
-    /// then the sample in one, 64 KiB at least. The file is not parsed.
+    /// An HDF5 file as h5py reads one sample: metadata in eight reads of 8 to 544 bytes, then the
+    /// sample in one read of at least 64 KiB. The file is not parsed.
     H5py,
     /// A table as pandas reads it: 256 KiB at a time. The text is not parsed.
     PandasCsv,
     /// Record files from start to end in reads of `transfer_size` bytes.
     Records {
-        /// Bytes of one read.
+        /// Bytes per read.
         transfer_size: u64,
     },
-    /// Row groups, of each the columns that are read.
+    /// Row groups; only the selected columns are read.
     RowGroups,
 }
 
 impl ReadPattern {
-    /// Whether one read takes all of a sample, however large it is.
+    /// Whether a single read covers a whole sample, whatever its size.
     pub fn is_one_read(&self) -> bool {
         use ReadPattern::{H5py, IndexedSample, NumpyArray, RowGroups, WholeFile};
         matches!(self, WholeFile | NumpyArray | IndexedSample | H5py | RowGroups)
     }
 }
 
-/// What AU is measured over, and against.
+/// The window and target of AU.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MetricPlan {
-    /// AU to reach, in percent.
+    /// Target AU in percent.
     pub threshold_percent: f64,
-    /// Steps at the start of each block that AU leaves out.
+    /// Steps at the start of each block that AU excludes.
     pub exclude_start_steps: u64,
-    /// Steps at the end that AU leaves out.
+    /// Steps at the end that AU excludes.
     pub exclude_end_steps: u64,
 }
 
@@ -378,14 +379,14 @@ pub struct MetricPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ShufflePlan {
-    /// Of files.
+    /// Shuffling of files.
     pub files: Shuffle,
-    /// Of samples.
+    /// Shuffling of samples.
     pub samples: Shuffle,
     /// The seed.
     pub seed: u64,
-    /// What the order of files is drawn with: the seed, mixed with a drawn one where the shuffle
-    /// is to differ from run to run.
+    /// Seed for the order of files: the seed, mixed with a random one if the shuffle differs from
+    /// run to run.
     pub file_seed: u64,
     /// Whether the epoch is added to the seed.
     pub seed_change_epoch: bool,
@@ -395,30 +396,30 @@ pub struct ShufflePlan {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EvaluationPlan {
-    /// Samples of one step of one accelerator.
+    /// Samples per step per accelerator.
     pub batch_size: u32,
-    /// Steps of each accelerator.
+    /// Steps per accelerator.
     pub steps: u64,
-    /// Time of a step.
+    /// Time per step.
     pub eval_time: Distribution,
-    /// The first epoch that is followed by one.
+    /// The first epoch followed by an evaluation.
     pub after_epoch: u32,
-    /// Epochs from one to the next.
+    /// Epochs between evaluations.
     pub epochs_between: u32,
 }
 
-/// Checkpoints that training writes.
+/// Checkpoints written during training.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointPlan {
     /// The folder.
     pub folder: Location,
-    /// Bytes of one checkpoint.
+    /// Bytes per checkpoint.
     pub bytes: u64,
-    /// The first epoch that is followed by one; `None` when only steps count.
+    /// The first epoch followed by a checkpoint; `None` when only steps count.
     pub after_epoch: Option<u32>,
-    /// Epochs from one to the next.
+    /// Epochs between checkpoints.
     pub epochs_between: u32,
-    /// Steps from one to the next; each splits the block.
+    /// Steps between checkpoints; each checkpoint splits the block.
     pub steps_between: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! How a training run reads: path, engine, device, I/O threads and their buffers.
+//! The transport of a training run: path, engine, device, I/O threads and their buffers.
 
 use super::request::TrainRequest;
 use crate::plan::train_plan::{LoaderPlan, ReadPattern, TrainPlan};
@@ -8,45 +8,45 @@ use stormlp_core::problem::Problems;
 use stormlp_core::transport;
 use stormlp_core::transport::{Asked, Transport};
 
-/// A buffer that stays in a core's cache makes reads from the page cache a third cheaper than
-/// one that does not, and is as large as the kernel's readahead.
+/// A buffer that stays in a core's cache makes page cache reads a third cheaper. This is also the
+/// kernel's readahead size.
 const CACHED_CHUNK_BYTES: u64 = 256 << 10;
-/// Where an edition takes all of a file in one read, the kernel asks the device for as much as it
-/// lets one request have. Pieces of this size leave nearly every request as large as that.
+/// When an edition reads a whole file in one read, the kernel issues requests of the maximum size
+/// to the device. With pieces of this size nearly every request remains that large.
 const ONE_READ_BYTES: u64 = 16 << 20;
-/// Buffers of such reads come in multiples of this.
+/// Buffers for such reads are multiples of this.
 const ONE_READ_STEP_BYTES: u64 = 64 << 10;
-/// Direct reads want few, large requests.
+/// Direct reads benefit from few, large requests.
 const DIRECT_CHUNK_BYTES: u64 = 1 << 20;
-/// No byte of these is touched, and each of them costs more than a larger one.
+/// These bytes are never touched, and the cost is per chunk.
 const NULL_CHUNK_BYTES: u64 = 1 << 20;
-/// Chunks of one file in flight under direct I/O: a reader's one large `readv` is many requests
-/// to the device, too.
+/// Chunks of one file in flight under direct I/O: a reader's single large `readv` also becomes many
+/// device requests.
 const DIRECT_WINDOW: usize = 4;
-/// All buffers of a run together: with all else, 512 accelerators fit 256 MiB.
+/// Total buffer memory of a run: with everything else, 512 accelerators fit in 256 MiB.
 const POOL_BYTES: u64 = 224 << 20;
-/// Blocking paths need a thread for each read in flight, up to this many.
+/// Blocking paths need one thread per read in flight, up to this many.
 const BLOCKING_THREADS: usize = 64;
-/// Open files of a thread beside its reads and streams.
+/// Open files of a thread besides its reads and streams.
 const OTHER_FILES: usize = 8;
 
-/// Who reads, and what.
+/// The readers and what they read.
 pub(super) struct Reader<'a> {
-    /// Of each accelerator.
+    /// The loader of each accelerator.
     pub(super) loader: &'a LoaderPlan,
     pub(super) accelerators: u32,
     pub(super) pattern: &'a ReadPattern,
-    /// Mean bytes of what the pattern reads at a place.
+    /// Mean bytes per unit that the pattern reads.
     pub(super) read_bytes: f64,
 }
 
 impl Reader<'_> {
-    /// Reads in flight at most.
+    /// Maximum reads in flight.
     fn reads(&self) -> usize {
         (self.loader.concurrent_reads() * self.accelerators as usize).max(1)
     }
 
-    /// Bytes of one read by `path`.
+    /// Bytes per read on `path`.
     fn chunk_bytes(&self, path: PathKind) -> u64 {
         if path.wants_direct() {
             return DIRECT_CHUNK_BYTES;
@@ -57,7 +57,7 @@ impl Reader<'_> {
         if !path.uses_page_cache() || !self.pattern.is_one_read() {
             return CACHED_CHUNK_BYTES;
         }
-        // Files differ in size; twice the mean holds nearly all of them.
+        // File sizes vary; twice the mean covers nearly all of them.
         let wanted = (2.0 * self.read_bytes) as u64;
         let share = POOL_BYTES / (self.reads() * buffers_of_slot(path)) as u64;
         let most = ONE_READ_BYTES.min(share).max(CACHED_CHUNK_BYTES);
@@ -66,13 +66,13 @@ impl Reader<'_> {
     }
 }
 
-/// Buffers that a transfer of `path` needs, in host and accelerator memory together.
+/// Buffers per transfer on `path`, in host and accelerator memory together.
 fn buffers_of_slot(path: PathKind) -> usize {
     let (host, accelerator) = buffers_needed(path, 1);
     (host + accelerator).max(1)
 }
 
-/// Decides how `reader` reads by `path`, and finds what this host cannot do.
+/// Chooses the transport of `reader` on `path`, and reports what this host cannot do.
 pub(super) fn decide(
     request: &TrainRequest,
     path: PathKind,
@@ -92,7 +92,7 @@ pub(super) fn decide(
     let threads = request.threads.map(|threads| threads.max(1) as usize);
     let chunk_bytes = reader.chunk_bytes(path);
     let sizes = Sizes::of(path, bare.engine, chunk_bytes, reader.reads(), threads, cpus);
-    // A thread attaches its streams beside the files it reads whole.
+    // A thread attaches its streams in addition to the files it reads whole.
     let open_files = usize::try_from(host.open_files_limit).unwrap_or(usize::MAX);
     let room = (open_files / 2 / sizes.threads).saturating_sub(sizes.queue_depth + OTHER_FILES);
     let streams = reader.loader.streams() * reader.accelerators as usize;
@@ -100,7 +100,7 @@ pub(super) fn decide(
 }
 
 impl TrainPlan {
-    /// How the same loaders read on `host` from storage that takes no time.
+    /// The transport of the same loaders on `host` with storage that takes no time.
     pub fn transport_without_storage(&self, host: &HostFacts) -> Transport {
         let reads = self.loader.concurrent_reads() * self.accelerators as usize;
         let engine = self.transport.engine;
@@ -121,7 +121,6 @@ impl TrainPlan {
     }
 }
 
-/// Threads and their buffers.
 struct Sizes {
     threads: usize,
     queue_depth: usize,
@@ -130,7 +129,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// Those for so many `reads` in flight.
+    /// Sizes for this many `reads` in flight.
     fn of(
         path: PathKind,
         engine: EngineKind,
@@ -160,14 +159,14 @@ impl Sizes {
         }
     }
 
-    /// `transport` with these.
+    /// Applies these sizes to `transport`.
     fn within(self, transport: Transport) -> Transport {
         Transport {
             threads: self.threads,
             queue_depth: self.queue_depth,
             window: self.window,
             chunk_bytes: self.chunk_bytes,
-            // Submissions go to the kernel with the poll that follows each.
+            // Submissions reach the kernel with the poll that follows each.
             submit_batch: self.queue_depth + 1,
             ..transport
         }
@@ -217,7 +216,7 @@ mod tests {
         assert_eq!(of(1, large, whole, PathKind::Cpu), DIRECT_CHUNK_BYTES);
         assert_eq!(of(1, large, whole, PathKind::Null), NULL_CHUNK_BYTES);
         assert_eq!(of(1, large, &ReadPattern::Pieces, PathKind::Buffered), CACHED_CHUNK_BYTES);
-        // 100 accelerators with 8 workers each, and two buffers for each of their reads.
+        // 100 accelerators with 8 workers each, and two buffers per read.
         assert_eq!(of(100, large, whole, PathKind::PageCache), CACHED_CHUNK_BYTES);
     }
 

@@ -1,4 +1,4 @@
-//! What the user of a plan should know before trusting its result.
+//! Warnings that affect the trust in a plan's result.
 
 use super::datasize::{MEMORY_MULTIPLE, MIN_STEPS};
 use super::edition::EditionFrom;
@@ -13,7 +13,7 @@ use stormlp_core::transport;
 use stormlp_core::units::{ByteSize, counted};
 use stormlp_core::warning::{Warning, WarningKind};
 
-/// The warnings of `plan`.
+/// Collects the warnings of `plan`.
 pub(super) fn of(
     plan: &TrainPlan,
     workload: &Workload,
@@ -72,7 +72,7 @@ fn memory(plan: &TrainPlan, host: &HostFacts) -> Option<Warning> {
     })
 }
 
-/// Of a workload whose edition nothing tells, neither its file nor `--profile` (`asked`).
+/// Warns when the edition cannot be determined from the file or `--profile` (`asked`).
 pub fn edition(workload: &Workload, asked: Option<Profile>) -> Option<Warning> {
     let is_chosen = asked.is_some() || workload.edition_from != EditionFrom::Nothing;
     (!is_chosen).then(|| {
@@ -88,7 +88,8 @@ pub fn edition(workload: &Workload, asked: Option<Profile>) -> Option<Warning> {
     })
 }
 
-/// A slow accelerator holds up nobody then, whose AU every edition would have lower.
+/// Without the step barrier a slow accelerator holds up no others, so AU is higher than in any
+/// edition.
 fn no_step_barrier(plan: &TrainPlan) -> Option<Warning> {
     (!plan.barrier.is_at_every_step()).then(|| {
         Warning::new(
@@ -121,8 +122,8 @@ fn few_steps(plan: &TrainPlan, request: &TrainRequest) -> Option<Warning> {
     })
 }
 
-/// What is left of an epoch after its last checkpoint may be too short for AU, and weighs in as
-/// 0 %: so every edition averages.
+/// The steps after the last checkpoint of an epoch may be too few for AU, and then count as 0 % in
+/// the average, as in every edition.
 fn short_last_block(plan: &TrainPlan, workload: &Workload) -> Option<Warning> {
     let between = plan.checkpoint.as_ref()?.steps_between?;
     let last = plan.steps_per_epoch % between;
@@ -179,7 +180,7 @@ fn loader(plan: &TrainPlan, workload: &Workload) -> Option<Warning> {
 }
 
 fn no_effect(workload: &Workload) -> Option<Warning> {
-    // Every workload file names a framework and what to generate; that is no news.
+    // Every workload file names a framework and what to generate, so do not warn about that.
     let keys: Vec<&str> = workload
         .without_effect
         .iter()

@@ -1,7 +1,7 @@
-//! A training workload: what a workload file says, under MLPerf's key names.
+//! A training workload: the content of a workload file, under MLPerf's key names.
 //!
-//! A `Workload` is only read by `TrainPlan::resolve` and by the dataset generator's resolver;
-//! the run never sees it.
+//! Only `TrainPlan::resolve` and the dataset generator's resolver read a `Workload`; the run never
+//! sees it.
 
 use serde::{Deserialize, Serialize};
 use stormlp_dataset::section::DatasetSpec;
@@ -12,23 +12,23 @@ use super::edition::EditionFrom;
 use stormlp_core::profile::Profile;
 use stormlp_core::workload_file::KeyNote;
 
-/// Bytes of the state that DLIO's training checkpoint has when nothing else is said.
+/// Default state size of DLIO's training checkpoint in bytes.
 pub const DEFAULT_MODEL_BYTES: u64 = 10_240;
 
-/// One training workload with every default filled in.
+/// A training workload with all defaults filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
     /// The model's name (`model.name`), which also names the default dataset folder.
     pub name: String,
-    /// Which accelerator is emulated; `custom` when the file does not say.
+    /// The emulated accelerator; `custom` when the file does not name one.
     pub accelerator: String,
     /// The edition the file belongs to.
     pub edition: Profile,
-    /// How that is known.
+    /// How the edition was determined.
     pub edition_from: EditionFrom,
-    /// `workflow`: which phases run.
+    /// `workflow`: the phases to run.
     pub workflow: Workflow,
-    /// Whether the file says anything of its dataset; else all of it is DLIO's defaults.
+    /// Whether the file has dataset settings; otherwise all are DLIO's defaults.
     pub describes_dataset: bool,
     /// `dataset`.
     pub dataset: DatasetSpec,
@@ -38,15 +38,15 @@ pub struct Workload {
     pub train: TrainSpec,
     /// `evaluation`.
     pub evaluation: EvaluationSpec,
-    /// `checkpoint`, as far as training writes some.
+    /// `checkpoint`, as far as training uses it.
     pub checkpoint: CheckpointSpec,
     /// `metric`.
     pub metric: MetricSpec,
-    /// Keys that were accepted but change nothing here, with the reason.
+    /// Keys that are accepted but have no effect here, with the reason.
     pub without_effect: Vec<KeyNote>,
 }
 
-/// `workflow`: which phases run.
+/// `workflow`: the phases to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workflow {
     /// Whether the training loop runs.
@@ -57,7 +57,7 @@ pub struct Workflow {
     pub checkpoint: bool,
 }
 
-/// Which loader's concurrency is emulated (`reader.data_loader`).
+/// The loader whose concurrency is emulated (`reader.data_loader`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -90,11 +90,11 @@ pub enum Shuffle {
 pub struct ReaderSpec {
     /// `data_loader`.
     pub data_loader: DataLoader,
-    /// `batch_size`, for each accelerator.
+    /// `batch_size`, per accelerator.
     pub batch_size: u32,
     /// `batch_size_eval`.
     pub batch_size_eval: u32,
-    /// `read_threads`, for each accelerator; 0 reads inline without overlap.
+    /// `read_threads`, per accelerator; 0 reads inline without overlap.
     pub read_threads: u32,
     /// `computation_threads`: parallel parse calls of the TensorFlow loader.
     pub computation_threads: u32,
@@ -106,10 +106,10 @@ pub struct ReaderSpec {
     pub sample_shuffle: Shuffle,
     /// `shuffle_size`: records in the TensorFlow loader's shuffle buffer.
     pub shuffle_size: u64,
-    /// `transfer_size`: bytes of one read of the TensorFlow loader; `None` is its own 256 KiB, or
-    /// 1 MiB under O_DIRECT.
+    /// `transfer_size`: bytes per read of the TensorFlow loader; `None` means its default of 256
+    /// KiB, or 1 MiB under O_DIRECT.
     pub transfer_size: Option<u64>,
-    /// `preprocess_time`, slept for every sample in the reading worker.
+    /// `preprocess_time`, slept per sample in the reading worker.
     pub preprocess_time: Distribution,
     /// `odirect`.
     pub odirect: bool,
@@ -120,7 +120,7 @@ pub struct ReaderSpec {
 pub struct TrainSpec {
     /// `epochs`.
     pub epochs: u32,
-    /// `total_training_steps`, of every epoch (that is how DLIO counts); `None` is all.
+    /// `total_training_steps`, per epoch (as DLIO counts); `None` is all.
     pub total_training_steps: Option<u64>,
     /// `computation_time`.
     pub computation_time: Distribution,
@@ -135,25 +135,25 @@ pub struct TrainSpec {
 pub struct EvaluationSpec {
     /// `eval_time`.
     pub eval_time: Distribution,
-    /// `eval_after_epoch`: the first epoch that is followed by an evaluation.
+    /// `eval_after_epoch`: the first epoch followed by an evaluation.
     pub eval_after_epoch: u32,
     /// `epochs_between_evals`.
     pub epochs_between_evals: u32,
 }
 
-/// `checkpoint`, as far as training writes some.
+/// `checkpoint`, as far as training uses it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckpointSpec {
     /// `checkpoint_folder`.
     pub checkpoint_folder: String,
-    /// `checkpoint_after_epoch`: the first epoch that is followed by a checkpoint.
+    /// `checkpoint_after_epoch`: the first epoch followed by a checkpoint.
     pub checkpoint_after_epoch: u32,
     /// `epochs_between_checkpoints`.
     pub epochs_between_checkpoints: u32,
-    /// `steps_between_checkpoints`; `None` writes at ends of epochs only.
+    /// `steps_between_checkpoints`; `None` writes only at ends of epochs.
     pub steps_between_checkpoints: Option<u64>,
-    /// Bytes of one accelerator's state. Which key says so is part of the profile: the shipped
-    /// unet3d files set `model_size`, which DLIO does not read.
+    /// State size of one accelerator in bytes. The key it is read from depends on the profile: the
+    /// shipped unet3d files set `model_size`, which DLIO does not read.
     pub model_size_bytes: u64,
     /// `model.model_size`, the key that DLIO ignores, kept for the warning.
     pub ignored_model_size_bytes: Option<u64>,
@@ -162,22 +162,22 @@ pub struct CheckpointSpec {
 /// `metric`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricSpec {
-    /// `au`: the accelerator utilisation to reach, 0 to 1.
+    /// `au`: the target accelerator utilisation, 0 to 1.
     pub au: f64,
-    /// `exclude_start_steps`: steps of each block that AU leaves out.
+    /// `exclude_start_steps`: steps of each block that AU excludes.
     pub exclude_start_steps: u64,
     /// `exclude_end_steps`.
     pub exclude_end_steps: u64,
 }
 
 impl MetricSpec {
-    /// Steps of each block that AU leaves out.
+    /// Steps of each block that AU excludes.
     pub fn excluded_steps(&self) -> u64 {
         self.exclude_start_steps.saturating_add(self.exclude_end_steps)
     }
 }
 
-/// What DLIO takes where a file says nothing.
+/// DLIO's defaults.
 impl Default for Workload {
     fn default() -> Self {
         Self {

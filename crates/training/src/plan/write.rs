@@ -1,7 +1,7 @@
-//! A workload as a file: what the parser reads, written.
+//! Writes a workload to a file that the parser can read back.
 //!
-//! The names are those of MLPerf Storage v2.0, whatever the edition: `record_length_bytes`, a
-//! section for the model.
+//! Uses the key names of MLPerf Storage v2.0 for every edition: `record_length_bytes`, a section
+//! for the model.
 
 use serde_yaml::{Mapping, Value};
 
@@ -16,9 +16,9 @@ use stormlp_core::workload_file::{line, sections};
 use stormlp_dataset::section::DataFormat;
 
 impl Workload {
-    /// This workload with what `plan` decided, so that its file makes the same plan again. What is
-    /// no part of a workload stays behind: how many accelerators, runs and threads there are,
-    /// whether the run is cold, and which path it takes beyond `reader.odirect`.
+    /// This workload with the values resolved in `plan`, so that its file yields the same plan
+    /// again. Settings outside the workload are omitted: the number of accelerators, runs and
+    /// threads, whether the run is cold, and its path beyond `reader.odirect`.
     #[must_use]
     pub fn as_planned(&self, plan: &TrainPlan) -> Self {
         let mut planned = self.clone();
@@ -57,12 +57,12 @@ impl Workload {
         planned
     }
 
-    /// The file, its sections below `workload` as Hydra has them. Reading it gives this workload
-    /// again, save for the keys that change nothing. It is JSON, which is YAML that quotes every
-    /// word: Python would read a bare `off` as False.
+    /// The workload file, with sections nested below `workload` as in Hydra. Parsing it yields this
+    /// workload again, except for keys without effect. It is written as JSON, which is YAML with
+    /// every string quoted: Python would read a bare `off` as False.
     ///
     /// # Panics
-    /// Never: plain values are JSON.
+    /// Never: plain values can always be written as JSON.
     #[must_use]
     pub fn to_yaml(&self) -> String {
         let file = Mapping::from_iter([("workload".into(), sections(self.values()).into())]);
@@ -71,8 +71,8 @@ impl Workload {
         text
     }
 
-    /// The keys whose values are not those of `other`, with this workload's value in one line.
-    /// Accelerator and profile, which are keys of stormlp alone, are not among them.
+    /// The keys whose values differ from `other`, with this workload's value in one line. Excludes
+    /// accelerator and profile, which only stormlp has.
     #[must_use]
     pub fn differing_keys(&self, other: &Self) -> Vec<(String, String)> {
         let theirs = other.values();
@@ -82,10 +82,9 @@ impl Workload {
             .collect()
     }
 
-    /// Every key and its value.
     fn values(&self) -> Vec<(&'static str, Value)> {
         let mut values = KEYS.values(self);
-        // Only one of the two sizes counts, and the one that DLIO does not read must stay unread.
+        // Only one of the two sizes applies, and the one that DLIO ignores must remain ignored.
         if self.checkpoint.ignored_model_size_bytes.is_some() {
             values.retain(|(path, _)| *path != "model.model_size_bytes");
         }

@@ -1,4 +1,4 @@
-//! What is written is what is read, and the file of a run makes the same plan again.
+//! Round trips: what is written can be read back, and a run's file yields the same plan.
 
 use proptest::prelude::*;
 
@@ -18,12 +18,12 @@ fn built_in() -> Vec<Workload> {
     entries.map(|entry| entry.workload(&[]).unwrap()).collect()
 }
 
-/// What its file is read as.
+/// The workload parsed from its own file.
 fn again(workload: &Workload) -> Workload {
     Workload::parse(&workload.to_yaml(), "config.yaml", &[]).unwrap()
 }
 
-/// Without what a file cannot keep: why its edition is known, and keys that change nothing.
+/// Drops what a file cannot keep: how its edition was determined, and keys without effect.
 fn essence(workload: &Workload) -> Workload {
     Workload {
         edition_from: EditionFrom::Name,
@@ -37,7 +37,7 @@ fn host() -> HostFacts {
     HostFacts { memory_bytes: 1024 * GIB, ..HostFacts::fixture() }
 }
 
-/// A folder that has what `workload` asks for, or `files` training files.
+/// A folder with the files that `workload` requires, or with `files` training files.
 fn folder(workload: &Workload, files: Option<u64>) -> Inventory {
     let some = |part: &str, count: u64| {
         let one = |index| FoundFile { name: format!("{part}/img_{index}_of_{count}"), bytes: 1000 };

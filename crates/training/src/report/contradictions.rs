@@ -1,4 +1,4 @@
-//! A training run: epochs and the blocks that they are made of, means, and the verdict.
+//! Consistency checks of a training report: epochs, their blocks, means, and the verdict.
 
 use derive_more::{Deref, DerefMut};
 
@@ -10,14 +10,14 @@ use stormlp_core::report::Ending;
 use stormlp_core::report::sums::{Covers, Found, TOLERANCE_OF_MEANS, inner};
 use stormlp_core::units::MIB;
 
-/// Where figures of the report contradict each other, in words; empty for what a run wrote.
+/// Lists contradictions between the report's figures; empty for an unmodified report.
 pub fn contradictions(report: &TrainReport) -> Vec<String> {
     let mut sums = Sums(Found::of(&report.head));
     sums.training(report);
     sums.0.into_words()
 }
 
-/// What was found, by what this lane adds up.
+/// Contradictions found with the sums of this lane.
 #[derive(Deref, DerefMut)]
 struct Sums(Found);
 
@@ -39,7 +39,7 @@ impl Sums {
             self.bytes_of_epochs("", results.cost.bytes_read, &results.epochs);
         }
         let epochs = results.scored_epochs();
-        // Of an epoch in which the others were lost, this host's share alone is known.
+        // If the other hosts were lost in an epoch, only this host's share is known.
         if report.ending == Ending::Complete {
             let bytes =
                 epochs.iter().map(|epoch| epoch.cost.bytes_read).fold(0, u64::saturating_add);
@@ -53,7 +53,7 @@ impl Sums {
         self.series_of_runs(report);
     }
 
-    /// The verdict that follows from the mean AU.
+    /// Checks the threshold verdict against the mean AU.
     fn threshold(&mut self, report: &TrainReport, any: bool) {
         let results = &report.results;
         let planned = report.plan.metric.threshold_percent;
@@ -84,13 +84,13 @@ impl Sums {
                 results.runs.get(index).map(|run| &run.epochs)
             };
             if let Some(epochs) = epochs {
-                // Evaluations and the starts of loaders read besides.
+                // Evaluations and loader starts also read.
                 self.intervals(&place, &named.series, bytes_of(epochs), Covers::AtLeast);
             }
         }
     }
 
-    /// Means over `epochs`; none where no epoch counts.
+    /// Checks the means over `epochs`; skipped if no epoch counts.
     fn means(&mut self, place: &str, told: &Measures, epochs: &[Measures]) {
         if !epochs.is_empty() {
             let comes_to = metrics::mean(epochs);

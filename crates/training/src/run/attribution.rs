@@ -1,33 +1,33 @@
-//! Why accelerators waited: each stretch of time is booked under what held them up.
+//! Attributes waiting time to its cause.
 //!
-//! The machine knows whether an accelerator that waits has reads with the storage path. Whether
-//! storage was working on them or this host was copying, the block device's busy time tells; a
-//! sample every so often divides the waiting of that stretch by it. Where no block device is
-//! behind the files (NFS, tmpfs), the CPU time of this process stands in: what it did not
-//! compute in, it waited in.
+//! The machine knows whether a waiting accelerator has reads in the storage path. Whether storage
+//! was working on them or this host was copying follows from the block device's busy time; the
+//! waiting time of each sampling interval is divided by it. Without a block device behind the files
+//! (NFS, tmpfs), the CPU time of this process is used instead: time not spent computing was spent
+//! waiting.
 
 use crate::report::WaitingSeconds;
 use stormlp_transfer::telemetry::{CpuTimes, DeviceCounters};
 
 use super::machine::{Nanos, Waits};
 
-/// One look at the clock and the counters.
+/// One sample of the clock and the counters.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
-    /// The clock of the run.
+    /// Time on the run's clock.
     pub now: Nanos,
-    /// Waiting for data until now.
+    /// Cumulative waiting for data.
     pub waits: Waits,
-    /// Bytes that reads brought until now.
+    /// Cumulative bytes read.
     pub bytes: u64,
-    /// Counters of the block device; `None` where there is none.
+    /// Counters of the block device; `None` if there is none.
     pub device: Option<DeviceCounters>,
-    /// CPU time of the process until now.
+    /// Cumulative CPU time of the process.
     pub cpu: CpuTimes,
 }
 
-/// Divides the waiting between two readings by cause. `io_threads` could compute at most so many
-/// seconds a second; `moves_nothing` says that the path touches no storage at all.
+/// Divides the waiting between two readings by cause. `io_threads` limits the CPU seconds per
+/// second; `moves_nothing` means that the path does not touch storage.
 pub fn divide(
     before: &Reading,
     after: &Reading,

@@ -1,4 +1,4 @@
-//! The page cache before an epoch: how much of the dataset lies there, and getting it out.
+//! The page cache before an epoch: measures the cached share of the dataset, and evicts it.
 
 use stormlp_transfer::page_cache::{Method, Residency};
 use stormlp_transfer::storage::Storage;
@@ -6,21 +6,21 @@ use stormlp_transfer::storage::Storage;
 use super::error::TrainError;
 use super::source::DataFile;
 
-/// Looking at every file of a large dataset would take longer than an epoch; so many, evenly
-/// spread, tell the share well enough.
+/// Checking every file of a large dataset would take longer than an epoch; this many, evenly
+/// spaced, give a good estimate.
 const LOOK_AT_FILES: usize = 4096;
 
-/// What of the dataset lay in the page cache.
+/// Cached share of the dataset.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cached {
-    /// Share of the bytes looked at, 0 to 1; `None` where the kernel does not tell this user.
+    /// Share of the checked bytes, 0 to 1; `None` if the kernel does not report it to this user.
     pub(super) share: Option<f64>,
-    /// Files looked at.
+    /// Files checked.
     pub(super) files: usize,
     pub(super) method: Option<Method>,
 }
 
-/// How much of the files is in the page cache.
+/// Measures how much of the files is in the page cache.
 pub(super) fn look(storage: &dyn Storage, files: &[DataFile]) -> Result<Cached, TrainError> {
     let step = files.len().div_ceil(LOOK_AT_FILES).max(1);
     let looked = || files.iter().step_by(step);
@@ -33,8 +33,8 @@ pub(super) fn look(storage: &dyn Storage, files: &[DataFile]) -> Result<Cached, 
     })
 }
 
-/// Drops all files from the page cache; needs no privilege. Those that are not there are left alone:
-/// each has to be synced first, which takes longer than all else.
+/// Evicts all files from the page cache; needs no privileges. Uncached files are skipped: each
+/// would have to be synced first, which dominates the time.
 pub(super) fn drop_all(storage: &dyn Storage, files: &[DataFile]) -> Result<(), TrainError> {
     for file in files {
         let residency = storage.residency(&file.path);

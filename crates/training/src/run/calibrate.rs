@@ -1,4 +1,4 @@
-//! The ceiling of this host: the same workload on storage that takes no time.
+//! This host's ceiling: the same workload on storage that takes no time.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use super::together::Others;
 use crate::run::training::Course;
 use stormlp_transfer::surroundings::Surroundings;
 
-/// It is looked for so long.
+/// Duration of the calibration.
 const SECONDS: f64 = 3.0;
 
-/// What this host reaches for the workload of a plan on storage that takes no time, over a few
-/// seconds; `None` when the user stopped it, or no epoch came to its end.
+/// This host's result for the plan's workload on storage that takes no time, measured for a few
+/// seconds; `None` when the user stopped it or no epoch finished.
 pub(super) fn ceiling(
     course: &Course<'_>,
     accelerator: &Arc<dyn Accelerator>,
@@ -32,7 +32,7 @@ pub(super) fn ceiling(
     let plan = on_null_storage(&course.plan, &course.head.host);
     let own = 0..plan.accelerators;
     let orders = prepare::orders(surroundings.storage, &plan, &Inventory::default(), &own);
-    // Storage that is held back on purpose would hold null storage back as well.
+    // Deliberate throttling of storage would throttle null storage as well.
     let storage: Arc<dyn Storage> = Arc::new(Disk);
     let silent = Surroundings { storage: &storage, observer: &Silent, ..*surroundings };
     let mut unwanted = Distributions::default();
@@ -56,7 +56,7 @@ pub(super) fn ceiling(
     Ok(whole.map(|epoch| epoch.measures))
 }
 
-/// One epoch of `plan` without storage, of as many steps as there is time for.
+/// One epoch of `plan` on null storage, with as many steps as fit in the time.
 fn on_null_storage(plan: &TrainPlan, host: &HostFacts) -> TrainPlan {
     let step = plan.compute.mean_seconds().max(1e-4);
     let most = (SECONDS / step).ceil() as u64;

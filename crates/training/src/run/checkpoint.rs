@@ -1,5 +1,5 @@
-//! The checkpoint that training writes between two blocks of steps: rank 0's model state, in one
-//! file, while the loaders read on.
+//! The checkpoint written between two blocks of steps: rank 0's model state in one file, while the
+//! loaders keep reading.
 
 use crate::plan::train_plan::CheckpointPlan;
 use rand_core::{Rng as _, SeedableRng as _};
@@ -10,7 +10,7 @@ use stormlp_transfer::storage::{Access, Storage};
 
 use super::error::TrainError;
 
-/// Bytes written at a time.
+/// Bytes per write.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// Writes checkpoints of one size into one folder.
@@ -21,7 +21,7 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Makes the folder, and content that storage cannot compress.
+    /// Creates the folder and incompressible content.
     pub(super) fn new(
         storage: &'a dyn Storage,
         plan: &'a CheckpointPlan,
@@ -34,8 +34,8 @@ impl<'a> Writer<'a> {
         Ok(Self { storage, plan, buffer })
     }
 
-    /// Writes one checkpoint through the page cache, without fsync, as DLIO's does; returns its
-    /// bytes, or `None` when `stop` was pulled meanwhile. One that is not whole does not stay.
+    /// Writes one checkpoint through the page cache, without fsync, like DLIO. Returns its bytes,
+    /// or `None` when `stop` was triggered meanwhile. An incomplete checkpoint is removed.
     pub(super) fn write(
         &mut self,
         epoch: u32,

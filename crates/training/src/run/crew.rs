@@ -21,13 +21,13 @@ use super::pacer;
 use super::shared::Shared;
 use stormlp_transfer::evidence;
 
-/// What the threads are to be set up for.
+/// Configuration of the threads.
 pub struct CrewSpec {
-    /// What the files are on.
+    /// The storage that holds the files.
     pub storage: Arc<dyn Storage>,
-    /// How the bytes travel.
+    /// How the data is transferred.
     pub transport: Transport,
-    /// Where they end, for the paths that end in accelerator memory.
+    /// The destination, for paths that end in accelerator memory.
     pub accelerator: Arc<dyn Accelerator>,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Crew {
     pacer: JoinHandle<()>,
 }
 
-/// What all I/O threads saw together.
+/// Combined tallies of all I/O threads.
 #[derive(Debug, Clone)]
 pub(super) struct CrewTally {
     pub(super) evidence: Option<Evidence>,
@@ -52,8 +52,8 @@ pub(super) struct CrewTally {
 }
 
 impl Crew {
-    /// Starts everything around a machine with these loaders, whose barriers wait for the other
-    /// hosts of `group` too.
+    /// Starts all threads around a machine with these loaders, whose barriers also wait for the
+    /// other hosts of `group`.
     pub(super) fn start(
         spec: &CrewSpec,
         loaders: Vec<Loader>,
@@ -65,7 +65,7 @@ impl Crew {
         let backing = region.backing();
         let machine = Machine::new(loaders, keep_times);
         let drivers = match transport.path {
-            // Nothing is asked of storage.
+            // The null path does not access storage.
             PathKind::Null => DriverSet::new(transport.threads),
             _ => DriverSet::counting_loads(transport.threads),
         };
@@ -109,19 +109,19 @@ impl Crew {
         })
     }
 
-    /// Closes the streams of an epoch that is over.
+    /// Closes the streams of a finished epoch.
     pub(super) fn close_streams(&self) {
         self.handles.clear();
     }
 
-    /// Ends all threads and adds up what they saw.
+    /// Stops all threads and sums their tallies.
     pub(super) fn stop(self) -> CrewTally {
         self.shared.quit();
         let mut sum =
             CrewTally { evidence: None, bytes: 0, reads: 0, latency: LatencyHistogram::new() };
         let mut seen = Vec::with_capacity(self.threads);
         for thread in self.io {
-            // A panic has become the run's failure in its own thread.
+            // A panic was already recorded as the run's failure by its thread.
             let Ok(tally) = thread.join() else {
                 continue;
             };
@@ -136,7 +136,7 @@ impl Crew {
     }
 }
 
-/// Maps one region and carves every thread's buffers from it.
+/// Maps one region and divides it into the threads' buffers.
 fn allocate(spec: &CrewSpec) -> Result<(Region, Vec<PathBuffers>), TransferError> {
     let transport = &spec.transport;
     let chunk_bytes = transport.chunk_bytes as usize;

@@ -1,5 +1,5 @@
-//! The threads over real files: every path that needs no GPU reads all of them, and trouble ends
-//! the run without hanging it.
+//! Tests the threads on real files: every path that works without a GPU reads all of them, and
+//! errors end the run without hanging it.
 
 use std::fs;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use stormlp_transfer::testing::{Builder, SEAMS};
 const FILES: u64 = 12;
 const FILE_BYTES: u64 = 700_001;
 
-/// Twelve files, one sample each, or three records each.
+/// Twelve files with one sample or three records each.
 struct Files {
     files: Vec<DataFile>,
-    /// The sample that is a fault of ours.
+    /// The sample at which the test source panics.
     panics_at: Option<u64>,
     _folder: tempfile::TempDir,
 }
@@ -145,7 +145,7 @@ fn run_phase(
 fn run_on(spec: &CrewSpec, loader: &Loader, files: Files, phase: PhaseSpec) -> Outcome {
     let loaders = vec![loader.clone(), loader.clone()];
     let crew = Crew::start(spec, loaders, false, None).unwrap();
-    // A run that failed already does not begin.
+    // A run that already failed does not begin.
     if crew.shared.begin(Arc::new(files), phase) {
         let halt = crew.shared.wait(Duration::from_secs(60));
         assert_eq!(halt, Some(Halt::PhaseOver), "the run hangs");
@@ -155,7 +155,7 @@ fn run_on(spec: &CrewSpec, loader: &Loader, files: Files, phase: PhaseSpec) -> O
     (blocks, crew.stop(), shared.take_failure())
 }
 
-/// Engines this machine allows.
+/// Engines available on this machine.
 fn engines() -> Vec<EngineKind> {
     let mut engines = vec![EngineKind::Psync];
     match engine::probe_uring() {
@@ -220,7 +220,7 @@ fn a_missing_file_ends_the_run_and_is_named() {
     assert!(message.contains(&bad.display().to_string()), "{message}");
 }
 
-/// That the failure is a panic of a thread whose name begins so, and what it said.
+/// Asserts that a thread whose name starts with `name` panicked with the given message.
 fn assert_panicked(failure: Option<TrainError>, name: &str, said: &str) {
     let Some(TrainError::Panicked(Panicked { thread, message })) = failure else {
         panic!("the panic was lost: {failure:?}");

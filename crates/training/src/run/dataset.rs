@@ -1,5 +1,5 @@
-//! A dataset as loaders see it: an epoch's order over the files of a folder, in the read pattern
-//! of the plan.
+//! The dataset as seen by loaders: an epoch's order over the files of a folder, in the plan's read
+//! pattern.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,63 +16,63 @@ use super::machine::{Cursor, Landed, ReadRequest, Unit};
 use super::requests::{self, Requests};
 use super::source::{self, DataFile, Extents, ReadPlan, Reads, Source};
 
-/// An epoch's order: which file a loader's next read is of.
+/// An epoch's order: maps a loader's next read to a file.
 pub trait EpochIndex: Send + Sync {
-    /// File and position in it of the n-th sample of an accelerator.
+    /// File and position within it of an accelerator's n-th sample.
     fn sample(&self, accelerator: u32, nth: u64) -> (u64, u64);
 
-    /// The n-th file of an accelerator.
+    /// An accelerator's n-th file.
     fn file(&self, accelerator: u32, nth: u64) -> u64;
 }
 
-/// How bytes are read.
+/// The read pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pattern {
-    /// The file for each sample.
+    /// The whole file for each sample.
     File {
-        /// In which reads.
+        /// The sequence of reads.
         requests: Requests,
-        /// The headers that every file has.
+        /// The headers of every file.
         framing: Option<source::Framing>,
     },
     /// One sample of a file with an index beside it.
     Indexed,
     /// One sample of an HDF5 file.
     Hdf5 {
-        /// Samples in each file.
+        /// Samples per file.
         samples: u64,
-        /// Whether all else is read that h5py reads of the file.
+        /// Whether to also issue h5py's other reads of the file.
         as_h5py: bool,
     },
-    /// Record files, in reads of so many bytes.
+    /// Record files, in reads of a fixed size.
     Records {
-        /// Bytes of one read.
+        /// Bytes per read.
         transfer_bytes: u64,
     },
-    /// Row groups of a column file.
+    /// Row groups of a columnar file.
     RowGroups {
-        /// The columns that are read; empty for all.
+        /// The columns to read; empty for all.
         columns: Vec<String>,
-        /// Row groups in each file.
+        /// Row groups per file.
         groups_per_file: u64,
-        /// Workers of each accelerator, which share its files.
+        /// Workers per accelerator, which share its files.
         workers: u64,
     },
-    /// Records that lie nowhere: so many bytes each, so many in a file.
+    /// Imaginary records of fixed size, with a fixed number per file.
     NullRecords {
-        /// Bytes of a record with its framing.
+        /// Bytes per record with its framing.
         record_bytes: u64,
-        /// Bytes of one read.
+        /// Bytes per read.
         transfer_bytes: u64,
     },
-    /// Samples that lie nowhere, each at its place in a file.
+    /// Imaginary samples at their positions in a file.
     NullSamples {
-        /// Bytes of a sample.
+        /// Bytes per sample.
         sample_bytes: u64,
     },
-    /// Row groups that lie nowhere.
+    /// Imaginary row groups.
     NullGroups {
-        /// Bytes of a row group.
+        /// Bytes per row group.
         group_bytes: u64,
     },
 }
@@ -86,7 +86,7 @@ pub struct DatasetSource {
 }
 
 impl DatasetSource {
-    /// An epoch in the order of `index`. `framing` is shared by all epochs of a run.
+    /// An epoch in the order of `index`. All epochs of a run share `framing`.
     pub fn new(
         files: Arc<Vec<DataFile>>,
         pattern: Pattern,
@@ -128,7 +128,7 @@ impl DatasetSource {
         let Pattern::RowGroups { columns, groups_per_file, workers } = &self.pattern else {
             return Ok(self.null_group());
         };
-        // Worker k takes every W-th file of its accelerator, from the k-th on.
+        // Worker k takes every W-th file of its accelerator, starting from the k-th.
         let own = worker + nth / groups_per_file * workers;
         let file = self.index.file(accelerator, own) as usize;
         let group = nth % groups_per_file;
@@ -166,7 +166,7 @@ impl DatasetSource {
     }
 }
 
-/// The next records of a file that lies nowhere.
+/// The next records of an imaginary file.
 pub fn null_records(
     file: usize,
     file_bytes: u64,
@@ -187,7 +187,7 @@ pub fn null_records(
     known(file, Extents::One(extent), landed, None)
 }
 
-/// The reads of a sample of an HDF5 file, whose size tells where it lies.
+/// The reads of a sample of an HDF5 file, located from the file size.
 fn hdf5_sample(
     file: &DataFile,
     samples: u64,
@@ -212,8 +212,7 @@ fn hdf5_sample(
     })
 }
 
-/// Stretches with those that touch each other as one: a row group whose columns are all read is
-/// one read.
+/// Merges adjacent spans: a row group whose columns are all read becomes a single read.
 fn joined(spans: &[Span]) -> Vec<Span> {
     let mut joined: Vec<Span> = Vec::new();
     for span in spans {
@@ -249,8 +248,8 @@ impl Source for DatasetSource {
     }
 }
 
-/// Framing that has to be read before a sample can be found: the row groups of column files and
-/// the places in indexed files. What was read is kept, the oldest makes room.
+/// Framing that must be read before a sample can be located: the row groups of columnar files and
+/// the offsets in indexed files. Results are cached; the oldest are evicted.
 pub struct Framing {
     storage: Arc<dyn Storage>,
     limit: usize,
@@ -264,7 +263,7 @@ struct Kept {
 }
 
 impl Framing {
-    /// Keeps the framing of up to `limit` files.
+    /// Caches the framing of up to `limit` files.
     pub fn new(storage: Arc<dyn Storage>, limit: usize) -> Self {
         Self { storage, limit: limit.max(1), kept: Mutex::default() }
     }
@@ -290,7 +289,7 @@ impl Framing {
         Ok(framing)
     }
 
-    /// The place of a sample in a file with an index beside it.
+    /// The position of a sample in an indexed file.
     fn sample(&self, file: &DataFile, position: u64) -> Result<Span, TrainError> {
         let framing = self.get(file, || {
             let name = file.path.display().to_string();
@@ -306,7 +305,6 @@ impl Framing {
         span.ok_or_else(|| missing(file, &format!("sample {position}"), framing[0].len()))
     }
 
-    /// The column chunks of a row group.
     fn row_group(
         &self,
         file: &DataFile,

@@ -1,11 +1,11 @@
-//! Durations drawn anew at every step, from the legacy generator that DLIO draws from.
+//! Durations drawn at every step, from the legacy generator that DLIO uses.
 
 use crate::plan::distribution::Distribution;
 use stormlp_core::mt19937::Mt19937;
 
 use super::machine::{Nanos, Pace};
 
-/// Durations of `distribution`; a drawn one counts by its absolute value, as DLIO has it.
+/// Durations from `distribution`; like DLIO, uses the absolute value of each draw.
 pub fn pace(distribution: Distribution, seed: u64) -> Pace {
     match distribution {
         Distribution::Constant { seconds } => Pace::Constant(nanos(seconds)),
@@ -31,7 +31,7 @@ fn draw(distribution: Distribution, generator: &mut Mt19937) -> f64 {
     }
 }
 
-/// A gamma variate of scale 1 (Marsaglia and Tsang 2000; for a shape below 1 their boost).
+/// A gamma variate of scale 1 (Marsaglia and Tsang 2000; below shape 1 with their boost).
 fn gamma(shape: f64, generator: &mut Mt19937) -> f64 {
     if shape <= 0.0 {
         return 0.0;
@@ -52,7 +52,8 @@ fn gamma(shape: f64, generator: &mut Mt19937) -> f64 {
     }
 }
 
-/// A Poisson variate: products of uniforms (Knuth), in parts small enough for their product.
+/// A Poisson variate: products of uniforms (Knuth), in parts small enough that products do not
+/// underflow.
 fn poisson(lam: f64, generator: &mut Mt19937) -> f64 {
     let (mut left, mut count) = (lam, 0.0);
     while left > 0.0 {

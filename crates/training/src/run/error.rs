@@ -1,4 +1,4 @@
-//! What can end a training run.
+//! Errors that can end a training run.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use stormlp_transfer::crew::Panicked;
 
 use stormlp_transfer::fallback;
 
-/// Why a run could not start or had to end.
+/// Why a run could not start or had to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
     /// A file could not be opened or read.
@@ -22,10 +22,10 @@ pub enum TrainError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What storage answered.
+        /// The storage error.
         source: TransferError,
     },
-    /// A file ends before it should, or is longer.
+    /// A file is shorter or longer than expected.
     #[error(
         "{path} has {found_bytes} bytes, but had {expected_bytes} when the run began; check the \
          dataset with `stormlp datagen --verify`"
@@ -35,42 +35,42 @@ pub enum TrainError {
         path: PathBuf,
         /// Its length when the dataset was scanned.
         expected_bytes: u64,
-        /// What was found now.
+        /// Its current length.
         found_bytes: u64,
     },
-    /// A file is not what its format says.
+    /// A file does not match its format.
     #[error("corrupt data: {0}")]
     Corrupt(#[from] FormatError),
-    /// A checkpoint in training could not be written.
+    /// A checkpoint could not be written during training.
     #[error(transparent)]
     Checkpoint(TransferError),
-    /// A transfer path could not be built or broke.
+    /// A transfer path could not be set up, or failed.
     #[error("the transfer path failed: {0}")]
     Path(#[source] TransferError),
     /// The accelerator could not be opened.
     #[error(transparent)]
     Device(TransferError),
-    /// A thread of the run panicked: a fault of stormlp.
+    /// A thread of the run panicked: a bug in stormlp.
     #[error(transparent)]
     Panicked(#[from] Panicked),
-    /// Another host did not come, or cannot be heard.
+    /// Another host did not connect, or was lost.
     #[error(transparent)]
     Hosts(#[from] GroupError),
     /// A thread could not be started.
     #[error("cannot start a thread: {source}")]
     Thread {
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 impl TrainError {
-    /// How a run of `plan` ended that this error ended.
+    /// The ending of a run of `plan` that this error stopped.
     pub(super) fn ending(&self, plan: &TrainPlan) -> Ending {
         Ending::Failed { cause: self.cause(), message: self.to_string(), remedy: self.remedy(plan) }
     }
 
-    /// What the user can do now.
+    /// Advice for the user.
     pub fn remedy(&self, plan: &TrainPlan) -> String {
         if let Some(remedy) = self.transfer().and_then(|e| fallback::remedy(plan.require_gds, e)) {
             return remedy.to_string();
@@ -98,7 +98,7 @@ impl TrainError {
         }
     }
 
-    /// The transfer or path behind it.
+    /// The underlying transfer or path error.
     fn transfer(&self) -> Option<&TransferError> {
         match self {
             Self::Read { source, .. } => Some(source),
@@ -107,7 +107,7 @@ impl TrainError {
         }
     }
 
-    /// What failed, so that the advice fits.
+    /// The kind of failure, for choosing advice.
     pub fn cause(&self) -> FailureCause {
         match self {
             Self::Read { .. } | Self::Length { .. } | Self::Corrupt(_) => FailureCause::Dataset,
@@ -120,7 +120,7 @@ impl TrainError {
     }
 }
 
-/// What to do when a checkpoint cannot be written.
+/// Advice for when a checkpoint cannot be written.
 fn checkpoint_remedy(plan: &TrainPlan) -> String {
     let Some(checkpoint) = &plan.checkpoint else {
         return "name another folder with --checkpoint-folder".to_string();

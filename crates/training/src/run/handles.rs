@@ -1,7 +1,7 @@
-//! Files that stay open from one read to the next, as a record reader's do.
+//! Files that stay open between reads, like those of a record reader.
 //!
-//! A stream may be read by any I/O thread. All of them read through duplicates of one open file,
-//! so that the kernel's readahead sees one sequential reader, as it would under TensorFlow.
+//! A stream may be read by any I/O thread. All of them read through duplicates of one open file, so
+//! that the kernel's readahead sees one sequential reader, as under TensorFlow.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -13,7 +13,7 @@ use stormlp_transfer::storage::Storage;
 use super::machine::ReadRequest;
 use super::records::Records;
 
-/// Which stream of which accelerator in which phase; a stream never outlives its phase.
+/// Accelerator, stream and phase; a stream never outlives its phase.
 pub(super) type StreamKey = (u32, u32, u64);
 
 /// The stream that a request belongs to.
@@ -21,13 +21,13 @@ pub(super) fn stream_of(request: &ReadRequest) -> StreamKey {
     (request.accelerator, request.phase, request.read.lane)
 }
 
-/// A stream that is open: its file, and how far its records are understood between two reads.
+/// An open stream: its file, and its record parser state between reads.
 pub(super) struct Stream {
     pub(super) file: File,
     pub(super) records: Mutex<Option<Records>>,
 }
 
-/// The streams of a run that are open now, and what their files are on.
+/// The open streams of a run, and the storage that holds their files.
 pub(super) struct Handles(Mutex<HashMap<StreamKey, Arc<Stream>>>, Arc<dyn Storage>);
 
 impl Handles {
@@ -39,8 +39,8 @@ impl Handles {
         &*self.1
     }
 
-    /// The stream, opened by `open` when nobody has it yet. Only one read of a stream is under
-    /// way at a time, so nobody else opens it meanwhile.
+    /// Returns the stream, opening it with `open` on first use. Only one read of a stream is in
+    /// flight at a time, so there are no concurrent opens.
     pub(super) fn get<E>(
         &self,
         key: StreamKey,
@@ -55,7 +55,7 @@ impl Handles {
         Ok(stream)
     }
 
-    /// Gives a stream back how far its records are understood.
+    /// Returns the record parser state to a stream.
     pub(super) fn put_back(&self, key: StreamKey, records: Option<Records>) {
         let handles = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(stream) = handles.get(&key) {
@@ -63,7 +63,7 @@ impl Handles {
         }
     }
 
-    /// Closes a stream that has ended.
+    /// Closes a finished stream.
     pub(super) fn close(&self, key: StreamKey) {
         let mut handles = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         handles.remove(&key);
@@ -76,7 +76,7 @@ impl Handles {
     }
 }
 
-/// The streams that one I/O thread has attached to its path; the oldest makes room.
+/// The streams that an I/O thread has attached to its path; the oldest are evicted.
 #[derive(Debug)]
 pub(super) struct Attached {
     limit: usize,
@@ -93,8 +93,8 @@ impl Attached {
         self.ids.get(&key).copied()
     }
 
-    /// Adds a stream; when that is one too many, says which file to detach. A stream `busy` in
-    /// this thread is never the one.
+    /// Adds a stream; returns the file to detach when the limit is exceeded. Never evicts a stream
+    /// that is `busy` in this thread.
     pub(super) fn insert(
         &mut self,
         key: StreamKey,
@@ -119,7 +119,7 @@ impl Attached {
 
     pub(super) fn remove(&mut self, key: StreamKey) -> Option<FileId> {
         let id = self.ids.remove(&key)?;
-        // Streams end about in the order in which they began, so it is near the front.
+        // Streams end roughly in the order in which they began, so it is near the front.
         if let Some(at) = self.order.iter().position(|other| *other == key) {
             self.order.remove(at);
         }

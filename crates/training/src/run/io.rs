@@ -1,9 +1,9 @@
-//! The I/O threads: few, each with a transfer path of its own and a fixed pool of buffers.
+//! The I/O threads: few, each with its own transfer path and a fixed pool of buffers.
 //!
-//! A thread takes a read, opens the file, asks for it chunk by chunk and drops the payload as it
-//! lands. While chunks come straight from the page cache it stays with one read; when one has to
-//! wait for the device it takes the next. It sleeps in the path's wait while something is in
-//! flight, and parked otherwise.
+//! A thread takes a read, opens the file, requests it chunk by chunk and discards the payload on
+//! arrival. While chunks come straight from the page cache it stays with one read; when one has to
+//! wait for the device it takes the next read. It sleeps in the path's wait while something is in
+//! flight, and is parked otherwise.
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -30,43 +30,43 @@ use super::records::Records;
 use super::shared::{Finished, Hands, Shared, Sleep, Sleeper, Turn};
 use super::source::{DataFile, Framing, Reads, Source};
 
-/// After so many chunks that came at once, look after those that did not: a ring posts the
-/// completion of a read that had to wait only to a thread that waits for one.
+/// Maximum immediate completions before polling for the others: a ring posts the completion of a
+/// read that had to wait only to a waiting thread.
 const POLLS_BETWEEN_WAITS: u32 = 16;
 
-/// Reads that move nothing are over at once, so a thread takes so many in one turn: the turn would
-/// take longer than the read.
+/// Null reads complete at once, so a thread takes many per turn: the turn would otherwise take
+/// longer than the read.
 const NULL_READS_AT_ONCE: usize = 32;
 
-/// What one I/O thread saw.
+/// Measurements of one I/O thread.
 #[derive(Debug, Clone)]
 pub(super) struct IoTally {
     pub(super) evidence: Option<Evidence>,
     pub(super) bytes: u64,
     pub(super) reads: u64,
-    /// From taking a read to its last byte, files opened and closed included.
+    /// From taking a read to its last byte, including opening and closing files.
     pub(super) latency: LatencyHistogram,
 }
 
-/// How the I/O threads work; the same for all.
+/// Settings of the I/O threads; the same for all.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct IoRules {
     pub(super) kind: PathKind,
-    /// Chunks of one read in flight.
+    /// Chunks in flight per read.
     pub(super) window: u32,
     pub(super) chunk_bytes: u64,
-    /// Files that may be attached at one time for streams.
+    /// Maximum files attached for streams.
     pub(super) max_streams: usize,
 }
 
-/// A read in progress, with the dataset it belongs to.
+/// A read in progress, with its dataset.
 struct RunningJob {
     job: Job,
     source: Arc<dyn Source>,
 }
 
 impl RunningJob {
-    /// Looks at what has come: the file's first bytes, and the headers of its records.
+    /// Validates arriving data: the start of the file, and its record headers.
     fn check(&mut self, chunk: &Chunk, got: usize, host: Option<&[u8]>) -> Result<(), TrainError> {
         let bytes = host.map(|bytes| &bytes[..got]);
         if let (Some(bytes), Some(framing)) = (bytes, self.job.plan.framing)
@@ -80,7 +80,7 @@ impl RunningJob {
         Ok(())
     }
 
-    /// Reads the headers in the first and in the last bytes of the file.
+    /// Validates the headers at the start and at the end of the file.
     fn check_framing(&self, framing: Framing, offset: u64, bytes: &[u8]) -> Result<(), TrainError> {
         let file = &self.source.files()[self.job.plan.file];
         let is_tail = offset + bytes.len() as u64 == file.bytes;
@@ -104,11 +104,10 @@ impl RunningJob {
     }
 }
 
-/// One I/O thread's own state.
 struct IoThread<'a> {
     index: usize,
     rules: IoRules,
-    /// A transfer's tag is the place of its read in `jobs`, and its chunk.
+    /// A transfer's tag is the index of its read in `jobs`, and its chunk.
     driver: Driver<'a, (usize, Chunk)>,
     shared: &'a Shared,
     handles: Arc<Handles>,
@@ -116,14 +115,14 @@ struct IoThread<'a> {
     jobs: Vec<Option<RunningJob>>,
     wakeable: bool,
     polls: u32,
-    /// Whether something was submitted that no `wait` has passed on yet.
+    /// Whether there are submissions that no `wait` has passed on yet.
     submitted: bool,
     null_file: Option<FileId>,
     hands: Hands,
     tally: IoTally,
 }
 
-/// The life of an I/O thread. If it panics, the run ends: nobody waits for reads that never come.
+/// Main loop of an I/O thread. A panic ends the run, so that nobody waits for its reads forever.
 pub(super) fn run(
     index: usize,
     rules: IoRules,
@@ -135,7 +134,7 @@ pub(super) fn run(
     lived.unwrap_or_else(|panic| give_up(shared, panic.into()))
 }
 
-/// Builds the path and works until the run is over.
+/// Sets up the path and works until the run ends.
 fn live(
     index: usize,
     rules: IoRules,
@@ -225,7 +224,7 @@ impl<'a> IoThread<'a> {
         }
     }
 
-    /// Makes the reads that were taken, one after the other.
+    /// Performs the taken reads in order.
     fn make(&mut self, source: &Arc<dyn Source>) -> Result<(), TrainError> {
         let mut taken = std::mem::take(&mut self.hands.taken);
         for request in taken.drain(..) {
@@ -240,8 +239,7 @@ impl<'a> IoThread<'a> {
         Ok(())
     }
 
-    /// Makes a read that moves nothing: each of its transfers is over once it is submitted, so there
-    /// is nothing to keep of it meanwhile.
+    /// Performs a null read: each transfer completes on submission, so no state is kept.
     fn make_nothing(
         &mut self,
         request: ReadRequest,
@@ -285,7 +283,7 @@ impl<'a> IoThread<'a> {
         Ok(())
     }
 
-    /// The file that stands for all files of the null path.
+    /// The file that stands in for all files of the null path.
     fn nothing(&mut self) -> Result<FileId, TrainError> {
         if let Some(file) = self.null_file {
             return Ok(file);
@@ -296,10 +294,10 @@ impl<'a> IoThread<'a> {
         Ok(file)
     }
 
-    /// Takes what is over, waiting for `min`, and goes on with those reads for as long as their
-    /// chunks come at once.
+    /// Takes completions, waiting for at least `min`, and continues those reads as long as their
+    /// chunks arrive at once.
     fn reap(&mut self, mut min: usize) -> Result<(), TrainError> {
-        // A large file may be chunks for minutes; what is over does not wait for its end.
+        // A large file may have chunks for minutes; completed reads do not wait for it.
         while !self.shared.is_over() && (min > 0 || std::mem::take(&mut self.submitted)) {
             self.submitted = false;
             self.polls = self.polls.wrapping_add(1);
@@ -311,7 +309,7 @@ impl<'a> IoThread<'a> {
                 self.land(landed)?;
             }
             if !self.hands.finished.is_empty() && self.driver.in_flight() > 0 {
-                // Others wait for these; the read that is going on may take a while.
+                // Others wait for these; the current read may take a while.
                 self.shared.turn(self.index, &mut self.hands, 0, Sleep::Busy);
             }
             min = 0;
@@ -319,7 +317,6 @@ impl<'a> IoThread<'a> {
         Ok(())
     }
 
-    /// Begins a read.
     fn start(&mut self, request: ReadRequest, source: &Arc<dyn Source>) -> Result<(), TrainError> {
         let started = self.shared.now();
         let plan = source.plan(&request)?;
@@ -336,7 +333,7 @@ impl<'a> IoThread<'a> {
         self.feed(index)
     }
 
-    /// Asks for chunks of a read while there is room, and ends it when all have come.
+    /// Requests chunks of a read while there is room, and finishes it when all have arrived.
     fn feed(&mut self, index: usize) -> Result<(), TrainError> {
         let cut =
             Cut { chunk_bytes: self.rules.chunk_bytes, direct: self.rules.kind.wants_direct() };
@@ -370,7 +367,7 @@ impl<'a> IoThread<'a> {
             .map_err(|error| self.read_error(index, error))
     }
 
-    /// A chunk is over.
+    /// Handles a completed chunk.
     fn land(&mut self, landed: Landed<(usize, Chunk)>) -> Result<(), TrainError> {
         let Landed { tag: (index, chunk), slot, result, .. } = landed;
         let Some(running) = self.jobs[index].as_mut() else {
@@ -394,7 +391,7 @@ impl<'a> IoThread<'a> {
         if got == 0 || misaligned {
             return Err(self.short(index, chunk.offset + got as u64));
         }
-        // A short read in the middle of a file is the kernel's right: ask for the rest.
+        // The kernel may return a short read in the middle of a file: request the rest.
         let rest = Chunk {
             offset: chunk.offset + got as u64,
             len: chunk.len - got,
@@ -403,7 +400,7 @@ impl<'a> IoThread<'a> {
         self.submit(index, slot, rest)
     }
 
-    /// Ends a read whose chunks have all come.
+    /// Finishes a read whose chunks have all arrived.
     fn finish(&mut self, index: usize) -> Result<(), TrainError> {
         let Some(RunningJob { mut job, .. }) = self.jobs[index].take() else {
             return Ok(());
@@ -414,7 +411,7 @@ impl<'a> IoThread<'a> {
         Ok(())
     }
 
-    /// Counts a read that is over, for the next turn to hand in.
+    /// Records a completed read for the next turn.
     fn hand_in(
         &mut self,
         request: ReadRequest,
@@ -429,7 +426,7 @@ impl<'a> IoThread<'a> {
         self.hands.finished.push(Finished { request, landed, bytes });
     }
 
-    /// Opens the file of a read, or finds it open.
+    /// Opens the file of a read, or reuses its open stream.
     fn open(&mut self, job: &mut Job, file: &DataFile) -> Result<(), TrainError> {
         let named = |source| TrainError::Read { path: file.path.clone(), source };
         if self.rules.kind == PathKind::Null {
@@ -477,7 +474,7 @@ impl<'a> IoThread<'a> {
         Ok(())
     }
 
-    /// Closes the file of a read, unless its stream goes on.
+    /// Closes the file of a read, unless its stream continues.
     fn close(&mut self, job: &mut Job) -> Result<(), TrainError> {
         let Some(id) = job.file else {
             return Ok(());
@@ -521,10 +518,10 @@ impl<'a> IoThread<'a> {
     }
 }
 
-/// Opens a file, if it is one and as long as it was.
+/// Opens a file after checking that it is a regular file of unchanged length.
 fn open_checked(storage: &dyn Storage, file: &DataFile, direct: bool) -> Result<File, TrainError> {
     let named = |source| TrainError::Read { path: file.path.clone(), source };
-    // Looked at before it is opened: to open a pipe is to wait for whoever writes to it.
+    // Checked before opening: opening a pipe blocks until there is a writer.
     let found = storage.found(&file.path).map_err(named)?;
     if found.bytes == file.bytes && found.kind == Kind::File {
         return storage.open(&file.path, Access::Read, direct).map_err(named);

@@ -1,4 +1,4 @@
-//! One read in progress: its stretches cut into chunks, and what has come of them.
+//! One read in progress: its extents cut into chunks, and their results.
 
 use stormlp_dataset::format::Span;
 use stormlp_transfer::FileId;
@@ -7,20 +7,20 @@ use super::machine::{Cursor, Landed, Nanos, ReadRequest};
 use super::records::Records;
 use super::source::{ReadPlan, Reads};
 
-/// Direct I/O wants offsets and lengths in multiples of this.
+/// Direct I/O requires offsets and lengths to be multiples of this.
 pub(super) const DIRECT_ALIGN: u64 = 4096;
 
-/// A piece of a stretch that fits a buffer.
+/// A piece of an extent that fits a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chunk {
     pub(super) offset: u64,
-    /// Bytes to ask for.
+    /// Bytes to request.
     pub(super) len: usize,
-    /// Bytes that must come: fewer than `len` only at the end of a file under direct I/O.
+    /// Bytes that must arrive: less than `len` only at the end of a file under direct I/O.
     pub(super) expected: usize,
 }
 
-/// How stretches are cut.
+/// How extents are cut into chunks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut {
     pub(super) chunk_bytes: u64,
@@ -31,20 +31,20 @@ pub(super) struct Cut {
 pub(super) struct Job {
     pub(super) request: ReadRequest,
     pub(super) plan: ReadPlan,
-    /// The file as the path knows it; `None` once it is closed.
+    /// The path's file ID; `None` once closed.
     pub(super) file: Option<FileId>,
     pub(super) file_bytes: u64,
     pub(super) started: Nanos,
     /// Chunks in flight.
     pub(super) flying: u32,
-    /// Bytes that have come.
+    /// Bytes received.
     pub(super) bytes: u64,
-    /// The records of the stream, lent to this read.
+    /// The record parser state of the stream, lent to this read.
     pub(super) records: Option<Records>,
     next_extent: usize,
-    /// Bytes of the current stretch that were asked for; of the whole file when it is a stream.
+    /// Bytes of the current extent requested so far; for a stream, of the whole file.
     at: u64,
-    /// Bytes of the transfer that is under way and was not asked for yet; of a stream of records.
+    /// For a stream of records: bytes of the current transfer not requested yet.
     transfer_left: u64,
 }
 
@@ -83,7 +83,7 @@ impl Job {
         }
     }
 
-    /// Whether the file is one of a stream.
+    /// Whether the file belongs to a stream.
     pub(super) fn is_stream(&self) -> bool {
         match &self.plan.reads {
             Reads::Known { keep_open, .. } => *keep_open,
@@ -91,7 +91,7 @@ impl Job {
         }
     }
 
-    /// What the read brought, once nothing of it is left to ask for.
+    /// The result of the read, once nothing is left to request.
     pub(super) fn landed(&self) -> Landed {
         match &self.plan.reads {
             Reads::Known { landed, .. } => *landed,
@@ -106,7 +106,7 @@ impl Job {
         }
     }
 
-    /// The next chunk to ask for.
+    /// The next chunk to request.
     pub(super) fn next_chunk(&mut self, cut: Cut) -> Option<Chunk> {
         match &self.plan.reads {
             Reads::Known { .. } => self.next_of_extents(cut),
@@ -117,8 +117,8 @@ impl Job {
         }
     }
 
-    /// Records are read by transfers, one after the other until one record more is whole; a
-    /// transfer larger than a chunk comes chunk by chunk.
+    /// Records are read in sequential transfers until one more record is complete; a transfer
+    /// larger than a chunk is split into chunks.
     fn next_of_transfer(&mut self, from: u64, transfer_bytes: u64, cut: Cut) -> Option<Chunk> {
         if self.flying > 0 {
             return None;
@@ -173,7 +173,7 @@ impl Job {
     }
 }
 
-/// The stretch widened to what direct I/O takes.
+/// The extent, aligned for direct I/O.
 fn aligned(extent: Span, direct: bool) -> Span {
     if !direct {
         return extent;

@@ -1,4 +1,4 @@
-//! What a phase and a run come to, in the report's terms.
+//! Converts the measurements of a phase and a run to the report's form.
 
 use crate::plan::metrics;
 use crate::plan::metrics::Rule;
@@ -13,33 +13,33 @@ use super::attribution::Reading;
 use super::cache::Cached;
 use super::machine::{BlockTally, Nanos, StepHistograms, StepTimes};
 
-/// What was seen of one phase.
+/// The measurements of one phase.
 pub struct PhaseMeasured {
-    /// The counters when it began.
+    /// The counters at its start.
     pub first: Reading,
-    /// The counters when it ended.
+    /// The counters at its end.
     pub last: Reading,
-    /// How long accelerators waited for data, by what they waited for.
+    /// Time that accelerators waited for data, by cause.
     pub waiting: WaitingSeconds,
-    /// What lay in the page cache when it began; `None` when nothing is read.
+    /// The cached share of the dataset at its start; `None` when nothing is read.
     pub cached: Option<Cached>,
     /// The accelerators that began a block, with their blocks.
     pub accelerators: Vec<AcceleratorEpoch>,
     /// How long each accelerator kept the others waiting at barriers.
     pub blamed_ns: Vec<Nanos>,
-    /// The number of the first of them.
+    /// The number of the first accelerator.
     pub first_accelerator: u32,
-    /// How long each barrier of the steps waited for other hosts.
+    /// How long each step barrier waited for other hosts.
     pub waits_us: Vec<u32>,
-    /// Bytes that the block devices of several hosts read; what one host's read, its readings say.
+    /// Bytes read by the block devices of several hosts; for a single host see its readings.
     pub device_read_bytes: Option<u64>,
-    /// Checkpoints that were written within it.
+    /// Checkpoints written within it.
     pub checkpoints: Vec<WrittenCheckpoint>,
-    /// Samples that were there when AU's window began.
+    /// Samples received before AU's window began.
     pub preread_samples: u64,
-    /// Compute, wait and step times.
+    /// Histograms of compute, waits and steps.
     pub histograms: StepHistograms,
-    /// Times of every step; empty unless they were asked for.
+    /// Times of every step; empty unless requested.
     pub steps: Vec<Vec<(f32, f32)>>,
 }
 
@@ -99,7 +99,7 @@ pub fn epoch(plan: &TrainPlan, epoch: u32, phase: &PhaseMeasured) -> EpochReport
     }
 }
 
-/// The accelerators that began a block, with their blocks, by rank; the first one's is `first`.
+/// The accelerators that began a block, with their blocks, by rank; ranks start at `first`.
 pub fn accelerators(blocks: &[Vec<BlockTally>], first: u32) -> Vec<AcceleratorEpoch> {
     (first..)
         .zip(blocks)
@@ -133,7 +133,7 @@ fn slowest(blamed_ns: &[Nanos], first: u32) -> Option<Slowest> {
         .then_some(Slowest { accelerator, kept_others_seconds: most as f64 / 1e9 })
 }
 
-/// The distributions in numbers; that of reads is not known here.
+/// Summarises the distributions; that of reads is not known here.
 pub(super) fn step_latency(histograms: &StepHistograms) -> StepLatency {
     StepLatency {
         fetch_wait_us: histograms.fetch.summary(),
@@ -164,7 +164,7 @@ pub(super) fn evaluation(plan: &EvaluationPlan, phase: &PhaseMeasured) -> Evalua
     }
 }
 
-/// Means and sums over what a run has measured until `now`; `complete` when that is all of it.
+/// Computes means and sums over a run's measurements until `now`; `complete` if it has finished.
 pub(super) fn sum_up(run: &mut RunReport, plan: &TrainPlan, complete: bool, now: Nanos) {
     run.mean = metrics::mean(&scored(plan, &run.epochs));
     run.cost = Cost::total(run.epochs.iter().map(|epoch| &epoch.cost));
@@ -174,14 +174,14 @@ pub(super) fn sum_up(run: &mut RunReport, plan: &TrainPlan, complete: bool, now:
     run.duration_seconds = now as f64 / 1e9;
 }
 
-/// By accelerator and step: fetch wait and measured compute in seconds.
+/// Fetch wait and measured compute in seconds, by accelerator and step.
 pub(super) fn step_lists(times: Vec<Vec<StepTimes>>) -> Vec<Vec<(f32, f32)>> {
     let pair = |step: StepTimes| (step.fetch_seconds, step.compute_seconds);
     let of_each = times.into_iter();
     of_each.map(|steps| steps.into_iter().map(pair).collect()).collect()
 }
 
-/// What came of an epoch, in one line.
+/// The result of an epoch, in one line.
 pub(super) fn epoch_line(plan: &TrainPlan, epoch: &EpochReport) -> String {
     let cut_short = epoch.shortfall(plan).map_or(String::new(), |said| format!(", {said}"));
     let measures = &epoch.measures;

@@ -1,5 +1,5 @@
-//! The report of a training of hosts that went through their epochs on their own, from what each of
-//! them saved before they could put it together themselves.
+//! Merges the reports of hosts that proceeded independently, from what each saved before they could
+//! merge the results themselves.
 
 use crate::plan::metrics;
 use crate::plan::metrics::Rule;
@@ -13,13 +13,13 @@ use stormlp_core::warning::{Warning, WarningKind};
 
 use super::verdict;
 
-/// Whether `report` is that of some of the hosts of its plan alone.
+/// Whether `report` covers only some of the hosts of its plan.
 pub fn is_of_some_hosts(report: &TrainReport) -> bool {
     report.results.hosts.len() < report.plan.hosts.len()
 }
 
-/// What the hosts of `parts`, in the order of their ranks, measured together: the epochs that all of them
-/// came to the end of. `None` where there is no such epoch.
+/// Merges the measurements of the hosts of `parts`, ordered by rank: the epochs that all of them
+/// completed. `None` if there is no such epoch.
 pub fn merged(parts: &[TrainReport]) -> Option<TrainReport> {
     let first = parts.first()?;
     let hosts = || parts.iter().flat_map(|part| &part.results.hosts);
@@ -81,13 +81,13 @@ fn results(plan: &TrainPlan, parts: &[TrainReport], epochs: Vec<EpochReport>) ->
     }
 }
 
-/// One epoch of which each host has its own part: sums over the longest of their times.
+/// Merges one epoch from each host's part: sums over the longest of their durations.
 fn epoch(plan: &TrainPlan, each: &[&EpochReport]) -> EpochReport {
     let accelerators: Vec<AcceleratorEpoch> =
         each.iter().flat_map(|one| one.accelerators.clone()).collect();
     let blocks: Vec<&[BlockSums]> = accelerators.iter().map(|one| &*one.blocks).collect();
     let cost = Cost {
-        // Processes of one host see the same devices.
+        // Processes on one host see the same devices.
         device_bytes_read: None,
         ..Cost::total(each.iter().map(|one| &one.cost))
     };
@@ -111,13 +111,13 @@ fn epoch(plan: &TrainPlan, each: &[&EpochReport]) -> EpochReport {
         slowest: None,
         latency: StepLatency::default(),
         accelerators,
-        // Not all hosts may have come to it.
+        // Not all hosts may have reached it.
         evaluation: None,
         ..each[0].clone()
     }
 }
 
-/// Why the run ended, as the host tells it that knows most.
+/// Why the run ended, according to the host with the most information.
 fn ending(parts: &[TrainReport]) -> Ending {
     let failed = |ending: &&Ending| matches!(ending, Ending::Failed { .. });
     let endings = || parts.iter().map(|part| &part.ending);
@@ -126,7 +126,7 @@ fn ending(parts: &[TrainReport]) -> Ending {
     worst.cloned().unwrap_or(Ending::Unfinished)
 }
 
-/// What all hosts warn of, and what this report lacks.
+/// The warnings of all hosts, and a note on what this report lacks.
 fn warnings(parts: &[TrainReport], epochs: usize) -> Vec<Warning> {
     let by_all = |warning: &&Warning| parts.iter().all(|part| part.warnings.contains(warning));
     let mut warnings: Vec<Warning> = parts[0].warnings.iter().filter(by_all).cloned().collect();

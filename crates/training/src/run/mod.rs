@@ -1,4 +1,4 @@
-//! Training: the emulated accelerators, their loaders, and what keeps them waiting.
+//! Training: the emulated accelerators, their loaders, and the causes of waiting.
 
 pub mod attribution;
 mod cache;

@@ -1,23 +1,23 @@
-//! The order of files and samples, by profile: which accelerator reads what, epoch by epoch.
+//! The order of files and samples by profile: which accelerator reads what in each epoch.
 
 use stormlp_core::mt19937::Mt19937;
 
 use super::dataset::EpochIndex;
 
-/// Contiguous ranges in the order of names, the same in every epoch: what PyTorch's loader
-/// really read up to v2.0, shuffling or not: DLIO's sampler yields indices in ascending order.
+/// Contiguous ranges in name order, the same in every epoch. This is what PyTorch's loader actually
+/// read up to v2.0, whether shuffled or not: DLIO's sampler yields indices in ascending order.
 #[derive(Debug, Clone, Copy)]
 pub struct Contiguous {
-    /// Files.
+    /// Number of files.
     pub files: u64,
-    /// Samples in each.
+    /// Samples per file.
     pub samples_per_file: u64,
-    /// Accelerators.
+    /// Number of accelerators.
     pub accelerators: u64,
 }
 
 impl Contiguous {
-    /// Samples of each range but the last.
+    /// Samples in each range but the last.
     fn size(&self) -> u64 {
         (self.files * self.samples_per_file).div_ceil(self.accelerators)
     }
@@ -41,20 +41,20 @@ impl EpochIndex for Contiguous {
     }
 }
 
-/// Every R-th file from the accelerator's rank on, as `tf.data`'s `shard` deals them; all files
-/// for everyone when there are fewer files than accelerators.
+/// Every R-th file starting at the accelerator's rank, as dealt by `tf.data`'s `shard`; all files
+/// for every accelerator if there are fewer files than accelerators.
 #[derive(Debug, Clone, Copy)]
 pub struct Strided {
-    /// Files.
+    /// Number of files.
     pub files: u64,
-    /// Samples in each.
+    /// Samples per file.
     pub samples_per_file: u64,
-    /// Accelerators.
+    /// Number of accelerators.
     pub accelerators: u64,
 }
 
 impl Strided {
-    /// Files of one accelerator.
+    /// Number of files of one accelerator.
     pub fn files_of(&self, accelerator: u32) -> u64 {
         if self.files < self.accelerators {
             return self.files;
@@ -77,17 +77,17 @@ impl EpochIndex for Strided {
     }
 }
 
-/// How files are dealt anew.
+/// How files are redealt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reshuffle {
     /// The seed.
     pub seed: u64,
-    /// `seed_change_epoch`: whether the epoch is added to the seed of the first shuffle. That of
-    /// the second always has it, as in DLIO.
+    /// `seed_change_epoch`: whether the epoch is added to the seed of the first shuffle. It is
+    /// always added to that of the second, as in DLIO.
     pub change_epoch: bool,
 }
 
-/// Round-robin shards of equal length, dealt anew every epoch when files are shuffled (v3.0).
+/// Round-robin shards of equal length, redealt every epoch if files are shuffled (v3.0).
 #[derive(Debug, Clone)]
 pub struct Resharded {
     samples_per_file: u64,
@@ -96,10 +96,10 @@ pub struct Resharded {
 }
 
 impl Resharded {
-    /// The shards of `epoch` (from 1): each accelerator shuffles its own with seed + epoch (or
-    /// with the seed alone, see [`Reshuffle::change_epoch`]) and deals it round robin to all,
-    /// beginning with itself; what it is dealt it shuffles with seed + epoch + 31 × rank. Each
-    /// epoch starts from what the one before it left.
+    /// The shards of `epoch` (from 1): each accelerator shuffles its own with seed + epoch (or with
+    /// the seed alone, see [`Reshuffle::change_epoch`]) and deals it round-robin to all, beginning
+    /// with itself; it then shuffles what it received with seed + epoch + 31 × rank. Each epoch
+    /// starts from the result of the previous one.
     pub fn new(
         files: u64,
         samples_per_file: u64,
@@ -120,7 +120,7 @@ impl Resharded {
         Self { samples_per_file, shards }
     }
 
-    /// Files of one accelerator.
+    /// Number of files of one accelerator.
     pub fn files_of(&self, accelerator: u32) -> u64 {
         self.shards[accelerator as usize].len() as u64
     }
@@ -154,7 +154,7 @@ impl EpochIndex for Resharded {
 
     fn file(&self, accelerator: u32, nth: u64) -> u64 {
         let shard = &self.shards[accelerator as usize];
-        // A shard that the dealing left short goes round.
+        // A shard that was dealt fewer files wraps around.
         u64::from(shard[nth as usize % shard.len().max(1)])
     }
 }
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn contiguous_ranges_follow_the_names() {
         let order = Contiguous { files: 3, samples_per_file: 2, accelerators: 4 };
-        // Six samples on four: ceil(6 / 4) = 2 for each while they last.
+        // Six samples on four accelerators: ceil(6 / 4) = 2 each while they last.
         let counts: Vec<u64> = (0..4).map(|rank| order.samples(rank)).collect();
         assert_eq!(counts, [2, 2, 2, 0]);
         assert_eq!(order.sample(1, 0), (1, 0));
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(order.file(3, 0), 0);
     }
 
-    /// The files of both of two accelerators in `epoch`.
+    /// The files of both accelerators in `epoch`.
     fn dealt(change_epoch: bool, epoch: u32) -> Vec<u64> {
         let reshuffle = Reshuffle { seed: 123, change_epoch };
         let order = Resharded::new(10, 1, 2, Some(reshuffle), epoch);
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_seed_that_stays_still_deals_every_epoch_anew() {
-        // As numpy's own generator and shuffle deal them.
+        // Matches numpy's own generator and shuffle.
         assert_eq!(dealt(false, 1), [2, 7, 4, 8, 1, 6, 9, 3, 0, 5]);
         assert_eq!(dealt(false, 2), [7, 1, 6, 0, 4, 5, 2, 9, 8, 3]);
         assert_eq!(dealt(true, 1), [0, 7, 8, 4, 3, 6, 5, 1, 2, 9]);

@@ -1,8 +1,9 @@
-//! Emulated compute in real time: a thread of its own that does nothing but keep deadlines.
+//! Emulated compute in real time: a dedicated thread that only keeps deadlines.
 //!
-//! It never copies a byte and never waits for storage; if it did, reads would be asked for late, and
-//! utilisation would suffer for what storage has no part in. It sleeps until shortly before the
-//! earliest absolute deadline, spins through the rest, and is woken only when an earlier one appears.
+//! It never copies data and never waits for storage; otherwise reads would be issued late, and
+//! utilisation would drop for reasons unrelated to storage. It sleeps until shortly before the
+//! earliest absolute deadline, spins for the rest, and is woken only when an earlier deadline
+//! appears.
 
 use std::hint;
 use std::thread::{self, JoinHandle};
@@ -17,14 +18,14 @@ use super::error::TrainError;
 use super::machine::Nanos;
 use super::shared::Shared;
 
-/// How long before a deadline the thread wants to be awake. A sleep alone ends 40 to 90 µs after
-/// its time, most of it the way of a core out of idle: two percent of a step of 3.5 ms.
+/// How long before a deadline the thread should wake. A plain sleep ends 40 to 90 µs late, mostly
+/// because the core must leave its idle state: two percent of a step of 3.5 ms.
 const LEAD: Nanos = 80_000;
-/// One part in so many of the run's time may be spun away, so that the host does not pay for
-/// punctuality when deadlines are many and far from each other.
+/// At most one part in this many of the run's time is spent spinning, so that the host does not pay
+/// for precision when deadlines are many and far apart.
 const SPIN_SHARE: Nanos = 40;
 
-/// Starts the thread.
+/// Starts the pacer thread.
 pub(super) fn spawn(shared: &Arc<Shared>) -> Result<JoinHandle<()>, TrainError> {
     let shared = Arc::clone(shared);
     thread::Builder::new()
@@ -38,7 +39,7 @@ pub(super) fn spawn(shared: &Arc<Shared>) -> Result<JoinHandle<()>, TrainError> 
 }
 
 fn run(shared: &Shared) {
-    // Without it deadlines are kept to 50 µs more or less; the overshoot that is recorded shows.
+    // Without it deadlines are kept to about 50 µs; the recorded overshoot shows this.
     let _ = timer::use_finest_slack();
     shared.register_pacer(thread::current());
     let mut doze = Doze::default();
@@ -51,22 +52,22 @@ fn run(shared: &Shared) {
     }
 }
 
-/// How the thread slept until now.
+/// Sleep state of the thread.
 #[derive(Default)]
 struct Doze {
-    /// Time spun away.
+    /// Time spent spinning.
     spun: Nanos,
-    /// When the last sleep ended that was longer than [`LEAD`].
+    /// When the last sleep longer than [`LEAD`] ended.
     woke: Nanos,
 }
 
 impl Doze {
-    /// Sleeps until `until` or until an earlier deadline has appeared, and spins through the last
-    /// [`LEAD`]; one that appears while it spins is seen when that is over.
+    /// Sleeps until `until` or until an earlier deadline appears, and spins through the last
+    /// [`LEAD`]; a deadline that appears while spinning is noticed afterwards.
     fn sleep_until(&mut self, until: Nanos, shared: &Shared) {
         let now = shared.now();
         let far = until > now + LEAD;
-        // Deadlines that are always near are of computations too short to be told from none.
+        // Deadlines that are always near belong to computations too short to be noticeable.
         let worth_it = far || now < self.woke + LEAD;
         let may_spin = worth_it && self.spun <= now / SPIN_SHARE;
         let lead = if may_spin { LEAD } else { 0 };

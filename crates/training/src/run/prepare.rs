@@ -1,4 +1,4 @@
-//! From a plan and what lies in the folder to a run in the machine's own terms.
+//! Translates a plan and the files found into a run in the machine's terms.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,17 +24,17 @@ use super::order::{Contiguous, Resharded, Reshuffle, Strided};
 use super::requests::Requests;
 use super::source::{self, DataFile, Source};
 
-/// tf.data and DLIO read a footer or index once for each file that is open; so many stay known.
+/// tf.data and DLIO read a footer or index once per open file; this many are cached.
 const FRAMING_FILES_PER_WORKER: usize = 2;
 /// Bytes of framing around a tfrecord's payload: length, CRC, CRC (and the Example's own).
 const RECORD_FRAMING_BYTES: f64 = 16.0;
 
-/// A dataset's order, epoch by epoch.
+/// A dataset's order, by epoch.
 pub trait Order: Send + Sync {
-    /// Samples and files as epoch `epoch` (from 1) goes through them.
+    /// The order of samples and files in epoch `epoch` (from 1).
     fn epoch(&self, epoch: u32) -> EpochOrder;
 
-    /// The files that all epochs go through; none where there are no real ones.
+    /// The files used by all epochs; empty if there are no real files.
     fn files(&self) -> &[DataFile] {
         &[]
     }
@@ -42,9 +42,9 @@ pub trait Order: Send + Sync {
 
 /// One epoch's order.
 pub struct EpochOrder {
-    /// Which bytes a read is.
+    /// Maps reads to bytes.
     pub source: Arc<dyn Source>,
-    /// What each accelerator has to go through.
+    /// The share of each accelerator.
     pub shares: Vec<Share>,
 }
 
@@ -54,8 +54,8 @@ pub(super) struct Orders {
     pub(super) evaluation: Option<Box<dyn Order>>,
 }
 
-/// The orders of `plan` over `inventory` (which null storage does not look at) for `own` of its
-/// accelerators, those of this host.
+/// The orders of `plan` over `inventory` (unused with null storage) for `own`, this host's
+/// accelerators.
 pub(super) fn orders(
     storage: &Arc<dyn Storage>,
     plan: &TrainPlan,
@@ -88,14 +88,14 @@ fn real_files(folder: &Location, found: &[FoundFile], count: u64) -> Vec<DataFil
     files.collect()
 }
 
-/// Files that lie nowhere, all of the mean length.
+/// Imaginary files, all of the mean length.
 fn null_files(count: u64, bytes: u64) -> Vec<DataFile> {
     let mean = bytes.checked_div(count).unwrap_or(0);
     let file = DataFile { path: "null storage".into(), bytes: mean };
     vec![file; count as usize]
 }
 
-/// A loader for each of `accelerators`, that makes batches of `batch_size` samples.
+/// One loader per accelerator, with batches of `batch_size` samples.
 pub fn loaders(plan: &TrainPlan, accelerators: usize, batch_size: u32) -> Vec<Loader> {
     let batch_size = u64::from(batch_size);
     let loader = match plan.loader {
@@ -130,7 +130,7 @@ pub fn loaders(plan: &TrainPlan, accelerators: usize, batch_size: u32) -> Vec<Lo
     vec![loader; accelerators]
 }
 
-/// Training of epoch `epoch` (from 1), in which each accelerator goes through its share.
+/// Training of epoch `epoch` (from 1), with each accelerator's share.
 pub fn training(plan: &TrainPlan, epoch: u32, shares: Vec<Share>) -> PhaseSpec {
     let checkpoint = plan.checkpoint.as_ref();
     let seed = plan.shuffle.seed;
@@ -150,7 +150,7 @@ pub fn training(plan: &TrainPlan, epoch: u32, shares: Vec<Share>) -> PhaseSpec {
     }
 }
 
-/// The work of the client that the run stands for, by this host's CPUs.
+/// The work of the accounted client, using this host's CPUs.
 fn client_work(plan: &TrainPlan) -> ClientWork {
     let Some(cost) = &plan.client else {
         return ClientWork::default();
@@ -179,7 +179,6 @@ fn pace(distribution: Distribution, seed: u64, epoch: u32) -> Pace {
     draw::pace(distribution, seed.wrapping_add(u64::from(epoch)))
 }
 
-/// The order of a plan's files and samples.
 struct PlannedOrder {
     plan: TrainPlan,
     files: Arc<Vec<DataFile>>,
@@ -190,7 +189,7 @@ struct PlannedOrder {
     own: Range<u32>,
 }
 
-/// The order of some accelerators of a larger order, counted from the first of them.
+/// The order of some accelerators within a larger order, numbered from the first of them.
 struct Onward {
     first: u32,
     all: Arc<dyn EpochIndex>,
@@ -232,7 +231,7 @@ impl PlannedOrder {
         }
     }
 
-    /// The order of `epoch`, and what it leaves each accelerator.
+    /// The order of `epoch`, and each accelerator's share.
     fn index(&self, epoch: u32) -> (Arc<dyn EpochIndex>, Vec<Share>) {
         let files = self.files.len() as u64;
         let (all, shares) = index(&self.plan, files, self.batch_size, epoch);
@@ -241,7 +240,7 @@ impl PlannedOrder {
     }
 }
 
-/// The order of `epoch` over so many files, and what it leaves each accelerator.
+/// The order of `epoch` over this many files, and each accelerator's share.
 pub fn index(
     plan: &TrainPlan,
     files: u64,
@@ -272,7 +271,7 @@ pub fn index(
     (Arc::new(order), shares)
 }
 
-/// What `samples` samples are to a loader: batches, or row groups for each worker.
+/// Converts `samples` samples to a loader's share: batches, or row groups for each worker.
 fn share(plan: &TrainPlan, batch_size: u64, samples: u64) -> Share {
     let batches = samples / batch_size.max(1);
     let LoaderPlan::Workers { read_threads, .. } = plan.loader else {
@@ -346,7 +345,7 @@ fn pattern(plan: &TrainPlan, workers: u64) -> Pattern {
     }
 }
 
-/// The reads that `pattern` makes of a file.
+/// The reads of `pattern` on a file.
 pub fn requests(pattern: &ReadPattern) -> Requests {
     match pattern {
         ReadPattern::NumpyLoad => Requests::NUMPY_LOAD,
@@ -358,7 +357,7 @@ pub fn requests(pattern: &ReadPattern) -> Requests {
     }
 }
 
-/// The headers that every file of a format has. v3.0's jpeg files are raw bytes and have none.
+/// The headers in every file of a format. v3.0's jpeg files are raw bytes without headers.
 fn framing(format: DataFormat) -> Option<source::Framing> {
     match format {
         DataFormat::Npz => Some(source::Framing::Npz),

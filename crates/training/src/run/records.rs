@@ -1,5 +1,5 @@
-//! How far a record file has been understood: by its headers as they pass, or, where the host
-//! cannot see what was read, by positions read beforehand.
+//! Tracks complete records while reading a file: by their headers as they pass, or, if the host
+//! cannot see the data, by offsets read beforehand.
 
 use stormlp_dataset::format::tfrecord::{FOOTER_BYTES, Tfrecord};
 use stormlp_dataset::format::tfrecord_scan::{PayloadCheck, RecordScanner};
@@ -12,21 +12,21 @@ use super::source::DataFile;
 
 /// See the [module's description](self).
 pub(super) enum Records {
-    /// Headers are followed as they pass; payloads are not looked at.
+    /// Follows headers as they pass; payloads are not examined.
     Scanned(Box<RecordScanner>),
-    /// Positions are known; `whole` records lie in what was read.
+    /// Offsets are known; `whole` records are complete in the data read so far.
     Known { layout: FileLayout, whole: u64 },
 }
 
 impl Records {
-    /// Begins a file whose bytes the host will see.
+    /// Starts a file whose data passes through the host.
     pub(super) fn scan(file: &DataFile) -> Self {
         let name = file.path.display().to_string();
         let scanner = RecordScanner::new(&name, file.bytes, PayloadCheck::Skip);
         Self::Scanned(Box::new(scanner))
     }
 
-    /// Reads the positions of a file whose bytes end where the host cannot see them.
+    /// Reads the record offsets of a file whose data does not pass through the host.
     pub(super) fn look_up(storage: &dyn Storage, file: &DataFile) -> Result<Self, TrainError> {
         let name = file.path.display().to_string();
         let mut opened = dataset::open(storage, &file.path)?;
@@ -34,7 +34,7 @@ impl Records {
         Ok(Self::Known { layout, whole: 0 })
     }
 
-    /// Records that are whole in what was read so far.
+    /// Complete records read so far.
     pub(super) fn whole(&self) -> u64 {
         match self {
             Self::Scanned(scanner) => scanner.records(),
@@ -42,7 +42,7 @@ impl Records {
         }
     }
 
-    /// The file was read on, up to byte `read_to`; `bytes` came.
+    /// Advances to byte `read_to` with the new data `bytes`.
     pub(super) fn advance(
         &mut self,
         bytes: Option<&[u8]>,
@@ -57,7 +57,7 @@ impl Records {
         }
     }
 
-    /// Checks that the file, read to its end, does not end within a record.
+    /// Checks that the fully read file does not end within a record.
     pub(super) fn finish(self) -> Result<(), FormatError> {
         match self {
             Self::Scanned(scanner) => scanner.finish().map(|_| ()),

@@ -1,29 +1,29 @@
-//! The reads that a library makes of one file, one system call after the other.
+//! The reads that a library issues on one file, as sequential system calls.
 //!
-//! Storage that is limited by requests or by latency, and the kernel's read-ahead, see how large
-//! each read is and where it begins, not only how many bytes there are. The sequences were taken
-//! from system-call traces of numpy 2.4, Pillow, pandas 3.1 and h5py 3.14 under Python 3.11. Python's buffered files read
-//! whole multiples of their buffer past it, and then fill it once more.
+//! Storage limited by requests or latency, and the kernel's readahead, depend on the size and
+//! offset of each read, not only on the total bytes. The sequences were taken from system-call
+//! traces of numpy 2.4, Pillow, pandas 3.1 and h5py 3.14 under Python 3.11. Python's buffered files
+//! read whole multiples of their buffer past it, and then fill it once more.
 
 use stormlp_dataset::format::Span;
 
-/// Python's buffer of a file.
+/// Python's file buffer.
 const BUFFER_BYTES: u64 = 4 << 10;
-/// `np.load` takes a zip's member in pieces of this size.
+/// `np.load` reads a zip member in pieces of this size.
 const NUMPY_PIECE_BYTES: u64 = 256 << 10;
 /// Pillow decodes in pieces of this size.
 const PILLOW_PIECE_BYTES: u64 = 64 << 10;
 
-/// Pandas takes a table in pieces of this size.
+/// Pandas reads a table in pieces of this size.
 const PANDAS_PIECE_BYTES: u64 = 256 << 10;
-/// HDF5 reads at least so much of an array that lies in one piece.
+/// Minimum read of HDF5 from a contiguous array.
 const HDF5_SIEVE_BYTES: u64 = 64 << 10;
-/// What h5py reads before it knows where `records` lies: the superblock in three reads, the root
-/// group, its names, its tree, its entries, the array's description. Offsets and lengths.
+/// Reads of h5py before it has located `records`: the superblock in three reads, the root group,
+/// its names, its tree, its entries, the array's description. Offsets and lengths.
 const H5PY_HEAD: [(u64, u64); 8] =
     [(0, 8), (0, 48), (48, 48), (96, 512), (680, 512), (136, 544), (1072, 328), (800, 512)];
 
-/// The reads of `h5py.File(f)["records"][i]`, whose `sample` lies in an array that ends at
+/// The reads of `h5py.File(f)["records"][i]`, where `sample` lies in an array that ends at
 /// `array_end`.
 pub fn h5py(sample: Span, array_end: u64) -> Vec<Span> {
     let head = H5PY_HEAD.map(|(offset, bytes)| Span { offset, bytes });
@@ -40,40 +40,40 @@ pub struct Requests {
     body: Body,
 }
 
-/// A read at a known place.
+/// A read at a fixed position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Read {
-    /// So many bytes from the start of the file.
+    /// This many bytes from the start of the file.
     First(u64),
     /// The second buffer of the file.
     Second,
-    /// So many bytes before its end.
+    /// This many bytes before the end of the file.
     Last(u64),
 }
 
-/// The rest of the file, piece by piece.
+/// The rest of the file, in pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Body {
-    /// Where it begins.
+    /// Start offset.
     start: u64,
-    /// Bytes of the first piece.
+    /// Bytes in the first piece.
     first_bytes: u64,
-    /// Bytes of the others.
+    /// Bytes in the other pieces.
     piece_bytes: u64,
-    /// Whether the end of a piece comes by filling the buffer once more.
+    /// Whether the end of a piece is read by filling the buffer once more.
     fills_buffer: bool,
 }
 
 impl Requests {
-    /// All of the file in one read.
+    /// The whole file in one read.
     pub const WHOLE: Self = Self {
         head: &[],
         body: Body { start: 0, first_bytes: u64::MAX, piece_bytes: u64::MAX, fills_buffer: false },
     };
 
-    /// `np.load` of a zip's first member: the magic, the end record, the place of its 64-bit form
-    /// before it, the directory of two members, the member's headers, then the data. The headers
-    /// took a buffer of the first piece.
+    /// `np.load` of a zip's first member: the magic, the end record, the location of its 64-bit
+    /// form before it, the directory of two members, the member's headers, then the data. The
+    /// headers consumed one buffer of the first piece.
     pub const NUMPY_LOAD: Self = Self {
         head: &[
             Read::First(BUFFER_BYTES),
@@ -91,7 +91,7 @@ impl Requests {
         },
     };
 
-    /// `np.load` of an array: its magic, its header, then all of it through C's buffered file.
+    /// `np.load` of an array: magic, header, then the rest through C's buffered file.
     pub const NUMPY_ARRAY: Self = Self {
         head: &[Read::First(BUFFER_BYTES), Read::First(128), Read::First(BUFFER_BYTES)],
         body: Body {
@@ -102,7 +102,7 @@ impl Requests {
         },
     };
 
-    /// Pillow's decoder of JPEG.
+    /// Pillow's JPEG decoder.
     pub const PILLOW_JPEG: Self = Self {
         head: &[Read::First(BUFFER_BYTES)],
         body: Body {
@@ -113,7 +113,7 @@ impl Requests {
         },
     };
 
-    /// Pillow's decoder of PNG: its data begins in the middle of a buffer.
+    /// Pillow's PNG decoder: the data starts in the middle of a buffer.
     pub const PILLOW_PNG: Self = Self {
         head: &[Read::First(BUFFER_BYTES)],
         body: Body {
@@ -124,7 +124,7 @@ impl Requests {
         },
     };
 
-    /// `pandas.read_csv`: from start to end.
+    /// `pandas.read_csv`: sequential from start to end.
     pub const PANDAS_CSV: Self = Self {
         head: &[],
         body: Body {
@@ -135,8 +135,8 @@ impl Requests {
         },
     };
 
-    /// The `nth` read of a file of `file_bytes`, without bytes where the file is too short for it;
-    /// `None` after the last.
+    /// The `nth` read of a file of `file_bytes`, empty if the file is too short for it; `None`
+    /// after the last.
     pub fn nth(&self, nth: usize, file_bytes: u64) -> Option<Span> {
         let (offset, bytes) = match nth.checked_sub(self.head.len()) {
             None => match self.head[nth] {
@@ -152,7 +152,7 @@ impl Requests {
 }
 
 impl Requests {
-    /// How many reads of at most `most` bytes a file of `file_bytes` takes, and their bytes.
+    /// Number of reads of at most `most` bytes for a file of `file_bytes`, and their total bytes.
     pub fn sum(&self, file_bytes: u64, most: u64) -> (u64, u64) {
         let head = (0..self.head.len())
             .filter_map(|nth| self.nth(nth, file_bytes))
@@ -163,7 +163,7 @@ impl Requests {
         (head.0 + reads, head.1 + bytes)
     }
 
-    /// Bytes of the first `count` of these reads.
+    /// Total bytes of the first `count` of these reads.
     pub fn first(&self, count: u64, file_bytes: u64, most: u64) -> u64 {
         let mut left = count;
         let head: u64 = (0..self.head.len())
@@ -173,15 +173,15 @@ impl Requests {
         head + self.body.first(left, file_bytes, most)
     }
 
-    /// Whether it looks at the end of a file before it goes through it.
+    /// Whether it reads the end of a file first.
     pub fn looks_at_end(&self) -> bool {
         self.head.iter().any(|read| matches!(read, Read::Last(_)))
     }
 }
 
 impl Body {
-    /// Bytes of the body, of its first piece, of its full pieces, and of the piece that ends the file,
-    /// which is cut in another way than those before it.
+    /// Bytes of the body, of its first piece, of its full pieces, and of the last piece, which is
+    /// split differently from the others.
     fn pieces(&self, file_bytes: u64) -> (u64, u64, u64) {
         let bytes = file_bytes.saturating_sub(self.start);
         let first = bytes.min(self.first_bytes);
@@ -192,7 +192,7 @@ impl Body {
         }
     }
 
-    /// As [`Requests::sum`], of the body alone.
+    /// As [`Requests::sum`], for the body only.
     fn sum(&self, file_bytes: u64, most: u64) -> (u64, u64) {
         let (first, full, last) = self.pieces(file_bytes);
         let bytes = file_bytes.saturating_sub(self.start);
@@ -202,7 +202,7 @@ impl Body {
         (reads, bytes)
     }
 
-    /// As [`Requests::first`], of the body alone.
+    /// As [`Requests::first`], for the body only.
     fn first(&self, count: u64, file_bytes: u64, most: u64) -> u64 {
         let (first, full, last) = self.pieces(file_bytes);
         let ends_file = full == 0 && last == 0;
@@ -218,7 +218,7 @@ impl Body {
         bytes + self.take(&mut left, last, true, most)
     }
 
-    /// Bytes of a piece that come by filling the buffer once more.
+    /// Bytes of a piece that are read by filling the buffer once more.
     fn filled(&self, bytes: u64, ends_file: bool) -> u64 {
         match (self.fills_buffer, ends_file) {
             (false, _) => 0,
@@ -227,7 +227,7 @@ impl Body {
         }
     }
 
-    /// Reads of one piece.
+    /// Number of reads in one piece.
     fn reads_of(&self, bytes: u64, ends_file: bool, most: u64) -> u64 {
         if bytes == 0 {
             return 0;
@@ -236,7 +236,7 @@ impl Body {
         (bytes - filled).div_ceil(most) + filled.div_ceil(most)
     }
 
-    /// Bytes of the reads of one piece, as many as are `left`.
+    /// Bytes of the reads of one piece, limited to `left` reads.
     fn take(&self, left: &mut u64, bytes: u64, ends_file: bool, most: u64) -> u64 {
         if bytes == 0 {
             return 0;
@@ -257,7 +257,8 @@ impl Body {
             }
         };
         let bytes = bytes.min(file_bytes.checked_sub(offset).filter(|left| *left > 0)?);
-        // A full piece leaves its last buffer to be filled, the last one what is no full buffer.
+        // In a full piece the last buffer is filled separately; in the last piece, the partial
+        // buffer.
         let whole = match self.fills_buffer {
             true if offset + bytes < file_bytes => bytes - BUFFER_BYTES,
             true => bytes / BUFFER_BYTES * BUFFER_BYTES,
@@ -267,7 +268,7 @@ impl Body {
     }
 }
 
-/// Bytes of a stretch that is read `most` bytes at a time, in as many reads as are `left`.
+/// Bytes of a range read `most` bytes at a time, limited to `left` reads.
 fn take(left: &mut u64, bytes: u64, most: u64) -> u64 {
     let reads = bytes.div_ceil(most).min(*left);
     *left -= reads;

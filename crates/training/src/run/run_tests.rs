@@ -1,4 +1,4 @@
-//! Whole runs on null storage: how they end when something goes wrong between the phases.
+//! Whole runs on null storage: how they end when something fails between phases.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,7 @@ use stormlp_transfer::surroundings::Surroundings;
 
 const STEPS: u64 = 4;
 
-/// One file that every sample is.
+/// A single file used for every sample.
 struct Nothing([DataFile; 1]);
 
 impl Source for Nothing {
@@ -53,7 +53,7 @@ impl Source for Nothing {
     }
 }
 
-/// An order that is a fault of ours from epoch `panics_from` on.
+/// An order that panics from epoch `panics_from` on.
 struct Epochs {
     panics_from: u32,
 }
@@ -70,7 +70,7 @@ impl Order for Epochs {
 
 const SOUND: Epochs = Epochs { panics_from: u32::MAX };
 
-/// Three epochs of two accelerators, each with two workers that finish what they were dealt.
+/// Three epochs of two accelerators, each with two workers that finish their dealt batches.
 fn plan() -> TrainPlan {
     let workload = catalog::find("unet3d", Some("h100")).unwrap().workload(&[]).unwrap();
     let request = TrainRequest {
@@ -128,7 +128,7 @@ fn told(
         .unwrap()
 }
 
-/// Steps of each block, by epoch and accelerator.
+/// Steps per block, by epoch and accelerator.
 fn steps(run: &RunMeasured) -> Vec<Vec<Vec<u64>>> {
     let of_epoch = |accelerators: &[AcceleratorEpoch]| {
         let blocks = accelerators.iter().map(|accelerator| &accelerator.blocks);
@@ -150,7 +150,7 @@ fn a_panic_between_epochs_keeps_what_was_measured() {
     assert_eq!(steps(&run), vec![vec![vec![STEPS]; 2]; 2]);
 }
 
-/// Samples beyond the steps of an epoch, which cannot be read once the second epoch is prepared.
+/// Samples beyond the steps of an epoch, which become unreadable once the second epoch is prepared.
 struct Leftovers {
     samples: Nothing,
     broken: Arc<AtomicBool>,
@@ -182,7 +182,7 @@ impl Order for FailingBetween {
     fn epoch(&self, epoch: u32) -> EpochOrder {
         if epoch == 2 {
             self.0.store(true, Ordering::Relaxed);
-            // The failure comes before the epoch begins, or in it: nothing of it is whole.
+            // The failure happens before or during the epoch: it is not complete.
             thread::sleep(Duration::from_millis(50));
         }
         EpochOrder {
@@ -200,7 +200,7 @@ fn a_failure_between_epochs_does_not_report_the_last_one_twice() {
     let plan = TrainPlan {
         steps_per_epoch: 2,
         block_end: BlockEnd::AfterLastBarrier,
-        // Every worker may be held up without holding up the others.
+        // Each worker may be blocked without blocking the others.
         transport: Transport { threads: 4, ..plan().transport },
         ..plan()
     };
@@ -220,7 +220,7 @@ fn a_failure_between_epochs_does_not_report_the_last_one_twice() {
 #[test]
 fn a_checkpoint_that_fails_ends_the_phase_at_its_step() {
     let folder = tempfile::tempdir().unwrap();
-    // A folder lies where the second checkpoint is to be written.
+    // A folder occupies the path of the second checkpoint.
     std::fs::create_dir(folder.path().join("model-1-4-0.pt")).unwrap();
     let plan = TrainPlan {
         checkpoint: Some(CheckpointPlan {
@@ -242,7 +242,7 @@ fn a_checkpoint_that_fails_ends_the_phase_at_its_step() {
     assert_eq!(run.report.checkpoints.len(), 1);
     let of_epoch = &steps(&run)[0];
     assert_eq!(of_epoch[0], [2, 2], "no step after the failure");
-    // The other one may have begun the step that it would have had to wait at the end of.
+    // The other one may have begun the step at whose end it would have waited.
     assert_eq!(of_epoch[1][..2], [2, 2]);
     assert!(of_epoch[1][2..].iter().all(|steps| *steps == 1));
 }

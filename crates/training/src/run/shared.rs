@@ -1,9 +1,9 @@
-//! The machine in real time: one lock around it, and who is to be woken when it moved.
+//! The machine in real time: one lock around it, and who to wake after a change.
 //!
-//! I/O threads hand in what they finished and take the next read in one turn of the lock; the
-//! pacer ends computations, and so does whoever has the lock when they are due. Nobody wakes a
-//! thread while holding the lock, and nobody looks at the clock before having it: the machine's
-//! time would run backwards.
+//! I/O threads report completions and take the next reads in one turn under the lock. The pacer
+//! ends computations, as does any thread that holds the lock when they are due. No thread wakes
+//! another while holding the lock, and the clock is read only under the lock: otherwise the
+//! machine's time would run backwards.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -18,7 +18,7 @@ use super::error::TrainError;
 use super::machine::{Halt, Landed, Machine, Nanos, PhaseSpec, ReadRequest};
 use super::source::Source;
 
-/// A read that is over.
+/// A completed read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Finished {
     pub(super) request: ReadRequest,
@@ -26,32 +26,32 @@ pub(super) struct Finished {
     pub(super) bytes: u64,
 }
 
-/// What an I/O thread hands in and takes on.
+/// The reads that an I/O thread reports and takes.
 pub(super) struct Hands {
-    /// Reads that are over.
+    /// Completed reads.
     pub(super) finished: Vec<Finished>,
-    /// Reads to make.
+    /// Reads to perform.
     pub(super) taken: Vec<ReadRequest>,
 }
 
-/// What an I/O thread is to do next.
+/// What an I/O thread should do next.
 pub(super) enum Turn {
-    /// Make the reads that were taken.
+    /// Perform the taken reads.
     Read(Arc<dyn Source>),
-    /// Nothing was taken. A thread that wanted something is on the list of those to be woken.
+    /// Nothing was taken. A thread that wanted reads is registered to be woken.
     Nothing,
-    /// The run is over.
+    /// The run has ended.
     Quit,
 }
 
-/// Where an I/O thread that finds nothing to do will sleep.
+/// Where an idle I/O thread will sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sleep {
     /// Parked: it has nothing in flight.
     Parked,
-    /// In its path's wait, which its waker ends.
+    /// In its path's wait, which its waker interrupts.
     InPath,
-    /// Not at all: it has no room for another read, or its wait cannot be ended.
+    /// Not at all: it has no room for another read, or its wait cannot be interrupted.
     Busy,
 }
 
@@ -64,38 +64,39 @@ pub(super) struct Sleeper {
 struct State {
     machine: Machine,
     source: Option<Arc<dyn Source>>,
-    /// The I/O threads that sleep, and where.
+    /// The sleeping I/O threads, and where they sleep.
     asleep: Vec<(usize, Sleep)>,
     sleepers: Vec<Option<Sleeper>>,
     pacer: Option<Thread>,
-    /// What the pacer's timer is armed for; 0 while it is awake.
+    /// Deadline that the pacer's timer is armed for; 0 while it is awake.
     armed: Nanos,
     failure: Option<TrainError>,
 }
 
-/// Everything the threads of a run share.
+/// State shared by all threads of a run.
 pub(super) struct Shared {
-    /// What the I/O threads count, and their slots when they are done.
+    /// Counters of the I/O threads, and their final slots.
     pub(super) drivers: DriverSet,
     state: Mutex<State>,
     moved: Condvar,
     clock: StampClock,
     epoch: Stamp,
     bytes: AtomicU64,
-    /// The other hosts, and how their thread finds back here; `None` alone.
+    /// The other hosts, and a reference for their thread; `None` on a single host.
     others: Option<(Arc<Group>, Weak<Self>)>,
-    /// Whether every thread is to end; outside `State` for those that have no time for its lock.
+    /// Whether every thread must end; outside `State` for threads that should not wait for its
+    /// lock.
     over: AtomicBool,
 }
 
-/// Who is to be woken once the lock is free.
+/// Who to wake once the lock is released.
 #[derive(Default)]
 struct Wakes {
     parked: Option<Thread>,
     in_path: Option<Arc<Waker>>,
     pacer: Option<Thread>,
     main: bool,
-    /// Whether other hosts are to be waited for.
+    /// Whether to wait for other hosts.
     others: Option<Next>,
 }
 
@@ -131,7 +132,7 @@ impl Shared {
         })
     }
 
-    /// Bytes that reads brought until now.
+    /// Total bytes read so far.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -142,17 +143,17 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Whoever panicked ends the run with an error; the tallies are still good.
+        // A panicking thread ends the run with an error; the tallies are still valid.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says how I/O thread `index` is woken.
+    /// Registers how to wake I/O thread `index`.
     pub(super) fn register_io(&self, index: usize, sleeper: Sleeper) {
         self.lock().sleepers[index] = Some(sleeper);
     }
 
-    /// Hands in finished reads and takes up to `want` of those that are waiting; where there are
-    /// none, the thread will sleep as `sleep` says.
+    /// Reports completed reads and takes up to `want` waiting ones; if there are none, the thread
+    /// will sleep as given by `sleep`.
     pub(super) fn turn(&self, index: usize, hands: &mut Hands, want: usize, sleep: Sleep) -> Turn {
         let bytes = hands.finished.iter().map(|read| read.bytes).sum();
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -162,7 +163,7 @@ impl Shared {
             let Finished { request, landed, .. } = finished;
             state.machine.on_read_complete(request, landed, now);
         }
-        // Where all CPUs read, the pacer may have to wait for one.
+        // If I/O occupies all CPUs, the pacer may have to wait for one.
         state.machine.on_deadline(now, || self.now());
         state.asleep.retain(|(sleeper, _)| *sleeper != index);
         let turn = if self.is_over() {
@@ -181,7 +182,7 @@ impl Shared {
         turn
     }
 
-    /// Ends the run because of `error`; what was measured stays.
+    /// Ends the run because of `error`; keeps the measurements.
     pub(super) fn fail(&self, error: TrainError) {
         let mut state = self.lock();
         let now = self.now();
@@ -194,7 +195,7 @@ impl Shared {
         self.wake(wakes);
     }
 
-    /// One turn of the pacer: ends what is due and says until when it may sleep.
+    /// One turn of the pacer: ends what is due and returns until when it may sleep.
     pub(super) fn pace(&self) -> Option<Nanos> {
         let mut state = self.lock();
         if self.is_over() {
@@ -211,12 +212,12 @@ impl Shared {
         Some(until)
     }
 
-    /// Says which thread paces.
+    /// Registers the pacer thread.
     pub(super) fn register_pacer(&self, thread: Thread) {
         self.lock().pacer = Some(thread);
     }
 
-    /// Does something to the machine, then wakes whom that concerns.
+    /// Applies `act` to the machine, then wakes the affected threads.
     pub(super) fn with<T>(&self, act: impl FnOnce(&mut Machine, Nanos) -> T) -> T {
         let mut state = self.lock();
         let now = self.now();
@@ -227,14 +228,14 @@ impl Shared {
         answer
     }
 
-    /// Begins a phase over `source`, unless the run has failed meanwhile.
+    /// Begins a phase over `source`, unless the run has failed.
     #[must_use]
     pub(super) fn begin(&self, source: Arc<dyn Source>, spec: PhaseSpec) -> bool {
         self.lock().source = Some(source);
         self.with(|machine, now| machine.begin(spec, now))
     }
 
-    /// Waits until the machine halts, at most for `patience`.
+    /// Waits until the machine halts, up to `patience`.
     pub(super) fn wait(&self, patience: Duration) -> Option<Halt> {
         let state = self.lock();
         let waited =
@@ -243,7 +244,7 @@ impl Shared {
         state.machine.halt()
     }
 
-    /// The error that ended the run, once.
+    /// Takes the error that ended the run; returned once.
     pub(super) fn take_failure(&self) -> Option<TrainError> {
         self.lock().failure.take()
     }
@@ -253,15 +254,15 @@ impl Shared {
         self.lock().failure.is_some()
     }
 
-    /// Whether every thread is to end.
+    /// Whether every thread must end.
     pub(super) fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Lets every thread end.
+    /// Tells every thread to end.
     pub(super) fn quit(&self) {
         let mut state = self.lock();
-        // Under the lock: whoever is about to sleep sees it, or is woken below.
+        // Under the lock: a thread about to sleep sees it, or is woken below.
         self.over.store(true, Ordering::Relaxed);
         let pacer = state.pacer.take();
         let sleepers: Vec<_> = state.sleepers.iter_mut().filter_map(Option::take).collect();
@@ -293,7 +294,7 @@ impl Shared {
         }
     }
 
-    /// Begins to wait for the other hosts, on the thread that talks to them.
+    /// Starts waiting for the other hosts, on the thread that communicates with them.
     fn wait_for_others(&self, next: Next) {
         let Some((group, this)) = &self.others else {
             return;
@@ -308,7 +309,7 @@ impl Shared {
                     let waited = waited.as_nanos() as Nanos;
                     shared.with(|machine, now| machine.others_came(waited, now));
                 }
-                // The run ends: who watches it has been told.
+                // The run is ending; its watcher already knows.
                 Ok(None) => {}
                 Err(error) => shared.fail(error.into()),
             }
@@ -317,7 +318,7 @@ impl Shared {
 }
 
 impl State {
-    /// Takes up to `want` reads; `None` where there are none.
+    /// Takes up to `want` reads; `None` if there are none.
     fn take(
         &mut self,
         taken: &mut Vec<ReadRequest>,
@@ -330,7 +331,7 @@ impl State {
         (!taken.is_empty()).then(|| Arc::clone(source))
     }
 
-    /// Whom the machine's new state concerns. One I/O thread at a time is woken: it takes a read
+    /// Who to wake for the machine's new state. One I/O thread is woken at a time: it takes a read
     /// and wakes the next one if more are waiting.
     fn wakes(&mut self) -> Wakes {
         let mut wakes = Wakes {

@@ -1,4 +1,4 @@
-//! Which bytes a read is: the seam between the loaders, which count samples, and the files.
+//! Maps reads to bytes: the interface between the loaders, which count samples, and the files.
 
 use std::path::PathBuf;
 
@@ -8,19 +8,19 @@ use super::error::TrainError;
 use super::machine::{Cursor, Landed, ReadRequest};
 use super::requests::Requests;
 
-/// The stretches of one read, in the order in which they are read.
+/// The extents of one read, in read order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Extents {
-    /// One stretch.
+    /// One extent.
     One(Span),
-    /// Several, as the columns of a row group.
+    /// Several extents, such as the columns of a row group.
     Many(Vec<Span>),
-    /// A file of so many bytes, in the reads of a library.
+    /// A file of this many bytes, in the reads of a library.
     File(Requests, u64),
 }
 
 impl Extents {
-    /// The `nth` stretch.
+    /// The `nth` extent.
     pub fn nth(&self, nth: usize) -> Option<Span> {
         match self {
             Self::One(extent) => (nth == 0).then_some(*extent),
@@ -30,43 +30,43 @@ impl Extents {
     }
 }
 
-/// What of a file is read.
+/// What to read from a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reads {
-    /// Stretches that are known beforehand.
+    /// Extents known in advance.
     Known {
-        /// The stretches in order.
+        /// The extents in order.
         extents: Extents,
-        /// Whether more reads of this lane go to the same file, so that it stays open.
+        /// Whether later reads of this lane use the same file, so that it stays open.
         keep_open: bool,
-        /// What the read brings once all of it is there.
+        /// The result of the read once it is complete.
         landed: Landed,
     },
-    /// The next records of a record file: as many reads in a row as it takes until at least one
-    /// record is whole. Their headers say where they end.
+    /// The next records of a record file: sequential reads until at least one record is complete.
+    /// Their headers give their lengths.
     Records {
         /// Where the previous read ended.
         from: Cursor,
-        /// Bytes of one read; under direct I/O a multiple of 4096.
+        /// Bytes per read; under direct I/O a multiple of 4096.
         transfer_bytes: u64,
     },
 }
 
-/// What an I/O thread is to do for a request.
+/// The work of an I/O thread for a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadPlan {
-    /// Number of the file.
+    /// Index of the file.
     pub file: usize,
-    /// What to read of it.
+    /// What to read from it.
     pub reads: Reads,
-    /// What is looked at in the bytes that come.
+    /// What to validate in the data.
     pub framing: Option<Framing>,
 }
 
-/// Headers at known places of whole files.
+/// Headers at known positions of whole files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// A zip's first member with numpy's header in it, and the zip's directory.
+    /// A zip's first member with its numpy header, and the zip's directory.
     Npz,
     /// numpy's header.
     Npy,
@@ -75,20 +75,20 @@ pub enum Framing {
 /// A file of the dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataFile {
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
-    /// How long it is; a file of another length at the time of the run is an error.
+    /// Its length; a different length during the run is an error.
     pub bytes: u64,
 }
 
 /// A dataset in the order of one epoch.
 pub trait Source: Send + Sync {
-    /// The files by number.
+    /// The files by index.
     fn files(&self) -> &[DataFile];
 
-    /// What a request stands for.
+    /// The read plan of a request.
     ///
     /// # Errors
-    /// When the framing that tells it cannot be read or is corrupt.
+    /// When the framing that locates it cannot be read or is corrupt.
     fn plan(&self, request: &ReadRequest) -> Result<ReadPlan, TrainError>;
 }

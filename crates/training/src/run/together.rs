@@ -1,8 +1,9 @@
-//! One run on several hosts: what each measured of a phase is exchanged and put together, and every
-//! host then knows the whole.
+//! One run on several hosts: each host's measurements of a phase are exchanged and merged, so that
+//! every host has the complete result.
 //!
-//! Only durations travel; no clock is compared with another. How long each host waited at a barrier
-//! tells who came last: the one that waited least. What that one waited was the barrier's own cost.
+//! Only durations are exchanged; clocks are never compared. The waiting time of each host at a
+//! barrier shows who came last: the host that waited least. Its wait is the cost of the barrier
+//! itself.
 
 use std::ops::Range;
 
@@ -23,34 +24,34 @@ use super::machine::{Nanos, StepHistograms};
 use super::measure::PhaseMeasured;
 use stormlp_hosts::company::{Hosts, garbled};
 
-/// Who else has a say in a run.
+/// Other participants in a run.
 pub(super) struct Others<'a> {
-    /// The other hosts.
+    /// The other hosts, if any.
     pub(super) hosts: Option<&'a Hosts>,
-    /// Who ends it once enough was seen.
+    /// The judge that ends the run early, if any.
     pub(super) judge: Option<&'a mut Judge>,
 }
 
 impl<'a> Others<'a> {
-    /// The other hosts, where there are any.
+    /// The other hosts, if any, without a judge.
     pub(super) fn on(hosts: Option<&'a Hosts>) -> Self {
         Self { hosts, judge: None }
     }
 
-    /// A judge alone.
+    /// A judge, without other hosts.
     pub(super) fn judged_by(judge: &'a mut Judge) -> Self {
         Self { hosts: None, judge: Some(judge) }
     }
 }
 
-/// What a host measured of a phase, on its way to the others.
+/// A host's measurements of a phase, as sent to the others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Part {
     accelerators: Vec<AcceleratorEpoch>,
     waiting: WaitingSeconds,
     blamed_ns: Vec<Nanos>,
     preread_samples: u64,
-    /// Fetch wait, barrier wait and overshoot.
+    /// Histograms of fetch wait, barrier wait and overshoot.
     histograms: [PackedHistogram; 3],
     steps: Vec<Vec<(f32, f32)>>,
     bytes: u64,
@@ -59,7 +60,7 @@ struct Part {
     device_read_bytes: Option<u64>,
     cached_share: Option<f64>,
     checkpoints: Vec<WrittenCheckpoint>,
-    /// How long each barrier of the steps kept it waiting.
+    /// Its waiting time at each step barrier.
     waits_us: Vec<u32>,
 }
 
@@ -98,7 +99,7 @@ impl Part {
     }
 }
 
-/// The accelerators of this process: all of them where there are no `hosts`.
+/// The accelerators of this process: all of them without `hosts`.
 pub(super) fn accelerators(hosts: Option<&Hosts>, plan: &TrainPlan) -> Range<u32> {
     match hosts {
         Some(hosts) => plan.accelerators_of(hosts.group.rank()),
@@ -106,9 +107,9 @@ pub(super) fn accelerators(hosts: Option<&Hosts>, plan: &TrainPlan) -> Range<u32
     }
 }
 
-/// Exchanges what each host measured of a phase: `phase` becomes that of all. What concerns the
-/// hosts goes to `tally` where the phase was a training of `plan`. `false` where this host was
-/// told to end before it heard of the others.
+/// Exchanges each host's measurements of a phase and merges them into `phase`. Per-host data is
+/// added to `tally` if the phase was a training of `plan`. Returns `false` if this host was stopped
+/// before it received the others' data.
 pub(super) fn put_together(
     hosts: &Hosts,
     plan: &TrainPlan,
@@ -137,8 +138,8 @@ fn become_of_all(
     Ok(())
 }
 
-/// The same of the `phases` of a run that all hosts have, with the `checkpoints` between them: how many
-/// phases those are. Each goes to the tally that was a training.
+/// Likewise for the `phases` of a run that all hosts completed, with the `checkpoints` between
+/// them; returns the number of such phases. Each training phase is added to its tally.
 pub(super) fn put_run_together<'p>(
     hosts: &Hosts,
     plan: &TrainPlan,
@@ -162,7 +163,7 @@ pub(super) fn put_run_together<'p>(
     Ok(Some(whole))
 }
 
-/// Makes `phase` that of all hosts: sums, the longest duration, accelerators by their number.
+/// Merges all hosts into `phase`: sums, the longest duration, accelerators by number.
 fn merge(phase: &mut PhaseMeasured, parts: &[Part]) -> Option<()> {
     let mut histograms = StepHistograms::default();
     for part in parts {
@@ -186,7 +187,7 @@ fn merge(phase: &mut PhaseMeasured, parts: &[Part]) -> Option<()> {
         duration_ns = duration_ns.max(part.duration_ns);
     }
     phase.last.now = phase.first.now + duration_ns;
-    // Devices of several hosts have no common load; the bytes they read add up.
+    // Devices of several hosts have no common utilisation; the bytes they read are summed.
     let device_bytes: Option<Vec<u64>> = parts.iter().map(|part| part.device_read_bytes).collect();
     phase.device_read_bytes = device_bytes.map(|bytes| bytes.iter().sum());
     (phase.first.device, phase.last.device) = (None, None);
@@ -201,19 +202,19 @@ fn each<T: Clone>(parts: &[Part], get: impl Fn(&Part) -> &Vec<T>) -> Vec<T> {
     parts.iter().flat_map(|part| get(part).clone()).collect()
 }
 
-/// What the epochs so far showed of each host and of the barriers between them.
+/// Results by host and of the barriers between hosts, over the epochs so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HostsTally {
     facts: Option<GroupFacts>,
     hosts: Vec<HostReport>,
     epochs: u32,
     own_us: Vec<f64>,
-    /// `None` without barriers of steps.
+    /// `None` without step barriers.
     ideal_au_percent: Option<f64>,
 }
 
 impl HostsTally {
-    /// Adds an epoch of this host alone, of whose others nothing is known.
+    /// Adds an epoch of this host alone, when the others' data is unknown.
     pub(super) fn add_own(&mut self, hosts: &Hosts, plan: &TrainPlan, phase: &PhaseMeasured) {
         let rank = hosts.group.rank() as usize;
         self.add_of(hosts, plan, (rank, &[Part::of(phase)]));
@@ -223,7 +224,7 @@ impl HostsTally {
         self.add_of(hosts, plan, (0, parts));
     }
 
-    /// Adds the parts of an epoch of the hosts from rank `first` on.
+    /// Adds the parts of an epoch for the hosts from rank `first` on.
     fn add_of(&mut self, hosts: &Hosts, plan: &TrainPlan, (first, parts): (usize, &[Part])) {
         if self.hosts.is_empty() {
             let all = hosts.names().into_iter().zip(&plan.hosts);
@@ -234,7 +235,7 @@ impl HostsTally {
         for (host, part) in self.hosts.iter_mut().zip(parts) {
             host.bytes_read += part.bytes;
         }
-        // One that was cut short is in no mean, while there are others.
+        // An epoch cut short is excluded from the mean, if there are others.
         let steps = |one: &AcceleratorEpoch| one.blocks.iter().map(|block| block.steps).sum();
         let most: Option<u64> = parts.iter().flat_map(|part| &part.accelerators).map(steps).max();
         if self.epochs > 0 && most < Some(plan.steps_per_epoch) {
@@ -245,7 +246,7 @@ impl HostsTally {
         for (host, part) in self.hosts.iter_mut().zip(parts) {
             let blocks: Vec<&[BlockSums]> = blocks(&part.accelerators);
             let au = metrics::epoch_measures(&rule, &blocks).au_percent.profile;
-            // A running mean: epochs weigh alike, as in the mean of the run.
+            // A running mean: all epochs weigh the same, as in the mean of the run.
             host.au_percent += (au - host.au_percent) / f64::from(self.epochs);
         }
         if !plan.barrier.is_at_every_step() {
@@ -264,7 +265,7 @@ impl HostsTally {
         self.own_us.extend(own);
     }
 
-    /// `plan` as far as it is that of the hosts here: with their accelerators, where others are missing.
+    /// `plan` restricted to the accelerators of the known hosts, if others are missing.
     pub(super) fn plan_of(&self, plan: &TrainPlan) -> TrainPlan {
         let mut plan = plan.clone();
         if self.lacks_some_of(&plan) {
@@ -273,12 +274,12 @@ impl HostsTally {
         plan
     }
 
-    /// Whether what is known is that of some of the hosts of `plan` alone.
+    /// Whether only some of the hosts of `plan` are known.
     fn lacks_some_of(&self, plan: &TrainPlan) -> bool {
         !self.hosts.is_empty() && self.hosts.len() < plan.hosts.len()
     }
 
-    /// What the reader should know where that is so.
+    /// The warning for missing hosts.
     pub(super) fn warning(&self, plan: &TrainPlan) -> Option<Warning> {
         self.lacks_some_of(plan).then(|| {
             let names: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
@@ -296,12 +297,12 @@ impl HostsTally {
         })
     }
 
-    /// Each host's part, by rank.
+    /// The hosts, by rank.
     pub(super) fn hosts(&self) -> Vec<HostReport> {
         self.hosts.clone()
     }
 
-    /// The group, with what its barriers cost.
+    /// The group, with the cost of its barriers.
     pub(super) fn group(&self) -> Option<GroupFacts> {
         let facts = self.facts.clone()?;
         Some(GroupFacts {
@@ -317,8 +318,8 @@ fn blocks(accelerators: &[AcceleratorEpoch]) -> Vec<&[BlockSums]> {
     blocks.collect()
 }
 
-/// For each step that all hosts waited at the end of: who came last, and what the barrier took
-/// after that. Of hosts that came together the first counts.
+/// For each step whose end all hosts waited for: who came last, and the time the barrier took after
+/// that. Of hosts that arrived together the first is taken.
 fn split(waits: &[&[u32]]) -> Vec<(usize, u32)> {
     let steps = waits.iter().map(|waits| waits.len()).min().unwrap_or(0);
     let of_step = |step: usize| {
@@ -328,7 +329,7 @@ fn split(waits: &[&[u32]]) -> Vec<(usize, u32)> {
     (0..steps).filter_map(of_step).collect()
 }
 
-/// AU had the barriers between hosts cost nothing once all had come.
+/// The AU if the barriers between hosts cost nothing once all had arrived.
 fn ideal_au_percent(plan: &TrainPlan, parts: &[Part], own_us: &[f64]) -> f64 {
     let first = plan.metric.exclude_start_steps as usize;
     let end = own_us.len().saturating_sub(plan.metric.exclude_end_steps as usize);
@@ -349,7 +350,7 @@ mod tests {
 
     #[test]
     fn who_waits_least_came_last() {
-        // The second host is late in the second step: the first one waits for it.
+        // The second host is late in the second step, so the first one waits for it.
         let [one, other] = [[30, 20_060, 40], [90, 45, 41]];
         assert_eq!(split(&[&one, &other]), [(0, 30), (1, 45), (0, 40)]);
     }

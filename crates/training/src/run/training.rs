@@ -1,4 +1,4 @@
-//! All runs of a plan, one after the other, and their report.
+//! Executes all runs of a plan and produces their report.
 
 use std::sync::Arc;
 
@@ -27,39 +27,39 @@ use stormlp_transfer::fallback::{hold_cufile, settings};
 use stormlp_transfer::surroundings::Surroundings;
 use stormlp_transfer::surroundings::now;
 
-/// What is known before a run begins.
+/// Inputs that are known before a run begins.
 pub struct Course<'a> {
     /// The first fields of the report.
     pub head: Head,
-    /// What is to be done.
+    /// The plan to run.
     pub plan: TrainPlan,
-    /// What the reader should know of the plan.
+    /// Warnings about the plan.
     pub warnings: Vec<Warning>,
-    /// The files there are; null storage does not look at them.
+    /// The files found; unused with null storage.
     pub inventory: &'a Inventory,
-    /// The number of the first run, from 1: above that the runs before it were made earlier.
+    /// The number of the first run, from 1; if above 1, the earlier runs were made before.
     pub first_run: u32,
 }
 
-/// What is over when a report may be had.
+/// The finished unit when a report is available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// An epoch.
     Epoch,
-    /// A run, to its end: the report has the times of its steps, too.
+    /// A complete run: the report also has its step times.
     Run,
 }
 
-/// Makes the report of what was measured until now.
+/// Creates the report of the measurements so far.
 pub type SoFar<'a> = &'a mut dyn FnMut() -> TrainReport;
 
-/// Runs the plan, all its runs from the first on, and tells `on_unit` after each epoch and each run
-/// that came to its end, which may have the report of what was measured until then: making it takes
-/// longer with every epoch. Where AU was missed, the ceiling of this host is looked for too.
+/// Executes all runs of the plan from the first on. Calls `on_unit` after each epoch and each
+/// complete run; it may request the report so far, which takes longer with every epoch. If AU was
+/// missed, this host's ceiling is measured too.
 ///
 /// # Errors
-/// When the first run cannot begin: no such device, no threads, no buffers, a path this machine does not have.
-/// Whatever goes wrong later is the report's ending.
+/// When the first run cannot begin: no such device, no threads, no buffers, or a path not available
+/// on this machine. Later failures become the report's ending.
 pub fn run(
     course: &Course<'_>,
     surroundings: &Surroundings<'_>,
@@ -68,7 +68,7 @@ pub fn run(
     run_on_hosts(course, None, surroundings, on_unit)
 }
 
-/// The same on several `hosts`, of which this is one: each of them ends with the report of all.
+/// Likewise on several `hosts`, including this one: each ends with the report of all.
 ///
 /// # Errors
 /// As [`run`].
@@ -97,7 +97,7 @@ pub fn run_on_hosts(
                 report(course, &all, so_far)
             });
         };
-        // The first run that is scored begins anew: the warm-up does not count.
+        // The first scored run starts from scratch: the warm-up does not count.
         let mut anew = (number == 2).then(Distributions::default);
         let into = anew.as_mut().unwrap_or(&mut distributions);
         match epochs::run(
@@ -120,7 +120,7 @@ pub fn run_on_hosts(
             }
             Err(error) if runs.is_empty() => return Err(error),
             Err(error) => {
-                // What the runs before it measured is not lost.
+                // Keep the measurements of the earlier runs.
                 not_begun = Some(Ending::Failed {
                     cause: error.cause(),
                     message: format!("run {number} could not begin: {error}"),
@@ -140,13 +140,13 @@ pub fn run_on_hosts(
     Ok(report)
 }
 
-/// An accelerator, and cuFile where it is needed.
+/// An accelerator, and cuFile if required.
 type Held = (Arc<dyn Accelerator>, Option<Arc<Driver>>);
 
-/// What runs of `plan` hold as long as they last.
+/// Resources held for the duration of the runs of `plan`.
 fn devices(plan: &TrainPlan) -> Result<Held, TrainError> {
     let device = plan.transport.device.and_then(DeviceId::cuda_index);
-    // Threads that are started later, and their buffers, are where this one is.
+    // Threads started later, and their buffers, inherit this thread's placement.
     thread::bind(plan.transport.placement.cpus.as_ref()).map_err(TrainError::Device)?;
     let accelerator = accelerator::open(device, plan.transport.wait).map_err(TrainError::Device)?;
     let needed = plan.transport.path.needs_cufile();
@@ -154,14 +154,13 @@ fn devices(plan: &TrainPlan) -> Result<Held, TrainError> {
     Ok((accelerator, cufile.map_err(TrainError::Path)?))
 }
 
-/// The report of a run that has not begun: a run that is killed leaves it.
+/// The report of a run that has not begun, left behind by a run that is killed.
 pub fn begun(course: &Course<'_>) -> TrainReport {
     TrainReport { ending: Ending::Unfinished, ..report(course, &[], &Distributions::default()) }
 }
 
-/// Runs the beginning of the first epoch until `judge` has seen enough of it, and makes the report of
-/// what was measured until then. It is the report of a run that was stopped, unless the epoch came to
-/// its end before.
+/// Runs the beginning of the first epoch until `judge` has seen enough, and reports the
+/// measurements so far. The report is that of a stopped run, unless the epoch finished first.
 ///
 /// # Errors
 /// As [`run`].
@@ -187,7 +186,8 @@ pub fn probe(
     Ok(report(course, &[&measured], &distributions))
 }
 
-/// Those of `runs` that say what a run takes: one that was cut short does not, while there are whole ones.
+/// The runs that represent a run's duration; incomplete ones are excluded if there are complete
+/// ones.
 fn timed(runs: &[RunReport]) -> Vec<&RunReport> {
     let whole: Vec<&RunReport> = runs.iter().filter(|run| run.complete).collect();
     if whole.is_empty() { runs.iter().collect() } else { whole }
@@ -198,7 +198,7 @@ fn mean_seconds(runs: &[&RunReport]) -> f64 {
     seconds / runs.len().max(1) as f64
 }
 
-/// What `runs` come to; the distributions are those of the runs that are scored.
+/// The combined report of `runs`; the distributions are those of the scored runs.
 fn report(
     course: &Course<'_>,
     runs: &[&RunMeasured],
@@ -213,7 +213,7 @@ fn report(
             ..measured.report.clone()
         })
         .collect();
-    // A run that was cut short in its warm-up has nothing better to show.
+    // For a run cut short in its warm-up there is nothing else to report.
     let first = reports.iter().position(|run| !run.warm_up).unwrap_or(0);
     let of_scored = &reports[first..];
     let epochs: Vec<&EpochReport> = of_scored.iter().flat_map(|run| &run.epochs).collect();
@@ -272,7 +272,7 @@ fn report(
     report
 }
 
-/// The report of `runs` that are over, with the times of their steps.
+/// The report of the finished `runs`, with their step times.
 fn with_steps(
     course: &Course<'_>,
     runs: &[RunMeasured],
@@ -283,13 +283,11 @@ fn with_steps(
     report
 }
 
-/// How the reads of a run went.
 fn evidence(run: Option<&&RunMeasured>) -> Option<NamedEvidence> {
     let evidence = run?.evidence.clone()?;
     Some(NamedEvidence { name: "reads".to_string(), evidence })
 }
 
-/// How each run went over time.
 fn series(first_run: u32, runs: &[&RunMeasured]) -> Vec<NamedSeries> {
     (first_run..)
         .zip(runs)
@@ -300,7 +298,7 @@ fn series(first_run: u32, runs: &[&RunMeasured]) -> Vec<NamedSeries> {
         .collect()
 }
 
-/// Looks for the ceiling of this host where AU was missed.
+/// Measures this host's ceiling if AU was missed.
 fn find_ceiling(
     course: &Course<'_>,
     accelerator: &Arc<dyn Accelerator>,
@@ -310,7 +308,7 @@ fn find_ceiling(
     let plan = &course.plan;
     let wanted = plan.storage == StorageKind::Real
         && report.ending == Ending::Complete
-        // It would be that of one host of several.
+        // It would cover only one of several hosts.
         && plan.hosts.is_empty()
         && !report.results.epochs.is_empty()
         && !report.results.meets_threshold

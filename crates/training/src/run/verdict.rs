@@ -1,4 +1,4 @@
-//! Why AU is what it is, in one sentence with the figures it rests on.
+//! Explains AU in one sentence with the supporting figures.
 
 use std::ops::Add;
 
@@ -8,21 +8,20 @@ use crate::plan::train_plan::TrainPlan;
 use crate::report::{AuPercent, Bound, EpochReport, Measures, Verdict, WaitingSeconds};
 use stormlp_core::units::counted;
 
-/// From this AU on there is nothing worth explaining.
+/// Above this AU nothing needs explaining.
 const COMPUTE_BOUND_PERCENT: f64 = 97.0;
-/// A run that comes within so many points of the ceiling that null storage showed is held back
-/// by the host.
+/// A run within this many points of the null storage ceiling is limited by the host.
 const NEAR_CEILING_POINTS: f64 = 3.0;
-/// With a larger share of the waiting than this, storage or host is what a run is bound by; with
-/// less for either, it is both.
+/// If storage or host causes more than this share of the waiting, it is the bound; if neither does,
+/// it is both.
 const DECISIVE_SHARE: f64 = 0.6;
-/// Less is told as 0.00 s.
+/// Smaller values are displayed as 0.00 s.
 const LEAST_SECONDS: f64 = 0.005;
-/// With more than this share of the counted samples read before AU's window began, AU says little
-/// of what storage can sustain.
+/// If more than this share of the counted samples was read before AU's window began, AU says little
+/// about what storage can sustain.
 pub(super) const READ_AHEAD_SHARE: f64 = 0.3;
 
-/// The verdict over `epochs`; `ceiling` is AU on storage that takes no time, if that is known.
+/// The verdict over `epochs`; `ceiling` is the AU on storage that takes no time, if known.
 pub fn verdict(
     plan: &TrainPlan,
     epochs: &[&EpochReport],
@@ -63,7 +62,7 @@ pub fn verdict(
     Verdict { bound, sentence: sentence(bound, plan, epochs, mean, &waiting) }
 }
 
-/// The verdict of a run that read nothing.
+/// The verdict for a run that read nothing.
 fn ceiling_of_host(plan: &TrainPlan, au: f64) -> Verdict {
     Verdict {
         bound: if au >= COMPUTE_BOUND_PERCENT { Bound::Compute } else { Bound::Client },
@@ -75,13 +74,13 @@ fn ceiling_of_host(plan: &TrainPlan, au: f64) -> Verdict {
     }
 }
 
-/// Samples that had been read before the first step that AU counts, as a share of those it
-/// counts, by the means `mean` of epochs of `plan`; `None` when that was not measured.
+/// Samples read before the first counted step, as a share of the counted samples, from the means
+/// `mean` of epochs of `plan`; `None` if not measured.
 pub(super) fn read_ahead_share(plan: &TrainPlan, mean: &Measures) -> Option<f64> {
     let steps = plan.steps_per_epoch as f64;
     let start = plan.metric.exclude_start_steps as f64;
     let counted = steps - start - plan.metric.exclude_end_steps as f64;
-    // The samples of the steps left out were there as well, but they do not count.
+    // The samples of the excluded steps were also read ahead, but they do not count.
     let ahead = mean.preread_share? * steps - start;
     (counted > 0.0).then(|| (ahead / counted).clamp(0.0, 1.0))
 }
@@ -91,9 +90,9 @@ fn sum(epochs: &[&EpochReport]) -> WaitingSeconds {
     waiting.fold(WaitingSeconds::default(), Add::add)
 }
 
-/// What most of the waiting that AU counts was for; `ahead` when much had been read beforehand.
-/// Waiting at a barrier is a symptom: the slow peer waits for something itself, so it decides
-/// only when nothing else is there.
+/// The main cause of counted waiting; `ahead` if much was read ahead. Waiting at a barrier is a
+/// symptom (the slow peer itself waits for something), so it decides only if there is no other
+/// cause.
 fn bound(au: f64, ahead: bool, waiting: &WaitingSeconds) -> Bound {
     if au >= COMPUTE_BOUND_PERCENT {
         return if ahead { Bound::ReadAhead } else { Bound::Compute };
@@ -156,8 +155,8 @@ fn sentence(
     }
 }
 
-/// What is left where nothing waited for data: `seconds` of waiting at barriers. What would be told as
-/// 0.00 s explains nothing.
+/// The explanation when nothing waited for data: `seconds` of waiting at barriers. A value
+/// displayed as 0.00 s explains nothing.
 fn at_barriers(au: f64, epochs: &[&EpochReport], seconds: f64) -> String {
     let slowest = epochs
         .iter()
@@ -179,8 +178,8 @@ fn at_barriers(au: f64, epochs: &[&EpochReport], seconds: f64) -> String {
     }
 }
 
-/// What a client does while nothing is read. Preprocessing and DLIO's own work are emulated: they
-/// take time, no CPU.
+/// The client's activity while nothing is read. Preprocessing and DLIO's own work are emulated:
+/// they take time, but no CPU.
 fn clients_work(plan: &TrainPlan) -> String {
     if let Some(client) = &plan.client {
         return format!("samples waited for DLIO's own work ({client}) or were copied");
@@ -194,7 +193,7 @@ fn clients_work(plan: &TrainPlan) -> String {
     )
 }
 
-/// What a run that this host holds back can do.
+/// Advice for a run limited by this host.
 fn spare_the_host(
     plan: &TrainPlan,
     epochs: &[&EpochReport],
@@ -215,7 +214,7 @@ fn spare_the_host(
     }
 }
 
-/// The epoch with the lowest AU: what came in AU's own window against what was asked for there.
+/// The epoch with the lowest AU: delivered versus demanded throughput in AU's window.
 fn slowest_epoch(plan: &TrainPlan, epochs: &[&EpochReport]) -> String {
     let worst = epochs.iter().copied().min_by(|a, b| {
         let au = |epoch: &EpochReport| epoch.measures.au_percent.profile;
@@ -242,7 +241,7 @@ fn slowest_epoch(plan: &TrainPlan, epochs: &[&EpochReport]) -> String {
     )
 }
 
-/// Who asks for data: by the accelerator's name only if its compute time and batch are its own.
+/// Who demands the data: named by the accelerator only if compute time and batch size are its own.
 fn askers(plan: &TrainPlan) -> String {
     let asking = |word: &str| match plan.accelerators {
         1 => format!("one {word}"),
@@ -256,7 +255,7 @@ fn askers(plan: &TrainPlan) -> String {
     format!("{accelerators} of this compute time and batch {asks}")
 }
 
-/// Whether compute time and batch are those that the workload has with this accelerator.
+/// Whether compute time and batch size are the workload's values for this accelerator.
 fn as_published(plan: &TrainPlan) -> bool {
     let Ok(entry) = catalog::find(&plan.workload, Some(&plan.accelerator)) else {
         return false;

@@ -1,4 +1,4 @@
-//! Which cause a verdict names, and what it says of it.
+//! Tests the cause and the wording of verdicts.
 
 use crate::plan::client::ClientCost;
 use crate::plan::request::TrainRequest;
@@ -28,7 +28,7 @@ fn the_largest_cause_gives_its_name() {
     assert_eq!(of(50.0, false, waiting(0.0, 0.0, 1.0, 9.0)), Bound::Startup);
 }
 
-/// unet3d on one H100 with 70 files: ten steps an epoch.
+/// unet3d on one H100 with 70 files: ten steps per epoch.
 fn plan(request: &TrainRequest) -> TrainPlan {
     let inventory = Inventory {
         folder: "/data/unet3d".into(),
@@ -45,7 +45,7 @@ fn plan(request: &TrainRequest) -> TrainPlan {
     TrainPlan::resolve(&workload, &request, &HostFacts::fixture(), &inventory).unwrap().plan
 }
 
-/// The verdict over one epoch of such an AU, such a share read ahead and such waiting.
+/// The verdict over one epoch with the given AU, read-ahead share and waiting.
 fn judged(
     plan: &TrainPlan,
     au: f64,
@@ -55,7 +55,7 @@ fn judged(
     judged_by(plan, (au, preread_share), waiting_seconds, None)
 }
 
-/// The same where the others waited most for `slowest`.
+/// Likewise, with `slowest` as the accelerator that the others waited for.
 fn judged_by(
     plan: &TrainPlan,
     (au, preread_share): (f64, f64),
@@ -90,10 +90,10 @@ fn judged_by(
 fn a_run_that_lives_on_what_was_read_ahead_is_not_called_compute_bound() {
     let plan = plan(&TrainRequest::default());
     assert_eq!(plan.steps_per_epoch, 10);
-    // Half of the epoch was there after the first of ten steps: four of the nine that count.
+    // Half of the epoch was read after the first of ten steps: four of the nine that count.
     let verdict = judged(&plan, 99.0, 0.5, waiting(0.0, 0.0, 0.0, 1.0));
     assert_eq!(verdict.bound, Bound::ReadAhead);
-    // How much it was, and what to do about it, is a warning's, and said once.
+    // The share and the advice are given once, by a warning.
     assert_eq!(verdict.sentence, "AU 99.0 % rests largely on what had been read ahead");
     let verdict = judged(&plan, 99.0, 0.2, waiting(0.0, 0.0, 0.0, 1.0));
     assert_eq!(verdict.bound, Bound::Compute);

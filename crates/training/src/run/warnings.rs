@@ -1,4 +1,4 @@
-//! What only the run itself can tell of how far its numbers are to be trusted.
+//! Warnings about the reliability of results that only the run itself can give.
 
 use crate::plan::client::ClientCost;
 use crate::plan::request::StorageKind;
@@ -12,16 +12,16 @@ use stormlp_transfer::Backing;
 use super::verdict;
 use stormlp_transfer::fallback;
 
-/// A barrier between hosts that takes a larger share of a step's compute bounds AU by itself.
+/// A barrier between hosts that takes a larger share of a step's compute limits AU by itself.
 const BARRIER_PERCENT: f64 = 1.0;
-/// Points of AU that a late host may have cost without a warning.
+/// Points of AU that a late host may cost without a warning.
 const PACING_POINTS: f64 = 1.0;
-/// A cold epoch may find this share of the dataset in the page cache.
+/// Share of the dataset that may be cached in a cold epoch.
 const COLD_SHARE: f64 = 0.01;
 
 /// Warnings that only the run itself can give.
 ///
-/// `pages` are those that the buffers of each run lay on.
+/// `pages` is the backing of each run's buffers.
 pub(super) fn of_run(report: &TrainReport, pages: &[Backing]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     warnings.extend(pacing(report));
@@ -66,7 +66,7 @@ pub(super) fn of_run(report: &TrainReport, pages: &[Backing]) -> Vec<Warning> {
     warnings
 }
 
-/// Says when the hosts' barrier itself takes so much of a step that it bounds AU.
+/// Warns when the barrier between hosts takes so much of a step that it limits AU.
 fn barrier(report: &TrainReport) -> Option<Warning> {
     let own = report.results.group.as_ref()?.own_barrier_us?;
     let compute_us = report.plan.compute.mean_seconds() * 1e6;
@@ -85,8 +85,8 @@ fn barrier(report: &TrainReport) -> Option<Warning> {
     })
 }
 
-/// Says when this host came to its accelerators so late that it may have cost utilisation: they
-/// asked for their next reads that much later than they would have.
+/// Warns when this host handled events so late that it may have cost utilisation: the next reads
+/// were issued that much later.
 fn pacing(report: &TrainReport) -> Option<Warning> {
     let late_us = report.results.latency.compute_overshoot_us?.mean;
     let compute_us = report.plan.compute.mean_seconds() * 1e6;
@@ -105,8 +105,8 @@ fn pacing(report: &TrainReport) -> Option<Warning> {
     })
 }
 
-/// By how many points AU would be higher at most if no step had begun so late: if each of them had
-/// waited for reads that were asked for late.
+/// Maximum AU loss in points due to late steps, assuming that each step then waited for reads that
+/// were issued late.
 fn late_cost_points(late_us: f64, compute_us: f64, au: f64) -> f64 {
     if compute_us <= 0.0 || au <= 0.0 {
         return 0.0;
@@ -116,7 +116,7 @@ fn late_cost_points(late_us: f64, compute_us: f64, au: f64) -> f64 {
     (100.0 * compute_us / in_time_us - au).max(0.0)
 }
 
-/// AU by nominal compute divides by the mean of a distribution, whatever was drawn from it.
+/// AU by nominal compute divides by the mean of a distribution, regardless of the actual draws.
 fn over_full(report: &TrainReport) -> Option<Warning> {
     let au = report.results.mean.au_percent;
     let drawn = report.plan.compute.stdev_seconds() > 0.0;
@@ -138,7 +138,7 @@ fn over_full(report: &TrainReport) -> Option<Warning> {
     })
 }
 
-/// Says when AU rests largely on what had been read before it began to count.
+/// Warns when AU relies largely on data read before it began to count.
 fn read_ahead(report: &TrainReport) -> Option<Warning> {
     let share = verdict::read_ahead_share(&report.plan, &report.results.mean)?;
     let real = report.plan.storage == StorageKind::Real;
@@ -181,7 +181,7 @@ fn cold(report: &TrainReport) -> Option<Warning> {
         )
     })
 }
-/// A run that meets its threshold where DLIO, with its own work, might not.
+/// Warns about a run that meets its threshold where DLIO, with its own work, might not.
 fn upper_bound(report: &TrainReport) -> Option<Warning> {
     let plan = &report.plan;
     let measured = plan.client.is_none() && plan.storage == StorageKind::Real;
@@ -190,7 +190,7 @@ fn upper_bound(report: &TrainReport) -> Option<Warning> {
     }
     let au = report.results.mean.au_percent.profile;
     let threshold = plan.metric.threshold_percent;
-    // A process has its share of its host's CPUs.
+    // A process has a share of its host's CPUs.
     let group = report.results.group.as_ref();
     let machine = group.and_then(|group| group.machine_of(0));
     let cpus = machine.map_or(report.head.host.cpus, |machine| {
@@ -217,11 +217,11 @@ mod tests {
 
     #[test]
     fn lateness_costs_at_most_what_is_missing() {
-        // A step of 1000 µs that computes for 500.
+        // A step of 1000 µs with 500 µs of compute.
         assert_eq!(late_cost_points(0.0, 500.0, 50.0), 0.0);
         assert_eq!(late_cost_points(200.0, 500.0, 50.0), 12.5);
         assert_eq!(late_cost_points(5000.0, 500.0, 50.0), 50.0);
-        // Where all data was there in time lateness costs nothing.
+        // If all data arrived in time, lateness costs nothing.
         assert_eq!(late_cost_points(60.0, 500.0, 100.0), 0.0);
         assert_eq!(late_cost_points(60.0, 0.0, 50.0), 0.0);
         assert_eq!(late_cost_points(60.0, 500.0, 0.0), 0.0);

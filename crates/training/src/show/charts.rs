@@ -1,5 +1,5 @@
-//! The charts of a training run: how it went epoch by epoch and over time, where the waiting went,
-//! and what storage did meanwhile.
+//! The charts of a training run: results by epoch and over time, waiting time by cause, and storage
+//! activity.
 
 use crate::plan::find_max::{FindMax, RunKind, Tried};
 use crate::report::{EpochReport, TrainReport};
@@ -13,7 +13,7 @@ use stormlp_show::series::{depths, over_time};
 
 const NO_EPOCH: &str = "the report holds no epoch";
 
-/// What can be drawn of a training run.
+/// All charts of a training run.
 pub(crate) fn charts(report: &TrainReport) -> Vec<Group> {
     let search = report.results.find_max.as_ref();
     let mut drawn: Vec<Group> = search.map(|find| counts_tried(report, find)).into_iter().collect();
@@ -31,7 +31,7 @@ pub(crate) fn charts(report: &TrainReport) -> Vec<Group> {
     drawn
 }
 
-/// AU and throughput over the counts that a search tried.
+/// AU and throughput over the counts tried by a search.
 fn counts_tried(report: &TrainReport, find: &FindMax) -> Group {
     let mut drawn = Group::new("The counts that were tried");
     let mut counts: Vec<u32> = find.tried.iter().map(|tried| tried.accelerators).collect();
@@ -78,7 +78,7 @@ fn run_number(report: &TrainReport) -> u32 {
     report.results.runs.last().map_or(1, |run| run.run)
 }
 
-/// How that run went over time.
+/// The time series of that run.
 fn series(report: &TrainReport) -> Option<&Series> {
     let name = format!("run {}", run_number(report));
     let found = report.series.iter().find(|one| one.name == name);
@@ -93,7 +93,6 @@ fn amount(name: &str) -> Axis {
     Axis::new(name, Scale::Linear)
 }
 
-/// Where epochs begin.
 fn marks(report: &TrainReport) -> Vec<(f64, String)> {
     let epochs = report.results.epochs.iter();
     epochs.map(|one| (one.started_seconds, format!("epoch {}", one.epoch))).collect()
@@ -124,7 +123,7 @@ fn how_it_went(report: &TrainReport) -> Group {
     let limit = |chart: Chart| chart.limit(target, words);
     drawn.add(what, chart.map(limit), NO_EPOCH);
 
-    // A rate is that of its whole epoch.
+    // A rate applies to its whole epoch.
     let rates = report.results.epochs.iter().map(|epoch| {
         let from = epoch.started_seconds;
         let to = from + epoch.duration_seconds;
@@ -196,7 +195,7 @@ fn storage(report: &TrainReport) -> Group {
     drawn.add("Sizes of the transfers", sizes, why);
 
     let what = "Mean size of a read request of the block devices";
-    // What was not read has no size.
+    // No reads, no request size.
     let size = |epoch: &EpochReport| Some(epoch.device?.request_bytes / 1024.0);
     let sizes = of_epochs(report, |epoch| size(epoch).filter(|size| *size > 0.0));
     drawn.add(what, Chart::bars(what, "KiB", sizes), "no block device is known behind the data");

@@ -1,4 +1,4 @@
-//! What `stormlp datagen` says: the outline of a run, its report, what verifying found.
+//! Output of `stormlp datagen`: the outline, the report, and the verification result.
 
 use stormlp_core::units::{ByteSize, counted, format_duration};
 use stormlp_dataset::report::{GenerateOutline, GenerateReport, Verification};
@@ -36,7 +36,7 @@ pub fn outline(outline: &GenerateOutline) -> Document {
     document
 }
 
-/// What a run did.
+/// The report of a run.
 pub fn report(report: &GenerateReport) -> Document {
     let mut document = Document::new(format!(
         "{}: {}, {} in {}",
@@ -78,7 +78,7 @@ fn wrote(report: &GenerateReport) -> String {
     }
 }
 
-/// What verifying found.
+/// The verification result.
 pub fn verification(verification: &Verification) -> Document {
     let how = if verification.by_checksum {
         let read = ByteSize(verification.bytes);

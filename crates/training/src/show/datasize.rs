@@ -1,4 +1,4 @@
-//! How large a dataset must be, and whether it fits.
+//! Required dataset size, and whether it fits.
 
 use crate::plan::datasize::{Binding, DataSize, MEMORY_MULTIPLE, MIN_STEPS};
 use serde::Serialize;
@@ -7,27 +7,27 @@ use stormlp_core::units::{ByteSize, counted, format_duration};
 
 use stormlp_show::document::Document;
 
-/// The answer of `stormlp datasize`; its JSON is these fields.
+/// The answer of `stormlp datasize`; these fields are its JSON.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SizeAnswer {
     /// The workload.
     pub workload: String,
     /// The accelerator.
     pub accelerator: String,
-    /// Accelerators in all.
+    /// Accelerators in total.
     pub accelerators: u64,
     /// Hosts.
     pub hosts: u64,
-    /// Memory of one host in bytes.
+    /// Memory per host in bytes.
     pub host_memory_bytes: u64,
-    /// Whose rounding.
+    /// The edition whose rounding applies.
     pub profile: Profile,
     /// Files, bytes, subfolders, steps, binding.
     #[serde(flatten)]
     pub size: DataSize,
-    /// Compute of one run in seconds: its shortest possible time.
+    /// Compute time of one run in seconds: the minimum run time.
     pub run_seconds: f64,
-    /// The folder that was looked at.
+    /// The folder that was checked.
     pub folder: String,
     /// Free bytes there; `None` when unknown.
     pub free_bytes: Option<u64>,
@@ -35,7 +35,7 @@ pub struct SizeAnswer {
     pub fits: Option<bool>,
 }
 
-/// The answer for people.
+/// Renders the answer as a document.
 pub fn datasize(answer: &SizeAnswer) -> Document {
     let size = &answer.size;
     let mut document = Document::new(format!(

@@ -1,4 +1,4 @@
-//! What a training run comes to, for a comparison.
+//! The figures of a training run, for comparisons.
 
 use crate::report::{EpochReport, Measures, TrainReport};
 use stormlp_core::units::GIB;
@@ -6,10 +6,10 @@ use stormlp_core::units::GIB;
 use stormlp_show::comparison::Figure;
 use stormlp_show::document::Quantity;
 
-/// A number of the report's means and the same of an epoch.
+/// Reads a number from the measures of a report or an epoch.
 type Number = fn(&Measures) -> f64;
 
-/// The figures of a run; its epochs say how they vary.
+/// The figures of a run; its epochs show their variation.
 pub(crate) fn figures(report: &TrainReport) -> Vec<Figure> {
     let results = &report.results;
     let mut epochs = results.scored_epochs();
@@ -44,7 +44,7 @@ pub(crate) fn figures(report: &TrainReport) -> Vec<Figure> {
     figures
 }
 
-/// CPU time for each GiB that was read.
+/// CPU time per GiB read.
 fn cpu(report: &TrainReport, epochs: &[&EpochReport]) -> Option<Figure> {
     let each = |cost: &crate::report::Cost| {
         let gib = cost.bytes_read as f64 / GIB as f64;

@@ -1,5 +1,5 @@
-//! A search for the largest number of accelerators as a document: the answer, what it is limited by,
-//! every count tried, and below that the full run at the answer.
+//! Renders a search for the maximum number of accelerators: the answer, its limit, every count
+//! tried, and below that the full run at the answer.
 
 use crate::plan::find_max::{FindMax, Limit, RunKind, Tried};
 use crate::report::{Bound, TrainReport};
@@ -8,7 +8,7 @@ use stormlp_core::units::{counted, format_duration};
 
 use stormlp_show::document::{Cell, Column, Document, Facts, Quantity, Section, Table};
 
-/// The document of a search; `run` is that of the full run at its answer.
+/// The document of a search; `run` is the document of the full run at its answer.
 pub(super) fn document(report: &TrainReport, find: &FindMax, run: Document) -> Document {
     let mut document = Document::new(headline(report, find));
     facts(report, find, &mut document.facts);
@@ -32,7 +32,6 @@ pub(super) fn document(report: &TrainReport, find: &FindMax, run: Document) -> D
     document
 }
 
-/// The answer.
 fn headline(report: &TrainReport, find: &FindMax) -> String {
     let results = &report.results;
     let what = format!(

@@ -1,4 +1,4 @@
-//! A small run for the tests of every renderer.
+//! A small run for the tests of all renderers.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,11 +17,11 @@ use stormlp_core::report::{Ending, Head, NamedSeries, Report, ReportKind, Series
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_show::document::Document;
 
-/// What an epoch read, and how long it took.
+/// Bytes read in an epoch, and the epoch's duration.
 const BYTES: u64 = 24_628_905_504;
 const SECONDS: f64 = 6.5;
 
-/// The machine of the report.
+/// The host of the report.
 pub fn host() -> HostFacts {
     HostFacts { kernel: "6.18".to_string(), cpu_model: "Xeon".to_string(), ..HostFacts::fixture() }
 }
@@ -31,7 +31,7 @@ pub fn workload() -> Workload {
     catalog::find("unet3d", None).unwrap().workload(&[]).unwrap()
 }
 
-/// A plan of two accelerators.
+/// A plan with two accelerators.
 pub fn plan() -> TrainPlan {
     let inventory = Inventory {
         folder: "/data/unet3d".into(),
@@ -159,7 +159,7 @@ pub fn report() -> TrainReport {
     };
     let series = Series {
         interval_seconds: 0.5,
-        // Slow at first, and without anything for a while.
+        // Slow at first, with a period of inactivity.
         interval_bytes: (0..27u64)
             .map(|n| [(n % 7).min(4), 0][usize::from(n / 6 == 2)] << 30)
             .collect(),
@@ -173,12 +173,12 @@ pub fn report() -> TrainReport {
     }
 }
 
-/// A small run, for the tests of every renderer.
+/// A small run, for the tests of all renderers.
 pub fn sample_report() -> TrainReport {
     report()
 }
 
-/// Documents for the tests of every renderer.
+/// Documents for the tests of all renderers.
 pub fn samples() -> Vec<(&'static str, Document)> {
     let whole = catalog::CATALOG.iter().map(|entry| entry.workload(&[]).unwrap());
     vec![

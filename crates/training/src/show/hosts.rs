@@ -1,5 +1,4 @@
-//! The hosts of a training run that has several: what each had a part in, and what their barriers
-//! cost.
+//! The hosts of a training run with several: each host's share, and the cost of their barriers.
 
 use crate::report::TrainReport;
 use stormlp_core::units::ByteSize;
@@ -7,12 +6,12 @@ use stormlp_core::units::ByteSize;
 use stormlp_show::document::{Cell, Column, Document, Quantity, Table};
 use stormlp_show::hosts::describe;
 
-/// At the ends of how many steps a host came last, where steps had barriers.
+/// Number of steps at whose end a host came last, if steps had barriers.
 fn slowest(steps: Option<u64>) -> Cell {
     steps.map_or_else(|| "-".into(), |steps| Cell::Text(steps.to_string()))
 }
 
-/// A row for each host, and the barriers between them; nothing where there is one.
+/// A row per host, and the barriers between hosts; nothing for a single host.
 pub(super) fn section(report: &TrainReport, document: &mut Document) {
     let results = &report.results;
     let Some(group) = &results.group else {

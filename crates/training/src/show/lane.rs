@@ -1,4 +1,4 @@
-//! What reports of this lane show.
+//! How reports of this lane are shown.
 
 use crate::plan::train_plan::TrainPlan;
 use crate::report::contradictions;

@@ -1,4 +1,4 @@
-//! Training as documents: the run, its plan, the built-in workloads, sizes of datasets; and the
+//! Renders training as documents: the run, its plan, the built-in workloads, dataset sizes; and the
 //! files that MLPerf Storage's own tools read.
 
 mod charts;

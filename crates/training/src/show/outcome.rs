@@ -1,4 +1,4 @@
-//! A report in a line of a list: its figure and its verdict.
+//! Summarises a report for a list: its figure and its verdict.
 
 use crate::report::TrainReport;
 use stormlp_core::report::Ending;

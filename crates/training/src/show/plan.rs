@@ -8,7 +8,7 @@ use stormlp_core::units::{ByteSize, format_duration};
 use super::run::setting;
 use stormlp_show::document::{Document, Facts};
 
-/// How many runs, and which of them is not scored.
+/// The number of runs, and which of them is not scored.
 fn runs(plan: &TrainPlan) -> String {
     match plan.runs {
         0 | 1 => "1".to_string(),
@@ -123,7 +123,7 @@ pub(crate) fn loader(plan: &TrainPlan) -> String {
     }
 }
 
-/// What one read of the application's is, where no buffer may be large enough for it.
+/// Describes an application read when no buffer may be large enough for it.
 fn one_read(what: &str, plan: &TrainPlan) -> String {
     format!("{what}, up to {} a read", ByteSize(plan.transport.chunk_bytes))
 }
@@ -172,7 +172,7 @@ fn order(plan: &TrainPlan) -> String {
     };
     let shuffle = &plan.shuffle;
     match &plan.loader {
-        // Up to v2.0 DLIO's sampler for PyTorch and DALI shuffled nothing, whatever the keys said.
+        // Up to v2.0 DLIO's sampler for PyTorch and DALI shuffled nothing, whatever the settings.
         LoaderPlan::Workers { .. } if !plan.profile.reshuffles() => {
             "contiguous ranges by file name, the same in every epoch (so this edition read, \
              whatever file_shuffle says)"

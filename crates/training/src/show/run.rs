@@ -1,4 +1,4 @@
-//! A training run as a document: what it comes down to and why, then epoch by epoch.
+//! Renders a training run: its result and the reason, then each epoch.
 
 use crate::plan::train_plan::TrainPlan;
 use crate::report::{EpochReport, Measures, TrainReport};
@@ -16,15 +16,14 @@ use stormlp_show::records::Records;
 use stormlp_show::series::{Distribution, Series};
 use stormlp_show::{around, storage};
 
-/// The unit of throughput.
 const MIB_S: (&str, u64) = ("MiB/s", 1 << 20);
 
-/// What a mean over epochs is of, when there were several runs.
+/// Label for a mean over epochs, if there were several runs.
 const SCORED_MEAN: &str = "mean of all scored runs";
-/// What a sum over epochs is of then.
+/// Label for a sum over epochs, likewise.
 const A_SCORED_RUN: &str = "a scored run at the mean";
 
-/// Where the columns of the records stand: with `/` in the epoch, else in the report.
+/// Paths of the record columns: those with `/` are in the epoch, others in the report.
 pub const RECORDS: [(&str, &str); 32] = [
     ("format_version", "format_version"),
     ("started_at", "started_at"),
@@ -60,7 +59,7 @@ pub const RECORDS: [(&str, &str); 32] = [
     ("barrier", "plan/barrier"),
 ];
 
-/// What a run came to, or a search of which it is the answer's.
+/// The result of a run, or of a search whose answer it is.
 pub fn document(report: &TrainReport) -> Document {
     let run = of_run(report);
     match &report.results.find_max {
@@ -82,7 +81,7 @@ fn of_run(report: &TrainReport) -> Document {
     }
     let latency = &report.results.latency;
     let waits = [
-        // The first step of an epoch waits for a cold loader, which has its own column.
+        // The first step of an epoch waits for a cold loader, and has its own column.
         ("fetch wait", &latency.fetch_wait_us),
         ("barrier", &latency.barrier_wait_us),
         ("overshoot", &latency.compute_overshoot_us),
@@ -119,15 +118,15 @@ fn of_run(report: &TrainReport) -> Document {
     document
 }
 
-/// What a figure is of where there were several runs, as each counts something else then.
+/// What a figure covers, if there were several runs.
 fn scope(report: &TrainReport, whose: &str) -> String {
     if report.results.runs.is_empty() { String::new() } else { format!(" ({whose})") }
 }
 
-/// The epochs of every run for the records.
+/// The epochs of every run, for the records.
 fn units(report: &TrainReport) -> impl Iterator<Item = Value> {
     let unit = |(run, warm_up, epoch): (u32, bool, &EpochReport)| {
-        // An epoch is plain data, which always has a JSON form.
+        // An epoch is plain data, which can always be converted to JSON.
         let mut value = serde_json::to_value(epoch).unwrap_or_default();
         value["run"] = run.into();
         value["warm_up"] = warm_up.into();
@@ -135,7 +134,7 @@ fn units(report: &TrainReport) -> impl Iterator<Item = Value> {
         value["whole"] = epoch.is_whole(&report.plan).into();
         value
     };
-    // One run has its epochs in the report itself.
+    // With a single run the epochs are in the report itself.
     let only =
         report.results.runs.is_empty().then_some(&report.results.epochs).into_iter().flatten();
     let several = report.results.runs.iter().flat_map(|run| {
@@ -145,7 +144,6 @@ fn units(report: &TrainReport) -> impl Iterator<Item = Value> {
     only.map(|epoch| (1, false, epoch)).chain(several).map(unit)
 }
 
-/// Whether AU was reached.
 fn headline(report: &TrainReport) -> String {
     let verb = if report.results.meets_threshold { "meets" } else { "misses" };
     match &report.ending {
@@ -168,7 +166,7 @@ fn headline(report: &TrainReport) -> String {
     }
 }
 
-/// Whether most of what was read came from the page cache.
+/// Whether most of the data read came from the page cache.
 fn is_from_memory(report: &TrainReport) -> bool {
     let cost = &report.results.cost;
     if !report.plan.transport.path.uses_page_cache() || cost.bytes_read == 0 {
@@ -234,7 +232,7 @@ fn setup(report: &TrainReport, facts: &mut Facts) {
     }
 }
 
-/// What is emulated, by which edition.
+/// What is emulated, and by which edition.
 pub(super) fn setting(plan: &TrainPlan) -> String {
     format!(
         "{} on {} emulated {}{}, profile {} ({}{})",
@@ -383,7 +381,7 @@ fn throughput(report: &TrainReport, facts: &mut Facts) {
     }
 }
 
-/// Evaluations and checkpoints: no part of AU, but of the run.
+/// Evaluations and checkpoints: part of the run, but not of AU.
 fn between_epochs(report: &TrainReport, facts: &mut Facts) {
     for epoch in &report.results.epochs {
         if let Some(evaluation) = &epoch.evaluation {
@@ -414,7 +412,7 @@ fn between_epochs(report: &TrainReport, facts: &mut Facts) {
     }
 }
 
-/// What devices count besides the run, where they read much more than it did.
+/// A note for devices that read much more than the run did.
 fn of_others(device_bytes: u64, bytes: u64) -> &'static str {
     if device_bytes as f64 > 1.05 * bytes as f64 + MIB_S.1 as f64 {
         " (more than that: other programs', or what the kernel read ahead, is in it)"

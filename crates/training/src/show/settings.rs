@@ -1,11 +1,11 @@
-//! What makes two runs of this lane the same work.
+//! The settings that make two runs of this lane comparable.
 
 use crate::plan::request::StorageKind;
 use crate::report::TrainReport;
 
 use stormlp_show::settings::{Work, switch};
 
-/// The same of a training run; its runs are told as whether there was a warm-up.
+/// Keys of the plan that do not change the work; of its runs only the presence of a warm-up counts.
 const APART: &[&str] = &[
     "workload_source",
     "runs",
@@ -22,7 +22,7 @@ const APART: &[&str] = &[
     "memory_bytes",
 ];
 
-/// All that two runs must share to be the same work.
+/// All settings that two runs must share to be the same work.
 pub(super) fn work(report: &TrainReport) -> Work {
     let plan = &report.plan;
     let warm_up = if plan.runs > 1 { "yes" } else { "no" };

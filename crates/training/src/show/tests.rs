@@ -1,4 +1,4 @@
-//! What a terminal gets to see.
+//! Tests the terminal output.
 
 use crate::plan::datasize::{SizeRequest, datasize};
 use crate::report::{TrainReport, scored};

@@ -4,7 +4,7 @@ use crate::plan::workload::Workload;
 
 use stormlp_show::document::{Cell, Column, Document, Table};
 
-/// A row for each workload: what it is made of and what it asks of storage.
+/// A row per workload: its properties and its demand on storage.
 pub fn workloads(workloads: &[Workload]) -> Document {
     let mut document = Document::new(format!("{} workloads are built in", workloads.len()));
     let mut table = Table::new([

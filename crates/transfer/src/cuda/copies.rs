@@ -1,4 +1,4 @@
-//! Copies that the device's copy engine does beside the thread that asked for them.
+//! Asynchronous copies by the device's copy engine.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{bind, failed};
 use crate::accelerator::{CopyQueue, QueuedCopy};
 use crate::error::TransferError;
 
-/// A stream of copies, with a mark behind each.
+/// A stream of copies, each followed by an event.
 pub(super) struct CudaCopies {
     stream: Stream,
     idle_events: Vec<Event>,
@@ -26,7 +26,6 @@ pub(super) struct CudaCopies {
 unsafe impl Send for CudaCopies {}
 
 impl CudaCopies {
-    /// A queue of at most `capacity` copies.
     pub(super) fn new(
         context: &Arc<CudaContext>,
         capacity: usize,
@@ -43,7 +42,7 @@ impl CudaCopies {
         })
     }
 
-    /// Hands a copy to the stream, with a mark behind it.
+    /// Enqueues a copy on the stream, followed by an event.
     fn start(&self, copy: &mut QueuedCopy, event: &Event) -> Result<(), TransferError> {
         assert!(
             copy.len <= copy.host.len() && copy.len <= copy.accelerator.len(),
@@ -69,7 +68,7 @@ impl CudaCopies {
         event.record(&self.stream)
     }
 
-    /// Takes the oldest copy out of flight, which is over.
+    /// Completes the oldest copy in flight.
     fn land(&mut self, result: Result<(), TransferError>) {
         if let Some((mut copy, event)) = self.in_flight.pop_front() {
             copy.result = result;
@@ -82,7 +81,7 @@ impl CudaCopies {
 impl CopyQueue for CudaCopies {
     fn enqueue(&mut self, mut copy: QueuedCopy) {
         let event = match self.idle_events.pop() {
-            // Memory that the host reaches is copied by the host.
+            // Memory accessible to the host is copied by the host.
             Some(event) if copy.accelerator.host().is_none() => event,
             event => {
                 self.idle_events.extend(event);
@@ -93,8 +92,8 @@ impl CopyQueue for CudaCopies {
         match self.start(&mut copy, &event) {
             Ok(()) => self.in_flight.push_back((copy, event)),
             Err(error) => {
-                // The copy may be on the stream without its mark: its ends are not to be given
-                // back before the stream is idle.
+                // The copy may be on the stream without its event: its ends must not be returned
+                // before the stream is idle.
                 let _ = self.stream.synchronize();
                 copy.result = Err(error);
                 self.idle_events.push(event);
@@ -119,8 +118,8 @@ impl CopyQueue for CudaCopies {
 
 impl Drop for CudaCopies {
     fn drop(&mut self) {
-        // Before the ends of the copies are freed. A failure means that the context is broken
-        // and copies no more.
+        // Before the ends of the copies are freed. A failure means that the context is broken and
+        // copies no more.
         let _ = bind(&self.context);
         let _ = self.stream.synchronize();
     }

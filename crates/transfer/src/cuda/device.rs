@@ -24,26 +24,26 @@ pub struct CudaDevice {
     wait: WaitMode,
 }
 
-/// The devices opened so far. They stay open: see the module's text.
+/// The devices opened so far. They stay open: see the module's documentation.
 static OPEN: Mutex<Vec<CudaDevice>> = Mutex::new(Vec::new());
 
 impl CudaDevice {
-    /// The device that CUDA calls `index`, opened on first use.
+    /// Opens the device that CUDA numbers `index`, on first use.
     ///
-    /// Opening talks to the driver, which a broken driver stack may never answer: call this only
-    /// for devices that the probe has seen.
+    /// Opening talks to the driver, which may hang if the driver stack is broken: call this only
+    /// for devices that the probe has found.
     ///
     /// # Errors
-    /// When there is no CUDA, no such device, or it cannot be used.
+    /// When CUDA or the device is missing, or it cannot be used.
     pub fn open(index: u32) -> Result<Self, TransferError> {
         Self::open_to(index, WaitMode::default())
     }
 
-    /// The same whose threads wait as `wait` says: the context is told, which decides for streams,
-    /// and so is each event.
+    /// Likewise for threads that wait as `wait` says: set on the context, which decides for
+    /// streams, and on each event.
     ///
     /// # Errors
-    /// As for [`open`](Self::open), and when the context does not take it.
+    /// As for [`open`](Self::open), and when the context rejects it.
     pub fn open_to(index: u32, wait: WaitMode) -> Result<Self, TransferError> {
         if !present() {
             return Err(absent());
@@ -57,7 +57,7 @@ impl CudaDevice {
             }
             return Ok(device.clone());
         }
-        // Before the context is made, from when on drivers before CUDA 11 refuse it.
+        // Before the context is created: drivers before CUDA 11 refuse it afterwards.
         let context = set_wait(index, wait)
             .and_then(|()| CudaContext::new(index as usize))
             .map_err(|error| TransferError::Unavailable {
@@ -65,7 +65,7 @@ impl CudaDevice {
                 reason: failed("opening it")(error).to_string(),
                 remedy: "`stormlp doctor` lists the devices".to_string(),
             })?;
-        // Making it has made it current here.
+        // Creating it has made it current here.
         forget_current();
         let name = context.name().map_err(failed("cuDeviceGetName"))?;
         let capable =
@@ -81,7 +81,7 @@ impl CudaDevice {
     }
 }
 
-/// Has the device's primary context wait for its streams as `wait` says.
+/// Makes the device's primary context wait for its streams as `wait` says.
 fn set_wait(index: u32, wait: WaitMode) -> Result<(), DriverError> {
     result::init()?;
     let device = result::device::get(index.cast_signed())?;
@@ -89,7 +89,7 @@ fn set_wait(index: u32, wait: WaitMode) -> Result<(), DriverError> {
         WaitMode::Spin => sys::CUctx_flags::CU_CTX_SCHED_SPIN,
         WaitMode::Block => sys::CUctx_flags::CU_CTX_SCHED_BLOCKING_SYNC,
     };
-    // SAFETY: a call with plain values, of a device that CUDA has just named.
+    // SAFETY: a call with plain values, for a device that CUDA has just returned.
     unsafe { sys::cuDevicePrimaryCtxSetFlags_v2(device, flags as u32) }.result()
 }
 

@@ -1,4 +1,4 @@
-//! Which GPUs there are, and what is known of each.
+//! The GPUs and their properties.
 
 use std::ffi::CStr;
 use std::path::Path;
@@ -9,10 +9,10 @@ use stormlp_core::facts::AcceleratorFacts;
 use super::{absent, failed, present};
 use crate::error::TransferError;
 
-/// Version of CUDA that the driver supports, `12.8`.
+/// The CUDA version that the driver supports, `12.8`.
 ///
 /// # Errors
-/// When there is no CUDA library or it does not tell.
+/// When there is no CUDA library or it does not report a version.
 pub fn driver_version() -> Result<String, TransferError> {
     if !present() {
         return Err(absent());
@@ -25,7 +25,7 @@ pub fn driver_version() -> Result<String, TransferError> {
     Ok(format!("{}.{}", version / 1000, version % 1000 / 10))
 }
 
-/// The GPUs that CUDA can use, in its order. Touches no memory and makes no context.
+/// The GPUs that CUDA can use, in its order. Uses no device memory and creates no context.
 ///
 /// # Errors
 /// When there is no CUDA library or no working driver behind it.
@@ -38,7 +38,7 @@ pub fn devices() -> Result<Vec<AcceleratorFacts>, TransferError> {
     (0..count).map(facts).collect()
 }
 
-/// What is known of the device with the number `ordinal`.
+/// The properties of the device with the number `ordinal`.
 fn facts(ordinal: i32) -> Result<AcceleratorFacts, TransferError> {
     let device = result::device::get(ordinal).map_err(failed("cuDeviceGet"))?;
     let name = result::device::get_name(device).map_err(failed("cuDeviceGetName"))?;
@@ -65,10 +65,10 @@ pub(crate) fn pci_address_of(index: u32) -> Option<String> {
     pci_address(result::device::get(i32::try_from(index).ok()?).ok()?)
 }
 
-/// The device's address on the PCI bus as sysfs spells it.
+/// The device's PCI address in sysfs notation.
 fn pci_address(device: sys::CUdevice) -> Option<String> {
     let mut text = [0u8; 32];
-    // SAFETY: the buffer has the length that is told; the call ends the string with a zero.
+    // SAFETY: the buffer has the length that is passed; the call ends the string with a zero.
     unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr().cast(), text.len() as i32, device) }
         .result()
         .ok()?;
@@ -76,7 +76,7 @@ fn pci_address(device: sys::CUdevice) -> Option<String> {
     Some(text.to_ascii_lowercase())
 }
 
-/// The NUMA node of a PCI device; sysfs says −1 for none.
+/// The NUMA node of a PCI device; sysfs reports −1 for none.
 fn numa_node(folder: &Path) -> Option<u32> {
     let text = std::fs::read_to_string(folder.join("numa_node")).ok()?;
     text.trim().parse().ok()

@@ -1,4 +1,4 @@
-//! The kinds of memory a device can give: plain, virtual, pinned host memory.
+//! The kinds of memory a device can provide: plain, virtual, pinned host memory.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use super::{bind, failed};
 use crate::accelerator::AcceleratorBuffer;
 use crate::error::TransferError;
 
-/// What the direct routes pin at a time: registered memory that starts and ends on such a
+/// The pinning granularity of the direct routes: registered memory that starts and ends on such a
 /// boundary shares no page with other memory, and is aligned for direct transfers.
 const GPU_PAGE_BYTES: usize = 64 << 10;
 
-/// Device memory from `cuMemAlloc`, not from the pool of `cuMemAllocAsync`: cuFile's list of
-/// memory it takes does not name the pool.
+/// Device memory from `cuMemAlloc`, not from the pool of `cuMemAllocAsync`: the pool is not on
+/// cuFile's list of supported memory.
 pub(super) struct DeviceMemory {
     allocation: sys::CUdeviceptr,
     start: sys::CUdeviceptr,
@@ -23,7 +23,7 @@ pub(super) struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// At least `len` bytes from a GPU page boundary on.
+    /// At least `len` bytes, starting on a GPU page boundary.
     pub(super) fn new(context: &Arc<CudaContext>, len: usize) -> Result<Self, TransferError> {
         bind(context)?;
         let whole = len.max(1).next_multiple_of(GPU_PAGE_BYTES);
@@ -34,7 +34,8 @@ impl DeviceMemory {
         };
         let mut allocation = allocate(whole)?;
         if !(allocation as usize).is_multiple_of(GPU_PAGE_BYTES) {
-            // Small allocations are aligned to 256 bytes only: take a page more and start inside.
+            // Small allocations are only aligned to 256 bytes: allocate an extra page and start
+            // inside.
             // SAFETY: from `malloc_sync` just now, and nobody has seen it.
             unsafe { result::free_sync(allocation) }.map_err(failed("cuMemFree"))?;
             allocation = allocate(whole + GPU_PAGE_BYTES)?;
@@ -57,8 +58,8 @@ impl Drop for DeviceMemory {
     }
 }
 
-/// Device memory through the virtual memory interface: an address range, a physical
-/// allocation, and the mapping of one on the other.
+/// Device memory through the virtual memory interface: an address range, a physical allocation,
+/// and a mapping between them.
 pub(super) struct VirtualMemory {
     start: sys::CUdeviceptr,
     mapped_bytes: usize,
@@ -70,7 +71,7 @@ pub(super) struct VirtualMemory {
 
 impl VirtualMemory {
     /// At least `len` bytes; `direct_capable` marks them for peer-to-peer DMA, which not every
-    /// device has.
+    /// device supports.
     pub(super) fn new(
         context: &Arc<CudaContext>,
         len: usize,
@@ -90,7 +91,7 @@ impl VirtualMemory {
         unsafe { sys::cuMemAddressReserve(&mut start, mapped_bytes, 0, 0, 0) }
             .result()
             .map_err(failed("cuMemAddressReserve"))?;
-        // From here on, dropping the value undoes what has been done.
+        // From here on, dropping the value undoes the steps so far.
         let mut memory = Self {
             start,
             mapped_bytes,
@@ -103,7 +104,7 @@ impl VirtualMemory {
         Ok(memory)
     }
 
-    /// Puts memory behind the reserved range and allows the device to use it.
+    /// Maps memory to the reserved range and gives the device access.
     fn map(&mut self, properties: &sys::CUmemAllocationProp) -> Result<(), TransferError> {
         let (start, bytes) = (self.start, self.mapped_bytes);
         let mut handle = 0;
@@ -121,14 +122,14 @@ impl VirtualMemory {
             location: properties.location,
             flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
         };
-        // SAFETY: the range is mapped; one description is passed, and said to be one.
+        // SAFETY: the range is mapped; one description is passed, and the count is one.
         unsafe { sys::cuMemSetAccess(start, bytes, &access, 1) }
             .result()
             .map_err(failed("cuMemSetAccess"))
     }
 }
 
-/// What a physical allocation is to be like: pinned, on the device of `context`.
+/// The properties of a physical allocation: pinned, on the device of `context`.
 fn properties(context: &CudaContext, direct_capable: bool) -> sys::CUmemAllocationProp {
     sys::CUmemAllocationProp {
         type_: sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -165,7 +166,7 @@ impl Drop for VirtualMemory {
     }
 }
 
-/// What both kinds of device memory do alike.
+/// Common to both kinds of device memory.
 macro_rules! device_buffer {
     ($kind:ty) => {
         impl AcceleratorBuffer for $kind {
@@ -199,7 +200,7 @@ macro_rules! device_buffer {
 device_buffer!(DeviceMemory);
 device_buffer!(VirtualMemory);
 
-/// Host memory pinned by CUDA, which both sides reach.
+/// Host memory pinned by CUDA, accessible to both sides.
 pub(super) struct PinnedMemory {
     start: std::ptr::NonNull<u8>,
     len: usize,
@@ -210,7 +211,7 @@ pub(super) struct PinnedMemory {
 unsafe impl Send for PinnedMemory {}
 
 impl PinnedMemory {
-    /// `len` bytes of zeroes. Not write-combined: the host reads them when verifying.
+    /// `len` zero bytes. Not write-combined: the host reads them when verifying.
     pub(super) fn new(context: &Arc<CudaContext>, len: usize) -> Result<Self, TransferError> {
         bind(context)?;
         // SAFETY: the context is current; the content is written below.

@@ -1,7 +1,7 @@
-//! NVIDIA GPUs through CUDA's driver interface, opened at run time.
+//! NVIDIA GPUs through CUDA's driver API, opened at run time.
 //!
-//! cudarc panics when the library is missing, so [`present`] is asked before anything else.
-//! A device's primary context is retained once for the life of the process: making one takes
+//! cudarc panics when the library is missing, so [`present`] is checked before anything else. A
+//! device's primary context is retained once for the life of the process: creating one takes
 //! tenths of a second, and the cells of a matrix follow each other within milliseconds.
 
 mod copies;
@@ -26,11 +26,11 @@ pub use facts::{devices, driver_version};
 pub use pins::Pins;
 pub use stream::Stream;
 
-/// Whether CUDA's library can be opened, found out once.
+/// Whether CUDA's library can be opened; checked once.
 pub fn present() -> bool {
     static PRESENT: OnceLock<bool> = OnceLock::new();
     // SAFETY: opens libcuda and closes it again; running its constructors is what using CUDA
-    // means, and it has no conditions on that.
+    // means, and they have no preconditions.
     *PRESENT.get_or_init(|| unsafe { cudarc::driver::sys::is_culib_present() })
 }
 
@@ -43,8 +43,8 @@ fn absent() -> TransferError {
     }
 }
 
-/// Has CUDA number the devices by their place on the PCI bus, as nvidia-smi does, unless the
-/// environment says otherwise; to be called before CUDA is used and before the first thread.
+/// Makes CUDA number the devices by PCI address, as nvidia-smi does, unless the environment says
+/// otherwise; call before CUDA is used and before the first thread is started.
 pub fn number_devices_by_bus() {
     const ORDER: &str = "CUDA_DEVICE_ORDER";
     if !environment::is_set(ORDER) {
@@ -52,11 +52,11 @@ pub fn number_devices_by_bus() {
     }
 }
 
-/// How many streams a device works on side by side, as the environment says.
+/// The number of concurrent streams of a device, from the environment.
 pub fn connections() -> u32 {
     let said = std::env::var("CUDA_DEVICE_MAX_CONNECTIONS").ok();
     let number = said.and_then(|text| text.trim().parse::<u32>().ok());
-    // CUDA takes no less and no more.
+    // CUDA's own limits.
     number.map_or(DEFAULT_CUDA_CONNECTIONS, |number| number.clamp(1, 32))
 }
 
@@ -65,7 +65,7 @@ thread_local! {
     static CURRENT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Makes the device's context current on this thread; without a call where it is.
+/// Makes the device's context current on this thread; no call if it already is.
 fn bind(context: &CudaContext) -> Result<(), TransferError> {
     let wanted = context.cu_ctx().addr();
     if CURRENT.get() != wanted {
@@ -75,12 +75,12 @@ fn bind(context: &CudaContext) -> Result<(), TransferError> {
     Ok(())
 }
 
-/// Another context may be current on this thread by now.
+/// Invalidates the cache: another context may be current on this thread.
 fn forget_current() {
     CURRENT.set(0);
 }
 
-/// A failed call in the words of this crate.
+/// Converts a failed call to this crate's error.
 fn failed(call: &'static str) -> impl FnOnce(DriverError) -> TransferError {
     move |error| {
         let words = |text: Result<&std::ffi::CStr, DriverError>| {
@@ -96,13 +96,13 @@ fn failed(call: &'static str) -> impl FnOnce(DriverError) -> TransferError {
     }
 }
 
-/// CUDA's code 802: GPUs behind NVSwitch that their manager has not connected yet.
+/// CUDA's code 802: GPUs behind NVSwitch that the fabric manager has not connected yet.
 pub(crate) const SYSTEM_NOT_READY: i32 = 802;
-/// What to do about it.
+/// The remedy.
 pub(crate) const NO_FABRIC: &str = "; start the fabric manager, of the driver's version: \
     `systemctl start nvidia-fabricmanager`";
 
-/// What to do about a failure, where there is something.
+/// The remedy for a failure, if there is one.
 fn advice(error: DriverError) -> &'static str {
     use cudarc::driver::sys::CUresult;
     match error.0 {

@@ -1,4 +1,4 @@
-//! Host buffers pinned for CUDA, so that the device copies from and to them directly.
+//! Host buffers pinned for CUDA, so that the device copies to and from them directly.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use super::{bind, failed};
 use crate::error::TransferError;
 use crate::region::{HostBuffer, MappingShare};
 
-/// Keeps host buffers pinned, and their memory mapped, until it is dropped.
+/// Keeps host buffers pinned, and their memory mapped, until dropped.
 #[derive(Debug)]
 pub struct Pins {
     pinned: Vec<(*mut c_void, MappingShare)>,
-    /// Why nothing is pinned, where pinning some of it failed.
+    /// Why nothing is pinned, if pinning failed.
     shortfall: Option<String>,
     context: Arc<CudaContext>,
 }
@@ -22,17 +22,17 @@ pub struct Pins {
 unsafe impl Send for Pins {}
 
 impl Pins {
-    /// Pins every one of `buffers`, or none where one shares a page with memory that is pinned
-    /// already: CUDA pins nothing of it then, on pages of 64 KiB as little as on small ones.
+    /// Pins all `buffers`, or none if one shares a page with memory that is already pinned: CUDA
+    /// pins nothing of it then, on pages of 64 KiB as well as on small ones.
     ///
     /// # Errors
-    /// When the kernel does not lock that much memory.
+    /// When the kernel cannot lock that much memory.
     pub(super) fn new(
         context: &Arc<CudaContext>,
         buffers: &[HostBuffer],
     ) -> Result<Self, TransferError> {
         bind(context)?;
-        // Dropping the value unpins what has been pinned before a failure.
+        // Dropping the value unpins what was pinned before a failure.
         let mut pins = Self {
             pinned: Vec::with_capacity(buffers.len()),
             shortfall: None,
@@ -63,12 +63,11 @@ impl Pins {
 }
 
 impl Pins {
-    /// Why nothing is pinned, where pinning some of it failed.
+    /// Why nothing is pinned, if pinning failed.
     pub(crate) fn shortfall(&self) -> Option<&str> {
         self.shortfall.as_deref()
     }
 
-    /// Unpins all of them.
     fn unpin(&mut self) {
         for (start, _mapping) in self.pinned.drain(..) {
             // SAFETY: registered once by `new` under this address, and still mapped; copies have

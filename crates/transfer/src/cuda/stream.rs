@@ -1,4 +1,4 @@
-//! Streams, events, and copies that are waited for.
+//! Streams, events, and synchronous copies.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use stormlp_core::transport::WaitMode;
 use super::{bind, failed};
 use crate::error::TransferError;
 
-/// CUDA's handle for the calling thread's own stream (`CU_STREAM_PER_THREAD`). Copies of
-/// different threads do not wait for each other there, and nothing has to be made or destroyed.
+/// CUDA's handle for the calling thread's own stream (`CU_STREAM_PER_THREAD`). Copies of different
+/// threads do not wait for each other there, and nothing has to be created or destroyed.
 fn own_stream() -> sys::CUstream {
     std::ptr::without_provenance_mut(2)
 }
 
 /// Copies `source` to device memory and waits until it has arrived there.
 ///
-/// The plain synchronous call may return when the bytes have only been staged, which a cuFile
-/// write must not overtake; synchronising the stream waits for all of it.
+/// The plain synchronous call may return when the bytes have only been staged, and a cuFile write
+/// must not overtake them; synchronising the stream waits for all of it.
 ///
 /// # Safety
 /// `target` must be the start of at least `source.len()` bytes of device memory that nobody else
@@ -35,7 +35,7 @@ pub(super) unsafe fn copy_to_device(
     }
 }
 
-/// Copies device memory to `target` and waits for the end.
+/// Copies device memory to `target` and waits for completion.
 ///
 /// # Safety
 /// `source` must be the start of at least `target.len()` bytes of device memory that nobody
@@ -64,10 +64,10 @@ pub struct Stream {
 unsafe impl Send for Stream {}
 
 impl Stream {
-    /// A stream that does not wait for the default stream.
+    /// A stream that does not synchronise with the default stream.
     ///
     /// # Errors
-    /// When the device has none to spare.
+    /// When the device has no free stream.
     pub(super) fn new(context: &Arc<CudaContext>) -> Result<Self, TransferError> {
         bind(context)?;
         let raw = result::stream::create(result::stream::StreamKind::NonBlocking)
@@ -75,12 +75,12 @@ impl Stream {
         Ok(Self { raw, context: Arc::clone(context) })
     }
 
-    /// The stream as CUDA and cuFile know it.
+    /// The stream's handle, for CUDA and cuFile.
     pub(crate) fn raw(&self) -> sys::CUstream {
         self.raw
     }
 
-    /// Whether everything handed in is over.
+    /// Whether all enqueued work is complete.
     ///
     /// # Errors
     /// When something on the stream failed.
@@ -95,7 +95,7 @@ impl Stream {
         }
     }
 
-    /// Waits until everything handed in is over.
+    /// Waits until all enqueued work is complete.
     ///
     /// # Errors
     /// When something on the stream failed.
@@ -115,7 +115,7 @@ impl Drop for Stream {
     }
 }
 
-/// A mark on a stream; destroyed when dropped.
+/// An event on a stream; destroyed when dropped.
 #[derive(Debug)]
 pub(super) struct Event {
     raw: sys::CUevent,
@@ -137,13 +137,13 @@ impl Event {
         Ok(Self { raw, context: Arc::clone(context) })
     }
 
-    /// Puts the mark behind everything handed in on `stream` so far.
+    /// Records the event after all work enqueued on `stream` so far.
     pub(super) fn record(&self, stream: &Stream) -> Result<(), TransferError> {
         // SAFETY: both live as long as their values, of the same context.
         unsafe { result::event::record(self.raw, stream.raw) }.map_err(failed("cuEventRecord"))
     }
 
-    /// Whether the stream has come past the mark.
+    /// Whether the stream has reached the event.
     pub(super) fn is_over(&self) -> Result<bool, TransferError> {
         // SAFETY: the event lives as long as `self`.
         match unsafe { result::event::query(self.raw) } {
@@ -153,7 +153,7 @@ impl Event {
         }
     }
 
-    /// Waits until the stream has come past the mark.
+    /// Waits until the stream has reached the event.
     pub(super) fn synchronize(&self) -> Result<(), TransferError> {
         // SAFETY: the event lives as long as `self`.
         unsafe { result::event::synchronize(self.raw) }.map_err(failed("cuEventSynchronize"))

@@ -1,8 +1,8 @@
-//! cuFile's batch interface: many transfers handed in with one call.
+//! cuFile's batch interface: many transfers submitted with one call.
 //!
-//! Seen with libcufile 1.16 to 1.20 (direct host-memory entries): the offset from a registered
-//! base is ignored inside a batch, and the bytes land at the base without an error. So every
-//! entry here starts at a base of its own and has no offset.
+//! Observed with libcufile 1.16 to 1.20 (direct host-memory entries): the offset from a registered
+//! base is ignored inside a batch, and the bytes land at the base without an error. So every entry
+//! here has its own base and no offset.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::error::{CuFileError, check, negated};
 use super::handle::{FileHandle, signed};
 use super::sys;
 
-/// One entry to be handed in.
+/// An entry to be submitted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BatchEntry {
     pub(crate) direction: Direction,
@@ -23,14 +23,14 @@ pub(crate) struct BatchEntry {
     pub(crate) base: *mut c_void,
     pub(crate) len: usize,
     pub(crate) file_offset: u64,
-    /// The owner's mark; comes back with the outcome.
+    /// The caller's tag, returned with the outcome.
     pub(crate) mark: usize,
 }
 
-/// What became of an entry: its mark, and bytes moved or what failed.
+/// The outcome of an entry: its tag, and the bytes moved or the error.
 pub(crate) type BatchOutcome = (usize, Result<usize, CuFileError>);
 
-/// A batch of fixed capacity; entries come and go.
+/// A batch of fixed capacity; entries are added and complete individually.
 #[derive(Debug)]
 pub(crate) struct Batch {
     raw: sys::CUfileBatchHandle_t,
@@ -45,7 +45,7 @@ impl Batch {
     /// A batch with room for `capacity` entries in flight, waited for as `wait` says.
     ///
     /// # Errors
-    /// When the library has not that many entries.
+    /// When the library does not support that many entries.
     pub(crate) fn new(
         driver: Arc<Driver>,
         capacity: usize,
@@ -67,20 +67,20 @@ impl Batch {
         })
     }
 
-    /// Entries handed in whose outcome has not come back.
+    /// Submitted entries whose outcome has not been returned.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Hands in `entries`, all of them or none.
+    /// Submits `entries`, all or none.
     ///
     /// # Errors
-    /// When the library takes none.
+    /// When the library accepts none.
     ///
     /// # Safety
     /// Each entry's memory must be memory that cuFile can reach, of at least `len` bytes from
-    /// `base` on, that stays allocated and untouched until the entry's outcome has come back, as
-    /// must its file. Device memory needs its CUDA context current on this thread.
+    /// `base` on, that stays allocated and untouched until the entry's outcome has been returned,
+    /// as must its file. Device memory needs its CUDA context current on this thread.
     pub(crate) unsafe fn submit<'a>(
         &mut self,
         entries: impl Iterator<Item = (BatchEntry, &'a FileHandle)>,
@@ -102,8 +102,8 @@ impl Batch {
         let count = self.parameters.len();
         let entries = self.parameters.as_mut_ptr();
         // SAFETY: the handle is set up, the array holds `count` entries and the library copies
-        // them (seen: they may be overwritten right after the call); the caller vouches for the
-        // memory and the files.
+        // them (observed: they may be overwritten right after the call); the caller vouches for
+        // the memory and the files.
         let status =
             unsafe { (self.driver.api().batch_submit)(self.raw, count as u32, entries, 0) };
         check("cuFileBatchIOSubmit", status)?;
@@ -111,11 +111,11 @@ impl Batch {
         Ok(())
     }
 
-    /// Waits until `min` entries in flight are over and hands the outcomes of all that are to
+    /// Waits until `min` entries in flight are complete and passes all available outcomes to
     /// `each`.
     ///
     /// # Errors
-    /// When the library does not tell.
+    /// When the library does not report outcomes.
     pub(crate) fn wait(
         &mut self,
         min: usize,
@@ -128,7 +128,7 @@ impl Batch {
                 return Ok(());
             }
             let mut at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-            // Who spins asks for none, and again.
+            // Spinning requests none and retries.
             let asked = match self.wait {
                 WaitMode::Spin => 0,
                 WaitMode::Block => wanted,
@@ -159,10 +159,10 @@ impl Batch {
         }
     }
 
-    /// Asks the library to give up what is in flight, as far as it can; the outcomes come back
-    /// all the same.
+    /// Asks the library to cancel what is in flight, as far as possible; the outcomes are returned
+    /// regardless.
     pub(crate) fn cancel(&mut self) {
-        // SAFETY: the handle is set up. Cancelling is best effort by its documentation.
+        // SAFETY: the handle is set up. Cancelling is best effort according to its documentation.
         unsafe { (self.driver.api().batch_cancel)(self.raw) };
     }
 }
@@ -180,7 +180,7 @@ const INVALID: i32 = 0x04;
 const CANCELLED: i32 = 0x08;
 const TIMEOUT: i32 = 0x20;
 
-/// The outcome that an event tells.
+/// The outcome from an event.
 fn outcome(event: &sys::CUfileIOEvents_t) -> BatchOutcome {
     let failed = |code| Err(CuFileError::Call { call: "a batch entry", code, cuda_code: 0 });
     let result = match event.status {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::driver::Driver;
 use super::error::{CuFileError, check};
 
-/// The registration of a piece of memory, which somebody else owns and must free later.
+/// The registration of a piece of memory owned by someone else, who must free it later.
 ///
-/// nvidia-fs can deadlock when memory is freed while it is registered, so an owner keeps this
-/// value beside the memory and drops it first.
+/// nvidia-fs can deadlock when memory is freed while registered, so an owner keeps this value
+/// beside the memory and drops it first.
 #[derive(Debug)]
 pub(crate) struct Registration {
     base: *mut c_void,
@@ -20,10 +20,10 @@ pub(crate) struct Registration {
 unsafe impl Send for Registration {}
 
 impl Registration {
-    /// Registers `len` bytes from `base` on.
+    /// Registers `len` bytes starting at `base`.
     ///
     /// # Errors
-    /// When the memory is of a kind cuFile does not take, or cannot be pinned (BAR1 used up).
+    /// When cuFile does not support this kind of memory, or it cannot be pinned (BAR1 exhausted).
     ///
     /// # Safety
     /// The memory must stay allocated until the value is dropped; device memory needs its CUDA
@@ -33,7 +33,7 @@ impl Registration {
         base: *mut c_void,
         len: usize,
     ) -> Result<Self, CuFileError> {
-        // SAFETY: the caller vouches for the memory; 0 is the only value for the flags.
+        // SAFETY: the caller vouches for the memory; 0 is the only valid value of the flags.
         let status = unsafe { (driver.api().buf_register)(base, len, 0) };
         check("cuFileBufRegister", status)?;
         Ok(Self { base, driver })
@@ -42,8 +42,8 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // SAFETY: registered once under this address, which is still allocated. A failure leaves
-        // nothing that could be done.
+        // SAFETY: registered once under this address, which is still allocated. A failure cannot
+        // be handled.
         unsafe { (self.driver.api().buf_deregister)(self.base) };
     }
 }

@@ -1,5 +1,5 @@
-//! When cuFile counts transfers by their routes: for a while beforehand, so that it costs nothing
-//! in what is measured, or all the time at a level that was asked for.
+//! When cuFile counts transfers by route: for a while before measuring, so that it does not affect
+//! the measurement, or throughout at a requested level.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,27 +7,27 @@ use super::driver::Driver;
 use super::loader::{Api, StatsApi};
 use super::stats::{Counters, RawStatistics};
 
-/// The level that counts each route for each GPU; it costs the most.
+/// The level with per-GPU route counts; the most expensive.
 const ROUTES: u8 = 3;
 
 /// When cuFile counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Statistics {
-    /// By routes while a path asks for it, else not at all.
+    /// By route while a path requests it, otherwise off.
     #[default]
     WhileAsked,
-    /// At this level as long as the driver is open; 0 never counts, and only 3 tells routes.
+    /// At this level while the driver is open; 0 never counts, and only 3 shows routes.
     Throughout(u8),
 }
 
-/// Turns the library's counting on and off, and keeps what it had counted.
+/// Turns the library's counting on and off, and keeps its previous counts.
 ///
-/// Off is level 0, where the library counts no further and says nothing. `cuFileStatsStop` is never
-/// called: in 1.15.1 and 1.16 it takes memory away that a thread of the library writes to every
-/// fraction of a millisecond, and some calls in a hundred crash.
+/// Off is level 0, where the library stops counting and reports nothing. `cuFileStatsStop` is
+/// never called: in 1.15.1 and 1.16 it frees memory that a thread of the library writes to every
+/// fraction of a millisecond, and a few percent of calls crash.
 #[derive(Debug)]
 pub(super) struct Switch {
-    /// `None` in a library without statistics, and where they are never to be on.
+    /// `None` if the library has no statistics, or if they are never to be enabled.
     stats: Option<StatsApi>,
     statistics: Statistics,
     api: &'static Api,
@@ -37,14 +37,14 @@ pub(super) struct Switch {
 #[derive(Debug, Default)]
 struct State {
     on: bool,
-    /// How many want it on.
+    /// The number of users that need it on.
     holders: usize,
-    /// What had been counted when it was last turned off; the library goes on from there.
+    /// The counts when it was last turned off; the library continues from there.
     before: Option<Counters>,
 }
 
 impl Switch {
-    /// Sets the level; the driver is about to be opened.
+    /// Sets the level before the driver is opened.
     pub(super) fn before_opening(api: &'static Api, statistics: Statistics) -> Self {
         let stats = api.stats.filter(|_| statistics != Statistics::Throughout(0));
         let level = match statistics {
@@ -56,13 +56,13 @@ impl Switch {
         Self { stats, statistics, api, state: Mutex::new(state) }
     }
 
-    /// The driver is open now.
+    /// Starts counting after the driver has been opened.
     pub(super) fn opened(&self) {
         let mut state = self.lock();
         state.on = state.on && self.start();
     }
 
-    /// Somebody wants it on.
+    /// Adds a user.
     fn take(&self) {
         let mut state = self.lock();
         state.holders += 1;
@@ -74,7 +74,7 @@ impl Switch {
         }
     }
 
-    /// One wants it on no more; when that was the last, it is turned off.
+    /// Removes a user; the last one turns it off.
     fn release(&self) {
         let mut state = self.lock();
         state.holders -= 1;
@@ -87,7 +87,7 @@ impl Switch {
         }
     }
 
-    /// The driver is about to be closed: at level 0 it would leave its shared memory behind.
+    /// Prepares closing of the driver: at level 0 it would leave its shared memory behind.
     pub(super) fn before_closing(&self) {
         if let Some(stats) = self.stats
             && self.statistics == Statistics::WhileAsked
@@ -97,7 +97,7 @@ impl Switch {
         }
     }
 
-    /// What has been counted since the driver was opened; `None` where nothing was.
+    /// The counts since the driver was opened; `None` if nothing was counted.
     pub(super) fn counters(&self) -> Option<Counters> {
         let state = self.lock();
         self.sum(&state)
@@ -125,12 +125,12 @@ impl Switch {
 }
 
 fn set_level(stats: StatsApi, level: u8) -> bool {
-    // SAFETY: a call with a plain value, which libraries take while they are closed as well as
-    // while they are open (tried with all from 1.15 to 1.20, under load).
+    // SAFETY: a call with a plain value, which libraries accept whether the driver is closed or
+    // open (tested with all from 1.15 to 1.20, under load).
     unsafe { (stats.set_level)(level.into()) }.err == 0
 }
 
-/// While it lives, cuFile counts transfers by their routes, where it can.
+/// While it lives, cuFile counts transfers by route, if it can.
 #[derive(Debug)]
 pub(crate) struct Count(Arc<Driver>);
 

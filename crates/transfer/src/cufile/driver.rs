@@ -1,7 +1,7 @@
-//! The cuFile driver: opened once for the process, closed when nobody needs it any more.
+//! The cuFile driver: opened once per process, closed when no longer needed.
 //!
-//! cuFile's driver belongs to the process, so its owner here does too: everybody who asks gets a
-//! share of the same [`Driver`], and the last share closes it, after the registrations, which
+//! cuFile's driver belongs to the process, and so does its owner here: everyone who opens it gets
+//! a share of the same [`Driver`], and the last share closes it, after the registrations, which
 //! hold shares of their own, are gone. Without an explicit close the library's statistics can
 //! crash at exit.
 
@@ -15,16 +15,16 @@ use super::stats::Counters;
 use super::sys::{self, bool_parameter, size_parameter};
 use super::tally::Tallies;
 
-/// How the driver is to be opened.
+/// Settings for opening the driver.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
     /// Whether cuFile may fall back to POSIX calls; `None` leaves it to cufile.json.
     pub allow_compat_mode: Option<bool>,
-    /// When it counts transfers by their routes.
+    /// When it counts transfers by route.
     pub statistics: Statistics,
 }
 
-/// The open driver; one for the process.
+/// The open driver; one per process.
 #[derive(Debug)]
 pub struct Driver {
     api: &'static Api,
@@ -32,15 +32,15 @@ pub struct Driver {
     switch: Switch,
     tallies: Tallies,
     said: Said,
-    /// Found out once: it takes reading the kernel's list of symbols.
+    /// Determined once: it requires reading the kernel's symbol list.
     no_p2pdma: OnceLock<Option<String>>,
 }
 
-/// What the library says of its driver, asked once when the driver was opened.
+/// The library's report on its driver, queried once when the driver was opened.
 ///
-/// Up to 1.19 it reads cufile.json again whenever it is asked for properties or routes, into global
-/// strings and without a lock: asked by several threads, it crashes. So the only thread that asks is
-/// the one that opens the driver, under the lock of the registry.
+/// Up to 1.19 it rereads cufile.json on every query of properties or routes, into global strings
+/// and without a lock: concurrent queries crash. So only the thread that opens the driver queries
+/// it, under the lock of the registry.
 #[derive(Debug)]
 struct Said {
     properties: Result<Properties, CuFileError>,
@@ -49,7 +49,7 @@ struct Said {
 }
 
 impl Said {
-    /// Asks the library, whose driver is open; the lock of the registry keeps others from asking.
+    /// Queries the library, whose driver is open; the registry's lock prevents concurrent queries.
     fn ask(api: &Api) -> Self {
         Self {
             properties: ask_properties(api),
@@ -59,7 +59,7 @@ impl Said {
     }
 }
 
-/// Settings that bear on the route and the speed; `None` where the library does not say.
+/// Settings that affect the route and the speed; `None` if the library does not report them.
 #[derive(Debug)]
 struct Parameters {
     allow_compat_mode: Option<bool>,
@@ -94,7 +94,7 @@ impl Parameters {
         }
     }
 
-    /// Those that are known, `name value`.
+    /// The known ones, as `name value`.
     fn describe(&self) -> Vec<String> {
         let flag = |name, value: Option<bool>| value.map(|value| format!("{name} {value}"));
         let size = |name, value: Option<usize>| value.map(|value| format!("{name} {value}"));
@@ -119,7 +119,7 @@ fn ask_properties(api: &Api) -> Result<Properties, CuFileError> {
     Ok(Properties { raw })
 }
 
-/// Empty where the library is too old (before 1.16) or has no direct route.
+/// Empty if the library is too old (before 1.16) or has no direct route.
 fn ask_routes(api: &Api) -> Vec<String> {
     let Some(get) = api.get_p2p_flags else {
         return Vec::new();
@@ -134,7 +134,7 @@ fn ask_routes(api: &Api) -> Vec<String> {
     TARGETS.into_iter().filter_map(routes).collect()
 }
 
-/// What the process knows of its driver.
+/// The process-wide state of the driver.
 struct Registry {
     driver: Weak<Driver>,
     /// From opening until the last share has closed it.
@@ -151,7 +151,7 @@ fn registry() -> MutexGuard<'static, Registry> {
 impl Driver {
     /// Opens the driver, or shares the open one.
     ///
-    /// `cuFileDriverOpen` may never return on some machines: call this only when
+    /// `cuFileDriverOpen` may never return on some machines: call this only after
     /// [`super::probe::run`] has seen it return.
     ///
     /// # Errors
@@ -162,7 +162,7 @@ impl Driver {
         let mut registry = registry();
         loop {
             if let Some(driver) = registry.driver.upgrade() {
-                // The lock goes first: should this be the last share, closing takes it again.
+                // Release the lock first: if this is the last share, closing takes it again.
                 drop(registry);
                 let same = driver.settings == *settings;
                 return if same { Ok(driver) } else { Err(CuFileError::OpenOtherwise) };
@@ -178,12 +178,12 @@ impl Driver {
         Ok(driver)
     }
 
-    /// The open driver, if somebody holds it open.
+    /// The open driver, if any share of it exists.
     pub fn current() -> Option<Arc<Self>> {
         registry().driver.upgrade()
     }
 
-    /// Sets what must be set before opening, opens, and starts counting.
+    /// Applies the settings required before opening, opens, and starts counting.
     fn open_now(api: &'static Api, settings: &Settings) -> Result<Self, CuFileError> {
         if let (Some(allow), Some(parameters)) = (settings.allow_compat_mode, api.parameters) {
             // SAFETY: a call with plain values; the driver is closed, as it must be.
@@ -202,8 +202,8 @@ impl Driver {
             said: Said::ask(api),
             no_p2pdma: OnceLock::new(),
         };
-        // Libraries before 1.14 heed the environment alone, which must have been set in time.
-        // Dropped again, the driver would wait for the registry, which is locked here.
+        // Libraries before 1.14 only read the environment, which must have been set in time.
+        // Dropping the driver here would wait for the registry, which is locked.
         if settings.allow_compat_mode == Some(false) && driver.compat_mode_allowed() != Some(false)
         {
             driver.close();
@@ -217,7 +217,7 @@ impl Driver {
     fn close(&self) {
         self.switch.before_closing();
         // SAFETY: opened once by this value; every registration held a share of it, so none is
-        // left. A failure leaves nothing that could be done.
+        // left. A failure cannot be handled.
         unsafe { (self.api.driver_close)() };
     }
 
@@ -231,17 +231,17 @@ impl Driver {
         &self.settings
     }
 
-    /// What cuFile has counted in this process; `None` where it has not.
+    /// What cuFile has counted in this process; `None` if it has not.
     pub fn counters(&self) -> Option<Counters> {
         self.switch.counters()
     }
 
-    /// Has cuFile count until the answer is dropped by everybody who asked.
+    /// Makes cuFile count until all returned values are dropped.
     pub(crate) fn count(self: &Arc<Self>) -> Count {
         Count::new(Arc::clone(self))
     }
 
-    /// The switch of the library's counting.
+    /// The switch for the library's counting.
     pub(super) fn switch(&self) -> &Switch {
         &self.switch
     }
@@ -251,32 +251,32 @@ impl Driver {
         &self.tallies
     }
 
-    /// What the driver said of itself when it was opened.
+    /// The driver's properties, read when it was opened.
     ///
     /// # Errors
-    /// When the driver did not answer.
+    /// When the driver did not return them.
     pub fn properties(&self) -> Result<&Properties, &CuFileError> {
         self.said.properties.as_ref()
     }
 
-    /// Whether compatibility mode is allowed, as the library says.
+    /// Whether compatibility mode is allowed, according to the library.
     pub fn compat_mode_allowed(&self) -> Option<bool> {
         (self.said.parameters.allow_compat_mode)
             .or_else(|| Some(self.properties().ok()?.allows_compat_mode()))
     }
 
-    /// Routes that the library has for each kind of target, `nvme: p2pdma, nvfs`; empty where it
-    /// has none or is too old (before 1.16) to say.
+    /// The library's routes for each kind of target, `nvme: p2pdma, nvfs`; empty if it has none or
+    /// is too old (before 1.16) to report them.
     pub fn routes(&self) -> &[String] {
         &self.said.routes
     }
 
-    /// Settings that bear on the route and the speed, in words.
+    /// Settings that affect the route and the speed, as text.
     pub fn parameters(&self) -> Vec<String> {
         self.said.parameters.describe()
     }
 
-    /// Why no transfer can have gone over PCI peer-to-peer DMA, where that is certain.
+    /// Why no transfer can have used PCI peer-to-peer DMA, if that is certain.
     pub(crate) fn no_p2pdma(&self) -> Option<&str> {
         self.no_p2pdma
             .get_or_init(|| no_p2pdma(self.api.version(), self.said.parameters.use_pci_p2pdma))
@@ -293,14 +293,14 @@ impl Drop for Driver {
     }
 }
 
-/// What the driver says of itself.
+/// The driver's properties.
 #[derive(Debug, Clone, Copy)]
 pub struct Properties {
     raw: sys::CUfileDrvProps_t,
 }
 
 impl Properties {
-    /// Version of nvidia-fs; `None` when it is not loaded.
+    /// The nvidia-fs version; `None` when it is not loaded.
     pub fn nvfs_version(&self) -> Option<(u32, u32)> {
         let version = (self.raw.nvfs_major, self.raw.nvfs_minor);
         (version != (0, 0)).then_some(version)
@@ -311,29 +311,29 @@ impl Properties {
         self.raw.control_flags & 0b10 != 0
     }
 
-    /// The most entries a batch may have.
+    /// The maximum number of entries in a batch.
     pub fn max_batch_entries(&self) -> usize {
         self.raw.max_batch_io as usize
     }
 
-    /// Whether it names a kind of storage that it has a direct route to.
+    /// Whether it lists a kind of storage with a direct route.
     pub(crate) fn has_direct_targets(&self) -> bool {
         self.raw.status_flags != 0
     }
 
-    /// Whether it names a kind of storage whose direct route need not be nvidia-fs: file systems
-    /// over networks have routes of their own, which that driver does not count.
+    /// Whether it lists a kind of storage whose direct route need not be nvidia-fs: network file
+    /// systems have routes of their own, which that driver does not count.
     pub(crate) fn has_targets_past_nvidia_fs(&self) -> bool {
         const THROUGH_NVIDIA_FS: [&str; 5] = ["nvme", "nvmeof", "scsi", "scaleflux", "nvmesh"];
         named_bits(self.raw.status_flags, &TARGETS).any(|name| !THROUGH_NVIDIA_FS.contains(&name))
     }
 
-    /// Bytes of the buffer through which it moves what has no direct route.
+    /// Size in bytes of the buffer for transfers without a direct route.
     pub fn per_buffer_cache_bytes(&self) -> u64 {
         u64::from(self.raw.per_buffer_cache_kib) << 10
     }
 
-    /// All of it in words, one property each.
+    /// All properties as text, one each.
     pub fn describe(&self) -> Vec<String> {
         let list = |names: Vec<&str>| match names.len() {
             0 => "none".to_string(),
@@ -356,10 +356,10 @@ impl Properties {
     }
 }
 
-/// What a driver says of itself whose calls spin until they are over (`properties.use_poll_mode`).
+/// The property of a driver whose calls spin until completion (`properties.use_poll_mode`).
 pub const POLL_MODE: &str = "poll mode";
 
-/// Bits of the status flags, which are also the targets that routes are asked for.
+/// Bits of the status flags, which are also the targets of route queries.
 const TARGETS: [(i32, &str); 13] = [
     (0, "lustre"),
     (1, "wekafs"),

@@ -1,4 +1,4 @@
-//! cuFile's error codes as integers, and what they mean to the person in front of the machine.
+//! cuFile's error codes as integers, and their meaning for the user.
 
 use std::path::PathBuf;
 
@@ -8,16 +8,16 @@ use super::version::LibraryVersion;
 use crate::cuda::{NO_FABRIC, SYSTEM_NOT_READY};
 use crate::error::TransferError;
 
-/// Why cuFile cannot be used, or what it refused.
+/// Why cuFile cannot be used, or how a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CuFileError {
     /// No libcufile could be opened.
     #[error("libcufile was not found: tried {}", tried.join("; "))]
     NotFound {
-        /// Each candidate with the loader's answer.
+        /// Each candidate with the loader's error.
         tried: Vec<String>,
     },
-    /// The library is too old to be used.
+    /// The library is too old.
     #[error(
         "libcufile at {} is too old: {}, and {} or later is needed",
         path.display(),
@@ -27,7 +27,7 @@ pub enum CuFileError {
     TooOld {
         /// Where it was found.
         path: PathBuf,
-        /// Its version, where it can tell.
+        /// Its version, if it reports one.
         found: Option<LibraryVersion>,
     },
     /// A function that every version has is missing: not libcufile.
@@ -38,7 +38,7 @@ pub enum CuFileError {
         /// The missing function.
         symbol: &'static str,
     },
-    /// The library is too old for one of its optional interfaces.
+    /// The library is too old for an optional interface.
     #[error("libcufile {version} has no {symbol}; {since} or later has")]
     Missing {
         /// The missing function.
@@ -48,28 +48,28 @@ pub enum CuFileError {
         /// The first version with it.
         since: &'static str,
     },
-    /// Compatibility mode was to be forbidden, and the library does not say that it is.
+    /// Compatibility mode should be forbidden, but the library does not confirm that.
     #[error("libcufile {0} did not take that its compatibility mode is forbidden")]
     CompatNotForbidden(LibraryVersion),
-    /// A transfer came to a stop without an error.
+    /// A transfer stopped without an error.
     #[error("{call} moved {moved} of {len} bytes at byte {offset} and then none, without an error")]
     NoProgress {
         /// The function.
         call: &'static str,
-        /// Bytes that were moved.
+        /// Bytes moved.
         moved: usize,
-        /// Bytes that were asked for.
+        /// Bytes requested.
         len: usize,
-        /// Where in the file they begin.
+        /// Their file offset.
         offset: u64,
     },
-    /// The driver is open already, with other settings.
+    /// The driver is already open with other settings.
     #[error("cuFile is already open in this process with other settings")]
     OpenOtherwise,
-    /// A read said it went well and did not bring what the file holds.
+    /// A read reported success but did not return the file's contents.
     #[error("cuFileRead moved {moved} of 4096 bytes, or not the file's bytes, without an error")]
     WrongData {
-        /// Bytes it said it moved.
+        /// Bytes reported as moved.
         moved: usize,
     },
     /// A call failed.
@@ -85,7 +85,7 @@ pub enum CuFileError {
 }
 
 impl CuFileError {
-    /// What the user can do now.
+    /// What the user can do.
     pub fn remedy(&self) -> String {
         match self {
             Self::NotFound { .. } => "install the GPUDirect Storage library (libcufile, part of \
@@ -137,14 +137,14 @@ impl From<CuFileError> for TransferError {
     }
 }
 
-/// Whether a call prepares transfers: its failure means that this machine, this file system or
-/// this memory is not what cuFile needs, not that a transfer failed.
+/// Whether a call prepares transfers: its failure means that this machine, file system or memory
+/// does not meet cuFile's requirements, not that a transfer failed.
 fn is_set_up(call: &str) -> bool {
     let registers = call.starts_with("cuFile") && call.ends_with("Register");
     registers || call.starts_with("cuFileDriver") || call.starts_with("cuFileSet")
 }
 
-/// `Ok` for success, else the failed call.
+/// `Ok` for success, otherwise the failed call.
 pub(crate) fn check(call: &'static str, status: CUfileError_t) -> Result<(), CuFileError> {
     if status.err == 0 {
         Ok(())
@@ -153,8 +153,8 @@ pub(crate) fn check(call: &'static str, status: CUfileError_t) -> Result<(), CuF
     }
 }
 
-/// The count or the error inside what a read or write returned: −1 leaves the reason in errno,
-/// anything below is a negated code of cuFile's or errno.
+/// The count or error in the result of a read or write: −1 leaves the reason in errno, anything
+/// below is a negated code of cuFile or errno.
 pub(crate) fn check_transfer(
     call: &'static str,
     returned: isize,
@@ -162,23 +162,23 @@ pub(crate) fn check_transfer(
 ) -> Result<usize, CuFileError> {
     match returned {
         0.. => Ok(returned as usize),
-        // cuFile leaves codes of its own in errno too.
+        // cuFile stores its own codes in errno too.
         -1 => Err(negated(call, -(errno().unsigned_abs().max(1) as isize))),
         _ => Err(negated(call, returned)),
     }
 }
 
-/// The error behind a negative result: cuFile's own codes negated, or a negative errno.
+/// The error for a negative result: cuFile's own codes negated, or a negative errno.
 pub(crate) fn negated(call: &'static str, returned: isize) -> CuFileError {
     let value = i32::try_from(returned).unwrap_or(i32::MIN + 1);
     let code = if value <= -BASE { -value } else { value };
     CuFileError::Call { call, code, cuda_code: 0 }
 }
 
-/// cuFile's own codes lie above this one.
+/// cuFile's own codes are above this one.
 const BASE: i32 = 5000;
 
-/// A code in words: its name and what it says, errno included.
+/// A code as text: its name and meaning, errno included.
 pub fn describe(code: i32, cuda_code: i32) -> String {
     let mut text = match name_and_text(code) {
         Some((name, text)) => format!("{code} {name}: {text}"),
@@ -193,7 +193,7 @@ pub fn describe(code: i32, cuda_code: i32) -> String {
     text
 }
 
-/// What to do about a failed call.
+/// The remedy for a failed call.
 fn remedy(call: &str, code: i32) -> &'static str {
     match code {
         -22 | 5002 if call == "cuFileDriverOpen" => {

@@ -28,11 +28,11 @@ impl FileHandle {
     /// Registers `file` with the driver.
     ///
     /// # Errors
-    /// When cuFile does not take the file: its type, its open flags, its file system.
+    /// When cuFile rejects the file: its type, its open flags, its file system.
     pub(crate) fn register(driver: Arc<Driver>, file: File) -> Result<Self, CuFileError> {
         let mut description = sys::CUfileDescr_t {
             kind: sys::HANDLE_TYPE_OPAQUE_FD,
-            // All eight bytes are written: the descriptor, then zeroes.
+            // All eight bytes are initialised: the descriptor, then zeros.
             handle: sys::CUfileDescrHandle { handle: std::ptr::null_mut() },
             fs_ops: std::ptr::null(),
         };
@@ -45,19 +45,19 @@ impl FileHandle {
         Ok(Self { raw, driver, file })
     }
 
-    /// The handle as cuFile knows it.
+    /// The cuFile handle.
     pub(super) fn raw(&self) -> sys::CUfileHandle_t {
         self.raw
     }
 
     /// Moves `len` bytes between the file at `file_offset` and the memory `base_offset` bytes
-    /// after `base`, and waits for the end. The count may be short; 0 at the end of the file.
+    /// after `base`, and waits for completion. The count may be short; 0 at the end of the file.
     ///
     /// # Errors
     /// When the transfer fails.
     ///
     /// # Safety
-    /// `base` must be the start of memory that cuFile can reach (where it is registered: its
+    /// `base` must be the start of memory that cuFile can reach (if it is registered: its
     /// registered base), of at least `base_offset + len` bytes, that stays allocated during the
     /// call and that nobody else reads or writes meanwhile; device memory needs its CUDA context
     /// current on this thread.
@@ -89,8 +89,8 @@ impl FileHandle {
 }
 
 impl FileHandle {
-    /// Whether the file (or block device) has no byte at `offset` and beyond; where that cannot be
-    /// told it is taken to end there.
+    /// Whether the file (or block device) has no bytes at `offset` and beyond; if unknown, it is
+    /// assumed to end there.
     pub(crate) fn ends_by(&self, offset: u64) -> bool {
         let end = (&self.file).seek(SeekFrom::End(0));
         end.map_or(true, |end| end <= offset)
@@ -105,7 +105,7 @@ impl Drop for FileHandle {
     }
 }
 
-/// An offset as C's `off_t`; nothing lies beyond its range.
+/// An offset as C's `off_t`, clamped to its range.
 pub(super) fn signed(offset: u64) -> i64 {
     i64::try_from(offset).unwrap_or(i64::MAX)
 }

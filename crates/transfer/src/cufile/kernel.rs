@@ -1,5 +1,5 @@
-//! What the kernel tells of the direct routes: the statistics of nvidia-fs, and whether it can do
-//! PCI peer-to-peer DMA at all.
+//! Kernel information on the direct routes: the statistics of nvidia-fs, and whether PCI
+//! peer-to-peer DMA is supported.
 
 use stormlp_core::machine::Fact;
 
@@ -7,20 +7,20 @@ use super::version::LibraryVersion;
 use crate::probe::platform;
 use crate::probe::root::Root;
 
-/// Where nvidia-fs shows its statistics.
+/// The statistics file of nvidia-fs.
 const STATISTICS: &str = "/proc/driver/nvidia-fs/stats";
-/// Whether it counts reads and writes at all; off by default.
+/// Whether it counts reads and writes; off by default.
 const SWITCH: &str = "/sys/module/nvidia_fs/parameters/rw_stats_enabled";
-/// How to have them counted.
+/// How to enable counting.
 pub(crate) const TO_ENABLE: &str =
     "echo 1 | sudo tee /sys/module/nvidia_fs/parameters/rw_stats_enabled";
 
-/// What nvidia-fs has counted; host-wide, other processes' transfers included.
+/// The counts of nvidia-fs; host-wide, including other processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NvidiaFs {
     /// The driver is not loaded.
     Absent,
-    /// It is loaded and counts no reads and writes.
+    /// It is loaded but does not count reads and writes.
     NotCounting,
     /// It counts.
     Counting(NvfsCounts),
@@ -29,19 +29,19 @@ pub(crate) enum NvidiaFs {
 /// Reads and writes through nvidia-fs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct NvfsCounts {
-    /// How many.
+    /// The number of operations.
     pub(crate) operations: u64,
-    /// Their bytes in whole MiB; `None` where the driver does not tell.
+    /// Their size in whole MiB; `None` if the driver does not report it.
     pub(crate) mebibytes: Option<u64>,
 }
 
 impl NvidiaFs {
-    /// What the driver of this machine says.
+    /// The current state on this machine.
     pub(crate) fn now() -> Self {
         Self::below(&Root::system())
     }
 
-    /// What the driver says, with `/proc` and `/sys` below `root`.
+    /// The current state, with `/proc` and `/sys` below `root`.
     pub(crate) fn below(root: &Root) -> Self {
         let text = match root.text(STATISTICS) {
             Fact::Known(text) => text,
@@ -55,7 +55,7 @@ impl NvidiaFs {
         counts(&text).map_or(Self::NotCounting, Self::Counting)
     }
 
-    /// What was counted since `earlier`.
+    /// The counts since `earlier`.
     pub(crate) fn since(self, earlier: Self) -> Self {
         match (self, earlier) {
             (Self::Counting(now), Self::Counting(then)) => Self::Counting(NvfsCounts {
@@ -63,13 +63,13 @@ impl NvidiaFs {
                 mebibytes: (now.mebibytes.zip(then.mebibytes))
                     .map(|(now, then)| now.saturating_sub(then)),
             }),
-            // Switched on meanwhile: what was counted is not all of it.
+            // Enabled meanwhile: the counts are incomplete.
             (Self::Counting(_), _) => Self::NotCounting,
             (other, _) => other,
         }
     }
 
-    /// How many operations were counted.
+    /// The number of counted operations.
     pub(crate) fn operations(self) -> Option<u64> {
         match self {
             Self::Counting(counts) => Some(counts.operations),
@@ -78,7 +78,7 @@ impl NvidiaFs {
     }
 }
 
-/// The `n=` and `readMiB=` of the lines `Reads` and `Writes`; `None` where counting is off.
+/// The `n=` and `readMiB=` of the lines `Reads` and `Writes`; `None` if counting is off.
 fn counts(text: &str) -> Option<NvfsCounts> {
     if text.lines().any(|line| line.starts_with("IO stats: Disabled")) {
         return None;
@@ -103,8 +103,8 @@ fn counts(text: &str) -> Option<NvfsCounts> {
     })
 }
 
-/// Why no transfer can have gone over PCI peer-to-peer DMA; `None` where that is not certain.
-/// `switched_on` is what the library says of its setting `use_pci_p2pdma`.
+/// Why no transfer can have used PCI peer-to-peer DMA; `None` if that is not certain.
+/// `switched_on` is the library's setting `use_pci_p2pdma`.
 pub(crate) fn no_p2pdma(version: LibraryVersion, switched_on: Option<bool>) -> Option<String> {
     no_p2pdma_below(&Root::system(), version, switched_on)
 }
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(driver(&[(STATISTICS, &disabled)]), NvidiaFs::NotCounting);
         let strange = driver(&[(STATISTICS, "what is this")]);
         assert_eq!(strange, NvidiaFs::NotCounting);
-        // As in a container that does not see the driver's files.
+        // As in a container without the driver's files.
         assert_eq!(driver(&[(SWITCH, "1\n")]), NvidiaFs::NotCounting);
         assert_eq!(driver(&[("/proc/cpuinfo", "")]), NvidiaFs::Absent);
     }
@@ -190,7 +190,7 @@ mod tests {
         assert!(certain(&with, 1140, Some(false)), "it is off");
         assert!(!certain(&with, 1140, Some(true)));
         assert!(!certain(&with, 1130, None));
-        // Later libraries have other switches beside this one.
+        // Later libraries have other switches besides this one.
         assert!(!certain(&with, 1200, Some(false)));
         assert!(certain(&without, 1200, Some(true)));
         assert!(!certain(&unknown, 1200, None));

@@ -1,9 +1,9 @@
 //! Opens libcufile at run time and looks up its functions.
 //!
 //! The runtime package installs only `libcufile.so.0`, so that name comes first; the plain
-//! `libcufile.so` and the toolkit's folders follow. What only newer libraries have is optional
-//! here, and asked for by the part that needs it. The library is never closed again: it starts
-//! threads and exit handlers of its own.
+//! `libcufile.so` and the toolkit's folders follow. Functions that only newer libraries have are
+//! optional here, and are checked by the code that needs them. The library is never closed: it
+//! starts threads and exit handlers of its own.
 
 use std::ffi::{CStr, c_void};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::error::{CuFileError, check};
 use super::sys;
 use super::version::LibraryVersion;
 
-/// Names the library to use, and forbids all others.
+/// Names the library to use; no other is tried.
 pub const LIBRARY_VARIABLE: &str = "STORMLP_LIBCUFILE";
 
 /// The functions of an opened libcufile. Every field is one function of `cufile.h`.
@@ -46,7 +46,7 @@ pub struct Api {
     pub(super) get_p2p_flags: Option<sys::FnGetP2pFlags>,
 }
 
-/// Parameters by number (1.14 on).
+/// Numbered parameters (from 1.14).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ParameterApi {
     pub(super) set_bool: sys::FnSetBool,
@@ -54,7 +54,7 @@ pub(super) struct ParameterApi {
     pub(super) get_size: sys::FnGetSize,
 }
 
-/// Statistics (1.15 on).
+/// Statistics (from 1.15).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StatsApi {
     pub(super) set_level: sys::FnSetStatsLevel,
@@ -66,8 +66,8 @@ impl Api {
     /// The library of this process, opened on the first call.
     ///
     /// # Errors
-    /// When none can be opened or the one found cannot be used; the answer stays the same for
-    /// the life of the process.
+    /// When none can be opened or the one found is unusable; the result stays the same for the
+    /// life of the process.
     pub fn get() -> Result<&'static Self, CuFileError> {
         static API: OnceLock<Result<Api, CuFileError>> = OnceLock::new();
         API.get_or_init(|| {
@@ -88,17 +88,17 @@ impl Api {
         self.version
     }
 
-    /// Whether the library can count transfers by their routes.
+    /// Whether the library can count transfers by route.
     pub fn counts_routes(&self) -> bool {
         self.stats.is_some()
     }
 
-    /// Opens the first of `candidates` that the loader takes.
+    /// Opens the first of `candidates` that loads.
     fn open(candidates: &[PathBuf]) -> Result<Self, CuFileError> {
         let mut tried = Vec::new();
         for name in candidates {
             // SAFETY: opening runs the library's constructors. The names are libcufile's own, or
-            // what the user chose to run; NVIDIA's library has no conditions on being opened.
+            // what the user chose to run; NVIDIA's library has no preconditions for being opened.
             match unsafe { Library::new(name) } {
                 Ok(library) => return Self::look_up(library, name),
                 Err(error) => tried.push(format!("{} ({})", name.display(), cause(&error))),
@@ -107,15 +107,15 @@ impl Api {
         Err(CuFileError::NotFound { tried })
     }
 
-    /// Finds the functions; those that every version has must be there.
+    /// Looks up the functions; those that every version has are required.
     fn look_up(library: Library, name: &Path) -> Result<Self, CuFileError> {
-        // Never closed: see the module's text.
+        // Never closed: see the module's documentation.
         let library: &'static Library = Box::leak(Box::new(library));
         let symbols = Symbols {
             library,
             path: located(library, "cuFileDriverOpen").unwrap_or_else(|| name.into()),
         };
-        // Asked for first, so that a library that is something else is not called too old.
+        // Looked up first, so that a different library is not reported as too old.
         // SAFETY: the type is the one of `cufile.h`.
         let driver_open = unsafe { symbols.required("cuFileDriverOpen")? };
         let version = symbols.version()?;
@@ -155,7 +155,6 @@ impl Api {
     }
 }
 
-/// The functions of one opened library.
 struct Symbols {
     library: &'static Library,
     path: PathBuf,
@@ -177,7 +176,7 @@ impl Symbols {
             .ok_or_else(|| CuFileError::NotCuFile { path: self.path.clone(), symbol })
     }
 
-    /// The version; a library that cannot tell is too old.
+    /// The version; a library that does not report one is too old.
     fn version(&self) -> Result<LibraryVersion, CuFileError> {
         let too_old = |found| CuFileError::TooOld { path: self.path.clone(), found };
         // SAFETY: the type is the one of `cufile.h`.
@@ -194,7 +193,7 @@ impl Symbols {
     }
 
     /// # Safety
-    /// As for [`Symbols::optional`]; so for the one below.
+    /// As for [`Symbols::optional`]; likewise for the one below.
     unsafe fn parameters(&self) -> Option<ParameterApi> {
         // SAFETY: the types are those of `cufile.h`.
         unsafe {
@@ -218,7 +217,7 @@ impl Symbols {
     }
 }
 
-/// What to try, in order; a library the user chose stands alone.
+/// The candidates, in order; a library chosen by the user is the only one.
 fn candidates(chosen: Option<PathBuf>) -> Vec<PathBuf> {
     if let Some(chosen) = chosen {
         return vec![chosen];
@@ -252,17 +251,17 @@ fn toolkit_libraries(root: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The architecture as NVIDIA names it in folders.
+/// The architecture in NVIDIA's folder names.
 fn toolkit_architecture() -> &'static str {
     if cfg!(target_arch = "aarch64") { "sbsa" } else { "x86_64" }
 }
 
-/// Where the loader found a library, as it tells of one of its functions.
+/// Where the loader found a library, determined from one of its functions.
 pub(super) fn located(library: &Library, function: &str) -> Option<PathBuf> {
-    // SAFETY: the symbol is only looked at as an address, never called with this type.
+    // SAFETY: the symbol is only inspected as an address, never called with this type.
     let address: *const c_void = *unsafe { library.get::<*const c_void>(function) }.ok()?;
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: any address may be asked about; `info` is a place for the answer.
+    // SAFETY: any address may be queried; `info` is a place for the answer.
     if unsafe { libc::dladdr(address, info.as_mut_ptr()) } == 0 {
         return None;
     }
@@ -275,7 +274,7 @@ pub(super) fn located(library: &Library, function: &str) -> Option<PathBuf> {
     Some(PathBuf::from(unsafe { CStr::from_ptr(file) }.to_string_lossy().into_owned()))
 }
 
-/// The loader's words, which libloading keeps in the source of its error.
+/// The loader's message, which libloading keeps in the source of its error.
 fn cause(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }

@@ -1,9 +1,9 @@
 //! cuFile, NVIDIA's interface to GPUDirect Storage, through a typed loader of our own.
 //!
-//! The library is opened at run time ([`Api`]), its driver once for the process ([`Driver`]);
-//! files, buffers, batches and streams are registered with it by values that undo it when they
-//! are dropped, each holding the driver open. `cuFileDriverOpen` may spin for ever on some
-//! machines, so nobody opens it here before [`probe`] has done so in a child process.
+//! The library is opened at run time ([`Api`]), its driver once per process ([`Driver`]); files,
+//! buffers, batches and streams are registered with it by values that undo it on drop, each
+//! keeping the driver open. `cuFileDriverOpen` may spin forever on some machines, so it is never
+//! called here before [`probe`] has done so in a child process.
 
 mod batch;
 mod buffer;

@@ -1,24 +1,24 @@
-//! cuFile's own counters: by which route the operations went.
+//! cuFile's own counters: operations by route.
 //!
 //! Level 3 counts for each GPU the transfers over PCI peer-to-peer DMA, through nvidia-fs and
 //! through POSIX calls; level 1 inside it counts all reads, writes and batch entries. The
-//! structure grew between versions (fields for vectored calls, from 1.19), so it is read as
-//! words from a buffer larger than any known layout.
+//! structure grew between versions (fields for vectored calls, from 1.19), so it is read as words
+//! from a buffer larger than any known layout.
 
 use super::version::LibraryVersion;
 
-/// Bytes set aside for the statistics; the newest layout known takes 5112.
+/// Buffer size for the statistics; the newest known layout takes 5112 bytes.
 const BUFFER_BYTES: usize = 32 << 10;
 const BUFFER_WORDS: usize = BUFFER_BYTES / 8;
 
-/// GPUs that level 3 has room for.
+/// Number of GPUs in level 3.
 const MAX_GPUS: usize = 16;
-/// Words of level 3 for each GPU.
+/// Words per GPU in level 3.
 const GPU_WORDS: usize = 31;
 /// Words of the two histograms that level 2 adds to level 1.
 const HISTOGRAM_WORDS: usize = 64;
 
-/// Words of level 1, by number.
+/// Word offsets in level 1.
 mod level_1 {
     pub(super) const READS: usize = 0;
     pub(super) const READ_ERRORS: usize = 1;
@@ -32,7 +32,7 @@ mod level_1 {
     pub(super) const BATCH_TOTAL: usize = 50;
 }
 
-/// Words of one GPU's part: reads first, writes 13 words on.
+/// Word offsets in one GPU's part: reads first, writes 13 words later.
 mod gpu {
     pub(super) const P2P_READS: usize = 7;
     pub(super) const NVFS_READS: usize = 8;
@@ -40,7 +40,8 @@ mod gpu {
     pub(super) const WRITES_AFTER_READS: usize = 13;
 }
 
-/// A buffer for the statistics, as the library wants it: zeroed, aligned, large enough.
+/// A buffer for the statistics that meets the library's requirements: zeroed, aligned, large
+/// enough.
 pub(super) struct RawStatistics(Box<[u64; BUFFER_WORDS]>);
 
 impl RawStatistics {
@@ -53,14 +54,14 @@ impl RawStatistics {
     }
 }
 
-/// What cuFile has counted in this process so far.
+/// The counts of cuFile in this process so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Reads that went well, batches left out.
+    /// Successful reads, excluding batches.
     pub reads: u64,
-    /// Writes that went well, batches left out.
+    /// Successful writes, excluding batches.
     pub writes: u64,
-    /// Reads and writes that failed, batches left out.
+    /// Failed reads and writes, excluding batches.
     pub errors: u64,
     /// Reads and writes of GPU memory over PCI peer-to-peer DMA.
     pub p2p: u64,
@@ -68,7 +69,7 @@ pub struct Counters {
     pub nvfs: u64,
     /// Reads and writes of GPU memory through POSIX calls.
     pub posix: u64,
-    /// Batch entries handed in.
+    /// Submitted batch entries.
     pub batch_entries: u64,
     /// Batch entries over PCI peer-to-peer DMA.
     pub batch_p2p: u64,
@@ -79,12 +80,12 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Reads what the library of `version` wrote; `None` when it is not laid out as expected.
+    /// Parses what the library of `version` wrote; `None` if the layout is unexpected.
     pub(super) fn read(raw: &RawStatistics, version: LibraryVersion) -> Option<Self> {
         let words = &raw.0[..];
         let level_1_words = if version.counts_vectored() { 78 } else { 64 };
         let gpus_at = level_1_words + HISTOGRAM_WORDS;
-        // A 32-bit count with four bytes of padding after it.
+        // A 32-bit count followed by four bytes of padding.
         let gpus = words[gpus_at] & u64::from(u32::MAX);
         if gpus > MAX_GPUS as u64 {
             return None;
@@ -110,7 +111,7 @@ impl Counters {
         })
     }
 
-    /// What was counted since `earlier`.
+    /// The counts since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

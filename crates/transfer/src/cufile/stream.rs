@@ -1,7 +1,7 @@
 //! cuFile's stream interface: transfers in the order of a CUDA stream.
 //!
-//! The library reads the arguments when the stream reaches the transfer, not when it is handed
-//! in, so they lie in a box of their own until then.
+//! The library reads the arguments when the stream reaches the transfer, not when it is submitted,
+//! so they are kept in a box until then.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use super::error::{CuFileError, check, check_transfer};
 use super::handle::{FileHandle, signed};
 use super::sys;
 
-/// Every argument is fixed when the transfer is handed in.
+/// Every argument is fixed at submission.
 const FIXED_ARGUMENTS: u32 = 1 | 2 | 4;
 /// In addition, all of them are multiples of 4 KiB.
 const ALIGNED_ARGUMENTS: u32 = 8;
 
-/// What the library reads and writes while a transfer is under way.
+/// Read and written by the library during a transfer.
 #[derive(Debug)]
 struct Arguments {
     len: usize,
     file_offset: i64,
     base_offset: i64,
-    /// Bytes moved, or what failed, negated; 0 until the library writes it, from threads of its own.
+    /// Bytes moved, or a negated error; 0 until the library writes it, from its own threads.
     moved: AtomicIsize,
 }
 
@@ -39,10 +39,10 @@ pub(crate) struct FileStream {
 }
 
 impl FileStream {
-    /// Registers a stream; `aligned` says that every transfer will be of whole 4 KiB blocks.
+    /// Registers a stream; `aligned` promises that every transfer consists of whole 4 KiB blocks.
     ///
     /// # Errors
-    /// When the library does not take it.
+    /// When the library rejects it.
     ///
     /// # Safety
     /// `raw` must be a stream of the CUDA context current on this thread, and outlive the value.
@@ -59,11 +59,11 @@ impl FileStream {
         Ok(Self { raw, arguments: Box::into_raw(Box::new(arguments)), driver })
     }
 
-    /// Hands in a transfer; [`FileStream::outcome`] tells how it ended once the stream has been
+    /// Submits a transfer; [`FileStream::outcome`] returns its result once the stream has been
     /// synchronised.
     ///
     /// # Errors
-    /// When the library does not take it.
+    /// When the library rejects it.
     ///
     /// # Safety
     /// The stream must be idle. `base` must be the start of memory that cuFile can reach, of at
@@ -104,8 +104,8 @@ impl FileStream {
         check(call, status)
     }
 
-    /// Whether the library has written how the last transfer ended. The stream may not have come
-    /// past it all the same; and one that moved nothing never shows it.
+    /// Whether the library has written the result of the last transfer. The stream may not have
+    /// reached its end yet; and a transfer that moved nothing never shows it.
     pub(crate) fn shows_its_end(&self) -> bool {
         self.moved() != 0
     }
@@ -116,13 +116,13 @@ impl FileStream {
         unsafe { &(*self.arguments).moved }.load(Ordering::Acquire)
     }
 
-    /// How the last transfer ended.
+    /// The result of the last transfer.
     ///
     /// # Errors
     /// When it failed.
     ///
     /// # Safety
-    /// The stream must have been synchronised since the transfer was handed in.
+    /// The stream must have been synchronised since the transfer was submitted.
     pub(crate) unsafe fn outcome(&self) -> Result<usize, CuFileError> {
         let moved = self.moved();
         // The stream has no errno of its own.

@@ -1,15 +1,14 @@
-//! The C side of cuFile: types and function signatures as `cufile.h` lays them out on 64-bit
-//! Linux.
+//! The C side of cuFile: types and function signatures as laid out by `cufile.h` on 64-bit Linux.
 //!
-//! Codes that C spells as enums are plain integers here: a library may return a value its header
-//! does not list (a negative errno, a code newer than this file), and decoding such a value into
-//! a Rust enum would be undefined behaviour.
+//! Enums of C are plain integers here: a library may return a value its header does not list (a
+//! negative errno, a code newer than this file), and decoding such a value into a Rust enum would
+//! be undefined behaviour.
 
 #![allow(non_camel_case_types, reason = "names of the C interface, so that they can be looked up")]
 
 use std::ffi::{c_int, c_uint, c_void};
 
-/// What nearly every call returns, by value: cuFile's code and the CUDA driver's behind it.
+/// The return value of nearly every call: cuFile's code and the underlying CUDA driver code.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CUfileError_t {
@@ -27,8 +26,8 @@ pub(crate) type CUstream = *mut c_void;
 /// `CU_FILE_HANDLE_TYPE_OPAQUE_FD`: the descriptor holds a Linux file descriptor.
 pub(crate) const HANDLE_TYPE_OPAQUE_FD: c_int = 1;
 
-/// The file to be registered. The union of C is a pointer wide; a descriptor lies in its first
-/// four bytes.
+/// The file to be registered. The C union is a pointer wide; a descriptor occupies its first four
+/// bytes.
 #[repr(C)]
 pub(crate) struct CUfileDescr_t {
     pub(crate) kind: c_int,
@@ -68,7 +67,7 @@ pub(crate) const OPCODE_READ: c_int = 0;
 /// `CUFILE_WRITE`.
 pub(crate) const OPCODE_WRITE: c_int = 1;
 
-/// One entry of a batch; C's union has one member, laid out flat here.
+/// One entry of a batch; the C union has one member, flattened here.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CUfileIOParams_t {
@@ -82,8 +81,7 @@ pub(crate) struct CUfileIOParams_t {
     pub(crate) cookie: *mut c_void,
 }
 
-/// What became of one entry of a batch. `ret` is a `size_t` in C that also carries negative
-/// errors.
+/// The outcome of a batch entry. `ret` is a `size_t` in C that also carries negative errors.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CUfileIOEvents_t {

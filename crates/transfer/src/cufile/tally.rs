@@ -1,4 +1,4 @@
-//! How much the cuFile paths of this process have moved: what the kernel's counts are held against.
+//! How much the cuFile paths of this process have moved: the reference for the kernel's counts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use super::driver::Driver;
 use super::kernel::NvidiaFs;
 use super::stats::Counters;
 
-/// Transfers, and their bytes.
+/// A number of transfers and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Add, AddAssign, Sum)]
 pub(crate) struct Moved {
     pub(crate) operations: u64,
@@ -26,7 +26,7 @@ impl Moved {
     }
 }
 
-/// A running total, which one thread alone writes.
+/// A running total, written by a single thread.
 #[derive(Debug, Default)]
 struct Total {
     operations: AtomicU64,
@@ -51,15 +51,15 @@ impl Total {
     }
 }
 
-/// One path's counts, on cache lines of their own.
+/// One path's counts, on cache lines of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Counts {
-    /// What was handed in, whatever came of it.
+    /// Submitted transfers, whatever the result.
     begun: Total,
-    /// What went well.
+    /// Successful transfers.
     moved: Total,
-    /// What cuFile may move by POSIX calls even where its compatibility mode is forbidden.
+    /// Transfers that cuFile may move by POSIX calls even if compatibility mode is forbidden.
     unbound: Total,
 }
 
@@ -69,7 +69,7 @@ impl Counts {
     }
 }
 
-/// The counts of several paths together.
+/// The summed counts of several paths.
 #[derive(Debug, Clone, Copy, Default, Add, AddAssign, Sum)]
 struct Sums {
     begun: Moved,
@@ -77,8 +77,8 @@ struct Sums {
     unbound: Moved,
 }
 
-/// Where the counts stood before the first of some paths that are there at one time. One for all
-/// of them: each path's own would hold what the others had moved by then, or not.
+/// The counts before the first of a group of concurrent paths. Shared by all of them: individual
+/// baselines might or might not include what the others had moved by then.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Before {
     pub(crate) nvfs: NvidiaFs,
@@ -93,9 +93,9 @@ pub(super) struct Tallies(Mutex<Books>);
 #[derive(Debug, Default)]
 struct Books {
     paths: Vec<Arc<Counts>>,
-    /// The counts of the paths that are gone.
+    /// The counts of dropped paths.
     gone: Sums,
-    /// Before the first of those that are there.
+    /// The baseline of the current paths.
     before: Option<Before>,
 }
 
@@ -105,7 +105,6 @@ impl Tallies {
     }
 }
 
-/// The count of one path.
 #[derive(Debug)]
 pub(crate) struct Tally {
     counts: Arc<Counts>,
@@ -114,13 +113,13 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// A count that starts at nothing.
+    /// A count starting at zero.
     pub(crate) fn new(driver: Arc<Driver>) -> Self {
         let counts = Arc::default();
         let mut books = driver.tallies().lock();
         let before = match books.before {
             Some(before) if !books.paths.is_empty() => before,
-            // Nothing of this process is in flight, and nobody else gets here until this is read.
+            // Nothing of this process is in flight, and the lock is held until this is read.
             _ => Before {
                 nvfs: NvidiaFs::now(),
                 counters: driver.counters().unwrap_or_default(),
@@ -133,19 +132,19 @@ impl Tally {
         Self { counts, driver, before }
     }
 
-    /// Counts a transfer of `bytes` that is handed in.
+    /// Counts a submitted transfer of `bytes`.
     #[inline]
     pub(crate) fn begin(&self, bytes: usize) {
         self.counts.begun.add(bytes);
     }
 
-    /// Counts a transfer of `bytes` that forbidding compatibility mode says nothing of.
+    /// Counts a transfer of `bytes` that is unaffected by forbidding compatibility mode.
     #[inline]
     pub(crate) fn note_unbound(&self, bytes: usize) {
         self.counts.unbound.add(bytes);
     }
 
-    /// Counts a transfer that moved `bytes`; one that moved none did not happen.
+    /// Counts a transfer that moved `bytes`; one that moved none is ignored.
     #[inline]
     pub(crate) fn end(&self, bytes: usize) {
         if bytes > 0 {
@@ -153,34 +152,34 @@ impl Tally {
         }
     }
 
-    /// How many transfers of this path have gone well.
+    /// The number of successful transfers of this path.
     pub(crate) fn operations(&self) -> u64 {
         self.counts.moved.read().operations
     }
 
-    /// Where the counts stood before this path and those beside it.
+    /// The baseline of this path and its concurrent paths.
     pub(crate) fn before(&self) -> &Before {
         &self.before
     }
 
-    /// The counts of all paths of the process, those that are gone included.
+    /// The counts of all paths of the process, including dropped ones.
     fn sums(&self) -> Sums {
         let books = self.driver.tallies().lock();
         let now: Sums = books.paths.iter().map(|counts| counts.read()).sum();
         books.gone + now
     }
 
-    /// What all paths of the process have moved since then.
+    /// What all paths of the process have moved since the baseline.
     pub(crate) fn moved(&self) -> Moved {
         self.sums().moved.since(self.before.sums.moved)
     }
 
-    /// What they have begun since then.
+    /// What they have started since the baseline.
     pub(crate) fn begun(&self) -> Moved {
         self.sums().begun.since(self.before.sums.begun)
     }
 
-    /// What of it cuFile may move by POSIX calls even where its compatibility mode is forbidden.
+    /// What cuFile may have moved by POSIX calls even if compatibility mode is forbidden.
     pub(crate) fn unbound(&self) -> Moved {
         self.sums().unbound.since(self.before.sums.unbound)
     }

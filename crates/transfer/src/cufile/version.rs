@@ -1,28 +1,28 @@
-//! The library's version, which decides what it can do and how its statistics are laid out.
+//! The library's version, which determines its features and the layout of its statistics.
 
 use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
 
-/// Version of libcufile as `cuFileGetVersion` gives it: 1000 × major + 10 × minor.
+/// Version of libcufile as returned by `cuFileGetVersion`: 1000 × major + 10 × minor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LibraryVersion(i32);
 
 impl LibraryVersion {
-    /// The oldest version that is used: CUDA 12.3's, the first to tell its version, to take host
+    /// The oldest supported version: CUDA 12.3's, the first to report its version, to accept host
     /// memory and to have the stream and batch calls in their present form.
     pub const OLDEST: Self = Self(1080);
-    /// From here on the statistics have fields for vectored calls, which moves what follows.
+    /// From this version the statistics have fields for vectored calls, which shifts what follows.
     const VECTORED_STATISTICS: Self = Self(1190);
 
-    /// The first that takes PCI peer-to-peer DMA.
+    /// The first version with PCI peer-to-peer DMA.
     const P2PDMA: Self = Self(1130);
-    /// The first that counts transfers by their routes.
+    /// The first version that counts transfers by route.
     const ROUTE_STATISTICS: Self = Self(1150);
-    /// The first that finds a direct route for batch entries larger than its buffer for each.
+    /// The first version with a direct route for batch entries larger than its per-buffer cache.
     const LARGE_ENTRIES: Self = Self(1180);
 
-    /// The version behind the number of `cuFileGetVersion`.
+    /// The version for the number returned by `cuFileGetVersion`.
     pub fn from_number(number: i32) -> Self {
         Self(number)
     }
@@ -37,17 +37,17 @@ impl LibraryVersion {
         self >= Self::P2PDMA
     }
 
-    /// Whether it counts transfers by their routes.
+    /// Whether it counts transfers by route.
     pub(crate) fn counts_routes(self) -> bool {
         self >= Self::ROUTE_STATISTICS
     }
 
-    /// Whether batch entries that are larger than its buffer for each can go by a direct route.
+    /// Whether batch entries larger than its per-buffer cache can use a direct route.
     pub(crate) fn has_direct_large_entries(self) -> bool {
         self >= Self::LARGE_ENTRIES
     }
 
-    /// Whether the statistics hold the fields for vectored calls.
+    /// Whether the statistics contain the fields for vectored calls.
     pub(crate) fn counts_vectored(self) -> bool {
         self >= Self::VECTORED_STATISTICS
     }
@@ -56,7 +56,7 @@ impl LibraryVersion {
 impl FromStr for LibraryVersion {
     type Err = ParseIntError;
 
-    /// Reads what `Display` writes, `1.16`.
+    /// Parses the format of `Display`, `1.16`.
     fn from_str(text: &str) -> Result<Self, ParseIntError> {
         let (major, minor) = text.split_once('.').unwrap_or((text, "0"));
         Ok(Self(1000 * major.parse::<i32>()? + 10 * minor.parse::<i32>()?))

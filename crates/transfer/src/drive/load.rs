@@ -1,5 +1,5 @@
-//! What the drivers of a crew ask of storage together, transfer by transfer: how many are in flight,
-//! for how long, and how large they are. Counted, not sampled.
+//! The load that a crew's drivers put on storage: the number of transfers in flight, their
+//! durations and sizes. Counted, not sampled.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,16 +8,15 @@ use stormlp_core::telemetry::{self as model, DepthCount, SizeCount};
 
 use crate::stamp::Stamp;
 
-/// Transfers at depths above this are counted as of this depth.
+/// Depths above this are counted as this depth.
 const DEEPEST: usize = 1024;
 
-/// How many transfers were in flight whenever one was submitted, it included, and how large they
-/// were.
+/// The number of transfers in flight at each submission, itself included, and the transfer sizes.
 #[derive(Debug)]
 struct Load {
     /// By the number in flight.
     depths: Box<[u64]>,
-    /// By the power of two that a transfer's bytes fit in.
+    /// By transfer size, rounded up to a power of two.
     sizes: [u64; 64],
 }
 
@@ -47,14 +46,14 @@ impl Load {
 #[repr(align(128))]
 struct Flight {
     in_flight: u64,
-    /// Since when so many are.
+    /// The time of the last change.
     since: Option<Stamp>,
-    /// Until then, nanoseconds in flight summed over all transfers.
+    /// Nanoseconds in flight up to then, summed over all transfers.
     nanos: u64,
 }
 
 impl Flight {
-    /// Nanoseconds in flight until `now`.
+    /// Nanoseconds in flight up to `now`.
     fn until(&self, now: Stamp) -> u64 {
         let since = self.since.map_or(0, |since| now.nanos_since(since));
         self.nanos + self.in_flight * since
@@ -65,25 +64,25 @@ impl Flight {
     }
 }
 
-/// How long transfers were in flight, and how many at once.
+/// Accumulated time in flight, and peak concurrency.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub struct Flown {
-    /// Seconds in flight until now, summed over all transfers: what this grows by in a second is
-    /// the mean number in flight.
+    /// Seconds in flight so far, summed over all transfers: its growth per second is the mean
+    /// number in flight.
     pub transfer_seconds: f64,
-    /// The most that were in flight at once since somebody asked last.
+    /// The peak number in flight since the last query.
     pub most: u32,
 }
 
-/// What the drivers of a crew count together.
+/// Statistics shared by the drivers of a crew.
 #[derive(Debug)]
 pub(super) struct Together {
-    /// Transfers in flight of all of them, and the most since somebody asked.
+    /// Transfers in flight across all drivers, and the peak since the last query.
     in_flight: AtomicU64,
     most: AtomicU64,
-    /// Of each driver. Its own thread changes it, and who watches reads it now and then.
+    /// Per driver. Its own thread updates it, and the monitoring thread reads it occasionally.
     flights: Vec<Mutex<Flight>>,
-    /// What those that are over submitted.
+    /// The load submitted by finished drivers.
     load: Mutex<Load>,
 }
 
@@ -97,17 +96,17 @@ impl Together {
         }
     }
 
-    /// How long transfers were in flight until `now`.
+    /// Accumulated time in flight up to `now`.
     pub(super) fn flown(&self, now: Stamp) -> Flown {
         let nanos: u64 = self.flights.iter().map(|flight| lock(flight).until(now)).sum();
         let most = self.most.swap(0, Ordering::Relaxed);
-        // Those in flight now are in flight in what comes next, too.
+        // Transfers in flight now count towards the next period too.
         let now_in_flight = self.in_flight.load(Ordering::Relaxed);
         self.most.fetch_max(now_in_flight, Ordering::Relaxed);
         Flown { transfer_seconds: nanos as f64 / 1e9, most: most.max(now_in_flight) as u32 }
     }
 
-    /// How deep the queue was and how large the transfers were, of the drivers that are over.
+    /// The queue depth and transfer sizes of finished drivers.
     pub(super) fn load(&self) -> model::Load {
         let load = lock(&self.load);
         let counted = |counts: &[u64]| {
@@ -127,7 +126,7 @@ impl Together {
     }
 }
 
-/// One driver's part of what is counted together.
+/// One driver's share of the statistics.
 pub(super) struct Counting<'a> {
     together: &'a Together,
     flight: &'a Mutex<Flight>,
@@ -136,22 +135,23 @@ pub(super) struct Counting<'a> {
 }
 
 impl<'a> Counting<'a> {
-    /// That of the driver with this `index`.
+    /// The share of the driver with this `index`.
     pub(super) fn new(together: &'a Together, index: usize) -> Self {
         let flight = &together.flights[index];
         Self {
             together,
             flight,
-            // A thread may have one driver after the other, and one that broke left some behind.
+            // A thread may have several drivers in succession, and one that failed may have left
+            // transfers behind.
             in_flight: lock(flight).in_flight,
             load: Load::default(),
         }
     }
 
-    /// A transfer of so many bytes was submitted `at` this moment.
+    /// Records the submission of `bytes` at time `at`.
     pub(super) fn submitted(&mut self, at: Stamp, bytes: usize) {
         let of_all = self.together.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
-        // Most are no new peak, and then nobody's cache line is taken away.
+        // Most submissions are not a new peak, and then no shared cache line is written.
         if self.together.most.load(Ordering::Relaxed) < of_all {
             self.together.most.fetch_max(of_all, Ordering::Relaxed);
         }
@@ -160,7 +160,7 @@ impl<'a> Counting<'a> {
         lock(self.flight).change(at, self.in_flight);
     }
 
-    /// One is over `at` this moment.
+    /// Records a completion at time `at`.
     pub(super) fn landed(&mut self, at: Stamp) {
         self.together.in_flight.fetch_sub(1, Ordering::Relaxed);
         self.in_flight -= 1;
@@ -174,7 +174,7 @@ impl Drop for Counting<'_> {
     }
 }
 
-/// Numbers are whole at any moment, whoever panicked.
+/// The values are consistent at any time, even after a panic.
 fn lock<T>(numbers: &Mutex<T>) -> MutexGuard<'_, T> {
     numbers.lock().unwrap_or_else(PoisonError::into_inner)
 }

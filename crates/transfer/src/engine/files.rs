@@ -1,4 +1,4 @@
-//! The files attached to an engine: a table with holes that are filled again.
+//! The table of files attached to an engine; free entries are reused.
 
 use std::fs::File;
 use std::io;
@@ -15,13 +15,11 @@ pub(crate) struct FileTable {
 }
 
 impl FileTable {
-    /// An empty table for at most `max_files` at one time.
     pub(crate) fn new(max_files: usize) -> Self {
         let max_files = u32::try_from(max_files).unwrap_or(u32::MAX);
         Self { files: (0..max_files).map(|_| None).collect(), free: (0..max_files).rev().collect() }
     }
 
-    /// Adds a file.
     pub(crate) fn insert(&mut self, file: File) -> Result<FileId, TransferError> {
         let full = || io::Error::other("its table of files is full");
         let index = (self.free.pop().ok_or_else(full))
@@ -30,7 +28,7 @@ impl FileTable {
         Ok(FileId(index))
     }
 
-    /// Takes a file out.
+    /// Removes a file.
     pub(crate) fn remove(&mut self, id: FileId) -> Option<File> {
         let file = self.files[id.0 as usize].take();
         if file.is_some() {
@@ -42,7 +40,7 @@ impl FileTable {
     /// The file's descriptor.
     ///
     /// # Panics
-    /// When the file was never attached or is detached: the caller holds a stale id.
+    /// When the file was never attached or has been detached: the caller holds a stale id.
     pub(crate) fn fd(&self, id: FileId) -> RawFd {
         self.get(id).as_raw_fd()
     }

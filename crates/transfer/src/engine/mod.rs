@@ -1,8 +1,8 @@
-//! I/O engines: how the paths that the CPU drives hand reads and writes to the kernel.
+//! I/O engines: how CPU-driven paths issue reads and writes to the kernel.
 //!
-//! Three do the same job: a raw ring for each thread, tokio-uring, and plain `pread`/`pwrite`
-//! where io_uring is refused. An engine moves bytes between files and host buffers; what a
-//! buffer is for, a path knows.
+//! There are three with the same function: a raw ring per thread, tokio-uring, and plain
+//! `pread`/`pwrite` for systems without io_uring. An engine moves bytes between files and host
+//! buffers; the purpose of a buffer is up to the path.
 
 mod files;
 mod psync;
@@ -30,25 +30,25 @@ pub use uring::probe as probe_uring;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileId(pub(crate) u32);
 
-/// Hands reads and writes of host memory to the kernel; owned by one thread.
+/// Issues reads and writes of host memory to the kernel; owned by one thread.
 pub(crate) trait Engine {
-    /// Makes a file known.
+    /// Registers a file.
     fn attach(&mut self, file: File) -> Result<FileId, TransferError>;
 
-    /// Forgets a file that has nothing in flight, and closes it.
+    /// Removes and closes a file that has no transfers in flight.
     fn detach(&mut self, file: FileId) -> Result<(), TransferError>;
 
-    /// Hands out the slots, once.
+    /// Returns the slots; call once.
     fn take_slots(&mut self) -> Vec<Slot>;
 
-    /// Starts a read or write, or keeps it until the batch is full; on failure it comes back.
+    /// Starts a read or write, or keeps it until the batch is full; on failure it is returned.
     fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected>;
 
-    /// Flushes what was kept and waits until `min` more are over; hands back all that are. An
-    /// engine that cannot look without waiting waits for one.
+    /// Submits what is batched and waits until `min` more are complete; returns all that are. An
+    /// engine that cannot poll waits for one.
     fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError>;
 
-    /// The same for one more, but no longer than `limit` where the engine can be stopped waiting.
+    /// Likewise for one more, but no longer than `limit` if the engine's wait can be bounded.
     fn wait_briefly(
         &mut self,
         limit: Duration,
@@ -58,32 +58,32 @@ pub(crate) trait Engine {
         self.wait(1, done)
     }
 
-    /// Whether operations are done inside `wait`, so that the thread can see to nothing else.
+    /// Whether operations run inside `wait`, so that the thread cannot do anything else.
     fn blocks(&self) -> bool {
         false
     }
 
-    /// Lets a write to `eventfd` end a `wait`; `false` where the engine cannot be woken: it
-    /// returns when its operations do.
+    /// Lets a write to `eventfd` end a `wait`; `false` if the engine cannot be woken: it returns
+    /// when its operations complete.
     fn wake_on(&mut self, eventfd: BorrowedFd<'_>) -> Result<bool, TransferError> {
         let _ = eventfd;
         Ok(false)
     }
 
-    /// How it was set up.
+    /// The engine's configuration.
     fn facts(&self) -> EngineFacts;
 }
 
-/// Why a build without tokio-uring has no engine of that name.
+/// Why a build without tokio-uring lacks this engine.
 #[cfg(not(feature = "tokio-uring"))]
 const LEFT_OUT: [&str; 2] = [
     "this stormlp was built without tokio-uring",
     "use --engine uring, or a stormlp that was built with it",
 ];
 
-/// Builds the engine of the given kind on the calling thread, which must be the one to use it.
-/// It has a slot for each of `buffers`, gathers `submit_batch` submissions before they go to the
-/// kernel, and has at most `max_files` files attached at one time.
+/// Builds the engine of the given kind on the thread that will use it. It has a slot for each of
+/// `buffers`, batches `submit_batch` submissions per system call, and has at most `max_files`
+/// files attached at a time.
 pub(crate) fn build(
     kind: EngineKind,
     buffers: Vec<HostBuffer>,
@@ -107,13 +107,13 @@ pub(crate) fn build(
     })
 }
 
-/// How often rings of this thread entered the kernel.
+/// How often rings of this thread have entered the kernel.
 #[cfg(test)]
 pub(crate) fn uring_entered() -> u64 {
     uring::ENTERED.get()
 }
 
-/// Whether this build has the engine tokio-uring.
+/// Whether this build includes the tokio-uring engine.
 pub(crate) fn has_tokio_uring() -> Availability {
     #[cfg(feature = "tokio-uring")]
     return Availability::Available;
@@ -121,7 +121,7 @@ pub(crate) fn has_tokio_uring() -> Availability {
     return Availability::unavailable(LEFT_OUT[0], LEFT_OUT[1]);
 }
 
-/// A transfer that is over, with the kernel's answer to its read or write.
+/// The completion for the kernel's result of a read or write.
 fn completion(slot: Slot, result: io::Result<usize>) -> Completion {
     Completion { slot, result: result.map_err(TransferError::io("the read or write")) }
 }
@@ -137,7 +137,7 @@ mod tests {
 
     const KINDS: [EngineKind; 3] = [EngineKind::Uring, EngineKind::TokioUring, EngineKind::Psync];
 
-    /// Builds each engine that this machine allows, and says which it does not.
+    /// Builds each engine that this machine supports, and prints which it does not.
     fn each_engine(check: impl Fn(&mut dyn Engine)) {
         for kind in KINDS {
             let mut region = Region::new(1 << 20).unwrap();
@@ -242,7 +242,7 @@ mod tests {
             let (reader, _writer) = std::io::pipe().unwrap();
             let id = engine.attach(File::from(std::os::fd::OwnedFd::from(reader))).unwrap();
             let slot = engine.take_slots().pop().unwrap();
-            // A read of an empty pipe would keep the wait going for ever.
+            // A read from an empty pipe would block the wait forever.
             submit(engine, Direction::Read, (id, 0), slot);
             for _ in 0..3 {
                 rustix::io::write(&wake, &1u64.to_ne_bytes()).unwrap();
@@ -261,13 +261,13 @@ mod tests {
     fn polling_alone_brings_back_reads_that_had_to_wait_for_the_device() {
         each_engine(|engine| {
             if engine.facts().engine == EngineKind::TokioUring {
-                // It cannot poll: its `wait` takes at least one.
+                // It cannot poll: its `wait` completes at least one.
                 return;
             }
             let (reader, mut writer) = std::io::pipe().unwrap();
             let id = engine.attach(File::from(std::os::fd::OwnedFd::from(reader))).unwrap();
             let slot = engine.take_slots().pop().unwrap();
-            // The pipe is empty on submission where the engine reads in the background.
+            // On submission the pipe is empty for engines that read in the background.
             if engine.facts().engine == EngineKind::Psync {
                 writer.write_all(&[7; 100]).unwrap();
                 submit(engine, Direction::Read, (id, 0), slot);
@@ -284,7 +284,7 @@ mod tests {
                 }
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
-            // A pipe has no offsets; that the kernel says so is an answer too.
+            // A pipe has no offsets; the kernel's error for that is a valid result too.
             assert_eq!(done.len(), 1, "{:?}", engine.facts().engine);
         });
     }

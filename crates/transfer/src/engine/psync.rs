@@ -1,4 +1,4 @@
-//! `pread` and `pwrite` on the calling thread: what works everywhere, one at a time.
+//! `pread` and `pwrite` on the calling thread: works everywhere, one operation at a time.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -14,8 +14,8 @@ use crate::error::TransferError;
 use crate::paths::{Completion, Rejected, Transfer};
 use crate::slot::Slot;
 
-/// Does operations inside `wait`, one after the other: with more than one in flight the latency
-/// holds the time in line, as it would on any device with one server.
+/// Executes operations inside `wait`, one after the other: with more than one in flight the
+/// latency includes queueing time, as on any device with a single server.
 pub(crate) struct PsyncEngine {
     files: FileTable,
     slots: Vec<Slot>,
@@ -23,12 +23,11 @@ pub(crate) struct PsyncEngine {
 }
 
 impl PsyncEngine {
-    /// An engine with these slots for up to `max_files` files.
     pub(crate) fn new(slots: Vec<Slot>, max_files: usize) -> Self {
         Self { files: FileTable::new(max_files), line: VecDeque::with_capacity(slots.len()), slots }
     }
 
-    /// Does one operation here and now.
+    /// Executes one operation synchronously.
     fn perform(&self, transfer: Transfer) -> Completion {
         let Transfer { place, mut slot } = transfer;
         let file = self.files.get(place.file);
@@ -68,7 +67,7 @@ impl Engine for PsyncEngine {
     }
 
     fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
-        // At least one, so that a caller who only polls gets on.
+        // At least one, so that a caller that only polls makes progress.
         for _ in 0..min.max(1) {
             let Some(transfer) = self.line.pop_front() else {
                 break;

@@ -1,7 +1,7 @@
-//! The second engine: tokio-uring with registered buffers, so that the difference can be seen.
+//! The second engine: tokio-uring with registered buffers, for comparison.
 //!
-//! It has no registered files and cannot use DEFER_TASKRUN; what it submits at once is bounded
-//! only by the size of its submission queue, which is therefore the submit batch.
+//! It has no registered files and cannot use DEFER_TASKRUN; its submissions per system call are
+//! limited only by the size of its submission queue, which is therefore set to the submit batch.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -18,7 +18,7 @@ use crate::error::TransferError;
 use crate::paths::{Completion, Rejected, Transfer};
 use crate::slot::Slot;
 
-/// A second name for a buffer's bytes, as the registry wants one.
+/// A second reference to a buffer's bytes, as required by the registry.
 struct Alias {
     start: *mut u8,
     len: usize,
@@ -26,7 +26,8 @@ struct Alias {
 }
 
 // SAFETY: the address stays valid and in place while the engine lives (the region is mapped until
-// the last buffer is gone, and the engine's slots come back before it is dropped); the bytes are initialised memory.
+// the last buffer is gone, and the engine's slots come back before it is dropped); the bytes are
+// initialised memory.
 unsafe impl IoBuf for Alias {
     fn stable_ptr(&self) -> *const u8 {
         self.start
@@ -39,8 +40,8 @@ unsafe impl IoBuf for Alias {
     }
 }
 
-// SAFETY: as above; the kernel is the only one to write through this name, and only while the
-// owner of the `Slot` has given it to the engine.
+// SAFETY: as above; only the kernel writes through this reference, and only while the owner of the
+// `Slot` has given it to the engine.
 unsafe impl IoBufMut for Alias {
     fn stable_mut_ptr(&mut self) -> *mut u8 {
         self.start
@@ -50,7 +51,7 @@ unsafe impl IoBufMut for Alias {
     }
 }
 
-/// Operations as tasks of a tokio-uring runtime that runs inside `wait`.
+/// Runs operations as tasks of a tokio-uring runtime inside `wait`.
 pub(crate) struct TokioUringEngine {
     runtime: tokio_uring::Runtime,
     registry: Rc<FixedBufRegistry<Alias>>,
@@ -61,7 +62,7 @@ pub(crate) struct TokioUringEngine {
     flying: usize,
 }
 
-/// Where tasks leave what is done.
+/// Completed operations, pushed by the tasks.
 #[derive(Default)]
 struct Over {
     done: RefCell<Vec<Completion>>,
@@ -78,7 +79,7 @@ impl TokioUringEngine {
         let entries =
             (submit_batch.max(1) as u32).next_power_of_two().min(depth.next_power_of_two());
         config.entries(entries).uring_builder(&builder);
-        // `Runtime::new` answers a refusal with an error; `start` would panic.
+        // `Runtime::new` returns an error if refused; `start` would panic.
         let runtime =
             tokio_uring::Runtime::new(&config).map_err(|error| TransferError::Unavailable {
                 what: "io_uring through tokio-uring".to_string(),
@@ -108,7 +109,7 @@ impl TokioUringEngine {
     }
 }
 
-/// Does one operation and leaves the result.
+/// Executes one operation and records the result.
 async fn perform(
     transfer: Transfer,
     file: Rc<tokio_uring::fs::File>,
@@ -122,7 +123,7 @@ async fn perform(
         Direction::Read => file.read_fixed_at(slice, place.offset).await,
         Direction::Write => file.write_fixed_at(slice, place.offset).await,
     };
-    // The alias goes back to the registry before the slot goes back to its owner.
+    // The alias must return to the registry before the slot returns to its owner.
     drop(slice);
     over.done.borrow_mut().push(completion(slot, result));
     over.notify.notify_one();
@@ -143,7 +144,7 @@ impl Engine for TokioUringEngine {
         let Some(file) = self.files[file.0 as usize].take() else {
             return Ok(());
         };
-        // Nothing is in flight on it, so this is the last reference.
+        // Nothing is in flight on the file, so this is the last reference.
         self.runtime
             .block_on(async {
                 match Rc::try_unwrap(file) {
@@ -165,7 +166,7 @@ impl Engine for TokioUringEngine {
 
     fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
         self.flying += self.queued.len();
-        // The runtime looks at its ring only when it parks, so there is no looking without waiting.
+        // The runtime checks its ring only when it parks, so it cannot poll without waiting.
         let wanted = min.max(1).min(self.flying);
         let (queued, files, registry, over) =
             (&mut self.queued, &self.files, &self.registry, &self.over);
@@ -199,7 +200,7 @@ impl Engine for TokioUringEngine {
 
 impl Drop for TokioUringEngine {
     fn drop(&mut self) {
-        // The kernel may still write into buffers in flight: wait for them before they go.
+        // The kernel may still write to buffers in flight: wait for them before freeing.
         let mut done = Vec::new();
         let left = self.flying + self.queued.len();
         let _ = self.wait(left, &mut done);

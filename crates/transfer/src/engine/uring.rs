@@ -1,4 +1,4 @@
-//! The raw ring: one for each thread, with registered buffers and files.
+//! The raw ring: one per thread, with registered buffers and files.
 
 use std::fs::File;
 use std::io;
@@ -24,12 +24,12 @@ const GETEVENTS: u32 = 1;
 
 #[cfg(test)]
 thread_local! {
-    /// How often rings of this thread entered the kernel.
+    /// How often rings of this thread have entered the kernel.
     pub(crate) static ENTERED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// Operations on a ring of the thread's own. The number of a slot is the user data of the
-/// operation that holds it, so a completion finds its state without a search.
+/// Operations on the thread's own ring. The slot number is the user data of its operation, so a
+/// completion finds its state without a search.
 pub(crate) struct UringEngine {
     // Declared before everything the kernel may still write to: dropped first.
     ring: IoUring,
@@ -41,19 +41,20 @@ pub(crate) struct UringEngine {
     flying: usize,
     submit_batch: usize,
     facts: EngineFacts,
-    /// A failure to enter the kernel that `wait` has yet to report.
+    /// An error on entering the kernel that `wait` has yet to report.
     broken: Option<TransferError>,
 }
 
-/// Tries a tiny ring: whether the kernel lets this process use io_uring.
+/// Sets up a minimal ring to test whether the kernel allows this process to use io_uring.
 ///
 /// # Errors
-/// The kernel's refusal, `EPERM` under seccomp or `kernel.io_uring_disabled`, `ENOSYS` without it.
+/// The kernel's error: `EPERM` under seccomp or `kernel.io_uring_disabled`, `ENOSYS` without
+/// io_uring.
 pub fn probe() -> io::Result<Vec<String>> {
     build_ring(2).map(|(_, flags)| flags)
 }
 
-/// Builds a ring with as many of the wanted flags as the kernel takes.
+/// Builds a ring with as many of the desired flags as the kernel supports.
 fn build_ring(entries: u32) -> io::Result<(IoUring, Vec<String>)> {
     let attempts: [&[&str]; 4] = [
         &["SINGLE_ISSUER", "DEFER_TASKRUN"],
@@ -64,7 +65,7 @@ fn build_ring(entries: u32) -> io::Result<(IoUring, Vec<String>)> {
     let mut last = None;
     for flags in attempts {
         let mut builder = IoUring::builder();
-        // A buffer carries one operation, so completions never outnumber twice the entries.
+        // A buffer carries one operation, so completions never exceed twice the entries.
         builder.setup_cqsize(entries * 2).setup_clamp();
         for flag in flags {
             match *flag {
@@ -75,7 +76,7 @@ fn build_ring(entries: u32) -> io::Result<(IoUring, Vec<String>)> {
         }
         match builder.build(entries) {
             Ok(ring) => return Ok((ring, flags.iter().map(ToString::to_string).collect())),
-            // An old kernel answers EINVAL to a flag it does not know; anything else is final.
+            // An old kernel returns EINVAL for an unknown flag; any other error is final.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => last = Some(error),
             Err(error) => return Err(error),
         }
@@ -83,7 +84,7 @@ fn build_ring(entries: u32) -> io::Result<(IoUring, Vec<String>)> {
     Err(last.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL)))
 }
 
-/// What a refusal means to the user.
+/// The user-facing error for a refusal.
 fn refused(error: &io::Error) -> TransferError {
     TransferError::Unavailable {
         what: "io_uring".to_string(),
@@ -101,7 +102,7 @@ impl UringEngine {
         submit_batch: usize,
         max_files: usize,
     ) -> Result<Self, TransferError> {
-        // One entry more than slots: the poll on the waking eventfd.
+        // One more entry than slots: the poll on the waking eventfd.
         let entries = (slots.len() + 1).next_power_of_two() as u32;
         let (ring, ring_flags) = build_ring(entries).map_err(|error| refused(&error))?;
         let mut facts = EngineFacts {
@@ -142,7 +143,7 @@ impl UringEngine {
         })
     }
 
-    /// The queue entry for an operation.
+    /// The submission entry for an operation.
     fn entry(&self, place: &Place, slot: &Slot) -> squeue::Entry {
         let address = slot.start().cast();
         let len = place.len as u32;
@@ -175,13 +176,13 @@ impl UringEngine {
         entry.user_data(slot.index() as u64)
     }
 
-    /// Hands queued entries to the kernel, waiting for `min` completions.
+    /// Submits queued entries to the kernel, waiting for `min` completions.
     fn enter(&mut self, min: usize) -> Result<(), TransferError> {
         let result = self.ring.submit_and_wait(min);
         self.entered(result)
     }
 
-    /// Hands queued entries to the kernel and has it post what is over, without waiting. With
+    /// Submits queued entries and makes the kernel post completions, without waiting. With
     /// DEFER_TASKRUN completions are posted only to a thread that asks for them.
     fn poll(&mut self) -> Result<(), TransferError> {
         // SAFETY: the queue is published up to `queued` entries by `push`, whose buffers
@@ -193,7 +194,7 @@ impl UringEngine {
         self.entered(result)
     }
 
-    /// Takes note of what an entry to the kernel came to.
+    /// Handles the result of entering the kernel.
     fn entered(&mut self, result: io::Result<usize>) -> Result<(), TransferError> {
         match result {
             Ok(submitted) => {
@@ -202,7 +203,7 @@ impl UringEngine {
                 self.queued = self.queued.saturating_sub(submitted);
                 Ok(())
             }
-            // A signal or a full completion queue: the caller reaps and comes back.
+            // A signal or a full completion queue: the caller reaps and retries.
             Err(error)
                 if matches!(
                     error.raw_os_error(),
@@ -215,7 +216,7 @@ impl UringEngine {
         }
     }
 
-    /// Moves every posted completion to `done`; whether the waking poll was among them.
+    /// Moves every posted completion to `done`; returns whether the waking poll was among them.
     fn reap(&mut self, done: &mut Vec<Completion>) -> bool {
         let mut woken = false;
         let mut completions = self.ring.completion();
@@ -245,7 +246,7 @@ impl UringEngine {
         self.push(&entry)
     }
 
-    /// Puts an entry on the submission queue, emptying the queue first when it is full.
+    /// Puts an entry on the submission queue, submitting first if the queue is full.
     fn push(&mut self, entry: &squeue::Entry) -> Result<(), TransferError> {
         loop {
             // SAFETY: the entry's address is a buffer that `in_flight` holds until its
@@ -258,11 +259,11 @@ impl UringEngine {
         }
     }
 
-    /// Empties the eventfd's counter and polls it anew.
+    /// Resets the eventfd's counter and polls it again.
     fn rearm_wake(&mut self) -> Result<(), TransferError> {
         if let Some(wake) = &self.wake {
             let mut counter = [0u8; 8];
-            // An error (EAGAIN) leaves the counter as it is.
+            // On an error (EAGAIN) the counter is unchanged.
             let _ = rustix::io::read(wake, &mut counter);
             let fd = wake.as_raw_fd();
             self.arm_wake(fd)?;
@@ -309,14 +310,14 @@ impl Engine for UringEngine {
         let index = slot.index();
         self.in_flight[index] = Some(slot);
         self.flying += 1;
-        // With all of them in flight the owner can only wait, and that hands over what is queued.
+        // With all slots in flight the owner can only wait, which submits what is queued.
         let all_fly = self.flying == self.in_flight.len();
         if self.queued >= self.submit_batch
             && !all_fly
             && let Err(error) = self.enter(0)
         {
-            // The kernel took none of the batch and the ring is broken; the operation stays in
-            // flight for the drop of the engine to wait for, and the next `wait` says so.
+            // The kernel accepted none of the batch and the ring is unusable; the operation stays
+            // in flight until the engine is dropped, and the next `wait` reports the error.
             self.broken = Some(error);
         }
         Ok(())
@@ -327,7 +328,7 @@ impl Engine for UringEngine {
             return Err(error);
         }
         let wanted = done.len() + min.min(self.flying);
-        // Completions may be posted already; then one flush is all the kernel needs to see.
+        // Completions may be posted already; then a single flush suffices.
         let mut woken = self.reap(done);
         if self.queued > 0 || (done.len() < wanted && !woken) || min == 0 {
             loop {
@@ -360,7 +361,7 @@ impl Engine for UringEngine {
             return Ok(());
         }
         if !self.ring.params().is_feature_ext_arg() {
-            // Before Linux 5.11 a wait has no end of its own.
+            // Before Linux 5.11 a wait has no timeout.
             std::thread::sleep(limit);
             return self.wait(0, done);
         }
@@ -392,18 +393,18 @@ impl Engine for UringEngine {
 
 impl Drop for UringEngine {
     fn drop(&mut self) {
-        // The kernel may still write into buffers in flight: wait for them before they are freed.
+        // The kernel may still write to buffers in flight: wait for them before freeing.
         let mut done = Vec::new();
         while self.flying > 0 {
             if self.enter(1).is_err() {
-                // Nobody can say when the kernel lets go of them, so their memory stays theirs.
+                // It is unknown when the kernel releases them, so their memory is leaked.
                 std::mem::forget(std::mem::take(&mut self.in_flight));
                 break;
             }
             self.reap(&mut done);
         }
         // Closing the ring unregisters buffers later, in the background; done here, the locked
-        // memory is free for the next ring.
+        // memory is available to the next ring at once.
         if self.facts.registered_buffers {
             let _ = self.ring.submitter().unregister_buffers();
         }

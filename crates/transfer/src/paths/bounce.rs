@@ -1,8 +1,8 @@
 //! `cpu-gpu`, `cpu-async-gpu` and `page-cache`: a bounce buffer in host memory, then a copy.
 //!
-//! Slot n of accelerator memory and bounce buffer n of host memory belong together. A read goes
-//! file → bounce buffer → slot, a write slot → bounce buffer → file; either is over only when
-//! both of its halves are.
+//! Slot n of accelerator memory is paired with bounce buffer n of host memory. A read goes file →
+//! bounce buffer → slot, a write slot → bounce buffer → file; either is complete only when both
+//! halves are.
 
 use std::fs::File;
 use std::os::fd::BorrowedFd;
@@ -19,7 +19,7 @@ use crate::engine::{self, Engine};
 use crate::error::TransferError;
 use crate::slot::{Slot, SlotMemory};
 
-/// Slot n and its bounce buffer, as far as they are not with the engine or the copies.
+/// Slot n and its bounce buffer, unless the engine or the copy queue holds them.
 struct Pair {
     place: Option<Place>,
     memory: Option<Slot>,
@@ -27,7 +27,7 @@ struct Pair {
     moved: usize,
 }
 
-/// An engine to bounce buffers, and a copy beyond them.
+/// An engine for the bounce buffers, followed by a copy.
 pub(crate) struct BouncePath {
     kind: PathKind,
     engine: Box<dyn Engine>,
@@ -40,13 +40,13 @@ pub(crate) struct BouncePath {
     copied: Vec<QueuedCopy>,
     ready: Vec<Completion>,
     direct: DirectWatch,
-    /// Keeps the bounce buffers pinned, where the accelerator has a use for that; last, since
-    /// copies must have ended before.
+    /// Keeps the bounce buffers pinned, if the accelerator benefits; last, since copies must have
+    /// ended before.
     pins: Option<Pins>,
 }
 
 impl BouncePath {
-    /// A path over the buffers of `spec`; copies run in `copies` where there is one, else on this
+    /// A path over the buffers of `spec`; copies run in `copies` if given, otherwise on this
     /// thread.
     pub(crate) fn new(
         spec: PathSpec,
@@ -74,24 +74,25 @@ impl BouncePath {
         })
     }
 
-    /// The transfer that slot `index` is in flight for.
+    /// The place of the transfer on slot `index`.
     fn place(&self, index: usize) -> Place {
         self.pairs[index].place.expect("a transfer in flight")
     }
 
-    /// The bounce buffer of slot `index`, which nobody has.
+    /// The bounce buffer of slot `index`, which must be here.
     fn take_bounce(&mut self, index: usize) -> Slot {
         let bounce = self.pairs[index].bounce.take();
         bounce.expect("the bounce buffer of an idle slot")
     }
 
-    /// The memory of slot `index`, which nobody has.
+    /// The memory of slot `index`, which must be here.
     fn take_memory(&mut self, index: usize) -> Slot {
         let memory = self.pairs[index].memory.take();
         memory.expect("the memory of a slot in flight")
     }
 
-    /// The read or write of slot `index`'s bounce buffer, or the completion when it cannot start.
+    /// Starts the read or write of slot `index`'s bounce buffer; completes the transfer if that
+    /// fails.
     fn start_io(&mut self, index: usize) {
         let place = self.place(index);
         let slot = self.take_bounce(index);
@@ -104,7 +105,7 @@ impl BouncePath {
         }
     }
 
-    /// Copies between slot `index` and its bounce buffer, here or in the queue.
+    /// Copies between slot `index` and its bounce buffer, synchronously or in the queue.
     fn start_copy(&mut self, index: usize, len: usize) {
         let mut copy = QueuedCopy {
             direction: self.place(index).direction,
@@ -122,7 +123,7 @@ impl BouncePath {
         }
     }
 
-    /// A copy is over: a read is complete, a write may now go to the file.
+    /// After a copy: a read is complete, a write can now go to the file.
     fn end_copy(&mut self, copy: QueuedCopy) {
         let index = copy.accelerator.index();
         let pair = &mut self.pairs[index];
@@ -136,7 +137,7 @@ impl BouncePath {
         }
     }
 
-    /// A read or write of the engine is over: a read is still to be copied, a write is complete.
+    /// After I/O: a read still has to be copied, a write is complete.
     fn end_io(&mut self, over: Completion) {
         let index = over.slot.index();
         self.pairs[index].bounce = Some(over.slot);
@@ -150,13 +151,13 @@ impl BouncePath {
         }
     }
 
-    /// Slot `index` goes back to its owner.
+    /// Completes slot `index`.
     fn finish(&mut self, index: usize, result: Result<usize, TransferError>) {
         let slot = self.take_memory(index);
         self.ready.push(Completion { slot, result });
     }
 
-    /// Takes up the reads and writes that are over, waiting as `wait` says.
+    /// Collects completed reads and writes, waiting as `wait` says.
     fn collect_io(&mut self, wait: IoWait) -> Result<(), TransferError> {
         let mut over = std::mem::take(&mut self.over);
         let result = match wait {
@@ -169,7 +170,7 @@ impl BouncePath {
         result
     }
 
-    /// Takes up the copies that are over, waiting for `min` of them.
+    /// Collects completed copies, waiting for `min` of them.
     fn collect_copies(&mut self, min: usize) {
         if let Some(queue) = &mut self.copies {
             let mut copied = std::mem::take(&mut self.copied);
@@ -185,7 +186,7 @@ impl BouncePath {
 #[derive(Clone, Copy)]
 enum IoWait {
     Look,
-    /// Until there is one, or it is time to look at the copies again.
+    /// Until there is one, or it is time to poll the copies again.
     Briefly,
     ForOne,
 }
@@ -219,9 +220,9 @@ impl TransferPath for BouncePath {
     fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
         let min = min.min(self.ready.len() + self.reading + self.copying);
         self.collect_copies(0);
-        // A look costs a call of the kernel: not where the wait that follows sees the same.
+        // Polling costs a system call: skip it if the wait that follows does the same.
         let waits_for_io = self.ready.len() < min && self.copying == 0 && self.reading > 0;
-        // An engine that blocks would do the next read before it lets a finished copy go.
+        // A blocking engine would run the next read before it releases a finished copy.
         let looks = !self.engine.blocks() || self.ready.len() < min.max(1);
         if looks && !waits_for_io {
             self.collect_io(IoWait::Look)?;
@@ -241,7 +242,7 @@ impl TransferPath for BouncePath {
     }
 
     fn wake_on(&mut self, eventfd: BorrowedFd<'_>) -> Result<bool, TransferError> {
-        // A wake would have to end the loop above early; transfers end it soon enough.
+        // A wake-up would have to end the loop above early; transfers end it soon enough.
         let _ = eventfd;
         Ok(false)
     }

@@ -6,22 +6,22 @@ use crate::accelerator::{Accelerator, AcceleratorBuffer};
 use crate::error::TransferError;
 use crate::region::{HostBuffer, Region};
 
-/// Where direct I/O wants buffers to begin, at least.
+/// Minimum buffer alignment for direct I/O.
 const ALIGN_BYTES: usize = 4096;
 
-/// Memory of the host and of an accelerator, as much of each as a path needs.
+/// Host and accelerator memory, as much of each as a path needs.
 pub struct PathBuffers {
-    /// Host memory: where transfers end, or what they pass through.
+    /// Host memory: the end of transfers, or their bounce buffers.
     pub host: Vec<HostBuffer>,
-    /// Accelerator memory, where transfers end there.
+    /// Accelerator memory, if transfers end there.
     pub accelerator: Vec<Box<dyn AcceleratorBuffer>>,
 }
 
 impl PathBuffers {
-    /// Buffers of `bytes` each for a path with `depth` slots; host memory is cut from `region`.
+    /// Buffers of `bytes` each for a path with `depth` slots; host memory is carved from `region`.
     ///
     /// # Errors
-    /// When the region is used up, or the accelerator has no more.
+    /// When the region or the accelerator's memory is exhausted.
     pub fn allocate(
         kind: PathKind,
         depth: usize,

@@ -1,8 +1,8 @@
 //! `gds`: blocking cuFile reads and writes.
 //!
-//! A blocking call has no queue, so transfers wait their turn here and are done in `wait`, one
-//! after the other: with more than one in flight the latency holds the time in line, as it
-//! would on any device with one server.
+//! A blocking call has no queue, so transfers are queued here and executed in `wait`, one after
+//! the other: with more than one in flight the latency includes queueing time, as on any device
+//! with a single server.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -21,14 +21,13 @@ pub(crate) struct GdsPath {
 }
 
 impl GdsPath {
-    /// A path over the buffers of `spec`.
     pub(crate) fn new(spec: PathSpec) -> Result<Self, TransferError> {
         let common = GdsCommon::new(spec)?;
         let line = VecDeque::with_capacity(common.slot_count());
         Ok(Self { common, line })
     }
 
-    /// Does one transfer here and now.
+    /// Executes one transfer synchronously.
     fn run(&mut self, transfer: Transfer) -> Completion {
         let Transfer { place, slot } = &transfer;
         let handle = self.common.attached(place);
@@ -60,7 +59,7 @@ impl TransferPath for GdsPath {
     }
 
     fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError> {
-        // At least one, so that a caller who only polls gets on.
+        // At least one, so that a caller that only polls makes progress.
         for _ in 0..min.max(1) {
             let Some(transfer) = self.line.pop_front() else {
                 break;

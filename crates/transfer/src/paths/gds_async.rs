@@ -1,10 +1,10 @@
 //! `gds-async`: cuFile's stream interface.
 //!
-//! Every slot has a stream of its own, so that a queue depth means transfers side by side: work
-//! on one stream is done in order. Transfers are taken up in the order in which they end. cuFile
-//! writes the bytes it moved to memory of ours, so that looking there shows without a call which
-//! transfer may be over, and its stream alone is asked. One that moved nothing leaves no such trace:
-//! as long as nothing shows, one stream after the other is asked.
+//! Every slot has its own stream, so that a queue depth means concurrent transfers: work on one
+//! stream is executed in order. Transfers are collected in completion order. cuFile writes the
+//! number of bytes moved to our memory, so that polling it shows without a call which transfer may
+//! be complete, and only its stream is queried. A transfer that moved nothing leaves no such
+//! trace: while nothing shows, the streams are queried in turn.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use crate::cufile::{CuFileError, FileStream};
 use crate::error::TransferError;
 use crate::slot::Slot;
 
-/// A stream, known to cuFile, with at most one transfer on it.
+/// A stream registered with cuFile, with at most one transfer on it.
 struct Lane {
-    // Before `stream`: deregistered, then destroyed.
+    // Before `stream`: deregistered first, then destroyed.
     file_stream: FileStream,
     stream: Stream,
 }
 
-/// Hands transfers to streams, one stream a slot.
+/// Enqueues transfers on streams, one stream per slot.
 pub(crate) struct GdsStreamPath {
     // Before `common`: streams end before their files are deregistered.
     lanes: Vec<Lane>,
@@ -35,7 +35,7 @@ pub(crate) struct GdsStreamPath {
     flying: Flying,
     /// Slots of transfers on their streams.
     started: Vec<usize>,
-    /// Which of them is asked next, when none shows that it is over.
+    /// Which of them is queried next if none shows completion.
     turn: usize,
     /// Whether the streams were promised whole 4 KiB blocks.
     page_aligned: bool,
@@ -48,7 +48,7 @@ impl GdsStreamPath {
         let page_aligned = spec.page_aligned;
         let accelerator = Arc::clone(&spec.accelerator);
         let wait = accelerator.wait_mode();
-        // Asked for first, so that a device without streams is the reason that is given.
+        // Requested first, so that a device without streams is the error reported.
         let streams: Vec<Stream> = (0..spec.accelerator_buffers.len())
             .map(|_| accelerator.stream())
             .collect::<Result<_, _>>()?;
@@ -58,8 +58,8 @@ impl GdsStreamPath {
         for stream in streams {
             let driver = Arc::clone(&common.driver);
             // SAFETY: the stream is of the context made current by `GdsCommon::new`, and the lane
-            // drops the registration first. What `page_aligned` says of the transfers, the lane of
-            // the run vouches for, and `submit` refuses others.
+            // drops the registration first. The lane of the run vouches for what `page_aligned`
+            // says of the transfers, and `submit` rejects others.
             let file_stream =
                 unsafe { FileStream::register(driver, stream.raw().cast(), page_aligned) }?;
             lanes.push(Lane { file_stream, stream });
@@ -75,7 +75,7 @@ impl GdsStreamPath {
         })
     }
 
-    /// Hands the transfer of slot `index` to its stream.
+    /// Enqueues the transfer of slot `index` on its stream.
     fn start(&mut self, index: usize) -> Result<(), CuFileError> {
         let Transfer { place, slot } = self.flying.get(index);
         let file = self.common.attached(place);
@@ -96,7 +96,7 @@ impl GdsStreamPath {
         Ok(())
     }
 
-    /// Takes up the transfer at `position` of those started, if its stream is idle by now; whether
+    /// Collects the transfer at `position` of those started if its stream is idle; returns whether
     /// it was.
     fn take_up(
         &mut self,
@@ -117,11 +117,11 @@ impl GdsStreamPath {
         Ok(true)
     }
 
-    /// Takes up the transfers that show that they are over, or, where none does, the one whose turn
-    /// it is, if it is over; whether there was one.
+    /// Collects the transfers that show completion or, if none does, the one whose turn it is, if
+    /// it is complete; returns whether there was one.
     fn look(&mut self, done: &mut Vec<Completion>) -> Result<bool, TransferError> {
         let mut found = false;
-        // From the end: what is taken up is replaced by what has been looked at.
+        // From the end: a collected entry is replaced by one that has been checked.
         for position in (0..self.started.len()).rev() {
             let lane = &self.lanes[self.started[position]];
             if lane.file_stream.shows_its_end() {
@@ -190,7 +190,7 @@ impl Drop for GdsStreamPath {
     fn drop(&mut self) {
         let idle = self.lanes.iter().all(|lane| lane.stream.synchronize().is_ok());
         if !idle {
-            // Something may still write to these slots and arguments, so they are never freed.
+            // These slots and arguments may still be written to, so they are never freed.
             self.flying.leak();
             std::mem::forget(std::mem::take(&mut self.lanes));
             self.common.leak_files();

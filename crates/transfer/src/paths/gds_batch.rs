@@ -1,8 +1,8 @@
 //! `gds-batch` and `gds-batch-stream`: cuFile's batch interface.
 //!
-//! `gds-batch` hands a batch in with one call and takes up nothing before all of it is over; what
-//! is submitted meanwhile makes up the next batch. `gds-batch-stream` replaces entries as they end,
-//! so that the batch never drains.
+//! `gds-batch` submits a batch with one call and collects nothing before all of it is complete;
+//! what is submitted meanwhile forms the next batch. `gds-batch-stream` replaces entries as they
+//! complete, so that the batch never drains.
 
 use std::fs::File;
 
@@ -15,17 +15,17 @@ use crate::cufile::{Batch, BatchEntry};
 use crate::error::TransferError;
 use crate::slot::Slot;
 
-/// Hands what was submitted since the last batch, or the last `wait`, to cuFile in one call.
+/// Submits what was collected since the last batch, or the last `wait`, to cuFile in one call.
 pub(crate) struct GdsBatchPath {
     // Before `common`: a batch is destroyed before its files are deregistered.
     batch: Batch,
     common: GdsCommon,
     flying: Flying,
-    /// Slots of transfers that have not been handed in.
+    /// Slots of transfers that have not been submitted to cuFile.
     kept: Vec<usize>,
-    /// Transfers that are over, of a batch that is taken up as a whole and is not.
+    /// Completed transfers of a batch that is collected as a whole and is not complete.
     early: Vec<Completion>,
-    /// Whether a batch is handed in and taken up as a whole.
+    /// Whether a batch is submitted and collected as a whole.
     whole: bool,
 }
 
@@ -56,7 +56,7 @@ impl GdsBatchPath {
         })
     }
 
-    /// Hands in what was kept; when cuFile takes none of it, all of it has failed.
+    /// Submits what is pending; if cuFile accepts none of it, all of it fails.
     fn hand_in(&mut self, done: &mut Vec<Completion>) {
         if self.kept.is_empty() {
             return;

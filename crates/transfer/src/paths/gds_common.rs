@@ -1,4 +1,4 @@
-//! What the cuFile paths share: registered files and slots, and the proof of the route.
+//! Shared parts of the cuFile paths: registered files and slots, and the evidence of the route.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::cufile::{
 use crate::error::TransferError;
 use crate::slot::{Slot, SlotMemory};
 
-/// How many transfers of a path cuFile counts by their routes, unless its lane ends that before.
+/// How many transfers of a path cuFile counts by route, unless its lane ends counting earlier.
 const COUNTED_AT_FIRST: u64 = 64;
 
 /// The driver, the files and the slots of one cuFile path.
@@ -27,16 +27,15 @@ pub(super) struct GdsCommon {
     files: Vec<Option<FileHandle>>,
     slots: Vec<Slot>,
     registered: bool,
-    /// Whether the slots are host memory, which cuFile only moves by POSIX calls.
+    /// Whether the slots are host memory, which cuFile moves only by POSIX calls.
     on_host: bool,
     direct: DirectWatch,
     tally: Tally,
-    /// The longest transfer that finds no other way than a direct route where compatibility mode
-    /// is forbidden.
+    /// The longest transfer that is bound to a direct route when compatibility mode is forbidden.
     longest_bound: usize,
-    /// While it is here, cuFile counts.
+    /// Enables cuFile's counting while present.
     count: Option<Count>,
-    /// Whether all that was counted came before the measured part.
+    /// Whether all counted transfers came before the measured part.
     counted_beforehand: bool,
 }
 
@@ -44,7 +43,7 @@ impl GdsCommon {
     /// Opens or shares the driver and registers the buffers.
     ///
     /// # Errors
-    /// When there is no usable cuFile, or it does not take the memory.
+    /// When there is no usable cuFile, or it rejects the memory.
     pub(super) fn new(spec: PathSpec) -> Result<Self, TransferError> {
         spec.accelerator.bind_thread()?;
         let driver = match Driver::current() {
@@ -56,7 +55,7 @@ impl GdsCommon {
         let mut memory = Vec::with_capacity(buffers);
         for (index, buffer) in spec.accelerator_buffers.into_iter().enumerate() {
             memory.push(SlotMemory::Accelerator(if spec.register_buffers {
-                // Those before it are deregistered with the error.
+                // On error, the earlier ones are deregistered.
                 let registered = RegisteredMemory::new(&driver, &spec.accelerator, buffer);
                 Box::new(registered.map_err(|error| in_part(error, index, buffers))?)
             } else {
@@ -110,7 +109,6 @@ impl GdsCommon {
         Ok(())
     }
 
-    /// A file that is attached.
     fn file(&self, file: FileId) -> Option<&FileHandle> {
         self.files.get(file.0 as usize)?.as_ref()
     }
@@ -120,17 +118,17 @@ impl GdsCommon {
         self.file(place.file).expect("`accept` has seen the file, and it has this in flight")
     }
 
-    /// Hands out the slots, once.
+    /// Returns the slots; call once.
     pub(super) fn take_slots(&mut self) -> Vec<Slot> {
         std::mem::take(&mut self.slots)
     }
 
-    /// How many slots there are, as long as they are here.
+    /// The number of slots, before they are taken.
     pub(super) fn slot_count(&self) -> usize {
         self.slots.len()
     }
 
-    /// A transfer that can be done: its file is attached and its slot holds `len` bytes.
+    /// Validates a transfer: its file is attached and its slot holds `len` bytes.
     pub(super) fn accept(&self, transfer: Transfer) -> Result<Transfer, Rejected> {
         if transfer.place.len > transfer.slot.len() {
             Err(rejected(transfer, "it is longer than its slot"))
@@ -143,8 +141,8 @@ impl GdsCommon {
         }
     }
 
-    /// Counts a transfer that is handed in. cuFile's settings let it move by POSIX calls what is
-    /// not aligned, whatever is forbidden.
+    /// Counts a submitted transfer. cuFile's settings allow POSIX calls for unaligned transfers,
+    /// even if compatibility mode is forbidden.
     #[inline]
     fn begin(&self, address: usize, offset: u64, len: usize) {
         self.tally.begin(len);
@@ -153,23 +151,23 @@ impl GdsCommon {
         }
     }
 
-    /// Gives up the files without telling cuFile: transfers that refer to them may still run.
+    /// Leaks the files without deregistering them: transfers that refer to them may still run.
     pub(super) fn leak_files(&mut self) {
         std::mem::forget(std::mem::take(&mut self.files));
     }
 
-    /// The end of a transfer that came to `result`. What was cut short goes on here, as far as the
-    /// file has more.
+    /// Completes a transfer with `result`. A short transfer is continued here, as far as the file
+    /// goes.
     pub(super) fn finish(
         &mut self,
         transfer: Transfer,
         result: Result<usize, CuFileError>,
     ) -> Completion {
-        // What failed took no route.
+        // A failed transfer took no route.
         let moved = *result.as_ref().unwrap_or(&0);
         self.tally.end(moved);
         if moved < transfer.place.len && !is_aligned(moved as u64) {
-            // It met the end of a file, which is not aligned.
+            // It reached the end of the file, which is not aligned.
             self.tally.note_unbound(moved);
         }
         let result = match result {
@@ -182,7 +180,7 @@ impl GdsCommon {
         Completion { slot: transfer.slot, result: result.map_err(TransferError::from) }
     }
 
-    /// Moves the rest of a transfer of which `moved` bytes are over, by blocking calls.
+    /// Moves the rest of a transfer of which `moved` bytes are done, with blocking calls.
     fn go_on(&self, transfer: &Transfer, mut moved: usize) -> Result<usize, CuFileError> {
         let Transfer { place, slot } = transfer;
         let file = self.attached(place);
@@ -207,14 +205,14 @@ impl GdsCommon {
         Ok(moved)
     }
 
-    /// Ends the counting by which the evidence tells the route: nothing is in flight, and what
-    /// comes now is measured.
+    /// Ends the counting behind the route evidence: nothing is in flight, and subsequent transfers
+    /// are measured.
     pub(super) fn stop_counting(&mut self) {
         self.count = None;
         self.counted_beforehand = true;
     }
 
-    /// When cuFile counted what the evidence tells.
+    /// When cuFile counted the transfers behind the evidence.
     fn counted(&self, counters: Option<&Counters>) -> Counted {
         match (counters, self.driver.settings().statistics) {
             (None, _) => Counted::Never,
@@ -224,11 +222,11 @@ impl GdsCommon {
         }
     }
 
-    /// What ran since this path and those beside it were built. cuFile counts for the whole
-    /// process, so the paths of other threads are in the counts too.
+    /// What ran since this path and its sibling paths were built. cuFile counts for the whole
+    /// process, so the counts include the paths of other threads.
     pub(super) fn evidence(&self) -> Evidence {
         let before = self.tally.before();
-        // The kernel's counts lie between what was over by then and what had begun.
+        // The kernel's counts lie between what had completed by then and what had begun.
         let moved = self.tally.moved();
         let nvfs = NvidiaFs::now().since(before.nvfs);
         let begun = self.tally.begun();
@@ -280,14 +278,14 @@ impl GdsCommon {
     }
 }
 
-/// Whether a direct route takes `number` as an offset, a size or an address.
+/// Whether `number` as an offset, a size or an address allows a direct route.
 #[inline]
 fn is_aligned(number: u64) -> bool {
     number.is_multiple_of(4096)
 }
 
-/// The longest transfer of `kind` that finds no other way than a direct route where compatibility
-/// mode is forbidden: older libraries move larger entries of a batch by POSIX calls all the same.
+/// The longest transfer of `kind` that is bound to a direct route when compatibility mode is
+/// forbidden: older libraries move larger batch entries by POSIX calls anyway.
 fn longest_bound(kind: PathKind, driver: &Driver) -> usize {
     let in_batches = matches!(kind, PathKind::GdsBatch | PathKind::GdsBatchStream);
     if !in_batches || driver.api().version().has_direct_large_entries() {
@@ -297,13 +295,12 @@ fn longest_bound(kind: PathKind, driver: &Driver) -> usize {
     buffer.map_or(0, |bytes| bytes as usize)
 }
 
-/// A transfer that cannot be done, for `reason`.
 pub(super) fn rejected(transfer: Transfer, reason: &'static str) -> Rejected {
     let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, reason);
     Rejected { slot: transfer.slot, error: TransferError::io("a cuFile transfer")(source) }
 }
 
-/// A transfer that came to a stop where there is more to move.
+/// The error for a transfer that stopped before its end.
 fn no_progress(place: &Place, moved: usize) -> CuFileError {
     CuFileError::NoProgress {
         call: match place.direction {
@@ -316,7 +313,7 @@ fn no_progress(place: &Place, moved: usize) -> CuFileError {
     }
 }
 
-/// The failure to register buffer `index` of so many, which undoes the registrations before it.
+/// The failure to register buffer `index` of `buffers`, which undoes the earlier registrations.
 fn in_part(error: TransferError, index: usize, buffers: usize) -> TransferError {
     match error {
         TransferError::Unavailable { what, reason, remedy } if index > 0 => {
@@ -333,16 +330,15 @@ fn in_part(error: TransferError, index: usize, buffers: usize) -> TransferError 
     }
 }
 
-/// The transfers in the hands of a path, by slot.
+/// The transfers in flight on a path, by slot.
 pub(super) struct Flying(Vec<Option<Transfer>>);
 
 impl Flying {
-    /// Room for as many transfers as there are slots.
     pub(super) fn new(slots: usize) -> Self {
         Self((0..slots).map(|_| None).collect())
     }
 
-    /// Keeps a transfer until [`land`](Self::land); the answer is the number of its slot.
+    /// Keeps a transfer until [`land`](Self::land); returns its slot number.
     pub(super) fn put(&mut self, transfer: Transfer) -> Result<usize, Rejected> {
         let index = transfer.slot.index();
         match self.0.get_mut(index) {
@@ -359,23 +355,22 @@ impl Flying {
         self.0[index].as_ref().expect("it was put there")
     }
 
-    /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Transfer> {
         self.0.iter().flatten()
     }
 
-    /// Takes out the transfer of slot `index`, which is over or was not started after all.
+    /// Removes the transfer of slot `index`, which is complete or could not be started.
     pub(super) fn take(&mut self, index: usize) -> Option<Transfer> {
         self.0.get_mut(index)?.take()
     }
 
-    /// Never frees these slots: something may still write to them.
+    /// Leaks the slots: they may still be written to.
     pub(super) fn leak(&mut self) {
         std::mem::forget(std::mem::take(&mut self.0));
     }
 }
 
-/// Accelerator memory that is registered with cuFile for as long as it lives.
+/// Accelerator memory that stays registered with cuFile for its lifetime.
 struct RegisteredMemory {
     registration: Option<Registration>,
     accelerator: Arc<dyn Accelerator>,
@@ -383,7 +378,7 @@ struct RegisteredMemory {
 }
 
 impl RegisteredMemory {
-    /// Registers the whole of `memory`; the device's context is current on this thread.
+    /// Registers all of `memory`; the device's context is current on this thread.
     fn new(
         driver: &Arc<Driver>,
         accelerator: &Arc<dyn Accelerator>,
@@ -399,8 +394,8 @@ impl RegisteredMemory {
 
 impl Drop for RegisteredMemory {
     fn drop(&mut self) {
-        // The slot may have ended up on a thread that has never used the device. A failure would
-        // show in the next call on the device as well.
+        // The slot may be dropped on a thread that has never used the device. A failure would show
+        // in the next call on the device as well.
         let _ = self.accelerator.bind_thread();
         self.registration = None;
     }

@@ -1,8 +1,9 @@
-//! By which route the bytes of a cuFile path went, as far as it can be told, and what shows it.
+//! The route taken by the bytes of a cuFile path, as far as it can be determined, and the
+//! evidence.
 //!
-//! The sources in their order: cuFile's own counters; the statistics of the nvidia-fs kernel driver;
-//! that compatibility mode was forbidden; that this machine has no other route. A route that none
-//! of them shows is not proven, which is not the same as a fallback.
+//! The sources, in order: cuFile's own counters; the statistics of the nvidia-fs kernel driver;
+//! forbidden compatibility mode; the absence of any other route on this machine. A route that none
+//! of them shows is unproven, which is not the same as a fallback.
 
 use stormlp_core::evidence::{Counted, RouteProof};
 use stormlp_core::path::PathKind;
@@ -19,7 +20,7 @@ pub(super) struct Operations {
 }
 
 impl Operations {
-    /// The counts that matter to `kind`: batches have counters of their own.
+    /// The counts relevant to `kind`: batches have separate counters.
     pub(super) fn of(kind: PathKind, on_host: bool, counters: &Counters) -> Self {
         if matches!(kind, PathKind::GdsBatch | PathKind::GdsBatchStream) {
             return Self {
@@ -30,8 +31,8 @@ impl Operations {
         }
         let (p2p, nvfs) = (counters.p2p, counters.nvfs);
         let posix = if on_host {
-            // No GPU takes part, so the counters of GPUs stay still. What cuFile did all the
-            // same it did by POSIX calls: the direct routes end in GPU memory.
+            // No GPU takes part, so the per-GPU counters do not change. Whatever cuFile did anyway
+            // used POSIX calls: the direct routes end in GPU memory.
             (counters.reads + counters.writes).saturating_sub(p2p + nvfs)
         } else {
             counters.posix
@@ -40,7 +41,7 @@ impl Operations {
     }
 }
 
-/// What is known of the transfers since a path was built, its process's other paths included.
+/// Observations since a path was built, including other paths of the process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen<'a> {
     /// Whether they ended in host memory.
@@ -49,41 +50,41 @@ pub(super) struct Seen<'a> {
     /// What cuFile counted, and when.
     pub(super) operations: Option<Operations>,
     pub(super) counted: Counted,
-    /// Whether the library can count them, if it is told to.
+    /// Whether the library can count operations, if enabled.
     pub(super) can_count: bool,
     /// What nvidia-fs counted.
     pub(super) nvfs: NvidiaFs,
-    /// What the paths of this process moved, as they count it themselves.
+    /// What the paths of this process moved, by their own count.
     pub(super) moved: Moved,
-    /// What they had begun, transfers that failed or are in flight included.
+    /// What they had started, including transfers that failed or are in flight.
     pub(super) begun: Moved,
-    /// How many of these cuFile may move by POSIX calls even where compatibility mode is forbidden.
+    /// How many of these cuFile may move by POSIX calls even when compatibility mode is forbidden.
     pub(super) unbound: u64,
-    /// Why none of it went over peer-to-peer DMA, where that is certain.
+    /// Why none of it used peer-to-peer DMA, if that is certain.
     pub(super) no_p2pdma: Option<&'a str>,
-    /// Whether cuFile names storage that it has a direct route to.
+    /// Whether cuFile lists storage with a direct route.
     pub(super) has_direct_targets: bool,
-    /// Whether it names storage with a route that nvidia-fs does not count.
+    /// Whether it lists storage with a route that nvidia-fs does not count.
     pub(super) has_targets_of_their_own: bool,
 }
 
-/// How the bytes went.
+/// The route taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Route {
-    /// By a direct route, all of them.
+    /// All by a direct route.
     Direct,
-    /// By POSIX calls, all of them.
+    /// All by POSIX calls.
     Posix,
-    /// Some by the one, some by the other.
+    /// Some by each.
     Mixed,
-    /// Some by POSIX calls, and whether any other by a direct route cannot be told.
+    /// Some by POSIX calls; unknown whether the rest used a direct route.
     NotAllDirect,
-    /// It cannot be told.
+    /// Undetermined.
     Unknown,
 }
 
 impl Route {
-    /// The path that ran when `kind` was asked for.
+    /// The path that actually ran when `kind` was requested.
     pub(super) fn effective(self, kind: PathKind) -> Option<PathKind> {
         match self {
             Self::Direct => Some(kind),
@@ -93,14 +94,14 @@ impl Route {
     }
 }
 
-/// A route with what shows it.
+/// A route with its evidence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) route: Route,
     pub(super) proof: RouteProof,
     /// One sentence for the report.
     pub(super) summary: String,
-    /// What would prove it, where nothing does.
+    /// What would prove it, if nothing does.
     pub(super) to_prove: Option<String>,
 }
 
@@ -117,7 +118,7 @@ impl Verdict {
     }
 }
 
-/// The route that `seen` shows.
+/// The route according to `seen`.
 pub(super) fn judge(seen: &Seen<'_>) -> Verdict {
     by_counters(seen)
         .or_else(|| nothing_moved(seen))
@@ -128,7 +129,7 @@ pub(super) fn judge(seen: &Seen<'_>) -> Verdict {
         .unwrap_or_else(|| unproven(seen))
 }
 
-/// cuFile's own counters.
+/// Judges by cuFile's own counters.
 fn by_counters(seen: &Seen<'_>) -> Option<Verdict> {
     let Operations { p2p, nvfs, posix } = seen.operations?;
     let route = match (p2p.saturating_add(nvfs), posix) {
@@ -150,7 +151,7 @@ fn by_counters(seen: &Seen<'_>) -> Option<Verdict> {
     Some(Verdict::new(route, RouteProof::Counters, why))
 }
 
-/// No bytes were moved, so they took no route.
+/// Nothing was moved, so no route was taken.
 fn nothing_moved(seen: &Seen<'_>) -> Option<Verdict> {
     (seen.moved.operations == 0).then(|| Verdict {
         to_prove: Some("see why no transfer went well, and run it again".to_string()),
@@ -159,7 +160,7 @@ fn nothing_moved(seen: &Seen<'_>) -> Option<Verdict> {
     })
 }
 
-/// Host memory, which has one route only.
+/// Host memory has only one route.
 fn by_memory(seen: &Seen<'_>) -> Option<Verdict> {
     seen.on_host.then(|| {
         let why = "the buffers are host memory, for which cuFile has no direct route".to_string();
@@ -167,7 +168,8 @@ fn by_memory(seen: &Seen<'_>) -> Option<Verdict> {
     })
 }
 
-/// The statistics of nvidia-fs: they count the whole host, but never a transfer of another route.
+/// Judges by the statistics of nvidia-fs: they cover the whole host, but never another route's
+/// transfers.
 fn by_nvidia_fs(seen: &Seen<'_>) -> Option<Verdict> {
     let NvidiaFs::Counting(counts) = seen.nvfs else {
         return None;
@@ -189,31 +191,32 @@ fn by_nvidia_fs(seen: &Seen<'_>) -> Option<Verdict> {
     let route = match counts.operations {
         0 => Route::Posix,
         some if some < ours => Route::NotAllDirect,
-        // Others' transfers are among them, and perhaps all of these.
+        // Transfers of other processes are included, and possibly all of these.
         _ => return None,
     };
     let why = format!("{found}, and {why_not}");
     Some(Verdict::new(route, RouteProof::NvidiaFs, why))
 }
 
-/// Whether what the driver counted for the host can only be the transfers in question, or as many
-/// of as many bytes: with others' among them it would be more. What was in flight as it was asked
-/// may be in it or not, as may be what failed.
+/// Whether the driver's host-wide counts can only be the transfers in question, or as many with as
+/// many bytes: other processes' transfers would make them larger. Transfers in flight at the time
+/// may or may not be included, as may failed ones.
 fn are_these(counts: NvfsCounts, seen: &Seen<'_>) -> bool {
-    // Without bytes a number may be anybody's.
+    // A count without bytes could be anyone's.
     let Some(mebibytes) = counts.mebibytes else {
         return false;
     };
-    // Large transfers are split, into parts of a MiB or more.
+    // Large transfers are split into parts of a MiB or more.
     let most = seen.begun.operations + (seen.begun.bytes >> 20);
     let operations = seen.moved.operations..=most;
-    // It tells whole MiB, of reads and of writes: the difference is off by less than one of each.
+    // It reports whole MiB for reads and for writes: the difference is off by less than one of
+    // each.
     let bytes = mebibytes.saturating_sub(2) << 20 <= seen.begun.bytes
         && mebibytes.saturating_add(2) << 20 >= seen.moved.bytes;
     operations.contains(&counts.operations) && bytes
 }
 
-/// Compatibility mode was forbidden, and nothing went round that.
+/// Compatibility mode was forbidden, and nothing bypassed that.
 fn by_setting(seen: &Seen<'_>) -> Option<Verdict> {
     let proves = seen.compat_mode_allowed == Some(false) && gap_of_the_setting(seen).is_none();
     proves.then(|| {
@@ -224,8 +227,8 @@ fn by_setting(seen: &Seen<'_>) -> Option<Verdict> {
     })
 }
 
-/// Why forbidding compatibility mode proves no route, where it does not: some settings of cuFile's
-/// take POSIX calls all the same.
+/// Why forbidding compatibility mode does not prove the route, if so: some cuFile settings use
+/// POSIX calls regardless.
 fn gap_of_the_setting(seen: &Seen<'_>) -> Option<String> {
     let ours = seen.moved.operations;
     if seen.nvfs.operations().is_some_and(|all| all < ours) {
@@ -244,7 +247,7 @@ fn gap_of_the_setting(seen: &Seen<'_>) -> Option<String> {
     })
 }
 
-/// No driver, no peer-to-peer DMA, and cuFile itself names no storage with a route of its own.
+/// No driver, no peer-to-peer DMA, and cuFile lists no storage with a route of its own.
 fn by_elimination(seen: &Seen<'_>) -> Option<Verdict> {
     let why_not = seen.no_p2pdma?;
     let nothing_else = seen.nvfs == NvidiaFs::Absent && !seen.has_direct_targets;
@@ -257,7 +260,7 @@ fn by_elimination(seen: &Seen<'_>) -> Option<Verdict> {
     })
 }
 
-/// Nothing shows it.
+/// There is no evidence.
 fn unproven(seen: &Seen<'_>) -> Verdict {
     let counters = match (seen.operations, seen.can_count) {
         (Some(_), _) => "cuFile's counters of routes stayed at zero",
@@ -287,7 +290,7 @@ fn unproven(seen: &Seen<'_>) -> Verdict {
     }
 }
 
-/// What would prove a route, where the setting may do it or not.
+/// What would prove a route, depending on whether the setting can.
 fn to_prove(seen: &Seen<'_>, by_setting: bool, has_others: bool) -> String {
     let count = match (seen.operations, seen.can_count) {
         (None, true) => Some("leave out --cufile-stats, and routes are counted".to_string()),

@@ -1,11 +1,11 @@
-//! Every source of proof, alone and against the others.
+//! Every source of evidence, alone and combined with the others.
 
 use super::*;
 
-/// As many transfers of a MiB.
+/// One hundred transfers of 1 MiB.
 const HUNDRED: Moved = Moved { operations: 100, bytes: 100 << 20 };
 
-/// A GPU's transfers of which nothing is known.
+/// Transfers to a GPU without any evidence.
 fn nothing() -> Seen<'static> {
     Seen {
         on_host: false,
@@ -78,13 +78,13 @@ fn nvidia_fs_proves_what_it_counted_all_of_and_nothing_else() {
     assert_eq!(of(kernel(100, Some(100))), proven);
     assert_eq!(of(kernel(140, Some(99))), proven, "whole MiB are cut off");
     let unproven = (Route::Unknown, RouteProof::None);
-    // Large transfers are split: the number alone says nothing.
+    // Large transfers are split: the count alone proves nothing.
     assert_eq!(of(kernel(100, None)), unproven);
     assert_eq!(of(kernel(400, Some(50))), unproven);
     assert_eq!(of(kernel(99, Some(100))), unproven);
     // Peer-to-peer DMA may have carried them.
     assert_eq!(of(kernel(0, Some(0))), unproven);
-    // Another program moved bytes meanwhile, which may be all that was counted.
+    // Another program moved bytes meanwhile, which may account for all of the count.
     assert_eq!(of(kernel(150, Some(150))), unproven);
     let others = judge(&Seen { nvfs: kernel(150, Some(150)), ..nothing() });
     assert!(others.summary.contains("others' or split ones among them"), "{}", others.summary);
@@ -138,7 +138,7 @@ fn nvidia_fs_refutes_where_there_is_no_other_route() {
     let by_nvfs = |route| (route, RouteProof::NvidiaFs);
     assert_eq!(of(kernel(0, Some(0)), allowed), by_nvfs(Route::Posix));
     assert_eq!(of(kernel(40, Some(40)), allowed), by_nvfs(Route::NotAllDirect));
-    // More than these, of others in any case: nothing is refuted.
+    // More than these, so other processes' are included: nothing is refuted.
     let unproven = (Route::Unknown, RouteProof::None);
     assert_eq!(of(kernel(150, Some(150)), allowed), unproven);
     let network = Seen {
@@ -148,7 +148,7 @@ fn nvidia_fs_refutes_where_there_is_no_other_route() {
         ..nothing()
     };
     assert_eq!(found(network), unproven, "a route of its own");
-    // What was forbidden happened all the same.
+    // POSIX calls were used although forbidden.
     assert_eq!(of(kernel(0, Some(0)), Some(false)), by_nvfs(Route::Posix));
 }
 
@@ -202,7 +202,7 @@ fn forbidding_proves_only_what_no_setting_sends_by_posix_calls() {
     assert_eq!(found(forbidden), direct);
     let counting = |nvfs| Seen { nvfs, ..forbidden };
     assert_eq!(found(counting(NvidiaFs::NotCounting)), direct);
-    // Others' are among them, which says nothing against these.
+    // Other processes' transfers are included, which refutes nothing.
     assert_eq!(found(counting(kernel(150, Some(150)))), direct);
     let unbound = Seen { unbound: 1, ..forbidden };
     let network = Seen { has_targets_of_their_own: true, ..forbidden };
@@ -216,7 +216,7 @@ fn forbidding_proves_only_what_no_setting_sends_by_posix_calls() {
         assert_eq!(verdict.proof, RouteProof::None, "{why}");
         assert!(verdict.summary.contains(why), "{}", verdict.summary);
         assert!(!verdict.summary.contains("was allowed"), "{why}");
-        // It has been tried, and what would not prove it is not advised where it is allowed.
+        // It has been tried; and if allowed, advice that proves nothing is omitted.
         let allowed = Seen { compat_mode_allowed: Some(true), ..seen };
         for seen in [seen, allowed] {
             let to_prove = judge(&seen).to_prove.unwrap();

@@ -11,7 +11,7 @@ use crate::engine::{self, Engine};
 use crate::error::TransferError;
 use crate::slot::Slot;
 
-/// An engine's slots are the path's.
+/// The path's slots are those of its engine.
 pub(crate) struct HostPath {
     kind: PathKind,
     engine: Box<dyn Engine>,
@@ -19,7 +19,6 @@ pub(crate) struct HostPath {
 }
 
 impl HostPath {
-    /// A path over the host buffers of `spec`.
     pub(crate) fn new(spec: PathSpec) -> Result<Self, TransferError> {
         Ok(Self {
             kind: spec.kind,

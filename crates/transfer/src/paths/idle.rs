@@ -1,15 +1,15 @@
-//! How a thread passes the time when nothing tells it that a transfer is over.
+//! How a thread waits when it gets no completion notification.
 
 use std::time::Duration;
 
 use stormlp_core::transport::WaitMode;
 
-/// Looks in a row before the first nap, a few microseconds in all.
+/// Polls before the first sleep, a few microseconds in total.
 const LOOKS: u32 = 200;
-/// How long a nap is: short against any transfer that is worth sleeping for.
+/// The sleep time: short compared with any transfer worth sleeping for.
 pub(super) const NAP: Duration = Duration::from_micros(20);
 
-/// Passes the time between two looks: at first at once, then asleep, unless it is to spin.
+/// Waits between two polls: first by spinning, then by sleeping, unless it should only spin.
 #[derive(Debug)]
 pub(super) struct Idle {
     looks: u32,
@@ -22,12 +22,12 @@ impl Idle {
         Self { looks: 0, wait }
     }
 
-    /// Something was found: the next look is at once again.
+    /// Something was found: poll at once again.
     pub(super) fn found(&mut self) {
         self.looks = 0;
     }
 
-    /// Nothing was found.
+    /// Nothing was found: wait before the next poll.
     pub(super) fn rest(&mut self) {
         self.looks = self.looks.saturating_add(1);
         if self.looks < LOOKS || self.wait == WaitMode::Spin {

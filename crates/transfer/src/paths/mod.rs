@@ -1,4 +1,4 @@
-//! Transfer paths: the ways bytes get between a file and a slot.
+//! Transfer paths: the ways bytes move between a file and a slot.
 
 mod bounce;
 mod buffers;
@@ -28,109 +28,109 @@ use crate::region::HostBuffer;
 use crate::slot::Slot;
 pub(crate) use null::NullPath;
 
-/// The blocks that cuFile's streams may be promised.
+/// The block size that cuFile's streams may be promised.
 const PAGE_BYTES: u64 = 4096;
 
-/// Where bytes are to come from or to go.
+/// The storage side of a transfer.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
     /// Storage to slot, or slot to storage.
     pub direction: Direction,
-    /// Which file.
+    /// The file.
     pub file: FileId,
-    /// Where in the file, in bytes.
+    /// The file offset in bytes.
     pub offset: u64,
-    /// How many bytes; at most the slot's length.
+    /// The number of bytes; at most the slot's length.
     pub len: usize,
 }
 
 impl Place {
-    /// Whether it is of whole 4 KiB blocks at a multiple of 4 KiB.
+    /// Whether it consists of whole 4 KiB blocks at a multiple of 4 KiB.
     pub(crate) fn is_page_aligned(&self) -> bool {
         self.offset.is_multiple_of(PAGE_BYTES) && (self.len as u64).is_multiple_of(PAGE_BYTES)
     }
 }
 
-/// One transfer to be done.
+/// A transfer request.
 pub struct Transfer {
-    /// Which bytes of storage.
+    /// The storage side.
     pub place: Place,
-    /// Where the bytes end, or start from. Its number tells transfers apart.
+    /// The memory side. Its number identifies the transfer.
     pub slot: Slot,
 }
 
-/// A transfer that is over.
+/// A completed transfer.
 pub struct Completion {
-    /// The slot that took part.
+    /// The slot of the transfer.
     pub slot: Slot,
-    /// Bytes moved, possibly fewer than asked for (0 at the end of a file), or what failed.
+    /// Bytes transferred, possibly fewer than requested (0 at the end of a file), or the error.
     pub result: Result<usize, TransferError>,
 }
 
-/// A transfer that could not even be started; the slot comes back.
+/// A transfer that could not be started; returns the slot.
 pub struct Rejected {
     /// The slot.
     pub slot: Slot,
-    /// What failed.
+    /// The error.
     pub error: TransferError,
 }
 
-/// One way for bytes to travel between files and slots. Owned by one thread.
+/// A way for bytes to move between files and slots. Owned by one thread.
 pub trait TransferPath {
-    /// Makes a file known. It has been opened with the flags the path wants
-    /// (see [`PathKind::wants_direct`]).
+    /// Registers a file, which must have been opened with the flags the path wants (see
+    /// [`PathKind::wants_direct`]).
     ///
     /// # Errors
-    /// When the kernel or cuFile does not take the file.
+    /// When the kernel or cuFile rejects the file.
     fn attach(&mut self, file: File) -> Result<FileId, TransferError>;
 
-    /// Forgets a file that has nothing in flight, and closes it.
+    /// Removes and closes a file that has no transfers in flight.
     ///
     /// # Errors
     /// When closing fails.
     fn detach(&mut self, file: FileId) -> Result<(), TransferError>;
 
-    /// Hands out the slots, once; allocated and registered when the path was built.
+    /// Returns the slots, allocated and registered when the path was built; call once.
     fn take_slots(&mut self) -> Vec<Slot>;
 
-    /// Starts a transfer, or keeps it until a batch is full. A path without a queue does the
+    /// Starts a transfer, or keeps it until a batch is full. A path without a queue executes the
     /// whole transfer here.
     ///
     /// # Errors
-    /// When the transfer could not be started; the slot is in the answer.
+    /// When the transfer could not be started; the slot is returned.
     fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected>;
 
-    /// Starts what was kept and waits until `min` transfers are over (or all that are in flight,
-    /// where there are fewer); appends all that are over to `done`.
+    /// Submits what is batched and waits until `min` transfers are complete (or all in flight, if
+    /// fewer); appends all completed transfers to `done`.
     ///
     /// # Errors
-    /// When the path itself broke; a transfer's own failure is in its completion.
+    /// When the path itself failed; a transfer's own error is in its completion.
     fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<(), TransferError>;
 
-    /// Lets a write to `eventfd` end a `wait` early. `false`: this path never blocks in `wait`
-    /// for longer than its transfers take.
+    /// Lets a write to `eventfd` end a `wait` early. `false`: this path never blocks in `wait` for
+    /// longer than its transfers take.
     ///
     /// # Errors
-    /// When the kernel does not take the descriptor.
+    /// When the kernel rejects the descriptor.
     fn wake_on(&mut self, eventfd: BorrowedFd<'_>) -> Result<bool, TransferError> {
         let _ = eventfd;
         Ok(false)
     }
 
-    /// Ends what is counted for the evidence alone, with nothing in flight: what comes next is
-    /// measured, and has no calls in it but those that move data.
+    /// Ends counting that only serves the evidence, with nothing in flight: subsequent transfers
+    /// are measured and make only the calls that move data.
     fn stop_counting(&mut self) {}
 
-    /// What ran, with its proof.
+    /// What actually ran, with its proof.
     fn evidence(&self) -> Evidence;
 }
 
-/// What a path is to be built from. Buffers come from the run's one region, so nothing is
-/// allocated in the measured part.
+/// The specification of a path. Buffers come from the run's single region, so nothing is allocated
+/// in the measured part.
 pub struct PathSpec {
-    /// Which path.
+    /// The kind of path.
     pub kind: PathKind,
-    /// Which engine drives it, for the paths the CPU drives.
+    /// The engine, for CPU-driven paths.
     pub engine: EngineKind,
     /// Host buffers, as many as [`buffers_needed`] says.
     pub host: Vec<HostBuffer>,
@@ -138,17 +138,17 @@ pub struct PathSpec {
     pub accelerator_buffers: Vec<Box<dyn AcceleratorBuffer>>,
     /// The device the accelerator buffers are on.
     pub accelerator: Arc<dyn Accelerator>,
-    /// Submissions gathered before they go to the kernel.
+    /// Submissions batched per system call.
     pub submit_batch: usize,
-    /// Files attached at one time, at most.
+    /// The maximum number of files attached at a time.
     pub max_files: usize,
     /// Whether to register buffers with cuFile.
     pub register_buffers: bool,
-    /// Whether every transfer is of whole 4 KiB blocks at offsets that are multiples of 4 KiB.
+    /// Whether every transfer consists of whole 4 KiB blocks at multiples of 4 KiB.
     pub page_aligned: bool,
 }
 
-/// Builds a path on the calling thread, which must be the one to use it.
+/// Builds a path on the thread that will use it.
 ///
 /// # Errors
 /// When this machine cannot run it: io_uring refused, no cuFile, no such device.
@@ -185,7 +185,7 @@ struct DirectWatch {
 }
 
 impl DirectWatch {
-    /// Looks at the flags of a file that is about to be attached.
+    /// Checks the flags of a file that is about to be attached.
     fn see(&mut self, file: &File) {
         match rustix::fs::fcntl_getfl(file) {
             Ok(flags) if flags.contains(rustix::fs::OFlags::DIRECT) => self.direct += 1,
@@ -193,7 +193,7 @@ impl DirectWatch {
         }
     }
 
-    /// The verdict for a path of the given kind, and the path that ran.
+    /// The verdict for a path of the given kind, and the path that actually ran.
     fn verdict(self, kind: PathKind) -> (DirectIo, PathKind) {
         if !kind.wants_direct() {
             return (DirectIo::NotAsked, kind);

@@ -1,4 +1,4 @@
-//! The path that moves nothing: what the harness itself can do at most.
+//! The path that moves nothing: measures the upper limit of the harness itself.
 
 use std::fs::File;
 
@@ -10,7 +10,7 @@ use crate::error::TransferError;
 use crate::region::HostBuffer;
 use crate::slot::{Slot, SlotMemory};
 
-/// Completes every transfer at once and touches neither file nor buffer.
+/// Completes every transfer immediately and touches neither file nor buffer.
 pub(crate) struct NullPath {
     slots: Vec<Slot>,
     done: Vec<Completion>,
@@ -18,7 +18,6 @@ pub(crate) struct NullPath {
 }
 
 impl NullPath {
-    /// A null path with a slot for each buffer.
     pub(crate) fn new(host: Vec<HostBuffer>) -> Self {
         let slots = Slot::all(host.into_iter().map(SlotMemory::Host));
         Self { done: Vec::with_capacity(slots.len()), slots, files: 0 }

@@ -52,7 +52,7 @@ fn open(kind: PathKind, file: &std::path::Path) -> File {
     options.read(true).write(true).custom_flags(flags).open(file).unwrap()
 }
 
-/// Each of them waits for the device or for a copy, and is submitted by the call that waits.
+/// Each of them waits for the device or for a copy, and is submitted by the waiting call.
 #[test]
 fn a_transfer_at_depth_one_enters_the_kernel_once() {
     const TRANSFERS: u64 = 8;
@@ -63,7 +63,7 @@ fn a_transfer_at_depth_one_enters_the_kernel_once() {
             continue;
         };
         if kind == PathKind::CpuAsyncGpu {
-            // It keeps one more in flight than the depth, and looks after two kinds of work.
+            // It keeps one more in flight than the depth, and waits for two kinds of work.
             continue;
         }
         let name = folder.path().join(kind.to_string());
@@ -169,7 +169,7 @@ fn a_copy_is_seen_when_it_is_over_and_not_when_the_next_read_is() {
     std::io::Write::write_all(&mut file, &[7; BLOCK]).unwrap();
     let (reader, writer) = std::io::pipe().unwrap();
     let file = path.attach(file).unwrap();
-    // A read of an empty pipe takes as long as its writer lives.
+    // A read from an empty pipe blocks as long as its writer lives.
     let pipe = path.attach(File::from(std::os::fd::OwnedFd::from(reader))).unwrap();
     let mut slots = path.take_slots();
     for id in [pipe, file] {
@@ -182,6 +182,6 @@ fn a_copy_is_seen_when_it_is_over_and_not_when_the_next_read_is() {
     assert_eq!(done.remove(0).result.unwrap(), BLOCK);
     drop(writer);
     path.wait(1, &mut done).unwrap();
-    // A pipe has no offsets; that the kernel says so is an answer too.
+    // A pipe has no offsets; the kernel's error for that is a valid result too.
     assert_eq!(done.len(), 1);
 }

@@ -11,10 +11,10 @@ use super::memory::chosen;
 use super::mounts::Mount;
 use super::root::Root;
 
-/// A stack deeper than this is a loop in a made-up tree.
+/// A deeper stack indicates a loop in a synthetic tree.
 const DEEPEST: u32 = 8;
 
-/// The devices below the device of this number, itself first.
+/// The devices below the device with this number, itself first.
 pub(crate) fn below(root: &Root, number: &str) -> Fact<Vec<BlockDevice>> {
     let link = Path::new("/sys/dev/block").join(number);
     match root.canonical(&link) {
@@ -27,7 +27,7 @@ pub(crate) fn below(root: &Root, number: &str) -> Fact<Vec<BlockDevice>> {
     }
 }
 
-/// Names of the devices that the one of this number carries: its partitions and holders.
+/// Names of the devices on top of the one with this number: its partitions and holders.
 pub(crate) fn carried(root: &Root, number: &str) -> Vec<String> {
     let Some(folder) = root.canonical(Path::new("/sys/dev/block").join(number)) else {
         return Vec::new();
@@ -76,7 +76,7 @@ fn btrfs_members(root: &Root, name: &str) -> Vec<String> {
         .unwrap_or_else(|| vec![name.to_string()])
 }
 
-/// Adds the device in `folder` and what it is made of; a device reached twice is listed once.
+/// Adds the device in `folder` and its members; a device reached twice is listed once.
 fn collect(root: &Root, folder: &Path, depth: u32, found: &mut Vec<BlockDevice>) {
     let name = name_of(folder);
     if depth > DEEPEST || found.iter().any(|device| device.name == name) {
@@ -89,7 +89,7 @@ fn collect(root: &Root, folder: &Path, depth: u32, found: &mut Vec<BlockDevice>)
     }
 }
 
-/// Folders of the devices that this one is made of.
+/// Folders of the devices that make up this one.
 pub(crate) fn members(root: &Root, folder: &Path) -> Vec<PathBuf> {
     if root.exists(folder.join("partition")) {
         return folder.parent().map(Path::to_path_buf).into_iter().collect();
@@ -121,7 +121,6 @@ fn kind(root: &Root, folder: &Path) -> BlockKind {
     }
 }
 
-/// The device in a folder.
 pub(crate) fn device(root: &Root, folder: &Path, depth: u32, members: &[PathBuf]) -> BlockDevice {
     let kind = kind(root, folder);
     let text = |name: &str| root.text(folder.join(name));
@@ -143,7 +142,7 @@ pub(crate) fn device(root: &Root, folder: &Path, depth: u32, members: &[PathBuf]
         members: members.iter().map(|member| name_of(member)).collect(),
         layout: layout.known().filter(|text| !text.is_empty()).cloned(),
         model: text("device/model"),
-        // NVMe calls it one way, SCSI and SATA the other.
+        // NVMe uses one name, SCSI and SATA the other.
         firmware: match text("device/firmware_rev") {
             Fact::Known(firmware) => Fact::Known(firmware),
             Fact::Unknown(reason) => match text("device/rev") {
@@ -151,7 +150,7 @@ pub(crate) fn device(root: &Root, folder: &Path, depth: u32, members: &[PathBuf]
                 Fact::Unknown(_) => Fact::Unknown(reason),
             },
         },
-        // The kernel counts in sectors of 512 bytes, whatever the device's blocks are.
+        // The kernel counts in sectors of 512 bytes, regardless of the device's block size.
         size_bytes: root.number::<u64>(folder.join("size")).map(|sectors| sectors * 512),
         queue: (kind != BlockKind::Partition).then(|| queue(root, &folder.join("queue"))),
         numa_node: numa_node(root, folder, pci_address.as_deref()),
@@ -160,7 +159,6 @@ pub(crate) fn device(root: &Root, folder: &Path, depth: u32, members: &[PathBuf]
     }
 }
 
-/// Settings in a device's `queue` folder.
 fn queue(root: &Root, folder: &Path) -> QueueFacts {
     let flag = |name: &str| root.number::<u8>(folder.join(name)).map(|value| value != 0);
     QueueFacts {
@@ -182,7 +180,7 @@ fn queue(root: &Root, folder: &Path) -> QueueFacts {
     }
 }
 
-/// The innermost PCI address on the way to a device's folder.
+/// The innermost PCI address in the path of a device's folder.
 pub(crate) fn pci_address(folder: &Path) -> Option<String> {
     folder
         .components()
@@ -203,7 +201,7 @@ pub(crate) fn is_pci_address(text: &str) -> bool {
             .all(|&fits| fits)
 }
 
-/// The NUMA node: the device's own, or its PCI function's; -1 is the kernel's "not known".
+/// The NUMA node: the device's own, or its PCI function's; the kernel reports -1 for unknown.
 fn numa_node(root: &Root, folder: &Path, pci_address: Option<&str>) -> Option<u32> {
     let own = root.number::<i64>(folder.join("device/numa_node"));
     let pci = pci_address.map(|address| root.number::<i64>(pci_folder(address).join("numa_node")));
@@ -214,8 +212,8 @@ fn numa_node(root: &Root, folder: &Path, pci_address: Option<&str>) -> Option<u3
         .next()
 }
 
-/// The link of an NVMe disk, which is a PCI function of its own. What hangs on a controller beside
-/// others has no link to itself.
+/// The link of an NVMe disk, which is a PCI function of its own. Disks that share a controller
+/// have no link of their own.
 fn pcie_link(
     root: &Root,
     folder: &Path,
@@ -232,7 +230,6 @@ fn pcie_link(
     speed.and_then(|speed| lanes.map(|lanes| PcieLink { speed, lanes }))
 }
 
-/// The folder of a PCI function.
 pub(crate) fn pci_folder(address: &str) -> PathBuf {
     Path::new("/sys/bus/pci/devices").join(address)
 }

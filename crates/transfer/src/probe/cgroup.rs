@@ -1,15 +1,15 @@
-//! Limits of the control group this process lives in, versions 1 and 2.
+//! Limits of this process's control group, versions 1 and 2.
 //!
 //! A container sees its own group as the root of the mount, a plain process sees the whole tree;
-//! and a limit of a parent holds for its children. So every folder from the group up to the
-//! mount is asked, and the lowest limit counts.
+//! and a limit of a parent applies to its children. So every folder from the group up to the mount
+//! is read, and the lowest limit counts.
 
 use std::path::{Path, PathBuf};
 
 use super::mounts::{Mount, mounts};
 use super::root::Root;
 
-/// The lowest memory limit in bytes that holds for this process.
+/// The lowest memory limit in bytes that applies to this process.
 pub(crate) fn memory_limit_bytes(root: &Root) -> Option<u64> {
     let v2 = lowest(root, Version::Two, |folder| {
         root.number(folder.join("memory.max")).known().copied()
@@ -24,7 +24,7 @@ pub(crate) fn memory_limit_bytes(root: &Root) -> Option<u64> {
     v1.into_iter().chain(v2).min()
 }
 
-/// How many CPUs' worth of time this process may use, where its group has a quota.
+/// The CPU quota of this process in CPUs, if its group has one.
 pub(crate) fn cpu_quota(root: &Root) -> Option<f64> {
     let v2 = lowest(root, Version::Two, |folder| {
         let text = root.text(folder.join("cpu.max"));
@@ -45,13 +45,13 @@ fn ratio(quota: f64, period: f64) -> Option<f64> {
 
 #[derive(Debug, Clone, Copy)]
 enum Version {
-    /// A hierarchy of its own for the controller of this name.
+    /// A separate hierarchy for the controller of this name.
     One(&'static str),
     /// The unified hierarchy.
     Two,
 }
 
-/// The lowest value that `read` finds in the group's folder and those above it.
+/// The lowest value that `read` finds in the group's folder and its parents.
 fn lowest<T: PartialOrd>(
     root: &Root,
     version: Version,
@@ -80,7 +80,7 @@ fn folders(root: &Root, version: Version) -> Vec<PathBuf> {
                 .or_else(|| group.strip_prefix('/').map(Path::new))
         })
         .unwrap_or(Path::new(""));
-    // A group outside of the container's view has no folder here; the mount's own still counts.
+    // A group outside the container's view has no folder here; the mount's own still counts.
     mount
         .point
         .join(below)

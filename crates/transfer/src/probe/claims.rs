@@ -1,9 +1,9 @@
-//! Who uses a block device, and what lies on it: what has to be known before it is written over.
+//! Who uses a block device, and what it contains: must be known before it is overwritten.
 //!
-//! The kernel says who: the mount table, the list of swap areas, the `holders` of each device, and
-//! last an exclusive open, which fails for everything that claims a device, in other containers
-//! too. A disk and its partitions are one thing here: whoever writes the disk writes them all, and
-//! a partition of a disk that is in use as a whole is in use.
+//! The kernel reports the users: the mount table, the list of swap areas, the `holders` of each
+//! device, and finally an exclusive open, which fails for anything that claims a device, in other
+//! containers too. A disk and its partitions are treated as one: writing the disk writes them all,
+//! and a partition of a disk that is in use as a whole is in use.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,20 +17,20 @@ use super::mounts::{self, Mount};
 use super::root::{Root, plain};
 use super::signature::signatures;
 
-/// Where the kernel has a folder for each block device.
+/// The kernel's folder of block devices.
 const BLOCKS: &str = "/sys/class/block";
 
-/// A device, or what it is a part of, or a part of it.
+/// A device, the disk it is part of, or one of its partitions.
 struct Relative {
     name: String,
     number: String,
     folder: PathBuf,
-    /// Where its bytes lie on the examined device, from where to how many; `None` for the disk
-    /// that a partition is on.
+    /// The range (start and length) of its bytes on the examined device; `None` for the disk that
+    /// a partition is on.
     part: Option<(u64, u64)>,
 }
 
-/// Everything that stands against writing over the device at `path`.
+/// Everything that speaks against overwriting the device at `path`.
 pub(crate) fn claims(root: &Root, path: &Path) -> DeviceClaims {
     let number = match number(path) {
         Ok(number) => number,
@@ -55,19 +55,19 @@ fn unexamined(reason: String) -> DeviceClaims {
     DeviceClaims { unexamined: Some(reason), ..DeviceClaims::default() }
 }
 
-/// Whether the kernel refuses every write to the device of this number, whatever it is opened for.
+/// Whether the device with this number is read-only in the kernel, however it is opened.
 pub(crate) fn is_read_only(root: &Root, number: &str) -> bool {
     let flag = Path::new("/sys/dev/block").join(number).join("ro");
     root.number::<u8>(flag) == Fact::Known(1)
 }
 
-/// The number of the device at `path`, as the kernel's files write it.
+/// The number of the device at `path`, in the kernel's format.
 pub(crate) fn number(path: &Path) -> io::Result<String> {
     let number = fs::metadata(path)?.rdev();
     Ok(format!("{}:{}", libc::major(number), libc::minor(number)))
 }
 
-/// Who uses a regular file as a device.
+/// The users of a regular file as a device.
 pub(crate) fn of_file(root: &Root, path: &Path) -> DeviceClaims {
     let mut users = Vec::new();
     for (name, backing) in loops(root) {
@@ -91,7 +91,7 @@ pub(crate) fn of_file(root: &Root, path: &Path) -> DeviceClaims {
     DeviceClaims { users, ..DeviceClaims::default() }
 }
 
-/// Whether two paths lead to one file, through whatever links and mounts.
+/// Whether two paths lead to the same file, through any links and mounts.
 fn is_same_file(one: &Path, other: &Path) -> bool {
     let of = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
     match (of(one), of(other)) {
@@ -100,13 +100,13 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// Whether somebody has claimed the device for himself.
+/// Whether the device is claimed exclusively.
 fn is_held(path: &Path) -> bool {
     let exclusive = (File::options().read(true).custom_flags(libc::O_EXCL)).open(path);
     exclusive.is_err_and(|error| error.raw_os_error() == Some(libc::EBUSY))
 }
 
-/// The users of the device of this number that the kernel's files name.
+/// The users of the device with this number according to the kernel's files.
 fn of_number(root: &Root, number: &str) -> DeviceClaims {
     let found = mounts::mounts(root).and_then(|mounts| users(root, number, &mounts, &[]));
     match found {
@@ -115,7 +115,7 @@ fn of_number(root: &Root, number: &str) -> DeviceClaims {
     }
 }
 
-/// The users of a device; not the loop devices in `above`, through which it is looked at.
+/// The users of a device, except the loop devices in `above`, through which it is examined.
 fn users(root: &Root, number: &str, mounts: &[Mount], above: &[&str]) -> Fact<Vec<String>> {
     let family = match family(root, number) {
         Fact::Known(family) => family,
@@ -135,7 +135,7 @@ fn users(root: &Root, number: &str, mounts: &[Mount], above: &[&str]) -> Fact<Ve
     Fact::Known(all)
 }
 
-/// The device itself, its partitions, and the disk that it is a partition of.
+/// The device itself, its partitions, and the disk that contains it.
 fn family(root: &Root, number: &str) -> Fact<Vec<Relative>> {
     let link = Path::new("/sys/dev/block").join(number);
     let Some(folder) = root.canonical(&link) else {
@@ -174,8 +174,8 @@ fn family(root: &Root, number: &str) -> Fact<Vec<Relative>> {
     Fact::Known(family)
 }
 
-/// Where it is mounted. A file system on several devices has a number of its own and names one of
-/// them as its source.
+/// Where it is mounted. A file system on several devices has its own number and names one of them
+/// as its source.
 fn mounted(root: &Root, one: &Relative, mounts: &[Mount]) -> Vec<String> {
     let is_source = |mount: &&Mount| {
         mount.number == one.number
@@ -184,12 +184,12 @@ fn mounted(root: &Root, one: &Relative, mounts: &[Mount]) -> Vec<String> {
     let words = |mount: &Mount| {
         format!("{} is mounted at {} ({})", one.name, mount.point.display(), mount.kind)
     };
-    // Bind mounts name the same file system again and again.
+    // Bind mounts list the same file system repeatedly.
     mounts.iter().find(is_source).map(words).into_iter().collect()
 }
 
-/// Whether a path of the machine stands for the device: by its number where the node is there,
-/// else by its name.
+/// Whether a path of the machine refers to the device: by number if the node exists, otherwise by
+/// name.
 fn is(root: &Root, one: &Relative, path: &str) -> bool {
     let node = root.canonical(path);
     let name = node.as_deref().unwrap_or(Path::new(path)).strip_prefix("/dev");
@@ -204,7 +204,7 @@ fn swapped(root: &Root, one: &Relative) -> Option<String> {
         .then(|| format!("{} is swap space", one.name))
 }
 
-/// What is built upon it: md arrays, logical volumes, encrypted and multipath devices.
+/// Devices built on it: md arrays, logical volumes, encrypted and multipath devices.
 fn held(root: &Root, one: &Relative) -> Vec<String> {
     let holders = one.folder.join("holders");
     let words = |name: &String| {
@@ -218,7 +218,7 @@ fn held(root: &Root, one: &Relative) -> Vec<String> {
     root.names(&holders).unwrap_or(Vec::new()).iter().map(words).collect()
 }
 
-/// Loop devices that show it under another name, which claims nothing.
+/// Loop devices that expose it under another name without claiming it.
 fn looped(root: &Root, one: &Relative, above: &[&str]) -> Vec<String> {
     (loops(root).into_iter())
         .filter(|(name, backing)| !above.contains(&name.as_str()) && is(root, one, backing))
@@ -226,8 +226,8 @@ fn looped(root: &Root, one: &Relative, above: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Who else uses what a loop device shows: other loop devices over the same file, or the users of
-/// the device below it. None of them claims anything of the loop device itself.
+/// Who else uses what a loop device exposes: other loop devices over the same file, or the users
+/// of the underlying device. None of them claims the loop device itself.
 fn shown(root: &Root, one: &Relative, mounts: &[Mount], above: &[&str]) -> Fact<Vec<String>> {
     let loops = loops(root);
     let own = loops.iter().find(|(name, _)| *name == one.name);
@@ -238,7 +238,7 @@ fn shown(root: &Root, one: &Relative, mounts: &[Mount], above: &[&str]) -> Fact<
         return users(root, &number, mounts, &[above, &[name.as_str()]].concat());
     }
     let shows_it = |(other, file): &&(String, String)| {
-        // Of a file that was removed nothing but its name is told.
+        // For a deleted file only its name is known.
         let same = file == backing || is_same_file(&root.path(file), &root.path(backing));
         other != name && same
     };
@@ -246,7 +246,7 @@ fn shown(root: &Root, one: &Relative, mounts: &[Mount], above: &[&str]) -> Fact<
     Fact::Known(loops.iter().filter(shows_it).map(words).collect())
 }
 
-/// The number of the device whose node a path of the machine is; `None` for a file.
+/// The number of the device whose node is at a path of the machine; `None` for a file.
 fn number_of(root: &Root, path: &str) -> Option<String> {
     let node = root.canonical(path);
     let name = node
@@ -260,7 +260,7 @@ fn number_of(root: &Root, path: &str) -> Option<String> {
     number.known().cloned()
 }
 
-/// The loop devices and what each shows.
+/// The loop devices with their backing files.
 fn loops(root: &Root) -> Vec<(String, String)> {
     let names = root.names(BLOCKS).unwrap_or(Vec::new()).into_iter();
     let backed = |name: String| {
@@ -271,7 +271,7 @@ fn loops(root: &Root) -> Vec<(String, String)> {
     (names.filter(|name| name.starts_with("loop"))).filter_map(backed).collect()
 }
 
-/// What lies on the device and on its partitions.
+/// The signatures on the device and on its partitions.
 fn marks(root: &Root, number: &str, file: &File) -> io::Result<Vec<Signature>> {
     let mut found = Vec::new();
     for one in family(root, number).unwrap_or(Vec::new()) {
@@ -384,7 +384,7 @@ mod tests {
         assert!(users("/images/other").is_empty());
     }
 
-    /// With a loop device that shows `backing`.
+    /// Adds a loop device backed by `backing`.
     fn with_loop(tree: Tree, index: u32, backing: &str) -> Tree {
         let folder = format!("sys/devices/virtual/block/loop{index}");
         tree.file(&format!("{folder}/loop/backing_file"), backing)

@@ -1,4 +1,4 @@
-//! CPUs: model, how many this process may use, NUMA nodes.
+//! CPUs: model, number available to this process, NUMA nodes.
 
 use rustix::thread::CpuSet;
 use stormlp_core::machine::{Fact, NumaNode, ProcessorFacts};
@@ -7,7 +7,7 @@ use stormlp_core::placement::{CpuList, HostNode};
 use super::cgroup;
 use super::root::Root;
 
-/// The CPU's name from `/proc/cpuinfo`; ARM kernels give none.
+/// The CPU's name from `/proc/cpuinfo`; ARM kernels do not provide it.
 pub(crate) fn model(root: &Root) -> Fact<String> {
     root.text("/proc/cpuinfo").and_then(|text| {
         let name = text.lines().find_map(|line| {
@@ -21,7 +21,7 @@ pub(crate) fn model(root: &Root) -> Fact<String> {
     })
 }
 
-/// CPUs in this process's affinity mask.
+/// The number of CPUs in this process's affinity mask.
 pub(crate) fn allowed() -> u32 {
     match rustix::thread::sched_getaffinity(None) {
         Ok(set) => set.count(),
@@ -31,14 +31,14 @@ pub(crate) fn allowed() -> u32 {
     }
 }
 
-/// The CPUs in this process's affinity mask; `None` where there are more than the fixed mask holds.
+/// The CPUs in this process's affinity mask; `None` if there are more than the fixed mask holds.
 fn allowed_cpus() -> Option<CpuList> {
     let set = rustix::thread::sched_getaffinity(None).ok()?;
     let numbers = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
     Some(CpuList::new(numbers.map(|cpu| cpu as u32)))
 }
 
-/// The NUMA nodes with the CPUs of each that this process may use.
+/// The NUMA nodes, each with the CPUs available to this process.
 pub(crate) fn host_nodes(root: &Root) -> Vec<HostNode> {
     nodes_within(root, allowed_cpus().as_ref())
 }
@@ -77,7 +77,7 @@ fn numa_nodes(root: &Root) -> Fact<Vec<NumaNode>> {
 
 fn numa_node(root: &Root, folder: &str, node: u32) -> NumaNode {
     let meminfo = root.text(format!("{folder}/meminfo"));
-    // A line reads `Node 0 MemTotal:  65536 kB`, in KiB as everywhere in the kernel.
+    // A line reads `Node 0 MemTotal:  65536 kB`, in KiB as usual in the kernel.
     let total = meminfo.and_then(|text| {
         let kib: Option<u64> = text.lines().find_map(|line| {
             let value = line.split_once("MemTotal:")?.1;

@@ -1,5 +1,5 @@
-//! Whether `O_DIRECT` is honoured in a folder: tried on a nameless file, because file systems
-//! differ in whether they refuse it when a file is opened, when it is used, or never.
+//! Whether `O_DIRECT` works in a folder: tested on an unnamed file, because file systems differ in
+//! whether they reject it on open, on use, or never.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use stormlp_core::machine::{DirectSupport, Fact};
 
 use super::root::plain;
 
-/// Size and alignment of the attempt: what every device of today accepts.
+/// Size and alignment of the test: accepted by all current devices.
 const BLOCK: usize = 4096;
 
-/// Tries `O_DIRECT` in a folder (a write), or on a file or block device (a read).
+/// Tests `O_DIRECT` in a folder (a write), or on a file or block device (a read).
 pub(crate) fn probe(path: &Path) -> Fact<DirectSupport> {
     let stat = match rustix::fs::stat(path) {
         Ok(stat) => stat,
@@ -25,7 +25,7 @@ pub(crate) fn probe(path: &Path) -> Fact<DirectSupport> {
     let is_folder = kind == FileType::Directory;
     let attempt = match kind {
         FileType::Directory => scratch(path).map(|file| (file, true)),
-        // To open a pipe would be to wait for whoever is at its other end.
+        // Opening a pipe would block until the other end is opened.
         other if !matches!(other, FileType::RegularFile | FileType::BlockDevice) => {
             return Fact::unknown(format!("{} is neither a file nor a disk", path.display()));
         }
@@ -53,7 +53,7 @@ pub(crate) fn probe(path: &Path) -> Fact<DirectSupport> {
     }
 }
 
-/// A file without a name, or with one that is removed at once where there is no `O_TMPFILE`.
+/// An unnamed file, or one that is unlinked at once if there is no `O_TMPFILE`.
 fn scratch(folder: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
@@ -61,7 +61,7 @@ fn scratch(folder: &Path) -> Result<OwnedFd, Errno> {
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => {
             let name: PathBuf = folder.join(format!(".stormlp-probe-{}", std::process::id()));
             let file = open(&name, flags | OFlags::CREATE | OFlags::EXCL, mode);
-            // Some file systems create the file and then refuse the flag.
+            // Some file systems create the file and then reject the flag.
             if matches!(file, Ok(_) | Err(Errno::INVAL)) {
                 let _ = rustix::fs::unlink(&name);
             }
@@ -91,7 +91,7 @@ fn try_transfer(file: &OwnedFd, writing: bool) -> DirectSupport {
     }
 }
 
-/// What `statx(2)` says of alignment, on kernels since 6.1 and file systems that know.
+/// The alignment from `statx(2)`, on kernels since 6.1 and file systems that report it.
 fn alignment(file: &OwnedFd) -> (Fact<u32>, Fact<u32>) {
     let unknown = |reason: String| (Fact::unknown(&reason), Fact::unknown(&reason));
     match statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) {

@@ -1,7 +1,6 @@
 //! NVIDIA GPUs and their kernel drivers, from the PCI bus and `/proc/driver`.
 //!
-//! The bus shows a GPU even when no driver serves it, which is the very case in which somebody
-//! asks the doctor.
+//! The bus shows a GPU even without a driver, which is exactly when the doctor is needed.
 
 use stormlp_core::machine::{Fact, NvidiaFs, PciGpu};
 
@@ -70,7 +69,7 @@ fn name(root: &Root, address: &str) -> Fact<String> {
 }
 
 /// Size of a region: its line in `resource` holds first address, last address and flags; unused
-/// lines are zeroes.
+/// lines are zeros.
 fn bar_bytes(resource: &Fact<String>, bar: usize) -> Fact<u64> {
     resource.clone().and_then(|text| {
         let hex = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
@@ -86,7 +85,6 @@ fn bar_bytes(resource: &Fact<String>, bar: usize) -> Fact<u64> {
     })
 }
 
-/// Version of the NVIDIA kernel driver.
 pub(crate) fn driver_version(root: &Root) -> Fact<String> {
     root.text("/proc/driver/nvidia/version").and_then(|text| {
         let version = text
@@ -102,12 +100,11 @@ pub(crate) fn driver_version(root: &Root) -> Fact<String> {
     })
 }
 
-/// Whether the open kernel module is loaded.
 pub(crate) fn driver_open(root: &Root) -> Fact<bool> {
     root.text("/proc/driver/nvidia/version").map(|text| text.contains("Open Kernel Module"))
 }
 
-/// The driver's `RegistryDwords`, empty when none were given.
+/// The driver's `RegistryDwords`, empty if none were given.
 pub(crate) fn driver_registry(root: &Root) -> Fact<String> {
     let path = "/proc/driver/nvidia/params";
     root.text(path).and_then(|text| {
@@ -118,11 +115,10 @@ pub(crate) fn driver_registry(root: &Root) -> Fact<String> {
     })
 }
 
-/// The nvidia-fs kernel module.
 pub(crate) fn nvidia_fs(root: &Root) -> Fact<NvidiaFs> {
     let text = |name: &str| root.text(format!("/proc/driver/nvidia-fs/{name}"));
     text("version").map(|version| NvidiaFs {
-        // `version: 2.17.5` or the number alone.
+        // `version: 2.17.5` or just the number.
         version: version.split_whitespace().last().unwrap_or_default().to_string(),
         device_count: text("devcount"),
     })

@@ -1,7 +1,7 @@
-//! What the GPU libraries can do here, and so which transfer paths can run.
+//! The capabilities of the GPU libraries here, and so which transfer paths can run.
 //!
-//! The libraries are opened in a child process only ([`crate::cufile::probe`]): a driver stack
-//! that hangs or crashes must not take this process with it.
+//! The libraries are only opened in a child process ([`crate::cufile::probe`]): a driver stack
+//! that hangs or crashes must not take down this process.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,19 +13,20 @@ use stormlp_core::path::PathKind;
 use crate::cufile::LibraryVersion;
 use crate::cufile::probe::{self, CuFileProbe, TIME_LIMIT};
 
-/// What was found out about the libraries, or why nobody asked.
+/// The findings on the libraries, or why they were not queried.
 #[derive(Debug, Clone)]
 pub(crate) enum Libraries {
-    /// Nobody asked for them.
+    /// Not queried.
     NotAsked,
-    /// This program cannot open any, for a reason and with a remedy.
+    /// This program cannot open libraries, with a reason and a remedy.
     CannotOpen(Availability),
-    /// What the child said.
+    /// The child's findings.
     Asked(Box<CuFileProbe>),
 }
 
 impl Libraries {
-    /// Asks a child of `executable`, which is this program, about the libraries and `directory`.
+    /// Queries a child of `executable`, which is this program, about the libraries and
+    /// `directory`.
     pub(crate) fn ask(
         executable: &Path,
         directory: Option<&Path>,
@@ -38,7 +39,7 @@ impl Libraries {
                 "use the dynamically linked build",
             ));
         }
-        // A folder that is yet to be made is judged by the nearest one above it.
+        // A folder that does not exist yet is represented by its nearest existing parent.
         let directory = directory.and_then(|path| super::storage::nearest(path).known().cloned());
         Self::Asked(Box::new(probe::run(executable, directory.as_deref(), TIME_LIMIT, goes_on)))
     }
@@ -54,7 +55,7 @@ impl Libraries {
         }
     }
 
-    /// The GPUs that the bus shows where CUDA shows none, and why; `None` where nobody asked CUDA.
+    /// The GPUs on the bus if CUDA shows none, and why; `None` if CUDA was not queried.
     pub(crate) fn hidden_gpus(&self, on_bus: &Fact<Vec<PciGpu>>) -> Option<HiddenGpus> {
         match self {
             Self::NotAsked => return None,
@@ -69,7 +70,7 @@ impl Libraries {
         })
     }
 
-    /// Why CUDA shows no device, where it said so.
+    /// Why CUDA shows no device, if it reported a reason.
     pub(crate) fn cuda_problem(&self) -> Option<String> {
         match self {
             Self::NotAsked => None,
@@ -77,7 +78,7 @@ impl Libraries {
             Self::Asked(probe) if !probe.cuda.devices.is_empty() => None,
             Self::Asked(probe) => match (&probe.cuda.problem, probe.driver.reason()) {
                 (Some(problem), _) => Some(problem.clone()),
-                // The probe ended before CUDA had answered.
+                // The probe ended before CUDA had responded.
                 (None, Some(reason)) if probe.cuda.version.is_none() => Some(reason.to_string()),
                 _ => None,
             },
@@ -128,7 +129,7 @@ impl Libraries {
         }
     }
 
-    /// Bytes of cuFile's buffer for what has no direct route.
+    /// Size in bytes of cuFile's buffer for transfers without a direct route.
     pub(crate) fn cufile_buffer_bytes(&self) -> Option<u64> {
         match self {
             Self::NotAsked | Self::CannotOpen(_) => None,
@@ -136,7 +137,7 @@ impl Libraries {
         }
     }
 
-    /// Whether libcufile keeps statistics that tell routes.
+    /// Whether libcufile has statistics by route.
     pub(crate) fn cufile_statistics(&self) -> Option<bool> {
         match self {
             Self::NotAsked | Self::CannotOpen(_) => None,
@@ -147,7 +148,7 @@ impl Libraries {
         }
     }
 
-    /// What cuFile's driver says of itself: properties, routes, parameters.
+    /// The properties, routes and parameters of cuFile's driver.
     pub(crate) fn cufile_says(&self) -> Vec<String> {
         match self {
             Self::NotAsked | Self::CannotOpen(_) => Vec::new(),
@@ -160,8 +161,8 @@ impl Libraries {
     }
 }
 
-/// For each path whether it can run. Paths that the CPU drives run everywhere, cuFile's where
-/// the library works, and those on streams need CUDA as well.
+/// For each path whether it can run. CPU-driven paths run everywhere, cuFile's if the library
+/// works, and those on streams need CUDA as well.
 pub(crate) fn paths(libraries: &Libraries, gpus: &[AcceleratorFacts]) -> Vec<PathSupport> {
     let cufile = libraries.cufile();
     let support = |path: PathKind| {
@@ -190,7 +191,7 @@ mod tests {
     use super::*;
 
     fn working() -> Libraries {
-        // What the child prints is what travels; the JSON stands for it.
+        // The child's output is transmitted as JSON, so JSON represents it here.
         let probe = serde_json::json!({
             "driver": {"status": "available"}, "folder": {"status": "available"},
             "library_version": "1.20", "library_path": "/lib/libcufile.so.0",
@@ -245,7 +246,7 @@ mod tests {
     fn a_gpu_that_only_the_bus_shows_is_hidden_for_a_reason() {
         let hidden = working().hidden_gpus(&on_bus()).unwrap();
         assert_eq!(hidden.pci_addresses, ["0000:3b:00.0"]);
-        // No word of CUDA came from the child of `working`, whose driver opened all the same.
+        // The child of `working` reported nothing on CUDA, although the driver opened.
         assert_eq!(hidden.reason, "CUDA shows no device");
         assert_eq!(working().cuda_problem(), None);
         assert_eq!(working().hidden_gpus(&Fact::Known(Vec::new())), None);

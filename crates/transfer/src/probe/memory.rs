@@ -7,14 +7,14 @@ use super::root::Root;
 
 /// Physical memory in bytes.
 pub(crate) fn total_bytes(root: &Root) -> u64 {
-    // The kernel always has a total; only a test's tree has no /proc/meminfo.
+    // The kernel always reports a total; only a test's tree has no /proc/meminfo.
     meminfo(root, "MemTotal").map(|kib| kib * 1024).unwrap_or_else(|| {
         let info = rustix::system::sysinfo();
         info.totalram * u64::from(info.mem_unit)
     })
 }
 
-/// The number in a line of `/proc/meminfo`, as it stands there; the kernel's `kB` are KiB.
+/// The raw number in a line of `/proc/meminfo`; the kernel's `kB` are KiB.
 fn meminfo(root: &Root, key: &str) -> Option<u64> {
     let text = root.text("/proc/meminfo");
     text.known()?.lines().find_map(|line| {
@@ -23,7 +23,7 @@ fn meminfo(root: &Root, key: &str) -> Option<u64> {
     })
 }
 
-/// Huge pages and what is free.
+/// Huge pages and free memory.
 pub(crate) fn facts(root: &Root) -> MemoryFacts {
     let line = |key: &str| {
         meminfo(root, key)
@@ -40,17 +40,17 @@ pub(crate) fn facts(root: &Root) -> MemoryFacts {
     }
 }
 
-/// Limit on locked memory in bytes; `None` is unlimited.
+/// Limit on locked memory in bytes; `None` means unlimited.
 pub(crate) fn locked_limit_bytes() -> Option<u64> {
     getrlimit(Resource::Memlock).current
 }
 
-/// Limit on open files; `u64::MAX` is unlimited.
+/// Limit on open files; `u64::MAX` means unlimited.
 pub(crate) fn open_files_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// The word in brackets in `always [madvise] never`.
+/// The bracketed word in `always [madvise] never`.
 pub(crate) fn chosen(text: &str) -> Option<&str> {
     Some(text.split_once('[')?.1.split_once(']')?.0)
 }

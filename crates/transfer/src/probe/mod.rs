@@ -1,6 +1,6 @@
 //! Facts about this machine, gathered from `/proc`, `/sys` and a few harmless system calls.
 //!
-//! Nothing here hangs or panics: a file that is missing makes a fact unknown, with the reason.
+//! Nothing here hangs or panics: a missing file makes a fact unknown, with the reason.
 
 mod block;
 mod cgroup;
@@ -35,17 +35,17 @@ use self::root::Root;
 
 pub use system::system_facts;
 
-/// What plans and reports need to know of this machine, without opening any GPU library: the
-/// cuFile paths are said to be unavailable. Takes a few milliseconds.
+/// The facts that plans and reports need, without opening any GPU library: the cuFile paths are
+/// reported as unavailable. Takes a few milliseconds.
 pub fn host_facts() -> HostFacts {
     gather(&Root::system(), &Libraries::NotAsked)
 }
 
-/// The same with the GPU libraries, which a child of `executable` opens and tries in `directory`.
+/// Likewise with the GPU libraries, which a child of `executable` opens and tests in `directory`.
 ///
-/// `executable` is this program: it must hand [`crate::cufile::probe::ARGUMENT`] on. Takes some
-/// tens of milliseconds where there are libraries, and [`crate::cufile::probe::TIME_LIMIT`] at
-/// most; `goes_on` hears how long it has taken, and its `false` ends it.
+/// `executable` is this program: it must dispatch [`crate::cufile::probe::ARGUMENT`]. Takes some
+/// tens of milliseconds if there are libraries, and [`crate::cufile::probe::TIME_LIMIT`] at most;
+/// `goes_on` receives the elapsed time, and `false` ends it.
 pub fn host_facts_with_libraries(
     executable: &Path,
     directory: Option<&Path>,
@@ -84,16 +84,16 @@ fn gather(root: &Root, libraries: &Libraries) -> HostFacts {
     }
 }
 
-/// Memory that this process can count on: its control group's limit where there is one, else all
-/// of the machine's.
+/// Memory available to this process: its control group's limit if there is one, otherwise all of
+/// the machine's.
 pub fn usable_memory_bytes() -> u64 {
     let root = Root::system();
     let all = memory::total_bytes(&root);
     cgroup::memory_limit_bytes(&root).map_or(all, |limit| limit.min(all))
 }
 
-/// Everything there is to know of this machine and of the storage behind `directory`;
-/// `executable` and `goes_on` as in [`host_facts_with_libraries`].
+/// All facts about this machine and the storage behind `directory`; `executable` and `goes_on` as
+/// in [`host_facts_with_libraries`].
 pub fn machine(executable: &Path, directory: &Path, goes_on: &dyn Fn(Duration) -> bool) -> Machine {
     let root = Root::system();
     let libraries = Libraries::ask(executable, Some(directory), goes_on);
@@ -113,7 +113,7 @@ pub fn machine(executable: &Path, directory: &Path, goes_on: &dyn Fn(Duration) -
     machine
 }
 
-/// How this program was built. A static build has no dynamic loader, so it can open no library.
+/// How this program was built. A static build has no dynamic loader, so it cannot open libraries.
 pub fn build() -> BuildFacts {
     let library = if cfg!(target_env = "musl") { "musl" } else { "gnu" };
     BuildFacts {
@@ -139,49 +139,49 @@ fn gpu_facts(root: &Root, libraries: &Libraries) -> GpuFacts {
     }
 }
 
-/// Whether `O_DIRECT` works in a folder (tried with a write to a nameless file), or on a file or
-/// block device (tried with a read).
+/// Whether `O_DIRECT` works in a folder (tested with a write to an unnamed file), or on a file or
+/// block device (tested with a read).
 pub fn direct_io(path: &Path) -> Fact<DirectSupport> {
     direct::probe(path)
 }
 
-/// What is at `path`; a file system that does not answer is an error after a few seconds.
+/// The metadata of `path`; a file system that does not respond is an error after a few seconds.
 ///
 /// # Errors
-/// When nothing is there, or it cannot be told.
+/// When it does not exist or cannot be read.
 pub fn metadata(path: &Path) -> std::io::Result<std::fs::Metadata> {
     storage::metadata(path)
 }
 
-/// The file system behind `directory`, or behind the nearest folder above it that exists.
+/// The file system behind `directory`, or behind its nearest existing parent.
 pub fn filesystem(directory: &Path) -> Fact<Filesystem> {
     storage::filesystem(&Root::system(), directory)
 }
 
 /// The block devices behind `directory` down to the members, the file system's own first; below
-/// `directory` itself when it is a block device.
+/// `directory` itself if it is a block device.
 pub fn block_devices(directory: &Path) -> Fact<Vec<BlockDevice>> {
     storage::devices(&Root::system(), directory)
 }
 
-/// Who uses the regular file at `path` as a block device: a loop device, or swap.
+/// The users of the regular file at `path` as a block device: a loop device, or swap.
 pub fn file_claims(path: &Path) -> DeviceClaims {
     claims::of_file(&Root::system(), path)
 }
 
-/// Whether the kernel refuses every write to the block device at `path`, which may be opened for
-/// writing all the same.
+/// Whether the block device at `path` is read-only in the kernel, although it may be opened for
+/// writing.
 pub fn device_is_read_only(path: &Path) -> bool {
     let number = claims::number(path);
     number.is_ok_and(|number| claims::is_read_only(&Root::system(), &number))
 }
 
-/// Who uses the block device at `path`, and what lies on it: what stands against writing over it.
+/// The users and contents of the block device at `path`: what speaks against overwriting it.
 pub fn device_claims(path: &Path) -> DeviceClaims {
     storage::claims(&Root::system(), path)
 }
 
-/// The storage behind the folders, files and devices of a run, each once.
+/// The storage behind the folders, files and devices of a run, without duplicates.
 pub fn storage_of_run<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Vec<StorageOfRun> {
     let mut found: Vec<StorageOfRun> = Vec::new();
     for path in paths {

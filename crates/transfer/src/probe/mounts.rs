@@ -1,4 +1,4 @@
-//! `/proc/self/mountinfo`: what is mounted where, from what, with which options.
+//! `/proc/self/mountinfo`: mount points, sources and options.
 
 use std::path::{Path, PathBuf};
 
@@ -9,11 +9,11 @@ use super::root::Root;
 /// One line of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mount {
-    /// Device number, `254:0`; major 0 for what has no block device.
+    /// Device number, `254:0`; major 0 without a block device.
     pub(crate) number: String,
-    /// Which folder of the file system is mounted; `/` unless it is a bind mount or a container.
+    /// The mounted folder of the file system; `/` unless it is a bind mount or a container.
     pub(crate) root: PathBuf,
-    /// Where it is mounted.
+    /// The mount point.
     pub(crate) point: PathBuf,
     /// Options of this mount.
     pub(crate) options: String,
@@ -30,7 +30,8 @@ pub(crate) fn mounts(root: &Root) -> Fact<Vec<Mount>> {
     root.text("/proc/self/mountinfo").map(|text| text.lines().filter_map(parse).collect())
 }
 
-/// The mount that holds `path`, an absolute path without links: the deepest, and the last of these.
+/// The mount that holds `path`, an absolute path without links: the deepest, and the last of
+/// these.
 pub(crate) fn holding<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     mounts
         .iter()
@@ -38,7 +39,7 @@ pub(crate) fn holding<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount>
         .max_by_key(|mount| mount.point.components().count())
 }
 
-/// Reads `36 35 98:0 /root /point rw,noatime shared:1 - ext4 /dev/vda rw,errors=continue`.
+/// Parses `36 35 98:0 /root /point rw,noatime shared:1 - ext4 /dev/vda rw,errors=continue`.
 fn parse(line: &str) -> Option<Mount> {
     let (left, right) = line.split_once(" - ")?;
     let mut left = left.split(' ').skip(2);
@@ -55,7 +56,7 @@ fn parse(line: &str) -> Option<Mount> {
     })
 }
 
-/// The kernel writes blank, tab, line break and backslash as `\040` and the like.
+/// The kernel escapes blank, tab, line break and backslash as `\040` and the like.
 pub(crate) fn unescape(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

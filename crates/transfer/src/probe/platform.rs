@@ -1,4 +1,4 @@
-//! What lies between GPU and storage: IOMMU, PCI access control, the kernel's peer-to-peer DMA.
+//! Between GPU and storage: IOMMU, PCI access control, the kernel's peer-to-peer DMA.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -8,11 +8,11 @@ use stormlp_core::machine::{AcsBridge, Fact};
 use super::block::pci_folder;
 use super::root::{Root, plain};
 
-/// Symbol that cuFile looks for before it takes the kernel's peer-to-peer DMA.
+/// The symbol that cuFile requires for the kernel's peer-to-peer DMA.
 const P2PDMA_SYMBOL: &str = "p2pdma_pgmap_ops";
-/// Number of the access control services among PCIe's extended capabilities.
+/// The ID of access control services among PCIe's extended capabilities.
 const ACS: u32 = 0x000d;
-/// Where the extended capabilities of PCIe begin.
+/// Offset of PCIe's extended capabilities.
 const EXTENDED: usize = 0x100;
 /// First two digits of the PCI class of bridges between PCI buses.
 const PCI_BRIDGE: &str = "0x0604";
@@ -31,13 +31,13 @@ pub(crate) fn kernel_p2pdma(root: &Root) -> Fact<bool> {
     Fact::Known(lines.any(|line| line.split_whitespace().nth(2) == Some(P2PDMA_SYMBOL)))
 }
 
-/// How many IOMMU groups there are.
+/// The number of IOMMU groups.
 pub(crate) fn iommu_groups(root: &Root) -> Fact<u32> {
     root.names("/sys/kernel/iommu_groups")
         .map(|names| u32::try_from(names.len()).unwrap_or(u32::MAX))
 }
 
-/// The words of the kernel's command line that concern the IOMMU; empty when there are none.
+/// The kernel command line arguments concerning the IOMMU; empty if there are none.
 pub(crate) fn iommu_arguments(root: &Root) -> Fact<String> {
     root.text("/proc/cmdline").map(|text| {
         let words: Vec<&str> = text
@@ -48,7 +48,7 @@ pub(crate) fn iommu_arguments(root: &Root) -> Fact<String> {
     })
 }
 
-/// The bridges whose access control sends peer-to-peer requests up to the root complex.
+/// The bridges whose access control redirects peer-to-peer requests to the root complex.
 pub(crate) fn acs_redirecting(root: &Root) -> Fact<Vec<AcsBridge>> {
     root.names("/sys/bus/pci/devices").and_then(|addresses| {
         let mut redirecting = Vec::new();
@@ -59,7 +59,7 @@ pub(crate) fn acs_redirecting(root: &Root) -> Fact<Vec<AcsBridge>> {
                 continue;
             }
             let config = std::fs::read(root.path(folder.join("config"))).unwrap_or_default();
-            // The kernel shows users without rights the first 64 bytes only.
+            // The kernel shows unprivileged users only the first 64 bytes.
             if config.len() <= 64 {
                 return Fact::unknown("reading the PCI configuration of bridges needs root");
             }
@@ -73,11 +73,11 @@ pub(crate) fn acs_redirecting(root: &Root) -> Fact<Vec<AcsBridge>> {
 
 /// The ACS control register in a PCI configuration space.
 ///
-/// An extended capability starts with a word of number (16 bits), version (4) and place of the
-/// next one (12); PCI Express Base Specification, "Extended Capabilities".
+/// An extended capability starts with a word of ID (16 bits), version (4) and offset of the next
+/// one (12); PCI Express Base Specification, "Extended Capabilities".
 fn acs_control(config: &[u8]) -> Option<u16> {
     let mut at = EXTENDED;
-    // Capabilities are at least four bytes long: more steps than that are a loop.
+    // Capabilities are at least four bytes long: more steps than that indicate a loop.
     for _ in 0..(4096 - EXTENDED) / 4 {
         let word = config.get(at..at + 4)?;
         let header = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
@@ -93,7 +93,7 @@ fn acs_control(config: &[u8]) -> Option<u16> {
     None
 }
 
-/// The bits that redirect requests and completions, as `lspci -vv` writes them.
+/// The bits that redirect requests and completions, in the notation of `lspci -vv`.
 fn redirect_bits(control: u16) -> Option<String> {
     let names: Vec<&str> = [(2, "ReqRedir+"), (3, "CmpltRedir+")]
         .into_iter()

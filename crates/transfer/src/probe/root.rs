@@ -6,29 +6,29 @@ use std::str::FromStr;
 
 use stormlp_core::machine::Fact;
 
-/// Where `/proc` and `/sys` hang: `/`, or a made-up tree in a test.
+/// The parent of `/proc` and `/sys`: `/`, or a synthetic tree in a test.
 #[derive(Debug, Clone)]
 pub(crate) struct Root(PathBuf);
 
 impl Root {
-    /// The machine itself.
+    /// The real machine.
     pub(crate) fn system() -> Self {
         Self(PathBuf::from("/"))
     }
 
-    /// A made-up tree.
+    /// A synthetic tree.
     #[cfg(test)]
     pub(crate) fn at(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
 
-    /// The place of `path`, an absolute path as the kernel documents it.
+    /// The location of `path`, an absolute path as the kernel documents it.
     pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.0.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// The whole file, without blanks around it; the reason names the file as the kernel knows it.
+    /// The whole file, trimmed; the reason names the file as the kernel knows it.
     pub(crate) fn text(&self, path: impl AsRef<Path>) -> Fact<String> {
         let path = path.as_ref();
         match fs::read(self.path(path)) {
@@ -64,20 +64,19 @@ impl Root {
         }
     }
 
-    /// Where the links of `path` lead, as a path of the machine.
+    /// The target of `path` with all links resolved, as a path of the machine.
     pub(crate) fn canonical(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
         let real = fs::canonicalize(self.path(path)).ok()?;
         let root = fs::canonicalize(&self.0).ok()?;
         Some(Path::new("/").join(real.strip_prefix(root).ok()?))
     }
 
-    /// Whether the file or folder is there.
     pub(crate) fn exists(&self, path: impl AsRef<Path>) -> bool {
         self.path(path).exists()
     }
 }
 
-/// What an error says, without Rust's `(os error 2)`.
+/// The error message without Rust's `(os error 2)`.
 pub(crate) fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.split_once(" (os error") {

@@ -1,25 +1,25 @@
-//! What lies on a block device, told by the magic numbers that the kernel, its tools and other
-//! systems put at fixed places. The names are those of `blkid`.
+//! The contents of a block device, identified by the magic numbers that the kernel, its tools and
+//! other systems put at fixed offsets. The names are those of `blkid`.
 //!
-//! A mark that is missing here costs somebody's data, one too many costs a flag. So two bytes that
-//! chance could put there count only where more of the structure around them fits.
+//! A missed signature costs someone's data, a false one only a flag. So two-byte signatures, which
+//! may occur by chance, count only if more of the surrounding structure matches.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// How much of the beginning is read: ZFS's first two labels, VMFS and the second superblock of
-/// bcachefs beyond them.
+/// How much of the beginning is read: ZFS's first two labels, with VMFS and the second superblock
+/// of bcachefs beyond them.
 const HEAD_BYTES: u64 = (2 << 20) + (64 << 10);
-/// How much of the end is read: ZFS's last two labels, and the last superblock of bcachefs, on any
+/// How much of the end is read: ZFS's last two labels, and the last superblock of bcachefs, at any
 /// alignment.
 const TAIL_BYTES: u64 = 4 << 20;
 
-/// The mark of bcachefs, and that of bcache, which its first versions had too.
+/// The magic of bcachefs, and that of bcache, which its first versions used too.
 const BCACHEFS: &[u8] = b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef";
 const BCACHE: &[u8] = b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81";
 
-/// A magic number and where it stands.
+/// A magic number and its offset.
 struct Magic {
     name: &'static str,
     offset: u64,
@@ -31,7 +31,7 @@ const fn magic(name: &'static str, offset: u64, bytes: &'static [u8]) -> Magic {
     Magic { name, offset, bytes }
 }
 
-/// Those long enough to be no accident.
+/// Those long enough not to occur by chance.
 const MAGICS: &[Magic] = &[
     magic("gpt", 512, b"EFI PART"),
     magic("gpt", 4096, b"EFI PART"),
@@ -80,7 +80,7 @@ const MAGICS: &[Magic] = &[
     magic("ubi", 0, b"UBI#"),
 ];
 
-/// Marks that stand so far from the end.
+/// Magic numbers at an offset from the end.
 const MAGICS_AT_END: &[Magic] = &[
     magic("gpt", 512, b"EFI PART"),
     magic("gpt", 4096, b"EFI PART"),
@@ -88,10 +88,10 @@ const MAGICS_AT_END: &[Magic] = &[
     magic("isw_raid_member", 1024, b"Intel Raid ISM Cfg Sig. "),
 ];
 
-/// Pages on which a machine may have put the mark of its swap space.
+/// Page sizes with which a machine may have written its swap signature.
 const SWAP_PAGES: [u64; 5] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];
 
-/// The beginning and the end of a device or of a part of it.
+/// The beginning and the end of a device or of part of it.
 #[derive(Debug)]
 struct Ends {
     size: u64,
@@ -101,7 +101,7 @@ struct Ends {
     tail_start: u64,
 }
 
-/// What lies on the `size` bytes of `device` from `start` on, each mark once.
+/// The signatures in the `size` bytes of `device` starting at `start`, without duplicates.
 ///
 /// # Errors
 /// When they cannot be read.
@@ -113,7 +113,7 @@ pub(crate) fn signatures(device: &File, start: u64, size: u64) -> io::Result<Vec
     Ok(ends.signatures())
 }
 
-/// So many bytes, or as many as there are.
+/// Reads `len` bytes, or as many as there are.
 fn read(device: &File, offset: u64, len: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; len as usize];
     let mut filled = 0;
@@ -147,7 +147,7 @@ impl Ends {
         found
     }
 
-    /// Bytes at an offset, where they are near an end.
+    /// Bytes at an offset, if they are near either end.
     fn at(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let within = |bytes: &[u8], from: u64| -> Option<std::ops::Range<usize>> {
             let start = usize::try_from(offset.checked_sub(from)?).ok()?;
@@ -173,13 +173,13 @@ impl Ends {
         Some(u32::from_le_bytes(self.at(offset, 4)?.try_into().ok()?))
     }
 
-    /// ext2, ext3 and ext4 share a magic number of two bytes; their features tell them apart.
+    /// ext2, ext3 and ext4 share a two-byte magic number; their features distinguish them.
     fn ext(&self) -> Option<&'static str> {
         let field = |offset: u64| self.u32(1024 + offset);
         let is_ext = self.u16(1024 + 56)? == 0xef53 && field(24)? <= 6 && field(76)? <= 1;
         let (compatible, incompatible, read_only) = (field(92)?, field(96)?, field(100)?);
-        // What ext3 knows: directory types, recovery, meta block groups; sparse superblocks, large
-        // files, sorted directories.
+        // Features known to ext3: directory types, recovery, meta block groups; sparse
+        // superblocks, large files, sorted directories.
         let newer = incompatible & !0x16 != 0 || read_only & !0x7 != 0;
         is_ext.then_some(match (newer, compatible & 0x4 != 0) {
             (true, _) => "ext4",
@@ -188,7 +188,7 @@ impl Ends {
         })
     }
 
-    /// Swap space, or the image of a machine that sleeps: at the end of the first page.
+    /// Swap space, or a hibernation image: at the end of the first page.
     fn swap(&self) -> Option<&'static str> {
         let marks: [&[u8; 10]; 2] = [b"SWAPSPACE2", b"SWAP-SPACE"];
         let asleep: [&[u8]; 3] = [b"S1SUSPEND", b"S2SUSPEND", b"ULSUSPEND"];
@@ -224,12 +224,12 @@ impl Ends {
         uberblocks.any(|bytes| ours.iter().any(|magic| magic == bytes)).then_some("zfs_member")
     }
 
-    /// bcachefs has a superblock on sector 8, copies behind it and at the end, as far away as their
-    /// size says, and a list of them on sector 7: any of these is a mark.
+    /// bcachefs has a superblock on sector 8, copies after it and at the end, at a distance given
+    /// by their size, and a list of them on sector 7: any of these is a signature.
     fn bcachefs(&self) -> Option<&'static str> {
         const SECTOR: u64 = 512;
         let listed = [BCACHEFS, BCACHE].iter().any(|mark| self.has(7 * SECTOR, mark));
-        // The first is bcache's own where it has bcache's mark.
+        // The first is bcache's own if it has bcache's magic.
         let copies = |from: u64, bytes: &[u8]| (from..from + bytes.len() as u64).step_by(512);
         let mut sectors = copies(0, &self.head).chain(copies(self.tail_start, &self.tail));
         let superblock = |sector: u64| {
@@ -239,8 +239,8 @@ impl Ends {
         (listed || sectors.any(superblock)).then_some("bcachefs")
     }
 
-    /// A partition table of the old kind. GPT keeps one as a guard, and the first sector of FAT and
-    /// NTFS ends alike: these have told their names already.
+    /// An MBR partition table. GPT has one for protection, and the first sector of FAT and NTFS
+    /// ends the same way: these have already been identified.
     fn dos(&self, found: &[&str]) -> Option<&'static str> {
         let other = ["gpt", "vfat", "ntfs", "exfat", "BitLocker"];
         if !self.has(510, b"\x55\xaa") || found.iter().any(|name| other.contains(name)) {
@@ -260,7 +260,7 @@ mod tests {
 
     const SIZE: u64 = 16 << 20;
 
-    /// What lies on a device of zeros with these bytes at these places.
+    /// The signatures on a zeroed device with these bytes at these offsets.
     fn of(marks: &[(u64, &[u8])]) -> Vec<&'static str> {
         let file = tempfile::tempfile().unwrap();
         file.set_len(SIZE).unwrap();
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn every_place_where_bcachefs_keeps_a_superblock_is_looked_at() {
-        // Sector 8, the copy behind it for superblocks of 32 KiB, 64 KiB and 1 MiB, and the one at
+        // Sector 8, the copy after it for superblocks of 32 KiB, 64 KiB and 1 MiB, and the one at
         // the end, at the last multiple of a bucket.
         let places = [8, 88, 136, 2056].map(|sector| sector * 512);
         let last = [SIZE - (1 << 20), SIZE - (2 << 20)];
@@ -320,7 +320,7 @@ mod tests {
             assert_eq!(of(&[(place + 0x18, BCACHEFS)]), ["bcachefs"], "{place}");
         }
         assert_eq!(of(&[(7 * 512, BCACHEFS)]), ["bcachefs"]);
-        // As its first versions wrote it.
+        // As written by its first versions.
         assert_eq!(of(&[(7 * 512, BCACHE)]), ["bcachefs"]);
         assert_eq!(of(&[(136 * 512 + 0x18, BCACHE)]), ["bcachefs"]);
         assert_eq!(of(&[(8 * 512 + 0x18, BCACHE)]), ["bcache"]);

@@ -1,5 +1,5 @@
-//! The storage behind a folder. These calls reach the file system, and a dead server can keep
-//! them waiting for ever: they run on a thread of their own, with a time limit.
+//! The storage behind a folder. These calls reach the file system, and a dead server can block
+//! them forever: they run on a separate thread with a time limit.
 
 use std::fs;
 use std::io;
@@ -18,7 +18,7 @@ use stormlp_core::machine::{
 use super::root::{Root, plain};
 use super::{block, claims, direct, mounts};
 
-/// How long a file system may take to answer.
+/// How long a file system may take to respond.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Everything about the storage behind `directory`.
@@ -36,7 +36,7 @@ pub(crate) fn facts(root: &Root, directory: &Path) -> StorageFacts {
     })
 }
 
-/// What a path is, or that it does not tell in time.
+/// The metadata of a path, or an error if there is no timely response.
 pub(crate) fn metadata(path: &Path) -> io::Result<fs::Metadata> {
     let path = path.to_path_buf();
     within(PATIENCE, move || fs::metadata(path)).unwrap_or_else(|late| Err(io::Error::other(late)))
@@ -49,14 +49,14 @@ pub(crate) fn filesystem(root: &Root, directory: &Path) -> Fact<Filesystem> {
         .unwrap_or_else(Fact::unknown)
 }
 
-/// The block devices behind `directory`, or below it when it is a block device itself.
+/// The block devices behind `directory`, or below it if it is a block device itself.
 pub(crate) fn devices(root: &Root, directory: &Path) -> Fact<Vec<BlockDevice>> {
     let (root, directory) = (root.clone(), directory.to_path_buf());
     within(PATIENCE, move || nearest(&directory).and_then(|path| devices_of(&root, &path)))
         .unwrap_or_else(Fact::unknown)
 }
 
-/// Who uses the block device at `path`, and what lies on it.
+/// The users and contents of the block device at `path`.
 pub(crate) fn claims(root: &Root, path: &Path) -> DeviceClaims {
     let (root, path) = (root.clone(), path.to_path_buf());
     within(PATIENCE, move || claims::claims(&root, &path)).unwrap_or_else(|reason| DeviceClaims {
@@ -65,7 +65,7 @@ pub(crate) fn claims(root: &Root, path: &Path) -> DeviceClaims {
     })
 }
 
-/// What a report says of the storage behind `path`: what is known, without reasons for the rest.
+/// The storage behind `path` as in reports: known facts, without reasons for the unknown ones.
 pub(crate) fn of_run(root: &Root, path: &Path) -> StorageOfRun {
     let filesystem =
         if is_block_device(path) { None } else { filesystem(root, path).known().cloned() };
@@ -114,7 +114,7 @@ fn queue_of_storage(queue: QueueFacts) -> QueueOfStorage {
     }
 }
 
-/// Whether a path is a block device itself, so that the file system its node lies in is no matter.
+/// Whether a path is itself a block device, so that the file system of its node is irrelevant.
 fn is_block_device(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt as _;
     path.metadata().is_ok_and(|found| found.file_type().is_block_device())
@@ -126,7 +126,7 @@ fn gather(root: &Root, directory: &Path) -> StorageFacts {
     StorageFacts {
         directory: directory.to_path_buf(),
         filesystem: examined.clone().and_then(|path| match &target {
-            // The node of a device lies in a file system that has nothing to do with it.
+            // The node of a device is in an unrelated file system.
             Some(TargetFacts::BlockDevice { mounted_at, .. }) => match mounted_at.first() {
                 Some(point) => filesystem_of(root, point),
                 None => Fact::unknown("nothing is mounted from this device"),
@@ -140,13 +140,14 @@ fn gather(root: &Root, directory: &Path) -> StorageFacts {
     }
 }
 
-/// What a path is that is no folder; `None` for a folder, and for what is no storage.
+/// The facts of a path that is not a folder; `None` for a folder, and for what is not storage.
 fn target(root: &Root, path: &Path) -> Option<TargetFacts> {
     let stat = rustix::fs::stat(path).ok()?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Some(TargetFacts::File {
             bytes: u64::try_from(stat.st_size).unwrap_or(0),
-            // The kernel counts in blocks of 512 bytes, whatever the file system's are.
+            // The kernel counts in blocks of 512 bytes, regardless of the file system's block
+            // size.
             allocated_bytes: u64::try_from(stat.st_blocks).unwrap_or(0) * 512,
         }),
         FileType::BlockDevice => {
@@ -163,7 +164,7 @@ fn target(root: &Root, path: &Path) -> Option<TargetFacts> {
     }
 }
 
-/// Runs `work` on a thread of its own; a thread that does not come back is left behind.
+/// Runs `work` on a separate thread, which is abandoned if it does not return.
 fn within<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> T + Send + 'static,
@@ -172,7 +173,7 @@ fn within<T: Send + 'static>(
     thread::Builder::new()
         .name("probe".to_string())
         .spawn(move || {
-            // Nobody listens any more when the limit has passed; then there is nobody to tell.
+            // After the time limit the receiver is gone, and the result is dropped.
             let _ = sender.send(work());
         })
         .map_err(|error| format!("no thread to probe with: {error}"))?;
@@ -181,7 +182,7 @@ fn within<T: Send + 'static>(
         .map_err(|_| format!("the file system gave no answer within {} s", limit.as_secs()))
 }
 
-/// The folder itself, or the nearest one above that exists, without links.
+/// The folder itself, or its nearest existing parent, with links resolved.
 pub(crate) fn nearest(directory: &Path) -> Fact<PathBuf> {
     let absolute = match std::path::absolute(directory) {
         Ok(path) => path,
@@ -241,7 +242,7 @@ fn devices_of(root: &Root, path: &Path) -> Fact<Vec<BlockDevice>> {
     })
 }
 
-/// The device a path lies on, or the device that it is.
+/// The device that contains a path, or the device that it is.
 fn device_number(stat: &Stat) -> u64 {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::BlockDevice => stat.st_rdev,

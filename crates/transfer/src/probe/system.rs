@@ -1,4 +1,4 @@
-//! What a machine says of itself as a client of a storage system: model, processors, links, drives.
+//! The machine as a client of a storage system: model, processors, links, drives.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use stormlp_core::units::GIB;
 use super::root::Root;
 use super::{cpu, memory};
 
-/// Kernel settings that bear on storage and networks.
+/// Kernel settings that affect storage and networks.
 const SETTINGS: [&str; 9] = [
     "vm.dirty_background_ratio",
     "vm.dirty_ratio",
@@ -22,7 +22,7 @@ const SETTINGS: [&str; 9] = [
     "net.ipv4.tcp_wmem",
 ];
 
-/// What this machine says of itself.
+/// The facts about this machine.
 pub fn system_facts() -> SystemFacts {
     gather(&Root::system())
 }
@@ -51,7 +51,8 @@ fn known(fact: Fact<String>) -> Option<String> {
     }
 }
 
-/// Processors and cores of all of them; kernels of some architectures do not number them.
+/// The number of processors and of cores in total; kernels of some architectures do not number
+/// them.
 fn processors(root: &Root) -> (Option<u32>, Option<u32>) {
     let Some(text) = known(root.text("/proc/cpuinfo")) else {
         return (None, None);
@@ -71,7 +72,7 @@ fn processors(root: &Root) -> (Option<u32>, Option<u32>) {
     (count(sockets.len()), count(cores.len()))
 }
 
-/// A line of `/etc/os-release`, without its quotes.
+/// A value from `/etc/os-release`, unquoted.
 fn release(root: &Root, key: &str) -> Option<String> {
     let text = known(root.text("/etc/os-release"))?;
     let mut lines = text.lines().filter_map(|line| line.split_once('='));
@@ -79,7 +80,7 @@ fn release(root: &Root, key: &str) -> Option<String> {
     Some(value.trim_matches(['"', '\'']).to_string())
 }
 
-/// Links with a device behind them, alike ones together.
+/// Links backed by a device, grouped by equal properties.
 fn links(root: &Root) -> Vec<Link> {
     let mut links: Vec<Link> = Vec::new();
     for name in root.names("/sys/class/net").unwrap_or(Vec::new()) {
@@ -87,7 +88,7 @@ fn links(root: &Root) -> Vec<Link> {
         if !root.exists(format!("{folder}/device")) {
             continue;
         }
-        // As the kernel numbers kinds of hardware.
+        // The kernel's hardware type numbers.
         let kind = match root.number::<u32>(format!("{folder}/type")).unwrap_or(0) {
             1 => "ethernet",
             32 => "infiniband",
@@ -107,7 +108,8 @@ fn links(root: &Root) -> Vec<Link> {
     links
 }
 
-/// Drives, alike ones together; what the kernel makes of others (md, device mapper, loops) is none.
+/// Drives, grouped by equal properties; virtual devices of the kernel (md, device mapper, loops)
+/// are excluded.
 fn drives(root: &Root) -> Vec<Drive> {
     let mut drives: Vec<Drive> = Vec::new();
     for name in root.names("/sys/block").unwrap_or(Vec::new()) {
@@ -123,7 +125,7 @@ fn drives(root: &Root) -> Vec<Drive> {
             _ => "other",
         };
         let drive = Drive {
-            // An identifier of PCI or a kind of bus names nobody.
+            // A PCI ID or a bus type is not a vendor name.
             vendor: vendor.filter(|vendor| vendor != "ATA" && !vendor.starts_with("0x")),
             model: known(root.text(format!("{folder}/device/model"))),
             interface,

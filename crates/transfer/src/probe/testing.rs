@@ -1,4 +1,4 @@
-//! Made-up machines for the tests of the probes.
+//! Synthetic machines for the tests of the probes.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -17,7 +17,7 @@ impl Tree {
         Self(tempfile::tempdir().unwrap())
     }
 
-    /// With one more file.
+    /// Adds a file.
     pub(crate) fn file(self, path: &str, content: impl AsRef<[u8]>) -> Self {
         let path = self.0.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -25,13 +25,13 @@ impl Tree {
         self
     }
 
-    /// With one more folder.
+    /// Adds a folder.
     pub(crate) fn folder(self, path: &str) -> Self {
         fs::create_dir_all(self.0.path().join(path)).unwrap();
         self
     }
 
-    /// With one more link to `target`, a path of the machine.
+    /// Adds a link to `target`, a path of the machine.
     pub(crate) fn link(self, path: &str, target: &str) -> Self {
         let path = self.0.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -40,7 +40,6 @@ impl Tree {
         self
     }
 
-    /// The machine.
     pub(crate) fn root(&self) -> Root {
         Root::at(self.0.path())
     }

@@ -1,6 +1,6 @@
-//! Whether io_uring may be used: a tiny ring is set up, because no file says it for sure.
+//! Whether io_uring may be used: a minimal ring is set up, because no file shows it reliably.
 //!
-//! Containers refuse it by seccomp (`EPERM`, or `ENOSYS`), the sysctl `kernel.io_uring_disabled`
+//! Containers block it by seccomp (`EPERM`, or `ENOSYS`), the sysctl `kernel.io_uring_disabled`
 //! with `EPERM`, kernels before 5.1 with `ENOSYS`.
 
 use std::io;
@@ -11,7 +11,7 @@ use stormlp_core::machine::{IoUringFacts, RingFlag};
 
 use super::root::Root;
 
-/// Entries of the probing ring: as small as the kernel makes one.
+/// Entries of the test ring: the smallest the kernel allows.
 const ENTRIES: u32 = 2;
 
 /// Whether the kernel sets up a ring for this process.
@@ -25,15 +25,15 @@ pub(crate) fn availability(root: &Root) -> Availability {
 /// A change to a ring's set-up.
 type SetUp = fn(&mut Builder) -> &mut Builder;
 
-/// The flags that the hot loop likes, each with what it cannot be without, and the kernel that
-/// brought it.
+/// The flags that the hot loop benefits from, each with its prerequisite and the kernel version
+/// that introduced it.
 const FLAGS: [(&str, &str, SetUp); 3] = [
     ("COOP_TASKRUN", "Linux 5.19", |b| b.setup_coop_taskrun()),
     ("SINGLE_ISSUER", "Linux 6.0", |b| b.setup_single_issuer()),
     ("DEFER_TASKRUN", "Linux 6.1", |b| b.setup_single_issuer().setup_defer_taskrun()),
 ];
 
-/// io_uring in detail: each flag is tried on a ring of its own.
+/// io_uring in detail: each flag is tested on a separate ring.
 pub(crate) fn facts(root: &Root) -> IoUringFacts {
     let flags = FLAGS.iter().map(|&(name, since, set_up)| RingFlag {
         name: name.to_string(),

@@ -1,4 +1,4 @@
-//! What the kernel gives: files in folders.
+//! Storage backed by the kernel: files in folders.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -42,7 +42,7 @@ impl Storage for Disk {
         let read = || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
             let (opened, held) = reach::open(folder, flags)?;
-            // The held folder itself is not beneath one, but what lies in it is.
+            // The held folder itself is not beneath one, but its contents are.
             let follow = !held && !reach::is_held(folder);
             let mut entries = Vec::new();
             for entry in Dir::read_from(&opened)? {
@@ -51,7 +51,7 @@ impl Storage for Disk {
                 if name == "." || name == ".." {
                     continue;
                 }
-                // What is gone by now was not there.
+                // Entries removed meanwhile are skipped.
                 if let Ok(facts) = facts(opened.as_fd(), Path::new(&name), follow) {
                     entries.push(Entry { name, facts });
                 }
@@ -68,14 +68,14 @@ impl Storage for Disk {
             Access::ReadWrite | Access::Create => OFlags::RDWR,
         };
         let kept = if direct { OFlags::DIRECT } else { OFlags::empty() };
-        // To open a pipe would be to wait for whoever is at its other end.
+        // Opening a pipe would block until the other end is opened.
         let flags = mode | kept | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = match access {
             Access::Read | Access::ReadWrite => reach::open(path, flags),
             Access::Create => create(path, flags),
         };
         let usable = opened.map_err(|errno| match errno {
-            // A pipe that nobody reads, a socket, or a device with nothing behind it.
+            // A pipe without a reader, a socket, or a device node without a device.
             Errno::NXIO => irregular(type_of(path)),
             errno => reach::told(errno),
         });
@@ -198,8 +198,8 @@ impl Storage for Disk {
 }
 
 impl Disk {
-    /// Opens a block device for this process alone, among all that ask for it in this way: file
-    /// systems, arrays, volumes and swap do.
+    /// Opens a block device exclusively, with respect to everyone who opens it exclusively too:
+    /// file systems, arrays, volumes and swap do.
     pub(super) fn claim(path: &Path) -> Result<File, TransferError> {
         let mut options = File::options();
         options.read(true).write(true).custom_flags(libc::O_EXCL);
@@ -214,7 +214,7 @@ impl Disk {
     }
 }
 
-/// A link that leads nowhere.
+/// A dangling link.
 const NOWHERE: Facts = Facts {
     kind: Kind::Nothing,
     bytes: 0,
@@ -225,7 +225,7 @@ const NOWHERE: Facts = Facts {
     file_system_id: 0,
 };
 
-/// What `name` stands for in a folder; with `follow` what a link leads to.
+/// The facts of `name` in a folder; with `follow`, those of a link's target.
 fn facts(folder: BorrowedFd<'_>, name: &Path, follow: bool) -> Result<Facts, Errno> {
     let flags = AtFlags::SYMLINK_NOFOLLOW;
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
@@ -268,8 +268,7 @@ fn nanoseconds(seconds: i64, nanoseconds: u32) -> u64 {
     seconds.max(0).unsigned_abs() * 1_000_000_000 + u64::from(nanoseconds)
 }
 
-/// The capacity of a block device, which only seeking to its end tells; 0 for one that may not be
-/// opened.
+/// The capacity of a block device, found by seeking to its end; 0 if it cannot be opened.
 fn capacity(folder: BorrowedFd<'_>, name: &Path) -> u64 {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::openat(folder, name, flags, Mode::empty())
@@ -277,25 +276,25 @@ fn capacity(folder: BorrowedFd<'_>, name: &Path) -> u64 {
         .unwrap_or(0)
 }
 
-/// Opens a folder to sync it, or what it is on.
+/// Opens a folder to sync it or its file system.
 fn open_folder(folder: &Path) -> Result<OwnedFd, TransferError> {
     reach::open(folder, OFlags::RDONLY | OFlags::DIRECTORY)
         .map(|(opened, _)| opened)
         .map_err(|errno| TransferError::file("open", folder, reach::told(errno)))
 }
 
-/// Removes a name, never what it may be a link to.
+/// Removes a name, never a link's target.
 fn unlink(path: &Path, flags: AtFlags) -> Result<(), Errno> {
     let spot = Spot::of(path)?;
     rustix::fs::unlinkat(spot.folder(), &spot.name, flags)
 }
 
-/// Makes a file that nobody else had a hand in: one of that name is removed first, never emptied,
-/// since it may have other names too.
+/// Creates a new file exclusively: an existing file of that name is removed first, never
+/// truncated, since it may have other names too.
 fn create(path: &Path, flags: OFlags) -> Result<(OwnedFd, bool), Errno> {
     let spot = Spot::of(path)?;
-    // Exclusive creation follows no link either. O_NOFOLLOW would stay on the file, and cuFile
-    // refuses files with flags that it does not know.
+    // Exclusive creation follows no link either. O_NOFOLLOW would stay set on the file, and cuFile
+    // rejects files with unknown flags.
     let flags = flags | OFlags::CREATE | OFlags::EXCL;
     let mode = Mode::from_raw_mode(0o666);
     loop {
@@ -310,15 +309,15 @@ fn create(path: &Path, flags: OFlags) -> Result<(OwnedFd, bool), Errno> {
             Ok(Facts { kind: Kind::Link, .. }) => return Err(Errno::LOOP),
             Ok(Facts { kind: Kind::Folder, .. }) => return Err(Errno::ISDIR),
             Ok(_) => return Err(Errno::NXIO),
-            // Gone again.
+            // Removed meanwhile.
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno),
         }
     }
 }
 
-/// An opened file, if it is one that data can lie in: a block device only where it was named
-/// outright.
+/// An opened file, if it can hold data: a block device is accepted only if it was named
+/// explicitly.
 fn regular(file: OwnedFd, held: bool, kept: OFlags) -> io::Result<File> {
     let stat = rustix::fs::fstat(&file)?;
     match FileType::from_raw_mode(stat.st_mode) {
@@ -326,12 +325,13 @@ fn regular(file: OwnedFd, held: bool, kept: OFlags) -> io::Result<File> {
         FileType::BlockDevice if !held => {}
         other => return Err(irregular(other)),
     }
-    // What is open does not block; io_uring would answer "try again" instead of waiting.
+    // Regular files and block devices do not block; with O_NONBLOCK io_uring would return EAGAIN
+    // instead of waiting.
     fcntl_setfl(&file, kept)?;
     Ok(file.into())
 }
 
-/// What lies under a name that cannot be opened.
+/// The type of a file that cannot be opened.
 fn type_of(path: &Path) -> FileType {
     let look = || -> Result<FileType, Errno> {
         let spot = Spot::of(path)?;
@@ -456,7 +456,7 @@ mod tests {
         for (path, said) in [
             (path.as_path(), "a pipe or a socket"),
             (Path::new("/dev/null"), "a device"),
-            // Nobody's terminal, so that it cannot be opened.
+            // Without a controlling terminal it cannot be opened.
             (Path::new("/dev/tty"), "a device"),
             (folder.path(), "folder"),
         ] {

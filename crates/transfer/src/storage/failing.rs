@@ -1,4 +1,4 @@
-//! Storage of which chosen operations fail.
+//! Storage with injected faults.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,18 +9,18 @@ use stormlp_core::warning::Warning;
 
 use super::gated::{Gate, Grant, Request};
 
-/// Part of a short transfer is a multiple of this, where it can be: direct transfers need it.
+/// The length of a short transfer is a multiple of this if possible: direct transfers need it.
 const BLOCK_BYTES: u64 = 4096;
 
-/// Counts operations, and fails those that it was told to.
+/// Counts operations and fails the configured ones.
 #[derive(Debug)]
 pub struct Failing {
-    /// Each fault, and how many operations of its kind there have been.
+    /// Each fault with the number of operations of its kind so far.
     faults: Vec<(Fault, AtomicU64)>,
 }
 
 impl Failing {
-    /// A gate that lets everything through but `faults`.
+    /// A gate that admits everything except `faults`.
     pub fn new(faults: &[Fault]) -> Self {
         Self { faults: faults.iter().map(|f| (*f, AtomicU64::new(0))).collect() }
     }
@@ -28,7 +28,7 @@ impl Failing {
 
 impl Gate for Failing {
     fn admit(&self, request: &Request<'_>, now: Duration) -> io::Result<Grant> {
-        // Every fault counts, also where an earlier one hits.
+        // Every fault counts, even if an earlier one hits.
         let hits = |(fault, count): &&(Fault, AtomicU64)| {
             fault.operation == request.operation
                 && 1 + count.fetch_add(1, Ordering::Relaxed) == fault.nth

@@ -1,4 +1,4 @@
-//! Storage with a gate before it: each operation is admitted, made to wait, cut short or refused.
+//! Storage behind a gate: each operation is admitted, delayed, cut short or rejected.
 
 use std::fs::File;
 use std::io;
@@ -18,35 +18,35 @@ use crate::error::TransferError;
 use crate::page_cache::Residency;
 use crate::paths::{PathSpec, TransferPath};
 
-/// An operation that is about to be done.
+/// An operation about to be executed.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// What is to be done.
+    /// The operation.
     pub operation: StorageOperation,
-    /// To which file or folder; `None` for a transfer, whose path knows files by number alone.
+    /// The file or folder; `None` for a transfer, whose path knows files only by number.
     pub path: Option<&'a Path>,
     /// Bytes to be read or written.
     pub bytes: u64,
 }
 
-/// How an operation may be done.
+/// How an operation may proceed.
 #[derive(Debug, Clone, Copy)]
 pub struct Grant {
-    /// How many of its bytes are moved.
+    /// The number of bytes allowed.
     pub bytes: u64,
-    /// The time before which it is not over.
+    /// The earliest completion time.
     pub not_before: Duration,
 }
 
-/// What decides on operations, for all threads of a run.
+/// Decides on operations, for all threads of a run.
 pub trait Gate: Send + Sync {
-    /// Asked before each operation, at the time `now`.
+    /// Called before each operation, at the time `now`.
     ///
     /// # Errors
-    /// What the operation fails with instead of being done.
+    /// The error that the operation fails with instead of being executed.
     fn admit(&self, request: &Request<'_>, now: Duration) -> io::Result<Grant>;
 
-    /// Builds a path that is to lie behind this gate.
+    /// Builds a path behind this gate.
     ///
     /// # Errors
     /// As [`Storage::path`].
@@ -58,26 +58,25 @@ pub trait Gate: Send + Sync {
         storage.path(spec)
     }
 
-    /// What results behind this gate must say of it.
+    /// The warnings that results behind this gate must carry.
     fn warnings(&self) -> Vec<Warning> {
         Vec::new()
     }
 }
 
-/// The time, as gates are told it.
+/// The time source of gates.
 pub trait Clock: Send + Sync {
-    /// The time since some beginning.
+    /// The time since an arbitrary origin.
     fn now(&self) -> Duration;
 
-    /// Sleeps until `until`, or until somebody writes to the eventfd `wake`: then it is read, and
-    /// the answer is `true`.
+    /// Sleeps until `until`, or until the eventfd `wake` is written to: then it is read, and the
+    /// result is `true`.
     ///
     /// # Errors
-    /// When the kernel does not take the descriptor.
+    /// When the kernel rejects the descriptor.
     fn sleep(&self, until: Duration, wake: Option<BorrowedFd<'_>>) -> io::Result<bool>;
 }
 
-/// The machine's clock.
 struct Monotonic(Instant);
 
 impl Clock for Monotonic {
@@ -97,12 +96,12 @@ impl Clock for Monotonic {
         };
         let woken = match poll(&mut [PollFd::from_borrowed_fd(wake, PollFlags::IN)], Some(&timeout))
         {
-            // A signal; whoever waits asks again.
+            // Interrupted by a signal; the caller retries.
             Err(rustix::io::Errno::INTR) => false,
             ready => ready? > 0,
         };
         if woken {
-            // Another thread's read may have come first; the counter is empty either way.
+            // Another thread may have read it first; the counter is zero either way.
             let _ = rustix::io::read(wake, &mut [0u8; 8]);
         }
         Ok(woken)
@@ -122,7 +121,7 @@ impl<G: Gate> Gated<G> {
         Self::timed(inner, gate, Arc::new(Monotonic(Instant::now())))
     }
 
-    /// The same by another clock.
+    /// Likewise with another clock.
     pub fn timed(inner: Arc<dyn Storage>, gate: G, clock: Arc<dyn Clock>) -> Self {
         Self { inner, gate: Arc::new(gate), clock }
     }
@@ -132,7 +131,7 @@ impl<G: Gate> Gated<G> {
         &self.gate
     }
 
-    /// Passes the gate; how many of the bytes may be moved.
+    /// Passes the gate; returns how many of the bytes may be transferred.
     fn pass(
         &self,
         operation: StorageOperation,
@@ -152,7 +151,7 @@ impl<G: Gate> Gated<G> {
     }
 }
 
-/// What an error says was tried.
+/// The action for error messages.
 fn verb(operation: StorageOperation) -> &'static str {
     match operation {
         StorageOperation::Open | StorageOperation::Create => "open",
@@ -207,7 +206,7 @@ impl<G: Gate + 'static> Storage for Gated<G> {
         offset: u64,
         bytes: &[u8],
     ) -> Result<(), TransferError> {
-        // What a short write leaves is written at once, as ever.
+        // The rest of a short write is written at once, as usual.
         self.pass(StorageOperation::Write, path, bytes.len()).map_err(|error| error.at(offset))?;
         self.inner.write_at(file, path, offset, bytes)
     }
@@ -264,7 +263,7 @@ impl<G: Gate + 'static> Storage for Gated<G> {
 
     fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError> {
         self.pass(StorageOperation::Build, Path::new("storage"), 0)?;
-        // A gate may cut transfers short anywhere.
+        // A gate may cut transfers short at any offset.
         let spec = PathSpec { page_aligned: false, ..spec };
         let inner = self.gate.build(&*self.inner, spec)?;
         let (gate, clock) = (Arc::clone(&self.gate), Arc::clone(&self.clock));

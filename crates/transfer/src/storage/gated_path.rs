@@ -1,5 +1,5 @@
-//! A transfer path behind a gate: a transfer that is over sooner than the gate lets it is held back
-//! until then.
+//! A transfer path behind a gate: a transfer that completes earlier than the gate allows is held
+//! back until then.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -21,11 +21,11 @@ pub(super) struct GatedPath {
     inner: Box<dyn TransferPath>,
     gate: Arc<dyn Gate>,
     clock: Arc<dyn Clock>,
-    /// The earliest end of each transfer that the inner path has, by the number of its slot.
+    /// The earliest completion time of each transfer in the inner path, by slot number.
     not_before: Vec<Duration>,
-    /// Transfers that the inner path has.
+    /// Transfers in flight on the inner path.
     flying: usize,
-    /// Transfers that are over and not yet told, the earliest first.
+    /// Completed transfers being held back, earliest first.
     held: VecDeque<(Duration, Completion)>,
     over: Vec<Completion>,
     wake: Option<OwnedFd>,
@@ -54,7 +54,7 @@ impl GatedPath {
         self.held.insert(place, (until, completion));
     }
 
-    /// Takes what the inner path has done, waiting for `min` of it; how many there were.
+    /// Collects completions from the inner path, waiting for `min`; returns how many.
     fn collect(&mut self, min: usize) -> Result<usize, TransferError> {
         let mut over = std::mem::take(&mut self.over);
         let waited = self.inner.wait(min, &mut over);
@@ -67,7 +67,7 @@ impl GatedPath {
         waited.map(|()| count)
     }
 
-    /// Tells what is over by now.
+    /// Releases the completions that are due.
     fn release(&mut self, done: &mut Vec<Completion>) {
         let now = self.clock.now();
         while (self.held.front()).is_some_and(|(until, _)| *until <= now) {
@@ -87,7 +87,7 @@ impl TransferPath for GatedPath {
 
     fn take_slots(&mut self) -> Vec<Slot> {
         let slots = self.inner.take_slots();
-        // A transfer has a slot, so there are never more of them, and nothing grows later.
+        // A transfer has a slot, so there are never more of them, and no allocation happens later.
         self.not_before = vec![Duration::ZERO; slots.len()];
         self.held.reserve(slots.len());
         self.over.reserve(slots.len());

@@ -1,5 +1,5 @@
-//! Holes of a file: parts for which there is no data on any device, as the file system tells. They
-//! read as zeros at the speed of memory.
+//! Holes of a file: ranges without data on any device, as reported by the file system. They read
+//! as zeros at memory speed.
 
 use std::fs::File;
 use std::io;
@@ -7,20 +7,20 @@ use std::io;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
-/// A file in more pieces than this is not followed to its end.
+/// The scan of a file stops after this many extents.
 const MOST_PIECES: usize = 100_000;
 
-/// How many of the first `bytes` of a file lie in holes, or in space that was never written. A file
-/// system that does not tell has none.
+/// How many of the first `bytes` of a file are in holes or unwritten extents; 0 if the file system
+/// does not report them.
 ///
 /// # Errors
-/// What the kernel answers.
+/// The kernel's error.
 pub(super) fn hole_bytes(file: &File, bytes: u64) -> io::Result<u64> {
     let (mut at, mut data) = (0, 0);
     for _ in 0..MOST_PIECES {
         let start = match seek(file, SeekFrom::Data(at)) {
             Ok(start) if start < bytes => start,
-            // No data from here on.
+            // No data beyond this point.
             Ok(_) | Err(Errno::NXIO) => return Ok(bytes - data),
             Err(Errno::INVAL | Errno::NOTSUP) => return Ok(0),
             Err(errno) => return Err(errno.into()),
@@ -36,7 +36,7 @@ pub(super) fn hole_bytes(file: &File, bytes: u64) -> io::Result<u64> {
             return Ok(bytes - data);
         }
     }
-    // What was not looked at is taken for data.
+    // What was not scanned is assumed to be data.
     Ok(at - data)
 }
 
@@ -55,7 +55,7 @@ mod tests {
         file.set_len(4 * PIECE).unwrap();
         let holes = hole_bytes(&file, 4 * PIECE).unwrap();
         if holes == 0 {
-            // Not every file system has holes.
+            // Not every file system supports holes.
             return;
         }
         assert_eq!(holes, 4 * PIECE);

@@ -13,7 +13,7 @@ use crate::error::TransferError;
 /// The name of the lock in a data folder.
 pub const LOCK_NAME: &str = ".stormlp-lock";
 
-/// Keeps other runs out of a data folder until it is dropped.
+/// Keeps other runs out of a data folder until dropped.
 #[derive(Debug)]
 pub struct FolderLock {
     _file: File,
@@ -22,22 +22,23 @@ pub struct FolderLock {
 /// Why a folder could not be locked.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another run has it.
+    /// Another run holds it.
     #[error("{folder} is in use by another stormlp run; wait for it, or use another folder")]
     Held {
         /// The folder.
         folder: PathBuf,
     },
-    /// The lock file could not be made.
+    /// The lock file could not be created.
     #[error(transparent)]
     File(#[from] TransferError),
 }
 
 impl FolderLock {
-    /// Takes the lock of `folder`, which must exist, without waiting.
+    /// Locks `folder`, which must exist, without waiting.
     ///
     /// # Errors
-    /// [`LockError::Held`] when another process has it; else why the lock file cannot be made.
+    /// [`LockError::Held`] when another process holds it; otherwise why the lock file cannot be
+    /// created.
     pub fn take(folder: &Path) -> Result<Self, LockError> {
         let path = folder.join(LOCK_NAME);
         let file = lock_file(folder)
@@ -50,7 +51,7 @@ impl FolderLock {
     }
 }
 
-/// The lock's file, made where there is none. Through no link, and never a pipe.
+/// Opens the lock file, creating it if missing. Never follows a link or opens a pipe.
 fn lock_file(folder: &Path) -> io::Result<File> {
     let folder = reach::open_folder(folder)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -58,7 +59,7 @@ fn lock_file(folder: &Path) -> io::Result<File> {
     let no_file = || io::Error::other("it is no regular file; move it away");
     let opened = openat(&folder, LOCK_NAME, flags | OFlags::CLOEXEC, mode);
     let file = opened.map_err(|errno| match errno {
-        // A pipe that nobody reads from, or a socket.
+        // A pipe without a reader, or a socket.
         Errno::NXIO => no_file(),
         errno => reach::told(errno),
     })?;

@@ -1,8 +1,8 @@
-//! The one door to files: looking, opening, completing, removing. A transfer path only moves
-//! bytes, and is built here too, so that storage can be slowed down or made to fail as a whole.
+//! The single interface to files: look up, open, complete, remove. A transfer path only moves
+//! bytes, and is built here too, so that storage as a whole can be throttled or made to fail.
 //!
-//! [`Disk`] is what the kernel gives. [`Gated`] asks a [`Gate`] before each operation: a
-//! [`Throttled`] one makes it wait, a [`Failing`] one breaks it.
+//! [`Disk`] is the kernel's storage. [`Gated`] asks a [`Gate`] before each operation:
+//! [`Throttled`] delays it, [`Failing`] fails it.
 
 mod disk;
 mod failing;
@@ -36,19 +36,19 @@ pub use lock::{FolderLock, LOCK_NAME, LockError};
 pub use reach::dead_link;
 pub use throttled::Throttled;
 
-/// What a file is opened for.
+/// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Reading what is there.
+    /// Read an existing file.
     Read,
-    /// Reading and writing what is there.
+    /// Read and write an existing file.
     ReadWrite,
-    /// Reading and writing a file that is made now; an older one of that name goes, and anything
-    /// but a regular file is in the way.
+    /// Read and write a new file; an older file of that name is removed, and anything but a
+    /// regular file is an error.
     Create,
 }
 
-/// What lies under a name.
+/// The type of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -57,53 +57,53 @@ pub enum Kind {
     Folder,
     /// A block device.
     BlockDevice,
-    /// A link that leads nowhere.
+    /// A dangling link.
     Nothing,
-    /// A link beneath a held folder, where none is followed.
+    /// A link beneath a held folder, where links are not followed.
     Link,
-    /// Something transfers cannot end in: a socket, a pipe, a character device.
+    /// Something that cannot hold data: a socket, a pipe, a character device.
     Other,
 }
 
-/// What storage says of a name.
+/// Metadata of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
-    /// Bytes of a file; a device's capacity.
+    /// Size of a file, or capacity of a device, in bytes.
     pub bytes: u64,
-    /// Bytes for which a file has space on storage. Fewer than its own where it has holes, or where
-    /// the file system packs what it holds.
+    /// Bytes allocated to a file. Less than its size if it has holes, or if the file system
+    /// compresses or packs its data.
     pub allocated_bytes: u64,
-    /// When it was last changed in any way, in nanoseconds since 1970: unlike the time of its last
-    /// write, nobody can set this one back.
+    /// The time of the last change (ctime), in nanoseconds since 1970; unlike the modification
+    /// time, it cannot be set back.
     pub changed_ns: u64,
-    /// Which file of its file system it is.
+    /// The identity of the file within its file system.
     pub identity: Identity,
-    /// Whether the name is a link to it.
+    /// Whether the name is a link to the file.
     pub link: bool,
-    /// Which file system it is on: equal for all that share its space.
+    /// The file system: equal for all files that share its space.
     pub file_system_id: u64,
 }
 
-/// What is left of a file that a list tells of.
+/// The current state of a file recorded in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Left {
-    /// Nothing lies under the name.
+    /// The file does not exist.
     Nothing,
-    /// The regular file that the list says, as far as it says which, or an empty one.
+    /// The regular file that was recorded, as far as the record identifies it, or an empty one.
     Same(Facts),
-    /// Something else, and what: stormlp may not have made it.
+    /// Something else (described): it may not have been created by stormlp.
     Other(String),
 }
 
 impl Facts {
-    /// Whether it is known to be another file than the one that was `made`.
+    /// Whether it is known to differ from the file that was `made`.
     pub fn is_another(&self, made: Option<Identity>) -> bool {
         made.is_some_and(|made| !made.may_be(self.identity))
     }
 
-    /// What it is, for messages.
+    /// A description for messages.
     pub fn what(&self) -> &'static str {
         match self.kind {
             _ if self.link => "a link",
@@ -116,17 +116,17 @@ impl Facts {
     }
 }
 
-/// A name in a folder.
+/// An entry of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The name, without the folder.
     pub name: OsString,
-    /// What it is, the target's where it is a link.
+    /// The metadata; those of the target if it is a link.
     pub facts: Facts,
 }
 
 impl Entry {
-    /// The name, where it is text.
+    /// The name, if it is valid UTF-8.
     pub fn text(&self) -> Option<&str> {
         self.name.to_str()
     }
@@ -142,68 +142,67 @@ impl Entry {
     }
 }
 
-/// The room on a file system.
+/// Space on a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
-    /// What an ordinary user may still write.
+    /// Bytes available to unprivileged users.
     pub free_bytes: u64,
-    /// What the file system holds in all.
+    /// Total bytes of the file system.
     pub total_bytes: u64,
 }
 
-/// Whether a small file that is replaced survives a crash in its new form.
+/// The guarantee that a replaced small file survives a crash in its new form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// It does: its folder is synced too.
+    /// Guaranteed: its folder is synced too.
     Certain,
-    /// It is whole, though it may be the old one.
+    /// It is complete, though possibly the old version.
     Whole,
-    /// It may be lost or cut short, as a file that is only made again.
+    /// It may be lost or truncated, like a file that is cheap to recreate.
     Unsynced,
 }
 
-/// Where files are. Every error names the file and what was tried.
+/// Access to files. Every error names the file and the action.
 pub trait Storage: Send + Sync {
-    /// From now on reaches everything beneath `folder` from the folder itself and through no link,
-    /// in the whole process: to be called before a folder is written to. The folder may be a link,
-    /// and need not be there yet. To be called once more when another host may have put other
+    /// From now on, in the whole process, everything beneath `folder` is opened relative to the
+    /// folder itself and without following links; call this before writing to a folder. The folder
+    /// may be a link and need not exist yet. Call it again when another host may have replaced
     /// folders in it.
     fn hold(&self, folder: &Path) {
         reach::hold(folder);
     }
 
-    /// What lies under a name, links followed unless a folder around it is held; `None` for
-    /// nothing.
+    /// Metadata of a name, following links unless it is in a held folder; `None` if it does not
+    /// exist.
     ///
     /// # Errors
-    /// When storage does not say.
+    /// When the metadata cannot be read.
     fn look(&self, path: &Path) -> Result<Option<Facts>, TransferError>;
 
-    /// What lies in a folder, sorted by name.
+    /// The entries of a folder, sorted by name.
     ///
     /// # Errors
-    /// When it cannot be read, or is not there.
+    /// When it cannot be read or does not exist.
     fn list(&self, folder: &Path) -> Result<Vec<Entry>, TransferError>;
 
-    /// Opens a file, with `O_DIRECT` when `direct`.
+    /// Opens a file, with `O_DIRECT` if `direct`.
     ///
     /// # Errors
-    /// What the kernel answers. A file system without `O_DIRECT` answers so that
-    /// [`is_direct_refused`] tells; whether to go through the page cache instead is for the caller
-    /// to decide, and to say.
+    /// The kernel's error. [`is_direct_refused`] recognises a file system without `O_DIRECT`;
+    /// whether to use the page cache instead is up to the caller, which must report it.
     fn open(&self, path: &Path, access: Access, direct: bool) -> Result<File, TransferError>;
 
-    /// Gives a file its final size before it is written: blocks are allocated where the file
-    /// system can, so that a full disk shows now and direct writes need not extend the file.
+    /// Sets a file's final size before it is written: allocates blocks if the file system can, so
+    /// that a full disk is detected now and direct writes need not extend the file.
     ///
     /// # Errors
-    /// `ENOSPC` when the space is not there, and whatever else the kernel answers.
+    /// `ENOSPC` when there is not enough space, and any other error of the kernel.
     fn preallocate(&self, file: &File, path: &Path, bytes: u64) -> Result<(), TransferError>;
 
     /// Reads at `offset`; 0 bytes at the end of the file.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     fn read_at(
         &self,
         file: &File,
@@ -215,7 +214,7 @@ pub trait Storage: Send + Sync {
     /// Writes all of `bytes` at `offset`.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     fn write_at(
         &self,
         file: &File,
@@ -224,74 +223,74 @@ pub trait Storage: Send + Sync {
         bytes: &[u8],
     ) -> Result<(), TransferError>;
 
-    /// Makes what was written to a file survive a crash.
+    /// Makes data written to a file survive a crash.
     ///
     /// # Errors
-    /// What the kernel answers; then what was written may be lost.
+    /// The kernel's error; written data may then be lost.
     fn sync(&self, file: &File, path: &Path) -> Result<(), TransferError>;
 
-    /// Makes a folder with all above it that are missing.
+    /// Creates a folder and its missing parents.
     ///
     /// # Errors
-    /// When one of them cannot be made.
+    /// When one of them cannot be created.
     fn make_folder(&self, folder: &Path) -> Result<(), TransferError>;
 
-    /// Makes what was renamed or created in `folder` survive a crash.
+    /// Makes creations and renames in `folder` survive a crash.
     ///
     /// # Errors
     /// When the folder cannot be opened or synced.
     fn sync_folder(&self, folder: &Path) -> Result<(), TransferError>;
 
-    /// Makes all that was written to the file system of `folder` survive a crash, at once.
+    /// Makes all data written to the file system of `folder` survive a crash.
     ///
     /// # Errors
     /// When the folder cannot be opened, or the kernel could not write all of it.
     fn sync_all(&self, folder: &Path) -> Result<(), TransferError>;
 
-    /// Gives a file or folder another name.
+    /// Renames a file or folder.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     fn rename(&self, from: &Path, to: &Path) -> Result<(), TransferError>;
 
-    /// Removes a file or link; `false` when there is none.
+    /// Removes a file or link; `false` if it does not exist.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     fn remove(&self, path: &Path) -> Result<bool, TransferError>;
 
-    /// Removes a folder; `false` when there is none, or something lies in it.
+    /// Removes a folder; `false` if it does not exist or is not empty.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     fn remove_folder(&self, folder: &Path) -> Result<bool, TransferError>;
 
-    /// Free and total bytes of the file system that holds `path`, as an ordinary user may use
-    /// them.
+    /// Free and total bytes of the file system that holds `path`, as available to unprivileged
+    /// users.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// When the kernel does not report it.
     fn space(&self, path: &Path) -> Result<Space, TransferError>;
 
-    /// How much of a file is in the page cache.
+    /// The page cache residency of a file.
     ///
     /// # Errors
-    /// When that cannot be found out; [`TransferError::is_permission_denied`] where the kernel
-    /// does not tell this user.
+    /// When it cannot be determined; [`TransferError::is_permission_denied`] if the kernel does
+    /// not report it to this user.
     fn residency(&self, path: &Path) -> Result<Residency, TransferError>;
 
-    /// Drops a file from the page cache. Whether it worked, [`Storage::residency`] tells.
+    /// Drops a file from the page cache. [`Storage::residency`] shows whether it worked.
     ///
     /// # Errors
-    /// When the file cannot be synced or takes no advice.
+    /// When the file cannot be synced or the advice is rejected.
     fn drop_cached(&self, path: &Path) -> Result<(), TransferError>;
 
-    /// The block devices under files and folders, where there are any.
+    /// The block devices under files and folders, if any.
     fn devices(&self, paths: &[&Path]) -> BlockDevices {
         BlockDevices::behind(paths.iter().copied())
     }
 
-    /// Keeps other runs out of a folder.
+    /// Locks a folder against other runs.
     ///
     /// # Errors
     /// As [`FolderLock::take`].
@@ -299,11 +298,11 @@ pub trait Storage: Send + Sync {
         FolderLock::take(folder)
     }
 
-    /// Claims a block device that is about to be written, as long as the handle lives: until then
-    /// nothing can be mounted from it or built upon it.
+    /// Claims a block device that is about to be written, for as long as the handle lives:
+    /// meanwhile it cannot be mounted or become part of another device.
     ///
     /// # Errors
-    /// When somebody else has claimed it, or it cannot be opened.
+    /// When it is already claimed or cannot be opened.
     fn claim_device(&self, path: &Path) -> Result<File, TransferError> {
         Disk::claim(path)
     }
@@ -314,30 +313,30 @@ pub trait Storage: Send + Sync {
     /// When this machine cannot run it: io_uring refused, no cuFile, no such device.
     fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError>;
 
-    /// What makes results on this storage other than the storage's own.
+    /// The properties of this storage that distort results.
     fn warnings(&self) -> Vec<Warning> {
         Vec::new()
     }
 
-    /// Makes a file that is to be written, with all of its space where the file system can.
+    /// Creates a file for writing, preallocated if the file system supports it.
     ///
     /// # Errors
-    /// What the kernel answers; `ENOSPC` when the space is not there.
+    /// The kernel's error; `ENOSPC` when there is not enough space.
     fn create(&self, path: &Path, bytes: u64, direct: bool) -> Result<File, TransferError> {
         let file = self.open(path, Access::Create, direct)?;
         self.preallocate(&file, path, bytes)?;
         Ok(file)
     }
 
-    /// Whether a folder is there.
+    /// Whether the folder exists.
     fn is_folder(&self, path: &Path) -> bool {
         matches!(self.look(path), Ok(Some(facts)) if facts.kind == Kind::Folder)
     }
 
-    /// What lies under a name that is there.
+    /// Metadata of an existing name.
     ///
     /// # Errors
-    /// When nothing is, or storage does not say.
+    /// When it does not exist or the metadata cannot be read.
     fn found(&self, path: &Path) -> Result<Facts, TransferError> {
         self.look(path)?.ok_or_else(|| {
             let nothing = io::Error::from_raw_os_error(libc::ENOENT);
@@ -345,10 +344,10 @@ pub trait Storage: Send + Sync {
         })
     }
 
-    /// The bytes of a regular file.
+    /// The size of a regular file in bytes.
     ///
     /// # Errors
-    /// When there is none, or something else.
+    /// When it does not exist or is not a regular file.
     fn regular_file(&self, path: &Path) -> Result<u64, TransferError> {
         let facts = self.found(path)?;
         if facts.kind == Kind::File {
@@ -358,11 +357,11 @@ pub trait Storage: Send + Sync {
         Err(TransferError::file("open", path, reason))
     }
 
-    /// What is left of a file that a list says has `bytes` and is the one that was `made`, as far as
-    /// it says either. A file that is empty by now is taken for the same: nothing in it can be lost.
+    /// The current state of a file recorded with `bytes` and the identity `made`, as far as either
+    /// is known. A file that is empty by now counts as the same: it holds nothing to lose.
     ///
     /// # Errors
-    /// When storage does not say.
+    /// When the metadata cannot be read.
     fn left(
         &self,
         path: &Path,
@@ -370,7 +369,7 @@ pub trait Storage: Send + Sync {
         made: Option<Identity>,
     ) -> Result<Left, TransferError> {
         let found = match self.look(path) {
-            // It was never asked of the kernel, since a link is on the way.
+            // The kernel was never asked, since there is a link on the way.
             Err(error) if error.errno().is_none() => {
                 return Ok(Left::Other("behind a link".to_string()));
             }
@@ -392,29 +391,29 @@ pub trait Storage: Send + Sync {
         })
     }
 
-    /// Removes what is left of an attempt to write a file, which is of no use to anyone. What was
-    /// in its way stays, and so may a part that cannot be removed: the attempt's error says more.
+    /// Removes the remains of a failed attempt to write a file. Whatever was in its way stays, and
+    /// so may a part that cannot be removed: the error of the attempt says more.
     fn discard(&self, path: &Path) {
         if let Ok(Left::Same(_)) = self.left(path, None, None) {
             let _ = self.remove(path);
         }
     }
 
-    /// How many of the first `bytes` of a file lie in holes or in space that was never written: no
-    /// device is read for them.
+    /// How many of the first `bytes` of a file are in holes or unwritten extents: reading them
+    /// does not access a device.
     ///
     /// # Errors
-    /// When it cannot be opened, or the kernel does not say.
+    /// When it cannot be opened, or the kernel does not report it.
     fn hole_bytes(&self, path: &Path, bytes: u64) -> Result<u64, TransferError> {
         let file = self.open(path, Access::Read, false)?;
         holes::hole_bytes(&file, bytes)
             .map_err(|source| TransferError::file("look for holes in", path, source))
     }
 
-    /// A small file, whole; `None` when it is not there.
+    /// The contents of a small file; `None` if it does not exist.
     ///
     /// # Errors
-    /// When it cannot be read, or is not text.
+    /// When it cannot be read, or is not valid UTF-8.
     fn read_text(&self, path: &Path) -> Result<Option<String>, TransferError> {
         let file = match self.open(path, Access::Read, false) {
             Err(error) if error.is_not_found() => return Ok(None),
@@ -435,10 +434,10 @@ pub trait Storage: Send + Sync {
         text.map(Some)
     }
 
-    /// Writes a small file so that it is either there whole or not at all, even after a crash.
+    /// Writes a small file atomically: it exists completely or not at all, even after a crash.
     ///
     /// # Errors
-    /// When any of writing, syncing and renaming fails; the old file is then as it was.
+    /// When writing, syncing or renaming fails; the old file is then unchanged.
     fn write(
         &self,
         path: &Path,
@@ -464,7 +463,7 @@ pub trait Storage: Send + Sync {
         }
     }
 
-    /// The folder itself, or the nearest one above it that is there.
+    /// The path itself, or its nearest existing parent.
     fn nearest(&self, path: &Path) -> PathBuf {
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
         let there = |path: &&Path| self.look(path).is_ok_and(|found| found.is_some());
@@ -472,11 +471,11 @@ pub trait Storage: Send + Sync {
         found.map_or_else(|| PathBuf::from("/"), Path::to_path_buf)
     }
 
-    /// How much of several files is in the page cache; `None` where the kernel does not tell this
-    /// user, and for no file.
+    /// The total page cache residency of several files; `None` if the kernel does not report it to
+    /// this user, or without files.
     ///
     /// # Errors
-    /// When it cannot be found out for another reason.
+    /// When it cannot be determined for another reason.
     fn cached(
         &self,
         paths: &mut dyn Iterator<Item = &Path>,
@@ -500,7 +499,7 @@ pub fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The name under which `path` is written until it is whole.
+/// The name under which `path` is written until it is complete.
 pub fn temporary_name(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -508,7 +507,7 @@ pub fn temporary_name(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Writes a small file of the user's own, as a report, so that it is either there whole or not at
+/// Writes a small file of the user, such as a report, atomically: it exists completely or not at
 /// all, even after a crash.
 ///
 /// # Errors
@@ -517,7 +516,7 @@ pub fn write_atomically(path: &Path, content: &[u8]) -> Result<(), TransferError
     Disk.write(path, content, Durability::Certain)
 }
 
-/// A file in which nothing is, for a path that asks for one and touches none.
+/// An empty file, for a path that requires a file but does not access it.
 ///
 /// # Errors
 /// When the system has no such file.
@@ -531,7 +530,7 @@ pub fn is_direct_refused(error: &TransferError) -> bool {
     matches!(error.errno(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }
 
-/// Storage as it is, or slowed down and made to fail as asked.
+/// Real storage, throttled and with injected faults as requested.
 pub fn impaired(throttle: Option<Throttle>, faults: &[Fault]) -> Arc<dyn Storage> {
     let mut storage: Arc<dyn Storage> = Arc::new(Disk);
     if let Some(throttle) = throttle {

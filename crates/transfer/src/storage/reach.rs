@@ -1,7 +1,8 @@
-//! How files are reached. A folder that a run writes to is *held*: everything beneath it is opened,
-//! made, renamed and removed by descriptors from the folder itself, and no link is followed on the
-//! way. Otherwise whoever may write to the folder could send a run to any other file. The held
-//! folder itself, and files that are named outright, may be links: that is their user's choice.
+//! How files are reached. A folder that a run writes to is *held*: everything beneath it is
+//! opened, created, renamed and removed by descriptors relative to the folder itself, and no link
+//! is followed on the way. Otherwise anyone who may write to the folder could redirect a run to
+//! any other file. The held folder itself, and files that are named explicitly, may be links: that
+//! is the user's choice.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -14,43 +15,42 @@ use rustix::io::Errno;
 use super::parent;
 use crate::error::LinkInTheWay;
 
-/// What folders on the way to a file are opened with: enough to go on from them.
+/// Flags for opening parent folders: enough to continue from them.
 const ON_THE_WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// No link anywhere, and no way out.
+/// No links anywhere, and no escape from the folder.
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
-/// Folders beneath a held one that stay open, since the next file lies there too.
+/// Subfolders of a held folder that are kept open, since the next file is likely in the same one.
 const KEPT_FOLDERS: usize = 16;
-/// How often a look-up is tried again that the kernel gave up because something was renamed.
+/// How often a lookup is retried that the kernel aborted because of a concurrent rename.
 const TRIES: usize = 64;
 
-/// The folders that this process holds. They belong to the process, as its current folder does.
+/// The held folders. They belong to the process, like its current directory.
 static HELD: RwLock<Vec<Held>> = RwLock::new(Vec::new());
 
-/// A held folder under the names it may be called by.
+/// A held folder with the names it may be called by.
 struct Held {
     as_named: PathBuf,
     absolute: PathBuf,
-    /// Once it is there.
+    /// Set once it exists.
     folder: Option<Arc<Opened>>,
 }
 
-/// A held folder that is open.
 struct Opened {
     folder: Arc<OwnedFd>,
-    /// The folders beneath it where files were last reached, by their path from here.
+    /// The subfolders where files were last reached, by relative path.
     kept: Mutex<Vec<(PathBuf, Arc<OwnedFd>)>>,
 }
 
 impl Held {
-    /// What of `path` lies beneath the folder; nothing for the folder itself.
+    /// The part of `path` beneath the folder; empty for the folder itself.
     fn rest<'a>(&self, path: &'a Path) -> Option<&'a Path> {
         let rest = path.strip_prefix(&self.as_named);
         rest.or_else(|_| path.strip_prefix(&self.absolute)).ok()
     }
 }
 
-/// Holds a folder from now on, which need not be there yet. Of one that is held already, what was
-/// beneath it is looked up anew: another host may have put something else there.
+/// Holds a folder from now on; it need not exist yet. If it is already held, its subfolders are
+/// looked up again: another host may have replaced them.
 pub(super) fn hold(folder: &Path) {
     let mut held = HELD.write().unwrap_or_else(PoisonError::into_inner);
     match held.iter().find(|one| one.as_named == folder) {
@@ -67,8 +67,8 @@ pub(super) fn hold(folder: &Path) {
     }
 }
 
-/// Forgets what a folder was, since it was removed or has another name now: there may be a new one.
-/// What is no folder is no matter.
+/// Forgets the identity of a folder that was removed or renamed: there may be a new one. Anything
+/// but a folder is ignored.
 pub(super) fn forget(folder: &Path) {
     let is_open = |held: &Held| held.as_named == folder && held.folder.is_some();
     let known = HELD.read().unwrap_or_else(PoisonError::into_inner);
@@ -94,7 +94,7 @@ pub(super) fn is_held(folder: &Path) -> bool {
     rests.any(|rest| rest == Path::new(""))
 }
 
-/// A name and the folder to look it up from.
+/// A name and the folder it is looked up in.
 pub(super) struct Spot {
     folder: Start,
     /// A single name beneath a held folder; any path elsewhere.
@@ -102,13 +102,13 @@ pub(super) struct Spot {
 }
 
 enum Start {
-    /// Names outside of held folders are looked up as ever.
+    /// Names outside held folders are looked up as usual.
     Anywhere,
     Held(Arc<OwnedFd>),
 }
 
 impl Spot {
-    /// The spot of `path`; its last part is not looked up.
+    /// The spot of `path`; its last component is not resolved.
     pub(super) fn of(path: &Path) -> Result<Self, Errno> {
         let Some((held, rest)) = beneath(path)? else {
             return Ok(Self { folder: Start::Anywhere, name: path.to_path_buf() });
@@ -121,7 +121,7 @@ impl Spot {
         Ok(Self { folder: Start::Held(folder), name: name.into() })
     }
 
-    /// What the name is looked up from.
+    /// The folder the name is looked up in.
     pub(super) fn folder(&self) -> BorrowedFd<'_> {
         match &self.folder {
             Start::Anywhere => CWD,
@@ -135,7 +135,7 @@ impl Spot {
     }
 }
 
-/// Opens what lies under `path`: through no link beneath a held folder, as ever elsewhere.
+/// Opens `path`: without following links beneath a held folder, as usual elsewhere.
 ///
 /// # Returns
 /// The descriptor, and whether it lies beneath a held folder.
@@ -147,12 +147,12 @@ pub(super) fn open(path: &Path, flags: OFlags) -> Result<(OwnedFd, bool), Errno>
     }
 }
 
-/// Opens a folder that may be reached through links.
+/// Opens a folder, following links.
 pub(super) fn open_folder(folder: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::open(folder, ON_THE_WAY, Mode::empty())
 }
 
-/// Makes a folder with all above it that are missing.
+/// Creates a folder and its missing parents.
 pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     let top = {
         let held = HELD.read().unwrap_or_else(PoisonError::into_inner);
@@ -178,7 +178,7 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a folder that may lie anywhere.
+/// Creates a folder outside held folders.
 fn make_top(folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder).map_err(|error| match dead_link(folder) {
         Some(link) => io::Error::other(LinkInTheWay(format!(
@@ -189,14 +189,14 @@ fn make_top(folder: &Path) -> io::Result<()> {
     })
 }
 
-/// The link that leads to no folder in the place of `folder` or of one above it.
+/// The link in `path` that does not lead to a folder: `folder` itself or one of its parents.
 pub fn dead_link(folder: &Path) -> Option<&Path> {
     let mut ancestors = folder.ancestors();
     ancestors.find(|path| path.is_symlink() && !path.is_dir())
 }
 
-/// The error of a name beneath a held folder, in words that fit: the kernel's speak of many links
-/// where one was met.
+/// The error for a name beneath a held folder, with a clearer message: the kernel reports "too
+/// many links" if there was a link.
 pub(super) fn told(errno: Errno) -> io::Error {
     match errno {
         Errno::LOOP => io::Error::other(LinkInTheWay(
@@ -209,7 +209,7 @@ pub(super) fn told(errno: Errno) -> io::Error {
     }
 }
 
-/// The innermost held folder around `path`, and what of the path lies beneath it. `None` where no
+/// The innermost held folder around `path`, and the part of the path beneath it. `None` if no
 /// folder around it is held, and for a held folder itself.
 fn beneath(path: &Path) -> Result<Option<(Arc<Opened>, &Path)>, Errno> {
     let found = {
@@ -223,7 +223,7 @@ fn beneath(path: &Path) -> Result<Option<(Arc<Opened>, &Path)>, Errno> {
     };
     match found {
         (Some(folder), _, rest) => Ok(Some((folder, rest))),
-        // It was not there when it was held.
+        // It did not exist when it was held.
         (None, named, rest) => {
             let folder = Opened::at(&named)?;
             let mut held = HELD.write().unwrap_or_else(PoisonError::into_inner);
@@ -235,7 +235,7 @@ fn beneath(path: &Path) -> Result<Option<(Arc<Opened>, &Path)>, Errno> {
     }
 }
 
-/// The held folder around `path`, innermost first.
+/// The innermost held folder around `path`.
 fn innermost<'a>(held: impl Iterator<Item = &'a Held>, path: &Path) -> Option<&'a Held> {
     held.filter_map(|one| Some((one, one.rest(path)?)))
         .min_by_key(|(_, rest)| rest.as_os_str().len())
@@ -251,7 +251,7 @@ impl Opened {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The folder `above` beneath this one, which stays open for the next file there.
+    /// The subfolder `above`, which stays open for the next file in it.
     fn beneath(&self, above: &Path) -> Result<Arc<OwnedFd>, Errno> {
         if let Some((_, folder)) = self.lock().iter().find(|(at, _)| at == above) {
             return Ok(Arc::clone(folder));
@@ -266,7 +266,7 @@ impl Opened {
     }
 }
 
-/// Opens what lies beneath a folder without following a link.
+/// Opens a path beneath a folder without following links.
 fn open_beneath(
     folder: &OwnedFd,
     rest: &Path,
@@ -293,7 +293,7 @@ fn has_openat2() -> bool {
     })
 }
 
-/// The same on older kernels: one part of the path after the other.
+/// Likewise on older kernels: one path component at a time.
 fn open_stepwise(
     folder: &OwnedFd,
     rest: &Path,
@@ -312,14 +312,14 @@ fn open_stepwise(
     at.ok_or(Errno::XDEV)
 }
 
-/// The same file without `O_NOFOLLOW`, which would stay on it: cuFile refuses files with flags that
-/// it does not know. Without `/proc` the file stays as it is.
+/// The same file without `O_NOFOLLOW`, which would stay set on it: cuFile rejects files with
+/// unknown flags. Without `/proc` the file is returned as is.
 fn plain(opened: OwnedFd, flags: OFlags) -> OwnedFd {
     let itself = format!("/proc/self/fd/{}", opened.as_raw_fd());
     rustix::fs::openat(CWD, itself, flags, Mode::empty()).unwrap_or(opened)
 }
 
-/// Opens one part of a path, which must be no link.
+/// Opens one path component, which must not be a link.
 fn next(
     from: BorrowedFd<'_>,
     part: Component<'_>,
@@ -330,7 +330,7 @@ fn next(
         return Err(Errno::XDEV);
     };
     let opened = rustix::fs::openat(from, name, flags | OFlags::NOFOLLOW, mode);
-    // A link that was to be a folder is told as no folder.
+    // A link in place of a folder is reported as "not a folder".
     let is_link = || {
         let stat = rustix::fs::statat(from, name, AtFlags::SYMLINK_NOFOLLOW);
         stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
@@ -349,7 +349,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder with a file in a subfolder and links to both, and one out of it.
+    /// A folder with a file in a subfolder, links to both, and a link out of it.
     fn tree() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("sub")).unwrap();

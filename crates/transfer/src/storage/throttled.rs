@@ -1,4 +1,4 @@
-//! Storage that gives no more than so many bytes and requests in a second.
+//! Storage limited to a number of bytes and requests per second.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -9,15 +9,15 @@ use stormlp_core::warning::Warning;
 
 use super::gated::{Gate, Grant, Request};
 
-/// Requests stand in one line, then bytes read in another and bytes written in a third; latency
-/// comes on top. All threads of a run stand in the same lines.
+/// Requests queue in one line, then bytes read in another and bytes written in a third; latency is
+/// added on top. All threads of a run share these queues.
 #[derive(Debug)]
 pub struct Throttled {
     throttle: Throttle,
     lines: Mutex<Lines>,
 }
 
-/// When each line is free again.
+/// When each queue is free again.
 #[derive(Debug, Default)]
 struct Lines {
     requests: Duration,
@@ -26,14 +26,14 @@ struct Lines {
 }
 
 impl Throttled {
-    /// A gate that lets through what `throttle` says.
+    /// A gate that enforces `throttle`.
     pub fn new(throttle: Throttle) -> Self {
         Self { throttle, lines: Mutex::default() }
     }
 }
 
-/// Takes `amount` of what comes at `rate` a second, from a line at the end of which one stands no
-/// earlier than `from`; when it is through.
+/// Takes `amount` at `rate` per second from a queue that is joined no earlier than `from`; returns
+/// when it is through.
 fn stand(line: &mut Duration, from: Duration, amount: u64, rate: Option<u64>) -> Duration {
     let Some(rate) = rate else { return from };
     let start = from.max(*line);
@@ -77,7 +77,7 @@ mod tests {
     use crate::storage::{Access, Clock, Disk, Gated, Storage};
     use crate::{HostStandIn, PathSpec, Place, Region, Transfer};
 
-    /// A clock that stands still but for whoever sleeps.
+    /// A clock that only advances when someone sleeps.
     #[derive(Default)]
     struct Virtual(Mutex<Duration>);
 
@@ -113,10 +113,10 @@ mod tests {
     fn operations_stand_in_line_for_bytes_and_requests() {
         let gate = Throttled::new("read=1000B,latency=5ms,iops=100".parse().unwrap());
         let read = |bytes, now| admitted(&gate, StorageOperation::Read, bytes, now);
-        // The first has 10 ms for its request, 100 ms for its bytes and 5 ms on top.
+        // The first takes 10 ms for its request, 100 ms for its bytes and 5 ms of latency.
         assert_eq!(read(100, 0), 115);
         assert_eq!(read(100, 0), 215);
-        // The request line is free again by then, the byte line is not.
+        // The request queue is free again by then, the byte queue is not.
         assert_eq!(read(100, 150), 315);
         assert_eq!(admitted(&gate, StorageOperation::Write, 1 << 30, 0), 175);
         assert_eq!(admitted(&gate, StorageOperation::Open, 0, 7), 7);

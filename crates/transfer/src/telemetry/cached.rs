@@ -1,4 +1,4 @@
-//! What of the data of a run is in the page cache, looked at now and then.
+//! The share of a run's data in the page cache, sampled occasionally.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 
 use crate::page_cache::{self, Residency};
 
-/// To look at more files would take longer, and tell no more.
+/// More files would take longer without improving the estimate.
 const MOST_FILES: usize = 64;
 /// A file's pages are counted one by one.
 const SELDOM: Duration = Duration::from_secs(1);
 
-/// Files of the data, held open.
 #[derive(Debug)]
 pub(super) struct CachedData {
     files: Vec<(File, PathBuf)>,
@@ -20,7 +19,8 @@ pub(super) struct CachedData {
 }
 
 impl CachedData {
-    /// Files evenly spread over `paths`; `None` where the kernel does not tell of each at once.
+    /// Files evenly spread over `paths`; `None` if the kernel cannot report each with a single
+    /// call.
     pub(super) fn of(paths: &[&Path]) -> Option<Self> {
         let step = paths.len().div_ceil(MOST_FILES).max(1);
         let open = |path: &&Path| Some((File::open(path).ok()?, path.to_path_buf()));
@@ -30,7 +30,7 @@ impl CachedData {
         data.share().map(|_| data)
     }
 
-    /// The share that is there, at most once a second unless it is wanted `now`; else no number.
+    /// The cached share, at most once a second unless requested `now`; otherwise NaN.
     pub(super) fn read(&self, now: bool) -> f64 {
         let is_due = self.read_at.lock().is_ok_and(|mut last| {
             let due = now || last.is_none_or(|last| last.elapsed() >= SELDOM);

@@ -1,4 +1,4 @@
-//! What the block layer counts of the devices below the files of a run.
+//! The block layer's counters for the devices below the files of a run.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -7,8 +7,8 @@ use std::path::Path;
 use derive_more::Add;
 use serde::{Deserialize, Serialize};
 
-/// What the block layer counted for a device since it appeared
-/// (`Documentation/block/stat.rst` of the kernel).
+/// The block layer's counters for a device since it appeared (`Documentation/block/stat.rst` of
+/// the kernel).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Add)]
 pub struct DeviceCounters {
     /// Reads completed, after merging.
@@ -19,14 +19,15 @@ pub struct DeviceCounters {
     pub writes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Milliseconds during which something was in flight.
+    /// Milliseconds with at least one request in flight.
     pub busy_ms: u64,
-    /// Milliseconds in flight summed over all requests; per elapsed time, the mean queue depth.
+    /// Milliseconds in flight summed over all requests; divided by elapsed time, the mean queue
+    /// depth.
     pub queued_ms: u64,
 }
 
 impl DeviceCounters {
-    /// What was counted since `earlier`.
+    /// The counts since `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -39,7 +40,7 @@ impl DeviceCounters {
         }
     }
 
-    /// Reads the one line of a `stat` file in sysfs.
+    /// Parses the single line of a `stat` file in sysfs.
     fn parse(line: &str) -> Option<Self> {
         let fields: Vec<u64> =
             line.split_ascii_whitespace().map_while(|field| field.parse().ok()).collect();
@@ -67,8 +68,8 @@ pub struct BlockDevice {
 }
 
 impl BlockDevice {
-    /// The device that holds `path`; `None` for a file system on no local block device, as NFS,
-    /// overlay or tmpfs.
+    /// The device that holds `path`; `None` for a file system without a local block device, such
+    /// as NFS, overlay or tmpfs.
     pub fn behind(path: &Path) -> Option<Self> {
         let metadata = fs::metadata(path).ok()?;
         // A block device node stands for itself.
@@ -81,19 +82,19 @@ impl BlockDevice {
     fn of_number(device: u64) -> Option<Self> {
         let (major, minor) = (libc::major(device), libc::minor(device));
         let folder = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
-        // The queue belongs to the whole disk; a partition's own counters hold no queue time on
-        // every kernel, so the disk's are read.
+        // The queue belongs to the whole disk; a partition's own counters lack queue time on some
+        // kernels, so the disk's are read.
         let is_partition = folder.join("partition").exists();
         Self::in_folder(if is_partition { folder.parent()? } else { &folder })
     }
 
-    /// The device that the kernel calls `name`.
+    /// The device with the kernel's name `name`.
     pub(super) fn named(name: &str) -> Option<Self> {
-        // A slash of a name is an exclamation mark in sysfs.
+        // A slash in a name is an exclamation mark in sysfs.
         Self::in_folder(&Path::new("/sys/class/block").join(name.replace('/', "!")))
     }
 
-    /// The device that sysfs describes in `folder`.
+    /// The device described by `folder` in sysfs.
     fn in_folder(folder: &Path) -> Option<Self> {
         Some(Self {
             name: folder.file_name()?.to_string_lossy().replace('!', "/"),
@@ -106,7 +107,7 @@ impl BlockDevice {
         &self.name
     }
 
-    /// The counters now.
+    /// The current counters.
     pub fn counters(&self) -> Option<DeviceCounters> {
         let mut line = [0u8; 512];
         let len = self.stat.read_at(&mut line, 0).ok()?;
@@ -119,7 +120,7 @@ impl BlockDevice {
 pub struct BlockDevices(Vec<BlockDevice>);
 
 impl BlockDevices {
-    /// The devices behind `paths`, each once.
+    /// The devices behind `paths`, without duplicates.
     pub fn behind<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Self {
         let mut devices: Vec<BlockDevice> = Vec::new();
         for device in paths.into_iter().filter_map(BlockDevice::behind) {
@@ -135,7 +136,7 @@ impl BlockDevices {
         self.0.iter().map(|device| device.name.clone()).collect()
     }
 
-    /// The counters of all together; `None` where there is no device, or one does not answer.
+    /// The sum of all counters; `None` if there is no device, or one cannot be read.
     pub fn counters(&self) -> Option<DeviceCounters> {
         let mut counters = self.0.iter().map(BlockDevice::counters);
         let first = counters.next()??;

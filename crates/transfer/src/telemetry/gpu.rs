@@ -1,4 +1,4 @@
-//! What NVIDIA's management library (NVML) tells of GPUs: utilisation, and bytes over PCIe and
+//! GPU metrics from NVIDIA's management library (NVML): utilisation, and bytes over PCIe and
 //! NVLink. It comes with the driver and is opened at run time.
 
 use std::ffi::CString;
@@ -13,9 +13,9 @@ use crate::cuda;
 
 /// The library as the driver installs it.
 const LIBRARY: &str = "libnvidia-ml.so.1";
-/// NVML means utilisation over up to a second, and each question goes to the driver.
+/// NVML averages utilisation over up to a second, and each query goes to the driver.
 const SELDOM: Duration = Duration::from_secs(1);
-/// Counts of bytes in NVML. Received and sent are as the GPU sees them.
+/// Byte counters in NVML. Received and sent are from the GPU's point of view.
 const COUNTS: [Count; 4] = [
     Count::of_pcie(field_id::NVML_FI_DEV_PCIE_COUNT_RX_BYTES),
     Count::of_pcie(field_id::NVML_FI_DEV_PCIE_COUNT_TX_BYTES),
@@ -24,10 +24,10 @@ const COUNTS: [Count; 4] = [
 ];
 /// The sum over all links of a GPU (`nvmlDeviceGetFieldValues`).
 const ALL_LINKS: u32 = u32::MAX;
-/// Numbers read of a GPU: its utilisation, then the counts.
+/// Values read per GPU: its utilisation, then the counters.
 pub(super) const VALUES: usize = 1 + COUNTS.len();
 
-/// GPUs, followed through one opened library.
+/// GPUs monitored through one opened library.
 pub(super) struct Gpus {
     library: nvml::NvmlLib,
     devices: Vec<Gpu>,
@@ -41,7 +41,7 @@ struct Gpu {
 }
 
 // SAFETY: NVML may be called from any thread at any time (its documentation, "NVML is
-// thread-safe"), and handles are numbers of the library that stay good until it is shut down.
+// thread-safe"), and handles are numbers of the library that stay valid until it is shut down.
 unsafe impl Send for Gpus {}
 // SAFETY: as above.
 unsafe impl Sync for Gpus {}
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Gpus {
 }
 
 impl Gpus {
-    /// The GPUs that CUDA numbers so; `None` where NVML does not know them.
+    /// The GPUs with these CUDA indices; `None` if NVML does not know them.
     pub(super) fn open(indices: impl IntoIterator<Item = u32>) -> Option<Self> {
         let known: Vec<(String, String)> = indices
             .into_iter()
@@ -62,21 +62,21 @@ impl Gpus {
         (!known.is_empty()).then(|| Self::through(Path::new(LIBRARY), &known))?
     }
 
-    /// GPUs by names of ours and their PCI addresses, through the library at `path`.
+    /// GPUs given by display name and PCI address, through the library at `path`.
     fn through(path: &Path, gpus: &[(String, String)]) -> Option<Self> {
-        // SAFETY: the initialisers of the driver's library have no conditions; whoever can put
-        // another library in its place can run code as this user anyway.
+        // SAFETY: the initialisers of the driver's library have no preconditions; whoever can
+        // replace it with another library can run code as this user anyway.
         let library = unsafe { nvml::NvmlLib::new(path) }.ok()?;
         let has_all = library.nvmlInit_v2.is_ok()
             && library.nvmlShutdown.is_ok()
             && library.nvmlDeviceGetHandleByPciBusId_v2.is_ok()
             && library.nvmlDeviceGetUtilizationRates.is_ok()
             && library.nvmlDeviceGetFieldValues.is_ok();
-        // SAFETY: the function is there, and takes nothing.
+        // SAFETY: the function exists and takes no arguments.
         if !has_all || !succeeded(unsafe { library.nvmlInit_v2() }) {
             return None;
         }
-        // From here on it is shut down when dropped.
+        // From here on it is shut down on drop.
         let mut opened = Self { library, devices: Vec::new(), read_at: Mutex::new(None) };
         for (name, address) in gpus {
             let handle = opened.handle(address)?;
@@ -97,13 +97,12 @@ impl Gpus {
         succeeded(returned).then_some(handle)
     }
 
-    /// What the GPUs are called.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.devices.iter().map(|gpu| gpu.name.as_str())
     }
 
-    /// The numbers of each GPU, at most once a second unless they are wanted `now`; what is not
-    /// read, or not told, is no number.
+    /// The values of each GPU, at most once a second unless requested `now`; values not read or
+    /// not available are NaN.
     pub(super) fn read(&self, now: bool) -> Vec<[f64; VALUES]> {
         let unread = [f64::NAN; VALUES];
         let is_due = self.read_at.lock().is_ok_and(|mut last| {
@@ -124,12 +123,12 @@ impl Gpus {
         if succeeded(returned) {
             numbers[0] = f64::from(rates.gpu) / 100.0;
         }
-        // SAFETY: plain numbers, and a union of numbers: all zeroes is a value.
+        // SAFETY: plain numbers, and a union of numbers: all zeroes is a valid value.
         let mut fields: [nvml::nvmlFieldValue_t; COUNTS.len()] = unsafe { std::mem::zeroed() };
         for (field, count) in fields.iter_mut().zip(COUNTS) {
             (field.fieldId, field.scopeId) = (count.id, count.scope);
         }
-        // SAFETY: as many fields as are told, which the library fills in.
+        // SAFETY: the count is the number of fields, which the library fills in.
         let returned = unsafe {
             self.library.nvmlDeviceGetFieldValues(
                 gpu.handle,
@@ -161,19 +160,19 @@ fn succeeded(returned: nvml::nvmlReturn_t) -> bool {
     returned == nvml::nvmlReturn_enum_NVML_SUCCESS
 }
 
-/// A count of bytes as NVML has it.
+/// A byte counter of NVML.
 #[derive(Debug, Clone, Copy)]
 struct Count {
     id: u32,
     scope: u32,
-    /// Bytes of one count.
+    /// Bytes per count.
     unit_bytes: f64,
-    /// More bytes a second than any such link carries.
+    /// More bytes per second than any such link carries.
     never_per_second: f64,
 }
 
 impl Count {
-    /// Fields of PCIe have no scope. Generation 6 carries 128 GB/s over 16 lanes.
+    /// PCIe fields have no scope. Generation 6 carries 128 GB/s over 16 lanes.
     const fn of_pcie(id: u32) -> Self {
         Self { id, scope: 0, unit_bytes: 1.0, never_per_second: 0.2e12 }
     }
@@ -184,14 +183,14 @@ impl Count {
     }
 }
 
-/// What a field held, and the most that it can hold: its count begins again after that.
+/// The value of a field and its maximum: the counter wraps around after that.
 #[derive(Debug, Clone, Copy)]
 struct Read {
     count: u64,
     most: u64,
 }
 
-/// Bytes that a count went on by since it was read first.
+/// Accumulated bytes of a counter since the first reading.
 #[derive(Debug, Clone, Copy, Default)]
 enum Sum {
     #[default]
@@ -201,12 +200,12 @@ enum Sum {
         count: u64,
         bytes: f64,
     },
-    /// Nobody can say how often the count began again.
+    /// The number of wrap-arounds is unknown.
     Lost,
 }
 
 impl Sum {
-    /// Goes on to what was read `now`; no number where that may be any.
+    /// Advances to the reading at `now`; NaN if the number of wrap-arounds is ambiguous.
     fn go_on(&mut self, of: Count, read: Read, now: Instant) -> f64 {
         let Read { count, most } = read;
         let bytes = match *self {
@@ -220,7 +219,7 @@ impl Sum {
                     (most - before).saturating_add(count).saturating_add(1)
                 };
                 let more = more as f64 * of.unit_bytes;
-                // Had it begun again once more, that would be too much for the link.
+                // One more wrap-around would exceed the link's capacity.
                 let is_certain = more <= could_be && could_be < most as f64 * of.unit_bytes;
                 is_certain.then_some(bytes + more)
             }
@@ -230,7 +229,7 @@ impl Sum {
     }
 }
 
-/// The number of a field, by the type that the library says it has.
+/// The value of a field, by its declared type.
 fn value(field: &nvml::nvmlFieldValue_t) -> Option<Read> {
     if !succeeded(field.nvmlReturn) {
         return None;
@@ -257,7 +256,7 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// A library in C that counts up: NVLink is not supported by its GPU.
+    /// A C library with increasing counters, whose GPU does not support NVLink.
     const DOUBLE: &str = r#"
         #include <string.h>
         typedef struct { unsigned id, scope; long long stamp, latency; int type, returned;
@@ -326,7 +325,7 @@ mod tests {
         let began_again = course(nvlink, narrow, &[narrow - 1, 3]);
         assert_eq!(began_again[1] - began_again[0], 5.0 * kib);
         assert_eq!(course(pcie, u64::MAX, &[7, 1007]), [7.0, 1007.0]);
-        // 32 bits of bytes are gone round in a moment; 64 bits are not, so that was a reset.
+        // A 32-bit byte counter wraps within moments; a 64-bit one does not, so that was a reset.
         for (of, most, read) in [(pcie, narrow, [7, 1007, 2007]), (pcie, u64::MAX, [1000, 7, 8])] {
             let lost = course(of, most, &read);
             assert!(lost[0] > 0.0 && lost[1].is_nan() && lost[2].is_nan(), "{lost:?}");

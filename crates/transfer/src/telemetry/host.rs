@@ -11,11 +11,11 @@ pub(super) struct Host {
     stat: File,
     memory: File,
     ticks_per_second: f64,
-    /// How many CPUs there are to be busy.
+    /// The number of CPUs.
     pub(super) cpus: usize,
 }
 
-/// What the host spent and has.
+/// The host's CPU time and memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct HostNow {
     pub(super) cpu_seconds: f64,
@@ -48,8 +48,8 @@ impl Host {
     }
 }
 
-/// Ticks in which any CPU did something: user, nice, system, irq, softirq and steal of the line of
-/// all CPUs (`proc_stat(5)`); guests are in user already.
+/// Ticks in which any CPU was busy: user, nice, system, irq, softirq and steal of the line for all
+/// CPUs (`proc_stat(5)`); guest time is already included in user.
 fn busy_ticks(stat: &str) -> Option<u64> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let fields: Vec<u64> =
@@ -60,13 +60,13 @@ fn busy_ticks(stat: &str) -> Option<u64> {
     Some(user + nice + system + irq + softirq + steal)
 }
 
-/// The CPUs that have a line of their own.
+/// The number of CPUs with a line of their own.
 fn cpus(stat: &str) -> usize {
     let own = |line: &&str| line.strip_prefix("cpu").is_some_and(|rest| !rest.starts_with(' '));
     stat.lines().filter(own).count()
 }
 
-/// A line of `/proc/meminfo`, which counts in KiB.
+/// A value from `/proc/meminfo` in bytes; the file uses KiB.
 fn bytes_of(memory: &str, name: &str) -> Option<f64> {
     let line = memory.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;

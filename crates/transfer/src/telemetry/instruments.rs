@@ -1,4 +1,4 @@
-//! Everything around a run that is looked at now and then, in one fixed order.
+//! All telemetry sampled around a run, in one fixed order.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::host::Host;
 use super::network::Port;
 use crate::probe::{self, root::Root};
 
-/// What a device, the host and a port are followed by, in the order they are read.
+/// The metrics of a device, the host and a port, in reading order.
 const OF_DEVICE: [Measure; 6] = [
     Measure::DeviceReadBytes,
     Measure::DeviceReads,
@@ -32,7 +32,7 @@ const OF_GPU: [Measure; gpu::VALUES] = [
 ];
 const OF_PORT: [Measure; 2] = [Measure::NetworkReceivedBytes, Measure::NetworkSentBytes];
 
-/// The devices, the host, the network and the GPUs of a run, their counters held open.
+/// The devices, the host, the network and the GPUs of a run, with their counters held open.
 #[derive(Debug, Default)]
 pub struct Instruments {
     devices: Vec<BlockDevice>,
@@ -44,9 +44,9 @@ pub struct Instruments {
 }
 
 impl Instruments {
-    /// What is around a run on the folders, files and devices at `paths`: the devices below them
-    /// down to the members, the host, the network where a file system may lie behind it, and the
-    /// GPUs that CUDA numbers so.
+    /// The instruments for a run on the folders, files and devices at `paths`: the block devices
+    /// below them down to the members, the host, the network if a file system may depend on it,
+    /// and the GPUs with these CUDA indices.
     pub fn around<'a>(
         paths: impl IntoIterator<Item = &'a Path>,
         gpus: impl IntoIterator<Item = u32>,
@@ -94,7 +94,7 @@ impl Instruments {
         Self { devices, host, ports, gpus, data: None, tracks }
     }
 
-    /// With the share of `data` in the page cache, where anything is looked at and the kernel tells
+    /// Adds the share of `data` in the page cache, if anything is sampled and the kernel reports
     /// it cheaply.
     #[must_use]
     pub fn and_cached(mut self, data: &[&Path]) -> Self {
@@ -105,8 +105,8 @@ impl Instruments {
         self
     }
 
-    /// The most that a value of an interval of so many seconds can be: all CPUs, where time of the host
-    /// is counted in the kernel's ticks.
+    /// The maximum value for an interval of `seconds`: all CPUs for host time, which is counted in
+    /// kernel ticks.
     pub fn most(&self, measure: Measure, seconds: f64) -> f64 {
         match (measure, &self.host) {
             (Measure::HostCpuSeconds, Some(host)) => host.cpus as f64 * seconds,
@@ -114,14 +114,14 @@ impl Instruments {
         }
     }
 
-    /// What is read, and of what.
+    /// The metrics and the instances they belong to.
     pub fn tracks(&self) -> &[(Measure, String)] {
         &self.tracks
     }
 
-    /// Reads all of it: a value for each of [`Self::tracks`], times in seconds. What does not
-    /// answer is no number, nor is what is read seldom because it costs more (GPUs, the page cache), unless
-    /// `everything` is wanted.
+    /// Reads all of them: a value for each of [`Self::tracks`], times in seconds. Unavailable
+    /// values are NaN, as are those read less often because of their cost (GPUs, the page cache),
+    /// unless `everything` is requested.
     pub fn read(&self, everything: bool) -> Vec<f64> {
         let mut values = Vec::with_capacity(self.tracks.len());
         for device in &self.devices {

@@ -1,4 +1,4 @@
-//! What a run costs the host, and what the block layer saw of it.
+//! The cost of a run on the host, and the block layer's view of it.
 
 mod cached;
 mod devices;
@@ -30,7 +30,7 @@ impl CpuTimes {
         Self { user_seconds: seconds(usage.ru_utime), system_seconds: seconds(usage.ru_stime) }
     }
 
-    /// What was spent since `earlier`.
+    /// The CPU time spent since `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -45,15 +45,16 @@ impl CpuTimes {
     }
 }
 
-/// CPU seconds of the thread that asks, to the nanosecond.
+/// CPU seconds of the calling thread, in nanosecond resolution.
 pub fn thread_cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// Resource usage of this process as the kernel counts it.
+/// Resource usage of this process, from the kernel.
 fn usage() -> libc::rusage {
-    // SAFETY: rusage is plain integers, for which all zeroes is a value; the kernel fills it in.
+    // SAFETY: rusage is plain integers, for which all zeroes is a valid value; the kernel fills it
+    // in.
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
@@ -61,7 +62,7 @@ fn usage() -> libc::rusage {
     }
 }
 
-/// The largest resident set this process has had, in bytes.
+/// The peak resident set size of this process in bytes.
 pub fn peak_rss_bytes() -> u64 {
     (usage().ru_maxrss as u64) << 10
 }

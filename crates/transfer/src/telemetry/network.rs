@@ -12,7 +12,7 @@ use crate::probe::root::Root;
 /// `sysfs-class-infiniband`).
 const INFINIBAND_WORD_BYTES: f64 = 4.0;
 
-/// An interface or a port, its counters held open for cheap reading.
+/// An interface or a port, with its counters held open for cheap reading.
 #[derive(Debug)]
 pub(super) struct Port {
     pub(super) name: String,
@@ -22,8 +22,8 @@ pub(super) struct Port {
 }
 
 impl Port {
-    /// All that are up. Which of them carries a file system is the routing's affair, so that each
-    /// is followed by its name; the loopback interface is left out.
+    /// All that are up. Which of them carries a file system depends on routing, so each is sampled
+    /// under its name; the loopback interface is excluded.
     pub(super) fn all(root: &Root) -> Vec<Self> {
         let mut ports = Self::interfaces(root);
         ports.extend(Self::adapters(root));

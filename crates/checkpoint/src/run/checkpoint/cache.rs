@@ -1,4 +1,4 @@
-//! What of a checkpoint lies in the page cache before it is restored.
+//! Page cache state of a checkpoint before its restore.
 
 use crate::plan::CacheBefore;
 use stormlp_transfer::page_cache::Method;
@@ -7,12 +7,13 @@ use super::super::error::CheckpointError;
 use super::{COLD_SHARE, Run};
 
 impl Run<'_> {
-    /// Drops a checkpoint from the page cache when that was asked for, and looks at what is there.
-    /// `None` where the kernel does not tell this user, and nothing depends on it.
+    /// Drops a checkpoint from the page cache if requested, and measures what remains. `None` if
+    /// the kernel hides residency from this user and nothing depends on it.
     pub(super) fn prepare_cache(&self, step: u32) -> Result<Option<CacheBefore>, CheckpointError> {
         let (plan, storage) = (self.stage.plan, self.stage.storage);
         let written = self.tasks(step, 0);
-        // Of several hosts each has in its cache what it wrote, and reads what another one did.
+        // With several hosts, each has in its cache what it wrote, but reads what another host
+        // wrote.
         let tasks = match self.stage.hosts {
             Some(_) => self.tasks(step, plan.rank_shift),
             None => Vec::new(),
@@ -24,7 +25,8 @@ impl Run<'_> {
                 storage.drop_cached(&file.path)?;
             }
             if let Some(hosts) = self.stage.hosts {
-                // Processes of one host share a cache, and what one of them still writes back stays.
+                // Processes on one host share a cache, and pages that one of them still writes back
+                // cannot be dropped.
                 hosts.meet(&|| true)?;
                 for file in files() {
                     storage.drop_cached(&file.path)?;
@@ -34,7 +36,7 @@ impl Run<'_> {
         let mut paths = files().map(|file| file.path.as_path());
         let Some(residency) = storage.cached(&mut paths)? else {
             if plan.cold && plan.path().uses_page_cache() {
-                // It must be known here: whatever keeps it secret ends the run.
+                // Residency is required here: an error that hides it ends the run.
                 for file in files() {
                     storage.residency(&file.path)?;
                 }
@@ -48,7 +50,7 @@ impl Run<'_> {
         Ok(Some(CacheBefore {
             share,
             dropped: plan.cold,
-            // A kernel has the call or has it not.
+            // The kernel either has the call or does not.
             by_cachestat: match residency.method {
                 Method::Cachestat => files,
                 Method::Mincore => 0,

@@ -1,4 +1,4 @@
-//! gdsio's command line: single letters, values beside or behind them.
+//! gdsio's command line: single-letter flags with attached or separate values.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use super::{GdsioError, GdsioJob, GdsioRun, Target, io_size, number, seconds, si
 use stormlp_core::names::VariantArray;
 use stormlp_core::operation::Operation;
 
-/// What a gdsio command line asks for.
+/// The parsed form of a gdsio command line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GdsioArgs {
     /// A run described by flags.
@@ -18,28 +18,27 @@ pub enum GdsioArgs {
     Help,
 }
 
-/// The flags that stand alone.
+/// Flags without a value.
 const SWITCHES: &str = "VURFbpJh";
-/// The flags that take a value.
+/// Flags with a value.
 const VALUED: &str = "fDPdnmwsoixITkaMBO";
 
-/// One flag of the command line, with the value of one that takes one.
 struct Flag<'a> {
     letter: char,
     value: &'a str,
 }
 
 impl Flag<'_> {
-    /// Whether a job begins with it.
+    /// Whether the flag starts a new job.
     fn is_target(&self) -> bool {
         matches!(self.letter, 'f' | 'D')
     }
 }
 
-/// Reads the arguments after `gdsio`.
+/// Parses the arguments after `gdsio`.
 ///
 /// # Errors
-/// Names the flag that gdsio does not have, that has no meaning here, or whose value is wrong.
+/// Names the flag that gdsio does not have, that is unsupported here, or whose value is invalid.
 pub fn parse_args(args: &[String]) -> Result<GdsioArgs, GdsioError> {
     let (mut flags, job_files) = split(args)?;
     if flags.iter().any(|flag| flag.letter == 'h') {
@@ -57,7 +56,7 @@ pub fn parse_args(args: &[String]) -> Result<GdsioArgs, GdsioError> {
             return Err(GdsioError::Contradiction(format!("`{second}`: a run takes one job file")));
         }
     }
-    // With a single target there is no doubt whose the options of a job are, wherever they stand.
+    // With a single target, job options belong to it wherever they appear.
     if flags.iter().filter(|flag| flag.is_target()).count() == 1 {
         flags.sort_by_key(|flag| !flag.is_target());
     }
@@ -73,7 +72,7 @@ pub fn parse_args(args: &[String]) -> Result<GdsioArgs, GdsioError> {
     Ok(GdsioArgs::Run(Box::new(run)))
 }
 
-/// The flags in the order in which they were typed, and the words that are none.
+/// Splits the arguments into flags in their original order and other words.
 fn split(args: &[String]) -> Result<(Vec<Flag<'_>>, Vec<&str>), GdsioError> {
     let (mut flags, mut others) = (Vec::new(), Vec::new());
     let mut rest = args.iter();
@@ -101,8 +100,8 @@ fn split(args: &[String]) -> Result<(Vec<Flag<'_>>, Vec<&str>), GdsioError> {
     Ok((flags, others))
 }
 
-/// Refuses an option that is given twice with different values, where one of them would be left
-/// out: all but those of a job hold for the whole line.
+/// Rejects an option given twice with different values, as one of them would be ignored. Job
+/// options are exempt: all others apply to the whole line.
 fn check_repeats(flags: &[Flag<'_>]) -> Result<(), GdsioError> {
     let mut given: HashMap<(char, usize), &str> = HashMap::new();
     let mut job = 0;
@@ -149,7 +148,7 @@ fn set_switch(run: &mut GdsioRun, letter: char) {
         'b' => run.skip_register = true,
         'p' => run.nvlinks = true,
         'J' => run.per_job = true,
-        // `-R` asks for random content, which write buffers have anyway.
+        // `-R` requests random content, which write buffers have anyway.
         _ => {}
     }
 }
@@ -194,7 +193,7 @@ fn refused(name: &str, reason: &str) -> GdsioError {
     GdsioError::Refused { name: name.to_string(), reason: reason.to_string() }
 }
 
-/// The job that a job option belongs to: the last one named.
+/// The job that a job option applies to: the last one named.
 fn last_job<'a>(run: &'a mut GdsioRun, flag: &str) -> Result<&'a mut GdsioJob, GdsioError> {
     run.jobs.last_mut().ok_or_else(|| {
         GdsioError::Contradiction(format!(
@@ -203,7 +202,7 @@ fn last_job<'a>(run: &'a mut GdsioRun, flag: &str) -> Result<&'a mut GdsioJob, G
     })
 }
 
-/// Reads one of gdsio's kinds of I/O.
+/// Parses one of gdsio's kinds of I/O.
 pub(super) fn operation(name: &str, value: &str) -> Result<Operation, GdsioError> {
     let index: usize = number(name, value)?;
     Operation::VARIANTS.get(index).copied().ok_or_else(|| GdsioError::Value {

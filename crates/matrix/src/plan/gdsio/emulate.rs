@@ -1,4 +1,4 @@
-//! gdsio's lines where there is no GPU: host memory stands in for it, and everything says so.
+//! gdsio runs without a GPU: host memory stands in for it, and all output says so.
 
 use super::super::choice::PathChoice;
 use super::super::request::MatrixRequest;
@@ -6,9 +6,8 @@ use stormlp_core::facts::HostFacts;
 use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::transport::DeviceId;
 
-/// Lets host memory stand in for the GPUs of a request. Where there is no cuFile either, its
-/// transfer types run as cuFile does without a direct path: a read into host memory, then a copy.
-/// The answer is what the user should know of that.
+/// Replaces the GPUs of a request with host memory. Without cuFile, its transfer types emulate its
+/// compatibility mode: a read into host memory, then a copy. Returns a notice for the user.
 pub fn emulate(request: &mut MatrixRequest, facts: &HostFacts) -> Option<String> {
     let path = *request.paths.paths().first()?;
     if !path.ends_in_accelerator() {

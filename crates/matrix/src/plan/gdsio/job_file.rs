@@ -5,18 +5,17 @@ use std::path::PathBuf;
 
 use super::{GdsioError, GdsioJob, GdsioRun, Target, args, io_size, number, seconds, size, switch};
 
-/// A job that is being read; it becomes one when its target is known.
+/// A partially parsed job; complete once its target is known.
 struct Draft {
     job: GdsioJob,
     has_target: bool,
     line: usize,
 }
 
-/// Reads a job file; `environment` looks up the variables that its values name.
+/// Parses a job file; `environment` resolves the variables in its values.
 ///
 /// # Errors
-/// Names the line, the key that gdsio does not have or that has no meaning here, the value that
-/// is wrong, or the variable that is not set.
+/// Names the line, the unknown or unsupported key, the invalid value, or the unset variable.
 pub fn parse_job_file(
     text: &str,
     environment: &dyn Fn(&str) -> Option<String>,
@@ -84,13 +83,13 @@ pub fn parse_job_file(
     Ok((name, run))
 }
 
-/// What is wrong with a key that its section has before, with another value.
+/// The error for a key repeated in its section with a different value.
 fn repeated(key: &str, value: &str, before: Option<&str>) -> Option<String> {
     let before = before.filter(|before| *before != value)?;
     Some(format!("`{key}={value}` after `{key}={before}` in the same section"))
 }
 
-/// What is wrong with a key in a job's section that has its place in `[global]` alone.
+/// The error for a `[global]` key in a job's section.
 fn not_of_a_job(key: &str, job: &str) -> Option<String> {
     const KEYS: [&str; 15] = [
         "name",
@@ -135,7 +134,7 @@ fn set_global(run: &mut GdsioRun, key: &str, value: &str) -> Result<(), GdsioErr
         "skip_bufregister" => run.skip_register = switch(key, value)?,
         "enable_nvlinks" => run.nvlinks = switch(key, value)?,
         "random_seed" => run.seed = number(key, value)?,
-        // Write buffers are random in any case.
+        // Write buffers always have random content.
         "fill_random" => drop(switch(key, value)?),
         "refill_buffer" => run.refill = switch(key, value)?,
         "unaligned_random" => run.unaligned = switch(key, value)?,
@@ -180,7 +179,7 @@ fn set_job(draft: &mut Draft, key: &str, value: &str) -> Result<(), GdsioError> 
     Ok(())
 }
 
-/// Puts the values of `$NAME` and `${NAME}` in their places.
+/// Expands `$NAME` and `${NAME}`.
 fn expand(
     value: &str,
     environment: &dyn Fn(&str) -> Option<String>,

@@ -1,8 +1,7 @@
-//! gdsio's own words: its arguments and its job files, as a [`MatrixRequest`].
+//! gdsio's arguments and job files, converted to a [`MatrixRequest`].
 //!
-//! Whatever an existing script says is either taken as gdsio means it or refused by name;
-//! nothing is left out in silence. Sizes are powers of 1024 whatever their spelling, as gdsio
-//! counts them.
+//! Everything in an existing script is either interpreted as gdsio does or rejected by name;
+//! nothing is silently ignored. Sizes are powers of 1024 whatever their spelling, as in gdsio.
 
 mod args;
 mod emulate;
@@ -27,24 +26,24 @@ pub use emulate::emulate;
 pub use job_file::parse_job_file;
 pub use words::in_gdsios_words;
 
-/// What cannot be taken over from gdsio.
+/// Why a gdsio command cannot be converted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GdsioError {
     /// A flag that gdsio does not have.
     #[error("gdsio has no flag `{0}`")]
     UnknownFlag(String),
-    /// A flag or key that has no meaning here.
+    /// A flag or key that is not supported here.
     #[error("`{name}` is not supported: {reason}")]
     Refused {
         /// The flag or key.
         name: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A flag without its value.
+    /// A flag that lacks its value.
     #[error("`{0}` needs a value")]
     NoValue(String),
-    /// A value that cannot be read.
+    /// A value that cannot be parsed.
     #[error("`{name} {value}`: {fault}")]
     Value {
         /// The flag or key.
@@ -54,15 +53,15 @@ pub enum GdsioError {
         /// What is wrong with it.
         fault: String,
     },
-    /// A line of a job file that is neither section, key nor comment.
+    /// A job file line that is not a section, key or comment.
     #[error("line {line}: {fault}")]
     Line {
-        /// Its number, from 1.
+        /// Line number, from 1.
         line: usize,
         /// What is wrong with it.
         fault: String,
     },
-    /// Things that do not go together.
+    /// Conflicting options.
     #[error("{0}")]
     Contradiction(String),
 }
@@ -70,27 +69,27 @@ pub enum GdsioError {
 /// A run as gdsio describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GdsioRun {
-    /// The transfer type (`-x`).
+    /// Transfer type (`-x`).
     pub transfer_type: u8,
-    /// The kind of I/O (`-I`).
+    /// Kind of I/O (`-I`).
     pub op: Operation,
-    /// The size or mix of sizes (`-i`).
+    /// Transfer size or mix of sizes (`-i`).
     pub io_size: IoSize,
-    /// The size (`-s`) in bytes.
+    /// Size (`-s`) in bytes.
     pub size_bytes: Option<u64>,
-    /// The start offset (`-o`) in bytes.
+    /// Start offset (`-o`) in bytes.
     pub offset_bytes: u64,
-    /// The run time (`-T`) in seconds; `None` is one pass.
+    /// Run time (`-T`) in seconds; `None` means one pass.
     pub seconds: Option<f64>,
-    /// The kind of memory (`-m`).
+    /// Kind of memory (`-m`).
     pub memory: u8,
-    /// Entries of a batch (`-B`).
+    /// Batch entries (`-B`).
     pub batch: Option<u32>,
     /// Share of reads in percent (`-M`).
     pub read_percent: Option<u8>,
     /// The seed (`-k`).
     pub seed: u64,
-    /// What random offsets are multiples of (`-a`), in bytes.
+    /// Alignment of random offsets (`-a`) in bytes.
     pub alignment_bytes: Option<u64>,
     /// Verify (`-V`).
     pub verify: bool,
@@ -98,13 +97,13 @@ pub struct GdsioRun {
     pub unaligned: bool,
     /// Refill for every write (`-F`).
     pub refill: bool,
-    /// No registration of buffers (`-b`).
+    /// Skip buffer registration (`-b`).
     pub skip_register: bool,
     /// Peer access between GPUs (`-p`).
     pub nvlinks: bool,
     /// Open without `O_DIRECT` (`-O 1`).
     pub buffered: bool,
-    /// Statistics for each job (`-J`).
+    /// Per-job statistics (`-J`).
     pub per_job: bool,
     /// The jobs.
     pub jobs: Vec<GdsioJob>,
@@ -121,11 +120,11 @@ pub struct GdsioJob {
     pub gpu: Option<u32>,
     /// The NUMA node (`-n`).
     pub numa_node: Option<u32>,
-    /// Threads, or entries of a batch on the batch types (`-w`).
+    /// Threads, or batch entries for the batch types (`-w`).
     pub workers: u32,
-    /// An offset of its own, in bytes.
+    /// The job's own offset in bytes, if any.
     pub offset_bytes: Option<u64>,
-    /// A size of its own.
+    /// The job's own transfer size, if any.
     pub io_size: Option<IoSize>,
 }
 
@@ -172,11 +171,11 @@ impl Default for GdsioRun {
 impl GdsioRun {
     /// The path of the transfer type.
     ///
-    /// # Errors
-    /// When there is no such type, or none that goes without `O_DIRECT`.
+    /// cuFile's types accept `-O 1` as newer versions of gdsio do: the files are opened without
+    /// `O_DIRECT`, and the library chooses its own I/O path.
     ///
-    /// cuFile's types take `-O 1` as newer versions of gdsio do: the files are opened without
-    /// `O_DIRECT`, and the library finds its own way.
+    /// # Errors
+    /// If the type does not exist or does not work without `O_DIRECT`.
     pub fn path(&self) -> Result<PathKind, GdsioError> {
         let path = match (self.transfer_type, self.buffered) {
             (1, true) => PathKind::Buffered,
@@ -198,7 +197,6 @@ impl GdsioRun {
         Ok(path)
     }
 
-    /// The kind of memory.
     fn memory_kind(&self, path: PathKind) -> Result<MemoryKind, GdsioError> {
         let kind = *MemoryKind::VARIANTS.get(usize::from(self.memory)).ok_or_else(|| {
             GdsioError::Contradiction(format!("`-m {}`: gdsio has the kinds 0 to 4", self.memory))
@@ -212,10 +210,10 @@ impl GdsioRun {
         Ok(kind)
     }
 
-    /// The matrix of one cell that this run is; two with `-V` on writes, which are read back.
+    /// The equivalent single-cell matrix; two cells for writes with `-V`, which are read back.
     ///
     /// # Errors
-    /// When parts of the run do not go together.
+    /// If options of the run conflict.
     pub fn to_request(&self) -> Result<MatrixRequest, GdsioError> {
         let path = self.path()?;
         self.check_jobs()?;
@@ -265,7 +263,7 @@ impl GdsioRun {
                 name: job.name.clone(),
                 target: job.target.clone(),
                 threads: Some(if batch { 1 } else { job.workers }),
-                // A path that ends in host memory has no use for a GPU.
+                // A path that ends in host memory does not use a GPU.
                 device: job.gpu.filter(|_| path.ends_in_accelerator()).map(DeviceId::Cuda),
                 numa_node: job.numa_node,
                 offset_bytes: job.offset_bytes,
@@ -291,13 +289,13 @@ impl GdsioRun {
     }
 }
 
-/// Reads a size as gdsio does: `K`, `M` and `G` are powers of 1024, with or without a `B`.
+/// Parses a size as gdsio does: `K`, `M` and `G` are powers of 1024, with or without `B`.
 fn size(name: &str, value: &str) -> Result<u64, GdsioError> {
     let binary = value.trim().trim_end_matches(['b', 'B']).trim_end_matches(['i', 'I']);
     number_fault(name, value, binary.parse::<stormlp_core::units::ByteSize>().map(|size| size.0))
 }
 
-/// Reads a size or `min:max:step`.
+/// Parses a size or `min:max:step`.
 fn io_size(name: &str, value: &str) -> Result<IoSize, GdsioError> {
     let parts: Vec<String> = (value.split(':'))
         .map(|part| size(name, part).map(|bytes| bytes.to_string()))
@@ -305,13 +303,12 @@ fn io_size(name: &str, value: &str) -> Result<IoSize, GdsioError> {
     number_fault(name, value, IoSize::parse_mix(&parts.join(":")))
 }
 
-/// Reads a whole number.
 fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, GdsioError> {
     let fault = || "it is not a number that fits here";
     number_fault(name, value, value.trim().parse::<T>().map_err(|_| fault()))
 }
 
-/// Reads 0 or 1.
+/// Parses 0 or 1.
 fn switch(name: &str, value: &str) -> Result<bool, GdsioError> {
     match value.trim() {
         "0" => Ok(false),
@@ -320,13 +317,12 @@ fn switch(name: &str, value: &str) -> Result<bool, GdsioError> {
     }
 }
 
-/// Reads a number of seconds.
 fn seconds(name: &str, value: &str) -> Result<f64, GdsioError> {
     let seconds = stormlp_core::units::parse_duration(value).map(|duration| duration.as_secs_f64());
     number_fault(name, value, seconds)
 }
 
-/// Names the flag and its value beside what is wrong with it.
+/// The error for a flag with an invalid value.
 fn number_fault<T, E: ToString>(
     name: &str,
     value: &str,

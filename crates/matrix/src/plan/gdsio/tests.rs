@@ -1,4 +1,4 @@
-//! What gdsio's words become.
+//! Tests of gdsio's options.
 
 use proptest::prelude::*;
 
@@ -65,7 +65,7 @@ fn with_one_target_the_options_of_its_job_stand_anywhere() {
     }
 }
 
-/// Lines as guides and scripts have them: NVIDIA's guides first, then what people run.
+/// Command lines from NVIDIA's guides, then from users' scripts.
 const KNOWN_LINES: [&str; 16] = [
     "-x 0 -d 0 -s 8K -i 4K -f testfile.out -I 1",
     "-x 2 -d 0 -s 8K -i 4K -f testfile.out -I 1",
@@ -169,7 +169,7 @@ fn without_o_direct_the_paths_go_through_the_page_cache() {
         (6, PathKind::GdsBatch),
         (7, PathKind::GdsBatchStream),
     ] {
-        // cuFile takes files that were opened without it, and finds its own way.
+        // cuFile accepts files opened without `O_DIRECT` and chooses its own I/O path.
         let line = format!("-D /d -x {number} -O 1");
         assert_eq!(path(&line), kind);
         assert!(!request(&line).open_direct);

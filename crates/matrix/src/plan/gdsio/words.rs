@@ -1,6 +1,6 @@
-//! Advice of `stormlp gds` in the words of gdsio, whose lines do not take the options it names.
+//! Rewords advice of `stormlp gds` for gdsio's command line, which lacks its options.
 
-/// What is said in another way, longest first where one holds another.
+/// Replacements; where one phrase contains another, the longer comes first.
 const PHRASES: [(&str, &str); 16] = [
     ("use --passes 1, or a larger", "leave -T out, or use a larger"),
     ("use more --passes or a larger", "use a larger"),
@@ -20,7 +20,7 @@ const PHRASES: [(&str, &str); 16] = [
     ("--dir for a folder", "-D for a folder"),
 ];
 
-/// Options that gdsio has a letter for.
+/// Options with a gdsio letter.
 const LETTERS: [(&str, &str); 16] = [
     ("--path", "-x"),
     ("--op", "-I"),
@@ -40,11 +40,11 @@ const LETTERS: [(&str, &str); 16] = [
     ("--no-register", "-b"),
 ];
 
-/// Options that `stormlp gdsio` takes by the same name.
+/// Options that `stormlp gdsio` accepts under the same name.
 const SHARED: [&str; 3] = ["--emulate", "--destroy-data-on-block-devices", "--overwrite-signature"];
 
-/// A message or a piece of advice for somebody who typed a line of gdsio's. Whole commands in it stay
-/// as they are, and an option that gdsio has no letter for is said to be one of `stormlp gds`.
+/// A message or advice reworded for a gdsio user. Complete commands stay unchanged, and an option
+/// without a gdsio letter is attributed to `stormlp gds`.
 pub fn in_gdsios_words(text: &str) -> String {
     let pieces: Vec<String> = text
         .split('`')
@@ -58,7 +58,7 @@ pub fn in_gdsios_words(text: &str) -> String {
     pieces.join("`")
 }
 
-/// A piece of a text; `elsewhere` stands before an option that no line of gdsio's takes.
+/// Rewords part of a text; `elsewhere` is put before an option without a gdsio equivalent.
 fn reworded(text: &str, elsewhere: &str) -> String {
     let mut text = text.to_string();
     for (ours, theirs) in PHRASES {

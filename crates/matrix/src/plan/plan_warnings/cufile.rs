@@ -1,4 +1,4 @@
-//! What the reader should know before cuFile's paths run.
+//! Warnings before cuFile's paths run.
 
 use super::super::request::MatrixRequest;
 use crate::plan::matrix_plan::CellPlan;
@@ -23,7 +23,7 @@ pub(super) fn all(
     checks.into_iter().flatten().collect()
 }
 
-/// More transfers on streams than a GPU has queues.
+/// More stream transfers than a GPU has queues.
 fn streams(request: &MatrixRequest, facts: &HostFacts, runnable: &[&CellPlan]) -> Option<Warning> {
     let devices = request.devices.len().max(1);
     let in_flight = |cell: &&&CellPlan| {
@@ -48,7 +48,7 @@ fn streams(request: &MatrixRequest, facts: &HostFacts, runnable: &[&CellPlan]) -
     })
 }
 
-/// Batch entries that are larger than cuFile's buffer for each.
+/// Batch entries that exceed cuFile's buffer for each.
 fn entries(facts: &HostFacts, runnable: &[&CellPlan]) -> Option<Warning> {
     let buffer = facts.cufile_buffer_bytes?;
     let batches = |path| matches!(path, PathKind::GdsBatch | PathKind::GdsBatchStream);
@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// A cell of four threads with eight transfers of a MiB each in flight.
+    /// A cell with four threads and eight transfers of 1 MiB each in flight.
     fn cell(path: PathKind) -> CellPlan {
         let mut cell = CellPlan::fixture(path);
         cell.transport.device = Some(DeviceId::Cuda(0));
@@ -126,7 +126,7 @@ mod tests {
             let told = said(PathKind::Gds, Some(level), &facts);
             assert!(told[0].contains(word), "{told:?}");
         }
-        // Where nothing is counted nothing costs.
+        // Without statistics there is no overhead.
         facts.cufile_statistics = Some(false);
         let told = said(PathKind::Gds, Some(3), &facts);
         assert!(told[0].contains("has no effect"), "{told:?}");

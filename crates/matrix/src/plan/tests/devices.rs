@@ -1,9 +1,9 @@
-//! Which block devices may be written over.
+//! Which block devices may be overwritten.
 
 use super::*;
 use stormlp_core::machine::Signature;
 
-/// A block device with so many users and these signatures.
+/// A block device with these users and signatures.
 fn device(users: &[&str], signatures: &[(&str, &str)]) -> TargetInventory {
     let mut inventory = given(FileKind::BlockDevice, 8 * GIB);
     let signature = |(name, device): &(&str, &str)| Signature {
@@ -18,7 +18,7 @@ fn device(users: &[&str], signatures: &[(&str, &str)]) -> TargetInventory {
     inventory
 }
 
-/// A request to write with the flag, and these signatures named.
+/// A request to write with the flag and these named signatures.
 fn write_over(names: &[&str]) -> MatrixRequest {
     let mut request = on_file();
     request.ops = vec![Operation::Write];

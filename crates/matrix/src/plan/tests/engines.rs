@@ -1,4 +1,4 @@
-//! Which engine and batch each cell has.
+//! The engine and batch of each cell.
 
 use super::*;
 

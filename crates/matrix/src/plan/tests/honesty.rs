@@ -1,4 +1,4 @@
-//! What a plan must say or refuse, so that no number stands for something else.
+//! What a plan must report or refuse so that no figure is misleading.
 
 use super::*;
 use stormlp_core::warning::Warning;
@@ -62,7 +62,7 @@ fn a_queue_depth_that_blocking_calls_cannot_use_is_told_for_every_path_of_psync(
     }
 }
 
-/// gdsio's request on what `laid_out` made, under gdsio's names.
+/// gdsio's request for the files of `laid_out`, under gdsio's names.
 fn gdsio_on(content: ContentState) -> (MatrixRequest, TargetInventory) {
     let mut request = plain();
     request.file_stem = "gdsio".to_string();
@@ -86,7 +86,7 @@ fn gdsio_never_replaces_what_it_is_to_read_and_verify() {
         request.ops = vec![Operation::Write, Operation::Read];
         let plan = solve(&request, &inventory);
         assert_eq!(plan.files[0].action, FileAction::Fill, "it is written anyway");
-        // Replaced by something of another size since the manifest was written.
+        // Replaced by a file of another size since the manifest was written.
         request.ops = vec![Operation::Read];
         inventory.folders[0].files[0].bytes = 2 * GIB;
         request.verify = false;
@@ -203,7 +203,7 @@ fn how_often_a_cell_goes_over_its_files_counts_shared_bytes_once() {
     let reach = plan.reach(&plan.cells[0], &numbers, 1).unwrap();
     assert_eq!((reach.rounds, reach.device_share), (4.0, Some(0.25)));
     assert!(reach.is_again() && reach.is_mostly_memory() && !reach.is_unsynced_write());
-    // The bytes of four hosts are held against the files of four.
+    // The bytes of four hosts are compared with the files of four.
     let of_four = plan.reach(&plan.cells[0], &numbers, 4).unwrap();
     assert!(!of_four.is_again());
 }

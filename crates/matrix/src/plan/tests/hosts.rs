@@ -1,8 +1,8 @@
-//! When the plans of two hosts are of the same work.
+//! When the plans of two hosts describe the same work.
 
 use super::*;
 
-/// What makes a plan another one.
+/// A change that makes a plan differ.
 type Change = fn(&mut MatrixPlan);
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a search for knees plans.
+//! Plans of knee searches.
 
 use super::*;
 
@@ -17,16 +17,16 @@ fn a_search_for_knees_plans_what_it_may_need() {
         let of = |cell: &CellPlan| (cell.transport.threads, cell.transport.queue_depth);
         plan.cells.iter().map(of).collect()
     };
-    // Threads in doublings, depths between.
+    // Doubling thread counts, with depths between.
     let cpu = settings(&search(&[PathKind::Cpu], 64 * KIB), &laptop());
     assert_eq!(cpu.len(), 6 * KNEE_DEPTHS.len());
     assert!(!cpu.iter().any(|(threads, _)| *threads == 3));
-    // A path that blocks has threads alone, one that cannot run a cell that says why.
+    // A blocking path only varies threads; one that cannot run has a cell that says why.
     let gds = settings(&search(&[PathKind::Gds], MIB), &gpu_server());
     assert_eq!(gds.len(), KNEE_THREADS.len());
     let both = search(&[PathKind::Gds, PathKind::Cpu], 64 * KIB);
     assert_eq!(settings(&both, &laptop()).len(), 6 * KNEE_DEPTHS.len() + 1);
-    // A quarter of 16 GiB is the most in flight.
+    // At most a quarter of 16 GiB is in flight.
     let large = settings(&search(&[PathKind::Cpu], 64 * MIB), &laptop());
     assert!(large.iter().all(|(threads, depth)| threads * depth <= 64), "{large:?}");
 }

@@ -1,4 +1,4 @@
-//! Where the threads of a matrix are, and how they wait and open files.
+//! Placement and wait mode of threads, and how they open files.
 
 use super::*;
 use stormlp_core::placement::{CpuList, HostNode, NumaChoice};

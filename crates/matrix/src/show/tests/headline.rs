@@ -1,4 +1,4 @@
-//! What is told first of a matrix, and what went on around it.
+//! The headline of a matrix and its system telemetry.
 
 use stormlp_core::telemetry::{Measure, Track};
 
@@ -62,7 +62,7 @@ fn what_went_on_around_is_told_and_drawn_for_the_fastest_cell_of_each_path() {
     ];
     assert_eq!(titles, expected);
     assert!(around.iter().all(|group| group.charts.len() == 2));
-    // The table of the study is that alone.
+    // The study's table stands alone.
     let study = document(&report, Columns::StudyA);
     assert!(study.sections.iter().all(|section| !section.title.starts_with("Around")));
 }

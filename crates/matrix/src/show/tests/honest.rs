@@ -1,10 +1,10 @@
-//! What a table must say so that no number stands for something else.
+//! What a table must say so that no figure is misleading.
 
 use crate::plan::{Fsync, IoSize};
 
 use super::*;
 
-/// A report of writes through the page cache at 20 GiB and around it at 10 GiB, synced as asked.
+/// A report of writes through the page cache at 20 GiB and bypassing it at 10 GiB, synced as given.
 fn writes(fsync: Fsync) -> MatrixReport {
     let mut request = plain();
     request.paths = PathChoice::Named(vec![PathKind::Buffered, PathKind::Cpu]);
@@ -100,7 +100,7 @@ fn a_percentile_that_rests_on_too_few_transfers_is_blank() {
     assert!(csv.contains(",600.5,800,,,3456.7,"), "{csv}");
 }
 
-/// A matrix of two sizes on one path, each run twice, with a warning in the cells of these indices.
+/// A matrix of two sizes on one path, each run twice, with warnings in the cells of these indices.
 fn warned(facts: &[(usize, &str)]) -> Vec<String> {
     let mut request = plain();
     request.paths = PathChoice::Named(vec![PathKind::Cpu]);

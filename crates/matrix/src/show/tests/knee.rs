@@ -1,4 +1,4 @@
-//! The knees in every output.
+//! Knees in every output format.
 
 use crate::plan::{find_knees, next_cell};
 use stormlp_core::report::Ending;
@@ -6,8 +6,8 @@ use stormlp_core::report::Ending;
 use super::*;
 use stormlp_show::document::Document;
 
-/// A search over two paths, whose throughput stops growing at 12 in flight on one and at 4 on the
-/// other; what `measured` gave of it within so many cells.
+/// A search over two paths, whose throughput stops growing at 12 transfers in flight on one and at
+/// 4 on the other, limited to `most_cells` cells of `measured` results.
 fn searched(most_cells: usize, repeat: u32) -> MatrixReport {
     let request = MatrixRequest {
         find_knee: true,

@@ -1,26 +1,26 @@
-//! How often a comparison is wrong, on runs that vary as those of drives do: seconds that follow
-//! seconds, a slow drift, a stall now and then, and another level in every run.
+//! Error rates of comparisons on runs that vary like real drives: correlated intervals, slow drift,
+//! occasional stalls, and run-to-run variation.
 
 use super::*;
 use stormlp_core::mt19937::Mt19937;
 
-/// Comparisons of each kind.
+/// Number of comparisons of each kind.
 const PAIRS: usize = 500;
-/// Combinations that a simulated matrix measures.
+/// Number of combinations in a simulated matrix.
 const CELLS: usize = 4;
 
-/// A drive, and how a run on it varies; shares of its rate.
+/// A simulated drive and its variation, as shares of its rate.
 #[derive(Clone, Copy)]
 struct Drive {
-    /// From run to run, as a standard deviation.
+    /// Standard deviation from run to run.
     run_to_run: f64,
-    /// From interval to interval, as a standard deviation.
+    /// Standard deviation from interval to interval.
     jitter: f64,
-    /// How much of an interval's deviation is that of the one before.
+    /// Correlation of an interval's deviation with that of the previous one.
     memory: f64,
-    /// By how much it rises or falls over a run, at most.
+    /// Maximum drift over a run.
     drift: f64,
-    /// How often an interval is stalled for half of its time.
+    /// Frequency of intervals that are stalled for half of their time.
     stalls: f64,
 }
 
@@ -32,7 +32,7 @@ const MOODY: Drive =
     Drive { run_to_run: 0.015, jitter: 0.03, memory: 0.9, drift: 0.05, stalls: 0.0 };
 
 impl Drive {
-    /// A run of so many intervals at `share` of the drive's rate.
+    /// A run with this many intervals at `share` of the drive's rate.
     fn run(self, random: &mut Mt19937, share: f64, intervals: usize) -> Run {
         let level = share * (1.0 + self.run_to_run * random.next_gaussian());
         let slope = self.drift * (2.0 * random.next_f64() - 1.0);
@@ -49,7 +49,7 @@ impl Drive {
         Run { value: mean(&within), within }
     }
 
-    /// What comes of comparing so many runs a side, the later ones at `share` of the rate.
+    /// The verdict for this many runs per side, the later ones at `share` of the rate.
     fn compare(self, random: &mut Mt19937, share: f64, runs: usize, intervals: usize) -> Verdict {
         let mut side = |share: f64| -> Vec<Run> {
             (0..runs).map(|_| self.run(random, share, intervals)).collect()
@@ -77,7 +77,7 @@ impl Drive {
     }
 }
 
-/// The mean latency that goes with a throughput, at a fixed queue depth: one number a run.
+/// Mean latency at a fixed queue depth for a throughput: one number per run.
 fn latency(throughput: &Pair) -> Pair {
     let of = |run: &Run| Run { value: 1e12 / run.value, within: Vec::new() };
     Pair {
@@ -88,12 +88,12 @@ fn latency(throughput: &Pair) -> Pair {
     }
 }
 
-/// Runs a side, and intervals of each: cells of 5 s and more, and sets of short ones.
+/// Runs per side and intervals of each: cells of 5 s and more, and sets of short ones.
 const SIZES: [(usize, usize); 5] = [(1, 50), (1, 100), (1, 600), (3, 30), (5, 30)];
 const DRIVES: [(&str, Drive); 3] = [("steady", STEADY), ("busy", BUSY), ("moody", MOODY)];
 
-/// The share of comparisons with a later side of `share` that end with one of `verdicts`, where
-/// it is not what `fits` allows.
+/// The share of comparisons with the later side at `share` that end with one of `verdicts`, if it
+/// violates `fits`.
 fn misfits(verdicts: &[Verdict], share: f64, fits: fn(f64) -> bool) -> Vec<String> {
     let mut misfits = Vec::new();
     for (name, drive) in DRIVES {
@@ -117,7 +117,7 @@ fn the_same_work_is_called_different_in_at_most_one_comparison_of_twenty() {
 #[test]
 fn a_tenth_less_is_found_in_nineteen_comparisons_of_twenty() {
     let missed = misfits(&[Verdict::Regressed], 0.9, |share| share >= 0.95);
-    // Three runs a side are few where runs vary by more than 2 %.
+    // Three runs per side are few if runs vary by more than 2 %.
     let (few, missed): (Vec<_>, Vec<_>) =
         missed.into_iter().partition(|one| one.contains(", 3 runs"));
     assert!(missed.is_empty(), "{missed:#?}");

@@ -1,4 +1,4 @@
-//! What a reader gets to hear of runs that are made up.
+//! Tests of comparisons between synthetic runs.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -15,7 +15,7 @@ use stormlp_training::show::fixtures;
 
 use crate::any_report::AnyReport;
 
-/// Names of reports in the order of their sides.
+/// Report names, in the order of the sides.
 const NAMES: [&str; 8] = ["a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8"];
 
 fn named(reports: &[AnyReport]) -> Vec<Named<'_>> {
@@ -27,12 +27,12 @@ fn compare(baseline: &[AnyReport], now: &[AnyReport]) -> Comparison {
     Comparison::of(&named(baseline), &named(now), true)
 }
 
-/// A run for each number of GiB.
+/// One run per value in GiB.
 fn runs(gib: &[f64]) -> Vec<AnyReport> {
     gib.iter().map(|gib| run_of(*gib).into()).collect()
 }
 
-/// A run whose cell had these GiB in its intervals.
+/// A run whose cell has these interval values in GiB.
 fn course(rate: f64) -> MatrixReport {
     let mut report = run_of(rate);
     let numbers = report.results.cells[0].measurement.as_mut().unwrap();
@@ -76,7 +76,7 @@ fn one_run_each_is_told_apart_by_its_own_course() {
     let slower = compare(&then, &now);
     assert_eq!(slower.verdict, Verdict::Regressed);
     assert_eq!(slower.figures[0].basis, Some(Basis::WithinRuns));
-    // What a run has as one number stays open.
+    // A figure with a single value per run has no verdict.
     assert_eq!(slower.figures[1].verdict, Verdict::TooFewSamples);
     let text = shown(&slower);
     assert!(text.contains("autocorrelation"), "{text}");
@@ -97,7 +97,7 @@ fn what_broke_now_is_told_although_no_figure_can() {
         assert!(broken.starts_with(expected) && broken.contains(message), "{broken}");
         assert!(shown(&comparison).contains(expected));
     }
-    // What never worked did not break.
+    // What never worked is not reported as failing now.
     let never = compare(&[failed.clone().into()], &[failed.into()]);
     assert_eq!(never.broken, Vec::<String>::new());
     let mut unfinished = run_of(20.0);
@@ -158,7 +158,7 @@ fn what_is_not_the_same_work_is_named_with_both_values() {
         comparison.difference_words().unwrap(),
         "not the same work: I/O sizes 4 MiB against 1 MiB"
     );
-    // One combination a side is held against the other all the same.
+    // A single combination per side is compared nevertheless.
     let subject = &comparison.figures[0].subject;
     assert!(subject.contains("4 MiB") && subject.contains("against"), "{subject}");
     let text = shown(&comparison);
@@ -205,7 +205,7 @@ fn figures_of_nothing_have_no_change_and_break_nothing() {
     numbers.throughput_bytes_per_second = 0.0;
     numbers.series.interval_bytes = vec![0; 40];
     let comparison = compare(&[nothing.clone().into()], &[course(20.0).into()]);
-    // More than nothing is no improvement.
+    // An increase from zero does not count as an improvement.
     let named = |one: &Compared| one.figure == "throughput";
     assert!(!comparison.figures.iter().any(named), "{comparison:?}");
     let left_out = comparison.unmatched.join("\n");
@@ -252,7 +252,7 @@ fn a_report_that_contradicts_itself_is_flagged_wherever_it_is_shown() {
     assert!(message.contains("cells.0.throughput_bytes_per_second"), "{message}");
 }
 
-/// Every number of a report, as a path of its own.
+/// The path of every number in a report.
 fn places(value: &serde_json::Value, path: &str, found: &mut Vec<String>) {
     match value {
         serde_json::Value::Object(fields) => {
@@ -308,7 +308,7 @@ fn numbers_of(report: &mut MatrixReport) -> &mut stormlp_matrix::plan::Measureme
     report.results.cells[0].measurement.as_mut().unwrap()
 }
 
-/// Comparisons, for the tests of every renderer.
+/// Sample comparisons, for the tests of every renderer.
 pub(crate) fn samples() -> Vec<(&'static str, Document)> {
     let sets = compare(&runs(&[20.0, 20.2, 19.8]), &runs(&[18.0, 18.2, 17.8]));
     let now = course(18.0);

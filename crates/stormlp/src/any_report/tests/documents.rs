@@ -1,4 +1,4 @@
-//! Every document in every output, at the widths that terminals have.
+//! Every document in every output format, at common terminal widths.
 
 use serde_json::{Value, json};
 use stormlp_core::histogram::LatencyHistogram;
@@ -72,7 +72,7 @@ fn every_column_that_is_of_the_whole_report_has_a_value() {
     }
 }
 
-/// A report by its index, a place in it, a value that contradicts the rest, and the expected finding.
+/// Report index, path in it, inconsistent value, and expected finding.
 fn contradictions() -> Vec<(usize, &'static str, Value, &'static str)> {
     vec![
         (0, "/cells/0/iops", json!(1.0), "cells.0.iops is 1.0000"),
@@ -108,7 +108,7 @@ fn contradictions() -> Vec<(usize, &'static str, Value, &'static str)> {
     ]
 }
 
-/// The same of cells: what they are, which path ran, and their latencies.
+/// Likewise for cells: identity, effective path and latencies.
 fn contradictions_of_cells() -> Vec<(usize, &'static str, Value, &'static str)> {
     vec![
         (
@@ -144,7 +144,7 @@ fn contradictions_of_cells() -> Vec<(usize, &'static str, Value, &'static str)> 
     ]
 }
 
-/// The same of training and checkpoint runs: what parts come to.
+/// Likewise for training and checkpoint runs: totals of parts.
 fn contradictions_of_runs() -> Vec<(usize, &'static str, Value, &'static str)> {
     vec![
         (1, "/mib_per_second", json!(1.0), "mib_per_second is 1.0000"),

@@ -1,4 +1,4 @@
-//! What reports of all lanes show, in every output.
+//! The reports of all lanes, in every output format.
 
 mod comparison;
 mod documents;

@@ -1,4 +1,4 @@
-//! Pages of small reports: as they were, whole, and without a word that could steer a browser.
+//! HTML pages of small reports: snapshots, well-formedness, and escaping of untrusted text.
 
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::report::{NamedSeries, Series};
@@ -15,7 +15,7 @@ use crate::any_report::AnyReport;
 const NASTY: &str =
     "</style></title><script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u{202e}&amp;";
 
-/// A matrix in which the operations of every cell took so many different times.
+/// A matrix in which every cell has `different` distinct latencies.
 fn with_latencies(mut matrix: MatrixReport, different: u64) -> AnyReport {
     let measured = matrix.results.cells.iter_mut();
     for numbers in measured.filter_map(|cell| cell.measurement.as_mut()) {
@@ -26,7 +26,7 @@ fn with_latencies(mut matrix: MatrixReport, different: u64) -> AnyReport {
     matrix.into()
 }
 
-/// The same matrix with cells that lasted so many times as long.
+/// The same matrix with cells `times` as long.
 fn longer(mut matrix: MatrixReport, times: u64) -> MatrixReport {
     let measured = matrix.results.cells.iter_mut();
     for numbers in measured.filter_map(|cell| cell.measurement.as_mut()) {
@@ -49,7 +49,7 @@ fn longer(mut matrix: MatrixReport, times: u64) -> MatrixReport {
     matrix
 }
 
-/// So many latencies, which take these many values in turn.
+/// A histogram of `operations` latencies that cycle through `different` values.
 fn latencies(operations: u64, different: u64) -> LatencyHistogram {
     let round = |values: u64| {
         let mut histogram = LatencyHistogram::new();
@@ -81,7 +81,7 @@ fn sheet(report: &AnyReport) -> Sheet {
     Sheet::new(&**report, report.document())
 }
 
-/// Whether tags open and close in pairs, the way a browser reads them.
+/// Checks that tags are balanced, as a browser parses them.
 fn is_balanced(page: &str) {
     const EMPTY: [&str; 8] =
         ["!DOCTYPE", "meta", "line", "rect", "circle", "polyline", "polygon", "br"];
@@ -105,7 +105,7 @@ fn every_kind_of_report_is_a_page_as_it_was() {
         let page = page(vec![sheet(&report)]);
         is_balanced(&page);
         assert!(page.contains("<svg role=\"img\""), "{name}");
-        // The style is a file of its own.
+        // The style sheet is a separate file.
         let page = page.replace(include_str!("../../../../show/src/html/style.css"), "");
         insta::assert_snapshot!(format!("{name}_page"), page);
     }
@@ -172,7 +172,7 @@ fn large_reports_are_pages_that_a_mail_takes() {
     let full = with_latencies(longer(full, 10_000), 200_000);
     assert_eq!(contradictions(&*full), Vec::<String>::new());
     let full = page_of(full);
-    // Every combination has its percentile curves, each with all its points.
+    // Every combination has its percentile curves, each with all points.
     assert_eq!(full.matches(">p99.999</th>").count(), 144);
     assert!(full.len() < 3 << 20, "{} bytes", full.len());
 

@@ -1,4 +1,4 @@
-//! `docs/results.schema.json` is what the types say, and `docs/results.md` names every field.
+//! `docs/results.schema.json` matches the types, and `docs/results.md` names every field.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,7 +27,7 @@ fn the_schema_is_that_of_the_types() {
     );
 }
 
-/// The names of all fields below `value`.
+/// Collects the names of all fields below `value`.
 fn fields(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(object) => {

@@ -1,4 +1,4 @@
-//! What makes two runs the same work.
+//! What makes two runs comparable.
 
 use serde_json::Value;
 use stormlp_checkpoint::show as checkpoint;
@@ -8,7 +8,7 @@ use stormlp_training::show::fixtures;
 
 use crate::any_report::AnyReport;
 
-/// The three kinds of reports, as JSON.
+/// One report of each of the three kinds, as JSON.
 fn reports() -> [Value; 3] {
     [run_of(20.0).into(), fixtures::report().into(), checkpoint::fixtures::report(1.0).into()]
         .map(|report: AnyReport| serde_json::to_value(report).unwrap())
@@ -18,7 +18,7 @@ fn read(report: &Value) -> AnyReport {
     AnyReport::from_json(&report.to_string()).unwrap()
 }
 
-/// What differs between a report and the same with `value` at `place`.
+/// The differences found when `value` is set at `place` in the report.
 fn changed(report: &Value, place: &str, value: Value) -> Vec<String> {
     let mut other = report.clone();
     let found = other.pointer_mut(place).unwrap_or_else(|| panic!("{place}"));
@@ -32,7 +32,7 @@ fn changed(report: &Value, place: &str, value: Value) -> Vec<String> {
 #[test]
 fn whatever_changes_the_work_counts_by_its_name_or_its_place() {
     let [gds, train, checkpoint] = reports();
-    // So close to the other that words do not tell them apart.
+    // So close that the rounded text is the same.
     let longer = gds["plan"]["span"]["seconds"].as_f64().unwrap() + 0.001;
     for (report, place, value, findings) in [
         (&gds, "/plan/fill", "every".into(), "plan.fill"),

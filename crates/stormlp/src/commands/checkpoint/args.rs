@@ -1,4 +1,4 @@
-//! What can be typed after `stormlp checkpoint`, and the request it makes.
+//! The arguments of `stormlp checkpoint`, and their conversion to a request.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     pub(super) request: CheckpointRequest,
 
     /// Remove checkpoints written by stormlp from the directories, and exit
-    // Beside the request's first options, which stand under no heading.
+    // Placed with the request's first options, which have no heading.
     #[arg(long, help_heading = None::<&str>, display_order = 2, conflicts_with_all = [
         "dry_run", "format", "export", "baseline", "results_dir", "mlperf_output", "start_at",
     ])]
@@ -59,7 +59,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub(super) mlperf_output: Option<PathBuf>,
 
-    /// The tree of a rehearsal in place of those.
+    /// The tree of a rehearsal, used instead of the output files above.
     #[arg(skip)]
     pub(super) rehearsal: Option<RehearsedTree>,
 }
@@ -68,15 +68,15 @@ impl Args {
     /// The name of the model.
     ///
     /// # Errors
-    /// When there is none, or its file is wrong.
+    /// If there is none, or its file is invalid.
     pub(crate) fn model_name(&self) -> Result<String, Failure> {
         Ok(workload(&self.request.model)?.name)
     }
 
-    /// Takes the profile of `edition`; without one that of v3.0 where none was asked for.
+    /// Sets the profile of `edition`; without one, that of v3.0 unless a profile was given.
     ///
     /// # Errors
-    /// When another profile was asked for, too, or one that is no edition's.
+    /// If a different profile was given, or one without an edition.
     pub(crate) fn keep_edition(&mut self, edition: Option<Edition>) -> Result<(), Failure> {
         let of_edition = match edition.unwrap_or(Edition::V3) {
             Edition::V2 => CheckpointProfile::V2,
@@ -98,15 +98,15 @@ impl Args {
         Ok(())
     }
 
-    /// Whether nothing is to be run.
+    /// Whether this is a dry run.
     pub(crate) fn is_dry(&self) -> bool {
         self.request.dry_run
     }
 
-    /// Makes a rehearsal of the run, whose files go into `tree`.
+    /// Turns the run into a rehearsal whose files go to `tree`.
     ///
     /// # Errors
-    /// When the files for MLPerf's tools were to go elsewhere, or nothing is to be run.
+    /// If a folder for MLPerf's files was given, or this is a dry run.
     pub(crate) fn rehearse(&mut self, tree: RehearsedTree) -> Result<(), Failure> {
         submission::refuse_output(self.mlperf_output.as_deref())?;
         if !self.detached.company().is_alone() {
@@ -125,19 +125,19 @@ impl Args {
         Ok(())
     }
 
-    /// The option with which nothing is measured, so that no storage can be impaired.
+    /// The option that makes this run measure nothing, so that storage impairment has no effect.
     pub(crate) fn refuses_impairment(&self) -> Option<&'static str> {
         let clean = self.clean.then_some("--clean");
         clean.or(self.request.dry_run.then_some("--dry-run"))
     }
 
-    /// To remove is for one process.
+    /// Removing files takes one process.
     pub(crate) fn needs(&self) -> Needs {
         if self.clean { Needs::OneProcess("checkpoint --clean") } else { Needs::Group }
     }
 }
 
-/// Refuses options that could change nothing beside others.
+/// Rejects options that have no effect together with others.
 fn refuse_idle(asked: &CheckpointRequest) -> Result<(), Failure> {
     let (saves, restores) = (asked.writes != Some(0), asked.reads != Some(0));
     let to_host = !asked.path.ends_in_accelerator();
@@ -158,16 +158,16 @@ fn refuse_idle(asked: &CheckpointRequest) -> Result<(), Failure> {
     }
 }
 
-/// A seed of its own for each run, so that storage has seen none of its content before.
+/// A new seed for each run, so that storage has never seen its content.
 pub(super) fn fresh_seed() -> u64 {
-    // 32 bits, which every reader of JSON keeps exactly. The report has it for `--seed`.
+    // 32 bits, which every JSON reader preserves. The report contains it for `--seed`.
     RandomState::new().build_hasher().finish() >> 32
 }
 
-/// The request that was typed, with what its model's file and other options say.
+/// The request, completed from the model's file and other options.
 ///
 /// # Errors
-/// When the model is neither built in nor a readable workload file, or an option has no effect.
+/// If the model is neither built in nor a readable workload file, or an option has no effect.
 pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
     let mut request = args.request.clone();
     refuse_idle(&request)?;
@@ -182,12 +182,12 @@ pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
     Ok(request)
 }
 
-/// Where a model's checkpoints lie unless the user says otherwise.
+/// The default folder for a model's checkpoints.
 fn default_folder(workload: &CheckpointWorkload) -> Location {
     Path::new("stormlp-data/checkpoint").join(file_name(&workload.name, "model")).into()
 }
 
-/// A built-in model, or the one a file describes.
+/// A built-in model, or one described by a file.
 fn workload(model: &str) -> Result<CheckpointWorkload, Failure> {
     if let Some(workload) = builtin::load(model) {
         return Ok(workload);
@@ -207,9 +207,9 @@ fn workload(model: &str) -> Result<CheckpointWorkload, Failure> {
     })
 }
 
-/// A directory under two spellings would wait for itself.
+/// A directory with two spellings would wait for its own lock.
 fn refuse_repeated(folders: &[Location]) -> Result<(), Failure> {
-    // What is not there yet is known by its text only.
+    // A path that does not exist yet is compared as text.
     let place = |folder: &Location| -> PathBuf {
         let folder = folder.folder();
         let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());

@@ -1,5 +1,5 @@
-//! Checkpoints of hosts that no launcher started: each saves and restores its own, and only the time of
-//! the beginning is common to them.
+//! Checkpoints of hosts without a launcher: each saves and restores its own, and only the start
+//! time is shared.
 
 use stormlp_checkpoint::plan::{CheckpointPlan, CheckpointRequest, ScaleChoice};
 use stormlp_checkpoint::run::CheckpointError;
@@ -11,11 +11,11 @@ use crate::commands::detached::DetachedArgs;
 use crate::exit::Failure;
 use crate::session::Session;
 
-/// What makes one run of all hosts.
+/// Advice for running all hosts as one run.
 const LAUNCHER: &str =
     "leave out --start-at and --run-id, and start the hosts by a launcher (mpirun, srun)";
 
-/// Refuses what hosts on their own cannot do together.
+/// Rejects what independent hosts cannot do together.
 ///
 /// # Errors
 /// With exit code 2.
@@ -39,7 +39,7 @@ pub(super) fn check(
     }
 }
 
-/// Refuses a size that each host would choose for itself by what is free there and how fast it is.
+/// Rejects a size that each host would choose from its own free space and speed.
 ///
 /// # Errors
 /// With exit code 3.
@@ -58,7 +58,7 @@ pub(super) fn check_size(
         .with_help("give every host the same --scale FACTOR, or fewer --ranks"))
 }
 
-/// What the user can do after `error`.
+/// Advice for `error`.
 pub(super) fn remedy(error: &CheckpointError, company: Company<'_>, closed: bool) -> &'static str {
     match (error, company) {
         (CheckpointError::Lock(LockError::Held { .. }), Company::From(_)) => {

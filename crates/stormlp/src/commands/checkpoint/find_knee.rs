@@ -1,5 +1,5 @@
-//! `stormlp checkpoint --find-knee`: the search says how many streams are next, the same resolve makes
-//! the plan, the emulator runs it, and the search is updated.
+//! `stormlp checkpoint --find-knee`: the search chooses the next number of streams, the usual
+//! resolver makes the plan, the emulator runs it, and the search is updated.
 
 use std::path::Path;
 use std::time::Instant;
@@ -31,51 +31,51 @@ use crate::hosts::exchange;
 use crate::output;
 use crate::session::Session;
 
-/// Saves, and restores, of a run where nobody says how many.
+/// Default number of saves, and of restores, per run.
 const UNITS: u32 = 2;
 
-/// A search under way.
+/// A search in progress.
 struct Hunt<'a> {
     request: CheckpointRequest,
     host: HostFacts,
-    /// How fast storage wrote at first: all runs are of one size.
+    /// Measured write rate of the storage before the first run: all runs have the same size.
     trial_bytes_per_second: Option<f64>,
     party: &'a Party,
-    /// The hosts, where there are several.
+    /// The other hosts, if any.
     others: Option<Hosts>,
     session: &'a Session,
     delivery: &'a Delivery,
     savers: Savers,
     find: FindStreams,
-    /// The last report of each number of streams.
+    /// The last report for each number of streams.
     reports: Vec<(u32, CheckpointReport)>,
 }
 
-/// What a search does next.
+/// The next action of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Next {
-    /// A run with so many streams.
+    /// Run with this number of streams.
     Try(u32),
-    /// Nothing: it has its answer.
+    /// End: the answer is known.
     Enough,
-    /// Nothing: it was stopped.
+    /// End: it was stopped.
     Stopped,
 }
 
-/// The first run of a search, with as many saves and restores as each of them has.
+/// Prepares the first run of a search, with the saves and restores of every run.
 pub(super) fn first_run(request: &mut CheckpointRequest) {
     request.writes = request.writes.or(Some(UNITS));
     request.reads = request.reads.or(Some(UNITS));
     request.pause_seconds = request.pause_seconds.or(Some(0.0));
-    // What the last run left in memory says nothing of storage.
+    // Data cached by the previous run would hide the speed of storage.
     request.cold |= request.reads != Some(0);
     request.streams = Some(1);
 }
 
-/// Searches.
+/// Runs the search.
 ///
 /// # Errors
-/// As a run.
+/// Those of a run.
 pub(super) fn run(
     args: Args,
     mut request: CheckpointRequest,
@@ -116,7 +116,7 @@ pub(super) fn run(
     hunt.deliver(ended, &first)
 }
 
-/// The numbers of streams with which a run is of the same size, which one host finds out for all.
+/// The numbers of streams that keep the size of a run; one host computes them for all.
 fn possible(
     request: &CheckpointRequest,
     host: &HostFacts,
@@ -137,7 +137,7 @@ fn possible(
 }
 
 impl Hunt<'_> {
-    /// Runs what the search asks for until it has its answer or the user has enough.
+    /// Runs what the search asks for until the answer is known or the user stops it.
     fn go(&mut self) -> Result<Ending, Failure> {
         loop {
             let streams = match self.next()? {
@@ -162,8 +162,8 @@ impl Hunt<'_> {
         }
     }
 
-    /// How many streams are next, of which all hosts are of one mind: the first one says it, and
-    /// a stop on any host stops all.
+    /// The next number of streams, on which all hosts agree: the first host chooses it, and a stop
+    /// on any host stops all.
     fn next(&self) -> Result<Next, Failure> {
         let stopped = self.session.stop.is_stopped();
         let own = match (stopped, self.find.next()) {
@@ -179,7 +179,7 @@ impl Hunt<'_> {
         Ok(stopped.or(all.first().copied()).unwrap_or(own))
     }
 
-    /// The plan with so many streams, on the storage as it is now.
+    /// The plan for a number of streams, on storage as it is now.
     fn plan(&mut self, streams: u32) -> Result<CheckpointPlan, Failure> {
         self.request.streams = Some(streams);
         let folders = &self.request.folders;
@@ -191,7 +191,7 @@ impl Hunt<'_> {
         let how = (self.party, self.session);
         let mut plan = hosts::plan(&self.request, &self.host, &facts, how)?;
         if !self.find.tried.is_empty() {
-            // They are this search's own.
+            // These are from this search.
             plan.warnings.retain(|warning| warning.kind != WarningKind::EarlierCheckpoints);
         }
         Ok(plan)
@@ -215,7 +215,8 @@ impl Hunt<'_> {
         Ok(report)
     }
 
-    /// A line for the last run: its rates, what is known by now, and how long the rest may take.
+    /// Prints a line for the last run: its rates, what is known so far, and the estimated time
+    /// left.
     fn say_last_run(&self) {
         let Some(run) = self.find.tried.last().filter(|_| !self.session.quiet) else {
             return;
@@ -250,8 +251,8 @@ impl Hunt<'_> {
         CheckpointReport::new(head, plan.clone(), results)
     }
 
-    /// The report of the run at the knee of saves, or of restores where nothing is saved, with the
-    /// search.
+    /// The report of the run at the knee of saves, or of restores if nothing is saved, including
+    /// the search.
     fn report(&self, ending: Ending) -> Option<CheckpointReport> {
         let knee = self.find.save.as_ref().or(self.find.restore.as_ref())?;
         let of_knee = self.reports.iter().find(|(streams, _)| *streams == knee.streams);
@@ -280,7 +281,7 @@ impl Hunt<'_> {
     }
 }
 
-/// What suffices, as far as it is known.
+/// The sufficient number of streams, as far as known.
 fn known(find: &FindStreams) -> String {
     let of = |what: &str, knee: &Option<StreamKnee>| {
         knee.as_ref().map(|knee| format!("{} to {what}", knee.streams))

@@ -1,4 +1,4 @@
-//! A checkpoint of which several hosts save and restore a share: one of them plans for all.
+//! A checkpoint shared by several hosts: one of them plans for all.
 
 use serde::{Deserialize, Serialize};
 use stormlp_checkpoint::plan::{CheckpointFacts, CheckpointPlan, CheckpointRequest};
@@ -13,12 +13,11 @@ use crate::hosts;
 use crate::session::Session;
 use stormlp_hosts::promises;
 
-/// Makes sure, as far as one can by looking, that the run can be made, and that all hosts see the same
-/// folders. Nothing is written by a run that is refused. The plan is one of storage that is as fast as
-/// can be.
+/// Checks, without writing, that the run is possible and that all hosts see the same folders. A
+/// rejected run writes nothing. The plan assumes the fastest possible storage.
 ///
 /// # Errors
-/// As those of a plan; all hosts fail alike.
+/// Those of a plan; all hosts fail alike.
 pub(super) fn look(
     request: &CheckpointRequest,
     host: &HostFacts,
@@ -34,10 +33,10 @@ pub(super) fn look(
     Ok(looked)
 }
 
-/// Storage as it proved when it was written to.
+/// The storage facts, with the write rate measured in a trial.
 ///
 /// # Errors
-/// When it cannot be looked at; all hosts fail alike.
+/// If storage cannot be examined; all hosts fail alike.
 pub(super) fn tried(
     request: &CheckpointRequest,
     party: &Party,
@@ -46,11 +45,11 @@ pub(super) fn tried(
     seen_by_all(|| super::tried(request, session), party, session)
 }
 
-/// Storage as `look` finds it: on one host where all see the same, else as the worst host has it. Of
-/// processes that share a host one looks: they would try its storage at the same time.
+/// Storage as `look` finds it: on one host if all see the same, else the worst of all hosts. Of
+/// several processes on a host only one looks: they would test its storage at the same time.
 ///
 /// # Errors
-/// When it cannot be looked at; all hosts fail alike.
+/// If storage cannot be examined; all hosts fail alike.
 pub(super) fn seen_by_all(
     look: impl FnOnce() -> Result<CheckpointFacts, Failure>,
     party: &Party,
@@ -70,12 +69,12 @@ pub(super) fn seen_by_all(
     Ok(facts)
 }
 
-/// What one host sees of the folders.
+/// Facts about the folders as seen by one host.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Seen {
-    /// Room in each folder.
+    /// Free space of each folder.
     free_bytes: Vec<u64>,
-    /// How fast the first one was written to.
+    /// Measured write rate of the first folder.
     trial_bytes_per_second: Option<f64>,
 }
 
@@ -88,7 +87,7 @@ impl Seen {
         }
     }
 
-    /// Takes the worse of this and of `facts` into `facts`.
+    /// Reduces `facts` to the worse of both.
     fn limit(self, facts: &mut CheckpointFacts) {
         for (folder, free) in facts.folders.iter_mut().zip(self.free_bytes) {
             folder.free_bytes = folder.free_bytes.min(free);
@@ -98,7 +97,7 @@ impl Seen {
     }
 }
 
-/// What all hosts have together where each has folders of its own and is as this one.
+/// The storage of all hosts together, if each has folders of its own like this one.
 fn of_all(facts: CheckpointFacts, party: &Party) -> CheckpointFacts {
     if party.has_local_data() {
         scaled(facts, party.processes_here(), party.members().len())
@@ -107,8 +106,8 @@ fn of_all(facts: CheckpointFacts, party: &Party) -> CheckpointFacts {
     }
 }
 
-/// Storage that `here` processes share as all `processes` find it, each of which has as large a share of
-/// the ranks.
+/// The storage that `here` processes share, as seen by all `processes`, each of which has an equal
+/// share of the ranks.
 fn scaled(mut facts: CheckpointFacts, here: usize, processes: usize) -> CheckpointFacts {
     for folder in &mut facts.folders {
         folder.free_bytes = (folder.free_bytes / here as u64).saturating_mul(processes as u64);
@@ -118,10 +117,10 @@ fn scaled(mut facts: CheckpointFacts, here: usize, processes: usize) -> Checkpoi
     facts
 }
 
-/// The plan that all hosts carry out, which one of them makes of `facts` of storage.
+/// The plan for all hosts, made by one of them from the `facts` of storage.
 ///
 /// # Errors
-/// As those of a plan; all hosts fail alike.
+/// Those of a plan; all hosts fail alike.
 pub(super) fn plan(
     request: &CheckpointRequest,
     host: &HostFacts,
@@ -136,10 +135,10 @@ pub(super) fn plan(
     from_first(&own, session)
 }
 
-/// What the first host has, on all of them.
+/// Sends the value of the first host to all.
 ///
 /// # Errors
-/// When the others cannot be heard.
+/// If the other hosts cannot be reached.
 pub(super) fn from_first<T>(own: &Option<T>, session: &Session) -> Result<T, Failure>
 where
     T: serde::Serialize + serde::de::DeserializeOwned,
@@ -149,8 +148,8 @@ where
     first.ok_or_else(|| Failure::bug(anyhow::anyhow!("the first host sent nothing")))
 }
 
-/// Deals the ranks to the hosts, and has each restore what another host wrote unless something else
-/// was asked for.
+/// Assigns the ranks to hosts, and makes each host restore what another host wrote unless requested
+/// otherwise.
 fn dealt(
     mut plan: CheckpointPlan,
     request: &CheckpointRequest,
@@ -196,9 +195,9 @@ fn dealt(
     Ok(plan)
 }
 
-/// What each host may be asked for itself.
+/// Request fields that may differ between hosts.
 const APART: [&str; 2] = ["model", "results_beside_data"];
-/// What was asked for where its key is not that of its option.
+/// Names of request fields that differ from their keys.
 const NAMES: [(&str, &str); 6] = [
     ("chunk_bytes", "option --chunk-size"),
     ("folders", "option --dir"),
@@ -208,16 +207,16 @@ const NAMES: [(&str, &str); 6] = [
     promises::OF_THREADS,
 ];
 
-/// What `request` asks for, as far as all hosts have to ask the same: before a seed is drawn where
-/// none was asked for, since each draws its own and the first one's counts.
+/// The part of `request` that must be equal on all hosts. It is taken before a seed is drawn: each
+/// host draws its own, and that of the first one counts.
 pub(super) fn asked(request: &CheckpointRequest) -> Vec<Promise> {
     promises::asked(request, &APART, &NAMES)
 }
 
-/// Makes sure that all hosts see the same folders.
+/// Checks that all hosts see the same folders.
 ///
 /// # Errors
-/// All hosts fail alike where one does not.
+/// All hosts fail alike if one does not.
 fn check(plan: &CheckpointPlan, party: &Party, session: &Session) -> Result<(), Failure> {
     for folder in &plan.folders {
         let nearest = session.storage.nearest(folder.folder());
@@ -233,7 +232,7 @@ mod tests {
 
     use super::*;
 
-    /// Storage with so much room, written to at such a rate.
+    /// Storage with this free space and write rate.
     fn facts(free_bytes: u64, rate: Option<f64>) -> CheckpointFacts {
         CheckpointFacts {
             folders: vec![FolderFacts {
@@ -256,7 +255,7 @@ mod tests {
         assert_eq!(Seen::of(&first), Seen::of(&facts(200, Some(40.0))));
         Seen::of(&facts(900, Some(10.0))).limit(&mut first);
         assert_eq!(Seen::of(&first), Seen::of(&facts(200, Some(10.0))));
-        // A later look tries nothing.
+        // A later look does not run a trial.
         Seen::of(&facts(100, None)).limit(&mut first);
         assert_eq!(Seen::of(&first), Seen::of(&facts(100, None)));
     }
@@ -265,10 +264,10 @@ mod tests {
     fn processes_of_one_host_share_what_it_has() {
         let of = |here, processes| Seen::of(&scaled(facts(600, Some(60.0)), here, processes));
         assert_eq!(of(1, 1), Seen::of(&facts(600, Some(60.0))));
-        // Both on one host: what it has is all there is.
+        // Both on one host: its storage is all there is.
         assert_eq!(of(2, 2), Seen::of(&facts(600, Some(60.0))));
         assert_eq!(of(1, 2), Seen::of(&facts(1200, Some(120.0))));
-        // Three of four on this host: it is full when a fourth of all is on the other one.
+        // Three of four on this host: it is full when it has three quarters of the data.
         assert_eq!(of(3, 4), Seen::of(&facts(800, Some(80.0))));
     }
 }

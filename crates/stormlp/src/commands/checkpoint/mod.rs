@@ -1,4 +1,4 @@
-//! `stormlp checkpoint`: a model and its parallelism become a plan; the plan is printed or run.
+//! `stormlp checkpoint`: makes a plan from a model and its parallelism, and prints or runs it.
 
 mod args;
 mod detached;
@@ -39,7 +39,7 @@ use crate::session::Session;
 
 pub(crate) use args::Args;
 
-/// Prints the plan, runs it, or removes what earlier runs left.
+/// Prints the plan, runs it, or removes the data of earlier runs.
 pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     let mut request = args::request(&args)?;
     if args.clean {
@@ -50,7 +50,7 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         let other = args.mlperf_output.as_deref();
         request.results_beside_data = args.output.beside(folders, other);
     }
-    // Where there are others, they hear of it.
+    // If there are other processes, they are told the result.
     let begins = detached::check(&args, &request, session);
     let party = Party::introduce(request.local_data, session)?;
     let asked = |_: &HostFacts| hosts::asked(&request);
@@ -74,11 +74,11 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     }
     let delivery = args.output.open(ReportKind::Checkpoint, Columns::Standard);
     let delivery = party.agree(delivery, |_| Vec::new(), session)?;
-    // Nothing is written before a refusal, as far as one can be known by looking.
+    // Nothing is written before checks that need no writes have passed.
     let looked = hosts::look(&request, &host, &party, session)?;
     detached::check_size(&args.detached, &request, &looked)?;
     let savers = delivery.savers(&request.workload.name, &party, session)?;
-    // One process writes what comes of the run.
+    // One process writes the output files.
     let mlperf_output = args.mlperf_output.as_deref().filter(|_| session.group.leads());
     deliver::make_mlperf_folder(mlperf_output)?;
     let facts = hosts::tried(&request, &party, session)?;
@@ -102,14 +102,14 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     let went = savers
         .finish((&report, own), &delivery, session, ended)
         .map_err(|failure| shared_fate(failure, &report.ending, others.as_ref()));
-    // What is said of what a scaled run measured says so.
+    // Messages about a scaled run are marked as such.
     went.map_err(|failure| match mark(&plan) {
         Some(mark) => failure.marked(&mark),
         None => failure,
     })
 }
 
-/// The plan of a request that can run.
+/// The plan of a valid request.
 fn planned(
     request: &CheckpointRequest,
     host: &HostFacts,
@@ -122,19 +122,19 @@ fn planned(
     }
 }
 
-/// Storage as it looks, taken to be as fast as can be: what is too much then is too much.
+/// The storage facts without a trial, assuming maximum speed: what is too large then is too large.
 fn looked_at(request: &CheckpointRequest) -> Result<CheckpointFacts, Failure> {
     let facts = scan(&Disk, &request.folders, Look::Only).map_err(Failure::machine)?;
     Ok(CheckpointFacts { trial_bytes_per_second: Some(f64::INFINITY), ..facts })
 }
 
-/// Storage as it proved when it was written to.
+/// The storage facts, with the write rate measured in a trial.
 fn tried(request: &CheckpointRequest, session: &Session) -> Result<CheckpointFacts, Failure> {
     let facts = scan(&Disk, &request.folders, Look::AndTry).map_err(Failure::machine)?;
     Ok(CheckpointFacts { trial_bytes_per_second: trial(request, &facts, session)?, ..facts })
 }
 
-/// Says what is about to go, runs the plan and gives what came out.
+/// Prints the plan and the old data it will remove, runs it and returns the report.
 fn carry_out(
     (head, plan): (Head, &CheckpointPlan),
     mut savers: Savers,
@@ -142,7 +142,7 @@ fn carry_out(
     session: &Session,
 ) -> Result<(CheckpointReport, Savers), Failure> {
     if !session.quiet {
-        // What is about to go is said before it does; the report says it again.
+        // Data about to be removed is announced first; the report repeats it.
         let earlier = |note: &&Warning| note.kind == WarningKind::EarlierCheckpoints;
         let mut opening = opening(plan);
         opening.warn(plan.warnings.iter().filter(earlier));
@@ -155,7 +155,7 @@ fn carry_out(
     Ok((report, savers))
 }
 
-/// The facts a request needs; the GPU libraries are asked only for paths that use them.
+/// The facts needed by a request; GPU libraries are probed only for paths that use them.
 fn host_facts(request: &CheckpointRequest, session: &Session) -> Result<HostFacts, Failure> {
     let wants_gpu = match request.device {
         Some(device) => device != DeviceId::Host || request.path.needs_cufile(),
@@ -166,7 +166,7 @@ fn host_facts(request: &CheckpointRequest, session: &Session) -> Result<HostFact
     Ok(facts)
 }
 
-/// How fast storage writes, when the scale depends on it.
+/// The write rate of storage, if the scale depends on it.
 fn trial(
     request: &CheckpointRequest,
     facts: &CheckpointFacts,
@@ -176,7 +176,7 @@ fn trial(
     if !auto || request.closed || request.writes == Some(0) {
         return Ok(None);
     }
-    // One that cannot be written to is refused with the reason.
+    // An unwritable folder is rejected with the reason.
     let first = facts.folders.first();
     let Some(folder) = first.filter(|folder| folder.writable.is_available()) else {
         return Ok(None);
@@ -195,7 +195,7 @@ fn trial(
     }
 }
 
-/// Of a search only its first run can be shown.
+/// Only the first run of a search can be shown.
 fn show_first_run(request: &mut CheckpointRequest) {
     find_knee::first_run(request);
     output::say(
@@ -204,13 +204,13 @@ fn show_first_run(request: &mut CheckpointRequest) {
     );
 }
 
-/// Prints the plan and what is in its way, and ends as the run would.
+/// Prints the plan and its problems, and ends as the run would.
 fn dry_run(
     request: &CheckpointRequest,
     host: &HostFacts,
     output: &OutputArgs,
 ) -> Result<(), Failure> {
-    // Sizes can be told of storage that nobody can look at; that a run would fail is told too.
+    // Sizes can be shown without access to storage; the error of a run is shown too.
     let (facts, unseen) = match scan(&Disk, &request.folders, Look::Only) {
         Ok(facts) => (facts, None),
         Err(error) => (CheckpointFacts::default(), Some(error)),
@@ -225,7 +225,7 @@ fn dry_run(
     };
     let dry_run = DryRun { plan, problems: &resolution.problems };
     output.print_plan(&dry_run, plan.closed, checkpoint::dry_run)?;
-    // A plan that is too large for this machine is what a dry run may be for.
+    // A dry run may show a plan that is too large for this machine.
     match resolution.problems.kind() {
         ProblemKind::Capacity => Ok(()),
         ProblemKind::Plan | ProblemKind::Machine => Err(resolution.problems.into()),
@@ -254,7 +254,7 @@ fn emulate(
     })
 }
 
-/// How a run ended, as an exit code.
+/// The exit code of a run.
 fn ending(report: &CheckpointReport, saved: Option<&Path>) -> Result<(), Failure> {
     match &report.ending {
         Ending::Complete => Ok(()),
@@ -269,7 +269,7 @@ fn ending(report: &CheckpointReport, saved: Option<&Path>) -> Result<(), Failure
     }
 }
 
-/// Removes what stormlp made in the directories.
+/// Removes what stormlp created in the directories.
 fn clean_folders(request: &CheckpointRequest) -> Result<(), Failure> {
     let mut lines = Vec::new();
     for folder in &request.folders {

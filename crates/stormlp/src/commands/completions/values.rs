@@ -1,5 +1,5 @@
-//! The values that a shell offers. clap knows those of its own kinds of values; the names that the
-//! model reads are told to it here, and only for the script.
+//! Argument values for shell completion. clap knows the values of its own enums; names that the
+//! model parses are added here, only for the script.
 
 use clap::Command;
 use clap::builder::PossibleValuesParser;
@@ -13,10 +13,10 @@ use stormlp_matrix::plan::{CacheState, Fill, preset_names};
 use stormlp_training::plan::catalog::CATALOG;
 use stormlp_training::plan::client::Client;
 
-/// An argument of a command and the values it takes.
+/// An argument of a command and its values.
 type Offer = (&'static str, &'static str, Vec<&'static str>);
 
-/// `command` with the values of its arguments.
+/// Adds the values of its arguments to `command`.
 pub(super) fn offer(command: Command) -> Command {
     let offers = gds().into_iter().chain(training()).chain(checkpoint());
     offers.fold(command, |command, (of, argument, values)| {

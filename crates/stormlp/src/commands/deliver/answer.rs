@@ -1,4 +1,4 @@
-//! An answer that is no report of a run: printed and exported as reports are.
+//! A result other than a report of a run, printed and exported like reports.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use super::{Format, append_csv, cannot_write, check_folder, check_header, of_fil
 use crate::exit::Failure;
 use crate::output;
 
-/// What is shown of it, and where else it is written.
+/// Output options.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Results")]
 pub(crate) struct AnswerArgs {
@@ -26,7 +26,7 @@ pub(crate) struct AnswerArgs {
     export: Vec<PathBuf>,
 }
 
-/// The options, checked: what is wrong shows before the work.
+/// The checked options: errors appear before the work.
 #[derive(Debug)]
 pub(crate) struct Answer {
     format: Format,
@@ -34,10 +34,10 @@ pub(crate) struct Answer {
 }
 
 impl AnswerArgs {
-    /// Makes sure that every export can be written; `columns` are those of its rows.
+    /// Checks that every export can be written; `columns` are the CSV columns.
     ///
     /// # Errors
-    /// When an option makes no sense, or a file cannot be used.
+    /// If an option makes no sense, or a file cannot be used.
     pub(crate) fn open(self, columns: &[&str]) -> Result<Answer, Failure> {
         let exports = (self.export.into_iter())
             .map(|path| of_file(&path).map(|format| (path, format)))
@@ -61,15 +61,15 @@ impl AnswerArgs {
 }
 
 impl Answer {
-    /// Prints the answer and writes the exports: `data` is what programs get.
+    /// Prints the result and writes the exports; `data` is the machine-readable form.
     ///
     /// # Errors
-    /// When stdout or a file cannot be written.
+    /// If stdout or a file cannot be written.
     pub(crate) fn write(&self, data: &impl Serialize, document: &Document) -> Result<(), Failure> {
         self.write_with(data, document, || document.clone().into())
     }
 
-    /// The same of an answer that has a page of its own.
+    /// Likewise for a result with an HTML page of its own.
     ///
     /// # Errors
     /// As [`Self::write`].

@@ -1,8 +1,8 @@
-//! The cells of a matrix that runs, beside its report: a line of JSON each.
+//! The cells of a running matrix, next to its report: one line of JSON each.
 //!
 //! Writing the whole report after every cell would cost more with each one. So the report is
-//! written when the matrix begins and when it ends, and the lines between stand in this file. A
-//! report that was never finished is read together with them.
+//! written at the start and the end of the matrix, and this file holds the lines in between. An
+//! unfinished report is read together with them.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
@@ -15,7 +15,7 @@ use stormlp_matrix::plan::CellReport;
 
 use crate::exit::Failure;
 
-/// A line may have so many bytes; those of real cells have less than a tenth.
+/// Maximum length of a line; real cells have less than a tenth of it.
 const LONGEST_LINE: u64 = 16 << 20;
 
 /// The journal of one run.
@@ -24,16 +24,16 @@ pub(super) struct Journal {
     path: PathBuf,
     /// `None` before the first line.
     file: Option<File>,
-    /// Where the whole lines end.
+    /// End of the last complete line.
     whole_bytes: u64,
-    /// Lines that could not be written yet.
+    /// Lines not yet written.
     unwritten: Vec<u8>,
     /// When the file was last synced, and how long that took.
     synced: Option<(Instant, Duration)>,
 }
 
 impl Journal {
-    /// The journal of `report`; nothing is made before the first line.
+    /// The journal of `report`; no file is created before the first line.
     pub(super) fn of(report: &Path) -> Self {
         Self {
             path: beside(report),
@@ -44,18 +44,18 @@ impl Journal {
         }
     }
 
-    /// Adds a line. One that cannot be written now is written before the next.
+    /// Appends a line. If it cannot be written now, it is written before the next.
     pub(super) fn add(&mut self, cell: &impl Serialize) -> anyhow::Result<()> {
         serde_json::to_writer(&mut self.unwritten, cell).context("a cell is plain data")?;
         self.unwritten.push(b'\n');
         self.flush().with_context(|| format!("cannot write {}", self.path.display()))
     }
 
-    /// Writes what is not written; a line that was begun is taken back when it cannot be ended.
+    /// Writes pending lines; an incomplete line is truncated.
     fn flush(&mut self) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
-            // Only a file that was not there: a link would lead elsewhere.
+            // Only a new file is created: a link would lead elsewhere.
             none => none.insert(File::options().append(true).create_new(true).open(&self.path)?),
         };
         if let Err(error) = file.write_all(&self.unwritten) {
@@ -64,8 +64,8 @@ impl Journal {
         }
         self.whole_bytes += self.unwritten.len() as u64;
         self.unwritten.clear();
-        // What is written outlives this process. To outlive the machine it has to be synced, which
-        // takes a twentieth of the time at most: the storage under test may be this one.
+        // Written data survives this process. To survive the machine it must be synced, which takes
+        // at most a twentieth of the time: this may be the storage under test.
         if self.synced.is_none_or(|(since, took)| since.elapsed() >= took * 19) {
             let begun = Instant::now();
             file.sync_data()?;
@@ -74,7 +74,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Removes the journal, whose cells stand in the report now.
+    /// Removes the journal, whose cells are in the report now.
     pub(super) fn remove(&mut self) -> io::Result<()> {
         (self.file, self.whole_bytes) = (None, 0);
         self.unwritten.clear();
@@ -85,11 +85,11 @@ impl Journal {
     }
 }
 
-/// The cells in the journal of `report`; none where there is no journal. A last line that was cut
-/// short, as a killed run leaves it, is no cell.
+/// The cells in the journal of `report`; none if there is no journal. An incomplete last line, as
+/// left by a killed run, is ignored.
 ///
 /// # Errors
-/// With exit code 4 when the journal cannot be read, and 3 when a line of it is no cell.
+/// With exit code 4 if the journal cannot be read, and 3 if one of its lines is not a cell.
 pub(crate) fn cells(report: &Path) -> Result<Vec<CellReport>, Failure> {
     let path = beside(report);
     let unreadable = |error: io::Error| {
@@ -122,7 +122,7 @@ pub(crate) fn cells(report: &Path) -> Result<Vec<CellReport>, Failure> {
     Ok(cells)
 }
 
-/// Where the journal of `report` lies.
+/// The path of the journal of `report`.
 fn beside(report: &Path) -> PathBuf {
     report.with_extension("cells.jsonl")
 }

@@ -1,4 +1,4 @@
-//! The folder of a run: made before the first byte moves, what is measured saved after every unit.
+//! The folder of a run: created before the first byte moves; results are saved after every unit.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -18,30 +18,30 @@ use super::journal::Journal;
 use crate::exit::Failure;
 use crate::session::Session;
 
-/// What to do when a report has no place.
+/// Advice if the folder for reports cannot be written.
 const RESULTS_HELP: &str =
     "name a folder that you may write to: --results-dir DIR or STORMLP_RESULTS_DIR";
-/// Where reports are saved when nothing is said.
+/// The default folder for reports.
 const DEFAULT_RESULTS: &str = "stormlp-results";
-/// The folder of a run in which each of several processes keeps its part.
+/// The folder, within that of a run, for the parts of several processes.
 pub(crate) const PARTS: &str = "parts";
 
-/// Saves the report of one run. A run that ends before anything was measured leaves nothing.
+/// Saves the report of one run. A run that ends before anything was measured leaves no files.
 #[derive(Debug)]
 pub(crate) struct Saver {
     path: PathBuf,
-    /// The cells of a matrix, until the report has them.
+    /// The cells of a matrix until they are in the report.
     journal: Journal,
-    /// The folders that were made for it, the innermost first.
+    /// The folders created for it, innermost first.
     made: Vec<PathBuf>,
     keep: bool,
     unsaved: Option<anyhow::Error>,
-    /// When the last save of a unit was over, and how long it took.
+    /// When the last save of a unit ended, and how long it took.
     last: Option<(Instant, Duration)>,
 }
 
 impl Saver {
-    /// Makes a new folder under the results, named after command, run and time.
+    /// Creates a new folder for the run, named after command, run and time.
     pub(super) fn create(
         results: Option<&Path>,
         kind: ReportKind,
@@ -53,7 +53,7 @@ impl Saver {
         Self::below(&results, &stem)
     }
 
-    /// Makes a folder for the part that one of several processes has in a run.
+    /// Creates a folder for the part of one of several processes.
     pub(super) fn of_part(results: Option<&Path>, part: &PartOf) -> Result<Self, Failure> {
         let results = results.map_or_else(results_folder, Path::to_path_buf);
         let place = Self::place_of_part(&results.join(&part.run_id), part);
@@ -61,14 +61,14 @@ impl Saver {
         Self::below(place.parent().unwrap_or(&results), &stem)
     }
 
-    /// Where a part lies in the folder of its run.
+    /// The path of a part in the folder of its run.
     pub(super) fn place_of_part(run: &Path, part: &PartOf) -> PathBuf {
         let rank = part.rank.unwrap_or_default();
         let host = part.host.split(' ').next().unwrap_or_default();
         run.join(PARTS).join(format!("{rank}-{}", safe(host)))
     }
 
-    /// Makes a new folder in `results`, called `stem` or with a number after it.
+    /// Creates a new folder in `results`, called `stem` or with a number appended.
     fn below(results: &Path, stem: &str) -> Result<Self, Failure> {
         let missing = results.ancestors().take_while(|part| !part.exists());
         let mut made: Vec<PathBuf> = missing.map(Path::to_path_buf).collect();
@@ -98,7 +98,7 @@ impl Saver {
         )))
     }
 
-    /// Goes on with a report that is there.
+    /// Continues an existing report.
     pub(crate) fn resume(path: &Path) -> Self {
         let mut saver = Self::at(path, Vec::new());
         saver.keep = true;
@@ -116,14 +116,14 @@ impl Saver {
         }
     }
 
-    /// Where the report is saved.
+    /// The path of the report.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Tells cuFile by the environment what it must know before it is opened: to write its log
-    /// beside the report, and not to fall back where that is an error. To be called before the
-    /// first thread. Where the log goes elsewhere, the user chose so, or cuFile takes the current
+    /// Sets the environment variables that cuFile reads when it is opened: its log goes next to the
+    /// report, and a fallback is disabled if it is an error. Must be called before the first thread
+    /// starts. An error is ignored: the log then goes where the user chose, or to the current
     /// directory.
     pub(crate) fn prepare_cufile(&self, require_gds: bool) {
         let _ = cufile::send_log_to(&self.path.with_file_name("cufile.log"));
@@ -132,27 +132,27 @@ impl Saver {
         }
     }
 
-    /// Saves the report of a run that begins, so that it can be gone on with; it is removed again
-    /// unless something is measured.
+    /// Saves the report of a starting run, so that it can be resumed; it is removed again unless
+    /// something is measured.
     ///
     /// # Errors
-    /// With exit code 4 when it cannot be written.
+    /// With exit code 4 if it cannot be written.
     pub(crate) fn begin(&mut self, report: &impl Serialize) -> Result<(), Failure> {
         let written = self.written(report);
-        // The report has the cells of an earlier run's journal, which must not be taken for ours.
+        // The report has the cells of an earlier run's journal, which must not be taken for new
+        // ones.
         let begun = written.and_then(|()| Ok(self.journal.remove()?));
         begun.map_err(|error| self.not_saved(error))
     }
 
-    /// Saves a cell of a matrix as it is over. That it cannot be saved is told in the end: the run
-    /// goes on.
+    /// Saves a completed cell of a matrix. An error is reported at the end: the run continues.
     pub(crate) fn cell(&mut self, cell: &CellReport) {
         self.keep = true;
         self.unsaved = self.journal.add(cell).err();
     }
 
-    /// Saves what was measured so far after an epoch or a checkpoint; not when that would take
-    /// more than a twentieth of the run.
+    /// Saves the results so far after an epoch or a checkpoint, unless that would take more than a
+    /// twentieth of the run.
     pub(crate) fn unit<R: Serialize>(&mut self, report: impl FnOnce() -> R) {
         let due = |(since, took): (Instant, Duration)| since.elapsed() >= took * 19;
         if self.last.is_none_or(due) {
@@ -162,18 +162,17 @@ impl Saver {
         }
     }
 
-    /// Saves the report, whole at any moment. That it cannot be saved is told in the end: the run
-    /// goes on.
+    /// Saves the report atomically. An error is reported at the end: the run continues.
     pub(crate) fn save(&mut self, report: &impl Serialize) {
         self.keep = true;
         self.unsaved = self.written(report).err();
         if self.unsaved.is_none() {
-            // The report has its cells now; a journal that stays says nothing else.
+            // The report has its cells now, so a remaining journal adds nothing.
             let _ = self.journal.remove();
         }
     }
 
-    /// Where the last report lies.
+    /// The path of the last report.
     pub(super) fn finish(mut self) -> Result<PathBuf, Failure> {
         match self.unsaved.take() {
             Some(error) => Err(self.not_saved(error)),
@@ -195,7 +194,7 @@ impl Saver {
     }
 }
 
-/// What mends it where a file could not be written for want of room.
+/// Advice if a file could not be written for lack of space.
 pub(super) fn room_help(error: &anyhow::Error, elsewhere: &str) -> Option<String> {
     const EFBIG: i32 = 27;
     const ENOSPC: i32 = 28;
@@ -217,7 +216,7 @@ impl Drop for Saver {
         if self.keep {
             return;
         }
-        // What stays when this fails, or when somebody else began to use a folder, harms nobody.
+        // Files that remain if this fails, or if the folder is used by others, do no harm.
         let _ = Disk.remove(&self.path);
         for folder in &self.made {
             let _ = fs::remove_dir(folder);
@@ -225,14 +224,14 @@ impl Drop for Saver {
     }
 }
 
-/// Where reports are saved unless an option says otherwise; a variable set to nothing says nothing.
+/// The default folder for reports; an empty environment variable is ignored.
 pub(crate) fn results_folder() -> PathBuf {
     let from_environment =
         std::env::var_os("STORMLP_RESULTS_DIR").filter(|folder| !folder.is_empty());
     from_environment.map_or_else(|| PathBuf::from(DEFAULT_RESULTS), PathBuf::from)
 }
 
-/// A name that is one folder's name everywhere.
+/// A name valid as a folder name everywhere.
 fn safe(name: &str) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     name.chars().map(safe).collect()

@@ -1,8 +1,8 @@
-//! Where a run saves what it measures: the whole, by the process that speaks for all, and what each of
-//! several processes measured itself, beside it.
+//! Saves the results of a run: the whole report by the leading process, and next to it the results
+//! of each of several processes.
 //!
-//! Each process keeps its own part in the folder of the run, on its own host where the folder is not
-//! shared: what was measured is there on whichever host outlives the others.
+//! Each process keeps its own part in the folder of the run, on its own host if the folder is not
+//! shared: the results survive on whichever host outlives the others.
 
 use std::path::{Path, PathBuf};
 
@@ -22,13 +22,13 @@ use crate::session::Session;
 /// See the [module's description](self).
 #[derive(Debug)]
 pub(crate) struct Savers {
-    /// It lies in the folder of the whole: of a run that measured nothing it has to go first.
+    /// It is inside the folder of the whole report, so it is removed first if nothing was measured.
     part: Option<Part>,
-    /// `None` where another process speaks for all.
+    /// `None` unless this is the leading process.
     whole: Option<Saver>,
 }
 
-/// What one of several processes saves of its own.
+/// The part saved by one of several processes.
 #[derive(Debug)]
 struct Part {
     saver: Saver,
@@ -36,10 +36,10 @@ struct Part {
 }
 
 impl Delivery {
-    /// Makes the folder in which the run called `name` is saved, and that of each process in it.
+    /// Creates the folder of the run called `name`, and in it that of each process.
     ///
     /// # Errors
-    /// With exit code 4 when one cannot be made; all processes fail alike then.
+    /// With exit code 4 if one cannot be created; all processes fail alike then.
     pub(crate) fn savers(
         &self,
         name: &str,
@@ -66,16 +66,16 @@ impl Delivery {
 }
 
 impl Savers {
-    /// Of a run that has no other process.
+    /// For a run with a single process.
     pub(crate) fn alone(whole: Saver) -> Self {
         Self { whole: Some(whole), part: None }
     }
 
-    /// Of a run that goes on with the report at `path`, and the part that this process had in it, where
-    /// it is one of several.
+    /// For a run that resumes the report at `path`, and the part of this process in it if it is one
+    /// of several.
     ///
     /// # Errors
-    /// With exit code 4 when a part has no place; all processes fail alike then.
+    /// With exit code 4 if a part cannot be saved; all processes fail alike then.
     pub(crate) fn resume(
         path: &Path,
         party: &Party,
@@ -112,27 +112,27 @@ impl Savers {
         self.whole.iter().chain(part)
     }
 
-    /// Where the report is saved of which this process knows.
+    /// The path of the report known to this process.
     pub(crate) fn path(&self) -> PathBuf {
         let first = self.each().next();
         first.map_or_else(PathBuf::new, |saver| saver.path().to_path_buf())
     }
 
-    /// The folder in which each of several processes has one for its part.
+    /// The folder that contains the parts of several processes.
     pub(crate) fn parts_folder(&self) -> Option<&Path> {
         let own = self.part.as_ref()?.saver.path();
         own.parent()?.parent()
     }
 
-    /// As [`Saver::prepare_cufile`].
+    /// Like [`Saver::prepare_cufile`].
     pub(crate) fn prepare_cufile(&self, require_gds: bool) {
-        // Its log is one of a process, beside what that process keeps.
+        // cuFile's log is per process, next to the part of that process.
         if let Some(saver) = self.each().last() {
             saver.prepare_cufile(require_gds);
         }
     }
 
-    /// Saves a cell of a matrix as it is over.
+    /// Saves a completed cell of a matrix.
     pub(crate) fn cell(&mut self, own: &CellReport, whole: &CellReport) {
         if let Some(saver) = &mut self.whole {
             saver.cell(whole);
@@ -142,7 +142,7 @@ impl Savers {
         }
     }
 
-    /// Saves what all hosts have measured so far, as [`Saver::unit`]: each host has all of it.
+    /// Saves the results of all hosts so far, like [`Saver::unit`]: each host has all of them.
     pub(crate) fn unit<P, R>(&mut self, report: impl FnOnce() -> Report<P, R>)
     where
         P: Serialize + Clone,
@@ -163,7 +163,7 @@ impl Savers {
         }
     }
 
-    /// Saves the report of a run that begins, `own` that of this process alone.
+    /// Saves the report of a starting run; `own` is that of this process alone.
     ///
     /// # Errors
     /// As [`Saver::begin`].
@@ -181,8 +181,8 @@ impl Savers {
         }
     }
 
-    /// Saves the finished reports, and prints the whole where this process speaks for all; then
-    /// `outcome` says how the run went.
+    /// Saves the finished reports, and prints the whole one in the leading process; then `outcome`
+    /// says how the run went.
     ///
     /// # Errors
     /// As [`Delivery::finish`].
@@ -213,14 +213,14 @@ impl Savers {
     }
 }
 
-/// The report of all hosts as one of them keeps it.
+/// The copy of the whole report that one host keeps.
 pub(crate) fn copy_of<P: Clone, R: Clone>(whole: &Report<P, R>, of: PartOf) -> Report<P, R> {
     let mut copy = whole.clone();
     copy.head.part = Some(of);
     copy
 }
 
-/// The part of one of several hosts of a matrix: `whole` with its own `cells` alone.
+/// The part of one of several hosts of a matrix: `whole` with only its own `cells`.
 pub(crate) fn own_part(whole: &MatrixReport, cells: &[CellReport], of: PartOf) -> MatrixReport {
     let mut part = copy_of(whole, of);
     part.results.hosts.clear();

@@ -1,4 +1,4 @@
-//! The formats of results, and the files that they are written to.
+//! The output formats, and the files they are written to.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,23 +34,23 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Whether it is a document that people look at.
+    /// Whether it is a rendered document for people.
     pub(super) fn is_drawn(self) -> bool {
         matches!(self, Self::Text | Self::Markdown | Self::Html)
     }
 }
 
-/// Where what is shown goes: stdout, or the file of `--output`.
+/// The destination of the output: stdout, or the file of `--output`.
 #[derive(Debug)]
 pub(crate) struct Sink(pub(super) Option<PathBuf>);
 
 impl Sink {
-    /// A document as text, as wide as what it is written to.
+    /// Renders a document as text, fitted to the destination's width.
     pub(crate) fn drawn(&self, document: &Document) -> String {
         text::render(document, self.width())
     }
 
-    /// Columns to draw a text in.
+    /// The width in columns for text.
     pub(super) fn width(&self) -> Option<usize> {
         match self.0 {
             None => output::width(),
@@ -58,10 +58,10 @@ impl Sink {
         }
     }
 
-    /// Writes what is shown.
+    /// Writes the output.
     ///
     /// # Errors
-    /// When stdout or the file cannot be written.
+    /// If stdout or the file cannot be written.
     pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
         match &self.0 {
             None => output::print(text),
@@ -74,7 +74,7 @@ impl Sink {
     }
 }
 
-/// The format that a file's extension names.
+/// The format for a file extension.
 pub(super) fn of_file(path: &Path) -> Result<Format, Failure> {
     let extension = path.extension().and_then(|text| text.to_str());
     match extension.map(str::to_ascii_lowercase).as_deref() {
@@ -94,10 +94,10 @@ pub(super) fn of_file(path: &Path) -> Result<Format, Failure> {
     }
 }
 
-/// Makes sure that there is a folder for the file of an option.
+/// Checks that the folder for the file of an option exists.
 ///
 /// # Errors
-/// With exit code 4 when there is none.
+/// With exit code 4 if it does not.
 pub(super) fn check_folder(option: &str, path: &Path) -> Result<(), Failure> {
     let parent = path.parent().filter(|parent| *parent != Path::new(""));
     match parent {
@@ -111,7 +111,7 @@ pub(super) fn check_folder(option: &str, path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// That the file of an option cannot be written.
+/// The failure to write the file of an option.
 pub(super) fn cannot_write(option: &str, path: &Path, error: std::io::Error) -> Failure {
     let error = anyhow::Error::new(error).context(format!("cannot write {}", path.display()));
     let help = room_help(&error, &format!("a file elsewhere: {option} FILE"))

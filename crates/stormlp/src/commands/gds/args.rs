@@ -1,4 +1,4 @@
-//! The options of `stormlp gds`, and the request they make.
+//! The options of `stormlp gds`, and their conversion to a request.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -18,10 +18,10 @@ use stormlp_matrix::plan::{
 use crate::commands::threads::check_wait;
 use crate::exit::{Code, Failure, Page};
 
-/// Where the test files lie when nothing is said.
+/// The default folder for test files.
 const DEFAULT_FOLDER: &str = "stormlp-data/gds";
 
-/// A word of `--path`.
+/// A value of `--path`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PathWord {
     Auto,
@@ -41,7 +41,7 @@ impl FromStr for PathWord {
     }
 }
 
-/// One entry of `--io-size`: a size, or a sweep.
+/// A value of `--io-size`: a size, or a sweep.
 #[derive(Debug, Clone)]
 pub(crate) struct Sizes(Vec<u64>);
 
@@ -58,7 +58,7 @@ impl FromStr for Sizes {
     }
 }
 
-/// What is measured.
+/// The measurement options.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The matrix (commas separate the entries of a list)")]
 pub(crate) struct MatrixArgs {
@@ -120,7 +120,7 @@ pub(crate) struct MatrixArgs {
     read_percent: Option<u8>,
 }
 
-/// What it is measured on.
+/// The target options.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Files")]
 pub(crate) struct FileArgs {
@@ -185,7 +185,7 @@ pub(crate) struct FileArgs {
     overwrite_signature: Vec<String>,
 }
 
-/// How it is done.
+/// The I/O options.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Accelerator and engine")]
 pub(crate) struct DeviceArgs {
@@ -237,10 +237,10 @@ pub(crate) struct DeviceArgs {
     require_direct: bool,
 }
 
-/// The request that the options make.
+/// Converts the options to a request.
 ///
 /// # Errors
-/// With exit code 2 when there is no such preset, or an option has no effect.
+/// With exit code 2 if the preset does not exist, or an option has no effect.
 pub(crate) fn request(
     matrix: MatrixArgs,
     files: FileArgs,
@@ -285,10 +285,10 @@ pub(crate) fn request(
     Ok(request)
 }
 
-/// What a search for knees can go over.
+/// Checks that a search for knees can run over the request.
 fn check_knee(request: &mut MatrixRequest) -> Result<(), Failure> {
     if request.threads == KNEE_THREADS {
-        // A file or folder needs a thread at least.
+        // A file or folder needs at least one thread.
         let least = request.jobs.iter().filter(|job| job.threads.is_none()).count() as u32;
         request.threads.retain(|threads| *threads >= least);
     }

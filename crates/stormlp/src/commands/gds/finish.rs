@@ -1,4 +1,4 @@
-//! Runs a plan, saves after every cell, and says in the end how it went.
+//! Runs a plan, saves after every cell, and reports the outcome.
 
 use stormlp_core::report::Ending;
 use stormlp_core::shell::shell_word;
@@ -20,26 +20,26 @@ use crate::exit::{Code, Failure};
 use crate::output;
 use crate::session::Session;
 
-/// A matrix about to run: its plan and the cells it has already, and where it is saved.
+/// A matrix ready to run: its plan, its completed cells, and where it is saved.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) report: MatrixReport,
     pub(crate) savers: Savers,
-    /// The cells that this host measured before, where it is one of several.
+    /// The cells measured by this host before, if it is one of several.
     pub(crate) own: Vec<CellReport>,
-    /// The command that goes on with it when it is stopped, where there is one.
+    /// The command that resumes it when stopped, if any.
     pub(crate) resume_with: Option<String>,
 }
 
 impl Run {
-    /// The same of the options that were typed, which go on with it; with it they may have gone on
-    /// already.
+    /// Sets the resume command from the command line; `resumes` says whether that already contains
+    /// the option.
     pub(crate) fn resumable(mut self, resumes: bool, session: &Session) -> Self {
         let command = if resumes {
             session.command_line()
         } else {
             let report = shell_word(&self.savers.path().to_string_lossy());
-            // The report has its place by now.
+            // The report already has its path.
             let command = session.command_line_without("--results-dir");
             format!("{command} --resume {report}")
         };
@@ -52,10 +52,10 @@ impl Run {
     }
 }
 
-/// Runs the matrix, saves it, writes the results, and turns what went wrong into an exit code.
+/// Runs the matrix, saves it, writes the results, and converts failures to an exit code.
 ///
 /// # Errors
-/// With the exit code that the README gives for it.
+/// With the exit code documented in the README.
 pub(crate) fn execute(
     run: Run,
     company: Company<'_>,
@@ -77,7 +77,7 @@ pub(crate) fn execute(
     let mut on_cell = |measured: Measured<'_>| {
         progress.cell_finished(measured.whole);
         savers.cell(measured.own, measured.whole);
-        // One that was cut short before is measured anew.
+        // A cell interrupted before is measured again.
         own.retain(|one| one.cell != measured.own.cell);
         own.push(measured.own.clone());
     };
@@ -92,7 +92,7 @@ pub(crate) fn execute(
     let own = |of| own_part(&report, &own, of);
     let went = savers.finish((&report, own), delivery, session, |_| {
         if delivery.format() == Format::Gdsio && session.group.leads() {
-            // gdsio's line has no room for what the table says below itself.
+            // gdsio's line has no room for the table's footnotes.
             explain(&report);
         }
         verdict(&report, resume_with)
@@ -100,7 +100,7 @@ pub(crate) fn execute(
     went.map_err(|failure| shared_fate(failure, &report.ending, hosts))
 }
 
-/// How long it will take and what is written first.
+/// Prints the estimated duration and the data written first.
 fn announce(report: &MatrixReport, session: &Session) {
     if session.quiet {
         return;
@@ -133,7 +133,7 @@ fn places(plan: &MatrixPlan) -> String {
     places.join(", ")
 }
 
-/// Warnings and reasons on stderr, for a format that has no place for them.
+/// Prints warnings and reasons on stderr, for a format that cannot contain them.
 fn explain(report: &MatrixReport) {
     let mut lines: Vec<String> = Vec::new();
     let mut say = |line: String| {
@@ -163,7 +163,7 @@ fn not_measured(cell: &CellReport) -> String {
     format!("{} {}: {reason}", cell.requested_path, cell.op)
 }
 
-/// The exit code that a finished report asks for.
+/// The exit code of a finished report.
 fn verdict(report: &MatrixReport, resume_with: Option<&str>) -> Result<(), Failure> {
     if let Ending::Failed { cause, message, remedy } = &report.ending {
         return Err(Failure::of_run(*cause, message, remedy));
@@ -215,7 +215,7 @@ fn verdict(report: &MatrixReport, resume_with: Option<&str>) -> Result<(), Failu
     }
 }
 
-/// Whose fault it is that the matrix could not run at all.
+/// The failure for a matrix that could not run at all, classified by cause.
 fn matrix_failure(error: MatrixError) -> Failure {
     let code = match &error {
         MatrixError::Lock(_)
@@ -272,7 +272,7 @@ fn transfer_code(error: &TransferError) -> Code {
     match (error.inner(), error.errno()) {
         (TransferError::Unavailable { .. } | TransferError::Memory { .. }, _)
         | (_, Some(EPERM | ENOENT | EACCES | EEXIST | EFBIG | ENOSPC | EROFS | ELOOP | ENAMETOOLONG | EDQUOT))
-        // Refused before the kernel was asked: a link, a pipe or a device in a file's place.
+        // Rejected before any system call: a link, a pipe or a device instead of a file.
         | (TransferError::File { .. }, None) => Code::Machine,
         _ => Code::Storage,
     }

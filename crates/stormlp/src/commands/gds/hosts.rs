@@ -1,4 +1,4 @@
-//! A matrix on several hosts before its first byte: each has files of its own, and all have the same
+//! A matrix on several hosts before its first byte: each has its own files, and all have the same
 //! cells.
 
 use std::path::{Path, PathBuf};
@@ -17,22 +17,22 @@ use crate::hosts;
 use crate::session::Session;
 use stormlp_matrix::run::scan;
 
-/// What a process has found before it plans.
+/// What a process determines before planning.
 struct Looked {
-    /// What all have to ask for alike.
+    /// The options that must be equal on all hosts.
     promises: Vec<Promise>,
     request: MatrixRequest,
     facts: HostFacts,
     inventory: TargetInventory,
-    /// The folders in which each process has one of its own.
+    /// The folders in which each process has its own subfolder.
     shared: Vec<PathBuf>,
 }
 
-/// Makes the plan of `request` on this machine, which all hosts ask for and decide alike; whether it is
-/// only printed, and the report that is gone on with, are part of that.
+/// Plans `request` on this machine; options and plan must be equal on all hosts, including whether
+/// this is a dry run, and the report being resumed.
 ///
 /// # Errors
-/// With exit code 3 or 4 and everything that is wrong.
+/// With exit code 3 or 4 and all problems.
 pub(super) fn prepare(
     request: Result<MatrixRequest, Failure>,
     (dry_run, resume): (bool, Option<&Path>),
@@ -68,11 +68,11 @@ fn look(
     Ok(Looked { promises, request, facts, inventory, shared })
 }
 
-/// Gives each process a folder of its own in the folders that were named, which all of them may see:
-/// those that were named.
+/// Gives each process its own subfolder of the given folders, which all processes may see. Returns
+/// the given folders.
 ///
 /// # Errors
-/// When all of them would write to the same file.
+/// If all of them would write to the same file.
 fn share(
     request: &mut MatrixRequest,
     party: &Party,
@@ -106,8 +106,8 @@ fn share(
     Ok(shared)
 }
 
-/// Leaves the other hosts their share of the room there is, of which all take the same: sizes of files
-/// may follow from it.
+/// Divides the smallest free space seen by any host into equal shares, so that all hosts derive the
+/// same file sizes from it.
 fn share_room(
     inventory: &mut TargetInventory,
     party: &Party,
@@ -133,7 +133,7 @@ fn share_room(
     Ok(())
 }
 
-/// Makes the folders in which each process has one of its own, and finds out whether all see them.
+/// Creates the folders in which each process has its own, and tests whether all see them.
 fn make_shared(folders: &[PathBuf], party: &Party, session: &Session) -> Result<(), Failure> {
     for folder in folders {
         let made = if session.group.leads() {
@@ -147,7 +147,7 @@ fn make_shared(folders: &[PathBuf], party: &Party, session: &Session) -> Result<
     Ok(())
 }
 
-/// What the reader should know of these hosts.
+/// Warnings about these hosts for the report.
 pub(super) fn warnings(party: &Party) -> Vec<Warning> {
     let mut warnings = party.warnings();
     if party.has_local_data() {

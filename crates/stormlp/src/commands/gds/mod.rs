@@ -1,4 +1,4 @@
-//! `stormlp gds`: arguments, facts and files become a plan; the plan is printed or run.
+//! `stormlp gds`: makes a plan from arguments, facts and files, and prints or runs it.
 
 mod args;
 mod finish;
@@ -81,15 +81,15 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The option that keeps storage from being impaired: a resumed report could not say which of
-    /// its cells were measured so.
+    /// The option that rules out storage impairment: a resumed report could not say which of its
+    /// cells were impaired.
     pub(crate) fn refuses_impairment(&self) -> Option<&'static str> {
         let resumed = self.resume.as_ref().map(|_| "--resume");
         resumed.or(self.dry_run.then_some("--dry-run"))
     }
 }
 
-/// A matrix that can begin.
+/// A matrix ready to run.
 struct Prepared {
     plan: MatrixPlan,
     facts: HostFacts,
@@ -98,7 +98,7 @@ struct Prepared {
 /// Runs the matrix.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let columns = args.columns.columns;
-    // Where there are others, they hear of it.
+    // If there are other processes, they are told the result.
     let begins = args.detached.check(session);
     let party = Party::introduce(args.local_data, session)?;
     let request = args::request(args.matrix, args.files, args.devices, args.threads);
@@ -145,7 +145,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     execute(run, company, &delivery, session)
 }
 
-/// The facts a request needs; the GPU libraries are asked only for paths that use them.
+/// The facts needed by a request; GPU libraries are probed only for paths that use them.
 pub(crate) fn host_facts(request: &MatrixRequest, session: &Session) -> Result<HostFacts, Failure> {
     let asks_libraries = |path: &PathKind| path.ends_in_accelerator();
     let directory = session.storage.nearest(request.jobs[0].target.path());
@@ -164,16 +164,16 @@ pub(crate) fn host_facts(request: &MatrixRequest, session: &Session) -> Result<H
     Ok(facts)
 }
 
-/// The plan of a request on this machine.
+/// Plans a request on this machine.
 ///
 /// # Errors
-/// With exit code 3 or 4 and everything that is wrong.
+/// With exit code 3 or 4 and all problems.
 pub(crate) fn plan(request: &MatrixRequest, facts: &HostFacts) -> Result<MatrixPlan, Failure> {
     let inventory = stormlp_matrix::run::scan::inventory(request, 1);
     Ok(resolve(request, facts, &inventory)?)
 }
 
-/// A run of a fresh plan, which `savers` keep.
+/// Starts a run of a new plan, saved by `savers`.
 pub(crate) fn start(
     plan: MatrixPlan,
     facts: HostFacts,
@@ -187,7 +187,7 @@ pub(crate) fn start(
     Run { report, savers, own: Vec::new(), resume_with: None }
 }
 
-/// Whether the user named the paths of a plan, so that one that cannot run is an error.
+/// Whether the user named the paths of a plan, so that an unavailable one is an error.
 fn names_paths(plan: &MatrixPlan) -> bool {
     matches!(plan.paths, PathChoice::Named(_))
 }

@@ -1,8 +1,8 @@
-//! Continuing a matrix: the plan is made anew from the options, and of the saved report only what
-//! was measured is taken. Cells that are done are not run again.
+//! Resumes a matrix: the plan is made again from the options, and only the results are taken from
+//! the saved report. Completed cells are not run again.
 //!
-//! On several hosts the one that speaks for all has the report; it tells the others what is done, and
-//! each goes on with its own part.
+//! On several hosts the leading process has the report; it tells the others what is complete, and
+//! each resumes its own part.
 
 use std::path::{Path, PathBuf};
 
@@ -26,13 +26,13 @@ use crate::hosts;
 use crate::output;
 use crate::session::Session;
 
-/// A saved report that is to be gone on with.
+/// A saved report to resume.
 pub(crate) struct Saved {
     path: PathBuf,
     report: MatrixReport,
 }
 
-/// What of a saved report is gone on with.
+/// The part of a saved report that is reused.
 #[derive(Serialize, Deserialize)]
 struct Taken {
     started_at: String,
@@ -42,10 +42,10 @@ struct Taken {
 }
 
 impl Saved {
-    /// Reads a saved report, which is to be of as many hosts as there are now.
+    /// Reads a saved report, which must have as many hosts as there are now.
     ///
     /// # Errors
-    /// When it cannot be read, is another command's, or of other hosts.
+    /// If it cannot be read, or belongs to another command or other hosts.
     pub(crate) fn read(path: &Path, party: &Party) -> Result<Self, Failure> {
         let path = saved::file(path);
         let AnyReport::Gds(report) = saved::of_kind(&path, ReportKind::Gds)? else {
@@ -55,10 +55,10 @@ impl Saved {
         Ok(Self { path, report })
     }
 
-    /// What of it is of `plan`.
+    /// The part of it that belongs to `plan`.
     ///
     /// # Errors
-    /// With exit code 3 when another machine measured it, or another matrix.
+    /// With exit code 3 if it is from another machine or another matrix.
     fn take(self, plan: &MatrixPlan, facts: &HostFacts, quiet: bool) -> Result<Taken, Failure> {
         let Self { path, report } = self;
         let there = &report.head.host;
@@ -105,11 +105,11 @@ impl Saved {
     }
 }
 
-/// A run that has already what was measured of it, and is saved as `path`, where it was; `saved` is what
-/// lies there, on the process that speaks for all.
+/// Resumes a run, which is saved at `path` again; `saved` is the report there, in the leading
+/// process.
 ///
 /// # Errors
-/// With exit code 3 when other machines measured it, or another matrix; all processes fail alike.
+/// With exit code 3 if it is from other machines or another matrix; all processes fail alike.
 pub(super) fn go_on(
     path: &Path,
     saved: Option<Saved>,
@@ -134,7 +134,7 @@ pub(super) fn go_on(
     let (savers, part) = Savers::resume(&saved::file(path), party, session)?;
     let own = part.and_then(|part| take_measured(&plan, part).ok());
     let mut own = own.map_or_else(Vec::new, |own| own.cells);
-    // The others are measured again.
+    // The other cells are measured again.
     own.retain(|one| taken.cells.iter().any(|cell| cell.cell == one.cell));
     let mut results = MatrixResults::default();
     taken.cells.into_iter().for_each(|cell| results.push(cell));
@@ -146,7 +146,7 @@ pub(super) fn go_on(
     Ok(Run { report, savers, own, resume_with: None })
 }
 
-/// Refuses to go on with a report of other hosts than these.
+/// Rejects a report of other hosts.
 fn check_hosts(path: &Path, report: &MatrixReport, party: &Party) -> Result<(), Failure> {
     let shown = path.display();
     let refused = |what: String, help: &str| {
@@ -193,8 +193,8 @@ fn check_hosts(path: &Path, report: &MatrixReport, party: &Party) -> Result<(), 
     Ok(())
 }
 
-/// What differs between the machine that began a matrix and the one that goes on with it: the
-/// cells of before and after do not compare as those of one run do.
+/// Differences between the machine that started a matrix and the one that resumes it: the cells
+/// before and after are not comparable like those of one run.
 fn changed_since(there: &HostFacts, here: &HostFacts) -> Vec<Warning> {
     let differences = [
         ("Linux", &there.kernel, &here.kernel),

@@ -15,8 +15,8 @@ use crate::exit::Failure;
 /// The cost per step and per GiB from the report in `place`.
 ///
 /// # Errors
-/// With exit code 3 if the report is from another command, from a run on storage, or incomplete; 4 if
-/// it cannot be read.
+/// With exit code 3 if the report is from another command, from a run on storage, or incomplete; 4
+/// if it cannot be read.
 pub(super) fn read(place: &Path) -> Result<ClientCost, Failure> {
     let no_use = |why: String| {
         let what = format!("--host-cost: {} {why}", place.display());

@@ -53,8 +53,8 @@ pub(super) fn storage(text: &str) -> Result<Given, Failure> {
     Ok(Given { storage, source, hosts: None })
 }
 
-/// The storage measured by the report in `path`. An inconsistent report may still be useful, so it is
-/// used with a warning.
+/// The storage measured by the report in `path`. An inconsistent report may still be useful, so it
+/// is used with a warning.
 fn measured(path: &Path, text: &str) -> Result<Given, Failure> {
     let report = match saved::any(path)? {
         AnyReport::Gds(report) => report,

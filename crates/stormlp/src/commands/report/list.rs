@@ -1,4 +1,4 @@
-//! The reports of folders, a row for each: when, by which command, how it ended, what it came to.
+//! The list of reports in folders, one row each: start time, command, ending, headline figure.
 
 use std::path::{Path, PathBuf};
 
@@ -17,8 +17,8 @@ use super::{Filter, several};
 use crate::exit::{Failure, error_text};
 use crate::output;
 
-/// What a list says of a report. One that cannot be read has the reason as its headline, and no
-/// more than its file beside it.
+/// A row of the list. If a report cannot be read, the headline is the reason, and only the file is
+/// given besides.
 #[derive(Debug, Default, Serialize)]
 struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,12 +35,12 @@ struct Row {
     verdict: String,
     hostname: Option<String>,
     tags: Tags,
-    /// The figure as people read it.
+    /// The figure as formatted text.
     #[serde(skip)]
     figure_words: String,
 }
 
-/// The columns of CSV; new ones are only ever added at the end.
+/// The CSV columns; new ones are only added at the end.
 const COLUMNS: [&str; 11] = [
     "started_at",
     "kind",
@@ -92,7 +92,7 @@ impl Row {
         }
     }
 
-    /// The folder of the report, or the file where it has another name, as seen from `root`.
+    /// The report's folder, or its file if it has another name, relative to `root`.
     fn place(&self, root: &Path) -> String {
         let place = if self.file.file_name() == Some("report.json".as_ref()) {
             self.file.parent().unwrap_or(&self.file)
@@ -102,7 +102,7 @@ impl Row {
         place.strip_prefix(root).unwrap_or(place).display().to_string()
     }
 
-    /// When the run began, to the second, as people read it.
+    /// Start time of the run, to the second, as formatted text.
     fn began(&self) -> String {
         let began = self.started_at.as_deref().unwrap_or("-");
         let parts = began.trim_end_matches('Z').split_once('T');
@@ -145,7 +145,7 @@ impl Row {
     }
 }
 
-/// Lists the reports among `places`, of which at least one is a folder of them.
+/// Lists the reports in `places`, at least one of which is a folder of reports.
 pub(super) fn show(
     places: &[PathBuf],
     filter: &Filter,
@@ -182,8 +182,8 @@ pub(super) fn show(
     sink.write(&text)
 }
 
-/// A row for each report that is wanted, the newest last. Without a filter those that cannot be
-/// read have a row too.
+/// A row for each report that passes the filter, newest last. Without a filter, unreadable reports
+/// have a row too.
 fn rows(files: &[PathBuf], filter: &Filter) -> Result<Vec<Row>, Failure> {
     let row = |file: &PathBuf| match saved::any(file) {
         Ok(report) => filter.takes(report.head()).then(|| Row::of(file.clone(), &report)),
@@ -193,7 +193,7 @@ fn rows(files: &[PathBuf], filter: &Filter) -> Result<Vec<Row>, Failure> {
     if rows.is_empty() {
         return Err(filter.none_of(files.len()));
     }
-    // Folders of runs that began in the same second are numbered in their order.
+    // Folders of runs that started in the same second are numbered in order.
     rows.sort_by_cached_key(|row| {
         let file = row.file.display().to_string();
         (row.started_at.clone(), file.len(), file)
@@ -202,7 +202,7 @@ fn rows(files: &[PathBuf], filter: &Filter) -> Result<Vec<Row>, Failure> {
 }
 
 fn document(places: &[PathBuf], rows: &[Row]) -> Document {
-    // The title says in which folder they are, where it is one.
+    // If there is a single folder, the title names it.
     let root = match places {
         [only] => only.as_path(),
         _ => Path::new(""),
@@ -210,7 +210,7 @@ fn document(places: &[PathBuf], rows: &[Row]) -> Document {
     let places: Vec<String> = places.iter().map(|place| Path::display(place).to_string()).collect();
     let count = counted(rows.len() as u64, "report");
     let mut document = Document::new(format!("{count} in {}", places.join(", ")));
-    // Which report it is, and what was said of it, is never left out.
+    // The report's name and its tags are never omitted.
     let mut table = Table::new([
         Column::words("began (UTC)", 1),
         Column::words("command", 2),

@@ -1,4 +1,4 @@
-//! `stormlp report merge`: the report of a run on several hosts from what each of them saved.
+//! `stormlp report merge`: combines the reports saved by the hosts of a run.
 
 use std::path::{Path, PathBuf};
 
@@ -46,10 +46,10 @@ pub(crate) struct Args {
     columns: ColumnsArg,
 }
 
-/// Puts the parts together and shows the whole.
+/// Merges the parts and shows the result.
 ///
 /// # Errors
-/// With exit code 3 when they are no parts of one run.
+/// With exit code 3 if they are not parts of one run.
 pub(super) fn run(args: Args) -> Result<(), Failure> {
     let mut found = Vec::new();
     for place in &args.places {
@@ -94,7 +94,7 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     super::one(&whole, show, args.columns.columns, &sink)
 }
 
-/// The reports that `place` stands for.
+/// The reports in `place`.
 fn files(place: &Path) -> Result<Vec<PathBuf>, Failure> {
     let inside = place.join(PARTS);
     if inside.is_dir() { saved::files(&inside) } else { saved::files(place) }
@@ -108,14 +108,14 @@ fn warn(report: &mut AnyReport, warning: Warning) {
     }
 }
 
-/// The whole of reports of one kind, in the order of their ranks.
+/// The merged report of parts of one kind, in rank order.
 fn merged(reports: Vec<AnyReport>) -> Result<AnyReport, Failure> {
     if let Some(parts) = matrices_of(&reports) {
         let plans = parts.iter().map(|part| (&part.head, &part.plan));
         same_work(plans, matrices::difference)?;
         return whole(matrix::merged(&parts));
     }
-    // Under a launcher each has the report of all.
+    // Under a launcher, each host has the report of all.
     if let Some(parts) = detached_checkpoints(&reports) {
         let plans = parts.iter().map(|part| (&part.head, &part.plan));
         same_work(plans, checkpoints::difference)?;
@@ -124,7 +124,7 @@ fn merged(reports: Vec<AnyReport>) -> Result<AnyReport, Failure> {
     furthest(reports)
 }
 
-/// The reports, where all are of matrices.
+/// The reports, if all are matrices.
 fn matrices_of(reports: &[AnyReport]) -> Option<Vec<MatrixReport>> {
     let matrices = reports.iter().map(|report| match report {
         AnyReport::Gds(report) => Some(report.clone()),
@@ -133,7 +133,7 @@ fn matrices_of(reports: &[AnyReport]) -> Option<Vec<MatrixReport>> {
     matrices.collect()
 }
 
-/// The reports, where all are of checkpoints of hosts that no launcher started.
+/// The reports, if all are checkpoints of hosts without a launcher.
 fn detached_checkpoints(reports: &[AnyReport]) -> Option<Vec<CheckpointReport>> {
     let detached = |head: &Head| head.part.as_ref().is_some_and(|part| part.rank.is_none());
     let checkpoints = reports.iter().map(|report| match report {
@@ -143,19 +143,19 @@ fn detached_checkpoints(reports: &[AnyReport]) -> Option<Vec<CheckpointReport>> 
     checkpoints.collect()
 }
 
-/// What was made of parts.
+/// The merged report.
 fn whole<R: Into<AnyReport>>(report: Option<R>) -> Result<AnyReport, Failure> {
     let report = report.ok_or_else(|| Failure::bug(anyhow::anyhow!("a part is none")))?;
     Ok(report.into())
 }
 
-/// In what two hosts were to do different things, in one line.
+/// A one-line description of how the work of two hosts differs.
 type Difference<P> = fn((&str, &P), (&str, &P)) -> Option<String>;
 
-/// Makes sure that the hosts of `parts` were to do the same.
+/// Checks that the hosts of `parts` were to do the same work.
 ///
 /// # Errors
-/// With exit code 3 and what two of them differ in.
+/// With exit code 3 and the difference between two of them.
 fn same_work<'p, P: 'p>(
     parts: impl Iterator<Item = (&'p Head, &'p P)> + Clone,
     difference: Difference<P>,
@@ -175,7 +175,7 @@ fn same_work<'p, P: 'p>(
     }
 }
 
-/// The report of the host that came furthest: after each epoch and checkpoint every host has the
+/// The report of the host that got furthest: after each epoch and checkpoint every host has the
 /// report of all.
 fn furthest(reports: Vec<AnyReport>) -> Result<AnyReport, Failure> {
     let units = |report: &AnyReport| match report {
@@ -201,8 +201,7 @@ fn furthest(reports: Vec<AnyReport>) -> Result<AnyReport, Failure> {
     furthest.ok_or_else(|| Failure::bug(anyhow::anyhow!("there are no parts")))
 }
 
-/// What hosts that went through a training on their own measured together, where all of them have a part
-/// of it.
+/// The combined result of hosts that ran all epochs independently, if each has a part of it.
 fn of_own_epochs(reports: &[AnyReport]) -> Option<TrainReport> {
     let trainings = reports.iter().map(|report| match report {
         AnyReport::Train(report) => Some(report.clone()),

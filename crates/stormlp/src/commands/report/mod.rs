@@ -1,4 +1,4 @@
-//! `stormlp report`: saved reports once more, in any format, or the list of folders of them.
+//! `stormlp report`: shows saved reports in any format, or lists folders of them.
 
 mod list;
 mod merge;
@@ -67,7 +67,7 @@ pub(crate) struct Args {
     columns: ColumnsArg,
 }
 
-/// What is done with parts of reports.
+/// The subcommands for parts of reports.
 #[derive(Debug, clap::Subcommand)]
 enum Parts {
     /// Put together what each host saved of a run on several.
@@ -82,7 +82,7 @@ enum Kind {
     Checkpoint,
 }
 
-/// Which reports are wanted.
+/// The report filter.
 #[derive(Debug)]
 struct Filter {
     kind: Option<ReportKind>,
@@ -90,24 +90,24 @@ struct Filter {
 }
 
 impl Filter {
-    /// Whether a report is one of them.
+    /// Whether a report passes the filter.
     fn takes(&self, head: &Head) -> bool {
         let has = |(key, value): (&String, &String)| head.tags.get(key) == Some(value);
         self.kind.is_none_or(|kind| head.kind == kind) && self.tags.iter().all(has)
     }
 
-    /// Whether all reports are wanted.
+    /// Whether every report passes.
     fn is_open(&self) -> bool {
         self.kind.is_none() && self.tags.is_empty()
     }
 
-    /// That none of so many reports is one of them.
+    /// The failure if none of `count` reports passes.
     fn none_of(&self, count: usize) -> Failure {
         let of = |kind: ReportKind| format!("of `stormlp {}`", kind.name());
         let tagged = (!self.tags.is_empty()).then(|| format!("tagged {}", tag::words(&self.tags)));
         let what: Vec<String> = self.kind.map(of).into_iter().chain(tagged).collect();
         if what.is_empty() {
-            // The reason of each was told.
+            // The reason for each was already printed.
             let them = match count {
                 1 => "the report cannot be read".to_string(),
                 several => format!("none of {several} reports can be read"),
@@ -164,14 +164,14 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     }
 }
 
-/// One report.
+/// Shows one report.
 fn one(report: &AnyReport, show: ShowArgs, columns: Columns, sink: &Sink) -> Result<(), Failure> {
     let delivery = show.open(report.head().kind, columns)?;
     delivery.check_baseline(report)?;
     delivery.write(report, sink)
 }
 
-/// What DLIO or mlpstorage left of a run.
+/// Shows the output of a DLIO or mlpstorage run.
 fn of_dlio(run: &DlioRun, show: ShowArgs, columns: Columns, sink: &Sink) -> Result<(), Failure> {
     if columns != Columns::Standard {
         return Err(Failure::usage("--columns goes with a report of `stormlp gds`"));

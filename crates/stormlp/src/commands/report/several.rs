@@ -1,4 +1,4 @@
-//! Several reports at once, each of them whole.
+//! Several complete reports at once.
 
 use std::path::{Path, PathBuf};
 use stormlp_show::Shown;
@@ -16,7 +16,7 @@ use super::Filter;
 use crate::exit::{Failure, error_text};
 use crate::output;
 
-/// Shows the reports of `files`, the newest last.
+/// Shows the reports of `files`, newest last.
 pub(super) fn show(
     files: &[PathBuf],
     filter: &Filter,
@@ -71,7 +71,7 @@ pub(super) fn show(
     sink.write(&text)
 }
 
-/// The metrics of all reports that can be read; a warning names each other one.
+/// The metrics of all readable reports; each other report gets a warning.
 pub(super) fn metrics(files: &[PathBuf], filter: &Filter, sink: &Sink) -> Result<(), Failure> {
     let read = files.iter().filter_map(|file| {
         let report = saved::any(file);
@@ -93,7 +93,7 @@ fn by_time(reports: &mut [AnyReport]) {
     reports.sort_by(|a, b| a.head().started_at.cmp(&b.head().started_at));
 }
 
-/// Refuses reports of other commands.
+/// Rejects reports of other commands.
 ///
 /// # Errors
 /// With exit code 3.
@@ -115,7 +115,7 @@ fn rows(documents: impl Iterator<Item = Document>) -> Result<String, Failure> {
     rows.collect()
 }
 
-/// Reports as outputs take them that know no lane.
+/// The reports as the lane-independent outputs take them.
 fn shown(reports: &[AnyReport]) -> Vec<&dyn Shown> {
     reports.iter().map(|report| &**report).collect()
 }

@@ -1,4 +1,4 @@
-//! `stormlp submission check`: a tree against every rule.
+//! `stormlp submission check`: checks a tree against every rule.
 
 use std::path::PathBuf;
 
@@ -41,11 +41,11 @@ pub(crate) struct Args {
 /// Checks the tree.
 ///
 /// # Errors
-/// With exit code 6 when a rule is broken.
+/// With exit code 6 if a rule is broken.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let inside = args.tree.join("rehearsal");
     let has = |name: &str| args.tree.join(name).is_dir();
-    // A rehearsal lies in a folder of that name, which may be named by what holds it.
+    // A rehearsal is in a folder of that name; its parent may be given instead.
     let root =
         if has("rehearsal") && !has("closed") && !has("open") { inside } else { args.tree.clone() };
     let report = check(&Submission::survey(read::tree(&root)?, args.edition));

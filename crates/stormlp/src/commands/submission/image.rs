@@ -1,4 +1,4 @@
-//! The digest of an image of source code, as the official tool computes it.
+//! The digest of a source code image, as computed by the official tool.
 
 use std::fs::File;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::Path;
 use md5::{Digest, Md5};
 use stormlp_mlperf::submission::tree::{CODE_HASH, Entry, Tree, last, parent};
 
-/// Folders at the top of an image whose files do not count.
+/// Folders at the top of an image whose files are excluded from the digest.
 const EXCLUDED_FOLDERS: [&str; 10] = [
     ".git/",
     "__pycache__/",
@@ -20,15 +20,15 @@ const EXCLUDED_FOLDERS: [&str; 10] = [
     "test/",
     "tests/",
 ];
-/// Names of files that do not count.
+/// Names of excluded files.
 const EXCLUDED_FILES: [&str; 3] = [CODE_HASH, ".DS_Store", "Thumbs.db"];
-/// What compilers leave.
+/// Compiler output.
 const EXCLUDED_ENDS: [&str; 2] = [".pyc", ".pyo"];
-/// The source of mlpstorage has a few MiB.
+/// The source of mlpstorage is a few MiB.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// Computes the digest of every image in `tree`, which was read from the folder `root`. One that
-/// cannot be read, or is far too large, gets none.
+/// Computes the digest of every image in `tree`, which was read from the folder `root`. Unreadable
+/// and far too large images get none.
 pub(super) fn add_digests(root: &Path, tree: &mut Tree) {
     let records = tree.iter().map(|(path, _)| path).filter(|path| last(path) == CODE_HASH);
     let images: Vec<String> = records.map(|path| parent(path).to_string()).collect();
@@ -39,7 +39,7 @@ pub(super) fn add_digests(root: &Path, tree: &mut Tree) {
     }
 }
 
-/// MD5 over path and content of each file, in the order of the paths' bytes.
+/// MD5 over path and content of each file, in byte order of the paths.
 fn digest(root: &Path, tree: &Tree, image: &str) -> io::Result<Option<String>> {
     let folder = root.join(image);
     let mut md5 = Md5::new();
@@ -49,7 +49,7 @@ fn digest(root: &Path, tree: &Tree, image: &str) -> io::Result<Option<String>> {
             "" => Some(path),
             image => path.strip_prefix(image).and_then(|rest| rest.strip_prefix('/')),
         };
-        // Links do not count.
+        // Links are excluded.
         let (Some(inside), Entry::File { bytes, .. }) = (inside, entry) else {
             continue;
         };
@@ -67,7 +67,7 @@ fn digest(root: &Path, tree: &Tree, image: &str) -> io::Result<Option<String>> {
     Ok(Some(digits.iter().map(|byte| format!("{byte:02x}")).collect()))
 }
 
-/// Whether the file at `path`, from its image, counts.
+/// Whether the file at `path`, relative to its image, is included.
 fn counts(path: &str) -> bool {
     let name = last(path);
     let is_excluded = EXCLUDED_FOLDERS.iter().any(|folder| path.starts_with(folder))
@@ -103,7 +103,7 @@ mod tests {
         }
         std::os::unix::fs::symlink("b.py", image.join("link.py")).unwrap();
         let tree = read::tree(folder.path()).unwrap();
-        // What md5sum says of `a/c.pyonea/tests/d.pythreeb.pytwo`.
+        // md5sum of `a/c.pyonea/tests/d.pythreeb.pytwo`.
         assert_eq!(
             tree.digest("code-images/code-01234567"),
             Some("37e1a2bfcc60fbff723986425f8c050c")

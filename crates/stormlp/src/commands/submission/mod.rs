@@ -1,5 +1,5 @@
-//! `stormlp submission`: what is to be done for an MLPerf Storage submission, a rehearsal of it,
-//! and a check of what came out. Only the official tool makes submissions.
+//! `stormlp submission`: the plan of an MLPerf Storage submission, a rehearsal of it, and a check
+//! of the result. Only the official tool makes submissions.
 
 mod check;
 mod image;
@@ -48,13 +48,13 @@ enum Step {
 }
 
 impl Args {
-    /// Whether a signal lets the step end with what it has.
+    /// Whether a signal lets the step end with partial results.
     pub(crate) fn keeps_what_it_has(&self) -> bool {
         matches!(self.command, Step::Rehearse(_))
     }
 }
 
-/// Refuses to write files for MLPerf's tools beside a rehearsal, which has its own.
+/// Rejects files for MLPerf's tools in a rehearsal, which writes its own.
 ///
 /// # Errors
 /// With exit code 2.

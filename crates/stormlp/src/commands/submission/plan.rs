@@ -86,7 +86,7 @@ pub(crate) struct Args {
 /// Plans the campaign.
 ///
 /// # Errors
-/// With exit code 3 when the edition does not have a workload.
+/// With exit code 3 if the edition does not have a workload.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let hosts: BTreeSet<&String> = args.hosts.iter().collect();
     if hosts.len() != args.hosts.len() || args.hosts.iter().any(String::is_empty) {

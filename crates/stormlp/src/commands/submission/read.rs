@@ -1,4 +1,4 @@
-//! Reads a tree of results: what lies where, and the text of the files that rules ask about.
+//! Reads a tree of results: its entries, and the text of the files that rules refer to.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -10,19 +10,19 @@ use stormlp_mlperf::submission::tree::{Content, Entry, Tree, Wanted, join};
 use super::image;
 use crate::exit::Failure;
 
-/// A tree of submissions of a whole round has fewer entries.
+/// The submissions of a whole round have fewer entries.
 const MOST_ENTRIES: usize = 2_000_000;
-/// And is no deeper.
+/// And are less deep.
 const MOST_DEPTH: usize = 24;
 /// Configuration, metadata and summaries are far smaller.
 const MOST_TEXT_BYTES: u64 = 16 << 20;
-/// Lists of every step of a long run are large.
+/// Per-step lists of a long run are large.
 const MOST_RANK_BYTES: u64 = 512 << 20;
 
-/// The tree below `folder`. Links are named, not followed.
+/// The tree below `folder`. Links are listed, not followed.
 ///
 /// # Errors
-/// With exit code 4 when the folder cannot be read, 3 when it is beyond all submissions.
+/// With exit code 4 if the folder cannot be read, 3 if it is larger than any submission.
 pub(super) fn tree(folder: &Path) -> Result<Tree, Failure> {
     let unreadable = |error: io::Error| {
         Failure::machine(anyhow::anyhow!("cannot read {}: {error}", folder.display()))
@@ -72,7 +72,7 @@ pub(super) fn tree(folder: &Path) -> Result<Tree, Failure> {
     Ok(tree)
 }
 
-/// What is kept of a file.
+/// The content kept of a file.
 fn content(place: &Path, path: &str, bytes: u64) -> Content {
     let (most, is_part) = match tree::wanted(path) {
         Wanted::Nothing => return Content::NotRead,
@@ -88,7 +88,7 @@ fn content(place: &Path, path: &str, bytes: u64) -> Content {
     match (taken, String::from_utf8(read)) {
         (Err(error), _) => Content::Unreadable(error.to_string()),
         (Ok(_), Ok(text)) => Content::of(path, text),
-        // Logs hold what programs print, and may be cut within a letter.
+        // Logs contain arbitrary output and may be cut within a character.
         (Ok(_), Err(error)) if is_part => {
             let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
             Content::of(path, text)

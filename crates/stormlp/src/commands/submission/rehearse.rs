@@ -1,5 +1,5 @@
-//! `stormlp submission rehearse`: the runs of a result, one after the other, into a tree of the
-//! shape that is submitted, marked as a rehearsal wherever it can be.
+//! `stormlp submission rehearse`: runs a result's runs one after the other into a tree in
+//! submission format, marked as a rehearsal wherever possible.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ enum What {
 /// Rehearses one result.
 ///
 /// # Errors
-/// As the runs do, and with exit code 4 when the tree has a result of the workload already.
+/// Those of the runs, and with exit code 4 if the tree already has a result of the workload.
 pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let system = args.system.unwrap_or_else(|| probe::host_facts().hostname);
     let rehearsal = Rehearsal { system, description: draft(&probe::system_facts(), NOTICE) };
@@ -114,14 +114,14 @@ fn no_edition(profile: Profile) -> Failure {
     Failure::no_plan(what).with_help("use --profile v2 or v3, or an --accelerator of theirs")
 }
 
-/// That an option asks for another edition than `--edition`.
+/// The failure if an option asks for another edition than `--edition`.
 pub(crate) fn other_edition(option: &str, edition: Edition) -> Failure {
     Failure::usage(format!(
         "--edition {edition} and {option} are of different editions: leave out one of them"
     ))
 }
 
-/// Whether data and results lie on different file systems, where that can be told.
+/// Whether data and results are on different file systems, if known.
 pub(super) fn separate(data: Option<&Path>, results: Option<&Path>) -> Option<bool> {
     let device = |path: Option<&Path>| Some(std::fs::metadata(path?).ok()?.dev());
     Some(device(data)? != device(results)?)

@@ -1,4 +1,4 @@
-//! The tree that a rehearsal goes into: the runs that lie in it, and what each new one adds.
+//! The tree of a rehearsal: the runs it contains, and what each new run adds.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,29 +23,29 @@ use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
 
-/// Below the folder of the tree: runs that were cut off while they were written.
+/// Folder, next to the tree, for runs that were interrupted while being written.
 const CUT_OFF: &str = "rehearsal-cut-off";
-/// No file of a run that is read here is nearly as long.
+/// No file of a run read here is nearly as large.
 const MOST_BYTES: u64 = 16 << 20;
 
 /// The tree of a rehearsal.
 #[derive(Debug)]
 pub(crate) struct RehearsedTree {
-    /// The folder that holds the folder `rehearsal`.
+    /// The parent of the folder `rehearsal`.
     folder: PathBuf,
     rehearsal: Rehearsal,
-    /// The runs of the result that lie in it, whole and in their order.
+    /// The complete runs of the result in the tree, in order.
     runs: Vec<RunInTree>,
-    /// What was being written when stormlp was killed.
+    /// Files that were being written when stormlp was killed.
     cut_off: Vec<PathBuf>,
 }
 
 impl RehearsedTree {
-    /// A tree that has no result at `place` yet, or that is taken up where it has. The folders of the
-    /// runs lie in `runs` below the place.
+    /// A tree that has no result at `place` yet, or whose result is resumed. The folders of the
+    /// runs are in `runs` below the place.
     ///
     /// # Errors
-    /// With exit code 4 when the result is there and not taken up, or cannot be.
+    /// With exit code 4 if the result exists and is not resumed, or cannot be.
     pub(super) fn open(
         folder: PathBuf,
         rehearsal: Rehearsal,
@@ -71,12 +71,12 @@ impl RehearsedTree {
         Ok(tree)
     }
 
-    /// The folder that holds the tree.
+    /// The folder that contains the tree.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Finds the runs of a result.
+    /// Finds the existing runs of a result.
     fn take_up(&mut self, at: &Path, place: &str, below: &str) -> Result<(), Failure> {
         let (parent, place) = match below {
             "" => (at.to_path_buf(), place.to_string()),
@@ -94,16 +94,16 @@ impl RehearsedTree {
         }
         self.runs.sort_by(|a, b| a.folder.cmp(&b.folder));
         if self.runs.is_empty() {
-            // What was written before the first run was whole is of no use.
+            // What was written before the first run was complete is useless.
             self.cut_off = vec![at.to_path_buf()];
         }
         Ok(())
     }
 
-    /// The number of the next run of `plan`; `None` when all are there.
+    /// The number of the next run of `plan`; `None` if all exist.
     ///
     /// # Errors
-    /// With exit code 3 when runs in the tree are of another plan.
+    /// With exit code 3 if runs in the tree belong to another plan.
     pub(crate) fn next_run(
         &self,
         plan: &TrainPlan,
@@ -135,7 +135,7 @@ impl RehearsedTree {
         Ok((there < plan.runs).then_some(there + 1))
     }
 
-    /// What a reader of the runs from `next` on should know of those before them.
+    /// Warnings, for a report that starts at run `next`, about the runs before it.
     pub(crate) fn warnings(&self, next: u32) -> Vec<Warning> {
         let warn =
             |fact: String, advice: &str| Warning::new(WarningKind::NotComparable, fact, advice);
@@ -157,10 +157,10 @@ impl RehearsedTree {
         warnings
     }
 
-    /// Whether the one run of a checkpointing result is there.
+    /// Whether the one run of a checkpointing result exists.
     ///
     /// # Errors
-    /// With exit code 3 when another command made it.
+    /// With exit code 3 if another command created it.
     pub(crate) fn has_checkpoints(&self, session: &Session) -> Result<bool, Failure> {
         let Some(run) = self.runs.first() else {
             return Ok(false);
@@ -180,16 +180,16 @@ impl RehearsedTree {
         }
     }
 
-    /// Says that nothing is left to be run.
+    /// Reports that no runs are left.
     pub(crate) fn say_whole(&self) {
         let made = self.folder.join("rehearsal");
         output::say(format!("nothing left to run: the result is complete in {}", made.display()));
     }
 
-    /// Moves what was cut off out of the tree, before the first run.
+    /// Moves interrupted runs out of the tree, before the first run.
     ///
     /// # Errors
-    /// With exit code 4 when it cannot be moved.
+    /// With exit code 4 if they cannot be moved.
     pub(crate) fn set_aside(&mut self) -> Result<(), Failure> {
         for from in self.cut_off.drain(..) {
             let to = free_name(&self.folder.join(CUT_OFF), &from);
@@ -210,10 +210,10 @@ impl RehearsedTree {
         Ok(())
     }
 
-    /// Adds the runs of a report that came to their end and are not there.
+    /// Adds the completed runs of a report that the tree does not have yet.
     ///
     /// # Errors
-    /// With exit code 4 when they cannot be written.
+    /// With exit code 4 if they cannot be written.
     pub(crate) fn add_training(
         &mut self,
         report: &TrainReport,
@@ -230,10 +230,10 @@ impl RehearsedTree {
         Ok(())
     }
 
-    /// Writes the reports of a training result anew, of which the last may be missing.
+    /// Rewrites the reports of a training result; the last may be missing.
     ///
     /// # Errors
-    /// With exit code 4 when they cannot be written.
+    /// With exit code 4 if they cannot be written.
     pub(crate) fn report_training(
         &self,
         plan: &TrainPlan,
@@ -245,10 +245,10 @@ impl RehearsedTree {
         })
     }
 
-    /// Adds a checkpointing result, if it came to its end.
+    /// Adds a checkpointing result, if it completed.
     ///
     /// # Errors
-    /// With exit code 4 when it cannot be written.
+    /// With exit code 4 if it cannot be written.
     pub(crate) fn add_checkpointing(&self, report: &CheckpointReport) -> Result<(), Failure> {
         if report.ending != Ending::Complete {
             return Ok(());
@@ -267,7 +267,7 @@ fn not_ours(what: &str) -> Failure {
     )
 }
 
-/// The run in a folder; `None` when it was cut off while it was written.
+/// The run in a folder; `None` if it was interrupted while being written.
 fn whole(at: &Path, folder: String) -> Option<RunInTree> {
     Some(RunInTree {
         folder,
@@ -276,7 +276,7 @@ fn whole(at: &Path, folder: String) -> Option<RunInTree> {
     })
 }
 
-/// What a regular file of JSON holds.
+/// The content of a regular JSON file.
 fn json_in(path: &Path) -> Option<Value> {
     let found = fs::symlink_metadata(path).ok()?;
     let usable = found.is_file() && found.len() <= MOST_BYTES;
@@ -284,7 +284,7 @@ fn json_in(path: &Path) -> Option<Value> {
     serde_json::from_str(&text).ok()
 }
 
-/// A name below `folder` that nothing has, after that of `of`.
+/// An unused name below `folder`, based on that of `of`.
 fn free_name(folder: &Path, of: &Path) -> PathBuf {
     let name = of.file_name().unwrap_or_default().to_string_lossy();
     let names = (2u32..).map(|again| folder.join(format!("{name}-{again}")));

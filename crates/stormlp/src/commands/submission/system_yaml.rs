@@ -1,5 +1,4 @@
-//! `stormlp submission system-yaml`: a description of a system to start from, and what is wrong
-//! with one.
+//! `stormlp submission system-yaml`: creates a template of a system description, or checks one.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -38,7 +37,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Makes a description, or checks one.
+/// Creates a description, or checks one.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(file) = &args.check {
         return check(file, args.json);

@@ -1,4 +1,4 @@
-//! The options of `stormlp train`, the workload they name and the request they make.
+//! The options of `stormlp train`, the workload they name, and their conversion to a request.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -28,7 +28,7 @@ use crate::commands::workload_args::{ReaderArgs, StepArgs};
 use crate::commands::workloads::{self, parse_folder, parse_some_bytes};
 use crate::exit::Failure;
 
-/// What is emulated.
+/// The workload options.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The workload")]
 pub(crate) struct WorkloadArgs {
@@ -92,7 +92,7 @@ pub(crate) struct WorkloadArgs {
 }
 
 impl WorkloadArgs {
-    /// What the client that was asked for costs.
+    /// The cost of the requested client.
     fn client_cost(&self) -> Result<Option<ClientCost>, Failure> {
         let (step, cpu) = (self.client_step, self.client_cpu_per_gib);
         if self.client == Client::None {
@@ -112,16 +112,16 @@ impl WorkloadArgs {
         }))
     }
 
-    /// The edition that was asked for.
+    /// The requested edition.
     pub(crate) fn profile(&self) -> Option<Profile> {
         self.profile
     }
 
-    /// Takes the accelerator and the profile of `edition`; without one those of v3.0 where nothing
-    /// else was asked for and that edition has the workload.
+    /// Sets the accelerator and the profile of `edition`; without one, those of v3.0 if no others
+    /// were requested and that edition has the workload.
     ///
     /// # Errors
-    /// When another profile was asked for, too.
+    /// If another profile was requested.
     pub(crate) fn keep_edition(&mut self, edition: Option<Edition>) -> Result<(), Failure> {
         let usual = usual_accelerator(edition.unwrap_or(Edition::V3));
         let named = self.accelerator.is_some() || self.accelerator_profile.is_some();
@@ -141,13 +141,13 @@ impl WorkloadArgs {
         }
     }
 
-    /// Asks for as many runs as a result of MLPerf's has, unless another number was asked for.
+    /// Sets the number of runs to that of an MLPerf result, unless another was requested.
     pub(crate) fn score_as_mlperf(&mut self) {
         self.runs.get_or_insert(SCORED_RUNS);
     }
 
-    /// The options of `stormlp datagen`, but for the number of files, that make those of a run as
-    /// `request` has it.
+    /// The options of `stormlp datagen`, except the number of files, that generate the dataset for
+    /// `request`.
     pub(super) fn datagen_options(&self, request: &TrainRequest) -> String {
         let samples = request.samples_per_file;
         let samples = samples.map(|samples| format!(" --samples-per-file {samples}"));
@@ -169,7 +169,7 @@ impl WorkloadArgs {
     }
 }
 
-/// The dataset.
+/// The dataset options.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The dataset")]
 pub(crate) struct DataArgs {
@@ -194,7 +194,7 @@ pub(crate) struct DataArgs {
     pub(crate) full: bool,
 }
 
-/// How the bytes travel.
+/// The I/O options.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Reading")]
 pub(crate) struct ReadArgs {
@@ -257,7 +257,7 @@ pub(crate) struct ReadArgs {
 }
 
 impl ReadArgs {
-    /// Null storage reads nothing: what says how to read would be said in vain.
+    /// Null storage reads nothing, so options for reading have no effect.
     fn check_null(&self, data: &DataArgs) -> Result<(), Failure> {
         let vain = match self.path {
             Some(path) if path != PathKind::Null => format!("--path {path}"),
@@ -280,7 +280,7 @@ impl ReadArgs {
     }
 }
 
-/// Where the bytes of a run come from.
+/// The source of a run's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Storage {
     /// From the dataset.
@@ -307,19 +307,19 @@ pub(crate) fn parse_compute(text: &str) -> Result<Distribution, String> {
     Distribution::from_yaml(&time.as_secs_f64().into())
 }
 
-/// The workload that was named, with `--params` applied.
+/// The named workload, with `--params` applied.
 ///
 /// # Errors
-/// With exit code 3 when there is no such workload or its file is wrong, 4 when the file cannot
-/// be read.
+/// With exit code 3 if there is no such workload or its file is invalid, 4 if the file cannot be
+/// read.
 pub(crate) fn workload(args: &WorkloadArgs) -> Result<Workload, Failure> {
     workloads::load(&args.workload, args.accelerator.as_deref(), &args.params)
 }
 
-/// The request that the options make.
+/// Converts the options to a request.
 ///
 /// # Errors
-/// When the accelerator's file cannot be used.
+/// If the accelerator's file cannot be used.
 pub(crate) fn request(
     workload: &WorkloadArgs,
     data: &DataArgs,
@@ -350,7 +350,7 @@ pub(crate) fn request(
         compute: workload.compute_time,
         client: workload.client_cost()?,
         seed: workload.seed,
-        // 32 bits, which every reader of JSON keeps exactly.
+        // 32 bits, which every JSON reader preserves.
         drawn_seed: RandomState::new().build_hasher().finish() >> 32,
         data_dir: data.data_dir.clone().map(Into::into),
         path: read.path,

@@ -1,4 +1,4 @@
-//! The dataset of a run: where it lies, what is there, and a starter set where nothing is.
+//! The dataset of a run: where it is, what it contains, and a starter set if it is missing.
 
 mod larger;
 
@@ -35,24 +35,24 @@ use crate::session::Session;
 
 pub(super) use larger::larger;
 
-/// What a disk may be expected to write, for the estimate before anything is known of it.
+/// Assumed write rate of a disk, for the estimate before anything is measured.
 const WRITE_BYTES_PER_SECOND: f64 = 1e9;
-/// What each file takes besides: made, synced and listed.
+/// Additional time per file for creating, syncing and listing it.
 const FILE_SECONDS: f64 = 1e-4;
 
-/// A dataset as it was found, or as it will be.
+/// A dataset that was found or will be generated.
 pub(crate) struct Data {
     /// Its files.
     pub(crate) inventory: Inventory,
-    /// Its numbers, in the workload's own terms.
+    /// Its parameters, in the workload's terms.
     pub(crate) spec: DatasetSpec,
     pub(crate) warnings: Vec<Warning>,
-    /// What has to be made before the inventory is there.
+    /// What must be generated before the inventory exists.
     pub(crate) to_make: Option<ToMake>,
 }
 
 impl Data {
-    /// That of null storage, which has no files.
+    /// The dataset of null storage, which has no files.
     pub(crate) fn none(workload: &Workload) -> Self {
         Self {
             inventory: Inventory::default(),
@@ -63,27 +63,27 @@ impl Data {
     }
 }
 
-/// A dataset that is to be made, or to be gone on with.
+/// A dataset to generate or complete.
 pub(crate) struct ToMake {
     plan: GeneratePlan,
     kind: Kind,
 }
 
-/// What a dataset that is to be made is.
+/// The kind of dataset to generate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// A small one, made unasked.
+    /// A small one, generated without being requested.
     Starter,
-    /// The one that MLPerf's rule asks for.
+    /// The one required by MLPerf's rules.
     Full,
-    /// One that was begun before.
+    /// The remainder of an incomplete one.
     Rest,
-    /// A starter set in the place of a smaller one.
+    /// A starter set that replaces a smaller one.
     Larger,
 }
 
 impl Kind {
-    /// What becomes of files that are there.
+    /// How existing files are handled.
     fn existing(self) -> Existing {
         match self {
             Self::Starter | Self::Full | Self::Rest => Existing::Resume,
@@ -92,18 +92,17 @@ impl Kind {
     }
 }
 
-/// Where the dataset lies, and whether stormlp may make one there unasked.
+/// The location of the dataset, and whether stormlp may generate one there without being asked.
 struct Place {
     folder: PathBuf,
     is_default: bool,
 }
 
-/// Finds the dataset, or decides on a starter set, and holds it against the workload. Nothing is
-/// made: a plan comes first. `name` is what the user called the workload.
+/// Finds the dataset, or chooses a starter set, and checks it against the workload. Nothing is
+/// written: a plan comes first. `name` is the workload as given by the user.
 ///
 /// # Errors
-/// With exit code 4 when there is no dataset, 5 when it is damaged, 3 when it does not fit the
-/// workload.
+/// With exit code 4 if there is no dataset, 5 if it is damaged, 3 if it does not fit the workload.
 pub(crate) fn find(
     as_asked: &Workload,
     request: &TrainRequest,
@@ -171,17 +170,17 @@ pub(crate) fn find(
     })
 }
 
-/// Tells of the folder before anything is made in another.
+/// Prints the warning about a folder before anything is written to another one.
 fn tell(warning: Option<&Warning>) {
     if let Some(warning) = warning {
         output::say(format!("warning: {warning}"));
     }
 }
 
-/// What the report says of a finding.
+/// The warning for a finding, for the report.
 ///
 /// # Errors
-/// When the dataset cannot be read as it is.
+/// If the dataset cannot be read as it is.
 fn warning_of(finding: Finding, folder: &Path) -> Result<Warning, Failure> {
     if finding.fatal {
         return Err(refused(&finding, folder));
@@ -193,8 +192,8 @@ fn warning_of(finding: Finding, folder: &Path) -> Result<Warning, Failure> {
     Ok(Warning::new(kind, finding.fact, finding.advice))
 }
 
-/// The dataset that the workload describes by now with `files` training files, to be made if
-/// `folder` has room for it.
+/// The dataset that the workload now describes, with `files` training files, to be generated if it
+/// fits in `folder`.
 fn to_make(
     workload: &mut Workload,
     files: u64,
@@ -224,11 +223,11 @@ fn to_make(
 }
 
 impl ToMake {
-    /// Makes the dataset, or goes on with one that was cut short, and tells its files, which are
-    /// those that were `planned`.
+    /// Generates the dataset, or completes an interrupted one, and returns its files, which are
+    /// those `planned`.
     ///
     /// # Errors
-    /// With exit code 4 when it does not fit, 5 when storage fails, 130 when the user stops.
+    /// With exit code 4 if it does not fit, 5 if storage fails, 130 if the user stops it.
     pub(crate) fn make(
         &self,
         planned: &Inventory,
@@ -252,7 +251,7 @@ impl ToMake {
         Err(Failure::bug(error).with_help(format!("remove it with `stormlp clean {folder}`")))
     }
 
-    /// Says what `verb` is done to: how many files and bytes, and about how long it takes.
+    /// Prints what `verb` applies to: number of files, bytes and estimated time.
     pub(crate) fn announce(&self, verb: &str, session: &Session) {
         if session.quiet {
             return;
@@ -276,13 +275,13 @@ impl ToMake {
     }
 }
 
-/// The command that makes the dataset which the user named.
+/// The command that generates the dataset named by the user.
 fn datagen_command(name: &str, place: &Place) -> String {
     let folder = place.folder.to_string_lossy();
     format!("stormlp datagen {} --data-dir {}", shell_word(name), shell_word(&folder))
 }
 
-/// The workload without what this run does not read.
+/// The workload without the parts that this run does not read.
 fn as_read(workload: &Workload) -> Workload {
     let mut read = workload.clone();
     if !read.workflow.evaluation {
@@ -291,14 +290,15 @@ fn as_read(workload: &Workload) -> Workload {
     read
 }
 
-/// The options of `stormlp datagen` that stand for those of this run.
+/// The options of `stormlp datagen` that correspond to those of this run.
 fn asked_for(request: &TrainRequest) -> String {
     let asked = [("--files", request.files), ("--samples-per-file", request.samples_per_file)];
     let given = asked.iter().filter_map(|(option, value)| Some((option, (*value)?)));
     given.map(|(option, value)| format!(" {option} {value}")).collect()
 }
 
-/// Of a workload file that names a folder in which nothing is; built-in ones name MLPerf's.
+/// The warning for a workload file whose folder is empty; the folder of built-in workloads is
+/// MLPerf's.
 fn unused_folder(workload: &Workload, place: &Place, name: &str) -> Option<Warning> {
     let named = workload.dataset.data_folder.as_deref()?;
     let is_file = name.contains(['/', '.']);
@@ -314,8 +314,8 @@ fn unused_folder(workload: &Workload, place: &Place, name: &str) -> Option<Warni
     })
 }
 
-/// The options of `stormlp datagen` that make again what `head` tells of, where the workload has
-/// it otherwise.
+/// The options of `stormlp datagen` that regenerate the dataset of `head`, where it differs from
+/// the workload.
 fn made_with(head: &ManifestHead, found: &FoundDataset, workload: &Workload) -> String {
     let spec = &workload.dataset;
     let numbers = [
@@ -334,9 +334,9 @@ fn made_with(head: &ManifestHead, found: &FoundDataset, workload: &Workload) -> 
     options
 }
 
-/// Sets the workload's numbers of files to what the run will use, and tells how many are for
-/// training where the workload does not decide. What stormlp made is the dataset, whatever numbers
-/// the workload's file has: all of it, so that a missing file is missed.
+/// Sets the workload's numbers of files to those the run will use, and returns the number of
+/// training files unless the workload sets it. A dataset generated by stormlp is used completely,
+/// whatever the workload file says, so that a missing file is detected.
 fn take_what_is_there(
     workload: &mut Workload,
     request: &TrainRequest,
@@ -361,8 +361,8 @@ fn take_what_is_there(
     None
 }
 
-/// Whether files in `folder` can be read with O_DIRECT: tried on the first of them, or in the
-/// folder that it will lie in, if the run is to read so. Any other trouble is the run's to tell.
+/// Whether files in `folder` support O_DIRECT: tested on the first of them, or in its future
+/// folder, if the run uses direct reads. Other errors are left to the run.
 fn direct_support(
     workload: &Workload,
     request: &TrainRequest,
@@ -390,7 +390,7 @@ fn place(workload: &Workload, request: &TrainRequest) -> Place {
     if let Some(folder) = &request.data_dir {
         return Place { folder: folder.folder().to_path_buf(), is_default: false };
     }
-    // A workload file that names a folder which is there means it.
+    // A workload file that names an existing folder refers to it.
     let named = workload.dataset.data_folder.as_ref().map(PathBuf::from);
     if let Some(folder) = named.filter(|folder| folder.join("train").is_dir()) {
         return Place { folder, is_default: false };
@@ -448,13 +448,13 @@ fn refused(finding: &Finding, folder: &Path) -> Failure {
     failure.with_help(finding.advice.clone())
 }
 
-/// The dataset that the workload describes.
+/// The dataset described by the workload.
 pub(super) fn dataset(workload: &Workload, profile: Profile) -> Result<Dataset, Failure> {
     let recipe = spec::recipe(&workload.dataset, Making::of(profile));
     Dataset::new(recipe).map_err(Failure::no_plan)
 }
 
-/// What is to be made where nothing is, and its training files.
+/// The dataset to generate if there is none, and its training files.
 fn files_to_make(
     workload: &Workload,
     request: &TrainRequest,
@@ -472,7 +472,7 @@ fn files_to_make(
     Ok((Kind::Starter, files))
 }
 
-/// What was begun as a starter set is one, and goes on as one.
+/// An incomplete starter set is completed as a starter set.
 fn take_for_starter(workload: &mut Workload, begun: &ManifestHead, profile: Profile) {
     let mut starter = workload.clone();
     starter::shape(&mut starter, begun.train_files);
@@ -482,7 +482,7 @@ fn take_for_starter(workload: &mut Workload, begun: &ManifestHead, profile: Prof
     }
 }
 
-/// `--full` asks for a set that a smaller one may be in the way of.
+/// `--full` requests a set whose folder may contain a smaller one.
 fn refuse_smaller(
     workload: &Workload,
     request: &TrainRequest,
@@ -547,7 +547,7 @@ fn generation(error: GenerateError, session: &Session) -> Failure {
     }
 }
 
-/// Files that MLPerf's rule asks for on this host.
+/// Number of files that MLPerf's rules require on this host.
 fn full_files(
     workload: &Workload,
     request: &TrainRequest,

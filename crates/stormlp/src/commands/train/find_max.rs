@@ -1,5 +1,5 @@
-//! `stormlp train --find-max`: the search says which count is next, the same resolve makes its plan,
-//! the emulator runs it, and the search is updated.
+//! `stormlp train --find-max`: the search chooses the next count, the usual resolver makes its
+//! plan, the emulator runs it, and the search is updated.
 
 mod dataset;
 mod messages;
@@ -40,11 +40,11 @@ use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
 
-/// How long the dataset is read to see what the storage gives.
+/// Duration of the initial read that estimates the storage bandwidth.
 const READ_SECONDS: f64 = 2.0;
-/// Reads at a time that show it.
+/// Concurrent reads during it.
 const READS: usize = 16;
-/// More accelerators are not looked for.
+/// Upper limit of the search.
 const MOST_ACCELERATORS: u32 = 1_000_000;
 
 /// The options of the search.
@@ -67,21 +67,21 @@ pub(super) struct FindMaxArgs {
 }
 
 impl FindMaxArgs {
-    /// Whether a search was asked for.
+    /// Whether a search was requested.
     pub(super) fn is_wanted(&self) -> bool {
         self.find_max
     }
 }
 
-/// A search, and all that its runs have in common.
+/// A search, and everything its runs have in common.
 struct Hunt<'a> {
     args: &'a DataArgs,
-    /// What the user called the workload.
+    /// The workload as given by the user.
     name: &'a str,
     session: &'a Session,
-    /// Options of `stormlp datagen` that make the files that were asked for.
+    /// Options of `stormlp datagen` that generate the requested files.
     datagen_options: String,
-    /// As it was asked for, whatever dataset is there.
+    /// As requested, regardless of the existing dataset.
     as_asked: Workload,
     workload: Workload,
     request: TrainRequest,
@@ -92,19 +92,19 @@ struct Hunt<'a> {
     threshold_percent: f64,
     search: Search,
     find: FindMax,
-    /// The full runs.
+    /// The reports of full runs.
     full: Vec<TrainReport>,
     saver: Saver,
     lock: Option<FolderLock>,
     begun: Instant,
-    /// Seconds of the search before it was gone on with.
+    /// Seconds spent on the search before it was resumed.
     before_seconds: f64,
 }
 
-/// Searches.
+/// Runs the search.
 ///
 /// # Errors
-/// As a run, and with exit code 6 when not even one accelerator meets the threshold.
+/// Those of a run, and with exit code 6 if not even one accelerator meets the threshold.
 pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let as_asked = super::args::workload(&args.workload)?;
     let name = args.workload.workload.clone();
@@ -118,7 +118,7 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     };
     let mut workload = as_asked.clone();
     workload.dataset = data.spec;
-    // A probe that reads what the last one left in memory would say nothing of the storage.
+    // A probe that reads data cached by the previous one would not measure the storage.
     request.cold |= !is_null(&request);
     let plan = TrainPlan::resolve(&workload, &request, &facts, &data.inventory)?.plan;
     if plan.compute.mean_seconds() <= 0.0 {
@@ -175,7 +175,7 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 }
 
 impl Hunt<'_> {
-    /// Runs what the search asks for until the answer is known or the user has enough.
+    /// Runs what the search asks for until the answer is known or the user stops it.
     fn go(&mut self) -> Result<Ending, Failure> {
         if self.find.estimate.is_none() && self.search.trials().is_empty() {
             self.read_first()?;
@@ -187,7 +187,7 @@ impl Hunt<'_> {
                 Next::Done => return Ok(Ending::Complete),
             };
             let Some(plan) = self.plan(count)? else {
-                // The limit that was met is known now.
+                // The limit that was reached is known now.
                 continue;
             };
             let begun = Instant::now();
@@ -205,7 +205,7 @@ impl Hunt<'_> {
         Ok(Ending::Stopped)
     }
 
-    /// Books a run, saves what is known and says it.
+    /// Records a run, saves the results so far and prints them.
     fn take_in(&mut self, tried: Tried) {
         self.search.tell(tried.trial(self.threshold_percent));
         self.find.tried.push(tried);
@@ -226,7 +226,7 @@ impl Hunt<'_> {
         }
     }
 
-    /// Reads for a moment without compute: what that gives is where the search begins.
+    /// Reads briefly without compute; the bandwidth gives the starting point of the search.
     fn read_first(&mut self) -> Result<(), Failure> {
         let Some(one) = self.plan(1)? else {
             return Ok(());
@@ -269,13 +269,13 @@ impl Hunt<'_> {
         Ok(())
     }
 
-    /// Begins the search at what the storage is thought to feed.
+    /// Starts the search at the estimated capacity of the storage.
     fn begin_at(&mut self, accelerators: u32) {
         let most = self.search.most();
         self.search = Search::new(accelerators, most, self.find.confirm_runs);
     }
 
-    /// The beginning of a run of `plan`; `None` when the user ended it before it returned anything.
+    /// The first part of a run of `plan`; `None` if the user stopped it before any result.
     fn probe(&mut self, plan: TrainPlan) -> Result<Option<Tried>, Failure> {
         let threshold = self.threshold_percent / 100.0;
         let mut judge = Judge::of(&plan, Enough::Verdict { threshold });
@@ -338,7 +338,7 @@ impl Hunt<'_> {
         }
     }
 
-    /// A whole run of `plan`, or how it ended instead.
+    /// A complete run of `plan`, or how it ended otherwise.
     fn full_run(&mut self, plan: TrainPlan) -> Result<Result<Tried, Ending>, Failure> {
         let accelerators = plan.accelerators;
         self.say(format_args!("a full run of {}", counted(u64::from(accelerators), "accelerator")));
@@ -358,7 +358,7 @@ impl Hunt<'_> {
         }
         let results = &report.results;
         let epochs = results.scored_epochs();
-        // All of the epoch tells no more than its beginning where it was read before.
+        // A full epoch is no more conclusive than a probe of it that depended on read-ahead.
         let mut probes = self.find.tried.iter();
         let rests_on_read_ahead = results.meets_threshold
             && probes.any(|tried| tried.accelerators == accelerators && tried.rests_on_read_ahead);
@@ -397,12 +397,12 @@ impl Hunt<'_> {
         TrainPlan::resolve(&self.workload, &request, &self.facts, &self.inventory)
     }
 
-    /// The plan of `count` accelerators on the dataset that is there, if there is one.
+    /// The plan for `count` accelerators on the existing dataset, if it is valid.
     fn plan_as_it_is(&self, count: u32) -> Result<Option<TrainPlan>, Failure> {
         Ok(self.resolve(count).ok().map(|resolved| resolved.plan))
     }
 
-    /// The report of the full run at the answer, or of no run yet, with the search in it.
+    /// The report of the full run at the answer, or of no run yet, including the search.
     fn report(&self, ending: Ending, plan: &TrainPlan) -> TrainReport {
         let shown = self.find.largest_accelerators.max(1);
         let of_answer = |report: &&TrainReport| report.results.accelerators == shown;
@@ -418,7 +418,7 @@ impl Hunt<'_> {
         report
     }
 
-    /// Saves and prints what was found.
+    /// Saves and prints the result of the search.
     fn deliver(
         mut self,
         ending: Ending,
@@ -440,7 +440,7 @@ impl Hunt<'_> {
     }
 }
 
-/// The first epoch of a run, without what comes between epochs.
+/// The first epoch of a run, without the work between epochs.
 fn beginning(plan: TrainPlan) -> TrainPlan {
     TrainPlan {
         epochs: 1,

@@ -1,4 +1,4 @@
-//! The exit code that says how a run went.
+//! The exit code of a run.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use stormlp_training::report::TrainReport;
 
 use crate::exit::Failure;
 
-/// The exit code that a finished report asks for.
+/// The exit code for a finished report.
 ///
 /// # Errors
-/// With exit code 6 when AU was missed, 5 when storage failed, 130 when the user stopped it.
+/// With exit code 6 if AU missed its threshold, 5 if storage failed, 130 if the user stopped it.
 pub(super) fn ended(report: &TrainReport, path: Option<&Path>) -> Result<(), Failure> {
     let saved = match path {
         Some(path) => format!("what was measured is saved in {}", path.display()),
@@ -33,7 +33,7 @@ pub(super) fn ended(report: &TrainReport, path: Option<&Path>) -> Result<(), Fai
     }
 }
 
-/// How far a run came that did not end.
+/// How far an incomplete run got.
 fn reached(report: &TrainReport) -> String {
     let plan = &report.plan;
     let run = match report.results.runs.len() {

@@ -1,5 +1,5 @@
-//! A training on several hosts before its first byte: how many accelerators each has, and what all
-//! have to do alike.
+//! Training on several hosts before its first byte: the accelerators of each host, and what must be
+//! equal on all.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
@@ -49,7 +49,7 @@ pub(crate) struct HostsArgs {
     pub(super) barrier: StepBarrier,
 }
 
-/// What a process asks for.
+/// The options of a process.
 #[derive(Serialize, Deserialize)]
 struct Asks {
     accelerators: u32,
@@ -57,10 +57,10 @@ struct Asks {
     drawn_seed: u64,
 }
 
-/// Puts into `request` what all ask for together.
+/// Fills `request` from the options common to all processes.
 ///
 /// # Errors
-/// When the accelerators cannot be divided.
+/// If the accelerators cannot be divided evenly.
 pub(super) fn ask(
     party: &Party,
     args: &HostsArgs,
@@ -98,7 +98,7 @@ pub(super) fn ask(
     Ok(())
 }
 
-/// What the reader should know of these hosts.
+/// Warnings about these hosts for the report.
 pub(super) fn warnings(party: &Party, plan: &TrainPlan) -> Vec<Warning> {
     let mut warnings = party.warnings();
     if plan.hosts.iter().any(|count| *count != plan.hosts[0]) {
@@ -120,7 +120,7 @@ pub(super) fn warnings(party: &Party, plan: &TrainPlan) -> Vec<Warning> {
     warnings
 }
 
-/// That processes share too few CPUs, and what a barrier costs there.
+/// Warns if processes share too few CPUs, with the cost of a barrier there.
 pub(super) fn crowded(party: &Party, others: Option<&Hosts>) -> Option<Warning> {
     let barrier = others?.facts.empty_barrier_us?;
     let (member, here) = group::crowded(party.members())?;
@@ -135,8 +135,8 @@ pub(super) fn crowded(party: &Party, others: Option<&Hosts>) -> Option<Warning> 
     ))
 }
 
-/// What of a plan is each host's own: where its files are, and what follows from its CPUs and from the
-/// number of its accelerators.
+/// Plan fields that may differ between hosts: location of the files, and values derived from the
+/// number of CPUs and accelerators.
 const APART: [&str; 13] = [
     "workload_source",
     "memory_bytes",
@@ -152,7 +152,7 @@ const APART: [&str; 13] = [
     "transport.wait",
     "transport.placement",
 ];
-/// What parts of a plan are called where their keys do not say it.
+/// Names of plan parts that differ from their keys.
 const NAMES: [(&str, &str); 13] = [
     ("barrier", "option --barrier"),
     ("checkpoint", "checkpoints"),
@@ -169,7 +169,7 @@ const NAMES: [(&str, &str); 13] = [
     ("transport", "way the bytes travel (--path, --engine, --device, --pages)"),
 ];
 
-/// What each host may be asked for itself: its accelerators, and where its files are.
+/// Request fields that may differ between hosts: accelerators and location of the files.
 const ASKED_APART: [&str; 7] = [
     "workload",
     "accelerators",
@@ -179,7 +179,7 @@ const ASKED_APART: [&str; 7] = [
     "checkpoint_folder",
     "results_beside_data",
 ];
-/// What was asked for where its key is not that of its option.
+/// Names of request fields that differ from their keys.
 const ASKED_NAMES: [(&str, &str); 5] = [
     ("accelerator", "option --accelerator-profile"),
     ("compute", "option --compute-time"),
@@ -188,12 +188,12 @@ const ASKED_NAMES: [(&str, &str); 5] = [
     promises::OF_THREADS,
 ];
 
-/// What `request` asks for, as far as all hosts have to ask the same.
+/// The part of `request` that must be equal on all hosts.
 pub(super) fn asked(request: &TrainRequest) -> Vec<Promise> {
     promises::asked(request, &ASKED_APART, &ASKED_NAMES)
 }
 
-/// What a run by `plan` over `inventory` does, as far as all have to do the same.
+/// The part of a run of `plan` over `inventory` that must be equal on all hosts.
 pub(super) fn promises(plan: &TrainPlan, inventory: &Inventory) -> Vec<Promise> {
     let mut hasher = DefaultHasher::new();
     for file in inventory.train.iter().chain(&inventory.valid) {
@@ -211,8 +211,8 @@ pub(super) fn promises(plan: &TrainPlan, inventory: &Inventory) -> Vec<Promise> 
     promises
 }
 
-/// Says that all fail alike where the run came to its end on all `hosts`, or all have heard that one was
-/// told to end.
+/// Marks a failure as common to all if the run completed on all `hosts`, or if all know that one
+/// was told to end.
 pub(super) fn shared_fate(
     failure: Failure,
     report: &TrainReport,

@@ -1,4 +1,4 @@
-//! Where a run is kept as it goes: its report, and the tree of a rehearsal.
+//! Where a run is saved while it runs: its report, and the tree of a rehearsal.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
 
-/// What keeps a run.
+/// The destinations of a run's results.
 pub(super) struct Kept<'a> {
     pub(super) savers: Savers,
     pub(super) rehearsal: Option<RehearsedTree>,
@@ -23,10 +23,10 @@ pub(super) struct Kept<'a> {
 }
 
 impl Kept<'_> {
-    /// Makes room, and saves the report of a run that begins.
+    /// Makes room, and saves the report of a starting run.
     ///
     /// # Errors
-    /// With exit code 4 when it cannot be written.
+    /// With exit code 4 if it cannot be written.
     pub(super) fn begin(&mut self, course: &Course<'_>) -> Result<(), Failure> {
         if let Some(tree) = &mut self.rehearsal {
             tree.set_aside()?;
@@ -38,20 +38,20 @@ impl Kept<'_> {
         self.savers.begin(&begun, |of| copy_of(&begun, of))
     }
 
-    /// Saves the report after an epoch, and puts a run that is over into the tree.
+    /// Saves the report after an epoch, and adds a completed run to the tree.
     pub(super) fn unit(&mut self, unit: Unit, so_far: SoFar<'_>) {
         match (unit, &mut self.rehearsal) {
             (Unit::Epoch, _) => self.savers.unit(so_far),
-            // What cannot be written now is tried again, and told, when all runs are over.
+            // What cannot be written now is retried, and reported, when all runs have ended.
             (Unit::Run, Some(tree)) => drop(tree.add_training(&so_far(), self.workload)),
             (Unit::Run, None) => {}
         }
     }
 
-    /// Writes the files for MLPerf's tools, below `folder` where this is no rehearsal.
+    /// Writes the files for MLPerf's tools, below `folder` unless this is a rehearsal.
     ///
     /// # Errors
-    /// With exit code 4 when they cannot be written.
+    /// With exit code 4 if they cannot be written.
     pub(super) fn for_mlperf(
         &mut self,
         report: &TrainReport,
@@ -66,11 +66,11 @@ impl Kept<'_> {
     }
 }
 
-/// The number of the first run: that of a rehearsal which is taken up comes after those that it has.
-/// `None` when it has all of them.
+/// The number of the first run: a resumed rehearsal continues after its existing runs. `None` if it
+/// has all of them.
 ///
 /// # Errors
-/// As [`RehearsedTree::next_run`].
+/// Those of [`RehearsedTree::next_run`].
 pub(super) fn first_run(
     tree: Option<&RehearsedTree>,
     is_dry: bool,

@@ -1,5 +1,5 @@
-//! `stormlp train WORKLOAD`: workload, options, host and dataset become a plan; the plan is
-//! printed or run.
+//! `stormlp train WORKLOAD`: makes a plan from workload, options, host and dataset, and prints or
+//! runs it.
 
 mod args;
 mod data;
@@ -92,7 +92,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     mlperf_output: Option<PathBuf>,
 
-    /// The tree of a rehearsal in place of those.
+    /// The tree of a rehearsal, used instead of the output files above.
     #[arg(skip)]
     rehearsal: Option<RehearsedTree>,
 
@@ -101,14 +101,14 @@ pub(crate) struct Args {
     pub(crate) dry_run: bool,
 }
 
-/// What was asked for, before it is known what there is.
+/// The request, before host and dataset are examined.
 struct Asked {
     workload: Workload,
     request: TrainRequest,
     facts: HostFacts,
 }
 
-/// A run that can begin.
+/// A run ready to start.
 struct Prepared {
     workload: Workload,
     facts: HostFacts,
@@ -129,7 +129,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let prepared = prepare(&args, asked, &party, session);
     let promises = |one: &Prepared| {
         let decided = hosts::promises(&one.plan, &one.data.inventory);
-        // What was decided says more than the option.
+        // The decided values are more specific than the options.
         [decided, options].concat()
     };
     let mut prepared = party.agree(prepared, promises, session)?;
@@ -147,7 +147,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     run_prepared(args, prepared, first_run, &party, session)
 }
 
-/// What the command line asks for of this host.
+/// The request of the command line for this host.
 fn asked(args: &Args, session: &Session) -> Result<Asked, Failure> {
     let workload = args::workload(&args.workload)?;
     check_phases(&workload, &args.workload.workload)?;
@@ -156,7 +156,7 @@ fn asked(args: &Args, session: &Session) -> Result<Asked, Failure> {
     Ok(Asked { workload, request, facts })
 }
 
-/// Finds the dataset and decides every number of the run.
+/// Finds the dataset and makes the complete plan of the run.
 fn prepare(
     args: &Args,
     asked: Asked,
@@ -187,7 +187,7 @@ fn prepare(
     Ok(Prepared { workload, facts, data, plan, warnings })
 }
 
-/// Prints the plan in place of running it.
+/// Prints the plan instead of running it.
 fn print_plan(args: &Args, prepared: &Prepared, session: &Session) -> Result<(), Failure> {
     if let Some(dataset) = &prepared.data.to_make {
         dataset.announce("a run would first make", session);
@@ -208,7 +208,7 @@ fn run_prepared(
     session: &Session,
 ) -> Result<(), Failure> {
     let Prepared { workload, facts, data, plan, mut warnings } = prepared;
-    // One process writes what comes of the run.
+    // One process writes the output files.
     let mlperf_output = args.mlperf_output.as_deref().filter(|_| session.group.leads());
     let output = args.output;
     let opened = || -> Result<Delivery, Failure> {
@@ -231,7 +231,7 @@ fn run_prepared(
     let mut kept = Kept { savers, rehearsal: args.rehearsal, workload: &workload };
     kept.begin(&course)?;
     let made;
-    // Only a dataset with which there is a plan is worth its time and space.
+    // A dataset is generated only if there is a valid plan for it.
     if let Some(dataset) = &data.to_make {
         made = dataset.make(&data.inventory, session)?;
         course.inventory = &made;
@@ -246,7 +246,7 @@ fn run_prepared(
     went.map_err(|failure| hosts::shared_fate(failure, &report, others.as_ref()))
 }
 
-/// Runs the plan, alone or with the others.
+/// Runs the plan, alone or with the other processes.
 fn run_course(
     course: &Course<'_>,
     on_unit: &mut dyn FnMut(Unit, SoFar<'_>),
@@ -267,33 +267,33 @@ fn run_course(
 }
 
 impl Args {
-    /// A search tries one count after the other on one host; all else is run with the others.
+    /// A search runs on one host, one count after the other; everything else runs with the others.
     pub(crate) fn needs(&self) -> Needs {
         if self.find.is_wanted() { Needs::OneProcess("train --find-max") } else { Needs::Group }
     }
 
-    /// The model of the workload, and whose edition it is run as.
+    /// The workload's model, and the edition it is run as.
     ///
     /// # Errors
-    /// As [`run`].
+    /// Those of [`run`].
     pub(crate) fn model(&self) -> Result<(String, Profile), Failure> {
         let workload = args::workload(&self.workload)?;
         let profile = self.workload.profile().unwrap_or(workload.edition);
         Ok((workload.name, profile))
     }
 
-    /// Goes by an edition of the rules.
+    /// Applies an edition of the rules.
     ///
     /// # Errors
-    /// When options ask for another.
+    /// If options request another edition.
     pub(crate) fn keep_edition(&mut self, edition: Option<Edition>) -> Result<(), Failure> {
         self.workload.keep_edition(edition)
     }
 
-    /// Makes a rehearsal of the run, whose files go into `tree`.
+    /// Turns the run into a rehearsal whose files go to `tree`.
     ///
     /// # Errors
-    /// When the files for MLPerf's tools were to go elsewhere, or many short runs are asked for.
+    /// If a folder for MLPerf's files was given, or a search of many short runs was requested.
     pub(crate) fn rehearse(&mut self, tree: RehearsedTree) -> Result<(), Failure> {
         submission::refuse_output(self.mlperf_output.as_deref())?;
         if self.find.is_wanted() {
@@ -306,14 +306,14 @@ impl Args {
     }
 }
 
-/// The head of the report, with the storage that the dataset lies on.
+/// The head of the report, with the storage of the dataset.
 fn head(plan: &TrainPlan, mut facts: HostFacts, delivery: &Delivery, session: &Session) -> Head {
     let folder = plan.data.folder.as_ref().map(Location::folder);
     facts.storage = probe::storage_of_run(folder);
     delivery.head(facts, session)
 }
 
-/// What was asked for of `workload`.
+/// The request for `workload`.
 fn request(args: &Args, workload: &Workload) -> Result<TrainRequest, Failure> {
     let mut request = args::request(&args.workload, &args.data, &args.read)?;
     let ends_there = request.path.is_some_and(PathKind::ends_in_accelerator);
@@ -337,13 +337,13 @@ fn request(args: &Args, workload: &Workload) -> Result<TrainRequest, Failure> {
     request.workload = Some(args.workload.workload.clone());
     request.keep_step_times = args.mlperf_output.is_some();
     if request.data_dir.is_none() && args.workload.sets("dataset.data_folder") {
-        // Named on the command line, it is meant.
+        // A folder given on the command line is meant to be used.
         request.data_dir = workload.dataset.data_folder.as_ref().map(Location::from);
     }
     Ok(request)
 }
 
-/// A file of DLIO's may only make a dataset, or only write checkpoints.
+/// Rejects a DLIO file that only generates a dataset or only writes checkpoints.
 fn check_phases(workload: &Workload, name: &str) -> Result<(), Failure> {
     if workload.workflow.train {
         return Ok(());
@@ -358,7 +358,7 @@ fn check_phases(workload: &Workload, name: &str) -> Result<(), Failure> {
         .with_help(format!("{command}; --params workflow.train=True trains all the same")))
 }
 
-/// A dataset that is not there, and the closed rules that the run would break with any.
+/// A missing dataset, and the closed rules that the run would break with any dataset.
 fn with_broken_rules(
     failure: Failure,
     workload: &Workload,
@@ -374,7 +374,7 @@ fn with_broken_rules(
     problems.into()
 }
 
-/// The folders for results that share the dataset's file system, where rules ask for that.
+/// The result folders on the dataset's file system, if the rules ask for them.
 fn results_beside(args: &Args, request: &TrainRequest, data: &Data) -> Vec<PathBuf> {
     if !request.closed || is_null(request) {
         return Vec::new();
@@ -387,7 +387,7 @@ fn is_null(request: &TrainRequest) -> bool {
     request.storage == StorageKind::Null || request.path == Some(PathKind::Null)
 }
 
-/// The facts a run needs; GPU libraries are asked only for paths that use them.
+/// The facts needed by a run; GPU libraries are probed only for paths that use them.
 fn facts(request: &TrainRequest, session: &Session) -> Result<HostFacts, Failure> {
     let uses_gpu = request.path.is_some_and(PathKind::ends_in_accelerator)
         || matches!(request.device, Some(DeviceId::Cuda(_)));
@@ -397,14 +397,15 @@ fn facts(request: &TrainRequest, session: &Session) -> Result<HostFacts, Failure
     } else {
         probe::host_facts()
     };
-    // Threads are near the drives of the dataset; one without a name is made in the current folder.
+    // Threads are bound near the drives of the dataset; an unnamed dataset is generated in the
+    // current folder.
     let reads = (!is_null(request)).then_some(folder.unwrap_or(Path::new(".")));
     facts.storage = probe::storage_of_run(reads);
     Ok(facts)
 }
 
-/// Keeps other runs out of the dataset folder. A folder that may not be written to is shared by
-/// its owner's choice, and nobody can change it meanwhile.
+/// Locks the dataset folder against other runs. A read-only folder is shared deliberately and
+/// cannot be changed meanwhile.
 fn lock(plan: &TrainPlan) -> Result<Option<FolderLock>, Failure> {
     let Some(folder) = &plan.data.folder else {
         return Ok(None);

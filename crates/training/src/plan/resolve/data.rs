@@ -1,4 +1,4 @@
-//! Which files a run reads: those that were found, or as many as null storage has to imagine.
+//! Selects the files of a run: those found, or imagined ones with null storage.
 
 use super::Resolver;
 use crate::plan::request::StorageKind;
@@ -18,7 +18,7 @@ impl Resolver<'_> {
         samples.max(1)
     }
 
-    /// The dataset; of `split` all but the number of files is known.
+    /// Resolves the dataset; `split` is complete except for the number of files.
     pub(super) fn data(&mut self, storage: StorageKind, split: &Split) -> DataPlan {
         let spec = &self.workload.dataset;
         let samples_per_file = split.samples_per_file;
@@ -53,13 +53,13 @@ impl Resolver<'_> {
         };
         data.take_sizes(self.inventory);
         if spec.format == DataFormat::Csv {
-            // Numbers as text, all of it for every sample.
+            // Numbers as text; every sample reads the whole file.
             data.read_sample_bytes = data.mean_file_bytes();
         }
         data
     }
 
-    /// Files of a run without a dataset: as many as `--steps` asks for.
+    /// Number of files for a run without a dataset, from `--steps`.
     fn imagined_files(&self, split: &Split) -> u64 {
         if let Some(files) = self.request.files {
             return files;
@@ -67,13 +67,13 @@ impl Resolver<'_> {
         let accelerators = u64::from(split.accelerators);
         let step = accelerators * u64::from(split.batch_size);
         let samples = self.request.steps.unwrap_or(1).saturating_mul(step);
-        // Every accelerator gets whole files where files are dealt.
+        // Where files are dealt, every accelerator gets whole files.
         let dealt = samples.div_ceil(split.samples_per_file).div_ceil(accelerators);
         let mut files = dealt.saturating_mul(accelerators);
         if self.request.steps.is_none() {
             files = files.max(self.workload.dataset.num_files_train);
         }
-        // Workers of some loaders drop what makes no batch of their own.
+        // Workers of some loaders drop samples that do not fill a batch.
         let too_few = |files| steps(&Split { files, ..*split }) < self.request.steps.unwrap_or(1);
         while too_few(files) && files < u64::MAX {
             files = files.saturating_mul(2);
@@ -98,7 +98,7 @@ impl Resolver<'_> {
                     shell_word(self.workload_source())
                 ),
             );
-            // The count that would be right, so that nothing else seems wrong.
+            // Returns a valid count to prevent follow-up problems.
             return self.request.files.unwrap_or(self.workload.dataset.num_files_train).max(1);
         }
         if inventory.unfinished {

@@ -1,4 +1,4 @@
-//! How many steps an epoch has, and whether AU can be told from them.
+//! Steps per epoch, and whether they suffice to compute AU.
 
 use super::{Resolver, steps_needed};
 use crate::plan::barrier::StepBarrier;
@@ -47,13 +47,13 @@ impl Resolver<'_> {
         steps
     }
 
-    /// Steps of an epoch that were asked for; without, the data decide.
+    /// Requested steps per epoch; if not set, the dataset decides.
     fn wanted_steps(&self) -> Option<u64> {
         let of_workload = self.workload.train.total_training_steps;
         self.request.steps.or(of_workload)
     }
 
-    /// AU leaves out steps at both ends of a block, and v2.0's throughput one more.
+    /// AU excludes steps at both ends of a block, and v2.0's throughput one more.
     fn check_window(&mut self, profile: Profile, steps: u64) {
         let metric = &self.workload.metric;
         let needed = steps_needed(profile, metric);
@@ -84,7 +84,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Without the barrier of steps nobody knows when all are between the same two.
+    /// Without the step barrier, there is no common window in which all are at the same step.
     pub(super) fn barrier(&mut self) -> StepBarrier {
         let barrier = self.request.barrier;
         if barrier == StepBarrier::None && self.request.hosts.is_none() {
@@ -111,7 +111,7 @@ impl Resolver<'_> {
         between.filter(|steps| self.writes_checkpoints() && *steps > 0)
     }
 
-    /// Null storage is not written to either.
+    /// Nothing is written with null storage.
     pub(super) fn writes_checkpoints(&self) -> bool {
         let request = self.request;
         let is_null = request.storage == StorageKind::Null || request.path == Some(PathKind::Null);

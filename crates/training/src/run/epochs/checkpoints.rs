@@ -1,5 +1,5 @@
-//! Checkpoints that training writes: within an epoch, where one accelerator stays behind for it, and
-//! between epochs.
+//! Checkpoints written during training: within an epoch, where one accelerator stays behind for it,
+//! and between epochs.
 
 use crate::plan::train_plan::TrainPlan;
 use crate::report::WrittenCheckpoint;
@@ -11,7 +11,7 @@ use super::hosts::has_failed;
 use super::{Cut, Runner};
 use stormlp_hosts::company::Hosts;
 
-/// Who writes checkpoints, where that is this host: as in DLIO the first of all accelerators does.
+/// The checkpoint writer, if this host writes them; as in DLIO the first accelerator does.
 pub(super) fn writer<'a>(
     plan: &'a TrainPlan,
     hosts: Option<&Hosts>,
@@ -23,12 +23,12 @@ pub(super) fn writer<'a>(
 }
 
 impl Runner<'_> {
-    /// Writes the checkpoint after a step, which all hosts hear of at the end of the epoch.
+    /// Writes the checkpoint after a step; other hosts learn of it at the end of the epoch.
     pub(super) fn checkpoint_within(&mut self, epoch: u32, step: u64) -> Result<(), Cut> {
         let stop = self.surroundings.stop;
         let written = match self.hosts {
             None => self.write(epoch, step)?,
-            // Nobody else looks after the others meanwhile.
+            // Nothing else checks on the other hosts in the meantime.
             Some(hosts) => {
                 let written = hosts.watched(stop, || self.write(epoch, step));
                 written.map_err(TrainError::from)??
@@ -38,8 +38,8 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Writes the checkpoint after an epoch. The other hosts wait for it, unless each goes through the
-    /// run on its own.
+    /// Writes the checkpoint after an epoch. The other hosts wait for it, unless each host proceeds
+    /// independently.
     pub(super) fn checkpoint_after(&mut self, epoch: u32) -> Result<(), Cut> {
         let step = self.plan.steps_per_epoch;
         let together = self.hosts.filter(|_| !self.is_on_its_own());
@@ -65,7 +65,7 @@ impl Runner<'_> {
         self.works()
     }
 
-    /// Writes a checkpoint, where that is for this host.
+    /// Writes a checkpoint if this host is responsible for it.
     fn write(&mut self, epoch: u32, step: u64) -> Result<Option<WrittenCheckpoint>, Cut> {
         let Some(writer) = &mut self.writer else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! What a run has to do with other hosts: meeting them, and putting together what each measured.
+//! Coordination with other hosts: meeting them and merging measurements.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use super::super::measure::PhaseMeasured;
 use super::super::together::HostsTally;
 use super::{Cut, Distributions, Kind, Orders, Runner};
 
-/// How often to look whether other hosts keep this one waiting.
+/// Interval for checking whether other hosts keep this one waiting.
 const LOOK_AT_HOSTS: Duration = Duration::from_millis(200);
 
 impl<'a> Runner<'a> {
-    /// All epochs. Hosts that are on their own meet before the first and after the last of them.
+    /// Runs all epochs. Independent hosts meet only before the first and after the last epoch.
     pub(super) fn all_epochs(&mut self, orders: &Orders) -> Result<(), Cut> {
         let Some(hosts) = self.hosts else {
             return self.epochs(orders);
@@ -30,7 +30,7 @@ impl<'a> Runner<'a> {
             if has_failed(&went) {
                 return went;
             }
-            // The last that was saved may take one host longer than the others.
+            // Saving the last epoch may take one host longer than the others.
             hosts.edge().map_err(TrainError::from)?;
             return went;
         }
@@ -42,13 +42,13 @@ impl<'a> Runner<'a> {
             Ok(true) => went.and(Err(Cut::Stopped)),
             Ok(false) => went,
         };
-        // With a host that is gone nothing can be exchanged: what this one has booked of its own stays.
+        // After losing a host nothing can be exchanged: this host keeps its own measurements.
         let ends_alike = matches!(went, Ok(()) | Err(Cut::Stopped)) && !hosts.are_apart();
         if ends_alike { self.put_run_together().and(went) } else { went }
     }
 
-    /// Keeps a phase of this host to be put together with those of others at the end of the run, unless
-    /// it was `cut`, and books it as this host's own until then. Of several runs those before are of all
+    /// Keeps a phase of this host for merging with those of the others at the end of the run,
+    /// unless it was `cut`, and records it as this host's own until then. Earlier runs cover all
     /// hosts, and one host's epochs are not mixed with them.
     pub(super) fn keep_own(
         &mut self,
@@ -67,17 +67,17 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Whether this host goes from epoch to epoch without waiting for others.
+    /// Whether this host proceeds from epoch to epoch without waiting for others.
     pub(super) fn is_on_its_own(&self) -> bool {
         self.hosts.is_some() && self.plan.barrier == StepBarrier::None
     }
 
-    /// Whether a barrier over all hosts ends the steps of a phase.
+    /// Whether a barrier over all hosts ends each step of a phase.
     fn has_step_barrier(&self, kind: Kind<'_>) -> bool {
         matches!(kind, Kind::Training) && self.plan.barrier.is_at_every_step()
     }
 
-    /// Makes what this host measured what all of them measured.
+    /// Merges this host's measurements with those of all hosts.
     pub(super) fn put_together(
         &mut self,
         kind: Kind<'_>,
@@ -98,8 +98,8 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Whether what a phase came to can be put together: it is over on all hosts, or all have heard
-    /// that one was told to end.
+    /// Whether the result of a phase can be merged: it finished on all hosts, or all were informed
+    /// that one was stopped.
     pub(super) fn ends_with_others(&self, went: &Result<(), Cut>) -> bool {
         let told = |hosts: &Hosts| hosts.were_told_to_end() && !hosts.are_apart();
         match went {
@@ -109,14 +109,14 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Tells the other hosts that this one works until all meet again: caches are dropped and reports
-    /// saved meanwhile.
+    /// Informs the other hosts that this one is busy until all meet again: in the meantime it
+    /// evicts caches and saves reports.
     pub(super) fn works(&self) -> Result<(), Cut> {
         let works = self.hosts.map_or(Ok(()), |hosts| hosts.works(self.surroundings.stop));
         Ok(works.map_err(TrainError::from)?)
     }
 
-    /// The same of all phases of the run that every host came to the end of.
+    /// Likewise for all phases of the run that every host completed.
     fn put_run_together(&mut self) -> Result<(), Cut> {
         let Some(hosts) = self.hosts else {
             return Ok(());
@@ -137,7 +137,7 @@ impl<'a> Runner<'a> {
             return Ok(());
         }
         if self.plan.runs == 1 {
-            // They take the place of this host's own.
+            // They replace this host's own.
             *self.distributions = Distributions::default();
             self.measured.report.epochs.clear();
             self.measured.steps.clear();
@@ -151,8 +151,9 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Waits for the other hosts before a phase, where all begin it together. From the barrier of one of its
-    /// steps to the next they say nothing; before the first, and after a checkpoint, they do.
+    /// Waits for the other hosts before a phase, if all begin it together. Hosts send no
+    /// heartbeats between the barriers of consecutive steps, but they do before the first step and
+    /// after a checkpoint.
     pub(super) fn meet_before_phase(&self, kind: Kind<'_>) -> Result<(), Cut> {
         if self.is_on_its_own() {
             return Ok(());
@@ -163,7 +164,7 @@ impl<'a> Runner<'a> {
         Ok(works.transpose().map(drop).map_err(TrainError::from)?)
     }
 
-    /// Waits for the other hosts, where there are any.
+    /// Waits for the other hosts, if any.
     fn meet(&self) -> Result<(), Cut> {
         let Some(hosts) = self.hosts else {
             return Ok(());
@@ -173,8 +174,8 @@ impl<'a> Runner<'a> {
         if went { Ok(()) } else { Err(self.abort()) }
     }
 
-    /// Watches a phase. Hosts that no step brings together tell each other meanwhile that they are
-    /// there, and wait for each other at its end.
+    /// Watches a phase. Hosts without step barriers send heartbeats meanwhile, and wait for each
+    /// other at its end.
     pub(super) fn watch_with_others(
         &mut self,
         epoch: u32,
@@ -200,7 +201,7 @@ impl<'a> Runner<'a> {
         (last, waiting, went)
     }
 
-    /// Goes on meeting the other hosts at the ends of steps for which this one had no data left.
+    /// Keeps meeting the other hosts at the ends of steps for which this host has no data left.
     pub(super) fn catch_up(&self, kind: Kind<'_>, steps: u64) -> Result<(), Cut> {
         let Some(hosts) = self.hosts.filter(|_| self.has_step_barrier(kind)) else {
             return Ok(());
@@ -224,9 +225,9 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Ends the run where the other hosts have kept this one waiting for too long.
+    /// Ends the run if the other hosts have kept this one waiting for too long.
     pub(super) fn check_hosts(&self) {
-        // Without barriers of steps hosts tell each other that they are there.
+        // Without step barriers hosts send heartbeats.
         let waits = self.plan.barrier.is_at_every_step();
         let Some(hosts) = self.hosts.filter(|_| waits) else {
             return;
@@ -240,16 +241,17 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Ends the phase since this host was told to end, and tells those that wait for it at a step's barrier.
+    /// Aborts the phase because this host was stopped, and informs hosts that wait at a step
+    /// barrier.
     pub(super) fn abort_for_all(&self) -> Cut {
-        // Nobody here goes to a barrier any more.
+        // This host no longer reaches any barrier.
         let cut = self.abort();
         let waited_for = self.hosts.filter(|_| self.plan.barrier.is_at_every_step());
         let Some(hosts) = waited_for else {
             return cut;
         };
-        // Before the first step, and after a checkpoint, all hear of it from each other. A host that is
-        // lost pulls the stop, too.
+        // Before the first step, and after a checkpoint, hosts learn of it from each other. A lost
+        // host also triggers the stop.
         if let Err(error) = hosts.edge() {
             return TrainError::from(error).into();
         }
@@ -259,7 +261,7 @@ impl<'a> Runner<'a> {
         cut
     }
 
-    /// How long to wait before the next look at the counters and at the other hosts.
+    /// Wait time until the next check of the counters and the other hosts.
     pub(super) fn patience(&self) -> Duration {
         let tick = self.plan.telemetry.tick();
         match self.hosts {
@@ -269,7 +271,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Whether this host ends the run, so that there is nothing to wait for.
+/// Whether this host ends the run, so there is nothing to wait for.
 pub(super) fn has_failed<T>(went: &Result<T, Cut>) -> bool {
     matches!(went, Err(Cut::Error(_) | Cut::Failed))
 }

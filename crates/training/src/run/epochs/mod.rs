@@ -1,4 +1,4 @@
-//! One run: epochs, what lies between them, and what is written down meanwhile.
+//! One run: its epochs, the work between them, and what is recorded.
 
 mod checkpoints;
 mod hosts;
@@ -39,14 +39,13 @@ use stormlp_transfer::sampler::{Counters, Sampler};
 use stormlp_transfer::surroundings::Surroundings;
 use stormlp_transfer::surroundings::unix_seconds;
 
-/// How often a loader that is to be put away is looked at.
+/// Poll interval while a loader is drained.
 const DRAIN_POLL: Duration = Duration::from_millis(1);
 
-/// Why a run does not go on.
 enum Cut {
-    /// The user wants it to end.
+    /// The user stopped it.
     Stopped,
-    /// Another thread failed, and has said why.
+    /// Another thread failed and reported the reason.
     Failed,
     /// This thread failed.
     Error(TrainError),
@@ -58,30 +57,29 @@ impl<E: Into<TrainError>> From<E> for Cut {
     }
 }
 
-/// Which kind of phase it is.
 #[derive(Clone, Copy)]
 enum Kind<'a> {
     Training,
     Evaluation(&'a EvaluationPlan),
 }
 
-/// What one run measured.
+/// The measurements of one run.
 pub(super) struct RunMeasured {
     /// Its epochs, checkpoints and means.
     pub(super) report: RunReport,
     pub(super) ending: Ending,
-    /// Times of every step, when they were asked for.
+    /// Times of every step, if requested.
     pub(super) steps: Vec<StepLists>,
     pub(super) series: Series,
-    /// What ran, by all I/O threads' accounts.
+    /// Transport evidence, combined over all I/O threads.
     pub(super) evidence: Option<Evidence>,
     pub(super) backing: Backing,
-    /// Block devices behind the files.
+    /// Block devices that hold the files.
     pub(super) devices: Vec<String>,
 }
 
 impl RunMeasured {
-    /// Nothing yet.
+    /// A run without measurements yet.
     fn begun(backing: Backing, devices: Vec<String>) -> Self {
         Self {
             report: RunReport { started_unix_seconds: unix_seconds(), ..RunReport::default() },
@@ -95,27 +93,27 @@ impl RunMeasured {
     }
 }
 
-/// Distributions over any number of epochs and runs, which take no more memory than one.
+/// Distributions over any number of epochs and runs, in constant memory.
 #[derive(Debug, Default)]
 pub(super) struct Distributions {
     /// Over the training of all epochs.
     pub(super) steps: StepHistograms,
-    /// The hosts, where there are several.
+    /// The hosts, if there are several.
     pub(super) hosts: HostsTally,
-    /// From taking a read to its last byte, over everything that was read.
+    /// From taking a read to its last byte, over all reads.
     pub(super) reads: LatencyHistogram,
 }
 
-/// Is told of a run after each epoch, at a time of the run's clock: what it measured, not summed
-/// up yet, and its distributions.
+/// Called after each epoch, with a time on the run's clock, the run's measurements (not yet summed
+/// up) and its distributions.
 pub(super) type OnEpoch<'a> = &'a mut dyn FnMut(&mut RunMeasured, &Distributions, Nanos);
 
-/// Runs all epochs of `plan` over `orders`, telling `on_epoch` after each what was measured until
-/// then, and adds to `distributions`. A failure, a pulled stop or a `judge` who has seen enough ends
-/// the run with what was measured.
+/// Runs all epochs of `plan` over `orders`, calls `on_epoch` after each with the measurements so
+/// far, and adds to `distributions`. A failure, a triggered stop or a `judge` that has seen enough
+/// ends the run; measurements are kept.
 ///
 /// # Errors
-/// When the run cannot begin: no threads, no buffers, a path this machine does not have.
+/// When the run cannot begin: no threads, no buffers, or a path not available on this machine.
 pub(super) fn run(
     plan: &TrainPlan,
     orders: &Orders,
@@ -190,7 +188,7 @@ pub(super) fn run(
     Ok(measured)
 }
 
-/// What the sampler follows: a reading, and what the drivers have in flight.
+/// Input of the sampler: a reading, and the drivers' requests in flight.
 fn counters(reading: &Reading, drivers: &DriverSet) -> Counters {
     let device = reading.device;
     Counters {
@@ -202,13 +200,13 @@ fn counters(reading: &Reading, drivers: &DriverSet) -> Counters {
     }
 }
 
-/// The folder whose devices are watched, where storage is touched.
+/// The folder whose devices are monitored, if storage is used.
 fn watched(plan: &TrainPlan) -> Option<&Path> {
     let folder = plan.data.folder.as_ref().filter(|_| !moves_nothing(plan));
     folder.map(|location| location.folder())
 }
 
-/// What is looked at around a run of `plan` over `orders`.
+/// The instruments for a run of `plan` over `orders`.
 fn instruments(plan: &TrainPlan, orders: &Orders, watched: Option<&Path>) -> Instruments {
     let gpu = plan.transport.device.and_then(DeviceId::cuda_index);
     let instruments = Instruments::around(watched, gpu, plan.telemetry);
@@ -219,7 +217,7 @@ fn instruments(plan: &TrainPlan, orders: &Orders, watched: Option<&Path>) -> Ins
     instruments.and_cached(&files)
 }
 
-/// Whether no storage is touched at all.
+/// Whether no storage is accessed.
 fn moves_nothing(plan: &TrainPlan) -> bool {
     plan.transport.path == PathKind::Null
 }
@@ -233,14 +231,14 @@ struct Runner<'a> {
     devices: BlockDevices,
     sampler: Sampler<'a>,
     measured: RunMeasured,
-    /// Writes checkpoints, where this host does.
+    /// Writes checkpoints, if this host does.
     writer: Option<Writer<'a>>,
-    /// Those of the current phase.
+    /// Checkpoints of the current phase.
     written: Vec<WrittenCheckpoint>,
-    /// Phases of this host that are put together with those of others at the end of the run.
+    /// Phases of this host to be merged with those of others at the end of the run.
     pending: Vec<(u32, Kind<'a>, PhaseMeasured)>,
     storage: &'a dyn Storage,
-    /// Whether the storage was made slower than it is.
+    /// Whether storage is deliberately throttled.
     held_back: bool,
     crew: Crew,
     hosts: Option<&'a Hosts>,
@@ -272,7 +270,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// One epoch's training, with what the profile does before it.
+    /// Runs one epoch's training, including the profile's prewarming.
     fn training(&mut self, epoch: u32, orders: &Orders) -> Result<(), Cut> {
         let plan = self.plan;
         if plan.prewarm {
@@ -287,7 +285,6 @@ impl<'a> Runner<'a> {
         self.phase(epoch, Kind::Training, &label, phase, order.source)
     }
 
-    /// One evaluation, with loaders of its own.
     fn evaluation(
         &mut self,
         epoch: u32,
@@ -306,13 +303,13 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Exchanges the loaders; only after a [`Self::drain`] that went through.
+    /// Replaces the loaders; only after a successful [`Self::drain`].
     fn exchange_loaders(&self, loaders: Vec<Loader>) -> Vec<Loader> {
         let shared = &self.crew.shared;
         shared.with(|machine, _| machine.exchange_loaders(loaders))
     }
 
-    /// Waits until everything that the loaders have begun is over.
+    /// Waits until everything that the loaders started has finished.
     fn drain(&self) -> Result<(), Cut> {
         let shared = &self.crew.shared;
         while shared.with(|machine, _| machine.loaders_busy()) {
@@ -325,7 +322,7 @@ impl<'a> Runner<'a> {
         self.verdict()
     }
 
-    /// Reads one batch for each accelerator and throws it away.
+    /// Reads one batch per accelerator and discards it.
     fn prewarm(&mut self, order: EpochOrder) -> Result<(), Cut> {
         let phase = PhaseSpec { steps: 1, shares: order.shares, ..PhaseSpec::nothing() };
         if !self.crew.shared.begin(order.source, phase) {
@@ -338,11 +335,11 @@ impl<'a> Runner<'a> {
                 Some(_) => break,
             }
         }
-        // Shutting the workers down waits for what they are reading.
+        // Shutting down the workers waits for their current reads.
         self.drain()
     }
 
-    /// One phase from its start to its end, with the checkpoints within it.
+    /// Runs one phase, including the checkpoints within it.
     fn phase(
         &mut self,
         epoch: u32,
@@ -360,7 +357,7 @@ impl<'a> Runner<'a> {
         let drivers = &self.crew.shared.drivers;
         self.sampler.look(first.now, counters(&first, drivers));
         let steps = phase.steps;
-        // A read that was left over from the epoch before may have failed since.
+        // A read left over from the previous epoch may have failed since.
         if !self.crew.shared.begin(source, phase) {
             return Err(Cut::Failed);
         }
@@ -389,7 +386,7 @@ impl<'a> Runner<'a> {
             self.keep_own((epoch, kind, measured), went.is_err());
             went
         } else {
-            // With a host that is gone nothing can be exchanged: this one's part is kept then.
+            // After losing a host nothing can be exchanged, so this host keeps its own part.
             let together = self.ends_with_others(&went);
             let put = if together { self.put_together(kind, &mut measured) } else { Ok(()) };
             self.book(epoch, kind, &measured);
@@ -400,7 +397,7 @@ impl<'a> Runner<'a> {
         self.verdict()
     }
 
-    /// Waits for the end of a phase that began at `first`; looks at the counters meanwhile, and
+    /// Waits for the end of a phase that began at `first`; samples the counters meanwhile, and
     /// writes the checkpoints within it.
     fn watch(&mut self, epoch: u32, first: Reading) -> (Reading, WaitingSeconds, Result<(), Cut>) {
         let mut waiting = WaitingSeconds::default();
@@ -421,7 +418,7 @@ impl<'a> Runner<'a> {
                 Some(Halt::Checkpoint) => {
                     let step = self.crew.shared.with(|machine, _| machine.steps_done());
                     went = self.checkpoint_within(epoch, step);
-                    // With an error the phase ends here, but what it measured so far is kept.
+                    // An error ends the phase here, but its measurements so far are kept.
                     match went {
                         Ok(()) => self.crew.shared.with(|machine, now| machine.resume(now)),
                         Err(Cut::Stopped) => went = Err(self.abort_for_all()),
@@ -438,7 +435,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Whether there is a judge, and one who needs no more steps.
+    /// Whether there is a judge that needs no more steps.
     fn has_seen_enough(&mut self) -> bool {
         let Some(judge) = &mut self.judge else {
             return false;
@@ -448,7 +445,7 @@ impl<'a> Runner<'a> {
         judge.hear(&marks)
     }
 
-    /// Writes down what a phase came to, and tells it.
+    /// Records the result of a phase and reports it.
     fn book(&mut self, epoch: u32, kind: Kind<'_>, phase: &PhaseMeasured) {
         let plan = &self.distributions.hosts.plan_of(self.plan);
         let measured = &mut self.measured;
@@ -480,7 +477,7 @@ impl<'a> Runner<'a> {
         (self.on_epoch)(measured, self.distributions, phase.last.now);
     }
 
-    /// Drops the files from the page cache if the run is to be cold, and looks what is there.
+    /// Evicts the files from the page cache for a cold run, and measures the cached share.
     fn prepare_cache(&self, source: &dyn Source) -> Result<Option<Cached>, TrainError> {
         if moves_nothing(self.plan) {
             return Ok(None);
@@ -498,7 +495,7 @@ impl<'a> Runner<'a> {
         Reading {
             now,
             waits,
-            // What null storage was asked for, nobody read.
+            // Null storage reads nothing.
             bytes: if moves_nothing(self.plan) { 0 } else { shared.bytes() },
             device: self.devices.counters(),
             cpu: CpuTimes::of_process(),
@@ -507,7 +504,7 @@ impl<'a> Runner<'a> {
 
     fn divide(&self, before: &Reading, after: &Reading) -> WaitingSeconds {
         let threads = self.crew.threads;
-        // A device is idle while storage that is held back on purpose makes reads wait.
+        // While throttled reads wait, the device is idle.
         let as_seen = |reading: &Reading| Reading {
             device: reading.device.filter(|_| !self.held_back),
             ..*reading

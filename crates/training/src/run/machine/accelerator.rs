@@ -1,10 +1,10 @@
-//! One emulated accelerator: where it stands in its step, and its tallies.
+//! One emulated accelerator: its state within a step, and its tallies.
 
 use super::Nanos;
 use super::loader::Loader;
 use super::tally::{BlockTally, StepTimes, Waits};
 
-/// Where an accelerator stands.
+/// The state of an accelerator within a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// Outside a phase.
@@ -13,13 +13,13 @@ pub(super) enum State {
     Fetching { since: Nanos },
     /// Computing until its deadline.
     Computing { since: Nanos },
-    /// Waiting for the others.
+    /// Waiting for the other accelerators.
     AtBarrier { since: Nanos },
     /// Done with the phase.
     Ended,
 }
 
-/// Which steps of a block count for AU.
+/// The steps of a block that count for AU.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
     /// The first step that counts, from 0.
@@ -33,22 +33,22 @@ pub(super) struct Window {
 pub(super) struct Accelerator {
     pub(super) loader: Loader,
     pub(super) state: State,
-    /// Reads handed to an I/O thread and not back yet.
+    /// Reads that I/O threads currently hold.
     pub(super) reads_in_flight: u32,
     /// Steps computed in this phase.
     pub(super) step: u64,
     pub(super) block: BlockTally,
     pub(super) blocks: Vec<BlockTally>,
     pub(super) waits: Waits,
-    /// Samples that came in this phase.
+    /// Samples received in this phase.
     pub(super) landed: u64,
-    /// Those of them that were there when AU's window began.
+    /// Those received before AU's window began.
     pub(super) preread: u64,
-    /// How long the batch being computed was waited for.
+    /// How long it waited for the batch being computed.
     pub(super) fetch_ns: u64,
-    /// Until when the current fetch wait is booked.
+    /// Time up to which the current fetch wait is attributed.
     booked_to: Nanos,
-    /// Barrier wait of the others that this one caused by coming last.
+    /// Barrier wait caused to others by arriving last.
     pub(super) blamed_ns: u64,
     pub(super) times: Option<Vec<StepTimes>>,
 }
@@ -81,11 +81,11 @@ impl Accelerator {
         self.booked_to = now;
     }
 
-    /// Books the fetch wait up to now under its cause; to be called before the cause changes.
+    /// Attributes the fetch wait up to now; call before the cause changes.
     pub(super) fn book(&mut self, now: Nanos) {
         if let State::Fetching { .. } = self.state {
             let waited = now.saturating_sub(self.booked_to);
-            // A read that a late host sees now may be followed by a deadline of before it.
+            // A late host may handle a read before an earlier deadline.
             self.booked_to = self.booked_to.max(now);
             if self.step == 0 {
                 self.waits.startup_ns += waited;
@@ -97,7 +97,7 @@ impl Accelerator {
         }
     }
 
-    /// Closes a step: compute has been seen to end.
+    /// Ends a step after its compute.
     pub(super) fn end_compute(&mut self, fetch: u64, compute: u64, window: Window) {
         let block = &mut self.block;
         if block.steps == 0 {
@@ -121,7 +121,7 @@ impl Accelerator {
         }
     }
 
-    /// Closes the block, unless nothing happened in it.
+    /// Ends the block, unless nothing happened in it.
     pub(super) fn end_block(&mut self, now: Nanos, complete: bool) {
         self.block.end_ns = now;
         self.block.complete = complete;

@@ -1,24 +1,24 @@
-//! The official client's own work, on the machine's clock: it takes time, no CPU of this host.
+//! Client overhead on the machine's clock: it takes time, but no CPU of this host.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::Nanos;
 
-/// What the client does with the samples and steps of a phase. Workers share a host's CPUs: a
-/// sample waits for the CPU that is free first.
+/// The client's work on samples and steps of a phase. Workers share a host's CPUs: a sample waits
+/// for the first free CPU.
 #[derive(Debug, Default)]
 pub struct ClientWork {
-    /// Time of each step that is neither loading nor compute.
+    /// Time per step that is neither loading nor compute.
     pub(super) step_ns: Nanos,
-    /// CPU time of each sample.
+    /// CPU time per sample.
     sample_ns: f64,
-    /// Until when each CPU is busy.
+    /// When each CPU becomes free.
     cpus: BinaryHeap<Reverse<Nanos>>,
 }
 
 impl ClientWork {
-    /// Work of `step_ns` in each step and of `sample_ns` on each sample, by so many CPUs.
+    /// Work of `step_ns` per step and `sample_ns` per sample, on this many CPUs.
     pub fn new(step_ns: Nanos, sample_ns: f64, cpus: usize) -> Self {
         Self { step_ns, sample_ns, cpus: vec![Reverse(0); cpus.max(1)].into() }
     }
@@ -28,7 +28,7 @@ impl ClientWork {
         self.sample_ns > 0.0
     }
 
-    /// When samples that were read at `now` can be handed on.
+    /// When samples that were read at `now` can be delivered.
     pub(super) fn sample_ready(&mut self, samples: u64, now: Nanos) -> Nanos {
         let work = (self.sample_ns * samples as f64) as Nanos;
         if work == 0 {

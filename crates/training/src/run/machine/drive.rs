@@ -1,57 +1,57 @@
-//! Drives the machine on a virtual clock over a modelled device.
+//! Drives the machine on a virtual clock over a simulated device.
 //!
-//! Time jumps from one event to the next, so that hours of training on thousands of accelerators
-//! take seconds, and no clock, file or thread has a say: the same machine, device and seed give
-//! the same result.
+//! Time jumps from event to event, so that hours of training on thousands of accelerators take
+//! seconds. No clock, file or thread is involved: the same machine, device and seed give the same
+//! result.
 
 use super::queue::Queue;
 use super::{Halt, Landed, Machine, Nanos, Pace, PhaseSpec, ReadRequest};
 
-/// Storage as it is seen from the machine.
+/// Storage as seen by the machine.
 pub trait Device {
-    /// How many reads it takes at a time; the others wait in the machine.
+    /// Maximum reads in flight; further reads wait in the machine.
     fn queue_depth(&self) -> usize;
 
-    /// Takes a read at `now` and says when it will be over.
+    /// Starts a read at `now` and returns when it will complete.
     fn start(&mut self, request: &ReadRequest, now: Nanos) -> Nanos;
 
-    /// Asked at `now`, when a read should be over: when it will be after all, where it is made in
-    /// several parts and one is left. `ended` says how many of them were made.
+    /// Called at `now`, when a read is due to complete: returns a new completion time if the read
+    /// has several parts and some remain. `ended` is the number of completed parts.
     fn go_on(&mut self, _request: &ReadRequest, _ended: u32, _now: Nanos) -> Option<Nanos> {
         None
     }
 
-    /// Ends a read and says what it brings.
+    /// Completes a read and returns its result.
     fn finish(&mut self, request: &ReadRequest) -> Landed;
 
-    /// How long a checkpoint takes.
+    /// Duration of a checkpoint.
     fn checkpoint(&mut self) -> Nanos;
 }
 
-/// What a device can do.
+/// Parameters of a simulated device.
 #[derive(Debug)]
 pub struct DeviceModel {
-    /// Bytes that it reads in a second, of all reads together.
+    /// Total read bandwidth in bytes per second.
     pub bytes_per_second: f64,
-    /// What a read takes besides its bytes; draws are reproducible by their seed.
+    /// Latency per read in addition to its transfer; draws are reproducible by seed.
     pub latency: Pace,
-    /// Reads that it takes at a time.
+    /// Maximum reads in flight.
     pub queue_depth: usize,
-    /// How long a checkpoint takes.
+    /// Duration of a checkpoint.
     pub checkpoint: Nanos,
 }
 
-/// A device of fixed bandwidth. Reads share it one after the other and have a latency each.
+/// A device of fixed bandwidth. Reads share it one after another, and each has its own latency.
 #[derive(Debug)]
 pub struct ModelledDevice<R> {
     model: DeviceModel,
     reads: R,
-    /// When the bytes of all reads so far are through.
+    /// When the transfers of all reads so far complete.
     free_at: Nanos,
 }
 
 impl<R: FnMut(&ReadRequest) -> (u64, Landed)> ModelledDevice<R> {
-    /// An idle device; `reads` says how many bytes a read has and what it brings.
+    /// An idle device; `reads` gives the size and result of a read.
     pub fn new(model: DeviceModel, reads: R) -> Self {
         Self { model, reads, free_at: 0 }
     }
@@ -78,43 +78,42 @@ impl<R: FnMut(&ReadRequest) -> (u64, Landed)> Device for ModelledDevice<R> {
     }
 }
 
-/// After so many events, look whether somebody wants the end.
+/// Number of events between checks for a stop request.
 const EVENTS_BETWEEN_LOOKS: u64 = 1 << 14;
 
-/// Why a phase could not be driven to its end.
+/// Why a phase could not be completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DriveError {
-    /// [`Machine::abort`] came before.
+    /// [`Machine::abort`] was called.
     #[error("the machine was stopped and begins no further phase")]
     Stopped,
-    /// Nothing is in flight and nobody computes, but the phase is not over.
+    /// Nothing is in flight and no accelerator computes, but the phase has not ended.
     #[error("after {at_ns} ns nothing can happen any more: does the device take reads?")]
     Stalled {
-        /// When that was.
+        /// When it stalled.
         at_ns: Nanos,
     },
 }
 
-/// A clock that stands still but for the events that it is driven to.
+/// A virtual clock that only advances to events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct VirtualClock {
-    /// What time it is.
+    /// The current time.
     pub now: Nanos,
-    /// Events so far: reads that ended, deadlines and checkpoints.
+    /// Events so far: completed reads, deadlines and checkpoints.
     pub events: u64,
     /// Checkpoints so far.
     pub checkpoints: u64,
 }
 
-/// A read that the device has taken.
 #[derive(Debug)]
 struct InFlight {
-    /// Parts of it that were made.
+    /// Completed parts.
     ended: u32,
     request: ReadRequest,
 }
 
-/// Reads that the device has taken, from one phase to the next.
+/// Reads in flight at the device, kept across phases.
 #[derive(Debug)]
 pub struct Flights(Queue<InFlight>);
 
@@ -124,10 +123,10 @@ impl Default for Flights {
     }
 }
 
-/// Drives `machine` through one phase, until the last read that was begun in it is back.
+/// Drives `machine` through one phase, until its last read has completed.
 ///
 /// # Errors
-/// When the phase cannot begin or cannot end.
+/// When the phase cannot begin or complete.
 pub fn run(
     machine: &mut Machine,
     device: &mut impl Device,
@@ -143,11 +142,11 @@ pub fn run(
     Ok(())
 }
 
-/// Drives `machine` through one phase; reads that are in flight when it ends stay in `flights`, as
-/// those of loaders that persist do. `stopped` is asked now and then.
+/// Drives `machine` through one phase; reads in flight at its end stay in `flights`, like those of
+/// persistent loaders. `stopped` is polled occasionally.
 ///
 /// # Errors
-/// When the phase cannot begin or cannot end.
+/// When the phase cannot begin or complete.
 pub fn run_on(
     machine: &mut Machine,
     device: &mut impl Device,
@@ -189,17 +188,16 @@ pub fn run_on(
     }
 }
 
-/// When a read ends, or a deadline passes.
 fn next_event(machine: &Machine, flights: &Flights) -> Nanos {
     let all = [flights.0.next_at(), machine.next_deadline()];
     let first = all.into_iter().flatten().min();
     first.unwrap_or(Nanos::MAX)
 }
 
-/// Lets all end that loaders have begun, between two phases.
+/// Completes everything that loaders started, between two phases.
 ///
 /// # Errors
-/// When it cannot end.
+/// When it cannot complete.
 pub fn drain(
     machine: &mut Machine,
     device: &mut impl Device,
@@ -213,7 +211,7 @@ pub fn drain(
     Ok(())
 }
 
-/// Gives the device what it takes.
+/// Submits reads up to the device's queue depth.
 fn take(
     machine: &mut Machine,
     device: &mut impl Device,
@@ -228,7 +226,7 @@ fn take(
     }
 }
 
-/// Goes on to the next event: the read that ends first, or the machine's next deadline.
+/// Advances to the next event: the earliest read completion or machine deadline.
 fn step(
     machine: &mut Machine,
     device: &mut impl Device,
@@ -248,7 +246,7 @@ fn step(
     Ok(())
 }
 
-/// A read should be over by now.
+/// Handles a read that is due.
 fn land(
     machine: &mut Machine,
     device: &mut impl Device,

@@ -1,4 +1,4 @@
-//! The machine on a virtual clock, over a modelled device, and what must hold there.
+//! Tests the machine on a virtual clock over a simulated device, and its invariants.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ pub(super) fn one_sample(_: &ReadRequest) -> Landed {
     Landed { samples: 1, ..Landed::default() }
 }
 
-/// Drives the machine through one phase, from wherever the clock stands.
+/// Drives the machine through one phase from the current time.
 fn run(machine: &mut Machine, device: &mut impl Device, spec: PhaseSpec, clock: &mut VirtualClock) {
     drive::run(machine, device, spec, clock).unwrap();
 }
@@ -73,13 +73,13 @@ fn storage_that_keeps_up_gives_full_utilisation() {
 
 #[test]
 fn a_single_worker_gives_compute_over_read_time() {
-    // One worker, one batch outstanding: a step takes as long as its reads.
+    // One worker, one outstanding batch: a step takes as long as its reads.
     let mut machine = Machine::new(vec![workers(1, 1, 4)], false);
     let mut clock = VirtualClock::default();
     let spec = phase(1, 50, 10 * MS);
     run(&mut machine, &mut constant(8, 5 * MS), spec, &mut clock);
     let block = machine.blocks()[0][0];
-    // 49 steps of 20 ms, except that the last one's end is not held up by a read.
+    // 49 steps of 20 ms, except that no read delays the end of the last one.
     let window = 48 * 20 + 10 + 10;
     assert!((au(&block) - 100.0 * 490.0 / f64::from(window)).abs() < 1e-9);
     assert_eq!(machine.waits(clock.now).reading_ns, 49 * 10 * MS);
@@ -228,8 +228,8 @@ fn persistent_workers_finish_what_an_epoch_left_behind() {
         spec.shares[0].batches = 100;
         run(&mut machine, &mut device, spec, &mut clock);
         assert_eq!(machine.blocks()[0][0].steps, 2, "epoch {epoch}");
-        // The first two batches, in turn; what is left over of the epoch before is read
-        // first, but for nobody.
+        // The first two batches, in turn; leftovers of the previous epoch are read first, but
+        // discarded.
         assert_eq!(machine.preread_samples(), 6, "epoch {epoch}");
     }
     let second = &device.units[&(2, 0)];
@@ -306,10 +306,10 @@ fn an_interleave_reads_every_file_in_cycle_order_and_repeats() {
     let mut machine = Machine::new(vec![interleave(RECORDS)], false);
     let mut clock = VirtualClock::default();
     let mut device = Scripted::of_records(64, |_| MS);
-    // 8 files of 5 records make 10 batches; 13 steps need the data a second time.
+    // 8 files of 5 records make 10 batches; 13 steps need a second pass over the data.
     run(&mut machine, &mut device, record_phase(13, 8), &mut clock);
     assert_eq!(machine.blocks()[0][0].steps, 13);
-    // The cycle has 3 files; 5 of the 6 that could wait behind it are there.
+    // The cycle has 3 files; 5 of the 6 that can wait behind it are open.
     assert_eq!((device.most_in_flight[&0], device.most_on_lane), (8, 1));
     let files: Vec<_> = device.units[&(1, 0)]
         .iter()
@@ -353,13 +353,13 @@ fn a_repeating_loader_without_a_whole_batch_ends() {
     assert!(machine.blocks()[0].is_empty());
 }
 
-/// A device of 1 GB/s at which every read is a sample of a million bytes: a millisecond each.
+/// A device of 1 GB/s with one million bytes per sample read: one millisecond each.
 fn modelled(queue_depth: usize, latency: Pace) -> impl Device {
     let model = DeviceModel { bytes_per_second: 1e9, latency, queue_depth, checkpoint: 0 };
     ModelledDevice::new(model, |read| (1_000_000, one_sample(read)))
 }
 
-/// When four accelerators have computed 50 steps of 8 samples each, and the events until then.
+/// Time and event count after four accelerators have computed 50 steps of 8 samples each.
 fn finish(queue_depth: usize, latency: Pace) -> VirtualClock {
     let mut machine = Machine::new(vec![workers(8, 2, 8); 4], false);
     let mut clock = VirtualClock::default();
@@ -420,7 +420,7 @@ proptest! {
         for (index, blocks) in machine.blocks().iter().enumerate() {
             prop_assert_eq!(blocks[0].steps, steps);
             prop_assert_eq!(blocks[0].compute_ns, steps * compute);
-            // Every sample once, and each batch's in order.
+            // Every sample once, and in order within each batch.
             let units = &device.units[&(1, index as u32)];
             let samples: Vec<u64> = units.iter().map(|unit| match unit {
                 Unit::Sample(sample) => *sample,

@@ -1,14 +1,14 @@
 //! TensorFlow's loader over record files: `TFRecordDataset(num_parallel_reads = k)`, shuffle,
 //! shard, batch, parallel map, repeat, prefetch.
 //!
-//! k files are open in a cycle and give one record each in turn, and 2 k more wait behind the
-//! cycle. Each of these 3 k files is read by a thread of its own, which runs a few records ahead of
-//! its turn. So up to 3 k reads are made at a time, though DLIO's option says k. Records go through
-//! the shuffle buffer, which must be full before it gives one back, into batches; so many batches
-//! are made ahead of the consumer as the parallel map and the prefetch hold. A record that is late
-//! holds up all that follow it.
+//! k files are open in a cycle and yield one record each in turn, and 2 k more wait behind the
+//! cycle. Each of these 3 k files is read by its own thread, which runs a few records ahead of its
+//! turn. Thus up to 3 k reads are in flight, although DLIO's option says k. Records pass through
+//! the shuffle buffer, which must be full before it yields one, into batches. The parallel map and
+//! the prefetch determine how many batches are made ahead of the consumer. A late record delays all
+//! that follow it.
 //!
-//! Numbers of the cycle: 2 records kept and 1 in the thread's hand, 2 × k files ahead, as
+//! Parameters of the cycle: 2 records buffered and 1 in the thread's hand, 2 × k files ahead, as
 //! `tf.data.TFRecordDataset` sets `buffer_output_elements` and `prefetch_input_elements` of the
 //! interleave in TensorFlow's `experimental/parallel_interleave_dataset_op.cc`. A system-call trace
 //! shows 12 files read at once for `num_parallel_reads=4`.
@@ -18,37 +18,37 @@ use std::collections::VecDeque;
 use super::Nanos;
 use super::loader::{Came, Cursor, Fetch, LaneRead, Share, Unit};
 
-/// Records a file of the cycle keeps ready ahead of its turn.
+/// Records that a file of the cycle keeps ready ahead of its turn.
 const RECORDS_AHEAD: u64 = 3;
 /// Files opened ahead of the cycle, as a multiple of its length.
 const FILES_AHEAD_FACTOR: usize = 2;
 
-/// How a loader of this kind is set up.
+/// Configuration of the interleave loader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InterleaveConfig {
     /// `read_threads`: files in the cycle; 0 counts as 1.
     pub read_threads: u32,
-    /// Samples in a batch.
+    /// Samples per batch.
     pub batch_size: u64,
-    /// Records in the shuffle buffer; 0 or 1 when samples are not shuffled.
+    /// Records in the shuffle buffer; 0 or 1 if samples are not shuffled.
     pub shuffle_size: u64,
     /// Batches made ahead of the consumer: `prefetch_size` plus the parallel map's calls.
     pub batches_ahead: u64,
-    /// Keep every n-th record: 1 when files are sharded, the number of accelerators when there
-    /// are fewer files than accelerators.
+    /// Keep every n-th record: 1 if files are sharded, else the number of accelerators (when there
+    /// are fewer files than accelerators).
     pub keep_every: u64,
-    /// Whether the data starts over when it is exhausted (DLIO's training does).
+    /// Whether the data restarts when it is exhausted (as in DLIO's training).
     pub repeat: bool,
 }
 
-/// A file that is being read record by record.
+/// A file being read record by record.
 #[derive(Debug, Clone, Copy)]
 struct Stream {
     lane: u64,
     file: u64,
     cursor: Cursor,
     buffered: u64,
-    /// When the last record that is buffered came.
+    /// When the last buffered record arrived.
     landed: Nanos,
     reading: bool,
     ended: bool,
@@ -59,7 +59,7 @@ struct Stream {
 pub struct Interleave {
     config: InterleaveConfig,
     files: u64,
-    /// The next file to open in this pass over the data.
+    /// The next file to open in this pass.
     next_file: u64,
     next_lane: u64,
     cycle: Vec<Option<Stream>>,
@@ -69,17 +69,17 @@ pub struct Interleave {
     taken: u64,
     in_shuffle: u64,
     in_batch: u64,
-    /// When the last of the records came that were taken.
+    /// When the last taken record arrived.
     taken_at: Nanos,
-    /// Since when batches are there that nobody took yet.
+    /// Ready times of the batches that have not been fetched.
     batches: VecDeque<Nanos>,
-    /// Whether this pass made a batch; one that makes none ends a repeating loader.
+    /// Whether this pass made a batch; a pass without one ends a repeating loader.
     productive: bool,
     finished: bool,
 }
 
 impl Interleave {
-    /// A loader that waits for its first epoch.
+    /// A loader before its first epoch.
     pub fn new(config: InterleaveConfig) -> Self {
         Self {
             config,
@@ -136,7 +136,7 @@ impl Interleave {
         })
     }
 
-    /// Takes records while there are any to take, then starts what may be read.
+    /// Takes all available records, then starts all permitted reads.
     fn advance(&mut self, out: &mut Vec<LaneRead>) {
         while !self.finished && (self.batches.len() as u64) < self.config.batches_ahead.max(1) {
             if !self.pull() {
@@ -146,7 +146,7 @@ impl Interleave {
         self.start_reads(out);
     }
 
-    /// Moves one record on; `false` when the next one is not there yet.
+    /// Advances by one record; `false` when the next one has not arrived.
     fn pull(&mut self) -> bool {
         let input_over = match self.next_record() {
             Next::Pending => return false,
@@ -155,7 +155,7 @@ impl Interleave {
                 let keep = self.config.keep_every.max(1);
                 self.in_shuffle += 1;
                 self.taken += 1;
-                // Sharding follows the shuffle; which record stays is all the same here.
+                // Sharding follows the shuffle; which record is kept does not matter here.
                 if self.in_shuffle < self.config.shuffle_size.max(1) {
                     return true;
                 }
@@ -183,7 +183,7 @@ impl Interleave {
         true
     }
 
-    /// Takes the record whose turn it is.
+    /// Takes the next record in turn.
     fn next_record(&mut self) -> Next {
         for _ in 0..self.cycle.len() {
             match &mut self.cycle[self.turn] {
@@ -195,9 +195,9 @@ impl Interleave {
                 }
                 Some(stream) if !stream.ended => return Next::Pending,
                 Some(_) => {
-                    // The file is exhausted: its thread opens another, which waits behind the
-                    // oldest one opened ahead. That takes its place, and its turn in the next
-                    // round.
+                    // The file is exhausted: its thread opens another, which waits behind the files
+                    // opened ahead. The oldest of those takes its place in the cycle, with its turn
+                    // in the next round.
                     let next = self.open_next();
                     self.ahead.extend(next);
                     self.cycle[self.turn] = self.ahead.pop_front();
@@ -237,7 +237,7 @@ impl Interleave {
     pub fn landed(&mut self, lane: u64, came: Came, out: &mut Vec<LaneRead>) -> u64 {
         let Came { landed, fresh, at } = came;
         let in_cycle = self.cycle.iter_mut().flatten();
-        // A stream that is not found belongs to an iterator that is gone.
+        // An unknown stream belongs to a discarded iterator.
         if let Some(stream) = in_cycle.chain(&mut self.ahead).find(|stream| stream.lane == lane) {
             stream.reading = false;
             stream.buffered += landed.samples;
@@ -267,7 +267,6 @@ impl Interleave {
     }
 }
 
-/// What taking a record came to.
 enum Next {
     Record,
     Pending,
@@ -275,7 +274,7 @@ enum Next {
 }
 
 impl Stream {
-    /// Starts the next read of this file, when it may run further ahead.
+    /// Starts the next read of this file, if it may run further ahead.
     fn start(&mut self, out: &mut Vec<LaneRead>) {
         if self.reading || self.ended || self.buffered >= RECORDS_AHEAD {
             return;

@@ -1,11 +1,11 @@
-//! The barrier of a step over several hosts, as the machine of one of them sees it.
+//! The step barrier over several hosts, as seen by the machine of one host.
 //!
-//! Once all accelerators of this host have come, whoever drives the machine is to wait for the
-//! other hosts ([`Machine::take_wish`]) and to say how long that took (`Machine::others_came`).
+//! Once all accelerators of this host have arrived, the driver of the machine must wait for the
+//! other hosts ([`Machine::take_wish`]) and report how long that took (`Machine::others_came`).
 //!
-//! The wait counts from when the last accelerator came by its deadline. That this host was late to
-//! see it, and to tell the others, is in what they wait, but in nobody's time here: it is as on one
-//! host, where a barrier opens at the deadline of the last one, whenever that was seen.
+//! The wait counts from the deadline at which the last accelerator arrived. If this host handled it
+//! late and notified the others late, they wait longer, but no time is charged here. This matches a
+//! single host, where a barrier opens at the last accelerator's deadline, whenever it was handled.
 
 use stormlp_hosts::Next;
 
@@ -20,12 +20,12 @@ pub struct Joint {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum State {
-    /// Accelerators of this host compute or wait for data.
+    /// Accelerators of this host are computing or waiting for data.
     #[default]
     Apart,
-    /// All of them have come, which nobody has been told yet.
+    /// All have arrived, but this has not been reported yet.
     Came { for_the_last: bool, at: Nanos },
-    /// The others are being waited for.
+    /// Waiting for the other hosts.
     Waiting { for_the_last: bool, at: Nanos },
 }
 
@@ -39,8 +39,8 @@ impl Joint {
         self.state = State::Came { for_the_last, at };
     }
 
-    /// The wait is over, of which the others took `waited`; whether it was for the accelerator that
-    /// came last, and when that was.
+    /// Ends the wait, of which the others took `waited`. Returns whether it was for the accelerator
+    /// that arrived last, and when that was.
     fn pass(&mut self, waited: Nanos) -> Option<(bool, Nanos)> {
         let State::Waiting { for_the_last, at } = self.state else {
             return None;
@@ -50,7 +50,7 @@ impl Joint {
         Some((for_the_last, at))
     }
 
-    /// The step at whose end the other hosts are to be waited for now; says so once for each.
+    /// The step at whose end to wait for the other hosts; returned once per step.
     pub fn take_wish(&mut self) -> Option<u64> {
         let State::Came { for_the_last, at } = self.state else {
             return None;
@@ -59,42 +59,41 @@ impl Joint {
         Some(self.waits_us.len() as u64 + 1)
     }
 
-    /// How long each barrier of the phase kept this host waiting, in microseconds.
+    /// Waiting time of this host at each barrier of the phase, in microseconds.
     pub fn waits_us(&self) -> &[u32] {
         &self.waits_us
     }
 }
 
 impl Machine {
-    /// Lets every barrier wait for other hosts, too: see [`Joint`].
+    /// Makes every barrier also wait for other hosts: see [`Joint`].
     #[must_use]
     pub fn with_other_hosts(mut self) -> Self {
         self.joint = Some(Joint::default());
         self
     }
 
-    /// Whether the other hosts are to be waited for now, and what follows then; says so once for each
-    /// barrier.
+    /// Whether to wait for the other hosts now, and what follows; returned once per barrier.
     pub fn take_wish(&mut self) -> Option<Next> {
         let step = self.joint.as_mut()?.take_wish()?;
         Some(self.after(step))
     }
 
-    /// What follows the barrier of step `step`: one host may have much more to do than another where that
-    /// is a checkpoint, or what lies between phases.
+    /// What follows the barrier of step `step`: before a checkpoint or the end of a phase, one host
+    /// may have much more to do than another.
     pub fn after(&self, step: u64) -> Next {
         let every = self.spec.checkpoint_steps;
         let is_saved = every.is_some_and(|every| every > 0 && step.is_multiple_of(every));
         if step >= self.spec.steps || is_saved { Next::Work } else { Next::Step }
     }
 
-    /// The barriers with other hosts, where there are any.
+    /// The barriers with other hosts, if any.
     pub fn joint(&mut self) -> Option<&mut Joint> {
         self.joint.as_mut()
     }
 
-    /// All accelerators of this host have come to the barrier, or all but one that has nothing left
-    /// to compute. Where there are other hosts, they are waited for.
+    /// All accelerators of this host have reached the barrier, or all but one that has nothing left
+    /// to compute. Other hosts, if any, are then waited for.
     pub(super) fn all_came(&mut self, for_the_last: bool, now: Nanos) {
         let at = now.max(self.last_arrival.0);
         match &mut self.joint {
@@ -103,7 +102,8 @@ impl Machine {
         }
     }
 
-    /// All other hosts have come to the barrier, which this one waited for from its call to the end.
+    /// All other hosts have reached the barrier; `waited` is the time from this host's arrival to
+    /// the end.
     pub fn others_came(&mut self, waited: Nanos, now: Nanos) {
         let passed = self.joint.as_mut().and_then(|joint| joint.pass(waited));
         if let Some((for_the_last, at)) = passed
@@ -165,12 +165,12 @@ mod tests {
             machine.on_read_complete(read, landed, now);
         };
         read(&mut machine, 0);
-        // The deadline at 10 ms is seen at 13, and the others take a millisecond.
+        // The deadline at 10 ms is handled at 13 ms, and the others take a millisecond.
         machine.on_deadline(13 * MS, || 13 * MS);
         assert!(machine.take_wish().is_some());
         machine.others_came(MS, 15 * MS);
         assert_eq!(machine.joint().unwrap().waits_us(), [1000]);
-        // The next batch was asked for at 11 ms, and came when this host saw it.
+        // The next batch was requested at 11 ms, and arrived when this host handled it.
         read(&mut machine, 15 * MS);
         assert_eq!(machine.next_deadline(), Some(25 * MS));
         assert_eq!(machine.accelerators[0].block.barrier_ns, MS);

@@ -1,9 +1,9 @@
-//! A host that comes late to its accelerators: that adds nothing to compute and hides no wait.
+//! A host that handles events late: this adds nothing to compute and hides no waiting.
 
 use super::drive_tests::{MS, RECORDS, one_sample, phase, records, workers};
 use super::*;
 
-/// A machine of so many accelerators with one worker each that reads ahead, at time 0.
+/// A machine with this many accelerators, one prefetching worker each, at time 0.
 fn begun(accelerators: usize, steps: u64) -> Machine {
     let loader = workers(1, 4, 1);
     let mut machine = Machine::new(vec![loader; accelerators], false);
@@ -11,7 +11,7 @@ fn begun(accelerators: usize, steps: u64) -> Machine {
     machine
 }
 
-/// Makes the next read, which comes back at `at`.
+/// Performs the next read, which completes at `at`.
 fn read(machine: &mut Machine, at: Nanos) {
     let request = machine.next_read(at).unwrap_or_else(|| panic!("no read is wanted at {at} ns"));
     machine.on_read_complete(request, one_sample(&request), at);
@@ -23,7 +23,7 @@ fn compute_ends_at_its_deadline_however_late_it_is_seen() {
     for at in [MS, 2 * MS, 15 * MS] {
         read(&mut machine, at);
     }
-    // Nobody has looked until all three steps are over.
+    // No event is handled until all three steps are over.
     machine.on_deadline(40 * MS, || 40 * MS);
     assert_eq!(machine.halt(), Some(Halt::PhaseOver));
     let block = machine.blocks()[0][0];
@@ -38,7 +38,7 @@ fn compute_ends_at_its_deadline_however_late_it_is_seen() {
 fn data_that_came_after_the_deadline_was_waited_for() {
     let mut machine = begun(1, 2);
     read(&mut machine, MS);
-    // The first step ends at 11 ms, and nobody sees it before the second read is back.
+    // The first step ends at 11 ms, but is handled only after the second read completes.
     read(&mut machine, 15 * MS);
     machine.on_deadline(40 * MS, || 40 * MS);
     let block = machine.blocks()[0][0];
@@ -52,7 +52,7 @@ fn a_wait_is_booked_once_where_a_deadline_lies_before_a_read_that_was_seen_late(
     let spec = PhaseSpec { preprocess: Pace::Constant(MS), ..phase(1, 2, 10 * MS) };
     assert!(machine.begin(spec, 0));
     read(&mut machine, MS);
-    // The other worker's read is seen at 20 ms, and only then what was due at 2 ms.
+    // The other worker's read is handled at 20 ms, and only then the deadline of 2 ms.
     read(&mut machine, 20 * MS);
     machine.on_deadline(20 * MS, || 20 * MS);
     // The second sample of the batch.

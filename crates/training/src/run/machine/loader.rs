@@ -1,8 +1,8 @@
-//! What the two kinds of data loader have in common: they turn finished reads into batches.
+//! Common parts of the two data loaders, which turn completed reads into batches.
 //!
-//! A loader belongs to one accelerator. It decides which reads may be outstanding and in which
-//! order batches are handed over; it never touches a file and never looks at a clock. It is told
-//! when reads came back, and tells of a batch when the last of them did.
+//! A loader belongs to one accelerator. It decides which reads may be outstanding and the order in
+//! which batches are delivered; it never accesses a file or a clock. It receives the completion
+//! times of reads, and a batch is ready when its last read has completed.
 
 use std::sync::Arc;
 
@@ -10,49 +10,49 @@ use super::Nanos;
 use super::interleave::Interleave;
 use super::workers::Workers;
 
-/// Where a sequential reader stands in a record file.
+/// Position of a sequential reader in a record file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Cursor {
-    /// Records already handed over.
+    /// Records already delivered.
     pub record: u64,
     /// Bytes already read from the file's start.
     pub read_to_bytes: u64,
 }
 
-/// What one read is to bring; the I/O side knows which file and bytes that is.
+/// The content of one read; the I/O side maps it to file and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unit {
     /// The n-th sample of this accelerator in this epoch: open, read, close.
     Sample(u64),
     /// The n-th row group of one worker's share of the files.
     Group {
-        /// Which worker.
+        /// The worker.
         worker: u32,
-        /// Which of its row groups.
+        /// The index among its row groups.
         nth: u64,
     },
     /// The next records of the n-th file of this accelerator.
     Records {
-        /// Which of its files.
+        /// The index among its files.
         file: u64,
         /// Where the previous read ended.
         from: Cursor,
     },
 }
 
-/// One read a loader wants, with the lane it occupies until it is done.
+/// A read requested by a loader, with the lane it occupies until it completes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LaneRead {
-    /// Worker or stream; one lane never has more reads in flight than its window.
+    /// Worker or stream; a lane never has more reads in flight than its window.
     pub lane: u64,
     /// What to read.
     pub unit: Unit,
 }
 
-/// What a finished read brought.
+/// The result of a completed read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Landed {
-    /// Samples that are complete now.
+    /// Samples completed by this read.
     pub samples: u64,
     /// For [`Unit::Records`]: where the next read of the file starts.
     pub cursor: Cursor,
@@ -60,63 +60,63 @@ pub struct Landed {
     pub ended: bool,
 }
 
-/// How a read came back to its loader.
+/// The completion of a read, as passed to its loader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Came {
-    /// What it brought.
+    /// The result of the read.
     pub landed: Landed,
-    /// False for a read that was started before the current epoch began, or was never started.
+    /// False for a read that was started before the current epoch, or never started.
     pub fresh: bool,
-    /// When.
+    /// Time of completion.
     pub at: Nanos,
 }
 
-/// What came of asking for the next batch.
+/// The result of fetching the next batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fetch {
-    /// The batch is there and is consumed now.
+    /// The batch was ready and is now consumed.
     Taken {
-        /// Since when it is there.
+        /// When it became ready.
         ready: Nanos,
     },
-    /// Its reads are still under way.
+    /// Its reads are still in progress.
     NotReady,
-    /// The epoch has no further batch.
+    /// The epoch has no more batches.
     Exhausted,
 }
 
-/// What a loader is given for one epoch.
+/// A loader's share of one epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Share {
-    /// Whole batches this accelerator can make ([`Workers`] in sample order).
+    /// Whole batches for this accelerator ([`Workers`] in sample order).
     pub batches: u64,
-    /// Row groups of each worker ([`Workers`] by row group); else empty.
+    /// Row groups per worker ([`Workers`] by row group); otherwise empty.
     pub groups: Vec<RowGroups>,
     /// Files of this accelerator ([`Interleave`]).
     pub files: u64,
 }
 
-/// The row groups of files that are alike.
+/// The row groups of identical files.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RowGroups {
-    /// Rows of each group of a file.
+    /// Rows of each group in a file.
     pub of_file: Arc<[u64]>,
-    /// How many files.
+    /// Number of files.
     pub files: usize,
 }
 
 impl RowGroups {
-    /// How many groups there are.
+    /// Number of groups.
     pub fn count(&self) -> usize {
         self.of_file.len() * self.files
     }
 
-    /// Rows of all groups.
+    /// Total rows of all groups.
     pub fn total_rows(&self) -> u64 {
         self.of_file.iter().sum::<u64>() * self.files as u64
     }
 
-    /// Rows of the `nth` group; 0 where there is none.
+    /// Rows of the `nth` group; 0 if there is none.
     pub fn rows(&self, nth: usize) -> u64 {
         if nth < self.count() { self.of_file[nth % self.of_file.len()] } else { 0 }
     }
@@ -132,7 +132,7 @@ pub enum Loader {
 }
 
 impl Loader {
-    /// Starts an epoch; reads that may start now are appended to `out`.
+    /// Starts an epoch; appends reads that may start now to `out`.
     pub fn begin(&mut self, share: &Share, out: &mut Vec<LaneRead>) {
         match self {
             Self::Workers(workers) => workers.begin(share, out),
@@ -140,8 +140,8 @@ impl Loader {
         }
     }
 
-    /// A read came back; reads that may start now are appended to `out`. Returns how many samples
-    /// it brought for the current epoch: a batch that is left over is read to its end for nothing.
+    /// Handles a completed read; appends reads that may start now to `out`. Returns the number of
+    /// samples for the current epoch: leftover batches are read to the end but discarded.
     pub fn landed(&mut self, read: LaneRead, came: Came, out: &mut Vec<LaneRead>) -> u64 {
         match self {
             Self::Workers(workers) => workers.landed(read, came, out),
@@ -149,7 +149,7 @@ impl Loader {
         }
     }
 
-    /// Samples that a read brings of which `landed` came back; of a row group, its rows.
+    /// Samples of a read that returned `landed`; for a row group, its rows.
     pub fn samples_of(&self, unit: Unit, landed: Landed) -> u64 {
         match (self, unit) {
             (Self::Workers(workers), Unit::Group { worker, nth }) => {
@@ -159,7 +159,7 @@ impl Loader {
         }
     }
 
-    /// Whether the next batch may be there, so that it is worth asking for.
+    /// Whether the next batch may be ready, so that a fetch is worth trying.
     pub fn may_have_batch(&self) -> bool {
         match self {
             Self::Workers(workers) => workers.has_batch(),
@@ -167,7 +167,7 @@ impl Loader {
         }
     }
 
-    /// Whether reads that were not started when an epoch ended are still to be made.
+    /// Whether reads not started at the end of an epoch are still performed.
     pub fn finishes_leftovers(&self) -> bool {
         match self {
             Self::Workers(workers) => workers.finishes_leftovers(),
@@ -175,8 +175,8 @@ impl Loader {
         }
     }
 
-    /// Hands over the next batch in order, if it is there; reads that its consumption allows
-    /// are appended to `out`.
+    /// Delivers the next batch in order, if ready; appends reads that its consumption permits to
+    /// `out`.
     pub fn fetch(&mut self, out: &mut Vec<LaneRead>) -> Fetch {
         match self {
             Self::Workers(workers) => workers.fetch(out),
@@ -184,8 +184,8 @@ impl Loader {
         }
     }
 
-    /// Ends the epoch: what is in flight still lands, what was not started is forgotten or, in
-    /// a loader whose workers persist, finished for nothing before the next epoch's reads.
+    /// Ends the epoch. Reads in flight still complete. Reads not yet started are dropped or, with
+    /// persistent workers, performed and discarded before the next epoch's reads.
     pub fn end(&mut self) {
         match self {
             Self::Workers(workers) => workers.end(),

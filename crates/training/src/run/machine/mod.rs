@@ -1,19 +1,19 @@
-//! The training loop as one state machine, driven by finished reads and passed deadlines.
+//! The training loop as one state machine, driven by completed reads and expired deadlines.
 //!
-//! Nothing here starts a thread, opens a file or looks at a clock: whoever drives the machine
-//! says what time it is, takes the reads it wants started ([`Machine::next_read`]) and wakes it
-//! when a deadline has passed ([`Machine::next_deadline`]). So the same code runs over io_uring,
-//! over plain threads and on a virtual clock ([`drive`]).
+//! The machine starts no threads, opens no files and reads no clock. Its driver supplies the time,
+//! takes the reads to start ([`Machine::next_read`]) and calls it when a deadline has passed
+//! ([`Machine::next_deadline`]). The same code therefore runs over io_uring, over plain threads and
+//! on a virtual clock ([`drive`]).
 //!
-//! Accelerators live by their deadlines, not by when this host comes to see them: compute ends at
-//! its deadline, and what follows begins there, or when the data came that it had to wait for. A
-//! host that is late asks for the next reads that much later, and that costs utilisation; it never
-//! makes compute seem longer. How late it was is written down.
+//! Accelerators follow their deadlines, not the time at which this host handles them: compute ends
+//! at its deadline, and the next activity begins there, or when the data it waited for arrived. A
+//! late host issues the next reads that much later, which costs utilisation; it never makes compute
+//! appear longer. The lateness is recorded.
 //!
-//! A *phase* is one epoch's training or one evaluation. Each accelerator fetches a batch,
-//! computes until an absolute deadline and waits at a barrier for all others; its loader keeps
-//! reading meanwhile. A checkpoint in training ends a block of steps for all, and holds up the
-//! accelerator that writes it: the others begin their next block and wait for it at the barrier.
+//! A *phase* is one epoch's training or one evaluation. Each accelerator fetches a batch, computes
+//! until an absolute deadline and waits at a barrier for all others; meanwhile its loader keeps
+//! reading. A checkpoint ends a block of steps for all accelerators, and blocks the one that writes
+//! it: the others begin their next block and wait for it at the barrier.
 
 mod accelerator;
 mod client;
@@ -49,39 +49,38 @@ use crate::plan::probe::StepMark;
 use accelerator::{Accelerator, State, Window};
 use queue::Queue;
 
-/// Nanoseconds on the clock of whoever drives the machine.
+/// Nanoseconds on the driver's clock.
 pub type Nanos = u64;
 
-/// A read that an I/O thread is to make; it comes back in [`Machine::on_read_complete`].
+/// A read for an I/O thread; it is returned in [`Machine::on_read_complete`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReadRequest {
-    /// Which accelerator wants it.
+    /// The accelerator that requests it.
     pub accelerator: u32,
-    /// The phase it was wanted in, counted from 1.
+    /// The phase that requests it, counted from 1.
     pub phase: u32,
     /// Lane and content.
     pub read: LaneRead,
 }
 
-/// Why the machine, or one of its accelerators, stands still.
+/// Why the machine, or one of its accelerators, has halted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Halt {
-    /// No phase has begun, or the last one is over.
+    /// No phase has begun, or the last one has ended.
     PhaseOver,
-    /// The first accelerator is to write a checkpoint; [`Machine::resume`] lets it go on.
+    /// The first accelerator must write a checkpoint; [`Machine::resume`] continues it.
     Checkpoint,
 }
 
-/// After so many computations that ended in a row, look at the clock again: it takes about as long
+/// Number of consecutive ended computations between clock readings: one reading takes about as long
 /// as two of them.
 const ENDED_BETWEEN_LOOKS: u64 = 8;
 
-/// What happens at a deadline.
+/// The event at a deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wake {
-    /// An accelerator's computation ends.
     Compute(u32),
-    /// A sample is preprocessed.
+    /// Preprocessing of a sample ends.
     Preprocessed(u32),
     /// The barrier opens.
     Barrier,
@@ -94,36 +93,36 @@ pub struct Machine {
     spec: PhaseSpec,
     phase: u32,
     halt: Option<Halt>,
-    /// Set for good once the run was cut short.
+    /// Set permanently once the run was cut short.
     aborted: bool,
-    /// Accelerators that have not ended the phase.
+    /// Accelerators that have not finished the phase.
     live: u32,
     /// Accelerators at the barrier.
     arrived: u32,
-    /// When the last of them came, and which.
+    /// Time and accelerator of the last arrival.
     last_arrival: (Nanos, u32),
-    /// Whether the barrier opens because that one came, and not because another one ended.
+    /// Whether the barrier opens because that accelerator arrived, not because another one ended.
     opens_for_the_last: bool,
     next_checkpoint: u64,
     ready: VecDeque<ReadRequest>,
     deadlines: Queue<Wake>,
-    /// Samples that were read and are being preprocessed.
+    /// Samples being preprocessed.
     preprocessing: Vec<Option<(ReadRequest, Landed)>>,
-    /// The free places among them.
+    /// Free slots in `preprocessing`.
     unused: Vec<u32>,
     histograms: StepHistograms,
-    /// The end of each step of this phase, where somebody wants to know.
+    /// The end of each step of this phase, if requested.
     marks: Option<Vec<StepMark>>,
-    /// The barriers with other hosts; `None` where there are none.
+    /// The barriers with other hosts, if any.
     joint: Option<Joint>,
-    /// Accelerators that are to try a fetch; empty between calls.
+    /// Accelerators that should try a fetch; empty between calls.
     work: Vec<u32>,
     scratch: Vec<LaneRead>,
 }
 
 impl Machine {
-    /// A machine with one loader for each accelerator, halted. `keep_times` keeps the times of
-    /// every step, 8 bytes each.
+    /// A halted machine with one loader per accelerator. `keep_times` keeps the times of every
+    /// step, at 8 bytes each.
     pub fn new(loaders: Vec<Loader>, keep_times: bool) -> Self {
         let accelerators: Vec<_> =
             loaders.into_iter().map(|loader| Accelerator::new(loader, keep_times)).collect();
@@ -151,8 +150,8 @@ impl Machine {
         }
     }
 
-    /// Exchanges the loaders for others, between phases and while none is busy
-    /// ([`Self::loaders_busy`]); returns those there were.
+    /// Replaces the loaders and returns the old ones; only between phases and while none is busy
+    /// ([`Self::loaders_busy`]).
     pub fn exchange_loaders(&mut self, loaders: Vec<Loader>) -> Vec<Loader> {
         let slots = self.accelerators.iter_mut().zip(loaders);
         slots
@@ -161,8 +160,8 @@ impl Machine {
     }
 
     /// Begins a phase: every loader starts cold and every accelerator waits for its first batch.
-    /// Whether it began: after [`Self::abort`] none does, and what there is to see is of the phase
-    /// before.
+    /// Returns whether it began: none does after [`Self::abort`], and the readings remain those of
+    /// the previous phase.
     #[must_use]
     pub fn begin(&mut self, spec: PhaseSpec, now: Nanos) -> bool {
         if self.aborted {
@@ -201,7 +200,8 @@ impl Machine {
         true
     }
 
-    /// The accelerator that wrote a checkpoint goes on after [`Halt::Checkpoint`], with a new block.
+    /// Continues the accelerator that wrote a checkpoint after [`Halt::Checkpoint`], in a new
+    /// block.
     pub fn resume(&mut self, now: Nanos) {
         if self.halt != Some(Halt::Checkpoint) {
             return;
@@ -217,8 +217,8 @@ impl Machine {
         self.settle(now);
     }
 
-    /// Ends the run at once: blocks are closed as incomplete and reads not begun forgotten.
-    /// Reads in flight may still come back; no further phase can begin.
+    /// Ends the run at once: closes blocks as incomplete and drops reads not yet started. Reads in
+    /// flight may still complete; no further phase can begin.
     pub fn abort(&mut self, now: Nanos) {
         for accelerator in &mut self.accelerators {
             accelerator.book(now);
@@ -236,12 +236,12 @@ impl Machine {
         self.aborted = true;
     }
 
-    /// Why the machine stands still, if it does.
+    /// Why the machine has halted, if it has.
     pub fn halt(&self) -> Option<Halt> {
         self.halt
     }
 
-    /// How many reads wait for an I/O thread.
+    /// Number of reads waiting for an I/O thread.
     pub fn reads_waiting(&self) -> usize {
         self.ready.len()
     }
@@ -255,12 +255,12 @@ impl Machine {
         Some(request)
     }
 
-    /// When the machine wants to be woken next.
+    /// The next deadline.
     pub fn next_deadline(&self) -> Option<Nanos> {
         self.deadlines.next_at()
     }
 
-    /// A read came back.
+    /// Handles a completed read.
     pub fn on_read_complete(&mut self, request: ReadRequest, landed: Landed, now: Nanos) {
         let accelerator = &mut self.accelerators[request.accelerator as usize];
         accelerator.book(now);
@@ -269,7 +269,7 @@ impl Machine {
             return;
         }
         if self.halt == Some(Halt::PhaseOver) && self.phase == request.phase {
-            // Landed after the phase's end: the loader only learns that the lane is free.
+            // Completed after the phase's end: the loader only learns that the lane is free.
             let came = Came { landed, fresh: false, at: now };
             let loader = &mut accelerator.loader;
             loader.landed(request.read, came, &mut self.scratch);
@@ -299,9 +299,9 @@ impl Machine {
         self.deadlines.push(until, Wake::Preprocessed(slot));
     }
 
-    /// Time has come to `now`: ends every computation whose deadline has passed. `clock` is asked
-    /// again every few of them, so that a long row does not share one time. Returns how many ended,
-    /// preprocessing included.
+    /// Advances to `now`: ends every computation whose deadline has passed. Calls `clock` again
+    /// every few computations, so that a long series does not share one time. Returns how many
+    /// ended, including preprocessing.
     pub fn on_deadline(&mut self, mut now: Nanos, mut clock: impl FnMut() -> Nanos) -> u64 {
         let mut ended = 0u64;
         while let Some((deadline, wake)) = self.deadlines.pop_due(now) {
@@ -328,8 +328,8 @@ impl Machine {
         ended
     }
 
-    /// Hands a finished read to its loader, as of `at`; the accelerator that may profit tries its
-    /// fetch.
+    /// Passes a completed read to its loader, as of `at`; the accelerator that may benefit tries
+    /// its fetch.
     fn deliver(&mut self, request: ReadRequest, landed: Landed, at: Nanos) {
         let over = self.halt == Some(Halt::PhaseOver);
         let fresh = request.phase == self.phase && !over;
@@ -353,8 +353,8 @@ impl Machine {
         }));
     }
 
-    /// Lets every accelerator on the work list try its fetch, as of `at`, and computations without
-    /// length end at once, until nothing moves.
+    /// Lets every accelerator on the work list try its fetch, as of `at`, and ends zero-length
+    /// computations at once, until nothing changes.
     fn settle(&mut self, at: Nanos) {
         while let Some(index) = self.work.pop() {
             let State::Fetching { since } = self.accelerators[index as usize].state else {
@@ -363,7 +363,7 @@ impl Machine {
             let accelerator = &mut self.accelerators[index as usize];
             let fetch = accelerator.loader.fetch(&mut self.scratch);
             let now = match fetch {
-                // It came after it was asked for, and this host is only now at it.
+                // It arrived after it was requested, but this host handles it only now.
                 Fetch::Taken { ready } => ready.max(at).max(since),
                 Fetch::NotReady | Fetch::Exhausted => at.max(since),
             };
@@ -383,7 +383,7 @@ impl Machine {
 
     fn begin_compute(&mut self, index: u32, fetch_since: Nanos, now: Nanos) {
         let compute = self.spec.compute.draw();
-        // The client hands the batch over before it computes.
+        // The client delivers the batch before it computes.
         let since = now + self.spec.client.step_ns;
         let accelerator = &mut self.accelerators[index as usize];
         let deadline = since + compute;
@@ -426,8 +426,8 @@ impl Machine {
         }
     }
 
-    /// Everyone has arrived, at `now` or when the last one came: the barrier opens, at once or when
-    /// its own time is over.
+    /// Everyone has arrived, at `now` or with the last arrival: opens the barrier, either at once
+    /// or after its own duration.
     fn release(&mut self, for_the_last: bool, now: Nanos) {
         self.arrived = 0;
         self.opens_for_the_last = for_the_last;
@@ -438,10 +438,10 @@ impl Machine {
         }
     }
 
-    /// The barrier opens. The last one kept the others waiting, if that is what they waited for.
+    /// Opens the barrier. The last arrival is blamed for the wait, if the others waited for it.
     fn open_barrier(&mut self, now: Nanos) {
         let (arrived, last) = std::mem::take(&mut self.last_arrival);
-        // Nobody here can help what other hosts took.
+        // Time taken by other hosts is not attributed to local accelerators.
         let blamed_to = if self.joint.is_some() { arrived } else { now };
         let mut waited_ns = 0;
         let mut step = 0;
@@ -486,8 +486,8 @@ impl Machine {
         }
     }
 
-    /// Sends an accelerator to its next fetch, or ends its phase where the profile does not
-    /// fetch after the last step.
+    /// Starts an accelerator's next fetch, or ends its phase if the profile does not fetch after
+    /// the last step.
     fn next_step(&mut self, index: u32, now: Nanos) {
         let accelerator = &mut self.accelerators[index as usize];
         if accelerator.step == self.spec.steps && !self.spec.fetch_after_last {
@@ -503,7 +503,7 @@ impl Machine {
         accelerator.state = State::Ended;
         self.live -= 1;
         if self.live > 0 && self.arrived == self.live {
-            // The others wait for one that has nothing left to compute.
+            // The others wait for an accelerator with nothing left to compute.
             self.all_came(false, now);
         }
         self.end_if_all_ended();
@@ -532,15 +532,14 @@ impl Machine {
         self.ready = kept;
     }
 
-    /// Whether loaders have begun something that is not over: reads that wait or are with I/O
-    /// threads, and samples that are being preprocessed.
+    /// Whether loaders have unfinished work: reads that are queued or with I/O threads, and samples
+    /// being preprocessed.
     pub fn loaders_busy(&self) -> bool {
         self.reads_in_flight() > 0
             || self.reads_waiting() > 0
             || self.preprocessing.iter().any(Option::is_some)
     }
 
-    /// Reads that are with I/O threads now.
     fn reads_in_flight(&self) -> u32 {
         self.accelerators.iter().map(|a| a.reads_in_flight).sum()
     }

@@ -1,12 +1,12 @@
-//! What one epoch's training or one evaluation is made of.
+//! The specification of one epoch's training or one evaluation.
 
 use super::{ClientWork, Nanos, Share};
 
-/// Draws of a duration: constant, or anew at each step.
+/// A duration: constant, or drawn at each step.
 pub enum Pace {
     /// The same every time.
     Constant(Nanos),
-    /// Whatever the closure says.
+    /// Returned by the closure.
     Drawn(Box<dyn FnMut() -> Nanos + Send>),
 }
 
@@ -31,29 +31,29 @@ impl std::fmt::Debug for Pace {
 /// One epoch's training, or one evaluation.
 #[derive(Debug)]
 pub struct PhaseSpec {
-    /// Steps of each accelerator.
+    /// Steps per accelerator.
     pub steps: u64,
     /// Whether a barrier ends each step (training) or not (evaluation).
     pub barrier: bool,
-    /// What the barrier itself takes, after the last accelerator has come.
+    /// Duration of the barrier itself, after the last accelerator has arrived.
     pub barrier_ns: Nanos,
-    /// Whether a block ends only after one more batch was waited for.
+    /// Whether a block ends only after waiting for one more batch.
     pub fetch_after_last: bool,
-    /// Steps at the start of each block that AU leaves out.
+    /// Steps at the start of each block that AU excludes.
     pub exclude_start_steps: u64,
-    /// Steps at the end of the phase that AU leaves out.
+    /// Steps at the end of the phase that AU excludes.
     pub exclude_end_steps: u64,
-    /// Steps between checkpoints; each splits the block.
+    /// Steps between checkpoints; each checkpoint splits the block.
     pub checkpoint_steps: Option<u64>,
     /// Whether the first accelerator of this host writes them.
     pub writes_checkpoints: bool,
-    /// Compute time of each step.
+    /// Compute time per step.
     pub compute: Pace,
-    /// Preprocessing of each sample in the reading worker.
+    /// Preprocessing time per sample in the reading worker.
     pub preprocess: Pace,
-    /// What the official client does with samples and steps.
+    /// The client's work on samples and steps.
     pub client: ClientWork,
-    /// What each accelerator's loader has to go through.
+    /// Each accelerator's loader share.
     pub shares: Vec<Share>,
 }
 

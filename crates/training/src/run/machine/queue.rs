@@ -1,21 +1,20 @@
-//! What is to come, by time.
+//! A queue of future events, ordered by time.
 //!
-//! Most of it comes in the order in which it was foreseen: reads of one device, computations of one
-//! length. Such a row needs no sorting and lies in memory as it is gone through; a heap takes only
-//! what comes out of turn.
+//! Most events arrive in time order: reads of one device, computations of equal length. These need
+//! no sorting and are stored contiguously; only out-of-order events go to a heap.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::Nanos;
 
-/// Things to come; of those at one time the first that was foreseen comes first.
+/// Future events; events at the same time are returned in insertion order.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
-    /// Those that came in order.
+    /// Events that arrived in order.
     row: VecDeque<Due<T>>,
     others: BinaryHeap<Reverse<Due<T>>>,
-    /// How many were ever foreseen.
+    /// Total number of events ever inserted.
     foreseen: u64,
 }
 
@@ -50,12 +49,12 @@ impl<T> Queue<T> {
         }
     }
 
-    /// When the next is due.
+    /// Time of the next event.
     pub(super) fn next_at(&self) -> Option<Nanos> {
         self.next().map(|due| due.at)
     }
 
-    /// The next, if it is due by `now`.
+    /// Removes the next event, if it is due by `now`.
     pub(super) fn pop_due(&mut self, now: Nanos) -> Option<(Nanos, T)> {
         if self.next()?.at > now {
             return None;
@@ -63,7 +62,7 @@ impl<T> Queue<T> {
         self.pop()
     }
 
-    /// The next.
+    /// Removes the next event.
     pub(super) fn pop(&mut self) -> Option<(Nanos, T)> {
         let due = match (self.row.front(), self.others.peek()) {
             (Some(first), Some(Reverse(other))) if other < first => self.others.pop()?.0,

@@ -1,4 +1,4 @@
-//! A device for the tests of the machine.
+//! A scripted device for the tests of the machine.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use super::drive::Device;
 use super::drive_tests::{MS, one_sample, records};
 use super::{Landed, Nanos, ReadRequest, Unit};
 
-/// A device whose reads take what a test says, and that writes down what it was asked for.
+/// A device with scripted read times that records all requests.
 pub(super) struct Scripted {
     depth: usize,
-    /// Service time of a read, from its accelerator, lane and running number.
+    /// Service time of a read.
     service: Box<dyn FnMut(&ReadRequest) -> Nanos>,
-    /// What a read brings.
+    /// The result of a read.
     lands: fn(&ReadRequest) -> Landed,
     in_flight: Vec<ReadRequest>,
     pub(super) units: BTreeMap<(u32, u32), Vec<Unit>>,
@@ -32,7 +32,7 @@ impl Scripted {
         }
     }
 
-    /// Brings records of files as long as [`records`] has them.
+    /// Returns records of files with the length that [`records`] gives.
     pub(super) fn of_records(
         depth: usize,
         service: impl FnMut(&ReadRequest) -> Nanos + 'static,

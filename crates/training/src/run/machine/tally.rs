@@ -1,26 +1,26 @@
-//! What the machine writes down: block times for AU, and where the waiting went.
+//! Tallies of the machine: block times for AU, and waiting time by cause.
 
 use derive_more::{AddAssign, Sub};
 use stormlp_core::histogram::LatencyHistogram;
 
 use super::Nanos;
 
-/// One accelerator's times of one block of steps.
+/// One accelerator's times for one block of steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BlockTally {
     /// When the block began.
     pub start_ns: Nanos,
     /// When it ended, by the profile's rule.
     pub end_ns: Nanos,
-    /// Steps computed.
+    /// Steps completed.
     pub steps: u64,
     /// Steps inside AU's window.
     pub window_steps: u64,
-    /// Compute of the window's steps, as it was drawn.
+    /// Compute time of the window's steps, as drawn.
     pub window_compute_ns: u64,
-    /// Fetch wait and compute of the steps left out of the window.
+    /// Fetch wait and compute of the steps excluded from the window.
     pub excluded_ns: u64,
-    /// Compute of all steps, as it was drawn.
+    /// Compute time of all steps, as drawn.
     pub compute_ns: u64,
     /// Fetch wait of all steps.
     pub fetch_ns: u64,
@@ -28,31 +28,31 @@ pub struct BlockTally {
     pub barrier_ns: u64,
     /// Fetch wait of the block's first step.
     pub first_fetch_ns: u64,
-    /// Whether the block ran to its end.
+    /// Whether the block finished.
     pub complete: bool,
 }
 
-/// Where one accelerator's waiting went, in all.
+/// One accelerator's total waiting time, by cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, AddAssign, Sub)]
 pub struct Waits {
-    /// The first fetch of each epoch: the loader starts cold.
+    /// The first fetch of each epoch, while the loader starts cold.
     pub startup_ns: u64,
-    /// Later fetches, while at least one of the accelerator's reads was with the storage path.
+    /// Later fetches, while at least one of the accelerator's reads was in the storage path.
     pub reading_ns: u64,
     /// Later fetches, while all its reads were waiting for an I/O thread.
     pub queued_ns: u64,
-    /// The official client's own work of each step.
+    /// Client overhead of each step.
     pub client_ns: u64,
     /// At the barriers.
     pub barrier_ns: u64,
 }
 
-/// Per-step times of one accelerator, kept only when somebody wants the list.
+/// Times of one step of one accelerator, kept only on request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepTimes {
     /// Fetch wait in seconds.
     pub fetch_seconds: f32,
-    /// Compute in seconds, as it was drawn.
+    /// Compute in seconds, as drawn.
     pub compute_seconds: f32,
 }
 
@@ -63,13 +63,12 @@ pub struct StepHistograms {
     pub fetch: LatencyHistogram,
     /// Wait at the barrier.
     pub barrier: LatencyHistogram,
-    /// How much later than its deadline a computation was seen to have ended. It is no part of its
-    /// time.
+    /// Delay between the deadline of a computation and its handling; not counted as compute time.
     pub overshoot: LatencyHistogram,
 }
 
 impl StepHistograms {
-    /// Adds all of `other`.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.fetch.merge(&other.fetch);
         self.barrier.merge(&other.barrier);

@@ -1,67 +1,67 @@
-//! PyTorch's loader: workers that each read whole batches, handed over strictly in order.
+//! PyTorch's loader: workers that each read whole batches, delivered strictly in order.
 //!
-//! At an epoch's start `workers × prefetch factor` batch tasks are dealt round robin, task b to
-//! worker b mod W; one new task is dealt whenever a batch is consumed. A worker reads the
-//! samples of its batch one after the other. Over row groups (parquet) a worker keeps a window
-//! of group reads in flight and cuts its batches from the rows in order.
+//! At the start of an epoch, `workers × prefetch factor` batch tasks are dealt round-robin, task b
+//! to worker b mod W; one new task is dealt whenever a batch is consumed. A worker reads the
+//! samples of its batch sequentially. With row groups (parquet) a worker keeps a window of group
+//! reads in flight and cuts its batches from the rows in order.
 
 use std::collections::VecDeque;
 
 use super::Nanos;
 use super::loader::{Came, Fetch, LaneRead, RowGroups, Share, Unit};
 
-/// What becomes of dealt batches that nobody fetched before the epoch ended.
+/// Handling of dealt batches that were not fetched before the epoch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leftover {
-    /// The workers persist: they read them to the end and throw them away.
+    /// Persistent workers read them to the end and discard them.
     Finish,
-    /// The workers are shut down: what was not begun is never read.
+    /// The workers are shut down: reads not yet started are dropped.
     Drop,
 }
 
-/// How a loader of this kind is set up.
+/// Configuration of the workers loader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkersConfig {
-    /// `read_threads`; 0 reads inline: no batch is read before it is asked for.
+    /// `read_threads`; 0 reads inline: a batch is read only when it is requested.
     pub read_threads: u32,
-    /// Batches that may be outstanding.
+    /// Maximum outstanding batches.
     pub batches_outstanding: u32,
-    /// Samples in a batch.
+    /// Samples per batch.
     pub batch_size: u64,
-    /// What becomes of unfetched batches at the end of an epoch.
+    /// Handling of unfetched batches at the end of an epoch.
     pub leftover: Leftover,
-    /// Row groups one worker keeps in flight; 1 otherwise.
+    /// Row groups that one worker keeps in flight; 1 otherwise.
     pub group_window: u32,
 }
 
 impl WorkersConfig {
-    /// How many workers there are: inline reading has the main thread as its only one.
+    /// Number of workers; inline reading uses only the main thread.
     pub fn workers(&self) -> usize {
         self.read_threads.max(1) as usize
     }
 }
 
-/// One worker. There are tens of thousands of them, of which each takes one line of the CPU's cache
-/// for as long as it reads.
+/// One worker. There are tens of thousands of them; each occupies one CPU cache line while it
+/// reads.
 #[derive(Debug, Clone, Default)]
 struct Worker {
-    /// The batch that it is at, if `busy`.
+    /// The current batch, if `busy`.
     batch: u64,
-    /// When the last of what is done of it came.
+    /// When the latest completed part of it arrived.
     ready: Nanos,
-    /// Samples of it that were begun, and that are done.
+    /// Samples of it that were started; the next field counts those that completed.
     started: u32,
     done: u32,
-    /// So many of its batches, the first ones, are of an earlier epoch: read, but handed to nobody.
+    /// Number of its first batches that belong to an earlier epoch: read, but discarded.
     stale: u32,
     busy: bool,
     reading: bool,
-    /// The batches after it.
+    /// The batches after the current one.
     next: VecDeque<u64>,
 }
 
 impl Worker {
-    /// Tells it to make a batch.
+    /// Assigns a batch.
     fn give(&mut self, batch: u64) {
         if self.busy { self.next.push_back(batch) } else { self.begin(batch) }
     }
@@ -71,7 +71,7 @@ impl Worker {
         (self.started, self.done, self.ready) = (0, 0, 0);
     }
 
-    /// The batch that it is at is made: whose it is and since when, unless nobody wants it.
+    /// Finishes the current batch; returns its number and ready time, unless it is discarded.
     fn finish(&mut self) -> Option<(u64, Nanos)> {
         let made = (self.stale == 0).then_some((self.batch, self.ready));
         self.stale = self.stale.saturating_sub(1);
@@ -82,62 +82,61 @@ impl Worker {
         made
     }
 
-    /// Forgets what it was told.
+    /// Drops all assigned batches.
     fn forget(&mut self) {
         self.next.clear();
         self.busy = false;
         self.stale = 0;
     }
 
-    /// Nobody wants what it was told.
+    /// Marks all assigned batches as stale.
     fn outlive(&mut self) {
         self.stale = self.next.len() as u32 + u32::from(self.busy);
     }
 }
 
-/// The row groups of one worker.
 #[derive(Debug, Clone, Default)]
 struct Groups {
     rows: RowGroups,
     /// The next group to start.
     next: usize,
-    /// When groups came that were started and are not used up, or [`UNDER_WAY`]; oldest first.
+    /// Arrival times of started groups that are not used up, or [`UNDER_WAY`]; oldest first.
     window: VecDeque<Nanos>,
-    /// Rows of the oldest one that are used up.
+    /// Rows of the oldest group that are used up.
     used_rows: u64,
-    /// Whole batches this worker still has to be dealt.
+    /// Whole batches that this worker has yet to be dealt.
     batches_left: u64,
     /// Reads of an earlier epoch that are still in flight.
     orphans: usize,
 }
 
-/// Stands for when a group came that has not. There are hundreds of thousands of them, which all
-/// have to fit the CPU's cache.
+/// Marks a group that has not arrived. A compact value, because hundreds of thousands of these
+/// should fit in the CPU cache.
 const UNDER_WAY: Nanos = Nanos::MAX;
 
 /// See the [module's description](self).
 #[derive(Debug, Clone)]
 pub struct Workers {
     config: WorkersConfig,
-    /// Since when the next batch to hand over is complete, if it is.
+    /// When the next batch to deliver became complete, if it is.
     first: Option<Nanos>,
     workers: Vec<Worker>,
     /// The row groups of each worker; empty in sample order.
     groups: Vec<Groups>,
-    /// The worker that is dealt the next task.
+    /// The worker that receives the next task.
     turn: usize,
     /// Tasks dealt so far in this epoch.
     dealt: u64,
-    /// Tasks there are in this epoch.
+    /// Total tasks in this epoch.
     total: u64,
-    /// The next batch to hand over.
+    /// The next batch to deliver.
     deliver: u64,
-    /// Since when the batches after it are complete, if they are.
+    /// When each later batch became complete, if it is.
     complete: VecDeque<Option<Nanos>>,
 }
 
 impl Workers {
-    /// A loader that waits for its first epoch.
+    /// A loader before its first epoch.
     pub fn new(config: WorkersConfig) -> Self {
         Self {
             config,
@@ -180,7 +179,7 @@ impl Workers {
         total
     }
 
-    /// Deals the next task, if there is one, to the next worker that still has batches to make.
+    /// Deals the next task, if any, to the next worker that has batches left.
     fn deal(&mut self, out: &mut Vec<LaneRead>) {
         if self.dealt == self.total {
             return;
@@ -207,7 +206,7 @@ impl Workers {
         }
     }
 
-    /// Starts what the worker may start and finishes batches whose samples are all there.
+    /// Starts the reads that the worker may start, and finishes batches whose samples are complete.
     fn advance(&mut self, lane: usize, out: &mut Vec<LaneRead>) {
         if !self.groups.is_empty() {
             return self.advance_groups(lane, out);
@@ -230,7 +229,7 @@ impl Workers {
         }
     }
 
-    /// A batch is complete.
+    /// Records a complete batch.
     fn complete(&mut self, made: Option<(u64, Nanos)>) {
         let Some((batch, ready)) = made else {
             return;
@@ -256,7 +255,8 @@ impl Workers {
             }
         }
         let groups = &mut self.groups[lane];
-        // A worker's generator runs from its first task on; then the window runs ahead of it.
+        // A worker's generator starts with its first task; from then on the window runs ahead of
+        // it.
         let begun = groups.next > 0 || self.workers[lane].busy;
         while begun
             && groups.next < groups.rows.count()
@@ -285,7 +285,7 @@ impl Workers {
                 let worker = &mut self.workers[lane];
                 let wanted = worker.busy && worker.stale == 0;
                 worker.reading = false;
-                // A read of an earlier epoch still counts where its task lives on.
+                // A read of an earlier epoch still counts if its task is kept.
                 if worker.busy && (fresh || self.config.leftover == Leftover::Finish) {
                     worker.done += landed.samples as u32;
                     worker.ready = at;
@@ -303,7 +303,7 @@ impl Workers {
         groups.map_or(0, |groups| groups.rows.rows(nth))
     }
 
-    /// Whether the next batch is there.
+    /// Whether the next batch is ready.
     pub fn has_batch(&self) -> bool {
         self.first.is_some()
     }
@@ -345,7 +345,7 @@ impl Workers {
 }
 
 impl Groups {
-    /// Group `nth` came at `at`; how many rows it has.
+    /// Records the arrival of group `nth` at `at`; returns its number of rows.
     fn land(&mut self, nth: usize, at: Nanos) -> u64 {
         let oldest = self.next - self.window.len();
         let place = nth.checked_sub(oldest);
@@ -356,13 +356,13 @@ impl Groups {
         self.rows.rows(nth)
     }
 
-    /// When the oldest group came, if it has.
+    /// Arrival time of the oldest group, if it has arrived.
     fn oldest(&self) -> Option<Nanos> {
         let landed = self.window.front().copied();
         landed.filter(|landed| *landed != UNDER_WAY)
     }
 
-    /// Uses up to `most` rows of the oldest group; how many it had.
+    /// Uses up to `most` rows of the oldest group; returns how many it had.
     fn take_rows(&mut self, most: u64) -> u64 {
         let all = self.rows.rows(self.next - self.window.len());
         let rows = most.min(all - self.used_rows);

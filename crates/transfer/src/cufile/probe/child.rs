@@ -1,4 +1,4 @@
-//! The child's side of the probe: step by step, telling each before it begins.
+//! The child's side of the probe: step by step, announcing each before it begins.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -19,11 +19,11 @@ use crate::cufile::handle::FileHandle;
 use crate::cufile::loader::{Api, located};
 use crate::signals;
 
-/// The child's side: finds out and tells on standard output. Never returns an error; what went
-/// wrong is what it tells.
+/// The child's side: runs the checks and reports on standard output. Never returns an error;
+/// failures are part of the report.
 pub fn child_main(folder: Option<&Path>) {
-    // What ends the parent ends this process too, and not in the middle of a file; to be blocked
-    // before a library starts threads.
+    // Signals that end the parent end this process too, but not in the middle of a file; block
+    // them before a library starts threads.
     let _ = signals::mask(libc::SIG_BLOCK, &[libc::SIGINT, libc::SIGTERM, libc::SIGHUP]);
     end_with_parent(true);
     let mut probe = CuFileProbe::unavailable("nothing was found out", "");
@@ -33,7 +33,8 @@ pub fn child_main(folder: Option<&Path>) {
     tell(&Message::Found(Box::new(probe)));
 }
 
-/// Whether this process is killed when its parent ends: nobody would be left to stop one that spins.
+/// Sets whether this process is killed when its parent ends: nothing else would stop a spinning
+/// one.
 fn end_with_parent(ends: bool) {
     let signal = ends.then_some(rustix::process::Signal::KILL);
     let _ = rustix::process::set_parent_process_death_signal(signal);
@@ -43,11 +44,11 @@ fn end_with_parent(ends: bool) {
 fn tell(message: &Message) {
     let json = serde_json::to_string(message).expect("the probe's messages are plain data");
     let mut stdout = io::stdout().lock();
-    // A parent that is gone reads nothing; the death signal is on its way.
+    // A dead parent reads nothing; the death signal is on its way.
     let _ = writeln!(stdout, "\n{MARK}{json}").and_then(|()| stdout.flush());
 }
 
-/// Goes through the steps, telling each before it begins.
+/// Runs the steps, announcing each before it begins.
 fn find_out(probe: &mut CuFileProbe, folder: Option<&Path>) -> Result<(), CuFileError> {
     tell(&Message::Begins(Step::Cuda));
     probe.cuda = ask_cuda();
@@ -80,7 +81,7 @@ fn find_out(probe: &mut CuFileProbe, folder: Option<&Path>) -> Result<(), CuFile
     Ok(())
 }
 
-/// What CUDA says; it makes no context.
+/// Queries CUDA without creating a context.
 fn ask_cuda() -> CudaProbe {
     let mut found = CudaProbe { version: cuda::driver_version().ok(), ..CudaProbe::default() };
     match cuda::devices() {
@@ -88,7 +89,7 @@ fn ask_cuda() -> CudaProbe {
         Err(error) => found.problem = Some(error.to_string()),
     }
     if cuda::present() {
-        // The name that finds it here; the handle shares what CUDA's calls have opened.
+        // The name under which it was found; the handle shares what CUDA's calls have opened.
         // SAFETY: CUDA's library is open already, so nothing of it runs now.
         found.library_path = unsafe { Library::new("libcuda.so.1") }
             .ok()
@@ -97,10 +98,10 @@ fn ask_cuda() -> CudaProbe {
     found
 }
 
-/// Whether cuFile reads a file of `folder` into host memory.
+/// Whether cuFile can read a file in `folder` into host memory.
 fn use_folder(driver: &Arc<Driver>, folder: &Path) -> Availability {
     let path = super::probe_file(folder, std::process::id());
-    // The file is removed whatever becomes of the parent.
+    // The file is removed whatever happens to the parent.
     let parent = rustix::process::getppid();
     end_with_parent(false);
     let verdict = match make_file(&path) {
@@ -116,7 +117,7 @@ fn use_folder(driver: &Arc<Driver>, folder: &Path) -> Availability {
             "choose a folder that can be written",
         ),
     };
-    // The file may not even be there.
+    // The file may not even exist.
     let _ = std::fs::remove_file(path);
     end_with_parent(true);
     if rustix::process::getppid() != parent {
@@ -128,9 +129,9 @@ fn use_folder(driver: &Arc<Driver>, folder: &Path) -> Availability {
 const BLOCK_BYTES: usize = 4096;
 const FILL: u8 = 0x5a;
 
-/// A file of one block, opened directly where the file system can.
+/// A file of one block, opened with `O_DIRECT` if the file system supports it.
 fn make_file(path: &Path) -> io::Result<File> {
-    // Of a name that nobody else has taken, so that it is no link to anything.
+    // Created exclusively, so it cannot be a link.
     File::options()
         .write(true)
         .create_new(true)
@@ -141,7 +142,7 @@ fn make_file(path: &Path) -> io::Result<File> {
     options.custom_flags(libc::O_DIRECT).open(path).or_else(|_| options.custom_flags(0).open(path))
 }
 
-/// Registers file and memory, reads the block, looks at it.
+/// Registers file and memory, reads the block and verifies it.
 fn read_back(driver: &Arc<Driver>, file: File) -> Result<(), CuFileError> {
     #[repr(align(4096))]
     struct Block([u8; BLOCK_BYTES]);

@@ -1,10 +1,10 @@
-//! Finds out what cuFile can do here, in a child process with a time limit.
+//! Determines what cuFile can do here, in a child process with a time limit.
 //!
-//! `cuFileDriverOpen` of libcufile 1.16 to 1.20 spins for ever where `/proc/modules` is missing,
-//! and a broken driver stack can do worse. So the own executable is started again with
-//! [`ARGUMENT`]; the child loads the library, opens the driver and, given a folder, registers a
-//! file there and reads it into host memory. What the child did decides; a file that exists or
-//! not proves nothing.
+//! `cuFileDriverOpen` of libcufile 1.16 to 1.20 spins forever if `/proc/modules` is missing, and a
+//! broken driver stack can do worse. So this executable is started again with [`ARGUMENT`]; the
+//! child loads the library, opens the driver and, given a folder, registers a file there and reads
+//! it into host memory. The outcome in the child is decisive; the presence or absence of a file
+//! proves nothing.
 
 mod child;
 mod words;
@@ -22,21 +22,21 @@ use super::log::LOG_VARIABLE;
 
 pub use child::child_main;
 
-/// The hidden first argument that makes the executable the child: the caller of [`run`] has to
-/// hand it on to [`child_main`], with the folder (if any) as the second argument.
+/// The hidden first argument that makes the executable the child: the caller of [`run`] must
+/// dispatch it to [`child_main`], with the folder (if any) as the second argument.
 pub const ARGUMENT: &str = "__probe-cufile";
 
-/// For all of it together. A GPU that no persistence daemon keeps awake takes several seconds to
-/// wake, and a server has eight of them.
+/// The total time limit. Without the persistence daemon a GPU takes several seconds to wake up,
+/// and a server has eight of them.
 pub const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// How long a child that was killed is waited for.
+/// How long to wait for a killed child.
 const DEATH: Duration = Duration::from_secs(1);
 
-/// What marks the child's lines among what libraries print.
+/// Distinguishes the child's lines from library output.
 const MARK: &str = "stormlp-cufile-probe ";
 
-/// What the child had begun when it last spoke.
+/// The step the child had started when it last reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
@@ -68,13 +68,13 @@ impl Step {
     }
 }
 
-/// What the child found out.
+/// The child's findings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CuFileProbe {
     /// Whether cuFile can be used: the library loads and its driver opens and closes.
     pub driver: Availability,
-    /// Whether cuFile takes files of the folder that was asked about; `None` without a folder
-    /// or without a driver.
+    /// Whether cuFile accepts files in the requested folder; `None` without a folder or without a
+    /// driver.
     pub folder: Option<Availability>,
     /// Version of the library, `1.16`.
     pub library_version: Option<String>,
@@ -84,21 +84,21 @@ pub struct CuFileProbe {
     pub nvfs_version: Option<String>,
     /// Whether cuFile may fall back to POSIX calls.
     pub compat_mode_allowed: Option<bool>,
-    /// Bytes of the buffer for what has no direct route.
+    /// Size in bytes of the buffer for transfers without a direct route.
     #[serde(default)]
     pub per_buffer_cache_bytes: Option<u64>,
-    /// What the driver says of itself, one property each.
+    /// The driver's properties, one each.
     pub properties: Vec<String>,
     /// Direct routes for each kind of target, `nvme: p2pdma, nvfs`.
     pub routes: Vec<String>,
-    /// Settings that bear on the route and the speed.
+    /// Settings that affect the route and the speed.
     pub parameters: Vec<String>,
-    /// What CUDA says.
+    /// The findings on CUDA.
     #[serde(default)]
     pub cuda: CudaProbe,
 }
 
-/// What the child found out about CUDA.
+/// The child's findings on CUDA.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CudaProbe {
     /// Version of CUDA that the driver supports, `12.8`.
@@ -128,7 +128,7 @@ impl CuFileProbe {
         }
     }
 
-    /// Whether the cuFile paths can run on the folder that was asked about.
+    /// Whether the cuFile paths can run on the requested folder.
     pub fn availability(&self) -> Availability {
         match (&self.driver, &self.folder) {
             (Availability::Available, Some(folder)) => folder.clone(),
@@ -137,21 +137,21 @@ impl CuFileProbe {
     }
 }
 
-/// What the child says, a line each.
+/// A message of the child, one per line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Message {
-    /// It begins a step.
+    /// A step begins.
     Begins(Step),
-    /// What it knows so far; the last one counts.
+    /// The findings so far; the last message counts.
     Found(Box<CuFileProbe>),
 }
 
 /// Asks a child process, `exe` with [`ARGUMENT`], what cuFile can do here and in `folder`.
 ///
-/// Returns within `time_limit` and a little; a child that hangs is killed, and one that not even
-/// that ends is left behind. `goes_on` is told every few milliseconds how long it has taken; its
-/// `false` ends the child before its time.
+/// Returns shortly after `time_limit` at the latest; a hanging child is killed, and abandoned if
+/// even that does not end it. `goes_on` is called every few milliseconds with the elapsed time;
+/// `false` ends the child early.
 pub fn run(
     exe: &Path,
     folder: Option<&Path>,
@@ -162,7 +162,7 @@ pub fn run(
     command.arg(ARGUMENT).args(folder);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if std::env::var_os(LOG_VARIABLE).is_none() {
-        // The probe's log interests nobody, and would lie in the current directory.
+        // The probe's log is not needed, and would end up in the current directory.
         command.env(LOG_VARIABLE, "/dev/null");
     }
     let patience = Patience { limit: time_limit, goes_on };
@@ -172,7 +172,7 @@ pub fn run(
     });
     match attended {
         Ok((ended, pid)) => {
-            // One that was killed or died could not remove its file.
+            // A child that was killed or crashed could not remove its file.
             if let Some(folder) = folder.filter(|_| !ended.status.is_some_and(|s| s.success())) {
                 let _ = std::fs::remove_file(probe_file(folder, pid));
             }
@@ -185,30 +185,30 @@ pub fn run(
     }
 }
 
-/// The file that the child of this number tries cuFile on.
+/// The file that the child with this PID tests cuFile on.
 fn probe_file(folder: &Path, pid: u32) -> PathBuf {
     folder.join(format!(".stormlp-cufile-probe-{pid}"))
 }
 
-/// How long a child is waited for.
+/// How long to wait for a child.
 #[derive(Clone, Copy)]
 struct Patience<'a> {
     limit: Duration,
     goes_on: &'a dyn Fn(Duration) -> bool,
 }
 
-/// What is left of a child.
+/// How a child ended.
 struct Ended {
     /// `None`: it had to be killed.
     status: Option<ExitStatus>,
-    /// The process that was killed and is there all the same: a driver holds it in the kernel.
+    /// A killed process that still exists: a driver holds it in the kernel.
     left_behind: Option<u32>,
     stdout: String,
     stderr: String,
 }
 
-/// Waits for the end of the child, by itself or at the limit. What the child started may live on
-/// and hold the pipes open: nobody waits for that.
+/// Waits for the child to end, by itself or at the limit. Its own children may live on and keep
+/// the pipes open: they are not waited for.
 fn attend(
     mut child: Child,
     patience: Patience<'_>,
@@ -239,7 +239,7 @@ fn attend(
     })
 }
 
-/// Listens to the child until it ends, as long as there is patience.
+/// Reads the child's output until it ends or patience runs out.
 fn ended_within(
     patience: Patience<'_>,
     child: &mut Child,
@@ -247,7 +247,7 @@ fn ended_within(
 ) -> io::Result<Option<ExitStatus>> {
     let begun = Instant::now();
     loop {
-        // In this order: what was said before the end is in the pipe when the end is seen.
+        // In this order: output written before the end is in the pipe when the end is seen.
         let status = child.try_wait()?;
         listen()?;
         let taken = begun.elapsed();
@@ -258,7 +258,7 @@ fn ended_within(
     }
 }
 
-/// What the child's words and its end amount to.
+/// The result from the child's output and exit.
 fn judge(ended: &Ended, time_limit: Duration) -> CuFileProbe {
     let mut step = Step::Start;
     let mut found = None;
@@ -298,7 +298,7 @@ fn judge(ended: &Ended, time_limit: Duration) -> CuFileProbe {
     probe
 }
 
-/// What is known to make a step hang.
+/// Known reasons for a step to hang.
 fn hint_on_hanging(step: Step) -> &'static str {
     if step == Step::OpenDriver && !Path::new("/proc/modules").exists() {
         " (/proc/modules is missing here, which libcufile 1.16 to 1.20 waits for)"
@@ -307,8 +307,8 @@ fn hint_on_hanging(step: Step) -> &'static str {
     }
 }
 
-/// Adds what the library printed about a failure, such as the place of a syntax error; it uses
-/// standard output as well as standard error.
+/// Adds the library's own output about a failure, such as the location of a syntax error; it uses
+/// both standard output and standard error.
 fn add_library_words<'a>(availability: &mut Availability, lines: impl Iterator<Item = &'a str>) {
     if let Availability::Unavailable { reason, .. } = availability {
         let words: Vec<&str> =
@@ -383,7 +383,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("probe");
-        // The grandchild holds both pipes until the script beside it is gone.
+        // The grandchild keeps both pipes open until its script is removed.
         let lines = "#!/bin/sh\n(while [ -e \"$0\" ]; do sleep 0.1; done) &\necho said >&2\n";
         std::fs::write(&script, lines).unwrap();
         std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
@@ -408,7 +408,7 @@ mod tests {
         let child = sleeper();
         let process = child.id();
         let patience = Patience { limit: Duration::from_millis(10), ..PATIENT };
-        // As in the kernel's uninterruptible sleep, the signal changes nothing.
+        // As in the kernel's uninterruptible sleep, the signal has no effect.
         let ended = attend(child, patience, |_| Ok(())).unwrap();
         let probe = judge(&ended, patience.limit);
         let pid = rustix::process::Pid::from_raw(process.cast_signed()).unwrap();

@@ -1,4 +1,4 @@
-//! What a child says through a pipe, read beside the waiting for its end.
+//! A child's output through a pipe, read while waiting for its end.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _};
@@ -6,12 +6,12 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-/// More than this is not kept: a library that prints without end must not fill memory.
+/// Output beyond this is dropped: a library that prints endlessly must not fill memory.
 const KEPT_BYTES: usize = 1 << 20;
-/// What is read in one turn, so that one that prints without end cannot keep the reader.
+/// Bytes read at a time, so that endless output cannot block the reader.
 const TURN_BYTES: usize = 1 << 20;
 
-/// The reading end of a pipe, and what has come out of it.
+/// The reading end of a pipe, and what has been read from it.
 #[derive(Debug)]
 pub(super) struct Words {
     pipe: File,
@@ -19,14 +19,14 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// Reads `pipe` from now on without ever waiting for it.
+    /// Reads `pipe` without ever blocking.
     pub(super) fn of(pipe: impl Into<OwnedFd>) -> io::Result<Self> {
         let pipe = File::from(pipe.into());
         fcntl_setfl(&pipe, fcntl_getfl(&pipe)? | OFlags::NONBLOCK)?;
         Ok(Self { pipe, bytes: Vec::new() })
     }
 
-    /// Takes what is in the pipe now, so that the child does not block on a full one.
+    /// Reads what is in the pipe now, so that the child does not block on a full one.
     pub(super) fn take(&mut self) -> io::Result<()> {
         let mut block = [0; 16 << 10];
         let mut left = TURN_BYTES;
@@ -46,7 +46,6 @@ impl Words {
         Ok(())
     }
 
-    /// All that was taken, as text.
     pub(super) fn into_text(self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }

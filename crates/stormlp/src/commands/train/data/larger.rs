@@ -1,4 +1,4 @@
-//! A larger starter set in the place of one that is too small.
+//! Replaces a starter set that is too small by a larger one.
 
 use stormlp_dataset::spec::{self, Making};
 use stormlp_training::plan::request::TrainRequest;
@@ -10,12 +10,12 @@ use super::{Data, Kind, datagen_command, direct_support, place, scan, to_make};
 use crate::exit::Failure;
 use crate::session::Session;
 
-/// A larger starter set for as many accelerators as `request` has, in the place of the one that is
-/// there; `None` where that is no starter set of this workload, where the user said how large it is
-/// to be, or where there is no room for a larger one.
+/// A larger starter set for the accelerators of `request`, to replace the existing one; `None` if
+/// that is not a starter set of this workload, if the user set its size, or if there is no space
+/// for a larger one.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// If the folder cannot be read.
 pub(in crate::commands::train) fn larger(
     as_asked: &Workload,
     request: &TrainRequest,

@@ -1,4 +1,4 @@
-//! What a search says: a line for each run, and how it ended.
+//! The messages of a search: a line for each run, and the outcome.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::exit::{Code, Failure};
 use crate::session::Session;
 
 impl Hunt<'_> {
-    /// What came of a run, what is known by now and how long the rest may take.
+    /// The result of a run, what is known so far and the estimated time left.
     pub(super) fn line(&self, tried: &Tried) -> String {
         let spread = tried.au_spread.map_or(String::new(), |spread| format!(" ± {spread:.1}"));
         let verb = match (tried.meets, tried.certain) {
@@ -43,7 +43,7 @@ impl Hunt<'_> {
         )
     }
 
-    /// About how long the rest takes: runs take as long as those of their kind did.
+    /// Estimated time left: runs take as long as earlier ones of their kind.
     fn seconds_left(&self) -> f64 {
         let left = self.search.left();
         let mean = |kind: RunKind| {
@@ -63,7 +63,7 @@ impl Hunt<'_> {
     }
 }
 
-/// How the search ended, as an exit code.
+/// The exit code of the search.
 pub(super) fn ended(
     report: &TrainReport,
     find: &FindMax,

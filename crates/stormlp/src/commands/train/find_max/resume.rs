@@ -1,4 +1,4 @@
-//! Going on with a search: the plan is made anew, and what was tried is taken where it is of it.
+//! Resumes a search: the plan is made again, and runs of the same plan are reused.
 
 use std::path::{Path, PathBuf};
 
@@ -14,17 +14,17 @@ use super::Hunt;
 use crate::commands::saved;
 use crate::exit::Failure;
 
-/// The report of a search.
+/// The saved report of a search.
 pub(super) struct Saved {
     pub(super) path: PathBuf,
     report: TrainReport,
     find: FindMax,
 }
 
-/// Reads one.
+/// Reads the report of a search.
 ///
 /// # Errors
-/// When it cannot be read, or holds no search.
+/// If it cannot be read, or does not contain a search.
 pub(super) fn read(path: &Path) -> Result<Saved, Failure> {
     let path = saved::file(path);
     let report = saved::of_kind(&path, ReportKind::Train)?;
@@ -41,10 +41,10 @@ pub(super) fn read(path: &Path) -> Result<Saved, Failure> {
 }
 
 impl Hunt<'_> {
-    /// Takes what a saved search has tried; `plan` is that of one accelerator now.
+    /// Reuses the runs of a saved search; `plan` is the current one for one accelerator.
     ///
     /// # Errors
-    /// With exit code 3 when it was on another machine, or of something else.
+    /// With exit code 3 if it is from another machine or for other work.
     pub(super) fn take(&mut self, saved: Saved, plan: &TrainPlan) -> Result<(), Failure> {
         let Saved { path, report, find } = saved;
         let refuse = |what: String| {
@@ -62,7 +62,7 @@ impl Hunt<'_> {
         if let Some(key) = difference(now.as_ref().unwrap_or(plan), &report.plan) {
             return refuse(format!("is from a different run: `{key}` differs"));
         }
-        // The plan has no word of storage that is held back on purpose.
+        // The plan does not record storage impairment.
         let impaired = |warnings: &[Warning]| -> Vec<Warning> {
             let impaired = warnings.iter().filter(|w| w.kind == WarningKind::Impaired);
             impaired.cloned().collect()
@@ -76,7 +76,7 @@ impl Hunt<'_> {
         self.before_seconds = find.search_seconds;
         self.find = FindMax {
             confirm_runs: self.find.confirm_runs,
-            // What limits a search is met again.
+            // The limit of the search will be found again.
             limited_by: None,
             limit: None,
             ..find
@@ -95,8 +95,9 @@ impl Hunt<'_> {
     }
 }
 
-/// The first key in which two plans differ, but for what is drawn anew or read from the files. A
-/// search makes its dataset larger as it goes, so there may be more files by now, and with them steps.
+/// The first key in which two plans differ, except for values that are drawn again or read from the
+/// files. A search enlarges its dataset, so there may be more files by now, and therefore more
+/// steps.
 fn difference(now: &TrainPlan, then: &TrainPlan) -> Option<String> {
     let has_grown = now.data.files > then.data.files && then.data.folder == now.data.folder;
     let value = |plan: &TrainPlan| {
