@@ -20,7 +20,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
     ("matrix", &["core", "transfer", "hosts", "show"]),
     ("checkpoint", &["core", "transfer", "hosts", "show"]),
     ("training", &["core", "transfer", "hosts", "show", "dataset"]),
-    ("planner", &["core", "transfer", "show", "dataset", "matrix", "training", "checkpoint"]),
+    ("planner", &["core", "transfer", "show", "dataset", "matrix", "training"]),
     ("mlperf", &["core", "show", "training", "checkpoint"]),
 ];
 /// Crates with the rooms `plan`, `run` and `show`.
