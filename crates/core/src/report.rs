@@ -17,7 +17,7 @@ use crate::warning::Warning;
 
 /// The version of the saved report's format. It increases when an old reader would misread a new
 /// file; added fields do not increase it.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 /// The note in reports of runs whose profile is an MLPerf edition.
 pub const MODELLED: &str = "stormlp's, modelled on it; only mlpstorage makes MLPerf results";
@@ -372,20 +372,18 @@ pub enum ReportError {
 pub fn current_form(json: &str) -> Result<(ReportKind, serde_json::Value), ReportError> {
     let mut value: serde_json::Value = serde_json::from_str(json).map_err(ReportError::NoJson)?;
     let version = value.get("format_version");
-    match version.and_then(serde_json::Value::as_u64) {
+    let version = match version.and_then(serde_json::Value::as_u64) {
         Some(0) | None if version.is_some() => {
             return Err(ReportError::NoReport("`format_version` is not a version"));
         }
-        Some(found) if found <= u64::from(FORMAT_VERSION) => {}
+        Some(found) if found <= u64::from(FORMAT_VERSION) => found,
         Some(found) => return Err(ReportError::Newer { found }),
         None => return Err(ReportError::NoReport("`format_version` is missing")),
-    }
+    };
     let kind = value.get("kind").cloned().unwrap_or_default();
     let kind: ReportKind = serde_json::from_value(kind)
         .map_err(|_| ReportError::NoReport("it does not say which command made it"))?;
-    if value["format_version"] == 1 {
-        upgrade::from_version_1(kind, &mut value);
-    }
+    upgrade::to_current(version, kind, &mut value);
     match check::absurdity(&value) {
         Some(what) => Err(ReportError::Absurd { kind, what }),
         None => Ok((kind, value)),

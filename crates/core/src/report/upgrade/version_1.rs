@@ -1,12 +1,9 @@
-//! Upgrades reports of format version 1 to the current form as JSON, before they are typed.
-//!
-//! Adding or renaming a field of a plan breaks these files too: give the field its old meaning
-//! here.
+//! From format version 1 to 2.
 
 use serde_json::{Map, Value, json};
 
-use super::{FORMAT_VERSION, ReportKind};
 use crate::path::PathKind;
+use crate::report::ReportKind;
 
 /// Top-level keys of a version 1 checkpoint report outside its plan; all others were in it.
 const CHECKPOINT_KEYS: [&str; 13] = [
@@ -25,12 +22,8 @@ const CHECKPOINT_KEYS: [&str; 13] = [
     "peak_rss_bytes",
 ];
 
-/// Upgrades a report of version 1; damaged parts are left as they are.
-pub(super) fn from_version_1(kind: ReportKind, report: &mut Value) {
-    let Some(fields) = report.as_object_mut() else {
-        return;
-    };
-    fields.insert("format_version".into(), FORMAT_VERSION.into());
+/// Upgrades the fields of a report.
+pub(super) fn upgrade(kind: ReportKind, fields: &mut Map<String, Value>) {
     match kind {
         ReportKind::Gds => matrix(fields),
         ReportKind::Train => training(fields),
