@@ -88,7 +88,10 @@ fn a_run_has_the_keys_that_scripts_rely_on() {
     let folder = folder();
     let arguments = ["--writes", "2", "--reads", "2", "--verify", "--cold", "--path", "cpu"];
     let report = json(&mut tiny(folder.path(), &arguments));
-    assert_eq!((&report["kind"], &report["plan"]["scale"]), (&"checkpoint".into(), &1.0.into()));
+    assert_eq!(
+        (&report["kind"], &report["plan"]["scaling"]["factor"]),
+        (&"checkpoint".into(), &1.0.into())
+    );
     assert_eq!(report["plan"]["total_bytes"], 62_377_984);
     let names = |list: &str| -> Vec<String> {
         let parts = report[list].as_array().unwrap().iter();
@@ -129,7 +132,7 @@ fn saving_and_restoring_can_be_two_runs() {
     let report = json(&mut tiny(folder.path(), &["--writes", "0", "--verify"]));
     assert_eq!(report["restores"].as_array().unwrap().len(), 1);
     assert_eq!(report["verified_bytes"], report["plan"]["total_bytes"]);
-    assert!(report["plan"]["scale"].as_f64().unwrap() < 0.3);
+    assert!(report["plan"]["scaling"]["factor"].as_f64().unwrap() < 0.3);
 }
 
 #[test]

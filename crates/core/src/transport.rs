@@ -371,6 +371,7 @@ pub fn wait_warning(asked: &Threading, any_waits: bool) -> Option<Warning> {
 
 /// What was asked of the threads of a run: how they wait, and where they and their buffers are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "cli", derive(clap::Args), command(next_help_heading = "Threads"))]
 pub struct Threading {
     /// How threads wait for a GPU: block (sleep, so CPU time is that of actual work) or spin (some
@@ -389,16 +390,6 @@ pub struct Threading {
     /// CPUs to bind threads to, such as 0-15,32 [default: those of the NUMA node]
     #[cfg_attr(feature = "cli", arg(long, value_name = "LIST"))]
     pub cpus: Option<CpuList>,
-}
-
-impl Threading {
-    /// The options in use, without their dashes, and their values.
-    pub fn words(&self) -> Vec<(&'static str, String)> {
-        let wait = self.wait.map(|wait| ("wait", wait.name().to_string()));
-        let numa = (self.numa != NumaChoice::Auto).then(|| ("numa", self.numa.to_string()));
-        let cpus = self.cpus.as_ref().map(|cpus| ("cpus", cpus.to_string()));
-        [wait, numa, cpus].into_iter().flatten().collect()
-    }
 }
 
 /// How a thread waits for a GPU: for streams, events and copies, and for cuFile's batches and

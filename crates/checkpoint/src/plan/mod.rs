@@ -36,7 +36,7 @@ mod transport;
 mod warnings;
 mod workload;
 
-pub use crate::plan::checkpoint_plan::{CheckpointPlan, OverlapPlan, RankPlan, RestorePlan};
+pub use crate::plan::checkpoint_plan::{CheckpointPlan, RankPlan, RestorePlan};
 pub use crate::report::{
     CacheBefore, CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes,
     DurationSeconds, GibPerSecond, HostPhase, OverlapResult, Parts, RankResult,

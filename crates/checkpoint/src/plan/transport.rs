@@ -113,7 +113,7 @@ pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts, problems: &mut P
                 "{ranks} ranks need {files} open files; this process may have {}",
                 host.open_files_limit
             ),
-            if plan.closed {
+            if plan.request.closed {
                 format!("raise the limit with `ulimit -n {files}`")
             } else {
                 format!("raise the limit with `ulimit -n {files}`, or use fewer --ranks")
@@ -128,7 +128,7 @@ pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts, problems: &mut P
                 ByteSize(memory),
                 ByteSize(host.usable_memory_bytes())
             ),
-            if plan.closed {
+            if plan.request.closed {
                 "use a host, or a limit of its memory, with more"
             } else {
                 "use a smaller --chunk-size, fewer --streams or fewer --ranks"

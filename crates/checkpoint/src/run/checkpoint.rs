@@ -96,15 +96,15 @@ pub(super) fn run_over(
     // One process locks the folders for all processes that see them.
     let leads = together::leads(plan, hosts);
     let _locks = if leads {
-        folders::enter(&**storage, &plan.folders)?
+        folders::enter(&**storage, &plan.request.folders)?
     } else {
-        folders::hold(&**storage, &plan.folders)
+        folders::hold(&**storage, &plan.request.folders)
     };
-    let folders: Vec<_> = plan.folders.iter().map(Location::folder).collect();
+    let folders: Vec<_> = plan.request.folders.iter().map(Location::folder).collect();
     let devices = storage.devices(&folders);
     let gpu = plan.save.device.and_then(DeviceId::cuda_index);
-    let instruments = Instruments::around(folders, gpu, plan.telemetry);
-    let settings = settings(plan.require_gds, plan.cufile_stats);
+    let instruments = Instruments::around(folders, gpu, plan.request.telemetry);
+    let settings = settings(plan.request.require_gds, plan.request.cufile_stats);
     let _cufile = hold_cufile(plan.path().needs_cufile(), &settings)?;
     let mut region = Region::on(plan.region_bytes() as usize, plan.save.pages)?;
     let mut report = Report::new(head, plan.clone(), CheckpointResults::default());
@@ -162,13 +162,13 @@ fn has_stopped(hosts: Option<&Hosts>, stop: &StopToken) -> bool {
 /// The ending of a run that could not continue.
 fn failed(error: &CheckpointError, plan: &CheckpointPlan) -> Ending {
     let fell_back = match error {
-        CheckpointError::Transfer(error) => fallback::remedy(plan.require_gds, error),
+        CheckpointError::Transfer(error) => fallback::remedy(plan.request.require_gds, error),
         _ => None,
     };
     Ending::Failed {
         cause: error.cause(),
         message: error.to_string(),
-        remedy: fell_back.unwrap_or(error.remedy(plan.closed)).to_string(),
+        remedy: fell_back.unwrap_or(error.remedy(plan.request.closed)).to_string(),
     }
 }
 
@@ -262,7 +262,8 @@ impl Run<'_> {
         });
         if let Some(evidence) = measured.evidence.take() {
             let path = self.stage.plan.path();
-            let (required, transfers) = (self.stage.plan.require_gds, measured.latency.len());
+            let (required, transfers) =
+                (self.stage.plan.request.require_gds, measured.latency.len());
             let broken = fallback::broken_demand(required, path, &evidence, transfers);
             if let Some(summary) = broken {
                 measured.failure.get_or_insert(CheckpointError::FellBack { summary });
@@ -282,7 +283,10 @@ impl Run<'_> {
         for step in 1..=plan.writes {
             // With overlapped training, the training itself is the time between saves. A host with
             // a start time waits for that instead.
-            if plan.overlap.is_none() && !self.stage.awaits_time() && !self.pause()? {
+            if plan.request.overlap_step_seconds.is_none()
+                && !self.stage.awaits_time()
+                && !self.pause()?
+            {
                 return Ok(());
             }
             if self.is_stopped() {
@@ -297,7 +301,7 @@ impl Run<'_> {
                 if !hosts.meet(&|| true)? {
                     return Ok(());
                 }
-                folders::hold(self.stage.storage, &plan.folders);
+                folders::hold(self.stage.storage, &plan.request.folders);
             }
             let outcome = self.save(step, &content, region);
             if self.leads && !matches!(outcome, Ok(true)) {
@@ -306,7 +310,7 @@ impl Run<'_> {
             if !outcome? {
                 return Ok(());
             }
-            if let Some(old) = plan.keep.and_then(|keep| step.checked_sub(keep))
+            if let Some(old) = plan.request.keep.and_then(|keep| step.checked_sub(keep))
                 && old >= 1
                 && self.leads
             {
@@ -329,7 +333,7 @@ impl Run<'_> {
         self.free(region)?;
         let tasks = self.tasks(step, 0);
         let (measured, trained) = overlap::beside(
-            plan.overlap,
+            overlap::Steps::of(plan),
             self.stage.stop,
             || self.stage.run(Purpose::Save, content, tasks, region),
             |saved| saved.as_ref().is_ok_and(|measured| measured.complete),
@@ -398,7 +402,7 @@ impl Run<'_> {
         let shares = std::mem::take(&mut measured.shares);
         let result = self.result(restore.step, measured, cache);
         together::add(&mut self.report.results.hosts, shares, &result);
-        let checked = !plan.verify || self.check(restore, &content, region)?;
+        let checked = !plan.request.verify || self.check(restore, &content, region)?;
         self.report.results.restores.push(result);
         self.tell();
         Ok(checked)
@@ -457,7 +461,7 @@ impl Run<'_> {
         let count = plan.ranks.len();
         let task = |index: usize| {
             let owner = &plan.ranks[(index + shift as usize) % count];
-            let folder = plan.folders[owner.folder].join(step_folder(step));
+            let folder = plan.request.folders[owner.folder].join(step_folder(step));
             let mut framings = self.framings(owner).into_iter();
             let files = owner.files.iter().enumerate().map(|(number, file)| FileTask {
                 path: folder.join(&file.name),
@@ -474,7 +478,8 @@ impl Run<'_> {
     /// nothing is written or compared.
     fn framings(&self, rank: &RankPlan) -> Vec<Arc<Framing>> {
         let plan = self.stage.plan;
-        let needed = plan.content.container == Container::Torch && (plan.writes > 0 || plan.verify);
+        let needed =
+            plan.content.container == Container::Torch && (plan.writes > 0 || plan.request.verify);
         let tensors = needed.then(|| plan.layout.rank_tensors(rank.rank)).into_iter().flatten();
         tensors.map(|file| Arc::new(Framing::of(&file))).collect()
     }

@@ -205,7 +205,7 @@ impl<'a> Stage<'a> {
             direct: transport.path.wants_direct(),
             chunk_bytes: transport.chunk_bytes,
             window: transport.window,
-            split: direction == Direction::Read && self.plan.split_restores,
+            split: direction == Direction::Read && self.plan.splits_restores(),
             fsync: self.plan.fsync,
             verify: purpose == Purpose::Check,
             stamped: self.plan.content.stamped,
@@ -318,7 +318,8 @@ impl<'a> Stage<'a> {
         }
         let device_before = self.devices.counters();
         let cpu_before = CpuTimes::of_process();
-        let mut sampler = Sampler::of_what_may_be_short(self.plan.telemetry, self.instruments);
+        let mut sampler =
+            Sampler::of_what_may_be_short(self.plan.request.telemetry, self.instruments);
         // Before the first transfer, so that no byte is missed.
         sampler.look(0, Counters::now(drivers, self.devices));
         let start = watch.open();

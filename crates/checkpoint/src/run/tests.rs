@@ -203,7 +203,7 @@ fn quarters_and_shifted_ranks_read_the_same_bytes() {
     request.rank_shift = Some(3);
     request.cold = true;
     let plan = plan(&request);
-    assert!(plan.split_restores && plan.restore.window == 4);
+    assert!(plan.splits_restores() && plan.restore.window == 4);
     let (total, third) = (plan.total_bytes, plan.ranks[3].bytes);
     let report = run_on(plan, Arc::new(Disk), &StopToken::new());
     assert_eq!(report.ending, Ending::Complete);

@@ -28,7 +28,7 @@ pub const RECORDS: [(&str, &str); 37] = [
     ("hostname", "host/hostname"),
     ("command", "command"),
     ("model", "plan/model"),
-    ("scale", "plan/scale"),
+    ("scale", "plan/scaling/factor"),
     ("profile", "plan/profile"),
     ("path", "plan/save/path"),
     ("phase", "/phase"),
@@ -382,7 +382,7 @@ fn costs(section: &mut Section, report: &CheckpointReport) {
             ByteSize(report.plan.buffer_bytes)
         ),
     );
-    if report.plan.verify {
+    if report.plan.request.verify {
         let verified = gib(report.results.verified_bytes);
         section.facts.add("verified", format!("{verified} of restored content"));
     }

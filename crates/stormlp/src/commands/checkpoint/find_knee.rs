@@ -91,7 +91,7 @@ pub(super) fn run(
     }
     let facts = hosts::tried(&request, party, session)?;
     let first = hosts::plan(&request, &host, &facts, (party, session))?;
-    request.scale = Some(ScaleChoice::Factor(first.scale));
+    request.scale = Some(ScaleChoice::Factor(first.scaling.factor));
     let streams = possible(&request, &host, &facts, (party, session), &first)?;
     let savers = delivery.savers(&format!("{}-find-knee", first.model), party, session)?;
     let others = party.hosts(savers.parts_folder(), session)?;

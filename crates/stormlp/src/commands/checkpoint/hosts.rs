@@ -130,7 +130,7 @@ pub(super) fn plan(
     if party.is_alone() {
         return planned(request, host, facts);
     }
-    let own = session.group.leads().then(|| dealt(planned(request, host, facts)?, request, party));
+    let own = session.group.leads().then(|| dealt(planned(request, host, facts)?, party));
     let own = party.agree(own.transpose(), |_| Vec::new(), session)?;
     from_first(&own, session)
 }
@@ -150,11 +150,7 @@ where
 
 /// Assigns the ranks to hosts, and makes each host restore what another host wrote unless requested
 /// otherwise.
-fn dealt(
-    mut plan: CheckpointPlan,
-    request: &CheckpointRequest,
-    party: &Party,
-) -> Result<CheckpointPlan, Failure> {
+fn dealt(mut plan: CheckpointPlan, party: &Party) -> Result<CheckpointPlan, Failure> {
     let (ranks, count) = (plan.ranks.len(), party.members().len());
     if count > ranks {
         let error = anyhow::anyhow!("{count} hosts, and {ranks} ranks to deal to them");
@@ -162,7 +158,11 @@ fn dealt(
     }
     let further = ranks.div_ceil(count);
     let shared = !party.has_local_data();
-    if shared && request.rank_shift.is_none() && !plan.closed && !plan.restores.is_empty() {
+    if shared
+        && plan.request.rank_shift.is_none()
+        && !plan.request.closed
+        && !plan.restores.is_empty()
+    {
         plan.rank_shift = further as u64;
         let members = party.members();
         let wrote = if members.iter().all(|member| member.leads_host(members)) {
@@ -195,22 +195,25 @@ fn dealt(
     Ok(plan)
 }
 
-/// Request fields that may differ between hosts.
-const APART: [&str; 2] = ["model", "results_beside_data"];
+/// Request fields that may differ between hosts: each may have the workload's file elsewhere.
+const APART: [&str; 1] = ["model"];
 /// Names of request fields that differ from their keys.
 const NAMES: [(&str, &str); 6] = [
     ("chunk_bytes", "option --chunk-size"),
     ("folders", "option --dir"),
     ("overlap_step_seconds", "option --overlap"),
     ("pause_seconds", "option --pause"),
-    ("workload", "workload"),
+    ("telemetry_seconds", "option --telemetry"),
     promises::OF_THREADS,
 ];
 
 /// The part of `request` that must be equal on all hosts. It is taken before a seed is drawn: each
 /// host draws its own, and that of the first one counts.
 pub(super) fn asked(request: &CheckpointRequest) -> Vec<Promise> {
-    promises::asked(request, &APART, &NAMES)
+    let mut promises = promises::asked(request, &APART, &NAMES);
+    let workload = serde_json::json!({ "workload": request.workload });
+    promises.extend(promises::of(&workload, &[], &[]));
+    promises
 }
 
 /// Checks that all hosts see the same folders.
@@ -218,7 +221,7 @@ pub(super) fn asked(request: &CheckpointRequest) -> Vec<Promise> {
 /// # Errors
 /// All hosts fail alike if one does not.
 fn check(plan: &CheckpointPlan, party: &Party, session: &Session) -> Result<(), Failure> {
-    for folder in &plan.folders {
+    for folder in &plan.request.folders {
         let nearest = session.storage.nearest(folder.folder());
         party.check_shared(&nearest, session)?;
     }

@@ -149,7 +149,7 @@ fn carry_out(
         output::say_page(&text::render(&opening, output::width()));
     }
     if plan.path().needs_cufile() {
-        savers.prepare_cufile(plan.require_gds);
+        savers.prepare_cufile(plan.request.require_gds);
     }
     let report = emulate(head, plan, &mut savers, company, session)?;
     Ok((report, savers))
@@ -224,7 +224,7 @@ fn dry_run(
         return Err(resolution.problems.into());
     };
     let dry_run = DryRun { plan, problems: &resolution.problems };
-    output.print_plan(&dry_run, plan.closed, checkpoint::dry_run)?;
+    output.print_plan(&dry_run, plan.request.closed, checkpoint::dry_run)?;
     // A dry run may show a plan that is too large for this machine.
     match resolution.problems.kind() {
         ProblemKind::Capacity => Ok(()),
@@ -249,7 +249,7 @@ fn emulate(
         savers.unit(|| report.clone());
     };
     run_in_company(head, plan, company, &surroundings, &mut on_unit).map_err(|error| {
-        let remedy = detached::remedy(&error, company, plan.closed);
+        let remedy = detached::remedy(&error, company, plan.request.closed);
         Failure::machine(error).with_help(remedy)
     })
 }

@@ -253,7 +253,7 @@ impl RehearsedTree {
         if report.ending != Ending::Complete {
             return Ok(());
         }
-        let data = report.plan.folders.first().map(Location::folder);
+        let data = report.plan.request.folders.first().map(Location::folder);
         let separate = separate(data, Some(&self.folder));
         deliver::write_mlperf(Some(&self.folder), |taken| {
             checkpointing(report, &self.rehearsal, separate, taken)
