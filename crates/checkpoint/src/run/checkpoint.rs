@@ -27,7 +27,7 @@ use super::error::CheckpointError;
 use super::folders;
 use super::mover::RankTask;
 use super::overlap;
-use super::phase::{PhaseMeasurement, Purpose, Stage};
+use super::phase::{PhaseOutcome, Purpose, Stage};
 use super::together;
 use stormlp_hosts::company::{Company, Hosts};
 use stormlp_transfer::fallback;
@@ -249,7 +249,8 @@ impl Run<'_> {
     }
 
     /// Records a phase's non-rank results, whether or not it succeeded.
-    fn take(&mut self, direction: Direction, step: u32, measured: &mut PhaseMeasurement) {
+    fn take(&mut self, direction: Direction, step: u32, phase: &mut PhaseOutcome) {
+        let measured = &mut phase.measured;
         let (part, name, _) = names(direction);
         self.stage.is_first = false;
         self.latencies[usize::from(direction == Direction::Read)].merge(&measured.latency);
@@ -263,7 +264,7 @@ impl Run<'_> {
                 (self.stage.plan.request.require_gds, measured.latency.len());
             let broken = fallback::broken_demand(required, path, &evidence, transfers);
             if let Some(summary) = broken {
-                measured.failure.get_or_insert(CheckpointError::FellBack { summary });
+                phase.failure.get_or_insert(CheckpointError::FellBack { summary });
             }
             if let Some(warning) = fallback::warning(path, &evidence) {
                 self.report.warn(warning);
@@ -329,27 +330,27 @@ impl Run<'_> {
         self.announce("saving", step, plan.writes);
         self.free(region)?;
         let tasks = self.tasks(step, 0);
-        let (measured, trained) = overlap::beside(
+        let (phase, trained) = overlap::beside(
             overlap::Steps::of(plan),
             self.stage.stop,
             || self.stage.run(Purpose::Save, content, tasks, region),
-            |saved| saved.as_ref().is_ok_and(|measured| measured.complete),
+            |saved| saved.as_ref().is_ok_and(|phase| phase.measured.complete),
         )?;
-        let mut measured = measured?;
+        let mut phase = phase?;
         self.stage.observer.event(&Event::PhaseFinished);
-        self.take(Direction::Write, step, &mut measured);
-        if let Some(failure) = measured.failure.take() {
+        self.take(Direction::Write, step, &mut phase);
+        if let Some(failure) = phase.failure.take() {
             return Err(failure);
         }
-        if !measured.complete {
+        if !phase.measured.complete {
             return Ok(false);
         }
         self.works()?;
         if self.leads {
             folders::complete(self.stage.storage, &self.here, step)?;
         }
-        let shares = std::mem::take(&mut measured.shares);
-        let mut result = self.result(step, measured, None);
+        let shares = std::mem::take(&mut phase.shares);
+        let mut result = self.result(step, phase, None);
         together::add(&mut self.report.results.hosts, shares, &result);
         result.overlap = trained.map(|trained| trained.result(result.duration_seconds.max));
         self.report.results.saves.push(result);
@@ -386,18 +387,18 @@ impl Run<'_> {
         self.announce("restoring", restore.step, plan.restores.len() as u32);
         self.free(region)?;
         let tasks = self.tasks(restore.step, plan.rank_shift);
-        let mut measured = (self.stage).run(Purpose::Restore, &content, tasks, region)?;
+        let mut phase = (self.stage).run(Purpose::Restore, &content, tasks, region)?;
         self.stage.observer.event(&Event::PhaseFinished);
-        self.take(Direction::Read, restore.step, &mut measured);
-        if let Some(failure) = measured.failure.take() {
+        self.take(Direction::Read, restore.step, &mut phase);
+        if let Some(failure) = phase.failure.take() {
             return Err(failure);
         }
-        if !measured.complete {
+        if !phase.measured.complete {
             return Ok(false);
         }
         self.works()?;
-        let shares = std::mem::take(&mut measured.shares);
-        let result = self.result(restore.step, measured, cache);
+        let shares = std::mem::take(&mut phase.shares);
+        let result = self.result(restore.step, phase, cache);
         together::add(&mut self.report.results.hosts, shares, &result);
         let checked = !plan.request.verify || self.check(restore, &content, region)?;
         self.report.results.restores.push(result);
@@ -420,10 +421,10 @@ impl Run<'_> {
         let checked = (self.stage).run(Purpose::Check, content, tasks, region)?;
         self.stage.observer.event(&Event::PhaseFinished);
         self.works()?;
-        self.report.results.verified_bytes += checked.verified_bytes;
+        self.report.results.verified_bytes += checked.measured.verified_bytes;
         match checked.failure {
             Some(failure) => Err(failure),
-            None => Ok(checked.complete),
+            None => Ok(checked.measured.complete),
         }
     }
 
@@ -523,11 +524,12 @@ impl Run<'_> {
     fn result(
         &self,
         step: u32,
-        measured: PhaseMeasurement,
+        phase: PhaseOutcome,
         page_cache_before: Option<CacheBefore>,
     ) -> CheckpointResult {
+        let measured = phase.measured;
         CheckpointResult {
-            started_at_seconds: (measured.started - self.started).as_secs_f64(),
+            started_at_seconds: (phase.started - self.started).as_secs_f64(),
             started_unix_seconds: measured.started_unix_seconds,
             device: measured.device.map(|device| DeviceBytes {
                 read_bytes: device.read_bytes,

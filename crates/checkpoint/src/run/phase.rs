@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
+use serde::{Deserialize, Serialize};
+
 use crate::plan::{CheckpointPlan, RankResult};
 use stormlp_core::event::{Event, Observer};
 use stormlp_core::evidence::Evidence;
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
-use stormlp_core::report::HostShare;
-use stormlp_core::report::Series;
+use stormlp_core::report::{HostShare, Series};
 use stormlp_core::stop::StopToken;
 use stormlp_core::transport::Transport;
 use stormlp_transfer::crew::{self, CrewError, Start, Watch};
@@ -76,11 +77,10 @@ pub(super) struct Stage<'a> {
     pub(super) is_first: bool,
 }
 
-/// Measurements of one phase.
+/// What was measured in one phase: by one host, or by all of them once they have exchanged it.
+#[derive(Default, Serialize, Deserialize)]
 pub(super) struct PhaseMeasurement {
-    /// When its gate opened.
-    pub(super) started: Instant,
-    /// The same in seconds since 1970, if hosts are synchronised by their clocks.
+    /// When its gate opened, in seconds since 1970, if hosts are synchronised by their clocks.
     pub(super) started_unix_seconds: Option<f64>,
     pub(super) ranks: Vec<RankResult>,
     pub(super) series: Series,
@@ -92,21 +92,29 @@ pub(super) struct PhaseMeasurement {
     pub(super) verified_bytes: u64,
     /// Whether every rank completed.
     pub(super) complete: bool,
+}
+
+/// How one phase went.
+pub(super) struct PhaseOutcome {
+    /// When its gate opened.
+    pub(super) started: Instant,
+    pub(super) measured: PhaseMeasurement,
     /// Each host's share, if there are several.
     pub(super) shares: Vec<HostShare>,
     pub(super) failure: Option<CheckpointError>,
 }
 
-impl PhaseMeasurement {
+impl PhaseOutcome {
     /// Collects the results of each mover; `asked` is the requested path.
     fn take(&mut self, asked: PathKind, movers: Vec<Result<Moved, CheckpointError>>) {
         let mut seen = Vec::with_capacity(movers.len());
+        let measured = &mut self.measured;
         for moved in movers {
             let failure = match moved {
                 Ok(moved) => {
-                    self.ranks.extend(moved.ranks);
-                    self.latency.merge(&moved.latency);
-                    self.verified_bytes += moved.verified_bytes;
+                    measured.ranks.extend(moved.ranks);
+                    measured.latency.merge(&moved.latency);
+                    measured.verified_bytes += moved.verified_bytes;
                     seen.push(moved.evidence);
                     moved.failure
                 }
@@ -114,8 +122,8 @@ impl PhaseMeasurement {
             };
             self.failure = self.failure.take().or(failure);
         }
-        self.evidence = evidence::combine(asked, &seen.iter().collect::<Vec<_>>());
-        self.ranks.sort_unstable_by_key(|result| result.rank);
+        measured.evidence = evidence::combine(asked, &seen.iter().collect::<Vec<_>>());
+        measured.ranks.sort_unstable_by_key(|result| result.rank);
     }
 }
 
@@ -135,7 +143,7 @@ impl<'a> Stage<'a> {
         content: &CheckpointContent,
         tasks: Vec<RankTask>,
         region: &mut Region,
-    ) -> Result<PhaseMeasurement, CheckpointError> {
+    ) -> Result<PhaseOutcome, CheckpointError> {
         let transport = match purpose {
             Purpose::Save => &self.plan.save,
             Purpose::Restore | Purpose::Check => &self.plan.restore,
@@ -169,28 +177,16 @@ impl<'a> Stage<'a> {
                 },
             )
         })?;
-        let watched = watched?;
-        let mut measured = PhaseMeasurement {
-            started: watched.started,
-            started_unix_seconds: watched.started_unix_seconds,
-            complete: false,
-            shares: Vec::new(),
-            verified_bytes: 0,
-            ranks: Vec::with_capacity(wanted),
-            series: Series { load: drivers.load(), ..watched.series },
-            latency: LatencyHistogram::new(),
-            cpu: watched.cpu,
-            device: watched.device,
-            evidence: None,
-            failure: None,
-        };
-        measured.take(transport.path, movers);
-        measured.complete = measured.failure.is_none() && measured.ranks.len() == wanted;
+        let mut phase = watched?;
+        phase.measured.series.load = drivers.load();
+        phase.take(transport.path, movers);
+        let has_failed = phase.failure.is_some();
+        phase.measured.complete = !has_failed && phase.measured.ranks.len() == wanted;
         // A failure here also ends the other hosts.
-        if let Some(hosts) = self.hosts.filter(|_| measured.failure.is_none()) {
-            together::put_together(hosts, &mut measured, self.stop)?;
+        if let Some(hosts) = self.hosts.filter(|_| !has_failed) {
+            together::put_together(hosts, &mut phase, self.stop)?;
         }
-        Ok(measured)
+        Ok(phase)
     }
 
     fn rules<'c>(
@@ -311,7 +307,7 @@ impl<'a> Stage<'a> {
         watch: &Watch<'_>,
         drivers: &DriverSet,
         total: u64,
-    ) -> Result<Watched, CheckpointError> {
+    ) -> Result<PhaseOutcome, CheckpointError> {
         if let Some(hosts) = self.hosts {
             watch.gather();
             hosts.meet(&|| !self.stop.is_stopped())?;
@@ -338,25 +334,14 @@ impl<'a> Stage<'a> {
             let done = drivers.total().bytes.min(total);
             self.observer.event(&Event::Progress { done });
         }
-        Ok(Watched {
-            started: start,
+        let device = self.devices.counters().zip(device_before);
+        let measured = PhaseMeasurement {
             started_unix_seconds,
             cpu: CpuTimes::of_process().since(cpu_before),
-            device: self
-                .devices
-                .counters()
-                .zip(device_before)
-                .map(|(after, before)| after.since(before)),
+            device: device.map(|(after, before)| after.since(before)),
             series: sampler.series(),
-        })
+            ..PhaseMeasurement::default()
+        };
+        Ok(PhaseOutcome { started: start, measured, shares: Vec::new(), failure: None })
     }
-}
-
-/// Observations of the watching thread.
-struct Watched {
-    started: Instant,
-    started_unix_seconds: Option<f64>,
-    series: Series,
-    cpu: CpuTimes,
-    device: Option<DeviceCounters>,
 }
