@@ -10,7 +10,7 @@ use stormlp_training::plan::find_max::FindMax;
 use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::report::TrainReport;
 
-use super::Hunt;
+use super::AcceleratorFinder;
 use crate::commands::saved;
 use stormlp_core::failure::Failure;
 
@@ -40,12 +40,12 @@ pub(super) fn read(path: &Path) -> Result<Saved, Failure> {
     }
 }
 
-impl Hunt<'_> {
-    /// Reuses the runs of a saved search; `plan` is the current one for one accelerator.
+impl AcceleratorFinder<'_> {
+    /// Reuses the runs of a saved search.
     ///
     /// # Errors
     /// With exit code 3 if it is from another machine or for other work.
-    pub(super) fn take(&mut self, saved: Saved, plan: &TrainPlan) -> Result<(), Failure> {
+    pub(super) fn take(&mut self, saved: Saved) -> Result<(), Failure> {
         let Saved { path, report, find } = saved;
         let refuse = |what: String| {
             let error = anyhow::anyhow!("{} {what}", path.display());
@@ -58,8 +58,8 @@ impl Hunt<'_> {
         if here != there {
             return refuse(format!("was measured on {there}, but this host is {here}"));
         }
-        let now = self.plan_as_it_is(report.plan.accelerators)?;
-        if let Some(key) = difference(now.as_ref().unwrap_or(plan), &report.plan) {
+        let now = self.plan_as_it_is(report.plan.accelerators);
+        if let Some(key) = difference(now.as_ref().unwrap_or(&self.first), &report.plan) {
             return refuse(format!("is from a different run: `{key}` differs"));
         }
         // The plan does not record storage impairment.

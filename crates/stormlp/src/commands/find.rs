@@ -1,0 +1,101 @@
+//! Drives a search (`--find-knee`, `--find-max`): runs what its algorithm asks for, says and saves
+//! what each run brought, until the answer is known or somebody stops it.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use stormlp_core::failure::Failure;
+use stormlp_core::report::{Ending, Report};
+
+use super::deliver::Savers;
+use crate::hosts::exchange;
+use crate::output;
+use crate::session::Session;
+
+/// A search that chooses each run from what the earlier ones brought.
+pub(crate) trait Finder {
+    /// What a run tries.
+    type Trial: Serialize + DeserializeOwned;
+    /// The plan of its report.
+    type Plan: Serialize + Clone;
+    /// The results of its report.
+    type Results: Serialize + Clone;
+
+    /// What to try next; `None` once the answer is known.
+    fn next(&self) -> Option<Self::Trial>;
+
+    /// Tries it.
+    ///
+    /// # Errors
+    /// If it cannot run.
+    fn run(&mut self, trial: Self::Trial) -> Result<Ran, Failure>;
+
+    /// What the last run brought, for the user.
+    fn line(&self) -> String;
+
+    /// The report of the search so far.
+    fn report(&self, ending: Ending) -> Report<Self::Plan, Self::Results>;
+}
+
+/// What became of a run.
+pub(crate) enum Ran {
+    /// It was measured.
+    Measured,
+    /// It is impossible, which limits the search.
+    Impossible,
+    /// It ended in another way, and so does the search.
+    Ended(Ending),
+}
+
+/// What all processes do next.
+#[derive(Serialize, Deserialize)]
+enum Step<T> {
+    Try(T),
+    Complete,
+    Stop,
+}
+
+/// Searches until the answer is known or the user stops it.
+///
+/// # Errors
+/// Those of a run.
+pub(crate) fn find<F: Finder>(
+    finder: &mut F,
+    savers: &mut Savers,
+    session: &Session,
+) -> Result<Ending, Failure> {
+    loop {
+        let trial = match next_step(finder, session)? {
+            Step::Try(trial) => trial,
+            Step::Complete => return Ok(Ending::Complete),
+            Step::Stop => return Ok(Ending::Stopped),
+        };
+        match finder.run(trial)? {
+            Ran::Measured => {
+                if !session.quiet {
+                    output::say(finder.line());
+                }
+                savers.unit(|| finder.report(Ending::Unfinished));
+            }
+            Ran::Impossible => {}
+            Ran::Ended(ending) => return Ok(ending),
+        }
+    }
+}
+
+/// The next step, on which all processes agree: the first one chooses it, and a stop of any of them
+/// stops all.
+fn next_step<F: Finder>(finder: &F, session: &Session) -> Result<Step<F::Trial>, Failure> {
+    let own = if session.stop.is_stopped() {
+        Step::Stop
+    } else {
+        finder.next().map_or(Step::Complete, Step::Try)
+    };
+    if session.group.is_alone() {
+        return Ok(own);
+    }
+    let all = exchange(&session.group, &own)?;
+    if all.iter().any(|step| matches!(step, Step::Stop)) {
+        return Ok(Step::Stop);
+    }
+    Ok(all.into_iter().next().unwrap_or(own))
+}
