@@ -2,9 +2,9 @@
 //! ("GB" is GiB).
 
 use serde_json::{Map, Value, json};
-use stormlp_checkpoint::plan::{
-    CheckpointPlan, CheckpointProfile, CheckpointReport, CheckpointResult, FsyncPolicy,
-    PhaseSummary, gib_per_second, host_of,
+use stormlp_checkpoint::plan::{CheckpointPlan, CheckpointProfile, FsyncPolicy, host_of};
+use stormlp_checkpoint::report::{
+    CheckpointReport, CheckpointResult, PhaseSummary, gib_per_second,
 };
 use stormlp_core::names::file_name;
 use stormlp_core::units::GIB;

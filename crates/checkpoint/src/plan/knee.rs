@@ -2,21 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::choice::FsyncPolicy;
-use crate::report::{CheckpointReport, CheckpointResult};
-use stormlp_core::group::GroupFacts;
 use stormlp_core::knee::{Found, KneeLimit, Search, Setting, WITHIN};
 
 /// Stream counts that a search tries.
 pub const STREAMS: [u32; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
 /// Saves and restores measured at each setting that an answer depends on.
 const REPEAT: usize = 3;
-/// Utilisation of the threads, or of all CPUs, above which they are the limit.
-const BUSY: f64 = 0.9;
-/// Utilisation below which they are not the limit.
-const IDLE: f64 = 0.75;
-/// If a larger share of a checkpoint is in the page cache before its restore, memory is the source.
-const CACHED: f64 = 0.5;
 
 /// Result of a search for the fewest streams.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -108,19 +99,8 @@ impl FindStreams {
     }
 
     /// Adds a run to the search.
-    pub fn take(&mut self, streams: u32, report: &CheckpointReport, seconds: f64) {
-        let rates = |results: &[CheckpointResult]| -> Vec<f64> {
-            results.iter().map(|result| result.gib_per_second.total).collect()
-        };
-        let results = &report.results;
-        self.tried.push(TriedStreams {
-            streams,
-            save_gib_per_second: rates(&results.saves),
-            restore_gib_per_second: rates(&results.restores),
-            save_limited_by: limit(report, Phase::Save),
-            restore_limited_by: limit(report, Phase::Restore),
-            seconds,
-        });
+    pub fn take(&mut self, run: TriedStreams) {
+        self.tried.push(run);
         [self.save, self.restore] = self.of_tried();
     }
 
@@ -180,40 +160,6 @@ impl TriedStreams {
             Phase::Save => &self.save_gib_per_second,
             Phase::Restore => &self.restore_gib_per_second,
         }
-    }
-}
-
-/// What limited the saves or restores of a run.
-fn limit(report: &CheckpointReport, phase: Phase) -> Option<KneeLimit> {
-    let (results, transport) = match phase {
-        Phase::Save => (&report.results.saves, &report.plan.save),
-        Phase::Restore => (&report.results.restores, &report.plan.restore),
-    };
-    let sum = |of: fn(&CheckpointResult) -> f64| results.iter().map(of).sum::<f64>();
-    let seconds = sum(|result| result.duration_seconds.max);
-    if seconds <= 0.0 {
-        return None;
-    }
-    let at_work = sum(|result| result.cpu_user_seconds + result.cpu_system_seconds) / seconds;
-    // CPU time is summed over all hosts, and so are threads and CPUs.
-    let group = report.results.group.as_ref();
-    let processes = group.map_or(1, |group| group.size.max(1) as usize);
-    let cpus = group.and_then(GroupFacts::cpus).unwrap_or(report.head.host.cpus).max(1) as usize;
-    let most = (transport.threads * processes).clamp(1, cpus) as f64;
-    let cached = |result: &CheckpointResult| {
-        result.page_cache_before.is_some_and(|before| before.share > CACHED)
-    };
-    let through_cache = transport.path.uses_page_cache();
-    let of_memory = match phase {
-        Phase::Save => through_cache && report.plan.fsync == FsyncPolicy::None,
-        Phase::Restore => through_cache && results.iter().any(cached),
-    };
-    if at_work >= BUSY * most {
-        Some(KneeLimit::Client)
-    } else if of_memory {
-        Some(KneeLimit::Memory)
-    } else {
-        (at_work <= IDLE * most).then_some(KneeLimit::Storage)
     }
 }
 

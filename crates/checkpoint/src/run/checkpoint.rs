@@ -6,9 +6,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::plan::{
-    CacheBefore, CheckpointPlan, CheckpointReport, CheckpointResult, CheckpointResults, Container,
-    DeviceBytes, Framing, RankPlan, RestorePlan, Summary, step_folder, summarise,
+use crate::plan::{CheckpointPlan, Container, Framing, RankPlan, RestorePlan, step_folder};
+use crate::report::{
+    CacheBefore, CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes, Summary,
+    summarise,
 };
 use stormlp_core::event::{Event, Unit};
 use stormlp_core::histogram::LatencyHistogram;

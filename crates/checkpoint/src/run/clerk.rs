@@ -7,7 +7,8 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::plan::{Framing, Parts};
+use crate::plan::Framing;
+use crate::report::Parts;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::guarded;
 use stormlp_transfer::storage::{Access, Storage, temporary_name};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::plan::{
+use crate::report::{
     CacheBefore, CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes, HostPhase,
     RankResult, Summary, summarise,
 };

@@ -1,10 +1,10 @@
 //! Merging hosts that have their own checkpoints.
 
 use crate::plan::{
-    Arithmetic, CheckpointFacts, CheckpointPlan, CheckpointRequest, Parts, builtin, gib_per_second,
-    resolve,
+    Arithmetic, CheckpointFacts, CheckpointPlan, CheckpointRequest, builtin, resolve,
 };
 use crate::report::headline_arithmetic;
+use crate::report::{Parts, gib_per_second};
 use proptest::prelude::*;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::report::{Ending, Head, ReportKind, Series};

@@ -9,7 +9,8 @@ use std::fs::File;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
 
-use crate::plan::{FsyncPolicy, Parts, RankResult, gib_per_second};
+use crate::plan::FsyncPolicy;
+use crate::report::{Parts, RankResult, gib_per_second};
 use stormlp_core::evidence::Evidence;
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::operation::Direction;

@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{CheckpointPlan, RankResult};
+use crate::plan::CheckpointPlan;
+use crate::report::RankResult;
 use stormlp_core::event::{Event, Observer};
 use stormlp_core::evidence::Evidence;
 use stormlp_core::histogram::LatencyHistogram;

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::plan::{
-    CheckpointPlan, CheckpointProfile, CheckpointReport, CheckpointRequest, FsyncPolicy,
-    MARKER_NAME, Marker, parse, resolve, step_folder,
+    CheckpointPlan, CheckpointProfile, CheckpointRequest, FsyncPolicy, MARKER_NAME, Marker, parse,
+    resolve, step_folder,
 };
+use crate::report::CheckpointReport;
 use stormlp_core::event::Silent;
 use stormlp_core::impairment::StorageOperation;
 use stormlp_core::path::PathKind;

@@ -3,7 +3,8 @@
 
 use std::ops::Range;
 
-use crate::plan::{CheckpointPlan, CheckpointResult, dealt_to, host_of};
+use crate::plan::{CheckpointPlan, dealt_to, host_of};
+use crate::report::CheckpointResult;
 use stormlp_core::evidence::Evidence;
 use stormlp_core::report::{HostShare, Series};
 use stormlp_core::stop::StopToken;

@@ -1,6 +1,6 @@
 //! The charts of a checkpoint run: saves and restores, the ranks in each, and bandwidth over time.
 
-use crate::plan::{CheckpointReport, CheckpointResult, Parts, RankResult};
+use crate::report::{CheckpointReport, CheckpointResult, Parts, RankResult};
 use stormlp_core::report::NamedSeries;
 use stormlp_core::units::GIB;
 

@@ -1,7 +1,8 @@
 //! The figures of a checkpoint run for a comparison.
 
-use crate::plan::{Arithmetic, CheckpointReport, CheckpointResult, PhaseSummary};
+use crate::plan::Arithmetic;
 use crate::report::headline_arithmetic;
+use crate::report::{CheckpointReport, CheckpointResult, PhaseSummary};
 use stormlp_core::units::GIB;
 
 use super::run::figure;

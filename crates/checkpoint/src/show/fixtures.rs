@@ -2,9 +2,11 @@
 
 use super::{DryRun, document, dry_run};
 use crate::plan::{
-    CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, CheckpointResult,
-    CheckpointResults, DeviceBytes, HostPhase, Parts, RankResult, ScaleChoice, Summary,
-    gib_per_second, parse, resolve, summarise,
+    CheckpointFacts, CheckpointPlan, CheckpointRequest, ScaleChoice, parse, resolve,
+};
+use crate::report::{
+    CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes, HostPhase, Parts,
+    RankResult, Summary, gib_per_second, summarise,
 };
 use stormlp_core::facts::HostFacts;
 use stormlp_core::histogram::LatencyHistogram;

@@ -1,7 +1,8 @@
 //! What reports of checkpoint runs show.
 
-use crate::plan::{CheckpointPlan, CheckpointReport, CheckpointResults};
+use crate::plan::CheckpointPlan;
 use crate::report::contradictions;
+use crate::report::{CheckpointReport, CheckpointResults};
 
 use stormlp_show::chart::Group;
 use stormlp_show::comparison::Figure;

@@ -1,7 +1,8 @@
 //! A report as one line of a list: its figure and its verdict.
 
-use crate::plan::{Arithmetic, CheckpointReport, PhaseSummary, StreamKnee};
+use crate::plan::{Arithmetic, StreamKnee};
 use crate::report::headline_arithmetic;
+use crate::report::{CheckpointReport, PhaseSummary};
 
 use stormlp_show::document::Quantity;
 use stormlp_show::outcome::Outcome;

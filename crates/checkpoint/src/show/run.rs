@@ -1,10 +1,10 @@
 //! A checkpoint run as a document.
 
-use crate::plan::{
-    Arithmetic, CheckpointReport, CheckpointResult, DeviceBytes, DurationAndRate, FsyncPolicy,
-    PhaseSummary,
-};
+use crate::plan::{Arithmetic, FsyncPolicy};
 use crate::report::headline_arithmetic;
+use crate::report::{
+    CheckpointReport, CheckpointResult, DeviceBytes, DurationAndRate, PhaseSummary,
+};
 use serde_json::Value;
 use stormlp_core::evidence::Evidence;
 use stormlp_core::report::MODELLED;

@@ -1,6 +1,6 @@
 //! Page cache state of a checkpoint before its restore.
 
-use crate::plan::CacheBefore;
+use crate::report::CacheBefore;
 use stormlp_transfer::page_cache::Method;
 
 use super::super::error::CheckpointError;

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use stormlp_checkpoint::plan::{
-    CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, CheckpointResults,
-    FindStreams, KNEE_STREAMS, ScaleChoice, StreamKnee,
+    CheckpointFacts, CheckpointPlan, CheckpointRequest, FindStreams, KNEE_STREAMS, ScaleChoice,
+    StreamKnee,
 };
+use stormlp_checkpoint::report::{CheckpointReport, CheckpointResults, tried_streams};
 use stormlp_checkpoint::run::{Look, run_in_company, scan};
 use stormlp_checkpoint::show::{mark, opening};
 use stormlp_core::event::Silent;
@@ -142,7 +143,7 @@ impl Finder for StreamFinder<'_> {
         if report.ending != Ending::Complete {
             return Ok(Ran::Ended(report.ending));
         }
-        self.find.take(streams, &report, begun.elapsed().as_secs_f64());
+        self.find.take(tried_streams(&report, streams, begun.elapsed().as_secs_f64()));
         self.reports.retain(|(known, _)| *known != streams);
         self.reports.push((streams, report));
         Ok(Ran::Measured)

@@ -8,9 +8,9 @@ mod hosts;
 use std::path::Path;
 
 use stormlp_checkpoint::plan::{
-    CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, CheckpointResults,
-    Resolution, ScaleChoice, resolve,
+    CheckpointFacts, CheckpointPlan, CheckpointRequest, Resolution, ScaleChoice, resolve,
 };
+use stormlp_checkpoint::report::{CheckpointReport, CheckpointResults};
 use stormlp_checkpoint::run::{Cleaned, Look, clean, run_in_company, scan, write_rate};
 use stormlp_checkpoint::show as checkpoint;
 use stormlp_checkpoint::show::{DryRun, mark, opening};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use chrono::Utc;
 use serde_json::Value;
-use stormlp_checkpoint::plan::CheckpointReport;
+use stormlp_checkpoint::report::CheckpointReport;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::location::Location;
 use stormlp_core::report::Ending;
