@@ -61,7 +61,7 @@ pub struct GibPerSecond {
 /// duration is waiting for a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, Add, AddAssign, Div)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Parts {
+pub struct PartSeconds {
     /// Opening (and preallocating) files.
     pub open_seconds: f64,
     /// Writing or reading, from the first transfer to the last of each file.
@@ -74,7 +74,7 @@ pub struct Parts {
     pub close_seconds: f64,
 }
 
-impl Parts {
+impl PartSeconds {
     /// Sum of all parts.
     pub fn total_seconds(&self) -> f64 {
         self.open_seconds
@@ -98,7 +98,7 @@ pub struct RankResult {
     /// Its rate.
     pub gib_per_second: f64,
     /// Breakdown of its time.
-    pub parts: Parts,
+    pub parts: PartSeconds,
 }
 
 /// Block-layer counters.
@@ -160,9 +160,9 @@ pub struct CheckpointResult {
     /// Rates over the ranks.
     pub gib_per_second: GibPerSecond,
     /// Time in each part, averaged over the ranks.
-    pub mean_parts: Parts,
+    pub mean_parts: PartSeconds,
     /// Time in each part of the slowest rank.
-    pub slowest_parts: Parts,
+    pub slowest_parts: PartSeconds,
     /// Block-layer counters; `None` without a local device.
     pub device: Option<DeviceBytes>,
     /// Page cache residency before; restores only.
@@ -304,14 +304,14 @@ fn limit(
 /// Mean and spread of a quantity over checkpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Spread {
+pub struct MeanAndDeviation {
     /// Arithmetic mean.
     pub mean: f64,
     /// Standard deviation with divisor n, as DLIO computes it.
     pub deviation: f64,
 }
 
-impl Spread {
+impl MeanAndDeviation {
     fn of(samples: &[f64]) -> Self {
         Self { mean: mean(samples), deviation: population_deviation(samples) }
     }
@@ -322,9 +322,9 @@ impl Spread {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DurationAndRate {
     /// Seconds.
-    pub duration_seconds: Spread,
+    pub duration_seconds: MeanAndDeviation,
     /// GiB/s.
-    pub gib_per_second: Spread,
+    pub gib_per_second: MeanAndDeviation,
 }
 
 /// Means of the saves or of the restores.
@@ -415,9 +415,9 @@ impl CheckpointResult {
 }
 
 /// Mean over the ranks with files.
-fn mean_parts(ranks: &[RankResult]) -> Parts {
+fn mean_parts(ranks: &[RankResult]) -> PartSeconds {
     let count = busy(ranks).count().max(1) as f64;
-    busy(ranks).fold(Parts::default(), |sum, rank| sum + rank.parts) / count
+    busy(ranks).fold(PartSeconds::default(), |sum, rank| sum + rank.parts) / count
 }
 
 /// Means of one kind of phase; `None` if nothing ran.
@@ -426,7 +426,7 @@ pub fn summarise(results: &[CheckpointResult]) -> Option<PhaseSummary> {
         return None;
     }
     let spread = |pick: fn(&CheckpointResult) -> f64| {
-        Spread::of(&results.iter().map(pick).collect::<Vec<_>>())
+        MeanAndDeviation::of(&results.iter().map(pick).collect::<Vec<_>>())
     };
     let pair = |seconds, rate| DurationAndRate {
         duration_seconds: spread(seconds),
@@ -457,7 +457,7 @@ mod tests {
             duration_seconds,
             bytes,
             gib_per_second: gib_per_second(bytes, duration_seconds),
-            parts: Parts::default(),
+            parts: PartSeconds::default(),
         }
     }
 

@@ -62,7 +62,11 @@ fn common(plan: &CheckpointPlan) -> CheckpointPlan {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::plan::{CheckpointFacts, CheckpointRequest, ScaleChoice, builtin, resolve};
+    use crate::plan::builtin;
+    use crate::plan::choice::ScaleChoice;
+    use crate::plan::facts::CheckpointFacts;
+    use crate::plan::request::CheckpointRequest;
+    use crate::plan::resolve::resolve;
     use stormlp_core::facts::HostFacts;
     use stormlp_core::path::PathKind;
 

@@ -141,6 +141,13 @@ impl CheckpointPlan {
         self.profile == CheckpointProfile::V3
     }
 
+    /// The directories, or those whose index is `wanted`.
+    pub(super) fn folder_names(&self, wanted: impl Fn(usize) -> bool) -> String {
+        let folders = self.request.folders.iter().enumerate();
+        let wanted = folders.filter(|(index, _)| wanted(*index));
+        wanted.map(|(_, folder)| folder.to_string()).collect::<Vec<_>>().join(", ")
+    }
+
     /// Whether the run is scaled down.
     pub fn is_scaled(&self) -> bool {
         self.scaling.is_scaled()

@@ -69,7 +69,7 @@ pub struct StreamKnee {
 
 /// Saves or restores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum SaveOrRestore {
     Save,
     Restore,
 }
@@ -94,7 +94,7 @@ impl FindStreams {
             let asked = self.tried.is_empty() || search.found().is_some();
             search.next().filter(|_| asked)
         };
-        let (_, index) = of(Phase::Save).or_else(|| of(Phase::Restore))?;
+        let (_, index) = of(SaveOrRestore::Save).or_else(|| of(SaveOrRestore::Restore))?;
         self.streams.get(index).copied()
     }
 
@@ -109,12 +109,12 @@ impl FindStreams {
         if self.next().is_none() {
             return 0;
         }
-        let search = Search { repeat: 1, ..self.search(Phase::Save) };
+        let search = Search { repeat: 1, ..self.search(SaveOrRestore::Save) };
         // The knee, the best and the next lower count are repeated.
         (search.likely_runs() + REPEAT).saturating_sub(self.tried.len()).max(1)
     }
 
-    fn search(&self, phase: Phase) -> Search {
+    fn search(&self, phase: SaveOrRestore) -> Search {
         let setting = |streams: &u32| {
             let runs = self.tried.iter().filter(|run| run.streams == *streams);
             let rates: Vec<f64> = runs.clone().flat_map(|run| run.rates(phase)).copied().collect();
@@ -125,10 +125,10 @@ impl FindStreams {
 
     /// The knees of saves and of restores for the runs so far.
     pub(crate) fn of_tried(&self) -> [Option<StreamKnee>; 2] {
-        [Phase::Save, Phase::Restore].map(|phase| self.knee(phase))
+        [SaveOrRestore::Save, SaveOrRestore::Restore].map(|phase| self.knee(phase))
     }
 
-    fn knee(&self, phase: Phase) -> Option<StreamKnee> {
+    fn knee(&self, phase: SaveOrRestore) -> Option<StreamKnee> {
         let search = self.search(phase);
         let Found { knee, best, noise_percent, alike, is_lower_bound } = search.found()?;
         // An unfinished search gives a lower bound only.
@@ -136,8 +136,8 @@ impl FindStreams {
         let streams = |place: (usize, usize)| self.streams.get(place.1).copied().unwrap_or(1);
         let of_best = self.tried.iter().rev().find(|run| run.streams == streams(best));
         let limited_by = of_best.and_then(|run| match phase {
-            Phase::Save => run.save_limited_by,
-            Phase::Restore => run.restore_limited_by,
+            SaveOrRestore::Save => run.save_limited_by,
+            SaveOrRestore::Restore => run.restore_limited_by,
         });
         Some(StreamKnee {
             streams: streams(knee),
@@ -155,10 +155,10 @@ impl FindStreams {
 }
 
 impl TriedStreams {
-    fn rates(&self, phase: Phase) -> &[f64] {
+    fn rates(&self, phase: SaveOrRestore) -> &[f64] {
         match phase {
-            Phase::Save => &self.save_gib_per_second,
-            Phase::Restore => &self.restore_gib_per_second,
+            SaveOrRestore::Save => &self.save_gib_per_second,
+            SaveOrRestore::Restore => &self.restore_gib_per_second,
         }
     }
 }
@@ -187,8 +187,8 @@ mod tests {
             find.tried.push(tried(streams, save, &restores));
             assert!(find.tried.len() < 40, "{find:?}");
         }
-        find.save = find.knee(Phase::Save);
-        find.restore = find.knee(Phase::Restore);
+        find.save = find.knee(SaveOrRestore::Save);
+        find.restore = find.knee(SaveOrRestore::Restore);
         find
     }
 
@@ -210,7 +210,7 @@ mod tests {
             assert_eq!(find.next(), Some(streams));
             find.tried.push(tried(streams, rate, &[]));
         }
-        let knee = find.knee(Phase::Save).unwrap();
+        let knee = find.knee(SaveOrRestore::Save).unwrap();
         assert_eq!((knee.streams, knee.is_lower_bound), (2, true));
         assert_eq!(knee.limited_by, None);
     }

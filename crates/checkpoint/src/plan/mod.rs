@@ -50,4 +50,4 @@ pub use request::CheckpointRequest;
 pub use resolve::{Resolution, resolve};
 pub use scale::Scaling;
 pub use torch::{FileTensors, Framing, TensorGroup};
-pub use workload::{CheckpointWorkload, Mode};
+pub use workload::{CheckpointWorkload, HOST_RANKS, Mode};

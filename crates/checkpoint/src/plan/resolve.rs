@@ -1,7 +1,7 @@
 //! Resolves a request and the facts to a plan, or to all problems that prevent one.
 
 use super::adopt;
-use super::choice::{Container, ScaleChoice};
+use super::choice::{Container, ScaleChoice, is_chunk};
 use super::facts::CheckpointFacts;
 use super::layout::Layout;
 use super::marker::ContentFacts;
@@ -12,7 +12,7 @@ use super::scale::{Scaling, cut};
 use super::space;
 use super::transport;
 use super::warnings;
-use super::workload::Mode;
+use super::workload::{HOST_RANKS, Mode};
 use crate::plan::checkpoint_plan::{CheckpointPlan, RankPlan};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Problems;
@@ -27,8 +27,6 @@ const SCALED_RUN_SECONDS: f64 = 60.0;
 const ASSUMED_BYTES_PER_SECOND: f64 = 1e9;
 /// The most saves, and restores, of a run: each has an entry in the plan and in the report.
 const MOST_CHECKPOINTS: u32 = 100_000;
-/// Ranks per host in MLPerf's checkpoints.
-pub const HOST_RANKS: u64 = 8;
 
 /// Result of [`resolve`]: a plan as far as one can be made, and every problem.
 #[derive(Debug, Clone)]
@@ -159,7 +157,7 @@ fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
         "use --streams 1 to 256",
     );
     must(
-        chunk.is_none_or(transport::is_chunk),
+        chunk.is_none_or(is_chunk),
         format!("a chunk of {}", ByteSize(chunk.unwrap_or(0))),
         "use --chunk-size with a multiple of 4K, from 4K to 1G",
     );

@@ -7,9 +7,8 @@ use std::path::PathBuf;
 
 use super::builtin;
 use super::choice::{CheckpointProfile, FsyncPolicy, ScaleChoice};
-use super::resolve::HOST_RANKS;
 use super::transport;
-use super::workload::{CheckpointWorkload, Mode};
+use super::workload::{CheckpointWorkload, HOST_RANKS, Mode};
 use crate::plan::checkpoint_plan::CheckpointPlan;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Problems;

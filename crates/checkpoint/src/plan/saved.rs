@@ -2,7 +2,7 @@
 
 use super::adopt;
 use super::choice::ScaleChoice;
-use super::facts::{CheckpointFacts, OtherFile, SavedPart};
+use super::facts::{CheckpointFacts, OtherFile, SavedPart, named};
 use super::layout::Layout;
 use super::marker::{ContentFacts, Marker, step_folder};
 use super::request::CheckpointRequest;
@@ -216,7 +216,7 @@ fn too_few(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Proble
     };
     let command = plan.request.command_of_saves(&size, asked as u32);
     problems.machine(
-        format!("{what} in {}{}", folders_of(plan), unmarked(facts)),
+        format!("{what} in {}{}", plan.folder_names(|_| true), unmarked(facts)),
         format!("save some first: `{command}`"),
     );
 }
@@ -288,7 +288,7 @@ pub(super) fn warnings(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Wa
             format!(
                 "{} of an earlier run in {} {} replaced",
                 named(&old),
-                those_of(plan, |index| of_earlier().any(|part| part.folder == index)),
+                plan.folder_names(|index| of_earlier().any(|part| part.folder == index)),
                 if old.len() == 1 { "is" } else { "are" },
             ),
             "use another --dir to keep what is there",
@@ -320,7 +320,7 @@ fn on_left_out(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning
         format!(
             "not restored: {} in {}{}",
             named(&left),
-            folders_of(plan),
+            plan.folder_names(|_| true),
             why.map_or(String::new(), |why| format!(" ({why})")),
         ),
         "use --reads to say how many are restored",
@@ -364,34 +364,6 @@ fn on_holes(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning> {
             "save the checkpoints anew",
         )
     })
-}
-
-/// Checkpoints in words; `steps` must be ascending.
-pub(super) fn named(steps: &[u32]) -> String {
-    match steps {
-        [one] => format!("checkpoint {one}"),
-        [first, .., last] if (last - first) as usize == steps.len() - 1 => {
-            format!("checkpoints {first} to {last}")
-        }
-        _ => {
-            let all: Vec<String> = steps.iter().map(u32::to_string).collect();
-            format!("checkpoints {}", all.join(", "))
-        }
-    }
-}
-
-/// The directories of a plan.
-pub(super) fn folders_of(plan: &CheckpointPlan) -> String {
-    those_of(plan, |_| true)
-}
-
-/// The directories of a plan whose index is `wanted`.
-fn those_of(plan: &CheckpointPlan, wanted: impl Fn(usize) -> bool) -> String {
-    let folders: Vec<String> = (plan.request.folders.iter().enumerate())
-        .filter(|(index, _)| wanted(*index))
-        .map(|(_, folder)| folder.to_string())
-        .collect();
-    folders.join(", ")
 }
 
 /// The command that saves checkpoints 1 to `last` at the plan's size.

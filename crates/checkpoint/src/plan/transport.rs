@@ -32,11 +32,6 @@ pub(super) fn default_chunk_bytes(path: PathKind) -> u64 {
     if path.uses_page_cache() { MIB } else { 4 * MIB }
 }
 
-/// Whether a transfer can have this size: whole pages, up to 1 GiB.
-pub(super) fn is_chunk(bytes: u64) -> bool {
-    (4096..=1 << 30).contains(&bytes) && bytes.is_multiple_of(4096)
-}
-
 /// Decides how `ranks` ranks save and restore.
 pub(super) fn decide(
     request: &CheckpointRequest,

@@ -501,7 +501,7 @@ struct Removed {
 
 /// What was removed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Cleaned {
+pub struct CleanedFolder {
     /// Checkpoint folders.
     pub checkpoints: u64,
     /// Files of checkpoints, including those in folders that were kept.
@@ -518,8 +518,8 @@ pub struct Cleaned {
 ///
 /// # Errors
 /// If another run uses the directory, or something of stormlp's cannot be removed.
-pub fn clean(storage: &dyn Storage, directory: &Path) -> Result<Cleaned, CheckpointError> {
-    let mut cleaned = Cleaned::default();
+pub fn clean(storage: &dyn Storage, directory: &Path) -> Result<CleanedFolder, CheckpointError> {
+    let mut cleaned = CleanedFolder::default();
     storage.hold(directory);
     if !storage.is_folder(directory) {
         return Ok(cleaned);

@@ -3,32 +3,25 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Instant;
-
-use serde::{Deserialize, Serialize};
 
 use crate::plan::CheckpointPlan;
-use crate::report::RankResult;
 use stormlp_core::event::{Event, Observer};
-use stormlp_core::evidence::Evidence;
-use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
-use stormlp_core::report::{HostShare, Series};
 use stormlp_core::stop::StopToken;
 use stormlp_core::transport::Transport;
 use stormlp_transfer::crew::{self, CrewError, Start, Watch};
 use stormlp_transfer::storage::Storage;
-use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, DeviceCounters, Instruments};
+use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments};
 use stormlp_transfer::{
     Accelerator, Driver, DriverSet, PathBuffers, PathSpec, Region, TransferError,
 };
 
-use super::clerk::{self, Request};
+use super::clerk::{self, ClerkRequest};
 use super::content::CheckpointContent;
 use super::error::CheckpointError;
-use super::mover::{MoveRules, Moved, Mover, RankTask};
-use super::together;
+use super::mover::{MoveRules, Mover, MoverResult, RankTask};
+use super::together::{self, PhaseMeasurement, PhaseOutcome};
 use stormlp_core::stop::Ends;
 use stormlp_hosts::company::{Company, Hosts};
 use stormlp_transfer::evidence;
@@ -78,36 +71,9 @@ pub(super) struct Stage<'a> {
     pub(super) is_first: bool,
 }
 
-/// What was measured in one phase: by one host, or by all of them once they have exchanged it.
-#[derive(Default, Serialize, Deserialize)]
-pub(super) struct PhaseMeasurement {
-    /// When its gate opened, in seconds since 1970, if hosts are synchronised by their clocks.
-    pub(super) started_unix_seconds: Option<f64>,
-    pub(super) ranks: Vec<RankResult>,
-    pub(super) series: Series,
-    /// Latency from submission of a transfer to its completion, over all movers.
-    pub(super) latency: LatencyHistogram,
-    pub(super) cpu: CpuTimes,
-    pub(super) device: Option<DeviceCounters>,
-    pub(super) evidence: Option<Evidence>,
-    pub(super) verified_bytes: u64,
-    /// Whether every rank completed.
-    pub(super) complete: bool,
-}
-
-/// How one phase went.
-pub(super) struct PhaseOutcome {
-    /// When its gate opened.
-    pub(super) started: Instant,
-    pub(super) measured: PhaseMeasurement,
-    /// Each host's share, if there are several.
-    pub(super) shares: Vec<HostShare>,
-    pub(super) failure: Option<CheckpointError>,
-}
-
 impl PhaseOutcome {
     /// Collects the results of each mover; `asked` is the requested path.
-    fn take(&mut self, asked: PathKind, movers: Vec<Result<Moved, CheckpointError>>) {
+    fn take(&mut self, asked: PathKind, movers: Vec<Result<MoverResult, CheckpointError>>) {
         let mut seen = Vec::with_capacity(movers.len());
         let measured = &mut self.measured;
         for moved in movers {
@@ -129,11 +95,11 @@ impl PhaseOutcome {
 }
 
 /// What one mover is given before it starts.
-struct Supplies {
+struct MoverSupplies {
     index: usize,
     buffers: PathBuffers,
     tasks: Vec<RankTask>,
-    requests: Sender<Request>,
+    requests: Sender<ClerkRequest>,
 }
 
 impl<'a> Stage<'a> {
@@ -152,7 +118,7 @@ impl<'a> Stage<'a> {
         let wanted = tasks.len();
         let files = tasks.iter().flat_map(|task| &task.files);
         let total: u64 = files.map(|file| file.bytes).sum();
-        let (requests, queue) = channel::<Request>();
+        let (requests, queue) = channel::<ClerkRequest>();
         let queue = Mutex::new(queue);
         let supplies = self.supplies(transport, tasks, requests, region)?;
         let rules = self.rules(purpose, transport, content);
@@ -215,13 +181,13 @@ impl<'a> Stage<'a> {
         &self,
         transport: &Transport,
         tasks: Vec<RankTask>,
-        requests: Sender<Request>,
+        requests: Sender<ClerkRequest>,
         region: &mut Region,
-    ) -> Result<Vec<Supplies>, TransferError> {
+    ) -> Result<Vec<MoverSupplies>, TransferError> {
         let threads = transport.threads.min(tasks.len()).max(1);
         let mut supplies = Vec::with_capacity(threads);
         for index in 0..threads {
-            supplies.push(Supplies {
+            supplies.push(MoverSupplies {
                 index,
                 requests: requests.clone(),
                 buffers: PathBuffers::allocate(
@@ -244,7 +210,7 @@ impl<'a> Stage<'a> {
         &'env self,
         scope: &'scope thread::Scope<'scope, 'env>,
         count: usize,
-        queue: &'env Mutex<Receiver<Request>>,
+        queue: &'env Mutex<Receiver<ClerkRequest>>,
     ) -> Result<(), CrewError> {
         for _ in 0..count {
             thread::Builder::new()
@@ -259,13 +225,13 @@ impl<'a> Stage<'a> {
     /// Body of a mover's thread.
     fn move_bytes(
         &self,
-        supplies: Supplies,
+        supplies: MoverSupplies,
         rules: MoveRules<'_>,
         transport: &Transport,
         drivers: &DriverSet,
         ends: Ends<'_>,
         start: &mut Start<'_>,
-    ) -> Result<Moved, CheckpointError> {
+    ) -> Result<MoverResult, CheckpointError> {
         let spec = PathSpec {
             kind: transport.path,
             engine: transport.engine,

@@ -2,18 +2,48 @@
 //! a barrier opens each phase, and the hosts' measurements are merged.
 
 use std::ops::Range;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
 
 use crate::plan::{CheckpointPlan, dealt_to, host_of};
-use crate::report::CheckpointResult;
+use crate::report::{CheckpointResult, RankResult};
 use stormlp_core::evidence::Evidence;
+use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::report::{HostShare, Series};
 use stormlp_core::stop::StopToken;
 use stormlp_hosts::parts::count_members_once;
-use stormlp_transfer::telemetry::DeviceCounters;
+use stormlp_transfer::telemetry::{CpuTimes, DeviceCounters};
 
 use super::error::CheckpointError;
-use super::phase::{PhaseMeasurement, PhaseOutcome};
 use stormlp_hosts::company::{Hosts, sum_of_series};
+
+/// What was measured in one phase: by one host, or by all of them once they have exchanged it.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct PhaseMeasurement {
+    /// When its gate opened, in seconds since 1970, if hosts are synchronised by their clocks.
+    pub(super) started_unix_seconds: Option<f64>,
+    pub(super) ranks: Vec<RankResult>,
+    pub(super) series: Series,
+    /// Latency from submission of a transfer to its completion, over all movers.
+    pub(super) latency: LatencyHistogram,
+    pub(super) cpu: CpuTimes,
+    pub(super) device: Option<DeviceCounters>,
+    pub(super) evidence: Option<Evidence>,
+    pub(super) verified_bytes: u64,
+    /// Whether every rank completed.
+    pub(super) complete: bool,
+}
+
+/// How one phase went.
+pub(super) struct PhaseOutcome {
+    /// When its gate opened.
+    pub(super) started: Instant,
+    pub(super) measured: PhaseMeasurement,
+    /// Each host's share, if there are several.
+    pub(super) shares: Vec<HostShare>,
+    pub(super) failure: Option<CheckpointError>,
+}
 
 /// This host's ranks among `count`: all of them without `hosts`.
 pub(super) fn own_ranks(hosts: Option<&Hosts>, count: usize) -> Range<usize> {

@@ -11,7 +11,8 @@ use stormlp_core::report::MODELLED;
 use stormlp_core::units::ByteSize;
 
 use super::plan::setup;
-use super::{detached, gib, knee, mark};
+use super::plan::{gib, mark};
+use super::{detached, knee};
 use stormlp_show::document::{Cell, Column, Document, Facts, Quantity, Section, Table, ended};
 use stormlp_show::records::Records;
 use stormlp_show::series::{Distribution, Series};

@@ -48,7 +48,7 @@ pub(crate) enum Ran {
 
 /// What all processes do next.
 #[derive(Serialize, Deserialize)]
-enum Step<T> {
+enum NextStep<T> {
     Try(T),
     Complete,
     Stop,
@@ -65,9 +65,9 @@ pub(crate) fn find<F: Finder>(
 ) -> Result<Ending, Failure> {
     loop {
         let trial = match next_step(finder, session)? {
-            Step::Try(trial) => trial,
-            Step::Complete => return Ok(Ending::Complete),
-            Step::Stop => return Ok(Ending::Stopped),
+            NextStep::Try(trial) => trial,
+            NextStep::Complete => return Ok(Ending::Complete),
+            NextStep::Stop => return Ok(Ending::Stopped),
         };
         match finder.run(trial)? {
             Ran::Measured => {
@@ -84,18 +84,18 @@ pub(crate) fn find<F: Finder>(
 
 /// The next step, on which all processes agree: the first one chooses it, and a stop of any of them
 /// stops all.
-fn next_step<F: Finder>(finder: &F, session: &Session) -> Result<Step<F::Trial>, Failure> {
+fn next_step<F: Finder>(finder: &F, session: &Session) -> Result<NextStep<F::Trial>, Failure> {
     let own = if session.stop.is_stopped() {
-        Step::Stop
+        NextStep::Stop
     } else {
-        finder.next().map_or(Step::Complete, Step::Try)
+        finder.next().map_or(NextStep::Complete, NextStep::Try)
     };
     if session.group.is_alone() {
         return Ok(own);
     }
     let all = exchange(&session.group, &own)?;
-    if all.iter().any(|step| matches!(step, Step::Stop)) {
-        return Ok(Step::Stop);
+    if all.iter().any(|step| matches!(step, NextStep::Stop)) {
+        return Ok(NextStep::Stop);
     }
     Ok(all.into_iter().next().unwrap_or(own))
 }

@@ -61,7 +61,7 @@ pub(super) fn seen_by_all(
     let look = || look().map(|facts| of_all(facts, party));
     let own = party.owns_folder().then(look).transpose();
     let own = party.agree(own, |_| Vec::new(), session)?;
-    let all = hosts::exchange(&session.group, &own.as_ref().map(Seen::of))?;
+    let all = hosts::exchange(&session.group, &own.as_ref().map(StorageSeen::of))?;
     let mut facts = own.unwrap_or_default();
     for seen in all.into_iter().flatten() {
         seen.limit(&mut facts);
@@ -71,14 +71,14 @@ pub(super) fn seen_by_all(
 
 /// Facts about the folders as seen by one host.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Seen {
+struct StorageSeen {
     /// Free space of each folder.
     free_bytes: Vec<u64>,
     /// Measured write rate of the first folder.
     trial_bytes_per_second: Option<f64>,
 }
 
-impl Seen {
+impl StorageSeen {
     fn of(facts: &CheckpointFacts) -> Self {
         let folders = facts.folders.iter();
         Self {
@@ -254,23 +254,24 @@ mod tests {
     #[test]
     fn the_worst_host_decides_what_all_have() {
         let mut first = facts(800, Some(40.0));
-        Seen::of(&facts(200, Some(60.0))).limit(&mut first);
-        assert_eq!(Seen::of(&first), Seen::of(&facts(200, Some(40.0))));
-        Seen::of(&facts(900, Some(10.0))).limit(&mut first);
-        assert_eq!(Seen::of(&first), Seen::of(&facts(200, Some(10.0))));
+        StorageSeen::of(&facts(200, Some(60.0))).limit(&mut first);
+        assert_eq!(StorageSeen::of(&first), StorageSeen::of(&facts(200, Some(40.0))));
+        StorageSeen::of(&facts(900, Some(10.0))).limit(&mut first);
+        assert_eq!(StorageSeen::of(&first), StorageSeen::of(&facts(200, Some(10.0))));
         // A later look does not run a trial.
-        Seen::of(&facts(100, None)).limit(&mut first);
-        assert_eq!(Seen::of(&first), Seen::of(&facts(100, None)));
+        StorageSeen::of(&facts(100, None)).limit(&mut first);
+        assert_eq!(StorageSeen::of(&first), StorageSeen::of(&facts(100, None)));
     }
 
     #[test]
     fn processes_of_one_host_share_what_it_has() {
-        let of = |here, processes| Seen::of(&scaled(facts(600, Some(60.0)), here, processes));
-        assert_eq!(of(1, 1), Seen::of(&facts(600, Some(60.0))));
+        let of =
+            |here, processes| StorageSeen::of(&scaled(facts(600, Some(60.0)), here, processes));
+        assert_eq!(of(1, 1), StorageSeen::of(&facts(600, Some(60.0))));
         // Both on one host: its storage is all there is.
-        assert_eq!(of(2, 2), Seen::of(&facts(600, Some(60.0))));
-        assert_eq!(of(1, 2), Seen::of(&facts(1200, Some(120.0))));
+        assert_eq!(of(2, 2), StorageSeen::of(&facts(600, Some(60.0))));
+        assert_eq!(of(1, 2), StorageSeen::of(&facts(1200, Some(120.0))));
         // Three of four on this host: it is full when it has three quarters of the data.
-        assert_eq!(of(3, 4), Seen::of(&facts(800, Some(80.0))));
+        assert_eq!(of(3, 4), StorageSeen::of(&facts(800, Some(80.0))));
     }
 }

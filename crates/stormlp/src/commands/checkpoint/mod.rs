@@ -11,7 +11,7 @@ use stormlp_checkpoint::plan::{
     CheckpointFacts, CheckpointPlan, CheckpointRequest, Resolution, ScaleChoice, resolve,
 };
 use stormlp_checkpoint::report::{CheckpointReport, CheckpointResults};
-use stormlp_checkpoint::run::{Cleaned, Look, clean, run_in_company, scan, write_rate};
+use stormlp_checkpoint::run::{CleanedFolder, Look, clean, run_in_company, scan, write_rate};
 use stormlp_checkpoint::show as checkpoint;
 use stormlp_checkpoint::show::{DryRun, mark, opening};
 use stormlp_core::facts::HostFacts;
@@ -273,8 +273,8 @@ fn ending(report: &CheckpointReport, saved: Option<&Path>) -> Result<(), Failure
 fn clean_folders(request: &CheckpointRequest) -> Result<(), Failure> {
     let mut lines = Vec::new();
     for folder in &request.folders {
-        let Cleaned { checkpoints, files, bytes, left } =
-            clean(&Disk, folder.folder()).map_err(|error| {
+        let CleanedFolder { checkpoints, files, bytes, left } = clean(&Disk, folder.folder())
+            .map_err(|error| {
                 let remedy = error.remedy(false);
                 Failure::machine(error).with_help(remedy)
             })?;

@@ -15,7 +15,7 @@ use crate::commands::saved;
 use stormlp_core::failure::Failure;
 
 /// The saved report of a search.
-pub(super) struct Saved {
+pub(super) struct SavedSearch {
     pub(super) path: PathBuf,
     report: TrainReport,
     find: FindMax,
@@ -25,12 +25,12 @@ pub(super) struct Saved {
 ///
 /// # Errors
 /// If it cannot be read, or does not contain a search.
-pub(super) fn read(path: &Path) -> Result<Saved, Failure> {
+pub(super) fn read(path: &Path) -> Result<SavedSearch, Failure> {
     let path = saved::file(path);
     let report = saved::of_kind(&path, ReportKind::Train)?;
     match report {
         AnyReport::Train(mut report) => match report.results.find_max.take() {
-            Some(find) => Ok(Saved { path, report, find }),
+            Some(find) => Ok(SavedSearch { path, report, find }),
             None => Err(Failure::no_plan(anyhow::anyhow!(
                 "{} is the report of one run, not of `stormlp train --find-max`",
                 path.display()
@@ -45,8 +45,8 @@ impl AcceleratorFinder<'_> {
     ///
     /// # Errors
     /// With exit code 3 if it is from another machine or for other work.
-    pub(super) fn take(&mut self, saved: Saved) -> Result<(), Failure> {
-        let Saved { path, report, find } = saved;
+    pub(super) fn take(&mut self, saved: SavedSearch) -> Result<(), Failure> {
+        let SavedSearch { path, report, find } = saved;
         let refuse = |what: String| {
             let error = anyhow::anyhow!("{} {what}", path.display());
             Err(Failure::no_plan(error).with_help(format!(
