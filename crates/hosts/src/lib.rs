@@ -24,6 +24,7 @@ mod pmi1;
 mod pmix;
 pub mod promises;
 mod rounds;
+pub mod session;
 
 pub use choice::{Choice, give_up, join};
 pub use engine::Patience;
