@@ -127,7 +127,7 @@ fn a_loop_device_is_in_use_with_what_it_shows() {
     let all = format!("{DESTROY} --overwrite-signature ext4");
     let told = stderr(beside.write(DESTROY).code(4));
     let named = device.device.trim_start_matches("/dev/");
-    let shows = format!("{named} shows the same file, ");
+    let shows = format!("{named} uses the same file, ");
     assert!(told.contains(&shows), "{told}");
     assert!(told.contains("no option overrides this"), "{told}");
     if !device.format() || !device.mount() {

@@ -78,7 +78,7 @@ fn a_checkpoint_that_fell_back_says_so_holds_the_driver_once_and_has_its_log() {
         return;
     };
     let said = stdout(command.assert().success());
-    assert!(said.contains("gds was asked for: cuFile's POSIX compatibility mode"), "{said}");
+    assert!(said.contains("gds was requested: cuFile's POSIX compatibility mode"), "{said}");
     let (report, log) = left(folder.path());
     assert!(kinds(&report).contains(&"path_fell_back"), "{:?}", kinds(&report));
     assert_eq!(log, "driver open\n", "opened once for two saves and two restores");
@@ -409,5 +409,5 @@ fn a_write_that_was_refused_its_route_names_none() {
     let evidence = &cell["evidence"];
     assert!(evidence["effective_path"].is_null(), "{evidence}");
     let summary = evidence["summary"].as_str().unwrap();
-    assert!(summary.ends_with("no transfer went well"), "{summary}");
+    assert!(summary.ends_with("no transfer succeeded"), "{summary}");
 }

@@ -251,7 +251,7 @@ fn a_dataset_is_written_through_no_link() {
 fn a_folder_of_a_dataset_that_is_a_link_is_told_with_what_mends_it() {
     let refused = |place: &Place, words: &str| {
         let told = stderr(place.run(words).code(4));
-        assert!(told.contains("a link is on the way"), "{told}");
+        assert!(told.contains("the path contains a link"), "{told}");
         assert!(told.contains("help: remove the link"), "{told}");
         assert!(!told.contains("--resume"), "{told}");
     };

@@ -86,7 +86,7 @@ fn a_link_that_leads_to_no_folder_is_told_as_one() {
             let output = shell(folder.path(), &format!("exec \"$0\" {words} {dir}"));
             let told = told(&output);
             assert_eq!(output.status.code(), Some(4), "{words} {dir}: {told}");
-            let what = format!("{link} is a link that leads to no folder");
+            let what = format!("{link} is a link that does not lead to a folder");
             assert!(told.contains(&what), "{words} {dir}: {told}");
             assert!(told.contains("help: remove the link"), "{words}: {told}");
             assert!(!told.contains("SCALED"), "{told}");

@@ -40,7 +40,7 @@ fn what_has_no_effect_on_a_path_is_refused_and_on_a_machine_told() {
     gds(folder.path(), &format!("{CELL} --wait spin")).assert().success();
     let report = read_json(&saved(folder.path()));
     let told = report["warnings"].to_string();
-    assert!(told.contains("--wait spin has no effect: no GPU takes part"), "{told}");
+    assert!(told.contains("--wait spin has no effect: no GPU is used"), "{told}");
     let said = stderr(train::train(folder.path(), "unet3d --require-gds").assert().code(2));
     assert!(said.contains("--require-gds has no effect with --path buffered"), "{said}");
     let folder = checkpoint::folder();

@@ -397,7 +397,7 @@ fn files_that_are_left_out_are_told_once() {
         facts,
         [
             "train/ holds 28 files, the workload has 21",
-            "files that are not of this dataset: train/00.txt, train/01.txt, train/02.txt and 12 \
+            "files that do not belong to this dataset: train/00.txt, train/01.txt, train/02.txt and 12 \
              more",
         ]
     );

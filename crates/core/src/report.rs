@@ -20,7 +20,7 @@ use crate::warning::Warning;
 pub const FORMAT_VERSION: u32 = 3;
 
 /// The note in reports of runs whose profile is an MLPerf edition.
-pub const MODELLED: &str = "stormlp's, modelled on it; only mlpstorage makes MLPerf results";
+pub const MODELLED: &str = "stormlp's, modelled on it; only mlpstorage produces MLPerf results";
 
 /// The command that made a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
@@ -329,10 +329,10 @@ impl<P, R> Report<P, R> {
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// Not JSON.
-    #[error("the file is no stormlp report: it is no JSON: {0}")]
+    #[error("the file is not a stormlp report: not valid JSON: {0}")]
     NoJson(serde_json::Error),
     /// Not a report.
-    #[error("the file is no stormlp report: {0}")]
+    #[error("the file is not a stormlp report: {0}")]
     NoReport(&'static str),
     /// Written by a newer stormlp.
     #[error(
@@ -382,7 +382,7 @@ pub fn current_form(json: &str) -> Result<(ReportKind, serde_json::Value), Repor
     };
     let kind = value.get("kind").cloned().unwrap_or_default();
     let kind: ReportKind = serde_json::from_value(kind)
-        .map_err(|_| ReportError::NoReport("it does not say which command made it"))?;
+        .map_err(|_| ReportError::NoReport("it does not name the command that wrote it"))?;
     upgrade::to_current(version, kind, &mut value);
     match check::absurdity(&value) {
         Some(what) => Err(ReportError::Absurd { kind, what }),

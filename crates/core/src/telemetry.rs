@@ -89,11 +89,11 @@ impl FromStr for Telemetry {
             return Ok(Self::Off);
         }
         let interval = parse_duration(text)
-            .map_err(|error| format!("{error}; an interval such as 100ms, or `off`"))?;
+            .map_err(|error| format!("{error}; use an interval such as 100ms, or `off`"))?;
         if (SHORTEST..=LONGEST).contains(&interval) {
             Ok(Self::Every(interval))
         } else {
-            Err("an interval is between 10ms and 60s; `off` looks at nothing".to_string())
+            Err("the telemetry interval must be between 10ms and 60s; `off` disables telemetry".to_string())
         }
     }
 }

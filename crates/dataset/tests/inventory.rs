@@ -214,7 +214,7 @@ fn damaged_and_unfinished_datasets_are_fatal() {
     file.set_len(77).unwrap();
     let short = finding(folder.path(), recipe(FormatKind::Npz));
     assert_eq!(short.kind, FindingKind::WrongSize);
-    assert_eq!(short.fact, "train/img_0_of_4.npz has 77 bytes, it was made with 20506");
+    assert_eq!(short.fact, "train/img_0_of_4.npz has 77 bytes, but was made with 20506");
     let manifest = fs::read_to_string(folder.path().join(MANIFEST_NAME)).unwrap();
     let mut head: serde_json::Value = serde_json::from_str(&manifest).unwrap();
     head.as_object_mut().unwrap().remove("files");

@@ -57,7 +57,7 @@ impl FromStr for Choice {
         let found = Self::NAMES.iter().find(|(name, _)| *name == text);
         found
             .map(|(_, choice)| *choice)
-            .ok_or_else(|| format!("`{text}` is none of auto, none, mpi, pmix, pmi1"))
+            .ok_or_else(|| format!("`{text}` is not a group: use auto, none, mpi, pmix or pmi1"))
     }
 }
 
@@ -90,7 +90,7 @@ pub fn join(
         return Err(GroupError::Unusable { asked: choice.name(), why: tried.join("; ") });
     }
     if tried.is_empty() {
-        tried.push("it says nothing of PMIx or PMI, and there is no MPI of its own".to_string());
+        tried.push("it provides no PMIx or PMI, and has no MPI of its own".to_string());
     }
     Err(GroupError::NotFound { launch: in_words(environment.launch), tried })
 }
@@ -155,7 +155,7 @@ fn open(
             let fd = environment.pmi_fd.ok_or("PMI_FD is not set")?;
             Engine::start(patience, move || Pmi1::init(fd))
         }
-        Choice::Auto | Choice::None => Err("nothing is opened for it".to_string()),
+        Choice::Auto | Choice::None => Err("it has no library".to_string()),
     }
 }
 
@@ -186,7 +186,7 @@ fn checked(
 
 fn in_words(launch: Option<Launch>) -> String {
     launch.map_or_else(
-        || "nothing says who started this process".to_string(),
+        || "the launcher of this process is unknown".to_string(),
         |launch| launch.in_words(),
     )
 }

@@ -28,7 +28,7 @@ const AFTERMATH: Duration = Duration::from_secs(30);
 
 pub(crate) const AT_BARRIER: &str = "at a barrier";
 pub(crate) const EXCHANGING: &str = "while results were exchanged";
-const AT_WORK: &str = "while all were at work";
+const AT_WORK: &str = "while the hosts were working";
 
 /// A library by which processes find each other. Errors are reported in words.
 pub(crate) trait Backend {

@@ -10,7 +10,7 @@ use stormlp_core::warning::Warning;
 
 /// The remedy if `--require-gds` was not met.
 pub const REMEDY: &str =
-    "run `stormlp doctor`; without --require-gds the run takes what cuFile falls back to";
+    "run `stormlp doctor`; without --require-gds the run uses cuFile's fallback";
 
 /// Opens cuFile's driver for the whole run: opening is slow, and closing it between two parts of a
 /// run would charge the next one for it. `None` if no path needs it, or if it does not open, which

@@ -38,7 +38,7 @@ pub fn bound<T, E: From<TransferError>>(
         return work();
     }
     let before = rustix::thread::sched_getaffinity(None)
-        .map_err(TransferError::io("tell the CPUs of a thread"))?;
+        .map_err(TransferError::io("query the CPUs of a thread"))?;
     bind(cpus)?;
     let done = work();
     set_affinity(&before)?;

@@ -186,7 +186,7 @@ fn described(head: &Window) -> Result<(u64, Span), FormatError> {
             1 => samples = Some(head.u64(content + 8, "the number of samples")?),
             8 => {
                 // Chunks would be read one by one, from wherever they were written.
-                let what = "an array in one piece (dataset.enable_chunking and compression off)";
+                let what = "a contiguous array (dataset.enable_chunking and compression off)";
                 head.expect(content, &[3, 1], what)?;
                 place = Some(Span {
                     offset: head.u64(content + 2, "the place of `records`")?,

@@ -139,7 +139,7 @@ mod tests {
                 }
             }
         }
-        assert!(bytes.is_empty(), "{} bytes behind the image", bytes.len());
+        assert!(bytes.is_empty(), "{} bytes after the image", bytes.len());
         found
     }
 

@@ -204,7 +204,7 @@ fn check_array_end(name: &str, array: Span, file_bytes: u64) -> Result<(), Forma
         Some(end) if end < file_bytes => Err(FormatError::unexpected(
             name,
             end,
-            "the end of the file, as the shape in the header has it",
+            "the end of the file, per the shape in the header",
             format!("{} more bytes", file_bytes - end),
         )),
         _ => Err(FormatError::truncated(
@@ -247,7 +247,7 @@ mod tests {
         let error = inspect(&Npy, &bytes).unwrap_err().to_string();
         assert_eq!(
             error,
-            "file: at byte 228: expected the end of the file, as the shape in the header has it, \
+            "file: at byte 228: expected the end of the file, per the shape in the header, \
              found 1 more bytes"
         );
         let error = inspect(&Npy, &bytes[..200]).unwrap_err().to_string();

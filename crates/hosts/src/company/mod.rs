@@ -221,7 +221,7 @@ impl Hosts {
         let farewell = Farewell::default();
         let went = self
             .await_others(&came, &|| !farewell.is_over(&stop))
-            .map_err(|error| error.during("while all were at work"))?;
+            .map_err(|error| error.during("while the hosts were working"))?;
         // A host that was told to stop does not wait forever.
         Ok(went.unwrap_or_else(|| {
             self.leave();

@@ -251,8 +251,8 @@ fn depths(loads: &[&Load]) -> Option<String> {
     };
     let sum: f64 = (counts.iter()).map(|one| f64::from(one.depth) * one.transfers as f64).sum();
     Some(format!(
-        "median {}, mean {:.1}, 90 % up to {}, at most {deepest} as a transfer was submitted \
-         (all threads together, {transfers} transfers)",
+        "median {}, mean {:.1}, 90 % up to {}, at most {deepest} at submission (all threads \
+         together, {transfers} transfers)",
         at(0.5)?.depth,
         sum / transfers as f64,
         at(0.9)?.depth,

@@ -27,7 +27,7 @@ pub(super) fn section(machine: &Machine, document: &mut Document) {
     }
     match &storage.devices {
         Fact::Known(devices) => devices.iter().for_each(|device| block(device, facts)),
-        Fact::Unknown(reason) => facts.add("block devices", format!("none to be seen ({reason})")),
+        Fact::Unknown(reason) => facts.add("block devices", format!("none visible ({reason})")),
     }
 }
 

@@ -210,7 +210,7 @@ impl Party {
                 WarningKind::Hosts,
                 format!(
                     "the clock of {} is {apart:.1} s behind that of {}: durations are right, times \
-                     in logs do not fit together",
+                     in logs do not match",
                     behind.hostname, ahead.hostname
                 ),
                 "set the clocks by one time server",

@@ -87,8 +87,8 @@ fn nvidia_fs_proves_what_it_counted_all_of_and_nothing_else() {
     // Another program moved bytes meanwhile, which may account for all of the count.
     assert_eq!(of(kernel(150, Some(150))), unproven);
     let others = judge(&Seen { nvfs: kernel(150, Some(150)), ..nothing() });
-    assert!(others.summary.contains("others' or split ones among them"), "{}", others.summary);
-    assert!(others.to_prove.unwrap().starts_with("stop what else"));
+    assert!(others.summary.contains("including other processes' or split ones"), "{}", others.summary);
+    assert!(others.to_prove.unwrap().starts_with("stop everything else"));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn what_moved_nothing_took_no_route() {
         let verdict = judge(&seen);
         assert_eq!(verdict.route, Route::Unknown);
         assert_eq!(verdict.proof, RouteProof::None);
-        assert!(verdict.summary.ends_with("no transfer went well"));
+        assert!(verdict.summary.ends_with("no transfer succeeded"));
     }
 }
 

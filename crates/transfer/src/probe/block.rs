@@ -23,7 +23,7 @@ pub(crate) fn below(root: &Root, number: &str) -> Fact<Vec<BlockDevice>> {
             collect(root, &folder, 0, &mut found);
             Fact::Known(found)
         }
-        None => Fact::unknown(format!("{} is not there", link.display())),
+        None => Fact::unknown(format!("{} does not exist", link.display())),
     }
 }
 
@@ -222,7 +222,7 @@ fn pcie_link(
 ) -> Fact<PcieLink> {
     let is_nvme = kind == BlockKind::Disk && name_of(folder).starts_with("nvme");
     let Some(address) = pci_address.filter(|_| is_nvme) else {
-        return Fact::unknown("it is no PCI function of its own");
+        return Fact::unknown("it is not a PCI function of its own");
     };
     let pci = pci_folder(address);
     let speed = root.text(pci.join("current_link_speed"));

@@ -139,7 +139,7 @@ fn users(root: &Root, number: &str, mounts: &[Mount], above: &[&str]) -> Fact<Ve
 fn family(root: &Root, number: &str) -> Fact<Vec<Relative>> {
     let link = Path::new("/sys/dev/block").join(number);
     let Some(folder) = root.canonical(&link) else {
-        return Fact::unknown(format!("{} is not there", link.display()));
+        return Fact::unknown(format!("{} does not exist", link.display()));
     };
     let bytes = |folder: &Path, name: &str| {
         let sectors = root.number::<u64>(folder.join(name));
@@ -242,7 +242,7 @@ fn shown(root: &Root, one: &Relative, mounts: &[Mount], above: &[&str]) -> Fact<
         let same = file == backing || is_same_file(&root.path(file), &root.path(backing));
         other != name && same
     };
-    let words = |(other, _): &(String, String)| format!("{other} shows the same file, {backing}");
+    let words = |(other, _): &(String, String)| format!("{other} uses the same file, {backing}");
     Fact::Known(loops.iter().filter(shows_it).map(words).collect())
 }
 
@@ -404,9 +404,9 @@ mod tests {
         }
         let root = tree.root();
         fs::hard_link(root.path("/images/disk.img"), root.path("/images/linked")).unwrap();
-        assert_eq!(users(&tree, "7:1"), ["loop2 shows the same file, /images/disk.img"]);
-        assert_eq!(users(&tree, "7:2"), ["loop1 shows the same file, /images/linked"]);
-        assert_eq!(users(&tree, "7:3"), ["loop4 shows the same file, /images/gone (deleted)"]);
+        assert_eq!(users(&tree, "7:1"), ["loop2 uses the same file, /images/disk.img"]);
+        assert_eq!(users(&tree, "7:2"), ["loop1 uses the same file, /images/linked"]);
+        assert_eq!(users(&tree, "7:3"), ["loop4 uses the same file, /images/gone (deleted)"]);
         assert!(users(&tree, "7:5").is_empty());
     }
 

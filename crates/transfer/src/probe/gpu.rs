@@ -46,7 +46,7 @@ fn device(root: &Root, address: &str) -> PciGpu {
         pci_address: address.to_string(),
         device_id: text("device"),
         name: name(root, address),
-        driver: driver.map_or_else(|| Fact::unknown("no driver holds it"), Fact::Known),
+        driver: driver.map_or_else(|| Fact::unknown("no driver is bound to it"), Fact::Known),
         numa_node: root
             .number::<i64>(folder.join("numa_node"))
             .known()

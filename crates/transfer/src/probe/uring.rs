@@ -40,8 +40,8 @@ pub(crate) fn facts(root: &Root) -> IoUringFacts {
         availability: match set_up(&mut IoUring::builder()).build(ENTRIES) {
             Ok(_) => Availability::Available,
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Availability::unavailable(
-                "the kernel does not know it (EINVAL)",
-                format!("{since} or later; runs do without it until then"),
+                "the kernel does not support it (EINVAL)",
+                format!("{since} or later; runs work without it"),
             ),
             Err(error) => refusal(root, &error),
         },
@@ -55,7 +55,7 @@ pub(crate) fn facts(root: &Root) -> IoUringFacts {
 /// Why a ring was refused and what would change that.
 fn refusal(root: &Root, error: &io::Error) -> Availability {
     let disabled = root.number::<u8>("/proc/sys/kernel/io_uring_disabled");
-    let psync = "or use `--engine psync`, which `auto` takes by itself";
+    let psync = "or use `--engine psync`, which `auto` selects by itself";
     match (error.raw_os_error(), disabled.known()) {
         (Some(libc::EPERM), Some(&level @ 1..)) => Availability::unavailable(
             format!("the kernel refuses it (EPERM): kernel.io_uring_disabled is {level}"),

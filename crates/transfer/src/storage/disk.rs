@@ -34,7 +34,7 @@ impl Storage for Disk {
         match look() {
             Ok(facts) => Ok(Some(facts).filter(|facts| facts.kind != Kind::Nothing)),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-            Err(errno) => Err(TransferError::file("look at", path, reach::told(errno))),
+            Err(errno) => Err(TransferError::file("inspect", path, reach::told(errno))),
         }
     }
 
@@ -176,7 +176,7 @@ impl Storage for Disk {
 
     fn space(&self, path: &Path) -> Result<Space, TransferError> {
         let stat = statvfs(path).map_err(|errno| {
-            TransferError::file("ask for the free space of", path, errno.into())
+            TransferError::file("query the free space of", path, errno.into())
         })?;
         Ok(Space {
             free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
@@ -344,10 +344,10 @@ fn type_of(path: &Path) -> FileType {
 
 fn irregular(of: FileType) -> io::Error {
     io::Error::other(match of {
-        FileType::Directory => "it is a folder, no file",
-        FileType::Fifo | FileType::Socket => "it is a pipe or a socket, no file",
-        FileType::BlockDevice | FileType::CharacterDevice => "it is a device, no file",
-        _ => "it is no regular file",
+        FileType::Directory => "it is a folder, not a file",
+        FileType::Fifo | FileType::Socket => "it is a pipe or a socket, not a file",
+        FileType::BlockDevice | FileType::CharacterDevice => "it is a device, not a file",
+        _ => "it is not a regular file",
     })
 }
 
@@ -417,7 +417,7 @@ mod tests {
         for access in [Access::Read, Access::ReadWrite, Access::Create] {
             for name in ["a", "train/precious", "train/new"] {
                 let error = Disk.open(&path(name), access, false).unwrap_err();
-                assert!(error.to_string().contains("a link is on the way"), "{error}");
+                assert!(error.to_string().contains("the path contains a link"), "{error}");
             }
         }
         let error = Disk.write(&path("b"), b"x", Durability::Certain);

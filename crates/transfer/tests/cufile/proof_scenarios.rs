@@ -164,7 +164,7 @@ fn nothing_moved() {
     assert!(over.result.is_err());
     let evidence = path.evidence();
     assert_eq!(proof(&evidence), (None, RouteProof::None));
-    assert!(evidence.summary.ends_with("no transfer went well"), "{}", evidence.summary);
+    assert!(evidence.summary.ends_with("no transfer succeeded"), "{}", evidence.summary);
 }
 
 fn cannot_forbid() {

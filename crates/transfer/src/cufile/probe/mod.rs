@@ -269,7 +269,7 @@ fn judge(ended: &Ended, time_limit: Duration) -> CuFileProbe {
             Message::Found(probe) => found = Some(*probe),
         }
     }
-    let mut probe = found.unwrap_or_else(|| CuFileProbe::unavailable("nothing was found out", ""));
+    let mut probe = found.unwrap_or_else(|| CuFileProbe::unavailable("the probe gave no result", ""));
     let trouble = match ended.status {
         Some(status) if status.success() => {
             let noise = ended.stdout.lines().filter(|line| !line.contains(MARK));
@@ -283,11 +283,11 @@ fn judge(ended: &Ended, time_limit: Duration) -> CuFileProbe {
             time_limit.as_secs_f64(),
             hint_on_hanging(step),
             ended.left_behind.map_or_else(String::new, |process| format!(
-                "; process {process} is left behind: the kernel does not let go of it"
+                "; process {process} is left behind: the kernel has not ended it"
             ))
         ),
     };
-    let remedy = "mend or remove the NVIDIA driver stack, or name another library with \
+    let remedy = "repair or remove the NVIDIA driver stack, or name another library with \
                   STORMLP_LIBCUFILE; the other paths do not need cuFile";
     let verdict = Availability::unavailable(trouble, remedy);
     if step == Step::UseFolder {
@@ -375,7 +375,7 @@ mod tests {
     fn noise_is_no_message() {
         let probe =
             judge(&ended(Some(0), "\u{fffd}{}\nstormlp-cufile-probe {\"x\":1}\n", ""), TIME_LIMIT);
-        assert!(reason(&probe.driver).starts_with("nothing was found out"));
+        assert!(reason(&probe.driver).starts_with("the probe gave no result"));
     }
 
     #[test]
