@@ -146,7 +146,7 @@ fn other_work_is_refused_with_the_setting_unless_forced() {
     assert!(said.contains("--force"), "{said}");
     let text = stdout(compare(folder, "a1 other --force").success());
     assert!(
-        text.contains("not the same work: I/O sizes") && text.contains("all the same"),
+        text.contains("not the same work: I/O sizes") && text.contains("compared anyway"),
         "{text}"
     );
     // All of a plan counts, whether people have a name for it or not.

@@ -68,7 +68,7 @@ fn a_dataset_is_made_refused_verified_and_mended() {
     assert_eq!(mended["remade"], serde_json::json!(["train/img_1_of_4.npz"]));
 
     let other = stderr(datagen(&folder, &["--resume", "--seed", "7"]).code(3));
-    assert!(other.contains("made with seed 42, this run asks for seed 7"), "{other}");
+    assert!(other.contains("made with seed 42, but this run requests seed 7"), "{other}");
     datagen(&folder, &["--overwrite", "--seed", "7"]).success();
 }
 

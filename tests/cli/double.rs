@@ -137,7 +137,7 @@ fn statistics_that_were_asked_for_are_kept_in_training_and_checkpoints_too() {
         let (report, _) = left(folder);
         let counted = &report["evidence"][0]["cufile"]["counted"];
         let told = report["warnings"].to_string();
-        let costs = told.contains("cuFile counts through the measured part");
+        let costs = told.contains("cuFile counts during the measured part");
         Some((counted.as_str().unwrap().to_string(), costs))
     };
     for (level, expected) in [("", ("at_first", false)), ("--cufile-stats 3", ("throughout", true))]

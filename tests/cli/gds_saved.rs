@@ -191,7 +191,7 @@ fn reports_of_newer_versions_and_other_files_are_refused() {
     for (file, said) in [
         ("newer.json", "format version 999"),
         ("no.json", "format_version"),
-        ("text.json", "no JSON"),
+        ("text.json", "not valid JSON"),
         ("train.json", "stormlp train"),
         ("cut.json", "damaged"),
     ] {
@@ -262,7 +262,7 @@ fn clean_does_not_follow_a_manifest_out_of_its_folder() {
     let manifest = r#"{"format_version":1,"made_by":"gds","files":[{"name":"../precious"}]}"#;
     fs::write(folder.path().join("d/.stormlp-manifest.json"), manifest).unwrap();
     let text = stderr(in_folder(folder.path(), "clean d").assert().code(3));
-    assert!(text.contains("leads out of the folder"), "{text}");
+    assert!(text.contains("is outside the folder"), "{text}");
     assert!(folder.path().join("precious").exists());
 }
 

@@ -44,7 +44,7 @@ fn a_dataset_of_files_above_the_limit_is_refused_before_anything_is_made_or_remo
         let output = shell(folder.path(), &line);
         let told = told(&output);
         assert_eq!(output.status.code(), Some(4), "{words}: {told}");
-        assert!(told.contains("this process may write files of"), "{told}");
+        assert!(told.contains("this process may only write files up to"), "{told}");
         assert!(told.contains("help: raise the limit on the size of files (ulimit -f)"), "{told}");
         assert!(!told.contains("--resume"), "{told}");
     };

@@ -206,9 +206,9 @@ fn reports_that_are_newer_damaged_or_none_are_told_and_never_a_panic() {
     newer["format_version"] = 99.into();
     let cases = [
         (newer.to_string(), "newer stormlp"),
-        (whole[..whole.len() / 2].to_string(), "no JSON"),
+        (whole[..whole.len() / 2].to_string(), "not valid JSON"),
         ("{}".to_string(), "`format_version` is missing"),
-        (whole.replace("\"kind\": \"gds\"", "\"kind\": \"tape\""), "which command made it"),
+        (whole.replace("\"kind\": \"gds\"", "\"kind\": \"tape\""), "the command that wrote it"),
     ];
     for (text, told) in cases {
         fs::write(&path, &text).unwrap();

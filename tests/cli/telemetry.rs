@@ -47,7 +47,7 @@ fn training_and_checkpoints_show_what_went_on_around_them() {
     for mut command in [train, save] {
         let shown = stdout(command.assert());
         // The kernel counts CPU time in ticks, so that a run this short may have none.
-        for part in ["Around the run", "host memory", "as a transfer was submitted"] {
+        for part in ["Around the run", "host memory", "at submission"] {
             assert!(shown.contains(part), "{shown}");
         }
     }

@@ -28,7 +28,7 @@ fn cpus_and_nodes_that_are_not_there_are_refused() {
     let usage =
         |words: &str| stderr(gds(folder.path(), &format!("{CELL} {words}")).assert().code(2));
     assert!(usage("--cpus 3-1").contains("not a list of CPUs"));
-    assert!(usage("--numa near").contains("use auto, off or the number of one"));
+    assert!(usage("--numa near").contains("use auto, off or a node number"));
     assert!(usage("--wait long").contains("use spin or block"));
 }
 

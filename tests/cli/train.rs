@@ -396,7 +396,7 @@ fn files_that_are_left_out_are_told_once() {
     assert_eq!(
         facts,
         [
-            "train/ holds 28 files, the workload has 21",
+            "train/ contains 28 files, but the workload has 21",
             "files that do not belong to this dataset: train/00.txt, train/01.txt, train/02.txt and 12 \
              more",
         ]

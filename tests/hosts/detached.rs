@@ -99,7 +99,7 @@ fn checkpoints_of_hosts_without_a_launcher_are_put_together() {
     let warnings = merged["warnings"].to_string();
     for told in [
         "checkpoints of its own",
-        "whose offsets nobody measured",
+        "whose offsets were not measured",
         "measured each save and restore at the same time",
         "made of 2 parts of the run `night`",
     ] {
@@ -155,7 +155,7 @@ fn what_does_not_belong_together_is_refused(folder: &Path) {
         ("cold.json", "the hosts differ in the setting `cold`: "),
         ("matrix.json", "ran `stormlp "),
         (one, "two of them are the same part"),
-        ("gds", "is no part of a run"),
+        ("gds", "is not part of a run"),
     ] {
         let output = merge(folder, &[one, other], &[]);
         assert_eq!(output.status.code(), Some(3), "{other}: {}", said(&output));

@@ -251,7 +251,7 @@ fn what_was_measured_outlives_a_host() {
             if name == "STOP" {
                 let whole = json(&runs[0].join("report.json"));
                 let why = whole["ending"]["message"].as_str().unwrap();
-                assert!(why.contains("(rank 1) did not answer"), "{why}");
+                assert!(why.contains("(rank 1) did not respond"), "{why}");
                 assert!(!why.contains("at a barrier"), "{why}");
             }
             let run = runs[0].to_str().unwrap();
@@ -387,7 +387,7 @@ fn hosts_without_a_launcher_are_put_together() {
     assert_eq!(merged["hosts"].as_array().unwrap().len(), 2);
     assert!(merged["group"].is_null());
     let warnings = merged["warnings"].to_string();
-    assert!(warnings.contains("whose offsets nobody measured"), "{warnings}");
+    assert!(warnings.contains("whose offsets were not measured"), "{warnings}");
     assert!(warnings.contains("measured each cell at the same time"), "{warnings}");
     assert!(warnings.contains("made of 2 parts of the run `r1`"), "{warnings}");
     let one = runs_of(folder.path(), "after").remove(0);
@@ -396,7 +396,7 @@ fn hosts_without_a_launcher_are_put_together() {
     other_work_is_no_whole(folder.path());
     // What belongs to no run is refused, and so is one part twice.
     for (places, told) in
-        [(["before", "after"], "is no part of a run"), (["after", "after"], "the same part")]
+        [(["before", "after"], "is not part of a run"), (["after", "after"], "the same part")]
     {
         let output = alone(folder.path(), &["report", "merge", places[0], places[1]]);
         assert_eq!(output.status.code(), Some(3), "{}", said(&output));

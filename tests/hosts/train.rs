@@ -328,7 +328,7 @@ fn who_hangs_is_missed_in_the_first_step_as_well() {
         assert!(!ended.success(), "{ended:?}");
         let why = report(folder.path())["ending"]["message"].clone();
         let why = why.as_str().unwrap_or_default();
-        assert!(why.contains("(rank 1) did not answer"), "{why}");
+        assert!(why.contains("(rank 1) did not respond"), "{why}");
     }
 }
 

@@ -20,7 +20,7 @@ use crate::warning::Warning;
 pub const FORMAT_VERSION: u32 = 3;
 
 /// The note in reports of runs whose profile is an MLPerf edition.
-pub const MODELLED: &str = "stormlp's, modelled on it; only mlpstorage produces MLPerf results";
+pub const MODELLED: &str = "stormlp's, modelled on it; only mlpstorage makes MLPerf results";
 
 /// The command that made a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]

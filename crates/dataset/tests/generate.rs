@@ -300,8 +300,8 @@ fn verifying_names_each_bad_file_and_writes_nothing() {
     let before = fs::read_dir(folder.path()).unwrap().count();
     let found = faults(folder.path(), recipe.clone());
     assert_eq!(found.len(), 3, "{found:?}");
-    assert!(found[0].starts_with("train/img_1_of_5.tfrecord: its bytes have changed: checksum"));
-    assert!(found[1].starts_with("index/train/img_3_of_5.tfrecord.idx: its bytes have changed"));
+    assert!(found[0].starts_with("train/img_1_of_5.tfrecord: its content has changed: checksum"));
+    assert!(found[1].starts_with("index/train/img_3_of_5.tfrecord.idx: its content has changed"));
     assert!(found[2].starts_with("valid/img_0_of_2.tfrecord: No such file"), "{}", found[2]);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), before);
 

@@ -116,7 +116,7 @@ fn too_few_too_many_and_foreign_files() {
     assert!(missing.fatal);
     assert_eq!(
         missing.fact,
-        "train/ holds 3 files, the workload has 4: missing train/img_2_of_4.npz"
+        "train/ contains 3 files, but the workload has 4: missing train/img_2_of_4.npz"
     );
 }
 
@@ -131,7 +131,7 @@ fn of_many_missing_files_few_are_named() {
     let missing = finding(folder.path(), most);
     assert_eq!(
         missing.fact,
-        "train/ holds 4 files, the workload has 20000000: missing \
+        "train/ contains 4 files, but the workload has 20000000: missing \
          train/img_00000000_of_20000000.npz, train/img_00000001_of_20000000.npz, \
          train/img_00000002_of_20000000.npz and 19999993 more"
     );

@@ -352,7 +352,7 @@ mod tests {
         engines[0].call_them(vec!["one".to_string(), "other".to_string()]);
         place.state.lock().unwrap().frozen.push(1);
         let silent = engines[0].barrier().unwrap_err();
-        assert!(silent.to_string().starts_with("other did not answer"), "{silent}");
+        assert!(silent.to_string().starts_with("other did not respond"), "{silent}");
         // It returns although the thread is stuck.
         engines[0].abort(5);
     }

@@ -32,7 +32,7 @@ pub enum GroupError {
         why: String,
     },
     /// Other processes did not arrive.
-    #[error("{} did not answer for {} s, {during}", silent(.who), .waited.as_secs())]
+    #[error("{} did not respond for {} s, {during}", silent(.who), .waited.as_secs())]
     Silent {
         /// Which ones, if known.
         who: Vec<String>,
@@ -57,7 +57,7 @@ pub enum GroupError {
     },
 }
 
-/// The processes that did not answer, in words.
+/// The silent processes as text.
 fn silent(who: &[String]) -> String {
     match who {
         [] => "the other hosts".to_string(),

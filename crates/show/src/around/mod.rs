@@ -69,7 +69,7 @@ fn add<'s>(
     }
     let cost: f64 = series.filter_map(|one| one.telemetry_cpu_seconds).sum();
     if cost > 0.0 {
-        section.facts.add("cost of looking", format!("{:.1} ms of CPU time", cost * 1e3));
+        section.facts.add("telemetry cost", format!("{:.1} ms of CPU time", cost * 1e3));
     }
 }
 

@@ -206,7 +206,7 @@ impl Page<'_> {
         self.facts("Settings", &sheet.settings);
         self.facts("Machine", &sheet.machine);
         if !sheet.command.is_empty() {
-            self.begin("The command that made it");
+            self.begin("Command");
             self.text.push("<pre tabindex=\"0\">");
             self.text.push(&escaped(&sheet.command));
             self.text.push("</pre>\n</section>\n");

@@ -119,9 +119,9 @@ mod tests {
     fn counting_that_was_asked_for_is_told() {
         let mut facts = HostFacts::fixture();
         for (level, word) in [
-            (0, "prove none"),
-            (1, "level 1 all the time, which may cost it time and tell no routes"),
-            (3, "costs it time"),
+            (0, "cannot prove a route"),
+            (1, "level 1 statistics throughout, which may slow it down and does not record routes"),
+            (3, "slows it down"),
         ] {
             let told = said(PathKind::Gds, Some(level), &facts);
             assert!(told[0].contains(word), "{told:?}");
