@@ -218,7 +218,7 @@ fn texts_speak_of_the_project_alone() {
 }
 
 #[test]
-fn every_module_says_what_it_is_for() {
+fn every_module_states_its_purpose() {
     let complaints: Vec<String> = sources()
         .iter()
         .filter(|(_, text)| !text.starts_with("//! "))

@@ -52,7 +52,7 @@ fn sets(folder: &Path) -> Value {
 }
 
 #[test]
-fn a_tenth_less_regressed_and_fails_where_that_was_asked_for() {
+fn a_tenth_less_is_a_regression_and_fails_on_request() {
     let folder = folder();
     let folder = folder.path();
     sets(folder);
@@ -84,7 +84,7 @@ fn a_tenth_less_regressed_and_fails_where_that_was_asked_for() {
 }
 
 #[test]
-fn a_gate_fails_where_what_was_measured_before_broke() {
+fn a_gate_fails_if_a_measured_subject_broke() {
     let folder = folder();
     let folder = folder.path();
     let report = sets(folder);
@@ -174,7 +174,7 @@ fn other_work_is_refused_with_the_setting_unless_forced() {
 }
 
 #[test]
-fn what_cannot_be_read_or_written_is_named_and_nothing_panics() {
+fn unreadable_or_unwritable_files_are_named_without_a_panic() {
     let folder = folder();
     let folder = folder.path();
     let report = sets(folder);

@@ -31,7 +31,7 @@ fn json(assert: assert_cmd::assert::Assert) -> Value {
 }
 
 #[test]
-fn a_dataset_is_made_refused_verified_and_mended() {
+fn a_dataset_is_generated_refused_verified_and_repaired() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("data");
     let made = json(datagen(&folder, &["--format", "json"]).success());
@@ -73,7 +73,7 @@ fn a_dataset_is_made_refused_verified_and_mended() {
 }
 
 #[test]
-fn a_dry_run_says_what_would_be_made_and_writes_nothing() {
+fn a_dry_run_reports_what_would_be_created_and_writes_nothing() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("data");
     let outline = json(datagen(&folder, &["--dry-run", "--format", "json"]).success());
@@ -86,7 +86,7 @@ fn a_dry_run_says_what_would_be_made_and_writes_nothing() {
 }
 
 #[test]
-fn what_cannot_be_made_leaves_no_trace() {
+fn a_failed_creation_leaves_no_trace() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("data");
     for (options, code, message) in [
@@ -178,7 +178,7 @@ fn a_killed_run_can_be_continued() {
 }
 
 #[test]
-fn a_dataset_that_is_too_large_by_far_is_refused_without_drawing_its_sizes() {
+fn a_far_too_large_dataset_is_refused_without_drawing_its_sizes() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("data");
     for mode in [&[][..], &["--resume"], &["--overwrite"]] {

@@ -71,7 +71,7 @@ fn checkpoint_by_gds(folder: &Path, more: &[&str]) -> Command {
 }
 
 #[test]
-fn a_checkpoint_that_fell_back_says_so_holds_the_driver_once_and_has_its_log() {
+fn a_checkpoint_that_fell_back_reports_it_opens_the_driver_once_and_keeps_its_log() {
     let folder = checkpoint::folder();
     let mut command = checkpoint_by_gds(folder.path(), &[]);
     let Some(()) = with_double(&mut command, "") else {
@@ -110,7 +110,7 @@ fn train_by_gds(folder: &Path, more: &str) -> Command {
 }
 
 #[test]
-fn training_that_fell_back_says_so_and_fails_where_it_must_not() {
+fn training_that_fell_back_reports_it_and_fails_with_require_gds() {
     let folder = train::folder();
     let mut command = train_by_gds(folder.path(), "--wait spin");
     let Some(()) = with_double(&mut command, "") else {
@@ -130,7 +130,7 @@ fn training_that_fell_back_says_so_and_fails_where_it_must_not() {
 }
 
 #[test]
-fn statistics_that_were_asked_for_are_kept_in_training_and_checkpoints_too() {
+fn requested_statistics_are_kept_in_training_and_checkpoints_too() {
     let counted = |mut command: Command, folder: &Path| {
         with_double(&mut command, "direct")?;
         command.assert().success();
@@ -185,7 +185,7 @@ fn gds_by_gds(folder: &Path, more: &str) -> Command {
 }
 
 #[test]
-fn what_was_direct_is_never_called_a_fallback() {
+fn direct_transfers_are_never_called_a_fallback() {
     for (version, more, effective, proof, warning) in [
         (1190, "", "gds", "counters", None),
         (1190, "--cufile-stats 0", "null", "none", Some("path_not_proven")),
@@ -287,7 +287,7 @@ fn a_fabric_that_is_not_ready_is_named_without_the_bus() {
 }
 
 #[test]
-fn a_longer_cell_makes_more_calls_that_move_data_and_no_others() {
+fn a_longer_cell_only_adds_calls_that_move_data() {
     let calls = |passes: u32| {
         let folder = gds::folder();
         let mut command = gds_by_gds(folder.path(), &format!("--passes {passes}"));

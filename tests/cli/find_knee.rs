@@ -84,7 +84,7 @@ fn a_search_goes_on_where_it_was_and_measures_nothing_twice() {
 }
 
 #[test]
-fn what_cannot_be_searched_is_refused() {
+fn an_unsearchable_plan_is_refused() {
     let folder = folder();
     for (words, expected) in [
         ("--find-knee --threads 4 --queue-depth 8", "has nothing to search"),
@@ -100,7 +100,7 @@ fn what_cannot_be_searched_is_refused() {
 }
 
 #[test]
-fn a_dry_run_prints_the_grid_and_says_that_a_search_takes_part_of_it() {
+fn a_dry_run_prints_the_grid_and_notes_that_a_search_runs_part_of_it() {
     let folder = folder();
     let words = format!("{SMALL} --dry-run");
     let page = stdout(gds(folder.path(), &words).assert().success());
@@ -184,7 +184,7 @@ fn run_of(mut command: assert_cmd::Command) -> assert_cmd::assert::Assert {
 }
 
 #[test]
-fn a_search_over_saves_alone_tells_nothing_of_restores() {
+fn a_search_over_saves_reports_nothing_about_restores() {
     let folder = checkpoint::folder();
     let words = ["--find-knee", "--reads", "0", "--format", "json"];
     let run = checkpoint::tiny(folder.path(), &words).assert().success();

@@ -59,7 +59,7 @@ fn a_threshold_that_not_even_one_accelerator_meets_is_6_with_its_au() {
 }
 
 #[test]
-fn what_ends_at_the_dataset_is_a_lower_bound_and_says_what_it_needs() {
+fn a_search_limited_by_the_dataset_is_a_lower_bound_and_reports_what_it_needs() {
     let folder = folder();
     let words = "unet3d --find-max --files 12 --batch-size 2 --compute-time 50ms --epochs 1 \
         --confirm 0 --params dataset.record_length_bytes=150000 \

@@ -220,7 +220,7 @@ fn differences(frozen: &Frozen, report: &Value, csv: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_number_is_told_as_it_was_measured() {
+fn every_number_is_reported_as_measured() {
     let mut found = Vec::new();
     let folder = tempfile::tempdir().unwrap();
     let again = folder.path().join("again.json");
@@ -243,7 +243,7 @@ fn numbers(text: &str) -> Vec<f64> {
 }
 
 #[test]
-fn pages_have_the_figure_and_call_no_report_changed() {
+fn pages_have_the_figure_and_do_not_call_reports_changed() {
     for frozen in frozen() {
         for format in ["text", "markdown", "html"] {
             let text = shown(&frozen.place, format);
@@ -383,7 +383,7 @@ fn parts_of_a_run_that_was_killed_are_put_together() {
 
 /// Were a number of a report another one, the tests above would tell.
 #[test]
-fn a_number_that_is_not_what_was_measured_is_noticed() {
+fn an_edited_number_is_detected() {
     let folder = tempfile::tempdir().unwrap();
     let changes = [
         ("v1/gds.json", "/cells/0/throughput_bytes_per_second"),

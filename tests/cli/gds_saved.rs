@@ -121,7 +121,7 @@ fn a_complete_matrix_is_resumed_without_writing_anything() {
 }
 
 #[test]
-fn a_matrix_continued_under_another_kernel_or_version_says_so() {
+fn a_matrix_resumed_under_another_kernel_or_version_is_reported() {
     let folder = folder();
     let words = "--path null --threads 1 --file-size 1M --duration 10ms";
     gds(folder.path(), words).assert().success();
@@ -229,7 +229,7 @@ fn clean_removes_what_stormlp_made_and_nothing_else() {
 }
 
 #[test]
-fn clean_knows_datasets_and_checkpoints_by_what_lies_in_their_folders() {
+fn clean_recognises_datasets_and_checkpoints_by_their_contents() {
     let folder = folder();
     let make = |path: &str, text: &str| {
         let path = folder.path().join(path);

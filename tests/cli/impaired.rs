@@ -58,7 +58,7 @@ fn advice_names_the_workload_as_it_was_typed() {
 }
 
 #[test]
-fn a_marker_that_storage_does_not_give_is_no_foreign_folder() {
+fn an_unreadable_marker_does_not_make_a_folder_foreign() {
     let place = folder();
     fs::write(place.path().join("tiny.yaml"), TINY).unwrap();
     let once = ["--writes", "1", "--reads", "1"];

@@ -160,7 +160,7 @@ fn runs_served_by_the_page_cache_are_limited_by_memory() {
 }
 
 #[test]
-fn the_cost_of_a_host_is_taken_from_a_run_without_storage() {
+fn the_cost_of_a_host_comes_from_a_run_without_storage() {
     let place = crate::train::folder();
     // Each step takes 5 ms more than its compute of 5 ms.
     let words = "unet3d --storage null --steps 20 --epochs 1 --compute-time 5ms \

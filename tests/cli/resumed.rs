@@ -142,7 +142,7 @@ fn a_checkpointing_result_that_was_stopped_is_made_again_whole() {
 }
 
 #[test]
-fn a_search_is_no_rehearsal() {
+fn a_search_is_not_a_rehearsal() {
     let folder = tempfile::tempdir().unwrap();
     let said = rehearse(folder.path(), "training unet3d --find-max", 2);
     assert!(said.contains("cannot be used in a rehearsal"), "{said}");

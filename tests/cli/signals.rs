@@ -72,7 +72,7 @@ const LONG: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn each_signal_ends_a_run_with_what_it_has() {
+fn each_signal_ends_a_run_with_partial_results() {
     for (words, begun) in LONG {
         for signal in ["-HUP", "-TERM"] {
             if signal == "-HUP" && hangup_is_ignored() {

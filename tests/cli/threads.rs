@@ -7,7 +7,7 @@ const CELL: &str =
     "--path cpu-gpu --device host --io-size 64K --threads 2 --file-size 1M --passes 1";
 
 #[test]
-fn threads_are_bound_to_the_cpus_that_were_named_and_the_report_says_so() {
+fn threads_are_bound_to_the_given_cpus_as_reported() {
     let folder = folder();
     gds(folder.path(), &format!("{CELL} --cpus 0")).assert().success();
     let report = read_json(&saved(folder.path()));
@@ -33,7 +33,7 @@ fn cpus_and_nodes_that_are_not_there_are_refused() {
 }
 
 #[test]
-fn what_has_no_effect_on_a_path_is_refused_and_on_a_machine_told() {
+fn options_without_effect_on_a_path_are_refused_and_on_a_machine_reported() {
     let folder = folder();
     let said = stderr(gds(folder.path(), "--path cpu --wait spin").assert().code(2));
     assert!(said.contains("--wait has no effect"), "{said}");

@@ -45,7 +45,7 @@ fn a_folder_that_was_named_is_never_replaced_by_a_starter_set() {
 }
 
 #[test]
-fn a_file_of_a_user_gets_no_more_files_than_it_has_and_is_told_of_its_empty_folder() {
+fn a_users_file_gets_no_extra_files_and_its_empty_folder_is_reported() {
     let folder = folder();
     let yaml = "
 model: {name: mine}
@@ -70,7 +70,7 @@ metric: {au: 0.001}
 }
 
 #[test]
-fn what_is_no_regular_file_is_no_sample() {
+fn special_files_are_not_samples() {
     let folder = folder();
     let data = dataset(folder.path(), "unet3d", 21, "");
     let pipe = &files_of(&data)[3];
@@ -97,7 +97,7 @@ fn a_starter_set_that_was_stopped_goes_on_as_one() {
 }
 
 #[test]
-fn an_index_that_is_a_pipe_is_no_index() {
+fn a_pipe_is_not_accepted_as_an_index() {
     let folder = folder();
     let words = format!("{SMALL} dataset.format=indexed_binary");
     let make = format!("unet3d --data-dir data --generate --files 21 --epochs 1 {words}");
@@ -114,7 +114,7 @@ fn an_index_that_is_a_pipe_is_no_index() {
 }
 
 #[test]
-fn a_full_set_is_not_taken_for_one_that_a_starter_set_is() {
+fn a_full_set_is_not_mistaken_for_a_starter_set() {
     let folder = folder();
     let words = format!("unet3d --epochs 1 --compute-time 1ms --files 21 {SMALL}");
     train(folder.path(), &words).assert().success();
@@ -136,7 +136,7 @@ fn a_starter_set_is_checked_by_the_names_it_has() {
 }
 
 #[test]
-fn a_folder_whose_name_is_no_text_is_refused_before_anything_is_made() {
+fn a_folder_whose_name_is_not_utf8_is_refused_before_anything_is_created() {
     use std::os::unix::ffi::OsStrExt as _;
     let folder = folder();
     let mut run = train(folder.path(), "unet3d --generate --files 21 --epochs 1 --data-dir");
@@ -147,7 +147,7 @@ fn a_folder_whose_name_is_no_text_is_refused_before_anything_is_made() {
 }
 
 #[test]
-fn a_dataset_with_holes_or_behind_a_link_says_so() {
+fn a_sparse_or_linked_dataset_is_reported() {
     let folder = folder();
     let data = dataset(folder.path(), "unet3d", 28, "");
     let words = format!("unet3d --data-dir data --epochs 1 --compute-time 1ms {SMALL}");

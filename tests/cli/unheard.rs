@@ -77,7 +77,7 @@ fn a_run_is_saved_and_ends_with_its_own_code_whoever_listens() {
 }
 
 #[test]
-fn what_is_done_is_done_whoever_listens() {
+fn work_completes_whoever_listens() {
     let small = "datagen unet3d --files 2 --params dataset.record_length_bytes=10000 \
         dataset.record_length_bytes_stdev=0 --data-dir data";
     for redirections in DEAF {
@@ -95,7 +95,7 @@ fn what_is_done_is_done_whoever_listens() {
 }
 
 #[test]
-fn what_only_prints_says_when_it_cannot() {
+fn commands_that_only_print_report_output_errors() {
     let folder = folder();
     let gds = format!("gds --path null {QUICK}");
     assert_eq!(run(folder.path(), &gds, ">out").0, 0);

@@ -136,7 +136,7 @@ fn hosts_with_folders_of_their_own_restore_what_they_saved() {
 }
 
 #[test]
-fn what_another_host_has_is_not_asked_for() {
+fn data_of_other_hosts_is_not_required() {
     for launcher in Launcher::found() {
         for (more, told) in [
             (["--rank-shift", "1"], "what another host wrote"),

@@ -168,7 +168,7 @@ fn what_does_not_belong_together_is_refused(folder: &Path) {
 }
 
 #[test]
-fn what_hosts_on_their_own_cannot_do_is_refused() {
+fn options_impossible_for_detached_hosts_are_refused() {
     let folder = folder();
     let detached = ["--start-at", "2036-01-01T00:00:00Z", "--run-id", "r"];
     for (more, code, told) in [

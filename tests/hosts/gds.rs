@@ -162,7 +162,7 @@ fn a_host_that_cannot_begin_ends_the_others() {
 }
 
 #[test]
-fn a_host_that_only_plans_is_told_of() {
+fn a_host_that_only_plans_is_reported() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
         // Where all do, they plan for all.
@@ -186,7 +186,7 @@ fn a_host_that_only_plans_is_told_of() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_made() {
+fn a_missing_folder_is_created() {
     let Some(launcher) = Launcher::found().pop() else {
         return;
     };
@@ -236,7 +236,7 @@ pub(crate) fn end_of(run: &mut Child) -> std::process::ExitStatus {
 }
 
 #[test]
-fn what_was_measured_outlives_a_host() {
+fn measurements_outlive_a_host() {
     for launcher in Launcher::found() {
         for name in ["KILL", "STOP"] {
             let folder = tempfile::tempdir().unwrap();
@@ -272,7 +272,7 @@ fn what_was_measured_outlives_a_host() {
 }
 
 #[test]
-fn one_that_is_told_to_end_ends_all() {
+fn an_interrupted_host_ends_all() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
         let mut run = begun(launcher, folder.path());
@@ -289,7 +289,7 @@ fn one_that_is_told_to_end_ends_all() {
 }
 
 #[test]
-fn a_launcher_that_is_told_to_end_does_not_look_like_a_failure() {
+fn an_interrupted_launcher_does_not_look_like_a_failure() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
         let mut run = begun(launcher, folder.path());

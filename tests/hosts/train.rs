@@ -238,7 +238,7 @@ fn options_of_one_host_alone_are_refused() {
 }
 
 #[test]
-fn a_failure_of_one_host_is_told_once() {
+fn a_failure_of_one_host_is_reported_once() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
         let asked = ["train", "unet3d", "--data-dir", "nowhere"];
@@ -250,7 +250,7 @@ fn a_failure_of_one_host_is_told_once() {
 }
 
 #[test]
-fn a_host_that_is_gone_ends_the_others() {
+fn a_lost_host_ends_the_others() {
     for launcher in Launcher::found() {
         for signal in ["KILL", "STOP"] {
             let folder = tempfile::tempdir().unwrap();
@@ -333,7 +333,7 @@ fn who_hangs_is_missed_in_the_first_step_as_well() {
 }
 
 #[test]
-fn one_that_is_told_to_end_in_the_first_step_ends_all() {
+fn a_host_interrupted_in_the_first_step_ends_all() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
         let mut run = in_the_first_step(launcher, folder.path());
@@ -370,7 +370,7 @@ fn on_their_own(launcher: Launcher, folder: &Path) -> Child {
 }
 
 #[test]
-fn epochs_of_hosts_on_their_own_are_put_together_when_one_is_told_to_end() {
+fn epochs_of_detached_hosts_are_merged_when_one_is_interrupted() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
         let mut run = on_their_own(launcher, folder.path());

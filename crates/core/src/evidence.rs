@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_that_is_not_proven_is_no_fallback() {
+    fn an_unproven_route_is_not_a_fallback() {
         let kind = |effective, proof| {
             let warning = evidence(effective, proof).of_another_path(PathKind::Gds);
             warning.map(|warning| warning.kind)

@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_has_is_counted_once() {
+    fn data_of_a_host_is_counted_once() {
         let members = two_hosts();
         assert_eq!(memory_bytes(&members), 128 << 30);
         let leads: Vec<bool> = members.iter().map(|m| m.leads_host(&members)).collect();
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_are_far_apart_are_told() {
+    fn clocks_that_are_far_apart_are_reported() {
         let mut members = two_hosts();
         assert_eq!(clocks_apart(&members), None);
         members[2].unix_seconds -= 90.0;

@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_throttle_is_what_was_typed() {
+    fn a_throttle_is_parsed_as_typed() {
         let throttle: Throttle = "read=500MB/s,write=1G,latency=1ms,iops=4000".parse().unwrap();
         assert_eq!(throttle.read_bytes_per_second, Some(500_000_000));
         assert_eq!(throttle.write_bytes_per_second, Some(1 << 30));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_what_was_typed() {
+    fn a_fault_is_parsed_as_typed() {
         let fault: Fault = "read:17:EIO".parse().unwrap();
         assert_eq!(fault.to_string(), "read 17 fails with EIO");
         let short: Fault = "write:1:short".parse().unwrap();

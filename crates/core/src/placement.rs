@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn on_one_node_nothing_is_bound_and_nothing_said() {
+    fn on_one_node_nothing_is_bound_or_reported() {
         let mut host = host("0-7", "");
         host.numa_nodes.pop();
         let (placement, warnings, problems) = decided(&Threading::default(), CUDA, &host);
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn a_near_node_out_of_reach_is_told_and_one_that_was_named_refused() {
+    fn an_unreachable_near_node_is_reported_and_a_named_one_refused() {
         let host = host("", "8-15");
         let (placement, warnings, problems) = decided(&Threading::default(), CUDA, &host);
         assert!(problems.is_empty() && placement.node.is_none());
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_typed_is_done_and_told_where_it_is_far() {
+    fn a_requested_binding_is_honoured_and_reported_if_remote() {
         let host = host("0-7", "8-15");
         let asked = |numa, list: Option<&str>| Threading {
             numa,

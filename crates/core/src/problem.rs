@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_problem_is_told_with_its_help() {
+    fn every_problem_is_listed_with_its_remedy() {
         let mut problems = Problems::default();
         problems.machine("there is no cuda:9", "`stormlp doctor` lists them");
         assert_eq!(problems.kind(), ProblemKind::Machine);

@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn host_memory_stands_in_for_a_gpu_that_is_there_only_when_that_was_typed() {
+    fn host_memory_replaces_an_available_gpu_only_on_request() {
         let mut host = HostFacts::fixture();
         host.hidden_gpus = Some(HiddenGpus {
             pci_addresses: vec!["0000:3b:00.0".to_string()],
@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn host_memory_that_was_asked_for_is_no_accelerators() {
+    fn requested_host_memory_is_not_an_accelerators() {
         let mut transport = Transport::fixture(PathKind::CpuGpu, EngineKind::Psync);
         assert_eq!(transport.host_memory(), None, "emulated");
         transport.emulated = false;

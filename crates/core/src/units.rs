@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn binary_and_decimal_units_are_told_apart() {
+    fn binary_and_decimal_units_are_distinguished() {
         assert_eq!(size("1M"), 1_048_576);
         assert_eq!(size("1MiB"), 1_048_576);
         assert_eq!(size("1MB"), 1_000_000);

@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn manifests_of_other_commands_are_no_datasets() {
+    fn manifests_of_other_commands_are_not_datasets() {
         let mut head = head();
         head.made_by = "gds".to_string();
         let manifest = Manifest { head, files: Vec::new() };

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_shapes_are_taken_as_they_are() {
+    fn exact_shapes_are_used_unchanged() {
         let rule = SizeRule::Shape { dims: vec![3, 5], element_bytes: 4 };
         let sizes = FileSizes::draw(&rule, 2, SizeDraw::Shared);
         assert_eq!(sizes.shape(1).bytes(), 60);

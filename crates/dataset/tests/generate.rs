@@ -201,7 +201,7 @@ fn small_files_go_through_the_page_cache_and_hold_the_same_bytes() {
 }
 
 #[test]
-fn an_occupied_folder_is_refused_and_overwritten_only_when_told() {
+fn an_occupied_folder_is_refused_unless_overwrite_is_given() {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path(), recipe(FormatKind::Npz), Existing::Refuse);
     let again = run(&plan(folder.path(), recipe(FormatKind::Npz), Existing::Refuse)).unwrap_err();

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_is_no_group() {
+    fn one_process_is_not_a_group() {
         let nobody = Environment::default();
         assert!(join(Choice::Auto, &nobody, SECOND).unwrap().is_alone());
         let one = environment(Launcher::OpenMpi, Some(1));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_spin_comes_first() {
+    fn ssds_come_first() {
         let open_mpi = Environment { has_pmix: true, ..environment(Launcher::OpenMpi, Some(2)) };
         assert_eq!(candidates(Choice::Auto, &open_mpi), [Choice::Pmix, Choice::Mpi]);
         let hydra = Environment { pmi_fd: Some(7), ..environment(Launcher::Hydra, Some(2)) };

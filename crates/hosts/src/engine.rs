@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_long_is_no_silence() {
+    fn a_long_operation_is_not_silence() {
         let silence = Duration::from_secs(3);
         let engines = start(&Arc::default(), 2, silence);
         thread::scope(|scope| {
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_nothing_ends_the_wait() {
+    fn a_silent_host_ends_the_wait() {
         let place = Arc::new(Place::default());
         let engines = start(&place, 2, Duration::from_millis(1500));
         let first = asked(|then| engines[1].barrier_then(then));
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_told_to_end_ends_the_work_and_the_waits_of_all() {
+    fn an_interrupted_host_ends_the_work_and_waits_of_all() {
         let engines = start(&Arc::default(), 2, LONG);
         let (told, stopped) = (Arc::new(AtomicBool::new(false)), mpsc::channel());
         for engine in &engines {
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_heard_of_the_end_waits_for_nobody_in_a_step() {
+    fn a_host_that_knows_of_the_end_does_not_wait_in_a_step() {
         let engines = start(&Arc::default(), 2, LONG);
         let heard = Arc::new((Mutex::new(0), Condvar::new()));
         for engine in &engines {
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_from_step_to_step() {
+    fn nothing_is_logged_between_steps() {
         let place = Arc::new(Place::default());
         let engines = start(&place, 2, LONG);
         let steps = |next| {
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_at_different_points_are_an_error_and_no_wait_without_end() {
+    fn hosts_at_different_points_fail_instead_of_waiting_forever() {
         let engines = start(&Arc::default(), 2, LONG);
         let barrier = asked(|then| engines[0].barrier_then(then));
         let gather = asked(|then| engines[1].all_gather_then(vec![1], then));
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_cannot_be_used_says_why() {
+    fn an_unusable_library_is_reported_with_the_reason() {
         let patience = Patience { silence: LONG, start: LONG };
         let refused = Engine::start(patience, || Err::<Visitor, _>("no".to_string()));
         assert_eq!(refused.unwrap_err(), "no");

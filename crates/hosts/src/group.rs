@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn alone_needs_nobody() {
+    fn a_single_process_needs_no_group() {
         let group = Group::alone();
         assert_eq!((group.rank(), group.size(), group.backend()), (0, 1, "none"));
         assert!(group.leads() && group.is_alone());

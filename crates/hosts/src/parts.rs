@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_belong_together_is_told() {
+    fn parts_of_different_runs_are_refused() {
         let whole = Head { part: None, ..head("r", "a", None) };
         let cases = [
             (whole, "no part"),

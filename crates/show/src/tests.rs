@@ -8,7 +8,7 @@ use crate::records::Records;
 use crate::{csv, doctor, markdown, text};
 
 #[test]
-fn what_doctor_says_is_drawn_as_it_was() {
+fn doctor_output_matches_the_snapshots() {
     let document = doctor::tests::sample();
     for width in [80, 100, 200] {
         let text = text::render(&document, Some(width));

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_of_the_measured_part_by_any_is_told() {
+    fn counts_of_the_measured_part_are_reported() {
         let of = |counted| Evidence {
             cufile: Some(CuFileEvidence {
                 p2p_operations: Some(16),

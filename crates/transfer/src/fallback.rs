@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fallback_is_told_and_forbidden_where_direct_transfers_were_demanded() {
+    fn a_fallback_is_reported_and_fails_with_require_gds() {
         let fell = evidence(Some(PathKind::GdsCompat), DirectIo::Honoured);
         let told = warning(PathKind::Gds, &fell).map(|warning| warning.kind);
         assert_eq!(told, Some(WarningKind::PathFellBack));

@@ -24,7 +24,7 @@ fn counters(bytes: u64) -> Counters {
 }
 
 #[test]
-fn what_was_counted_between_looks_is_spread_over_the_time_between() {
+fn counts_between_samples_are_spread_over_the_time_between() {
     let mut sampler = sampler(100);
     assert!(sampler.series().interval_bytes.is_empty());
     sampler.look(50, counters(0));
@@ -58,7 +58,7 @@ fn transfers_in_flight_are_a_mean_over_time_and_a_most() {
 }
 
 #[test]
-fn what_is_over_soon_has_short_intervals_and_what_is_not_has_the_usual_ones() {
+fn short_parts_have_short_intervals_and_others_the_usual_ones() {
     let instruments = Instruments::default();
     let course = |length_ns: u64| {
         let mut sampler = Sampler::of_what_may_be_short(Telemetry::default(), &instruments);
@@ -126,7 +126,7 @@ fn no_device_is_no_series_of_one() {
 }
 
 #[test]
-fn a_count_that_is_read_seldom_is_spread_between_its_readings() {
+fn a_rarely_sampled_counter_is_spread_between_samples() {
     let none = f64::NAN;
     let read = vec![10.0, none, none, 40.0, none, 60.0];
     assert_eq!(bridged(read), Some(vec![10.0, 20.0, 30.0, 40.0, 50.0, 60.0]));

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_bound_for_as_long_as_it_works_and_what_it_starts_with_it() {
+    fn a_thread_and_its_children_are_bound_while_it_works() {
         let before = here();
         let one = CpuList::new([before[0] as u32]);
         let seen = bound(Some(&one), || {

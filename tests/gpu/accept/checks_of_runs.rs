@@ -27,7 +27,7 @@ fn options(words: &str) -> Result<Options, clap::Error> {
 }
 
 #[test]
-fn what_is_mistyped_is_told_and_nothing_runs() {
+fn typing_errors_are_reported_and_nothing_runs() {
     for (words, kind, told) in [
         ("accept --accept --dirr /mnt", ErrorKind::UnknownArgument, "--dir"),
         ("accept --accept --without-gpus", ErrorKind::UnknownArgument, "--without-gpu"),
@@ -149,7 +149,7 @@ fn direct(buffer_bytes: Value, required: Value) -> Direct {
 }
 
 #[test]
-fn a_route_that_require_gds_does_not_prove_is_no_fault() {
+fn a_route_unproven_by_require_gds_is_not_an_error() {
     let unproven = json!({"proof": "none", "compat_mode_allowed": false,
                           "properties": ["direct targets: NFS"]});
     let direct = direct(json!(1 << 20), unproven);

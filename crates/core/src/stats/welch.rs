@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_probabilities_are_those_of_other_programs() {
+    fn the_probabilities_match_other_programs() {
         let a = [27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6];
         let b = [27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0, 24.8, 20.2];
         assert!((p(&a, &b) - 0.059_253_737_007_7).abs() < 1e-9);

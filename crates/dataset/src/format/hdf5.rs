@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_no_such_file_has_holds_no_samples() {
+    fn an_impossible_file_size_yields_no_samples() {
         let all = |bytes| Some(Span { offset: 2048, bytes });
         assert_eq!(records(642_080, 4), all(640_000));
         assert_eq!(records(642_081, 4), None);
@@ -276,7 +276,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_found_again(
+        fn written_files_are_found_again(
             samples in 1u64..20, rows in 1u64..40, row in 1u64..40,
             at in 0usize..3000, value: u8, keep in 0usize..3000,
         ) {

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_lies_is_named_with_its_offset() {
+    fn a_wrong_header_is_reported_with_its_offset() {
         let (mut bytes, _) = encode(&Npy, &spec(1, &[10, 10]), 4096);
         bytes.push(0);
         let error = inspect(&Npy, &bytes).unwrap_err().to_string();
@@ -275,7 +275,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_found_again(
+        fn written_files_are_found_again(
             samples in 1u64..9, rows in 1u64..200, columns in 1u64..200, blocks in 1usize..20,
         ) {
             let file = spec(samples, &[rows, columns]);
@@ -295,7 +295,7 @@ mod tests {
         }
 
         #[test]
-        fn altered_files_are_no_trouble(at in 0usize..228, value: u8, keep in 0usize..228) {
+        fn altered_files_are_handled(at in 0usize..228, value: u8, keep in 0usize..228) {
             let (bytes, _) = encode(&Npy, &spec(1, &[10, 10]), 4096);
             assert_robust(&Npy, &bytes, at, value, keep);
         }

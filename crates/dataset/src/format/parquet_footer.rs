@@ -239,7 +239,7 @@ mod tests {
 
     /// The parquet crate's own decoder gives the same result.
     #[test]
-    fn what_is_found_is_what_the_writer_meant() {
+    fn the_layout_found_matches_the_writer() {
         let columns =
             vec![column("a", ElementType::Float32, 3), column("b", ElementType::Uint8, 1)];
         let format = Parquet::new(columns, 7, 1).unwrap();
@@ -269,7 +269,7 @@ mod tests {
         }
 
         #[test]
-        fn altered_files_are_no_trouble(from_end in 0usize..400, value: u8, keep in 0usize..4000) {
+        fn altered_files_are_handled(from_end in 0usize..400, value: u8, keep in 0usize..4000) {
             let format = Parquet::new(Vec::new(), 10, 100).unwrap();
             let (bytes, _) = encode(&format, &spec(20, &[100]), 4096);
             let at = bytes.len().saturating_sub(from_end + 1);

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_was_told_to_end_says_so_to_the_others() {
+    fn an_interrupted_host_informs_the_others() {
         let folder = tempfile::tempdir().unwrap();
         let other = RollCall::in_folder(folder.path());
         assert!(!other.is_stopped(2));

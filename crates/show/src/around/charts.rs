@@ -225,7 +225,7 @@ mod tests {
     use crate::chart::Plot;
 
     #[test]
-    fn what_was_looked_at_is_drawn_and_what_stayed_0_is_not() {
+    fn telemetry_is_drawn_except_what_stayed_0() {
         let group = over_time("Around the run", &series().series, &[]);
         let titles: Vec<&str> = group.charts.iter().map(|chart| chart.title.as_str()).collect();
         let expected = [

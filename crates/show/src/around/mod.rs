@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_brief_section_leaves_out_what_others_say_and_of_many_devices_the_first_is_shown() {
+    fn a_brief_section_omits_repeated_metrics_and_shows_the_first_of_many_devices() {
         let keys = |document: &Document| -> Vec<String> {
             let rows = &document.sections[0].table.as_ref().unwrap().rows;
             rows.iter().map(|row| row.key.clone()).collect()
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_looked_at_nothing_has_no_section() {
+    fn a_run_without_telemetry_has_no_section() {
         let mut document = Document::default();
         section(&mut document, TITLE, std::iter::empty());
         assert!(document.sections.is_empty());

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn every_launcher_is_told_the_hosts() {
+    fn every_launcher_is_given_the_hosts() {
         let hosts = ["h1", "h2"].map(str::to_string);
         let text = text::render(&launch(&hosts), None);
         for word in ["--bind-to none --host h1,h2", "-hosts h1,h2", "-w h1,h2", "ppr:1:node"] {

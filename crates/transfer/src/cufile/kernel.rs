@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn peer_to_peer_dma_is_ruled_out_only_where_that_is_certain() {
+    fn peer_to_peer_dma_is_ruled_out_only_if_certain() {
         let kernel = |symbols: &str| machine(&[("/proc/kallsyms", symbols)]);
         let version = LibraryVersion::from_number;
         let (_with, with) = kernel("0 d p2pdma_pgmap_ops\n");

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn every_engine_reads_what_is_there_and_stops_short_at_the_end() {
+    fn every_engine_reads_to_the_end_of_a_file_and_stops_short() {
         each_engine(|engine| {
             let file = engine.attach(numbered_file(3 * 4096 + 100)).unwrap();
             for slot in engine.take_slots() {

@@ -51,7 +51,7 @@ fn a_fallback_is_never_called_by_the_name_of_the_wish() {
 }
 
 #[test]
-fn a_direct_path_without_counts_is_not_proven_and_no_fallback() {
+fn a_direct_path_without_counts_is_unproven_but_not_a_fallback() {
     for seen in [nothing(), counted(0, 0, 0)] {
         let verdict = judge(&seen);
         assert_eq!((verdict.route, verdict.proof), (Route::Unknown, RouteProof::None));
@@ -92,7 +92,7 @@ fn nvidia_fs_proves_what_it_counted_all_of_and_nothing_else() {
 }
 
 #[test]
-fn small_transfers_of_others_are_not_taken_for_these() {
+fn small_transfers_of_others_are_not_counted_as_ours() {
     let small = Moved { operations: 8, bytes: 8 << 12 };
     let of = |operations| {
         found(Seen { moved: small, begun: small, nvfs: kernel(operations, Some(0)), ..nothing() })
@@ -102,7 +102,7 @@ fn small_transfers_of_others_are_not_taken_for_these() {
 }
 
 #[test]
-fn what_is_in_flight_may_be_counted_or_not() {
+fn transfers_in_flight_may_be_counted_or_not() {
     let begun = Moved { operations: 104, bytes: 104 << 20 };
     for counted in [100, 102, 104] {
         let seen = Seen { begun, nvfs: kernel(counted, Some(counted)), ..nothing() };
@@ -111,7 +111,7 @@ fn what_is_in_flight_may_be_counted_or_not() {
 }
 
 #[test]
-fn what_moved_nothing_took_no_route() {
+fn without_transfers_there_is_no_route() {
     let failed = Seen {
         moved: Moved::default(),
         compat_mode_allowed: Some(false),
@@ -130,7 +130,7 @@ fn what_moved_nothing_took_no_route() {
 }
 
 #[test]
-fn nvidia_fs_refutes_where_there_is_no_other_route() {
+fn nvidia_fs_refutes_if_there_is_no_other_route() {
     let of = |nvfs, compat_mode_allowed| {
         found(Seen { nvfs, compat_mode_allowed, no_p2pdma: Some("there is none"), ..nothing() })
     };
@@ -171,7 +171,7 @@ fn compatibility_mode_is_concluded_where_nothing_else_is_left() {
 }
 
 #[test]
-fn the_summary_says_when_it_was_counted() {
+fn the_summary_states_when_it_was_counted() {
     let beforehand = Seen { counted: Counted::Beforehand, ..counted(8, 0, 0) };
     assert!(judge(&beforehand).summary.contains("before the measured part"));
     let at_first = Seen { counted: Counted::AtFirst, ..counted(8, 0, 0) };

@@ -136,7 +136,7 @@ fn what_one_path_writes_every_path_reads() {
 }
 
 #[test]
-fn a_path_that_lost_o_direct_is_named_for_what_ran() {
+fn a_path_that_lost_o_direct_is_reported_as_what_ran() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let mut path = path(PathKind::CpuGpu, EngineKind::Psync, 1).unwrap();
     path.attach(open(PathKind::PageCache, file.path())).unwrap();

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_device_says_so() {
+    fn storage_without_a_device_is_reported() {
         let tree = machine();
         let mount = |kind: &str, source: &str| Mount {
             number: "0:50".to_string(),
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn pci_addresses_are_told_from_folders() {
+    fn pci_addresses_are_distinguished_from_folders() {
         assert!(is_pci_address("0000:3b:00.0"));
         assert!(is_pci_address("10000:01:00.1"));
         for no in ["pci0000:3a", "nvme0", "0000:3b:00", "", "0000:3b:00.g"] {

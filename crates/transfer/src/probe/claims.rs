@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_read_only_where_the_kernel_says_so() {
+    fn a_device_is_read_only_if_the_kernel_reports_it() {
         let tree = machine("", "")
             .file(&format!("{DISK}/ro"), "1\n")
             .file(&format!("{DISK}/sdb1/ro"), "0\n");
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_examined_is_never_called_free() {
+    fn an_unreadable_device_is_never_called_free() {
         let tree = Tree::new().file("proc/self/mountinfo", "");
         let found = of_number(&tree.root(), "8:16");
         assert!(found.unexamined.unwrap().contains("/sys/dev/block/8:16"));
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_the_disk_and_of_its_partitions_are_told_apart() {
+    fn marks_of_the_disk_and_of_its_partitions_are_distinguished() {
         let tree = machine("", "");
         let file = tempfile::tempfile().unwrap();
         file.set_len(4 << 20).unwrap();

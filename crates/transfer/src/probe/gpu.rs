@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_is_told_from_its_neighbours_on_the_bus() {
+    fn a_gpu_is_distinguished_from_its_neighbours_on_the_bus() {
         let tree = server();
         let devices = devices(&tree.root());
         let [gpu] = devices.known().unwrap().as_slice() else {

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_told_of_itself() {
+    fn a_file_is_recognised_as_itself() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, [7; 5000]).unwrap();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_yet_is_judged_by_its_parent() {
+    fn a_missing_folder_is_judged_by_its_parent() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::system();
         let missing = folder.path().join("not/there/yet");

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_only_taken_where_rings_are() {
+    fn flags_are_only_accepted_with_rings() {
         let root = Root::system();
         let allowed = availability(&root).is_available();
         let flags = facts(&root).flags;
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_reasons_behind_eperm_are_told_apart() {
+    fn the_two_reasons_behind_eperm_are_distinguished() {
         assert!(reason(libc::EPERM, "2").contains("io_uring_disabled is 2"));
         assert!(reason(libc::EPERM, "0").contains("seccomp"));
         assert!(reason(libc::ENOSYS, "0").contains("ENOSYS"));

@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_told_apart_and_followed() {
+    fn links_are_recognised_and_followed() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a"), "four").unwrap();
         symlink("a", folder.path().join("b")).unwrap();
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn beneath_a_held_folder_no_link_is_followed_and_none_is_replaced() {
+    fn beneath_an_open_folder_links_are_neither_followed_nor_replaced() {
         let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let precious = other.path().join("precious");
         fs::write(&precious, "mine").unwrap();
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_made_is_a_new_one() {
+    fn a_created_file_is_new() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         fs::write(path("mine"), "mine").unwrap();
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_refused_without_waiting() {
+    fn special_files_are_refused_without_waiting() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::RWXU, 0).unwrap();

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_no_lock() {
+    fn a_pipe_is_not_accepted_as_a_lock() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join(LOCK_NAME);
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_made_through_no_link() {
+    fn a_lock_is_never_created_through_a_link() {
         let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let away = other.path().join("away");
         std::os::unix::fs::symlink(&away, folder.path().join(LOCK_NAME)).unwrap();

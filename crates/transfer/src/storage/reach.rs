@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_reach_files_and_follow_no_link() {
+    fn both_ways_reach_files_without_following_links() {
         type Open = fn(&OwnedFd, &Path, OFlags, Mode) -> Result<OwnedFd, Errno>;
         let tree = tree();
         let top = open_folder(tree.path()).unwrap();

@@ -285,7 +285,7 @@ mod tests {
     "#;
 
     #[test]
-    fn numbers_of_a_gpu_are_read_and_what_it_lacks_is_none() {
+    fn gpu_metrics_are_read_and_missing_ones_are_none() {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("nvml.c");
         let library = folder.path().join(LIBRARY);

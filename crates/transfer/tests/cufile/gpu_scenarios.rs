@@ -28,7 +28,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         double("double_gpu_direct_transfers_are_called_direct", "direct", direct_transfers),
         double("double_gpu_slots_may_end_on_another_thread", "", slots_end_elsewhere),
         double("double_gpu_facts", "", facts),
-        double("double_gpu_waits_as_it_is_told", "", waits_as_told),
+        double("double_gpu_waits_as_configured", "", waits_as_told),
         double("double_gpu_none", "no-device", no_device),
         double("double_gpu_out_of_memory", "out-of-memory", out_of_memory),
         double("double_gpu_virtual_memory_refused", "vmm-access", virtual_memory_refused),

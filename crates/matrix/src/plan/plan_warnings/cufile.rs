@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn batch_entries_beyond_the_buffer_are_told() {
+    fn batch_entries_beyond_the_buffer_are_reported() {
         let mut facts = HostFacts::fixture();
         assert!(said(PathKind::GdsBatch, None, &facts).is_empty());
         facts.cufile_buffer_bytes = Some(512 << 10);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn counting_that_was_asked_for_is_told() {
+    fn requested_counting_is_reported() {
         let mut facts = HostFacts::fixture();
         for (level, word) in [
             (0, "cannot prove a route"),

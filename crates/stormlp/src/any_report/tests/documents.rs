@@ -180,7 +180,7 @@ fn contradictions_of_runs() -> Vec<(usize, &'static str, Value, &'static str)> {
 }
 
 #[test]
-fn shares_of_hosts_that_do_not_come_to_the_whole_are_told() {
+fn host_shares_that_do_not_add_up_are_reported() {
     let findings = |report: &Value| -> String {
         let report = AnyReport::from_json(&report.to_string()).unwrap();
         report.contradictions().join("\n")
@@ -220,7 +220,7 @@ fn shares_of_hosts_that_do_not_come_to_the_whole_are_told() {
 }
 
 #[test]
-fn what_figures_contradict_is_told_by_its_place() {
+fn contradictory_figures_are_reported_by_place() {
     let reports = [
         matrix::fixtures::run_of(20.0).into(),
         training::fixtures::report().into(),

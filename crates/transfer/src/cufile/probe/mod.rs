@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_library_printed_is_handed_on() {
+    fn library_output_is_passed_on() {
         let found = CuFileProbe::unavailable("cuFileDriverOpen failed", "");
         let said = line(&Message::Found(Box::new(found)));
         let probe = judge(&ended(Some(0), &said, " parsing error\n\n"), TIME_LIMIT);
@@ -372,14 +372,14 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_no_message() {
+    fn noise_is_not_a_message() {
         let probe =
             judge(&ended(Some(0), "\u{fffd}{}\nstormlp-cufile-probe {\"x\":1}\n", ""), TIME_LIMIT);
         assert!(reason(&probe.driver).starts_with("the probe gave no result"));
     }
 
     #[test]
-    fn nobody_waits_for_what_the_child_started() {
+    fn descendants_of_the_child_are_not_waited_for() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("probe");
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn an_executable_that_is_no_probe_is_not_believed() {
+    fn an_executable_that_is_not_the_probe_is_rejected() {
         let goes_on = |_| true;
         let limit = Duration::from_secs(5);
         let probe = run(Path::new("/bin/sleep"), None, limit, &goes_on);
