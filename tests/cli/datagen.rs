@@ -48,7 +48,10 @@ fn a_dataset_is_generated_refused_verified_and_repaired() {
     fs::write(folder.join("train/img_2_of_4.npz"), b"PK").unwrap();
     let bad = datagen(&folder, &["--verify"]).code(5);
     let text = String::from_utf8_lossy(&bad.get_output().stdout).into_owned();
-    assert!(text.contains("bad: train/img_2_of_4.npz: it has 2 bytes, but was made with"), "{text}");
+    assert!(
+        text.contains("bad: train/img_2_of_4.npz: it has 2 bytes, but was made with"),
+        "{text}"
+    );
     assert!(stderr(bad).contains("1 of 4 files are bad"));
 
     let mended = json(datagen(&folder, &["--resume", "--format", "json"]).success());

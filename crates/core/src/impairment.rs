@@ -177,14 +177,17 @@ impl FromStr for Fault {
         let kind = match kind {
             "short" if transfers => FaultKind::Short,
             "short" => {
-                return Err(bad("uses `short`, which applies only to reads and writes".to_string()));
+                return Err(bad("uses `short`, which is only for read and write".to_string()));
             }
             name => {
                 let named = ERRNOS.iter().find(|(known, _)| *known == name);
                 let number = named.map(|(_, number)| *number).or(name.parse().ok());
                 let names: Vec<&str> = ERRNOS.iter().map(|(known, _)| *known).collect();
                 let number = number.filter(|number| *number > 0).ok_or_else(|| {
-                    bad(format!("has an unknown error (use short, {}, or a number)", names.join(", ")))
+                    bad(format!(
+                        "has an unknown error (use short, {}, or a number)",
+                        names.join(", ")
+                    ))
                 })?;
                 FaultKind::Errno(number)
             }

@@ -93,7 +93,7 @@ impl FromStr for Telemetry {
         if (SHORTEST..=LONGEST).contains(&interval) {
             Ok(Self::Every(interval))
         } else {
-            Err("the telemetry interval must be between 10ms and 60s; `off` disables telemetry".to_string())
+            Err("the telemetry interval must be 10ms to 60s; `off` disables it".to_string())
         }
     }
 }

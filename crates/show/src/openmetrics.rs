@@ -59,12 +59,7 @@ const GDS: &[Family] = &[
         US,
         "Mean time from submitting a transfer to its completion.",
     ),
-    family(
-        ("stormlp_gds_latency_p50_seconds", "seconds"),
-        "latency_us_p50",
-        US,
-        "Median latency.",
-    ),
+    family(("stormlp_gds_latency_p50_seconds", "seconds"), "latency_us_p50", US, "Median latency."),
     family(
         ("stormlp_gds_latency_p99_seconds", "seconds"),
         "latency_us_p99",

@@ -47,8 +47,7 @@ impl Comparison {
     pub fn document(&self) -> Document {
         let mut document = Document::new(&self.sentence);
         document.mark.clone_from(&self.mark);
-        document.caveat =
-            self.difference_words().map(|words| format!("{words}; compared anyway"));
+        document.caveat = self.difference_words().map(|words| format!("{words}; compared anyway"));
         document.facts.add("baseline", side(&self.baseline));
         document.facts.add("now", side(&self.value));
         self.add_test(&mut document.facts);

@@ -252,7 +252,8 @@ fn doubts(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
         let status = status(named.report.ending());
         if status != "complete" {
             let name = &named.name;
-            doubts.push(format!("{name} is {status}: it contains only what was measured until then"));
+            doubts
+                .push(format!("{name} is {status}: it contains only what was measured until then"));
         }
         let contradictions = contradictions(named.report).into_iter();
         doubts.extend(contradictions.map(|told| format!("{}: {told}", named.name)));

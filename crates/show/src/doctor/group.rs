@@ -67,10 +67,9 @@ fn folder(folder: &SharedFolder) -> String {
             "{} is not shared: {blind} does not see what another host writes there",
             path.display()
         ),
-        SharedFolder::NotTried { path } => format!(
-            "{} is not writable, so whether it is shared is unknown",
-            path.display()
-        ),
+        SharedFolder::NotTried { path } => {
+            format!("{} is not writable, so whether it is shared is unknown", path.display())
+        }
     }
 }
 

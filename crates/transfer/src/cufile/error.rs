@@ -100,7 +100,9 @@ impl CuFileError {
             ),
             Self::NoProgress { call, .. } => {
                 match *call {
-                    "cuFileWrite" => "the file system may be full, or not support direct writes here",
+                    "cuFileWrite" => {
+                        "the file system may be full, or not support direct writes here"
+                    }
                     _ => "the device or file system did not keep what it had reported",
                 }
                 .to_string()

@@ -87,7 +87,11 @@ fn nvidia_fs_proves_what_it_counted_all_of_and_nothing_else() {
     // Another program moved bytes meanwhile, which may account for all of the count.
     assert_eq!(of(kernel(150, Some(150))), unproven);
     let others = judge(&Seen { nvfs: kernel(150, Some(150)), ..nothing() });
-    assert!(others.summary.contains("including other processes' or split ones"), "{}", others.summary);
+    assert!(
+        others.summary.contains("including other processes' or split ones"),
+        "{}",
+        others.summary
+    );
     assert!(others.to_prove.unwrap().starts_with("stop everything else"));
 }
 

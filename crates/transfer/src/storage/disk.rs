@@ -175,9 +175,8 @@ impl Storage for Disk {
     }
 
     fn space(&self, path: &Path) -> Result<Space, TransferError> {
-        let stat = statvfs(path).map_err(|errno| {
-            TransferError::file("query the free space of", path, errno.into())
-        })?;
+        let stat = statvfs(path)
+            .map_err(|errno| TransferError::file("query the free space of", path, errno.into()))?;
         Ok(Space {
             free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
             total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),

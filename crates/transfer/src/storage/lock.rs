@@ -90,7 +90,10 @@ mod tests {
         let pipe = folder.path().join(LOCK_NAME);
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
         let refused = FolderLock::take(folder.path()).unwrap_err();
-        assert!(refused.to_string().ends_with("it is not a regular file; move it away"), "{refused}");
+        assert!(
+            refused.to_string().ends_with("it is not a regular file; move it away"),
+            "{refused}"
+        );
     }
 
     #[test]

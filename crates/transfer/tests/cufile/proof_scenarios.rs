@@ -171,7 +171,10 @@ fn cannot_forbid() {
     forbid_compat_mode();
     let error = Driver::open(&strict()).unwrap_err();
     let text = words(&error.into());
-    assert!(text.contains("ignored the setting") && text.contains("CUFILE_ALLOW_COMPAT_MODE"), "{text}");
+    assert!(
+        text.contains("ignored the setting") && text.contains("CUFILE_ALLOW_COMPAT_MODE"),
+        "{text}"
+    );
     assert!(Driver::current().is_none());
     // It can be opened again without the demand.
     Driver::open(&Settings::default()).unwrap();

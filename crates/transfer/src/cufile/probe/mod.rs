@@ -269,7 +269,8 @@ fn judge(ended: &Ended, time_limit: Duration) -> CuFileProbe {
             Message::Found(probe) => found = Some(*probe),
         }
     }
-    let mut probe = found.unwrap_or_else(|| CuFileProbe::unavailable("the probe gave no result", ""));
+    let mut probe =
+        found.unwrap_or_else(|| CuFileProbe::unavailable("the probe gave no result", ""));
     let trouble = match ended.status {
         Some(status) if status.success() => {
             let noise = ended.stdout.lines().filter(|line| !line.contains(MARK));
