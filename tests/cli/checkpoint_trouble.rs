@@ -254,7 +254,7 @@ fn all_faults_of_a_workload_file_are_listed() {
         folder.path(),
         &["--dir", "d"],
         3,
-        "2 things are wrong:\n  - tiny.yaml:3:3: unknown key `model.colour`",
+        "2 problems:\n  - tiny.yaml:3:3: unknown key `model.colour`",
     );
 }
 

@@ -45,7 +45,7 @@ fn invalid_plans_are_3_and_all_faults_are_listed() {
     check(
         "--threads 100000 --queue-depth 100000 --duration 9999h",
         3,
-        &["3 things are wrong", "100000 threads", "--queue-depth", "--duration"],
+        &["3 problems", "100000 threads", "--queue-depth", "--duration"],
     );
     check(
         "--io-size 16M --file-size 8M --threads 1",
