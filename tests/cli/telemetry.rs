@@ -111,5 +111,5 @@ fn a_matrix_reports_system_telemetry() {
 #[test]
 fn an_interval_out_of_bounds_is_refused() {
     let assert = stormlp().args(["gds", "--telemetry", "5ms"]).assert().code(2);
-    assert!(stderr(assert).contains("between 10ms and 60s"));
+    assert!(stderr(assert).contains("10ms to 60s"));
 }

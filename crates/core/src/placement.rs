@@ -318,7 +318,7 @@ pub fn check_node(node: u32, host: &HostFacts, problems: &mut Problems) {
         ),
         None if there.len() == 1 => problems.machine(
             format!("there is no NUMA node {node}: this machine has node {} only", there[0]),
-            "leave the node out: all CPUs and all memory are on that one",
+            "leave the node out: all CPUs and all memory are on it",
         ),
         None => problems.machine(
             format!(

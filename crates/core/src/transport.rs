@@ -462,7 +462,7 @@ impl Pages {
 
     /// The remark in a header for buffers that are not on the default pages.
     pub fn remark(self) -> Option<&'static str> {
-        (self == Self::Small).then_some("on small pages, as asked for")
+        (self == Self::Small).then_some("on small pages, as requested")
     }
 }
 

@@ -525,7 +525,7 @@ mod tests {
         let whole = format!("{}{}{}", line(&head()), line(&file("a")), line(&file("b")));
         for cut in 0..whole.len() {
             let Ok(parsed) = parse_journal(&whole[..cut]) else {
-                panic!("a cut at {cut} is no error");
+                panic!("a cut at {cut} is not an error");
             };
             let files = parsed.map_or(0, |(_, files)| files.len());
             assert!(files < 2);

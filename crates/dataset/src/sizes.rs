@@ -82,7 +82,7 @@ impl FileSizes {
     #[must_use]
     pub fn draw(rule: &SizeRule, files: u64, draw: SizeDraw) -> Self {
         Self::draw_while(rule, files, draw, &mut |_| true)
-            .expect("a draw that nobody stops comes to its end")
+            .expect("a draw without a stop runs to its end")
     }
 
     /// Like [`Self::draw`], but periodically calls `go_on` with the number of files drawn so far.

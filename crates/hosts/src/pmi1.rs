@@ -128,7 +128,7 @@ impl Backend for Pmi1 {
             let mut whole = Vec::new();
             for number in 0..count {
                 let piece = self.get(&format!("{stem}-{rank}-{number}"))?;
-                whole.extend(bytes_of(&piece).ok_or("a piece came as no bytes")?);
+                whole.extend(bytes_of(&piece).ok_or("a piece is not encoded bytes")?);
             }
             all.push(whole);
         }

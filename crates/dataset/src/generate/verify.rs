@@ -160,7 +160,7 @@ pub(super) fn check_framing(
     let samples = plan.dataset.recipe().samples_per_file;
     if layout.samples != samples {
         let found = layout.samples;
-        return Err(format!("{name}: it holds {found} samples, but the workload has {samples}"));
+        return Err(format!("{name}: it contains {found} samples, but the workload has {samples}"));
     }
     let expected = plan.dataset.expected_bytes(index);
     if plan.dataset.sizes_are_exact() && bytes != expected {

@@ -174,7 +174,7 @@ pub fn in_flight(series: &Series) -> Option<Chart> {
     let level = |values| points(series, values, Amount::Level(1.0));
     let lines = vec![
         Line::new("mean over each interval", level(&series.interval_in_flight_mean)),
-        Line::new("most at once", level(&most)),
+        Line::new("maximum", level(&most)),
     ];
     Chart::lines("Transfers in flight over time", x, y, lines)
 }

@@ -41,7 +41,7 @@ pub(crate) fn claims(root: &Root, path: &Path) -> DeviceClaims {
         return found;
     }
     if found.users.is_empty() && is_held(path) {
-        let user = "another program or the kernel holds it (an exclusive open fails)";
+        let user = "another program or the kernel uses it (an exclusive open fails)";
         found.users.push(user.to_string());
     }
     match File::open(path).and_then(|file| marks(root, &number, &file)) {
@@ -162,7 +162,7 @@ fn family(root: &Root, number: &str) -> Fact<Vec<Relative>> {
             let part =
                 bytes(&inner, "start").known().copied().zip(bytes(&inner, "size").known().copied());
             let Some(part) = part else {
-                return Fact::unknown(format!("{} does not say where it lies", inner.display()));
+                return Fact::unknown(format!("{} does not report its position", inner.display()));
             };
             family.push(relative(inner, Some(part)));
         }

@@ -172,7 +172,7 @@ mod tests {
         let tree = server();
         let devices = devices(&tree.root());
         let [gpu] = devices.known().unwrap().as_slice() else {
-            unreachable!("an NVSwitch is no GPU: {devices:?}")
+            unreachable!("an NVSwitch is not a GPU: {devices:?}")
         };
         assert_eq!(gpu.name, Fact::Known("NVIDIA H200".to_string()));
         assert_eq!(gpu.bar1_bytes, Fact::Known(256 << 30));

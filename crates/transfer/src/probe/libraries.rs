@@ -88,7 +88,7 @@ impl Libraries {
     /// libcufile for the doctor.
     pub(crate) fn cufile_library(&self) -> LibraryFacts {
         let reason = match self.cufile() {
-            Availability::Available => "it does not say".to_string(),
+            Availability::Available => "not reported".to_string(),
             Availability::Unavailable { fact, .. } => fact,
         };
         let (version, path): (Option<String>, Option<PathBuf>) = match self {
@@ -111,7 +111,7 @@ impl Libraries {
             }
             Self::Asked(probe) => {
                 let cuda = &probe.cuda;
-                let reason = cuda.problem.clone().unwrap_or("it does not say".to_string());
+                let reason = cuda.problem.clone().unwrap_or("not reported".to_string());
                 (cuda.version.clone(), cuda.library_path.clone(), reason)
             }
         };

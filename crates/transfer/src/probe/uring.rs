@@ -87,7 +87,7 @@ mod tests {
         let tree = Tree::new().file("proc/sys/kernel/io_uring_disabled", disabled);
         match refusal(&tree.root(), &io::Error::from_raw_os_error(errno)) {
             Availability::Unavailable { fact, .. } => fact,
-            Availability::Available => panic!("a refusal is no permission"),
+            Availability::Available => panic!("a refusal is not a permission"),
         }
     }
 
