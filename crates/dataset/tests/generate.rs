@@ -1,4 +1,4 @@
-//! Datasets made, stopped, damaged, continued, verified and made anew, in a temporary folder.
+//! Datasets generated, stopped, damaged, resumed, verified and overwritten, in a temporary folder.
 
 #![allow(clippy::unwrap_used)]
 
@@ -305,7 +305,7 @@ fn verifying_names_each_bad_file_and_writes_nothing() {
     assert!(found[2].starts_with("valid/img_0_of_2.tfrecord: No such file"), "{}", found[2]);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), before);
 
-    // Without a manifest, framing and sizes still tell.
+    // Without a manifest, framing and sizes still show it.
     fs::remove_file(file(MANIFEST_NAME)).unwrap();
     File::options()
         .write(true)

@@ -1,4 +1,4 @@
-//! What a scan finds, and what it makes of folders that are not as the workload wants them.
+//! What a scan finds, and its verdict on folders that do not match the workload.
 
 #![allow(clippy::unwrap_used)]
 
@@ -135,7 +135,7 @@ fn of_many_missing_files_few_are_named() {
          train/img_00000000_of_20000000.npz, train/img_00000001_of_20000000.npz, \
          train/img_00000002_of_20000000.npz and 19999993 more"
     );
-    // To make all the names takes many times as long, and gigabytes.
+    // Generating all the names takes many times as long, and gigabytes.
     assert!(started.elapsed().as_secs() < 3, "{:?}", started.elapsed());
 }
 

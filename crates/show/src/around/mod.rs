@@ -200,7 +200,7 @@ fn shown(measure: Measure) -> (&'static str, &'static str, Amount) {
     }
 }
 
-/// Mean request size of a device in each interval in KiB, beside its count; no value without
+/// Mean request size of a device in each interval in KiB, next to its count; no value without
 /// requests.
 fn mean_sizes(count: &Track, tracks: &[Track]) -> Option<(&'static str, Vec<f64>)> {
     let (what, of_bytes) = match count.measure {

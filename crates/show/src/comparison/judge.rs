@@ -31,7 +31,7 @@ pub struct Pair {
     /// Whether higher values are better.
     pub higher_is_better: bool,
     /// Smaller changes as a share of the baseline are ignored: they are below the resolution of the
-    /// figure, or nobody would act on them.
+    /// figure, or irrelevant in practice.
     pub smallest_change: f64,
     /// Assumed run-to-run variation without changes, as a share of the figure. A single run cannot
     /// show it, so this is assumed if there is one run per side.
@@ -46,13 +46,13 @@ pub struct Pair {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Better, by more than chance explains.
+    /// Significantly better.
     Improved,
-    /// Worse, by more than chance explains.
+    /// Significantly worse.
     Regressed,
-    /// No difference beyond what chance explains.
+    /// No significant difference.
     WithinNoise,
-    /// There is no estimate of what chance explains.
+    /// The noise is unknown.
     TooFewSamples,
 }
 
