@@ -52,7 +52,7 @@ fn invalid_numbers_are_refused() {
 }
 
 #[test]
-fn a_file_may_ask_for_as_many_checkpoints_as_the_options_may() {
+fn a_file_may_request_as_many_checkpoints_as_the_options() {
     let folder = folder();
     let path = folder.path().join("tiny.yaml");
     for key in ["write", "read"] {
@@ -259,7 +259,7 @@ fn all_faults_of_a_workload_file_are_listed() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_one_is_refused() {
+fn an_impossible_directory_is_refused() {
     let folder = folder();
     refuses(folder.path(), &["--dir", "tiny.yaml"], 4, "is no folder");
     fs::create_dir_all(folder.path().join("d/global_epoch1_step1")).unwrap();
@@ -300,7 +300,7 @@ fn signal(child: &Child, signal: &str) {
 }
 
 #[test]
-fn a_stopped_run_saves_what_it_measured() {
+fn a_stopped_run_saves_its_measurements() {
     let folder = folder();
     // Long enough before the second checkpoint to be stopped in.
     let mut child = start(folder.path(), &["--writes", "2", "--pause", "3s"]);

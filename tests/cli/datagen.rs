@@ -89,7 +89,7 @@ fn a_dry_run_reports_what_would_be_created_and_writes_nothing() {
 }
 
 #[test]
-fn a_failed_creation_leaves_no_trace() {
+fn a_refused_dataset_leaves_no_trace() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("data");
     for (options, code, message) in [
@@ -201,7 +201,7 @@ fn a_far_too_large_dataset_is_refused_without_drawing_its_sizes() {
 }
 
 #[test]
-fn files_that_storage_does_not_take_leave_the_others_whole_and_can_be_made_later() {
+fn files_that_storage_rejects_leave_the_others_complete_and_can_be_made_later() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("data");
     let more = "--files 24 --params dataset.record_length_bytes=400000 \

@@ -395,7 +395,7 @@ fn nvidia_fs_proves_and_refutes_where_the_library_counts_nothing() {
 }
 
 #[test]
-fn a_write_that_was_refused_its_route_names_none() {
+fn a_write_without_its_route_names_none() {
     let folder = gds::folder();
     let mut command = gds_by_gds(folder.path(), "--op write --passes 1 --require-gds");
     let Some(()) = with_double(&mut command, "") else {

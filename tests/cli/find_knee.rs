@@ -60,7 +60,7 @@ fn every_format_has_the_knee() {
 }
 
 #[test]
-fn a_search_goes_on_where_it_was_and_measures_nothing_twice() {
+fn a_search_resumes_and_measures_nothing_twice() {
     let folder = folder();
     gds(folder.path(), SMALL).assert().success();
     let path = saved(folder.path());
@@ -166,7 +166,7 @@ fn one_rate_and_no_other(folder: &Path, rate: f64) {
 }
 
 #[test]
-fn a_dry_run_of_a_search_for_streams_is_of_its_first_run() {
+fn a_dry_run_of_a_search_for_streams_plans_its_first_run() {
     let folder = checkpoint::folder();
     let run = checkpoint::tiny(folder.path(), &["--find-knee", "--dry-run", "--format", "json"]);
     let run = run_of(run);

@@ -337,7 +337,7 @@ fn a_list_has_a_row_for_each_with_its_figure() {
 }
 
 #[test]
-fn compared_with_itself_nothing_changed() {
+fn a_report_is_identical_to_itself() {
     for frozen in frozen() {
         let mut command = stormlp();
         command.arg("compare").args([&frozen.place, &frozen.place]);
@@ -366,7 +366,7 @@ fn compared_with_itself_nothing_changed() {
 }
 
 #[test]
-fn parts_of_a_run_that_was_killed_are_put_together() {
+fn parts_of_a_killed_run_are_merged() {
     let mut command = stormlp();
     let place = fixtures().join("v2/hosts-gds-killed");
     command.args(["report", "merge", "--format", "json"]);

@@ -130,7 +130,7 @@ fn lists_make_a_matrix_and_repetitions_are_cells_of_their_own() {
 }
 
 #[test]
-fn passes_move_every_byte_of_the_files_so_many_times() {
+fn passes_move_every_byte_that_many_times() {
     let folder = folder();
     let words = "--path buffered,cpu-async-gpu --file-size 8M --threads 2 --passes 3 --format json";
     let text = stdout(gds(folder.path(), words).assert().success());

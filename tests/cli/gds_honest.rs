@@ -45,7 +45,7 @@ fn the_header_shows_when_files_are_synced_and_a_wrong_word_is_refused() {
 }
 
 #[test]
-fn a_buffered_write_without_a_sync_wins_no_comparison() {
+fn an_unsynced_buffered_write_wins_no_comparison() {
     let folder = folder();
     let words = "--file-size 4M --threads 1 --passes 1 --path buffered,cpu --op write --fsync none";
     let told = stdout(gds(folder.path(), words).assert().success());
@@ -108,7 +108,7 @@ fn half_a_file(folder: &std::path::Path) {
 }
 
 #[test]
-fn a_file_with_holes_is_named_and_wins_no_comparison() {
+fn a_sparse_file_is_named_and_wins_no_comparison() {
     let folder = folder();
     half_a_file(folder.path());
     let words = "--file half --threads 1 --passes 1 --path cpu,buffered --io-size 64K";

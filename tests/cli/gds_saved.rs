@@ -46,7 +46,7 @@ fn interrupt(child: Child) -> (Option<i32>, String) {
 }
 
 #[test]
-fn ctrl_c_saves_what_was_measured_and_resume_measures_the_rest() {
+fn ctrl_c_saves_results_and_resume_measures_the_rest() {
     let folder = folder();
     let words = "--path null --threads 1,2,3,4 --file-size 1M --duration 700ms";
     let child = start_and_wait_for_a_cell(folder.path(), words);
@@ -73,7 +73,7 @@ fn ctrl_c_saves_what_was_measured_and_resume_measures_the_rest() {
 }
 
 #[test]
-fn a_matrix_that_was_killed_keeps_every_cell_that_was_over() {
+fn a_killed_matrix_keeps_every_finished_cell() {
     let folder = folder();
     let words = "--path null --threads 1,2,3,4 --file-size 1M --duration 700ms";
     let mut child = start_and_wait_for_a_cell(folder.path(), words);
@@ -213,7 +213,7 @@ fn reports_of_newer_versions_and_other_files_are_refused() {
 }
 
 #[test]
-fn clean_removes_what_stormlp_made_and_nothing_else() {
+fn clean_removes_only_files_of_stormlp() {
     let folder = folder();
     gds(folder.path(), &format!("{QUICK} --path buffered")).assert().success();
     let data = folder.path().join("stormlp-data/gds");

@@ -102,7 +102,7 @@ fn a_folder_in_place_of_a_file_and_a_file_in_place_of_a_folder_are_distinguished
 }
 
 #[test]
-fn somebody_elses_files_are_never_overwritten() {
+fn foreign_files_are_never_overwritten() {
     let folder = folder();
     fs::create_dir(folder.path().join("d")).unwrap();
     fs::write(folder.path().join("d/stormlp.0"), "precious").unwrap();
@@ -177,7 +177,7 @@ fn a_wrong_byte_is_found_with_its_file_and_offset() {
 }
 
 #[test]
-fn a_file_that_is_truncated_while_it_is_read_fails_its_cell_and_not_the_matrix() {
+fn a_file_truncated_during_reads_fails_its_cell_but_not_the_matrix() {
     let folder = folder();
     let words = "--path buffered,null --file-size 64M --threads 1 --io-size 4K";
     gds(folder.path(), &format!("{words} --duration 10ms")).assert().success();

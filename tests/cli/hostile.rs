@@ -83,7 +83,7 @@ fn a_matrix_never_writes_through_a_link_or_waits_for_a_pipe() {
 }
 
 #[test]
-fn a_file_in_the_place_of_a_test_file_is_neither_replaced_nor_removed() {
+fn a_foreign_file_in_place_of_a_test_file_is_neither_replaced_nor_removed() {
     let place = Place::new();
     place.run(GDS).success();
     let mine = place.path("data/stormlp.0");
@@ -103,7 +103,7 @@ fn a_file_in_the_place_of_a_test_file_is_neither_replaced_nor_removed() {
 }
 
 #[test]
-fn a_file_of_the_same_size_in_the_place_of_a_test_file_is_read_and_never_written() {
+fn a_foreign_file_of_the_same_size_is_read_and_never_written() {
     const WRITE: &str = "--op write";
     const GDSIO: &str = "gdsio -x 1 -D data -w 1 -s 1M -i 64K -I";
     for (first, write, name) in [
@@ -143,7 +143,7 @@ fn a_file_of_the_same_size_in_the_place_of_a_test_file_is_read_and_never_written
 }
 
 #[test]
-fn a_checkpoint_in_which_a_file_of_the_same_size_was_put_is_neither_replaced_nor_removed() {
+fn a_checkpoint_with_a_foreign_file_of_the_same_size_is_neither_replaced_nor_removed() {
     let place = Place::new();
     fs::write(place.path("tiny.yaml"), crate::checkpoint::TINY).unwrap();
     let save = format!("{CHECKPOINT} --writes 2 --reads 0");
@@ -330,7 +330,7 @@ fn clean_never_follows_a_link() {
 }
 
 #[test]
-fn a_checkpoint_in_which_files_were_replaced_is_left() {
+fn a_checkpoint_with_replaced_files_is_left_alone() {
     let place = Place::new();
     fs::write(place.path("tiny.yaml"), crate::checkpoint::TINY).unwrap();
     place.run(&format!("{CHECKPOINT} --writes 1 --reads 0")).success();
@@ -439,7 +439,7 @@ fn measured(place: &Place) -> (PathBuf, Value, String) {
 }
 
 #[test]
-fn a_report_that_was_edited_has_no_power_over_a_resumed_run() {
+fn an_edited_report_does_not_affect_a_resumed_run() {
     let place = Place::new();
     let (path, report, resume) = measured(&place);
     let edited = |edit: &dyn Fn(&mut Value)| {

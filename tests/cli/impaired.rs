@@ -10,7 +10,7 @@ use crate::train::{SMALL, train};
 use crate::{stderr, stdout, stormlp};
 
 #[test]
-fn a_throttled_run_never_passes_for_the_storages_own() {
+fn a_throttled_run_is_always_marked() {
     let told = "--throttle allowed reads 64 MiB/s";
     let place = folder();
     let words = format!("{QUICK} --path buffered --op read --throttle read=64M");
@@ -30,7 +30,7 @@ fn a_throttled_run_never_passes_for_the_storages_own() {
 }
 
 #[test]
-fn an_injected_fault_ends_a_run_as_a_real_one_would() {
+fn an_injected_fault_ends_a_run_like_a_real_one() {
     let place = folder();
     fs::write(place.path().join("tiny.yaml"), TINY).unwrap();
     let fault = ["--inject-fault", "write:3:EIO"];
@@ -71,7 +71,7 @@ fn an_unreadable_marker_does_not_make_a_folder_foreign() {
 }
 
 #[test]
-fn a_run_that_is_killed_before_it_measured_anything_leaves_its_report() {
+fn a_run_killed_before_measuring_leaves_its_report() {
     let slow = "--throttle write=64K";
     let runs = [
         (format!("train unet3d --files 28 {SMALL} {slow}"), "stormlp-data/unet3d/train"),

@@ -52,7 +52,7 @@ fn a_requested_number_is_shown_with_its_needs() {
 }
 
 #[test]
-fn a_limit_of_the_hosts_makes_a_lower_bound() {
+fn a_host_limit_makes_a_lower_bound() {
     let page = stdout(
         plan(&format!("unet3d --storage read=100GB/s --hosts 1 --accelerators-per-host 2 {SHORT}"))
             .success(),

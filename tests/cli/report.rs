@@ -125,7 +125,7 @@ fn a_faulty_report_is_one_sentence_with_its_own_exit_code() {
 }
 
 #[test]
-fn several_reports_are_shown_whole_in_every_format_that_can_hold_them() {
+fn several_reports_are_shown_in_every_format_that_supports_them() {
     let folder = measured();
     let place = folder.path();
     let all = "report results/gds results/train results/checkpoint";
@@ -272,7 +272,7 @@ fn metrics_have_types_units_and_one_sample_for_each_set_of_labels() {
 }
 
 #[test]
-fn tags_are_plain_and_go_with_runs_alone() {
+fn tags_are_plain_and_only_for_runs() {
     let folder = folder();
     let place = folder.path();
     for (tags, code) in [("--tag ssd", 2), ("--tag a=1 --tag a=2", 2), ("--tag a=1 --dry-run", 2)] {

@@ -90,7 +90,7 @@ fn each_signal_ends_a_run_with_partial_results() {
 }
 
 #[test]
-fn a_second_signal_ends_what_waits_for_storage() {
+fn a_second_signal_ends_a_wait_for_storage() {
     let stalled = [
         ("gds --path cpu --op read --file-size 1M --threads 1", "stormlp-data/gds"),
         ("checkpoint tiny.yaml --ranks 8 --writes 1 --pause 0 --scale 1 --dir c", "c"),

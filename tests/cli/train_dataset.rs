@@ -34,7 +34,7 @@ fn make_pipe_of(path: &Path) {
 }
 
 #[test]
-fn a_folder_that_was_named_is_never_replaced_by_a_starter_set() {
+fn a_given_folder_is_never_replaced_by_a_starter_set() {
     let folder = folder();
     let words = format!("unet3d {SMALL} dataset.data_folder=nowhere");
     check(folder.path(), &words, 4, &["nowhere holds no npz files", "--generate"]);
@@ -81,7 +81,7 @@ fn special_files_are_not_samples() {
 }
 
 #[test]
-fn a_starter_set_that_was_stopped_goes_on_as_one() {
+fn a_stopped_starter_set_is_continued() {
     let folder = folder();
     let words = format!("unet3d {SMALL} dataset.num_files_eval=40 train.epochs=1");
     let words = format!("{words} dataset.num_subfolders_train=2 --files 28 --compute-time 1ms");

@@ -422,7 +422,7 @@ fn an_interrupted_ceiling_does_not_count() {
 }
 
 #[test]
-fn an_interrupted_run_saves_what_it_measured() {
+fn an_interrupted_run_saves_its_measurements() {
     let folder = folder();
     let mut child = long_run(folder.path());
     interrupt(&child);

@@ -80,7 +80,7 @@ fn faults_of_a_file_have_their_place() {
 }
 
 #[test]
-fn names_that_are_wrong_have_the_codes_and_the_nearest() {
+fn wrong_names_list_the_choices_and_the_nearest() {
     let assert = stormlp().args(["workloads", "show", "unet"]).assert().code(3);
     assert!(stderr(assert).contains("did you mean `unet3d`?"));
     stormlp().args(["datasize", "missing.yaml"]).assert().code(4);

@@ -27,7 +27,7 @@ fn journals(folder: &Path) -> usize {
 }
 
 #[test]
-fn hosts_that_would_make_it_otherwise_make_nothing() {
+fn hosts_with_different_options_generate_nothing() {
     let cases: [(&[&str], &str); 4] = [
         (&["--threads", "3"], "option --threads"),
         (&["--engine", "psync"], "option --engine"),

@@ -52,7 +52,7 @@ fn merge(folder: &Path, places: &[&str], more: &[&str]) -> Output {
 }
 
 #[test]
-fn checkpoints_of_hosts_without_a_launcher_are_put_together() {
+fn checkpoints_of_hosts_without_a_launcher_are_merged() {
     let folder = folder();
     let path = folder.path();
     let at = soon();

@@ -114,7 +114,7 @@ fn two_hosts_measure_one_matrix() {
 }
 
 #[test]
-fn hosts_with_other_cells_measure_nothing() {
+fn hosts_with_different_cells_measure_nothing() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
         let others: [(&[&str], &str); 4] = [
@@ -310,7 +310,7 @@ fn an_interrupted_launcher_does_not_look_like_a_failure() {
 }
 
 #[test]
-fn a_run_that_was_stopped_is_gone_on_with() {
+fn a_stopped_run_is_resumed() {
     let Some(launcher) = Launcher::found().pop() else {
         return;
     };
@@ -358,7 +358,7 @@ fn a_run_that_was_stopped_is_gone_on_with() {
 }
 
 #[test]
-fn hosts_without_a_launcher_are_put_together() {
+fn hosts_without_a_launcher_are_merged() {
     let folder = tempfile::tempdir().unwrap();
     // A loaded machine may take long to write test files; so they are there before.
     for host in ["h1", "h2"] {

@@ -90,7 +90,7 @@ fn two_hosts_are_one_run_with_one_report() {
 }
 
 #[test]
-fn two_hosts_read_what_one_would() {
+fn two_hosts_read_the_same_files_as_one() {
     let Some(launcher) = Launcher::found().pop() else {
         return;
     };
@@ -159,7 +159,7 @@ fn the_first_accelerator_of_all_writes_checkpoints_for_all() {
 }
 
 #[test]
-fn without_the_barrier_of_steps_hosts_go_on_alone() {
+fn without_step_barriers_hosts_continue_alone() {
     for launcher in Launcher::found() {
         for barrier in ["epoch", "none"] {
             let folder = tempfile::tempdir().unwrap();
@@ -195,7 +195,7 @@ fn without_the_barrier_of_steps_hosts_go_on_alone() {
 }
 
 #[test]
-fn hosts_that_would_do_different_things_do_nothing() {
+fn hosts_with_different_plans_do_nothing() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
         let mut command = launcher.two_of(folder.path(), &NULL, &["--batch-size", "3"]);
@@ -211,7 +211,7 @@ fn hosts_that_would_do_different_things_do_nothing() {
 }
 
 #[test]
-fn options_of_one_host_alone_are_refused() {
+fn single_host_options_are_refused() {
     let cases: [(&[&str], &str); 9] = [
         (&["--threads", "3"], "option --threads"),
         (&["--numa", "off"], "--numa"),
@@ -317,7 +317,7 @@ fn threads(process: u32) -> Vec<String> {
 }
 
 #[test]
-fn who_hangs_is_missed_in_the_first_step_as_well() {
+fn a_hanging_host_is_detected_in_the_first_step_too() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
         let mut run = in_the_first_step(launcher, folder.path());
@@ -386,7 +386,7 @@ fn epochs_of_detached_hosts_are_merged_when_one_is_interrupted() {
 }
 
 #[test]
-fn epochs_of_hosts_on_their_own_outlive_one_of_them() {
+fn epochs_of_detached_hosts_outlive_one_of_them() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
         let mut run = on_their_own(launcher, folder.path());

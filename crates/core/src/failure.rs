@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_said_once() {
+    fn a_cause_is_shown_once() {
         let full = || anyhow!("no space left");
         let bare = Err::<(), _>(full()).context("cannot write a.json");
         let bare = bare.map_err(|error| error_text(&error));

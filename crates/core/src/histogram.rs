@@ -248,7 +248,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn messages_arrive_complete() {
+    fn a_packed_histogram_unpacks_unchanged() {
         let mut histogram = LatencyHistogram::new();
         let empty = LatencyHistogram::unpack(&histogram.pack()).unwrap();
         assert_eq!(empty.summary(), None);
@@ -325,7 +325,7 @@ mod tests {
         }
 
         #[test]
-        fn merging_is_recording_in_one(
+        fn merging_equals_recording_in_one(
             left in prop::collection::vec(1u64..1_000_000, 1..50),
             right in prop::collection::vec(1u64..1_000_000, 1..50),
         ) {

@@ -448,7 +448,7 @@ mod tests {
     const CUDA: Option<DeviceId> = Some(DeviceId::Cuda(0));
 
     #[test]
-    fn lists_of_cpus_are_the_kernels() {
+    fn cpu_lists_have_the_kernels_format() {
         assert_eq!(cpus("10-11,0-2,8,1").to_string(), "0-2,8,10-11");
         for bad in ["", "x", "3-1", "1,", "0-99999999"] {
             assert!(bad.parse::<CpuList>().is_err(), "{bad}");

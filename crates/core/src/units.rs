@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_has_no_sign() {
+    fn durations_of_zero_have_no_sign() {
         let nothing: [f64; 0] = [];
         assert_eq!(format_duration(nothing.iter().sum()), "0 ms");
     }

@@ -251,7 +251,7 @@ fn a_stopped_run_is_continued() {
 }
 
 #[test]
-fn a_killed_run_is_continued_and_damage_is_found() {
+fn a_killed_run_is_resumed_and_damage_is_found() {
     let folder = tempfile::tempdir().unwrap();
     let recipe = || recipe(FormatKind::Npz);
     make(folder.path(), recipe(), Existing::Refuse);

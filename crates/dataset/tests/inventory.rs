@@ -75,7 +75,7 @@ fn a_dataset_is_good_with_and_without_its_manifest() {
 }
 
 #[test]
-fn a_look_at_cold_files_leaves_them_cold() {
+fn checking_cold_files_leaves_them_cold() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     make(folder.path(), recipe(FormatKind::Npz));
     let train = folder.path().join("train");
@@ -121,7 +121,7 @@ fn too_few_too_many_and_foreign_files() {
 }
 
 #[test]
-fn of_many_missing_files_few_are_named() {
+fn only_a_few_of_many_missing_files_are_named() {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path(), recipe(FormatKind::Npz));
     fs::remove_file(folder.path().join(MANIFEST_NAME)).unwrap();

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_cannot_meet_are_an_error() {
+    fn processes_that_cannot_find_each_other_are_an_error() {
         let started = environment(Launcher::Slurm, Some(4));
         let error = join(Choice::Auto, &started, SECOND).unwrap_err();
         let text = error.to_string();
@@ -223,14 +223,14 @@ mod tests {
     }
 
     #[test]
-    fn processes_on_their_own_are_so_on_purpose() {
+    fn separate_processes_must_be_requested() {
         let started = environment(Launcher::Slurm, Some(4));
         let group = join(Choice::None, &started, SECOND).unwrap();
         assert!(group.is_alone());
     }
 
     #[test]
-    fn ssds_come_first() {
+    fn libraries_that_do_not_spin_come_first() {
         let open_mpi = Environment { has_pmix: true, ..environment(Launcher::OpenMpi, Some(2)) };
         assert_eq!(candidates(Choice::Auto, &open_mpi), [Choice::Pmix, Choice::Mpi]);
         let hydra = Environment { pmi_fd: Some(7), ..environment(Launcher::Hydra, Some(2)) };

@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stood_still_does_not_blame_the_others() {
+    fn a_suspended_host_does_not_blame_the_others() {
         let health = Health::new(Duration::from_millis(40));
         let lost = || lost(AT_BARRIER, "gone");
         assert_eq!(Health::new(LONG).explain(lost()), lost());
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_logged_between_steps() {
+    fn nothing_is_exchanged_between_steps() {
         let place = Arc::new(Place::default());
         let engines = start(&place, 2, LONG);
         let steps = |next| {

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_work_at_once_from_the_last_start_to_the_first_end() {
+    fn hosts_overlap_from_the_last_start_to_the_first_end() {
         let share = |times: &[(f64, f64)]| share_at_once(times).unwrap();
         assert_eq!(share(&[(100.0, 4.0), (101.0, 4.0)]), 0.75);
         assert_eq!(share(&[(100.0, 4.0), (101.0, 2.0)]), 0.5, "of the longest");

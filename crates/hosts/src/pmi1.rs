@@ -194,7 +194,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_travel_as_letters(bytes: Vec<u8>) {
+        fn bytes_are_encoded_as_letters(bytes: Vec<u8>) {
             prop_assert_eq!(bytes_of(&letters(&bytes)), Some(bytes));
         }
     }

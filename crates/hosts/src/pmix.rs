@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_two_the_other_one_is_named() {
+    fn of_two_hosts_the_other_one_is_named() {
         let told = |size| checked("PMIx_Fence", PMIX_ERR_PARTIAL_SUCCESS, &another(1, size));
         let two = "the process of rank 0 has ended (PMIx_Fence failed with error -52)";
         assert_eq!(told(2), Err(two.to_string()));

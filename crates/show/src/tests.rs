@@ -20,7 +20,7 @@ fn doctor_output_matches_the_snapshots() {
 }
 
 #[test]
-fn a_path_longer_than_the_line_is_broken_behind_a_slash() {
+fn a_path_longer_than_the_line_is_broken_after_a_slash() {
     let path = format!("/data/{}/{}", "a".repeat(30), "b".repeat(50));
     let mut document = Document::new("");
     document.warnings = vec![format!("{path} is long")];

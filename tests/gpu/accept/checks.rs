@@ -80,7 +80,7 @@ fn a_route_without_counted_transfers_does_not_pass() {
 }
 
 #[test]
-fn a_route_must_be_the_one_that_the_machine_has() {
+fn a_route_must_match_the_machine() {
     let direct = cell(json!("gds"), counted(json!(16), json!(0)));
     let compat = cell(json!("gds-compat"), counted(json!(0), json!(16)));
     let mixed = cell(json!(null), counted(json!(8), json!(8)));
@@ -165,7 +165,7 @@ fn a_cpu_path_is_the_requested_one() {
 }
 
 #[test]
-fn the_machines_own_library_comes_before_the_one_that_was_carried() {
+fn the_machines_own_library_comes_before_the_bundled_one() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| {
         let path = folder.path().join(name);

@@ -71,7 +71,7 @@ fn report(folder: &Path) -> (Report, impl Fn() -> String) {
 }
 
 #[test]
-fn a_report_is_there_while_the_run_goes_on() {
+fn a_report_exists_during_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let (mut report, text) = report(folder.path());
     assert!(text().contains("interrupted, which may have left files in /mnt/work"));
@@ -85,7 +85,7 @@ fn a_report_is_there_while_the_run_goes_on() {
 }
 
 #[test]
-fn a_run_that_checked_nothing_proved_nothing() {
+fn a_run_without_checks_proves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (mut report, text) = report(folder.path());
     report.note("kernel", "6.8");

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_that_nothing_measured_and_times_that_are_none_are_found_by_name() {
+    fn impossible_amounts_and_invalid_times_are_found_by_name() {
         let cells = |key: &str, number: f64| json!({ "cells": [{ key: number }] });
         for (report, told) in [
             (json!({"started_at": "yesterday"}), "`started_at` is `yesterday`"),

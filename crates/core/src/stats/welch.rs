@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_do_not_vary_differ_or_do_not() {
+    fn constant_samples_are_equal_or_different() {
         assert_eq!(p(&[1.0, 1.0], &[1.0, 1.0]), 1.0);
         assert_eq!(p(&[1.0, 1.0], &[2.0, 2.0]), 0.0);
         assert_eq!(UncertainMean::of_independent(&[1.0]), None);

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_wait_is_known_where_the_folder_is_shared() {
+    fn a_missing_host_is_known_if_the_folder_is_shared() {
         let folder = tempfile::tempdir().unwrap();
         let roll_call = RollCall::in_folder(folder.path());
         roll_call.wait(0);

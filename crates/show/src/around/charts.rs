@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_interval_of_an_older_report_is_not_drawn_and_a_start_that_is_late_is() {
+    fn an_older_reports_last_interval_is_not_drawn_but_a_late_start_is() {
         let mut series = series().series;
         series.started_seconds = 10.0;
         let mean = |series: &Series| {

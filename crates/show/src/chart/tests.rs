@@ -74,7 +74,7 @@ fn the_table_has_every_drawn_number() {
 }
 
 #[test]
-fn of_many_bars_the_extremes_are_drawn_and_of_many_points_those_of_each_stretch() {
+fn many_bars_and_points_are_reduced_to_their_extremes() {
     let bars = (0..1000).map(|nth| Bar::one(format!("rank {nth}"), f64::from(500 - nth).abs()));
     let chart = Chart::bars("", "s", bars.collect()).unwrap();
     let rows = rows(&chart);

@@ -243,7 +243,7 @@ fn each_trouble_has_one_piece_of_advice() {
 }
 
 #[test]
-fn a_file_or_device_is_recognised_as_itself() {
+fn a_file_or_device_is_described() {
     let mut machine = server();
     machine.storage.target = Some(TargetFacts::File { bytes: 3 << 30, allocated_bytes: 1 << 30 });
     let told = text(&machine);

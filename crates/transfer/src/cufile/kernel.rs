@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_counted_from_the_start_is_all_of_it() {
+    fn only_counts_from_the_start_are_complete() {
         let counting = |operations| NvidiaFs::Counting(NvfsCounts { operations, mebibytes: None });
         assert_eq!(counting(9).since(counting(4)).operations(), Some(5));
         assert_eq!(counting(9).since(NvidiaFs::NotCounting).operations(), None);

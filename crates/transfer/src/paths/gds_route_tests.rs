@@ -41,7 +41,7 @@ fn found(seen: Seen<'_>) -> (Route, RouteProof) {
 }
 
 #[test]
-fn a_fallback_is_never_called_by_the_name_of_the_wish() {
+fn a_fallback_is_never_named_after_the_requested_path() {
     let route = |p2p, nvfs, posix| judge(&counted(p2p, nvfs, posix)).route;
     let effective = |route: Route| route.effective(PathKind::Gds);
     assert_eq!(effective(route(3, 0, 0)), Some(PathKind::Gds));
@@ -72,7 +72,7 @@ fn a_direct_path_without_counts_is_unproven_but_not_a_fallback() {
 }
 
 #[test]
-fn nvidia_fs_proves_what_it_counted_all_of_and_nothing_else() {
+fn nvidia_fs_proves_only_what_it_counted_completely() {
     let of = |nvfs| found(Seen { nvfs, ..nothing() });
     let proven = (Route::Direct, RouteProof::NvidiaFs);
     assert_eq!(of(kernel(100, Some(100))), proven);
@@ -157,7 +157,7 @@ fn nvidia_fs_refutes_if_there_is_no_other_route() {
 }
 
 #[test]
-fn compatibility_mode_is_concluded_where_nothing_else_is_left() {
+fn compatibility_mode_follows_by_elimination() {
     let left = Seen {
         no_p2pdma: Some("libcufile 1.11 has no peer-to-peer DMA"),
         has_direct_targets: false,
@@ -200,7 +200,7 @@ fn host_memory_counts_as_posix() {
 }
 
 #[test]
-fn forbidding_proves_only_what_no_setting_sends_by_posix_calls() {
+fn forbidding_proves_only_transfers_that_no_setting_sends_by_posix_calls() {
     let forbidden = Seen { compat_mode_allowed: Some(false), ..nothing() };
     let direct = (Route::Direct, RouteProof::CompatForbidden);
     assert_eq!(found(forbidden), direct);

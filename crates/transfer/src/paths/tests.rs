@@ -161,7 +161,7 @@ fn reading_at_the_end_moves_nothing_on_any_path() {
 }
 
 #[test]
-fn a_copy_is_seen_when_it_is_over_and_not_when_the_next_read_is() {
+fn the_end_of_a_copy_is_seen_before_the_next_read_completes() {
     let Some(mut path) = path(PathKind::CpuAsyncGpu, EngineKind::Uring, 2) else {
         return;
     };

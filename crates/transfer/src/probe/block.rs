@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_come_from_the_disk_and_never_from_nowhere() {
+    fn queue_settings_come_from_the_disk_or_are_unknown() {
         let tree = machine();
         let devices = below(&tree.root(), "253:0");
         let devices = devices.known().unwrap();

@@ -335,13 +335,13 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_of_a_disk_that_is_mounted_whole_is_in_use() {
+    fn a_partition_of_a_disk_mounted_as_a_whole_is_in_use() {
         let tree = machine("36 1 8:16 / /data rw - xfs /dev/sdb rw", "");
         assert_eq!(users(&tree, "8:18"), ["sdb is mounted at /data (xfs)"]);
     }
 
     #[test]
-    fn a_file_system_with_a_number_of_its_own_is_known_by_its_source() {
+    fn a_file_system_with_its_own_device_number_is_recognised_by_its_source() {
         let tree = machine("36 1 0:50 / /pool rw - btrfs /dev/sdb2 rw", "");
         assert_eq!(users(&tree, "8:16"), ["sdb2 is mounted at /pool (btrfs)"]);
         assert!(users(&tree, "8:17").is_empty());
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_behind_a_loop_device_or_in_swap_is_in_use_by_whatever_name() {
+    fn a_file_behind_a_loop_device_or_in_swap_is_in_use_under_any_name() {
         let image = "/images/disk.img";
         let tree =
             machine("36 1 7:4 / /data rw - ext4 /dev/loop4 rw", "/images/swap file 1 0 -2\n")

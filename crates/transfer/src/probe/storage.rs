@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_recognised_as_itself() {
+    fn facts_describe_the_file_itself() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, [7; 5000]).unwrap();

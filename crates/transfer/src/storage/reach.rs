@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_may_be_held_before_it_is_there_and_may_be_a_link() {
+    fn a_folder_may_be_held_before_it_exists_and_may_be_a_link() {
         let tree = tree();
         let top = tree.path().join("new");
         hold(&top);

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_stand_in_line_for_bytes_and_requests() {
+    fn operations_queue_for_bytes_and_requests() {
         let gate = Throttled::new("read=1000B,latency=5ms,iops=100".parse().unwrap());
         let read = |bytes, now| admitted(&gate, StorageOperation::Read, bytes, now);
         // The first takes 10 ms for its request, 100 ms for its bytes and 5 ms of latency.

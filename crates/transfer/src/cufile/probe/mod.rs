@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_waiting_need_not_wait_for_the_limit() {
+    fn giving_up_does_not_wait_for_the_limit() {
         let patience = Patience { goes_on: &|_| false, ..PATIENT };
         let ended = attend(sleeper(), patience, Child::kill).unwrap();
         assert!(ended.status.is_none() && ended.left_behind.is_none());
