@@ -1,4 +1,4 @@
-//! Holds the sources to the rules of `docs/architecture.md`, so that they stay true: the layers,
+//! Checks the sources against the rules of `docs/architecture.md`: the layers,
 //! `unsafe` in two crates, module headers, lengths, and documentation in step with the program.
 //! What clippy can see is in `clippy.toml` and in the lints of `Cargo.toml`.
 

@@ -1,4 +1,4 @@
-//! `stormlp checkpoint` with input that makes no sense, and with runs that are cut short.
+//! `stormlp checkpoint` with invalid input, and with interrupted runs.
 
 use std::fs;
 use std::path::Path;

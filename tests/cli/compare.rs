@@ -1,5 +1,5 @@
-//! `stormlp compare`: what is told of reports that are alike, that differ, and that cannot be held
-//! against each other. One real run gives them; their numbers are set.
+//! `stormlp compare`: output for reports that are alike, that differ, and that are not comparable.
+//! They come from one real run; their numbers are set.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `stormlp datagen`: what a user sees of making, refusing, continuing and verifying datasets.
+//! `stormlp datagen`: what a user sees of generating, refusing, resuming and verifying datasets.
 
 use std::fs;
 use std::path::Path;

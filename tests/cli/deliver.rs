@@ -1,4 +1,4 @@
-//! What becomes of results means the same for every command that measures.
+//! Options for results mean the same for every command that measures.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Writing over block devices, tried on loop devices. Where those cannot be made (no root, no
-//! `losetup`), the tests say so and pass.
+//! Writing over block devices, tested on loop devices. Where those cannot be created (no root,
+//! no `losetup`), the tests are reported as skipped and pass.
 
 #![allow(clippy::print_stderr)]
 

@@ -1,5 +1,5 @@
-//! Whole runs against a double of libcuda and libcufile, which moves every byte by POSIX calls and
-//! says so in its counters: a fallback, as on a machine whose direct route does not work.
+//! Complete runs against a double of libcuda and libcufile, which moves every byte by POSIX calls
+//! and counts them: a fallback, as on a machine whose direct route does not work.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `--find-knee` of `stormlp gds` and `stormlp checkpoint` on small files: what it answers, says and saves. No timing is asserted: on an
+//! `--find-knee` of `stormlp gds` and `stormlp checkpoint` on small files: answers, output and reports. No timing is asserted: on an
 //! overloaded machine any setting may be the best.
 
 use std::fs;

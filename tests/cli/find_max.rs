@@ -1,4 +1,4 @@
-//! `stormlp train --find-max` on tiny datasets: what it answers, says and saves. Storage is throttled
+//! `stormlp train --find-max` on tiny datasets: answers, output and reports. Storage is throttled
 //! by a factor that no host makes up for, so that answers hold on any machine.
 
 use std::fs;

@@ -1,5 +1,5 @@
 //! Reports of format versions 1 and 2, kept as the program of their time wrote them: they load, and
-//! every number in them is still told.
+//! every number in them is still shown.
 //!
 //! `tests/fixtures/reports/expect.json` has what each says: its row in a list, the rows of its CSV
 //! without prose, and figures of its JSON by names that [`PLACES`] finds. What was measured does

@@ -1,5 +1,5 @@
-//! What `stormlp gds` says of its own numbers: what storage had, what the buffers lay on, which
-//! cells a warning is about, and what too few transfers tell nothing about.
+//! What `stormlp gds` reports about its own numbers: device traffic, pages of the buffers, the
+//! cells a warning is about, and figures with too few transfers.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! `stormlp gds` when something is wrong: the exit code, what is said, and that nothing is lost.
+//! `stormlp gds` when something is wrong: exit code, message, and that nothing is lost.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

@@ -1,5 +1,5 @@
-//! Folders and reports that somebody has tampered with: nothing outside is touched, nothing is
-//! taken for stormlp's own that is not, and nothing steers the terminal.
+//! Tampered folders and reports: nothing outside is touched, foreign files are not taken for
+//! stormlp's, and no control sequence reaches the terminal.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! Storage that is slowed down or made to fail: every command says so, and takes it as it comes.
+//! Storage that is slowed down or made to fail: every command marks it and handles it.
 
 use std::fs;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! Limits of the machine and of its user: each is an error that says so, none is a death.
+//! Limits of the machine and of its user: each is a clear error, none a crash.
 
 use std::fs;
 use std::path::Path;

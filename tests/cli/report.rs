@@ -1,4 +1,4 @@
-//! `stormlp report`: one report or several, lists of folders, every format, and what is wrong.
+//! `stormlp report`: one report or several, lists of folders, every format, and errors.
 
 use std::fs;
 use std::path::Path;

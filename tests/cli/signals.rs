@@ -1,4 +1,4 @@
-//! Signals end a command with what it has, and a second one ends it whatever storage is doing.
+//! Signals end a command with partial results, and a second one ends it whatever storage is doing.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What is looked at while a run goes on, as its report has it.
+//! System telemetry during a run, as its report has it.
 
 use serde_json::Value;
 

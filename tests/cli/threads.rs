@@ -1,4 +1,4 @@
-//! How threads wait and where they are: what is taken, refused, and found in the report.
+//! How threads wait and where they are: what is accepted, refused, and in the report.
 
 use crate::gds::{folder, gds, read_json, saved};
 use crate::{checkpoint, stderr, train};

@@ -1,4 +1,4 @@
-//! `stormlp train` and the dataset it reads: which one, what it takes for a sample, and starter sets.
+//! `stormlp train` and the dataset it reads: which one, what counts as a sample, and starter sets.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `stormlp train` when something is wrong: the exit code, what is said, and what is saved.
+//! `stormlp train` when something is wrong: exit code, message, and what is saved.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -1,4 +1,4 @@
-//! Nobody reads what is printed: descriptors that are closed, full, or at the end of a broken pipe.
+//! Output without a reader: descriptors that are closed, full, or at the end of a broken pipe.
 //! No command panics or loses a result over it, and each ends with its own exit code.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! What a check's evidence must show of the route, which needs no GPU to be judged.
+//! What a check's evidence must show about the route; needs no GPU.
 
 use stormlp_core::evidence::{DirectIo, Evidence, RouteProof};
 use stormlp_core::path::PathKind;

@@ -1,4 +1,4 @@
-//! `stormlp checkpoint` on two hosts: ranks dealt to them, files that the other one wrote restored.
+//! `stormlp checkpoint` on two hosts: ranks distributed over them, each restoring the other's files.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `stormlp datagen` on two hosts: each makes its share of the files, one the manifest.
+//! `stormlp datagen` on two hosts: each generates its share of the files, one writes the manifest.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! `stormlp checkpoint --start-at`: hosts that no launcher started, each with checkpoints of its own, and
-//! their reports put together.
+//! `stormlp checkpoint --start-at`: hosts without a launcher, each with its own checkpoints, and their
+//! merged reports.
 
 use std::fs;
 use std::path::{Path, PathBuf};

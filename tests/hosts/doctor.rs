@@ -1,4 +1,4 @@
-//! `stormlp doctor` under a launcher, and what does not fit together.
+//! `stormlp doctor` under a launcher, and mismatches between hosts.
 
 use serde_json::Value;
 

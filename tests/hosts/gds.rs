@@ -1,5 +1,5 @@
-//! `stormlp gds` on two hosts: cells that begin together, one report, parts that outlive it, and an
-//! end for all when one of them cannot go on.
+//! `stormlp gds` on two hosts: cells that start together, one report, parts that outlive it, and an
+//! end for all when one fails.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! `stormlp train` on two hosts: one run, one report, the files that one host would have read, and
-//! an end for all when one of them cannot go on.
+//! `stormlp train` on two hosts: one run, one report, the same files as on one host, and an end for
+//! all when one fails.
 
 use std::fs;
 use std::path::{Path, PathBuf};

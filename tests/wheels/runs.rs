@@ -1,4 +1,4 @@
-//! The runs that every wheel has to get through, and what their reports hold.
+//! The runs that every wheel must pass, and what their reports must contain.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A whole matrix on real files: what is laid out, moved, verified and told.
+//! A complete matrix on real files: layout, transfers, verification and results.
 
 #![allow(clippy::unwrap_used)]
 

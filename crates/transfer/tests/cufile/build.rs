@@ -1,5 +1,6 @@
-//! What the scenarios need beside Rust: the double and shims compiled with `cc`, and NVIDIA's
-//! library from its Python packages. All of it lies in the target folder, made at most once a run.
+//! Requirements of the scenarios besides Rust: the double and shims compiled with `cc`, and
+//! NVIDIA's library from its Python packages. All of it is in the target folder, built at most once
+//! per run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! What goes wrong between CUDA and cuFile, played by a double of both. Its "GPU" is host memory:
-//! nothing here is a measurement, and nothing here says that a real GPU works.
+//! Failures between CUDA and cuFile, simulated by a double of both. Its "GPU" is host memory:
+//! nothing here is a measurement, or shows that a real GPU works.
 
 use std::sync::Arc;
 

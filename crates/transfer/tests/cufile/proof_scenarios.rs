@@ -1,4 +1,4 @@
-//! By which route the bytes went: each version of libcufile tells of it in its own way, or not.
+//! The route of the bytes: each version of libcufile reports it in its own way, or not at all.
 
 use std::sync::Arc;
 
