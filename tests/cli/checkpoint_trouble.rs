@@ -94,7 +94,7 @@ fn nothing_is_written_before_a_refusal() {
         names.sort();
         names
     };
-    // The folder's time of change tells of a file that was there and is gone.
+    // The folder's modification time reveals a file that is gone.
     let changed = || {
         let folder = fs::metadata(folder.path().join("d")).unwrap();
         folder.modified().unwrap()
@@ -443,7 +443,7 @@ fn a_cold_restore_from_memory_is_refused_before_the_first_byte() {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
     let in_memory = mounts.contains(" /dev/shm tmpfs ");
     let Some(memory) = in_memory.then(|| tempfile::tempdir_in("/dev/shm").unwrap()) else {
-        eprintln!("skipped: /dev/shm is no tmpfs");
+        eprintln!("skipped: /dev/shm is not a tmpfs");
         return;
     };
     let folder = folder();

@@ -92,7 +92,7 @@ fn a_checkpoint_that_must_not_fall_back_fails_at_its_first_save() {
         return;
     };
     let said = stderr(command.assert().code(5));
-    // The library is told to refuse what it would fall back to.
+    // The library is set to refuse its fallback.
     assert!(said.contains("5008 IO_NOT_SUPPORTED"), "{said}");
     assert!(said.contains("without --require-gds"), "{said}");
     let folder = checkpoint::folder();

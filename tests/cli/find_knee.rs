@@ -139,7 +139,7 @@ fn a_checkpoint_has_knees_of_saves_and_of_restores() {
     one_rate_and_no_other(folder.path(), find["save"]["gib_per_second"].as_f64().unwrap());
 }
 
-/// A list tells the rate that a search found, and a knee that its runs do not come to is told.
+/// A list shows the rate that a search found, and a knee that contradicts its runs is reported.
 fn one_rate_and_no_other(folder: &Path, rate: f64) {
     let listed = || {
         let folder = folder.join("stormlp-results");

@@ -151,7 +151,7 @@ fn rows(csv: &str, columns: &[String]) -> Vec<Vec<String>> {
     let table = table(csv);
     let place = |name: &String| {
         let found = table[0].iter().position(|column| column == name);
-        found.unwrap_or_else(|| panic!("there is no column {name} any more"))
+        found.unwrap_or_else(|| panic!("column {name} is gone"))
     };
     let places: Vec<usize> = columns.iter().map(place).collect();
     let row = |row: &Vec<String>| places.iter().map(|place| row[*place].clone()).collect();

@@ -234,7 +234,7 @@ fn a_corrupt_header_ends_the_run_in_every_profile() {
         make.args(SMALL.split_whitespace());
         make.arg(format!("dataset.format={format}")).assert().success();
         fs::remove_file(made.join(".stormlp-manifest.json")).unwrap();
-        // Neither the first, the middle nor the last, whose framing is looked at before the run.
+        // Neither the first, the middle nor the last, whose framing is checked before the run.
         let bad = &files_of(&made)[4];
         let mut bytes = fs::read(bad).unwrap();
         bytes[20..32].fill(0xff);

@@ -109,7 +109,7 @@ fn checkpoints_of_hosts_without_a_launcher_are_merged() {
     what_does_not_belong_together_is_refused(path);
 }
 
-/// The merged report in `whole.json` is told of as what it is in every format.
+/// The merged report in `whole.json` is marked as merged in every format.
 fn everything_shows_it(folder: &Path) {
     let headline = "on 2 detached hosts, each with checkpoints of its own";
     for (format, told) in [

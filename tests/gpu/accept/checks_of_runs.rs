@@ -74,7 +74,7 @@ fn report(folder: &Path) -> (Report, impl Fn() -> String) {
 fn a_report_exists_during_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let (mut report, text) = report(folder.path());
-    assert!(text().contains("interrupted, which may have left files in /mnt/work"));
+    assert!(text().contains("interrupted run, which may have left files in /mnt/work"));
     report.part("facts");
     report.pass("build", "release");
     assert!(text().ends_with("## facts\n\n- **ok** build: release\n"));
@@ -126,7 +126,7 @@ fn a_mixed_route_fails_only_where_all_of_it_must_be_direct() {
     let compat = told(fell_back, RouteProof::Counters, false).unwrap().unwrap();
     assert!(matches!(finding(compat), Some(Finding::Proven(Route::Compat, _))));
     assert!(told(fell_back, RouteProof::Counters, true).is_err());
-    // Not proven is no fault, wherever it is.
+    // Unproven is not a fault, wherever it is.
     let unproven = told(None, RouteProof::None, true).unwrap().unwrap();
     assert!(matches!(finding(unproven), Some(Finding::NotProven(_))));
     assert!(told(Some(gds), RouteProof::None, false).is_err());

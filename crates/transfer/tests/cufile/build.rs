@@ -156,5 +156,8 @@ fn python(command: &mut Command) -> Result<(), String> {
         return Ok(());
     }
     let words = String::from_utf8_lossy(&output.stderr);
-    Err(format!("nvidia-cufile cannot be had: {}", words.lines().last().unwrap_or("pip failed")))
+    Err(format!(
+        "nvidia-cufile cannot be downloaded: {}",
+        words.lines().last().unwrap_or("pip failed")
+    ))
 }

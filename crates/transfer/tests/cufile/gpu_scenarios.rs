@@ -92,7 +92,7 @@ fn slots_end_elsewhere() {
     std::thread::spawn(move || drop(slots)).join().unwrap();
 }
 
-/// What the double was told of waiting: the flags of the context and of the last event.
+/// How the double was configured to wait: the flags of the context and of the last event.
 fn flags() -> (u32, u32) {
     // SAFETY: the double is loaded; these are its globals, which no thread changes meanwhile.
     unsafe {
