@@ -84,9 +84,9 @@ impl Engine {
         let seen = match began.recv_timeout(limit) {
             Ok(seen) => seen?,
             Err(RecvTimeoutError::Timeout) => {
-                return Err(format!("no answer in {} s", limit.as_secs()));
+                return Err(format!("no response within {} s", limit.as_secs()));
             }
-            Err(RecvTimeoutError::Disconnected) => return Err("it broke down".to_string()),
+            Err(RecvTimeoutError::Disconnected) => return Err("it failed unexpectedly".to_string()),
         };
         Ok(Self { seen, patience, asks: Mutex::new(asks), health, names: OnceLock::new() })
     }
@@ -224,7 +224,7 @@ impl Engine {
         loop {
             match answer.recv_timeout(LOOK.min(self.patience())) {
                 Ok(answer) => return answer,
-                Err(RecvTimeoutError::Disconnected) => return Err(lost(during, "nobody answers")),
+                Err(RecvTimeoutError::Disconnected) => return Err(lost(during, "no response")),
                 Err(RecvTimeoutError::Timeout) => {
                     if let Some(silent) = self.overdue(self.patience()) {
                         return Err(silent.during(during));
