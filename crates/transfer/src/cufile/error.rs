@@ -103,7 +103,7 @@ impl CuFileError {
                     "cuFileWrite" => {
                         "the file system may be full, or not support direct writes here"
                     }
-                    _ => "the device or file system did not keep what it had reported",
+                    _ => "check the device and the file system",
                 }
                 .to_string()
                     + "; see cufile.log in the folder of the run"
