@@ -135,7 +135,7 @@ impl Failure {
     }
 
     /// A single line of text.
-    fn saying(cause: Cause, fact: impl Display) -> Self {
+    pub fn saying(cause: Cause, fact: impl Display) -> Self {
         Self::from(Note::new(cause, printable(&fact.to_string()), ""))
     }
 

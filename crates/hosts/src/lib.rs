@@ -19,6 +19,7 @@ mod error;
 mod group;
 mod mpi;
 pub mod parts;
+pub mod party;
 mod pmi1;
 mod pmix;
 pub mod promises;

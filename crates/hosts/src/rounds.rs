@@ -72,7 +72,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    fn now() -> Self {
+    pub(crate) fn now() -> Self {
         Self { instant: Instant::now(), system: SystemTime::now() }
     }
 }

@@ -12,6 +12,7 @@ use stormlp_core::impairment::{Fault, Throttle};
 use stormlp_core::shell::shell_word;
 use stormlp_core::stop::StopToken;
 use stormlp_hosts::Group;
+use stormlp_hosts::party::Party;
 use stormlp_transfer::cufile::probe::TIME_LIMIT;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{self, Storage};
@@ -78,6 +79,14 @@ impl Session {
         } else {
             Ok(facts)
         }
+    }
+
+    /// The processes of this run; with `local_data`, each host has its data in a folder of its own.
+    ///
+    /// # Errors
+    /// If they cannot work together; all of them fail alike then.
+    pub(crate) fn party(&self, local_data: bool) -> Result<Party, Failure> {
+        Party::introduce(&self.group, self.command, local_data, probe::host_facts)
     }
 
     /// Waits for GPU libraries until the user stops it, with one message that it waits.
