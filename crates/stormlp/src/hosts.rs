@@ -76,7 +76,7 @@ pub(crate) fn allow(args: &GroupArgs, needs: Needs) -> Result<(), Failure> {
             let what = launch.in_words();
             let message = format!("{what}, and `stormlp {command}` is for one");
             Err(Failure::usage(message).with_help(
-                "start it without the launcher; --group none makes every process a run of its own",
+                "start it without the launcher; --group none runs every process on its own",
             ))
         }
         Some(_) | None => Ok(()),
