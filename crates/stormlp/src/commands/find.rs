@@ -5,9 +5,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use stormlp_core::failure::Failure;
 use stormlp_core::report::{Ending, Report};
+use stormlp_hosts::party::Party;
 
 use super::deliver::Savers;
-use crate::hosts::exchange;
 use crate::output;
 use crate::session::Session;
 
@@ -54,17 +54,19 @@ enum NextStep<T> {
     Stop,
 }
 
-/// Searches until the answer is known or the user stops it.
+/// Searches until the answer is known or the user stops it; `party` are the processes that search
+/// together, if there may be several.
 ///
 /// # Errors
 /// Those of a run.
 pub(crate) fn find<F: Finder>(
     finder: &mut F,
     savers: &mut Savers,
+    party: Option<&Party>,
     session: &Session,
 ) -> Result<Ending, Failure> {
     loop {
-        let trial = match next_step(finder, session)? {
+        let trial = match next_step(finder, party, session)? {
             NextStep::Try(trial) => trial,
             NextStep::Complete => return Ok(Ending::Complete),
             NextStep::Stop => return Ok(Ending::Stopped),
@@ -84,16 +86,20 @@ pub(crate) fn find<F: Finder>(
 
 /// The next step, on which all processes agree: the first one chooses it, and a stop of any of them
 /// stops all.
-fn next_step<F: Finder>(finder: &F, session: &Session) -> Result<NextStep<F::Trial>, Failure> {
+fn next_step<F: Finder>(
+    finder: &F,
+    party: Option<&Party>,
+    session: &Session,
+) -> Result<NextStep<F::Trial>, Failure> {
     let own = if session.stop.is_stopped() {
         NextStep::Stop
     } else {
         finder.next().map_or(NextStep::Complete, NextStep::Try)
     };
-    if session.group.is_alone() {
+    let Some(party) = party.filter(|party| !party.is_alone()) else {
         return Ok(own);
-    }
-    let all = exchange(&session.group, &own)?;
+    };
+    let all = party.exchange(&own)?;
     if all.iter().any(|step| matches!(step, NextStep::Stop)) {
         return Ok(NextStep::Stop);
     }

@@ -26,10 +26,11 @@ use stormlp_transfer::surroundings::Surroundings;
 use super::{Args, ending, hosts, planned};
 use crate::commands::deliver::{Delivery, Savers, copy_of};
 use crate::commands::find::{Finder, Ran, find};
-use crate::commands::party::{Party, blame_launcher, shared_fate};
+use crate::commands::party::{blame_launcher, shared_fate};
 use crate::output;
 use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::party::Party;
 
 /// Default number of saves, and of restores, per run.
 const UNITS: u32 = 2;
@@ -75,7 +76,7 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     first_run(&mut request);
     let delivery = args.output.open(ReportKind::Checkpoint, Columns::Standard);
-    let delivery = party.agree(delivery, |_| Vec::new(), session)?;
+    let delivery = party.agree(delivery)?;
     if !party.is_alone() {
         hosts::look(&request, &host, party, session)?;
     }
@@ -84,7 +85,7 @@ pub(super) fn run(
     request.scale = Some(ScaleChoice::Factor(first.scaling.factor));
     let streams = possible(&request, &host, &facts, (party, session), &first)?;
     let mut savers = delivery.savers(&format!("{}-find-knee", first.model), party, session)?;
-    let others = party.hosts(savers.parts_folder(), session)?;
+    let others = party.hosts(savers.parts_folder())?;
     let mut finder = StreamFinder {
         request,
         host,
@@ -102,7 +103,7 @@ pub(super) fn run(
     }
     let begun = finder.report(Ending::Unfinished);
     savers.begin(&begun, |of| copy_of(&begun, of))?;
-    let ended = find(&mut finder, &mut savers, session)?;
+    let ended = find(&mut finder, &mut savers, Some(party), session)?;
     finder.deliver(ended, savers)
 }
 
@@ -119,11 +120,7 @@ fn possible(
         planned(&request, host, facts).is_ok_and(|plan| plan.total_bytes == first.total_bytes)
     };
     let find = || -> Vec<u32> { KNEE_STREAMS.into_iter().filter(possible).collect() };
-    if party.is_alone() {
-        Ok(find())
-    } else {
-        hosts::from_first(&session.group.leads().then(find), session)
-    }
+    if party.is_alone() { Ok(find()) } else { party.from_first(&session.group.leads().then(find)) }
 }
 
 impl Finder for StreamFinder<'_> {
@@ -202,7 +199,7 @@ impl StreamFinder<'_> {
         let look = || scan(&Disk, folders, Look::Only).map_err(Failure::machine);
         let facts = CheckpointFacts {
             trial_bytes_per_second: self.trial_bytes_per_second,
-            ..hosts::seen_by_all(look, self.party, self.session)?
+            ..hosts::seen_by_all(look, self.party)?
         };
         let how = (self.party, self.session);
         let mut plan = hosts::plan(&self.request, &self.host, &facts, how)?;

@@ -175,7 +175,7 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if finder.find.estimate.is_none() && finder.search.trials().is_empty() {
         finder.read_first()?;
     }
-    let ending = find(&mut finder, &mut savers, session)?;
+    let ending = find(&mut finder, &mut savers, None, session)?;
     finder.deliver(ending, savers, &delivery)
 }
 
