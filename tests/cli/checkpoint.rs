@@ -45,7 +45,7 @@ fn a_dry_run_has_every_byte_of_the_four_models_and_touches_nothing() {
         command.current_dir(folder.path());
         let plan = json(command.args(["checkpoint", model, "--dry-run"]));
         assert_eq!(plan["total_bytes"], total, "{model}");
-        assert_eq!(plan["scale"], 1.0);
+        assert_eq!(plan["scaling"]["factor"], 1.0);
         let all = plan["ranks"].as_array().unwrap();
         assert_eq!(all.len(), ranks, "{model}");
         let mut sum = 0;
