@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::facts::HostFacts;
 use crate::problem::Problems;
-use crate::transport::{DeviceId, Threading};
+use crate::transport::Threading;
+use crate::transport::device::DeviceId;
 use crate::warning::{Warning, WarningKind};
 
 /// A set of CPU numbers, ascending and distinct.

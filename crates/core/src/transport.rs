@@ -3,7 +3,7 @@
 //! Every lane decides this while planning, from the request and the facts of the host, so that a
 //! dry run rejects what cannot run and nothing is decided at run time.
 
-mod device;
+pub(crate) mod device;
 
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};

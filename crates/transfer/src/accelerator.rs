@@ -4,7 +4,9 @@ use stormlp_core::operation::Direction;
 use stormlp_core::path::MemoryKind;
 use stormlp_core::transport::WaitMode;
 
-use crate::cuda::{CudaDevice, Pins, Stream};
+use crate::cuda::device::CudaDevice;
+use crate::cuda::pins::Pins;
+use crate::cuda::stream::Stream;
 use crate::error::TransferError;
 use crate::region::{HostBuffer, Region};
 use crate::slot::Slot;

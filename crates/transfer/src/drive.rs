@@ -4,7 +4,7 @@
 //! lane's own type and the submission time, and returns both on completion. What is read or
 //! written where, and what the bytes must be, is up to the lane.
 
-mod load;
+pub(crate) mod load;
 
 use std::fs::File;
 use std::os::fd::BorrowedFd;

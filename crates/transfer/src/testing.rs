@@ -5,10 +5,11 @@ use std::io;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use crate::engine::FileId;
+use crate::error::TransferError;
+use crate::paths::{Completion, PathSpec, Rejected, Transfer, TransferPath, build_path};
+use crate::slot::Slot;
 use crate::storage::{Gate, Grant, Request, Storage};
-use crate::{
-    Completion, FileId, PathSpec, Rejected, Slot, Transfer, TransferError, TransferPath, build_path,
-};
 use stormlp_core::evidence::Evidence;
 
 /// A function that builds a path.

@@ -1,7 +1,9 @@
 //! Recommendations derived from the facts of a machine: the few things worth changing before
 //! measuring.
 
-use super::{DirectSupport, Fact, Machine};
+use super::Machine;
+use super::fact::Fact;
+use super::storage::DirectSupport;
 use crate::facts::Availability;
 use crate::path::PathKind;
 use crate::placement::{self, Placement};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::Fact;
+use super::fact::Fact;
 
 /// GPUs, drivers, libraries and the platform between GPU and storage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
-use super::Fact;
+use super::fact::Fact;
 
 /// The storage behind a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,8 @@
 use statrs::function::beta::checked_beta_reg;
 use statrs::function::erf::erfc;
 
-use super::{effective_samples, mean, population_deviation, sample_deviation};
+use super::effective::effective_samples;
+use super::{mean, population_deviation, sample_deviation};
 
 /// Above this many degrees of freedom, Student's t distribution equals the normal distribution.
 const NORMAL: f64 = 1e5;

@@ -4,10 +4,11 @@
 //! The numbers are drawn from 0 to 254, like DLIO's. The number of digits of each follows from its
 //! column, in the proportions of a uniform draw, so that the file size is known beforehand.
 
+use super::bytes::ReadAt;
+use super::error::FormatError;
 use super::framed::{self, Piece, Pieces};
 use super::{
-    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, one_sample,
-    total_payload,
+    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, one_sample, total_payload,
 };
 use crate::content::{BLOCK_BYTES, FileContent};
 

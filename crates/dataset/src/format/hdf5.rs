@@ -6,12 +6,10 @@
 //! module reads and writes only the few fields that differ between files instead of implementing
 //! all of HDF5.
 
-use super::bytes::{Window, read_span};
+use super::bytes::{ReadAt, Span, Window, read_span};
+use super::error::FormatError;
 use super::framed::{self, Piece};
-use super::{
-    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, Span, Spans,
-    total_payload,
-};
+use super::{ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, Spans, total_payload};
 use crate::sizes::SampleShape;
 
 /// HDF5 files of DLIO's layout.

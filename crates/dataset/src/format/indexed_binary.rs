@@ -4,11 +4,12 @@
 //! DLIO's own generator restarts the offsets every 2 GiB of a file, so its index is wrong beyond
 //! that. Offsets here are the true ones.
 
-use super::bytes::{Window, read_span};
+use super::bytes::{ReadAt, Span, Window, read_span};
+use super::error::FormatError;
 use super::framed::{self, Piece};
 use super::{
-    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, SideFile,
-    SidePlace, Span, Spans, total_payload,
+    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, SideFile, SidePlace, Spans,
+    total_payload,
 };
 
 /// Suffix appended to the data file's name for the samples' offsets.

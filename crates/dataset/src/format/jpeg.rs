@@ -5,10 +5,11 @@
 //! the file like any image: Pillow parses the header, then passes the decoder successive 64 KiB
 //! blocks until the last scan. The pixel values do not matter to DLIO, which discards them.
 
+use super::bytes::ReadAt;
+use super::error::FormatError;
 use super::framed::{self, Piece, Pieces};
 use super::{
-    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, one_sample,
-    total_payload,
+    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, one_sample, total_payload,
 };
 
 /// Real images with comment segments of content.

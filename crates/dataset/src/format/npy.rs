@@ -2,11 +2,10 @@
 //!
 //! The header is written as numpy does; reading accepts versions 1 to 3 and any spacing.
 
-use super::bytes::{Window, read_span};
+use super::bytes::{ReadAt, Span, Window, read_span};
+use super::error::FormatError;
 use super::framed::{self, Piece};
-use super::{
-    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, Span, Spans,
-};
+use super::{ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, Spans};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// numpy pads headers so that the array starts at a multiple of this.

@@ -8,12 +8,11 @@
 
 use crc_fast::{CrcAlgorithm, Digest, checksum};
 
+use super::bytes::ReadAt;
+use super::error::FormatError;
 use super::framed::{self, Piece, Pieces};
 use super::npz_read;
-use super::{
-    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, Patch, ReadAt,
-    Spans, npy,
-};
+use super::{ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, Patch, Spans, npy};
 
 pub use super::npz_read::{Member, check_tail, read_head, read_members};
 
@@ -301,7 +300,8 @@ mod tests {
 
     use super::super::testing::{assert_robust, encode, inspect, spec};
     use super::{Entry, Format, Npz, check_tail, crc32, directory, read_head};
-    use crate::format::{Span, Spans};
+    use crate::format::Spans;
+    use crate::format::bytes::Span;
 
     #[test]
     fn the_layout_is_numpys() {

@@ -1,11 +1,12 @@
 //! Reads the framing of a zip of stored numpy arrays: end record, directory, local headers.
 
 use super::bytes::{ReadAt, Span, Window, read_span};
+use super::error::FormatError;
+use super::npy;
 use super::npz::{
     CENTRAL_BYTES, CENTRAL_SIGNATURE, END_BYTES, END_SIGNATURE, END64_BYTES, END64_SIGNATURE,
     LOCAL_BYTES, LOCAL_SIGNATURE, LOCATOR64_BYTES, LOCATOR64_SIGNATURE,
 };
-use super::{FormatError, npy};
 
 /// Upper bound on the directory size of a file of samples.
 const MAX_DIRECTORY_BYTES: u64 = 1 << 20;

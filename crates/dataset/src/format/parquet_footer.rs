@@ -1,7 +1,7 @@
 //! The footer of a parquet file: row groups, columns, and the positions of their bytes.
 
-use super::FormatError;
 use super::bytes::{ReadAt, Span, Window, read_span};
+use super::error::FormatError;
 use super::thrift::{BINARY, I64, LIST, Reader, STRUCT};
 
 const MAGIC: &[u8] = b"PAR1";
@@ -206,7 +206,7 @@ mod tests {
     use super::super::parquet::Parquet;
     use super::super::testing::{assert_robust, column, encode, inspect, spec};
     use super::{decode, read_footer};
-    use crate::format::Span;
+    use crate::format::bytes::Span;
     use crate::section::ElementType;
 
     #[test]

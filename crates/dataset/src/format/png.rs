@@ -7,10 +7,11 @@
 use crc_fast::{CrcAlgorithm, Digest, checksum};
 use simd_adler32::Adler32;
 
+use super::bytes::ReadAt;
+use super::error::FormatError;
 use super::framed::{self, Piece, Pieces};
 use super::{
-    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, one_sample,
-    total_payload,
+    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, one_sample, total_payload,
 };
 
 /// Real images of grey pixels.

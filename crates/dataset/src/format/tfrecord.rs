@@ -8,10 +8,12 @@ use std::fmt::Write;
 
 use crc_fast::{CrcAlgorithm, Digest, checksum};
 
+use super::bytes::{ReadAt, Span};
+use super::error::FormatError;
 use super::framed::{self, Piece, Pieces};
 use super::{
-    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, SideFile,
-    SidePlace, Span, Spans, tfrecord_scan, total_payload,
+    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, SideFile, SidePlace, Spans,
+    tfrecord_scan, total_payload,
 };
 
 /// Size of the length and its CRC.

@@ -3,8 +3,8 @@
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-use super::FormatError;
 use super::bytes::{ReadAt, Span, Window, hex, read_span};
+use super::error::FormatError;
 use super::tfrecord::{FOOTER_BYTES, HEADER_BYTES, crc32c, masked_crc32c};
 
 /// Reads the record header at `offset` of the file `name`; returns the position of its payload.

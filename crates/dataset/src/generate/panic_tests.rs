@@ -17,7 +17,8 @@ use stormlp_transfer::{
     Completion, FileId, PathSpec, Rejected, Slot, Transfer, TransferError, TransferPath, build_path,
 };
 
-use super::{Existing, GenerateError, GeneratePlan, run, verify};
+use super::error::GenerateError;
+use super::{Existing, GeneratePlan, run, verify};
 use crate::content::Content;
 use crate::dataset::{Dataset, FormatKind, Recipe};
 use crate::format::jpeg::Jpeg;

@@ -15,7 +15,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::{Group, GroupError, Next};
+use crate::error::GroupError;
+use crate::group::Group;
+use crate::rounds::Next;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stormlp_core::group::{GroupFacts, Member};

@@ -2,7 +2,8 @@
 
 use stormlp_core::histogram;
 
-use super::{Axis, Chart, Line, Scale};
+use super::ruler::Scale;
+use super::{Axis, Chart, Line};
 
 /// A curve for each saved histogram that is readable.
 pub fn percentiles<'a>(

@@ -218,7 +218,7 @@ fn draw_bars(area: &Area<'_>, plot: &Area<'_>, bars: &Bars, stretch: &[f64]) -> 
     let totals = bars.rows.iter().map(super::Bar::total);
     let limit = bars.limit.iter().map(|(value, _)| *value);
     let values = totals.chain(limit.clone()).chain(stretch.iter().copied());
-    let axis = super::Axis::new(&bars.unit, super::Scale::Linear);
+    let axis = super::Axis::new(&bars.unit, super::ruler::Scale::Linear);
     let rows = Ruler::plain(bars.rows.len() as f64);
     let above = names_above(bars);
     let letters = bars.rows.iter().map(|row| row.name.chars().count()).max();

@@ -3,7 +3,7 @@
 
 mod broken;
 mod document;
-mod figure;
+pub(crate) mod figure;
 pub mod judge;
 
 use crate::comparison::judge::{Basis, Level, Outcome, Pair, Run, Verdict, judge};

@@ -5,11 +5,11 @@
 //! tenths of a second, and the cells of a matrix follow each other within milliseconds.
 
 mod copies;
-mod device;
+pub(crate) mod device;
 mod facts;
 mod memory;
-mod pins;
-mod stream;
+pub(crate) mod pins;
+pub(crate) mod stream;
 
 use std::cell::Cell;
 use std::sync::OnceLock;

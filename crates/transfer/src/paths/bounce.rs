@@ -12,10 +12,10 @@ use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 
 use super::idle::NAP;
-use super::{Completion, DirectWatch, FileId, PathSpec, Place, Rejected, Transfer, TransferPath};
+use super::{Completion, DirectWatch, PathSpec, Place, Rejected, Transfer, TransferPath};
 use crate::accelerator::{CopyQueue, QueuedCopy};
 use crate::cuda::Pins;
-use crate::engine::{self, Engine};
+use crate::engine::{self, Engine, FileId};
 use crate::error::TransferError;
 use crate::slot::{Slot, SlotMemory};
 

@@ -10,7 +10,8 @@ use std::fs::File;
 use stormlp_core::evidence::Evidence;
 
 use super::gds_common::GdsCommon;
-use super::{Completion, FileId, PathSpec, Rejected, Transfer, TransferPath};
+use super::{Completion, PathSpec, Rejected, Transfer, TransferPath};
+use crate::engine::FileId;
 use crate::error::TransferError;
 use crate::slot::Slot;
 

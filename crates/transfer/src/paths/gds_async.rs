@@ -14,9 +14,10 @@ use stormlp_core::transport::WaitMode;
 
 use super::gds_common::{Flying, GdsCommon, rejected};
 use super::idle::Idle;
-use super::{Completion, FileId, PathSpec, Rejected, Transfer, TransferPath};
+use super::{Completion, PathSpec, Rejected, Transfer, TransferPath};
 use crate::cuda::Stream;
 use crate::cufile::{CuFileError, FileStream};
+use crate::engine::FileId;
 use crate::error::TransferError;
 use crate::slot::Slot;
 

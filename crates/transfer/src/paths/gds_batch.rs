@@ -10,8 +10,9 @@ use stormlp_core::evidence::Evidence;
 use stormlp_core::path::PathKind;
 
 use super::gds_common::{Flying, GdsCommon};
-use super::{Completion, FileId, PathSpec, Rejected, Transfer, TransferPath};
+use super::{Completion, PathSpec, Rejected, Transfer, TransferPath};
 use crate::cufile::{Batch, BatchEntry};
+use crate::engine::FileId;
 use crate::error::TransferError;
 use crate::slot::Slot;
 

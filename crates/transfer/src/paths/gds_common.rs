@@ -8,12 +8,13 @@ use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 
 use super::gds_route::{self, Operations, Seen};
-use super::{Completion, DirectWatch, FileId, PathSpec, Place, Rejected, Transfer};
+use super::{Completion, DirectWatch, PathSpec, Place, Rejected, Transfer};
 use crate::accelerator::{Accelerator, AcceleratorBuffer};
 use crate::cufile::{
     Count, Counters, CuFileError, Driver, FileHandle, NvidiaFs, Registration, Settings, Statistics,
     Tally,
 };
+use crate::engine::FileId;
 use crate::error::TransferError;
 use crate::slot::{Slot, SlotMemory};
 

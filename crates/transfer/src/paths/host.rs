@@ -6,8 +6,8 @@ use std::os::fd::BorrowedFd;
 use stormlp_core::evidence::{DirectIo, Evidence};
 use stormlp_core::path::PathKind;
 
-use super::{Completion, DirectWatch, FileId, PathSpec, Rejected, Transfer, TransferPath};
-use crate::engine::{self, Engine};
+use super::{Completion, DirectWatch, PathSpec, Rejected, Transfer, TransferPath};
+use crate::engine::{self, Engine, FileId};
 use crate::error::TransferError;
 use crate::slot::Slot;
 

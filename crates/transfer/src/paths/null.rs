@@ -5,7 +5,8 @@ use std::fs::File;
 use stormlp_core::evidence::{DirectIo, Evidence};
 use stormlp_core::path::PathKind;
 
-use super::{Completion, FileId, Rejected, Transfer, TransferPath};
+use super::{Completion, Rejected, Transfer, TransferPath};
+use crate::engine::FileId;
 use crate::error::TransferError;
 use crate::region::HostBuffer;
 use crate::slot::{Slot, SlotMemory};

@@ -57,7 +57,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::storage::{Access, Disk, Durability, Gated, Storage as _};
+    use crate::storage::disk::Disk;
+    use crate::storage::gated::Gated;
+    use crate::storage::{Access, Durability, Storage as _};
 
     #[test]
     fn the_nth_operation_fails_and_the_others_do_not() {

@@ -74,8 +74,12 @@ mod tests {
     use stormlp_core::path::{EngineKind, PathKind};
 
     use super::*;
-    use crate::storage::{Access, Clock, Disk, Gated, Storage};
-    use crate::{HostStandIn, PathSpec, Place, Region, Transfer};
+    use crate::accelerator::HostStandIn;
+    use crate::paths::{PathSpec, Place, Transfer};
+    use crate::region::Region;
+    use crate::storage::disk::Disk;
+    use crate::storage::gated::{Clock, Gated};
+    use crate::storage::{Access, Storage};
 
     /// A clock that only advances when someone sleeps.
     #[derive(Default)]
