@@ -10,7 +10,6 @@ use stormlp_core::warning::Warning;
 
 use crate::numbers::{short, with_decimals_of};
 use crate::records::Records;
-use crate::series::{Distribution, Series};
 
 /// A report, a plan or an answer, ready for rendering.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -314,4 +313,28 @@ impl Quantity {
             _ => self.estimate.text(),
         }
     }
+}
+
+/// A value for each interval of a part of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// The part: `save 3`.
+    pub name: String,
+    /// The unit of the values.
+    pub unit: &'static str,
+    /// Length of an interval.
+    pub interval_seconds: f64,
+    /// The values.
+    pub values: Vec<f64>,
+}
+
+/// A distribution of durations.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Distribution {
+    /// What was timed.
+    pub name: String,
+    /// The unit of the values.
+    pub unit: &'static str,
+    /// Mean, percentiles and maximum by name; `None` if based on too few samples.
+    pub percentiles: [(&'static str, Option<f64>); 6],
 }

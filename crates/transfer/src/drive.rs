@@ -18,9 +18,10 @@ use stormlp_core::telemetry as model;
 pub use self::load::Flown;
 use self::load::{Counting, Together};
 use crate::error::TransferError;
-use crate::paths::{Completion, FileId, NullPath, Place, Transfer, TransferPath};
-use crate::slot::Slot;
+use crate::paths::null::NullPath;
 use crate::stamp::{Stamp, StampClock};
+use crate::transfer::Slot;
+use crate::transfer::{Completion, FileId, Place, Transfer, TransferPath};
 
 /// Progress counters of one driver. Only its thread writes, so plain loads and stores suffice.
 /// They have cache lines of their own (two, which the CPU fetches as one) to avoid false sharing.

@@ -1,39 +1,14 @@
 //! Reads a workload file according to the table of its keys.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde_yaml::{Mapping, Value};
 
 use super::fault::{Fault, WorkloadError};
 use super::field::{shown, text, wants};
 use super::place::{Place, find, of_error};
-use super::table::{Key, Table, Target};
+use super::table::{Contents, Key, Table, Target};
 
 /// Limit on reported errors: more are not worth reading.
 const MAX_FAULTS: usize = 20;
-
-/// The contents of a file and `--params`, including the spelling of keys, which reveals a file's
-/// edition.
-#[derive(Debug, Default)]
-pub struct Contents {
-    /// Values by key path, with aliases resolved.
-    pub(super) values: BTreeMap<&'static str, Value>,
-    /// The file's keys as written, including aliases.
-    pub written: BTreeSet<&'static str>,
-}
-
-impl Contents {
-    /// Whether the key `path` is present.
-    pub fn has(&self, path: &str) -> bool {
-        self.values.contains_key(path)
-    }
-
-    /// Whether any key of `section` is present.
-    pub fn has_section(&self, section: &str) -> bool {
-        let mut sections = self.values.keys().filter_map(|path| path.split_once('.'));
-        sections.any(|(of, _)| of == section)
-    }
-}
 
 impl<W: Default> Table<W> {
     /// Reads the file `source_name` with content `text`, and then each `key=value` of `params`,

@@ -11,21 +11,14 @@ use crc_fast::{CrcAlgorithm, Digest, checksum};
 use super::bytes::ReadAt;
 use super::error::FormatError;
 use super::framed::{self, Piece, Pieces};
-use super::npz_read;
+use super::npz_read::{
+    self, CENTRAL_BYTES, CENTRAL_SIGNATURE, END_BYTES, END_SIGNATURE, END64_BYTES, END64_SIGNATURE,
+    LOCAL_BYTES, LOCAL_SIGNATURE, LOCATOR64_BYTES, LOCATOR64_SIGNATURE,
+};
 use super::{ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, Patch, Spans, npy};
 
 pub use super::npz_read::{Member, check_tail, read_head, read_members};
 
-pub(super) const LOCAL_SIGNATURE: [u8; 4] = *b"PK\x03\x04";
-pub(super) const CENTRAL_SIGNATURE: [u8; 4] = *b"PK\x01\x02";
-pub(super) const END_SIGNATURE: [u8; 4] = *b"PK\x05\x06";
-pub(super) const END64_SIGNATURE: [u8; 4] = *b"PK\x06\x06";
-pub(super) const LOCATOR64_SIGNATURE: [u8; 4] = *b"PK\x06\x07";
-pub(super) const LOCAL_BYTES: usize = 30;
-pub(super) const CENTRAL_BYTES: usize = 46;
-pub(super) const END_BYTES: usize = 22;
-pub(super) const END64_BYTES: usize = 56;
-pub(super) const LOCATOR64_BYTES: usize = 20;
 const ZIP64_FIELD: u16 = 1;
 /// Python's zipfile uses the directory's 64-bit fields above this.
 const ZIP64_LIMIT: u64 = (1 << 31) - 1;

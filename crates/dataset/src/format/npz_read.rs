@@ -3,11 +3,17 @@
 use super::bytes::{ReadAt, Span, Window, read_span};
 use super::error::FormatError;
 use super::npy;
-use super::npz::{
-    CENTRAL_BYTES, CENTRAL_SIGNATURE, END_BYTES, END_SIGNATURE, END64_BYTES, END64_SIGNATURE,
-    LOCAL_BYTES, LOCAL_SIGNATURE, LOCATOR64_BYTES, LOCATOR64_SIGNATURE,
-};
 
+pub(super) const LOCAL_SIGNATURE: [u8; 4] = *b"PK\x03\x04";
+pub(super) const CENTRAL_SIGNATURE: [u8; 4] = *b"PK\x01\x02";
+pub(super) const END_SIGNATURE: [u8; 4] = *b"PK\x05\x06";
+pub(super) const END64_SIGNATURE: [u8; 4] = *b"PK\x06\x06";
+pub(super) const LOCATOR64_SIGNATURE: [u8; 4] = *b"PK\x06\x07";
+pub(super) const LOCAL_BYTES: usize = 30;
+pub(super) const CENTRAL_BYTES: usize = 46;
+pub(super) const END_BYTES: usize = 22;
+pub(super) const END64_BYTES: usize = 56;
+pub(super) const LOCATOR64_BYTES: usize = 20;
 /// Upper bound on the directory size of a file of samples.
 const MAX_DIRECTORY_BYTES: u64 = 1 << 20;
 /// Bytes read for a local header, its name and fields, and the numpy header after it.

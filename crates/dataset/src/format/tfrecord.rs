@@ -6,20 +6,19 @@
 
 use std::fmt::Write;
 
-use crc_fast::{CrcAlgorithm, Digest, checksum};
+use crc_fast::{CrcAlgorithm, Digest};
 
 use super::bytes::{ReadAt, Span};
 use super::error::FormatError;
 use super::framed::{self, Piece, Pieces};
+use super::tfrecord_scan::{crc32c, masked_crc32c};
 use super::{
     ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, SideFile, SidePlace, Spans,
     tfrecord_scan, total_payload,
 };
 
-/// Size of the length and its CRC.
-pub const HEADER_BYTES: u64 = 12;
-/// Size of the payload's CRC.
-pub const FOOTER_BYTES: u64 = 4;
+pub use super::tfrecord_scan::{FOOTER_BYTES, HEADER_BYTES};
+
 /// Suffix appended to the file's name for the index that DALI reads.
 pub const INDEX_SUFFIX: &str = ".idx";
 /// Protocol buffers reject larger messages.
@@ -28,15 +27,6 @@ const MAX_MESSAGE_BYTES: u64 = (1 << 31) - 1;
 /// The tfrecord format, as DLIO writes it.
 #[derive(Debug, Clone, Copy)]
 pub struct Tfrecord;
-
-/// CRC-32C, rotated and offset so that the CRC of data that contains CRCs remains useful.
-pub(crate) fn masked_crc32c(crc: u32) -> u32 {
-    crc.rotate_right(15).wrapping_add(0xa282_ead8)
-}
-
-pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
-    checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
-}
 
 fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {

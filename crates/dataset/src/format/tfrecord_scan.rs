@@ -1,11 +1,23 @@
 //! Iterating over the records of a tfrecord file: by random access to their headers, or in a stream
 //! of buffers as they arrive from storage.
 
-use crc_fast::{CrcAlgorithm, Digest};
+use crc_fast::{CrcAlgorithm, Digest, checksum};
 
 use super::bytes::{ReadAt, Span, Window, hex, read_span};
 use super::error::FormatError;
-use super::tfrecord::{FOOTER_BYTES, HEADER_BYTES, crc32c, masked_crc32c};
+
+/// Size of the length and its CRC.
+pub const HEADER_BYTES: u64 = 12;
+/// Size of the payload's CRC.
+pub const FOOTER_BYTES: u64 = 4;
+/// CRC-32C, rotated and offset so that the CRC of data that contains CRCs remains useful.
+pub(crate) fn masked_crc32c(crc: u32) -> u32 {
+    crc.rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
+    checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}
 
 /// Reads the record header at `offset` of the file `name`; returns the position of its payload.
 ///

@@ -9,9 +9,9 @@ use stormlp_core::stop::StopToken;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{self, Access, Durability};
 
-use super::GeneratePlan;
 use super::error::GenerateError;
 use super::lanes::Way;
+use super::plan::GeneratePlan;
 use super::sink::{CHECKSUM, FileSink, PlainFile, Target, Writer, Written, trim};
 use crate::content::BLOCK_BYTES;
 use crate::format::{EncodeError, FileSpec, Finish, SideFile, SidePlace, SinkError};

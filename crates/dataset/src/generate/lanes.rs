@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use stormlp_core::path::{EngineKind, MemoryKind, PathKind};
-use stormlp_transfer::engine::probe_uring;
+use stormlp_transfer::engine::uring;
 use stormlp_transfer::storage::{Access, Storage, is_direct_refused, temporary_name};
 use stormlp_transfer::{
     Accelerator, HostStandIn, PathBuffers, PathSpec, Region, TransferError, TransferPath,
 };
 
-use super::GeneratePlan;
 use super::error::GenerateError;
+use super::plan::GeneratePlan;
 
 /// Buffer size: a request size that every device handles well.
 pub(super) const CHUNK_BYTES: usize = 2 << 20;
@@ -54,7 +54,7 @@ pub(super) fn check_file_sizes(plan: &GeneratePlan, limit_bytes: u64) -> Result<
 /// Rejects a requested engine that the kernel does not support, before anything is made.
 pub(super) fn check_engine(engine: Option<EngineKind>) -> Result<(), GenerateError> {
     match engine {
-        Some(EngineKind::Uring | EngineKind::TokioUring) => match probe_uring() {
+        Some(EngineKind::Uring | EngineKind::TokioUring) => match uring::probe() {
             Ok(_) => Ok(()),
             Err(error) => Err(GenerateError::Setup(format!("{error}; use --engine psync"))),
         },
@@ -85,7 +85,7 @@ impl Way {
         if plan.engine.is_none() && mean_bytes < SMALL_FILE_BYTES {
             return Ok(Self { engine: EngineKind::Psync, direct: false, small: true });
         }
-        let engine = plan.engine.unwrap_or_else(|| match probe_uring() {
+        let engine = plan.engine.unwrap_or_else(|| match uring::probe() {
             Ok(_) => EngineKind::Uring,
             Err(_) => EngineKind::Psync,
         });

@@ -18,7 +18,8 @@ use stormlp_transfer::{
 };
 
 use super::error::GenerateError;
-use super::{Existing, GeneratePlan, run, verify};
+use super::plan::{Existing, GeneratePlan};
+use super::{run, verify};
 use crate::content::Content;
 use crate::dataset::{Dataset, FormatKind, Recipe};
 use crate::format::jpeg::Jpeg;

@@ -14,11 +14,11 @@ use stormlp_transfer::storage::FolderLock;
 use stormlp_transfer::telemetry::CpuTimes;
 use stormlp_transfer::{Driver, DriverSet, PathBuffers};
 
-use super::GeneratePlan;
 use super::crew;
 use super::error::GenerateError;
 use super::file::{self, Context, Trouble};
 use super::lanes::{self, Way};
+use super::plan::GeneratePlan;
 use super::survey::{self, Survey};
 use crate::dataset::FormatKind;
 use crate::manifest::{

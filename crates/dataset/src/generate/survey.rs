@@ -13,9 +13,8 @@ use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Left, Storage};
 
 use super::error::GenerateError;
-use super::state::{State, state_of};
-use super::verify::{check_framing, check_side_files};
-use super::{Existing, GeneratePlan, room};
+use super::plan::{Existing, GeneratePlan, room};
+use super::verify::{State, check_framing, check_side_files, state_of};
 use crate::content::BLOCK_BYTES;
 use crate::manifest::{
     JOURNAL_NAME, MANIFEST_NAME, ManifestError, ManifestFile, ManifestHead, Record,
@@ -238,7 +237,7 @@ fn resume(
     record: &Record,
 ) -> Result<Survey, GenerateError> {
     if record.head.recipe != head.recipe {
-        return Err(another(plan, &record.head));
+        return Err(plan.another(&record.head));
     }
     let looked = look_at_all(plan, record)?;
     refuse_changed(plan, looked.foreign)?;
@@ -343,38 +342,6 @@ fn state_of_index(
             Left::Other(what) => State::Foreign(what),
         }),
     }
-}
-
-/// The error for a folder that holds a different dataset than the plan's.
-pub(super) fn another(plan: &GeneratePlan, head: &ManifestHead) -> GenerateError {
-    let (theirs, ours) = differences(head, &plan.manifest_head());
-    GenerateError::Another { folder: plan.folder.clone(), theirs, ours }
-}
-
-/// The differences between two heads, in the terms of the command line.
-fn differences(theirs: &ManifestHead, ours: &ManifestHead) -> (String, String) {
-    let fields = |head: &ManifestHead| {
-        [
-            format!("workload {}", head.workload),
-            format!("format {}", head.format),
-            format!("{} training files", head.train_files),
-            format!("{} evaluation files", head.valid_files),
-            format!("{} samples per file", head.samples_per_file),
-            format!("content {}", head.content),
-            format!("seed {}", head.seed),
-            format!("profile {}", head.profile),
-        ]
-    };
-    let differing: Vec<(String, String)> = fields(theirs)
-        .into_iter()
-        .zip(fields(ours))
-        .filter(|(theirs, ours)| theirs != ours)
-        .collect();
-    if differing.is_empty() {
-        return ("other sample sizes or names".to_string(), "those of the plan".to_string());
-    }
-    let (theirs, ours): (Vec<_>, Vec<_>) = differing.into_iter().unzip();
-    (theirs.join(", "), ours.join(", "))
 }
 
 /// Fails if the files to be made do not fit next to those that are kept.

@@ -7,7 +7,7 @@ use stormlp_core::facts::{Availability, FoundFile};
 use stormlp_transfer::storage::Storage;
 
 use super::check::inspect;
-use super::{FoundDataset, dlio_order};
+use super::scan::{FoundDataset, dlio_order};
 use crate::dataset::Dataset;
 use crate::names::Split;
 

@@ -13,7 +13,6 @@ use stormlp_core::report::ReportKind;
 use crate::settings;
 use crate::shown::{Shown, contradictions, status};
 
-pub use document::record_columns;
 pub use figure::Figure;
 pub use settings::Difference;
 

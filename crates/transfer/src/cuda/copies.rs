@@ -7,9 +7,9 @@ use cudarc::driver::{CudaContext, sys};
 use stormlp_core::operation::Direction;
 use stormlp_core::transport::WaitMode;
 
+use super::calls::{bind, failed};
 use super::stream::{Event, Stream};
-use super::{bind, failed};
-use crate::accelerator::{CopyQueue, QueuedCopy};
+use crate::accelerator::device::{CopyQueue, QueuedCopy};
 use crate::error::TransferError;
 
 /// A stream of copies, each followed by an event.

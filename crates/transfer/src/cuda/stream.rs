@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, DriverError, result, sys};
 use stormlp_core::transport::WaitMode;
 
-use super::{bind, failed};
+use super::calls::{bind, failed};
 use crate::error::TransferError;
 
 /// CUDA's handle for the calling thread's own stream (`CU_STREAM_PER_THREAD`). Copies of different

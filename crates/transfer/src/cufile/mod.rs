@@ -23,7 +23,7 @@ mod version;
 
 pub(crate) use batch::{Batch, BatchEntry};
 pub(crate) use buffer::Registration;
-pub(crate) use count::Count;
+pub(crate) use count::Moved;
 pub use count::Statistics;
 pub use driver::{Driver, POLL_MODE, Properties, Settings};
 pub use error::{CuFileError, describe};
@@ -33,5 +33,5 @@ pub use loader::{Api, LIBRARY_VARIABLE};
 pub use log::{LogDestination, forbid_compat_mode, send_log_to};
 pub use stats::Counters;
 pub(crate) use stream::FileStream;
-pub(crate) use tally::{Moved, Tally};
+pub(crate) use tally::{Count, Tally};
 pub use version::LibraryVersion;

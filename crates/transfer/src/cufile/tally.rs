@@ -1,109 +1,10 @@
-//! How much the cuFile paths of this process have moved: the reference for the kernel's counts.
+//! One path's share of the counting: what it has moved, and that cuFile counts while it lives.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use derive_more::{Add, AddAssign, Sum};
-
+use super::count::{Before, Counts, Moved, Sums};
 use super::driver::Driver;
 use super::kernel::NvidiaFs;
-use super::stats::Counters;
-
-/// A number of transfers and their bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Add, AddAssign, Sum)]
-pub(crate) struct Moved {
-    pub(crate) operations: u64,
-    pub(crate) bytes: u64,
-}
-
-impl Moved {
-    /// What was moved since `earlier`.
-    pub(crate) fn since(self, earlier: Self) -> Self {
-        Self {
-            operations: self.operations.saturating_sub(earlier.operations),
-            bytes: self.bytes.saturating_sub(earlier.bytes),
-        }
-    }
-}
-
-/// A running total, written by a single thread.
-#[derive(Debug, Default)]
-struct Total {
-    operations: AtomicU64,
-    bytes: AtomicU64,
-}
-
-impl Total {
-    #[inline]
-    fn add(&self, bytes: usize) {
-        let add = |count: &AtomicU64, more| {
-            count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
-        };
-        add(&self.operations, 1);
-        add(&self.bytes, bytes as u64);
-    }
-
-    fn read(&self) -> Moved {
-        Moved {
-            operations: self.operations.load(Ordering::Relaxed),
-            bytes: self.bytes.load(Ordering::Relaxed),
-        }
-    }
-}
-
-/// One path's counts, on cache lines of its own.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Counts {
-    /// Submitted transfers, whatever the result.
-    begun: Total,
-    /// Successful transfers.
-    moved: Total,
-    /// Transfers that cuFile may move by POSIX calls even if compatibility mode is forbidden.
-    unbound: Total,
-}
-
-impl Counts {
-    fn read(&self) -> Sums {
-        Sums { begun: self.begun.read(), moved: self.moved.read(), unbound: self.unbound.read() }
-    }
-}
-
-/// The summed counts of several paths.
-#[derive(Debug, Clone, Copy, Default, Add, AddAssign, Sum)]
-struct Sums {
-    begun: Moved,
-    moved: Moved,
-    unbound: Moved,
-}
-
-/// The counts before the first of a group of concurrent paths. Shared by all of them: individual
-/// baselines might or might not include what the others had moved by then.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Before {
-    pub(crate) nvfs: NvidiaFs,
-    pub(crate) counters: Counters,
-    sums: Sums,
-}
-
-/// The counts of all paths of a driver.
-#[derive(Debug, Default)]
-pub(super) struct Tallies(Mutex<Books>);
-
-#[derive(Debug, Default)]
-struct Books {
-    paths: Vec<Arc<Counts>>,
-    /// The counts of dropped paths.
-    gone: Sums,
-    /// The baseline of the current paths.
-    before: Option<Before>,
-}
-
-impl Tallies {
-    fn lock(&self) -> MutexGuard<'_, Books> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 #[derive(Debug)]
 pub(crate) struct Tally {
@@ -190,5 +91,22 @@ impl Drop for Tally {
         let mut books = self.driver.tallies().lock();
         books.gone += self.counts.read();
         books.paths.retain(|counts| !Arc::ptr_eq(counts, &self.counts));
+    }
+}
+
+/// While it lives, cuFile counts transfers by route, if it can.
+#[derive(Debug)]
+pub(crate) struct Count(Arc<Driver>);
+
+impl Count {
+    pub(crate) fn new(driver: Arc<Driver>) -> Self {
+        driver.switch().take();
+        Self(driver)
+    }
+}
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        self.0.switch().release();
     }
 }

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, RawFd};
 
-use super::FileId;
 use crate::error::TransferError;
+use crate::transfer::FileId;
 
 /// Files by number.
 #[derive(Debug)]

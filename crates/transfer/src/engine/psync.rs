@@ -9,10 +9,11 @@ use stormlp_core::operation::Direction;
 use stormlp_core::path::EngineKind;
 
 use super::files::FileTable;
-use super::{Engine, FileId, completion};
+use super::{Engine, completion};
 use crate::error::TransferError;
-use crate::paths::{Completion, Rejected, Transfer};
-use crate::slot::Slot;
+use crate::transfer::FileId;
+use crate::transfer::Slot;
+use crate::transfer::{Completion, Rejected, Transfer};
 
 /// Executes operations inside `wait`, one after the other: with more than one in flight the
 /// latency includes queueing time, as on any device with a single server.

@@ -11,10 +11,11 @@ use stormlp_core::operation::Direction;
 use stormlp_core::path::EngineKind;
 
 use super::files::FileTable;
-use super::{Engine, FileId, completion};
+use super::{Engine, completion};
 use crate::error::TransferError;
-use crate::paths::{Completion, Place, Rejected, Transfer};
-use crate::slot::Slot;
+use crate::transfer::FileId;
+use crate::transfer::Slot;
+use crate::transfer::{Completion, Place, Rejected, Transfer};
 
 /// Marks the completion of the poll on the waking eventfd; no slot has this number.
 const WAKE: u64 = u64::MAX;

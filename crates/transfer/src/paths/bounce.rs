@@ -12,12 +12,14 @@ use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 
 use super::idle::NAP;
-use super::{Completion, DirectWatch, PathSpec, Place, Rejected, Transfer, TransferPath};
-use crate::accelerator::{CopyQueue, QueuedCopy};
+use super::{DirectWatch, PathSpec};
+use crate::accelerator::device::{CopyQueue, QueuedCopy};
 use crate::cuda::Pins;
-use crate::engine::{self, Engine, FileId};
+use crate::engine::{self, Engine};
 use crate::error::TransferError;
-use crate::slot::{Slot, SlotMemory};
+use crate::transfer::FileId;
+use crate::transfer::{Completion, Place, Rejected, Transfer, TransferPath};
+use crate::transfer::{Slot, SlotMemory};
 
 /// Slot n and its bounce buffer, unless the engine or the copy queue holds them.
 struct Pair {

@@ -12,14 +12,15 @@ use std::sync::Arc;
 use stormlp_core::evidence::Evidence;
 use stormlp_core::transport::WaitMode;
 
+use super::PathSpec;
 use super::gds_common::{Flying, GdsCommon, rejected};
 use super::idle::Idle;
-use super::{Completion, PathSpec, Rejected, Transfer, TransferPath};
 use crate::cuda::Stream;
 use crate::cufile::{CuFileError, FileStream};
-use crate::engine::FileId;
 use crate::error::TransferError;
-use crate::slot::Slot;
+use crate::transfer::FileId;
+use crate::transfer::Slot;
+use crate::transfer::{Completion, Rejected, Transfer, TransferPath};
 
 /// A stream registered with cuFile, with at most one transfer on it.
 struct Lane {

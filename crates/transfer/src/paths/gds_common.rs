@@ -8,15 +8,17 @@ use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 
 use super::gds_route::{self, Operations, Seen};
-use super::{Completion, DirectWatch, PathSpec, Place, Rejected, Transfer};
-use crate::accelerator::{Accelerator, AcceleratorBuffer};
+use super::{DirectWatch, PathSpec};
+use crate::accelerator::device::Accelerator;
 use crate::cufile::{
     Count, Counters, CuFileError, Driver, FileHandle, NvidiaFs, Registration, Settings, Statistics,
     Tally,
 };
-use crate::engine::FileId;
 use crate::error::TransferError;
-use crate::slot::{Slot, SlotMemory};
+use crate::transfer::AcceleratorBuffer;
+use crate::transfer::FileId;
+use crate::transfer::{Completion, Place, Rejected, Transfer};
+use crate::transfer::{Slot, SlotMemory};
 
 /// How many transfers of a path cuFile counts by route, unless its lane ends counting earlier.
 const COUNTED_AT_FIRST: u64 = 64;
@@ -63,7 +65,7 @@ impl GdsCommon {
                 buffer
             }));
         }
-        let count = driver.count();
+        let count = Count::new(Arc::clone(&driver));
         let longest_bound = longest_bound(spec.kind, &driver);
         Ok(Self {
             kind: spec.kind,

@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::parent;
 use crate::error::LinkInTheWay;
 
 /// Flags for opening parent folders: enough to continue from them.
@@ -339,6 +338,11 @@ fn next(
         Err(Errno::NOTDIR) if is_link() => Err(Errno::LOOP),
         opened => opened,
     }
+}
+
+/// The folder that a file lies in.
+pub(super) fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use libloading::Library;
 use stormlp_core::facts::Availability;
 use stormlp_core::operation::Direction;
 
-use super::{CuFileProbe, CudaProbe, MARK, Message, Step};
+use super::message::{CuFileProbe, CudaProbe, MARK, Message, Step};
 use crate::cuda;
 use crate::cufile::buffer::Registration;
 use crate::cufile::driver::{Driver, Settings};
@@ -100,7 +100,7 @@ fn ask_cuda() -> CudaProbe {
 
 /// Whether cuFile can read a file in `folder` into host memory.
 fn use_folder(driver: &Arc<Driver>, folder: &Path) -> Availability {
-    let path = super::probe_file(folder, std::process::id());
+    let path = super::message::probe_file(folder, std::process::id());
     // The file is removed whatever happens to the parent.
     let parent = rustix::process::getppid();
     end_with_parent(false);

@@ -7,20 +7,23 @@
 //! proves nothing.
 
 mod child;
-mod words;
+mod message;
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _};
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-use stormlp_core::facts::{AcceleratorFacts, Availability};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use stormlp_core::facts::Availability;
 
-use self::words::Words;
 use super::log::LOG_VARIABLE;
 
 pub use child::child_main;
+pub use message::{CuFileProbe, CudaProbe, Step};
+use message::{MARK, Message, probe_file};
 
 /// The hidden first argument that makes the executable the child: the caller of [`run`] must
 /// dispatch it to [`child_main`], with the folder (if any) as the second argument.
@@ -32,120 +35,6 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// How long to wait for a killed child.
 const DEATH: Duration = Duration::from_secs(1);
-
-/// Distinguishes the child's lines from library output.
-const MARK: &str = "stormlp-cufile-probe ";
-
-/// The step the child had started when it last reported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Step {
-    /// Before the library was opened.
-    Start,
-    /// Opening CUDA and listing its devices.
-    Cuda,
-    /// Opening libcufile.
-    Load,
-    /// `cuFileDriverOpen`.
-    OpenDriver,
-    /// Registering a file of the folder and reading it.
-    UseFolder,
-    /// Closing the driver.
-    CloseDriver,
-}
-
-impl Step {
-    /// The step in words.
-    fn words(self) -> &'static str {
-        match self {
-            Self::Start => "the start of the probe",
-            Self::Cuda => "listing CUDA's devices",
-            Self::Load => "loading libcufile",
-            Self::OpenDriver => "cuFileDriverOpen",
-            Self::UseFolder => "the transfer in the data folder",
-            Self::CloseDriver => "cuFileDriverClose",
-        }
-    }
-}
-
-/// The child's findings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CuFileProbe {
-    /// Whether cuFile can be used: the library loads and its driver opens and closes.
-    pub driver: Availability,
-    /// Whether cuFile accepts files in the requested folder; `None` without a folder or without a
-    /// driver.
-    pub folder: Option<Availability>,
-    /// Version of the library, `1.16`.
-    pub library_version: Option<String>,
-    /// Where the library was found.
-    pub library_path: Option<PathBuf>,
-    /// Version of nvidia-fs, `2.24`; `None` when it is not loaded.
-    pub nvfs_version: Option<String>,
-    /// Whether cuFile may fall back to POSIX calls.
-    pub compat_mode_allowed: Option<bool>,
-    /// Size in bytes of the buffer for transfers without a direct route.
-    #[serde(default)]
-    pub per_buffer_cache_bytes: Option<u64>,
-    /// The driver's properties, one each.
-    pub properties: Vec<String>,
-    /// Direct routes for each kind of target, `nvme: p2pdma, nvfs`.
-    pub routes: Vec<String>,
-    /// Settings that affect the route and the speed.
-    pub parameters: Vec<String>,
-    /// The findings on CUDA.
-    #[serde(default)]
-    pub cuda: CudaProbe,
-}
-
-/// The child's findings on CUDA.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct CudaProbe {
-    /// Version of CUDA that the driver supports, `12.8`.
-    pub version: Option<String>,
-    /// Where the library was found.
-    pub library_path: Option<PathBuf>,
-    /// The GPUs it can use.
-    pub devices: Vec<AcceleratorFacts>,
-    /// Why there are none.
-    pub problem: Option<String>,
-}
-
-impl CuFileProbe {
-    fn unavailable(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            driver: Availability::unavailable(reason, remedy),
-            folder: None,
-            library_version: None,
-            library_path: None,
-            nvfs_version: None,
-            compat_mode_allowed: None,
-            per_buffer_cache_bytes: None,
-            properties: Vec::new(),
-            routes: Vec::new(),
-            parameters: Vec::new(),
-            cuda: CudaProbe::default(),
-        }
-    }
-
-    /// Whether the cuFile paths can run on the requested folder.
-    pub fn availability(&self) -> Availability {
-        match (&self.driver, &self.folder) {
-            (Availability::Available, Some(folder)) => folder.clone(),
-            (driver, _) => driver.clone(),
-        }
-    }
-}
-
-/// A message of the child, one per line.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Message {
-    /// A step begins.
-    Begins(Step),
-    /// The findings so far; the last message counts.
-    Found(Box<CuFileProbe>),
-}
 
 /// Asks a child process, `exe` with [`ARGUMENT`], what cuFile can do here and in `folder`.
 ///
@@ -183,11 +72,6 @@ pub fn run(
             "check that processes can be started here",
         ),
     }
-}
-
-/// The file that the child with this PID tests cuFile on.
-fn probe_file(folder: &Path, pid: u32) -> PathBuf {
-    folder.join(format!(".stormlp-cufile-probe-{pid}"))
 }
 
 /// How long to wait for a child.
@@ -319,9 +203,56 @@ fn add_library_words<'a>(availability: &mut Availability, lines: impl Iterator<I
     }
 }
 
+/// Output beyond this is dropped: a library that prints endlessly must not fill memory.
+const KEPT_BYTES: usize = 1 << 20;
+/// Bytes read at a time, so that endless output cannot block the reader.
+const TURN_BYTES: usize = 1 << 20;
+
+/// The reading end of a pipe, and what has been read from it.
+#[derive(Debug)]
+struct Words {
+    pipe: File,
+    bytes: Vec<u8>,
+}
+
+impl Words {
+    /// Reads `pipe` without ever blocking.
+    fn of(pipe: impl Into<OwnedFd>) -> io::Result<Self> {
+        let pipe = File::from(pipe.into());
+        fcntl_setfl(&pipe, fcntl_getfl(&pipe)? | OFlags::NONBLOCK)?;
+        Ok(Self { pipe, bytes: Vec::new() })
+    }
+
+    /// Reads what is in the pipe now, so that the child does not block on a full one.
+    fn take(&mut self) -> io::Result<()> {
+        let mut block = [0; 16 << 10];
+        let mut left = TURN_BYTES;
+        while left > 0 {
+            match self.pipe.read(&mut block) {
+                Ok(0) => return Ok(()),
+                Ok(read) => {
+                    let room = KEPT_BYTES - self.bytes.len();
+                    self.bytes.extend_from_slice(&block[..read.min(room)]);
+                    left = left.saturating_sub(read);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn into_text(self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
 
     fn ended(status: Option<i32>, stdout: &str, stderr: &str) -> Ended {
@@ -450,5 +381,18 @@ mod tests {
         assert!(reason(&probe.driver).contains("died in the start"), "{probe:?}");
         let probe = run(Path::new("/nowhere/at-all"), None, TIME_LIMIT, &goes_on);
         assert!(reason(&probe.driver).contains("could not run"), "{probe:?}");
+    }
+
+    #[test]
+    fn only_so_much_is_kept_and_an_open_pipe_is_not_waited_for() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let mut words = Words::of(reader).unwrap();
+        words.take().unwrap();
+        for _ in 0..40 {
+            writer.write_all(&[b'x'; 32 << 10]).unwrap();
+            words.take().unwrap();
+        }
+        assert_eq!(words.bytes.len(), KEPT_BYTES);
+        assert!(words.into_text().starts_with("xxx"));
     }
 }
