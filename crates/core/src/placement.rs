@@ -7,8 +7,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::facts::HostFacts;
+use crate::failure::Problems;
 use crate::path::DeviceId;
-use crate::problem::Problems;
 use crate::threads::Threading;
 pub use crate::threads::{CpuList, HostNode, NumaChoice};
 use crate::warning::{Warning, WarningKind};

@@ -16,7 +16,8 @@ use stormlp_matrix::plan::{
 };
 
 use crate::commands::threads::check_wait;
-use crate::exit::{Code, Failure, Page};
+use stormlp_core::failure::Failure;
+use stormlp_core::note::{Cause, Note};
 
 /// The default folder for test files.
 const DEFAULT_FOLDER: &str = "stormlp-data/gds";
@@ -255,7 +256,7 @@ pub(crate) fn request(
             )));
         }
         apply_preset(name, &mut request)
-            .map_err(|error| Failure::new(Code::Usage, Page(error.to_string())))?;
+            .map_err(|error| Failure::from(Note::new(Cause::Usage, error.to_string(), "")))?;
     }
     take_matrix(matrix, &mut request);
     take_files(files, &mut request);

@@ -21,9 +21,9 @@ use stormlp_transfer::probe;
 use super::deliver::{ColumnsArg, Delivery, OutputArgs, Savers};
 use super::detached::DetachedArgs;
 use super::party::Party;
-use crate::exit::Failure;
 use crate::hosts::exchange;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 use resume::Saved;
 
