@@ -93,7 +93,7 @@ pub enum Cell {
 
 /// Whether higher values are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum Better {
     /// More is better: throughput.
     Higher,
     /// Less is better: latency, cost.
@@ -119,7 +119,7 @@ pub struct Quantity {
     /// Its unit.
     pub unit: &'static str,
     /// Whether higher values are better.
-    pub direction: Direction,
+    pub direction: Better,
 }
 
 impl Document {
@@ -279,20 +279,20 @@ impl Estimate {
 impl Quantity {
     /// A number of which more is better.
     pub fn higher(value: f64, unit: &'static str) -> Self {
-        Self::new(value, unit, Direction::Higher)
+        Self::new(value, unit, Better::Higher)
     }
 
     /// A number of which less is better.
     pub fn lower(value: f64, unit: &'static str) -> Self {
-        Self::new(value, unit, Direction::Lower)
+        Self::new(value, unit, Better::Lower)
     }
 
     /// A number that is neither good nor bad.
     pub fn neutral(value: f64, unit: &'static str) -> Self {
-        Self::new(value, unit, Direction::Neutral)
+        Self::new(value, unit, Better::Neutral)
     }
 
-    fn new(value: f64, unit: &'static str, direction: Direction) -> Self {
+    fn new(value: f64, unit: &'static str, direction: Better) -> Self {
         Self { estimate: Estimate { value, spread: None }, unit, direction }
     }
 

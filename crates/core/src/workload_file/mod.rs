@@ -12,6 +12,6 @@ pub mod place;
 mod read;
 mod table;
 
-pub use fault::{Fault, WorkloadError};
+pub use fault::{WorkloadError, WorkloadFault};
 pub use field::{Field, count, line, number, shown, text, wants};
 pub use table::{Contents, Key, KeyNote, Table, sections};

@@ -2,10 +2,10 @@
 
 use serde_yaml::{Mapping, Value};
 
-use super::fault::{Fault, WorkloadError};
+use super::fault::{WorkloadError, WorkloadFault};
 use super::field::{shown, text, wants};
-use super::place::{Place, find, of_error};
-use super::table::{Contents, Key, Table, Target};
+use super::place::{TextPlace, find, of_error};
+use super::table::{Contents, Key, KeyOrSection, Table};
 
 /// Limit on reported errors: more are not worth reading.
 const MAX_FAULTS: usize = 20;
@@ -50,7 +50,8 @@ impl<W: Default> Table<W> {
             return Ok(walk.contents);
         }
         let found = walk.faults.into_iter().take(MAX_FAULTS);
-        let faults = found.map(|(place, message)| Fault { place: find(text, &place), message });
+        let faults =
+            found.map(|(place, message)| WorkloadFault { place: find(text, &place), message });
         Err(error(faults.collect()))
     }
 
@@ -76,7 +77,7 @@ struct Walk<'a, W: 'static> {
     contents: Contents,
     /// The entry indices that lead to the current position.
     at: Vec<usize>,
-    faults: Vec<(Place, String)>,
+    faults: Vec<(TextPlace, String)>,
 }
 
 impl<W: Default> Walk<'_, W> {
@@ -103,8 +104,8 @@ impl<W: Default> Walk<'_, W> {
             self.at.push(index);
             let name = text(name).unwrap_or_else(|| shown(name));
             match self.table.look_up(section, &name, value) {
-                Some(Target::Section(path)) => self.section(&path, value),
-                Some(Target::Leaf(key)) => self.leaf(key, value),
+                Some(KeyOrSection::Section(path)) => self.section(&path, value),
+                Some(KeyOrSection::Leaf(key)) => self.leaf(key, value),
                 None => {
                     let path = [section, &name].join(".");
                     let message = self.table.unknown(path.trim_start_matches('.'));
@@ -125,7 +126,7 @@ impl<W: Default> Walk<'_, W> {
     }
 
     fn fault(&mut self, at_key: bool, message: String) {
-        let place = Place { entries: self.at.clone(), at_key };
+        let place = TextPlace { entries: self.at.clone(), at_key };
         self.faults.push((place, message));
     }
 }

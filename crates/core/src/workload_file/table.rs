@@ -144,7 +144,7 @@ pub struct KeyNote {
 }
 
 /// What a name in a section refers to.
-pub(super) enum Target<W: 'static> {
+pub(super) enum KeyOrSection<W: 'static> {
     /// A section, by its path.
     Section(String),
     /// A key.
@@ -167,20 +167,25 @@ impl<W> Table<W> {
     }
 
     /// Resolves `name` in `section`, given its `value`.
-    pub(super) fn look_up(&self, section: &str, name: &str, value: &Value) -> Option<Target<W>> {
+    pub(super) fn look_up(
+        &self,
+        section: &str,
+        name: &str,
+        value: &Value,
+    ) -> Option<KeyOrSection<W>> {
         let path = match self.section_alias(name).filter(|_| section.is_empty()) {
-            Some("") => return Some(Target::Section(String::new())),
+            Some("") => return Some(KeyOrSection::Section(String::new())),
             Some(of) => of.to_string(),
             None => join(section, name),
         };
         let is_section = self.keys.iter().any(|key| key.is_below(&path));
         // `model` is a section or, up to v1.0, the model's name.
         if is_section && (value.is_mapping() || value.is_null()) {
-            return Some(Target::Section(path));
+            return Some(KeyOrSection::Section(path));
         }
         match self.at(&path) {
-            Some(key) => Some(Target::Leaf(key)),
-            None => is_section.then_some(Target::Section(path)),
+            Some(key) => Some(KeyOrSection::Leaf(key)),
+            None => is_section.then_some(KeyOrSection::Section(path)),
         }
     }
 

@@ -78,7 +78,7 @@ impl Format for Csv {
 
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
         total_payload(file)?;
-        let mut table = Table {
+        let mut table = CsvTable {
             columns: file.shape.bytes(),
             rows: file.samples,
             content: file.content,
@@ -96,7 +96,7 @@ impl Format for Csv {
 }
 
 /// State of a table being written.
-struct Table {
+struct CsvTable {
     columns: u64,
     rows: u64,
     content: FileContent,
@@ -107,7 +107,7 @@ struct Table {
     block: u64,
 }
 
-impl Pieces for Table {
+impl Pieces for CsvTable {
     /// As many numbers as there are bytes in a block of content.
     fn next_piece(&mut self) -> Option<Piece> {
         if self.row == Some(self.rows) {

@@ -2,7 +2,7 @@
 //!
 //! The header is written as numpy does; reading accepts versions 1 to 3 and any spacing.
 
-use super::bytes::{ReadAt, Span, Window, read_span};
+use super::bytes::{ByteWindow, ReadAt, Span, read_span};
 use super::error::FormatError;
 use super::framed::{self, Piece};
 use super::{ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, Spans};
@@ -92,7 +92,7 @@ pub(crate) fn array_shape(file: &FileSpec) -> Vec<u64> {
 
 /// Parses a header from bytes of the file `name` that start at `offset`.
 pub(crate) fn parse(name: &str, offset: u64, bytes: &[u8]) -> Result<Header, FormatError> {
-    let window = Window::new(name, offset, bytes);
+    let window = ByteWindow::new(name, offset, bytes);
     window.expect(0, MAGIC, "the numpy magic")?;
     let version = window.take(6, 2, "the numpy format version")?[0];
     let (length, start) = match version {

@@ -94,22 +94,22 @@ impl Example {
 
 /// The next part of a record.
 #[derive(Clone, Copy, PartialEq)]
-enum Part {
+enum RecordPart {
     Before,
     Image,
     After,
 }
 
-struct Records {
+struct RecordPieces {
     example: Example,
     image_bytes: u64,
     records: u64,
     written: u64,
-    next: Part,
+    next: RecordPart,
     digest: Digest,
 }
 
-impl Records {
+impl RecordPieces {
     fn new(file: &FileSpec) -> Result<Self, EncodeError> {
         total_payload(file)?;
         let image_bytes = file.shape.bytes();
@@ -126,7 +126,7 @@ impl Records {
             image_bytes,
             records: file.samples,
             written: 0,
-            next: Part::Before,
+            next: RecordPart::Before,
             digest: Digest::new(CrcAlgorithm::Crc32Iscsi),
         })
     }
@@ -154,20 +154,20 @@ impl Records {
     }
 }
 
-impl Pieces for Records {
+impl Pieces for RecordPieces {
     fn next_piece(&mut self) -> Option<Piece> {
         match self.next {
-            Part::Before if self.written == self.records => None,
-            Part::Before => {
-                self.next = Part::Image;
+            RecordPart::Before if self.written == self.records => None,
+            RecordPart::Before => {
+                self.next = RecordPart::Image;
                 Some(Piece::Literal(self.before()))
             }
-            Part::Image => {
-                self.next = Part::After;
+            RecordPart::Image => {
+                self.next = RecordPart::After;
                 Some(Piece::Content(self.image_bytes))
             }
-            Part::After => {
-                self.next = Part::Before;
+            RecordPart::After => {
+                self.next = RecordPart::Before;
                 self.written += 1;
                 Some(Piece::Literal(self.after()))
             }
@@ -197,12 +197,12 @@ impl Pieces for Records {
 
 impl Format for Tfrecord {
     fn file_bytes(&self, file: &FileSpec) -> Option<u64> {
-        let records = Records::new(file).ok()?;
+        let records = RecordPieces::new(file).ok()?;
         records.record_bytes().checked_mul(file.samples)
     }
 
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
-        framed::write(&mut Records::new(file)?, file.content, sink)
+        framed::write(&mut RecordPieces::new(file)?, file.content, sink)
     }
 
     /// Reads the first record's header. If the file is a whole number of such records, they are

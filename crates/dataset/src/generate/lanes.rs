@@ -68,7 +68,7 @@ const SMALL_FILE_BYTES: u64 = 64 << 10;
 
 /// How files are opened and written, decided before the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct WriteWay {
     pub(super) engine: EngineKind,
     pub(super) direct: bool,
     /// Whether files are small: written with plain calls through the page cache, and synced
@@ -76,7 +76,7 @@ pub(super) struct Way {
     pub(super) small: bool,
 }
 
-impl Way {
+impl WriteWay {
     /// Plain calls for small files, unless an engine was requested. Otherwise the requested engine,
     /// or the best that this kernel allows, with `O_DIRECT` if the folder's file system supports
     /// it.

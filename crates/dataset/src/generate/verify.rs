@@ -190,7 +190,7 @@ fn checksum_of(storage: &dyn Storage, path: &Path) -> Result<u64, TransferError>
 
 /// State of a listed file.
 #[derive(Debug)]
-pub enum State {
+pub enum FileState {
     /// There is no entry under its name.
     Gone,
     /// It has its bytes; here is its current listing.
@@ -212,33 +212,33 @@ pub fn state_of(
     storage: &dyn Storage,
     folder: &Path,
     file: &ManifestFile,
-) -> Result<State, TransferError> {
+) -> Result<FileState, TransferError> {
     let path = folder.join(&file.name);
     let found = match storage.left(&path, Some(file.bytes), None)? {
-        Left::Nothing => return Ok(State::Gone),
+        Left::Nothing => return Ok(FileState::Gone),
         Left::Same(found) => found,
         Left::Other(what) => {
             let found = storage.look(&path).ok().flatten();
             return Ok(if found.is_some_and(|found| is_the_file(file, &found)) {
-                State::Damaged(what)
+                FileState::Damaged(what)
             } else {
-                State::Foreign(what)
+                FileState::Foreign(what)
             });
         }
     };
     if found.bytes != file.bytes {
-        return Ok(State::Empty);
+        return Ok(FileState::Empty);
     }
     if found.changed_ns != file.changed_ns && crc64_text(checksum_of(storage, &path)?) != file.crc64
     {
         let what = "a file of other content".to_string();
         return Ok(if is_the_file(file, &found) {
-            State::Damaged(what)
+            FileState::Damaged(what)
         } else {
-            State::Foreign(what)
+            FileState::Foreign(what)
         });
     }
-    Ok(State::Whole(ManifestFile {
+    Ok(FileState::Whole(ManifestFile {
         changed_ns: found.changed_ns,
         identity: Some(found.identity),
         ..file.clone()

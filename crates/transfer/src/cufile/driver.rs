@@ -11,7 +11,7 @@ use super::count::{Statistics, Switch, Tallies};
 use super::error::{CuFileError, check};
 use super::kernel::no_p2pdma;
 use super::loader::Api;
-use super::stats::Counters;
+use super::stats::RouteCounters;
 use super::sys::{self, bool_parameter, size_parameter};
 
 /// Settings for opening the driver.
@@ -231,7 +231,7 @@ impl Driver {
     }
 
     /// What cuFile has counted in this process; `None` if it has not.
-    pub fn counters(&self) -> Option<Counters> {
+    pub fn counters(&self) -> Option<RouteCounters> {
         self.switch.counters()
     }
 

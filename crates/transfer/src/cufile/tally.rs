@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::count::{Before, Counts, Moved, Sums};
+use super::count::{Before, PathCounts, PathSums, Transferred};
 use super::driver::Driver;
-use super::kernel::NvidiaFs;
+use super::kernel::NvidiaFsCounts;
 
 #[derive(Debug)]
 pub(crate) struct Tally {
-    counts: Arc<Counts>,
+    counts: Arc<PathCounts>,
     driver: Arc<Driver>,
     before: Before,
 }
@@ -22,7 +22,7 @@ impl Tally {
             Some(before) if !books.paths.is_empty() => before,
             // Nothing of this process is in flight, and the lock is held until this is read.
             _ => Before {
-                nvfs: NvidiaFs::now(),
+                nvfs: NvidiaFsCounts::now(),
                 counters: driver.counters().unwrap_or_default(),
                 sums: books.gone,
             },
@@ -64,24 +64,24 @@ impl Tally {
     }
 
     /// The counts of all paths of the process, including dropped ones.
-    fn sums(&self) -> Sums {
+    fn sums(&self) -> PathSums {
         let books = self.driver.tallies().lock();
-        let now: Sums = books.paths.iter().map(|counts| counts.read()).sum();
+        let now: PathSums = books.paths.iter().map(|counts| counts.read()).sum();
         books.gone + now
     }
 
     /// What all paths of the process have moved since the baseline.
-    pub(crate) fn moved(&self) -> Moved {
+    pub(crate) fn moved(&self) -> Transferred {
         self.sums().moved.since(self.before.sums.moved)
     }
 
     /// What they have started since the baseline.
-    pub(crate) fn begun(&self) -> Moved {
+    pub(crate) fn begun(&self) -> Transferred {
         self.sums().begun.since(self.before.sums.begun)
     }
 
     /// What cuFile may have moved by POSIX calls even if compatibility mode is forbidden.
-    pub(crate) fn unbound(&self) -> Moved {
+    pub(crate) fn unbound(&self) -> Transferred {
         self.sums().unbound.since(self.before.sums.unbound)
     }
 }
@@ -96,16 +96,16 @@ impl Drop for Tally {
 
 /// While it lives, cuFile counts transfers by route, if it can.
 #[derive(Debug)]
-pub(crate) struct Count(Arc<Driver>);
+pub(crate) struct RouteCounting(Arc<Driver>);
 
-impl Count {
+impl RouteCounting {
     pub(crate) fn new(driver: Arc<Driver>) -> Self {
         driver.switch().take();
         Self(driver)
     }
 }
 
-impl Drop for Count {
+impl Drop for RouteCounting {
     fn drop(&mut self) {
         self.0.switch().release();
     }

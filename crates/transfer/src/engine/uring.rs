@@ -10,7 +10,7 @@ use stormlp_core::evidence::EngineFacts;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::EngineKind;
 
-use super::files::FileTable;
+use super::files::AttachedFiles;
 use super::{Engine, completion};
 use crate::error::TransferError;
 use crate::transfer::FileId;
@@ -36,7 +36,7 @@ pub(crate) struct UringEngine {
     ring: IoUring,
     in_flight: Vec<Option<Slot>>,
     slots: Vec<Slot>,
-    files: FileTable,
+    files: AttachedFiles,
     wake: Option<OwnedFd>,
     queued: usize,
     flying: usize,
@@ -132,7 +132,7 @@ impl UringEngine {
         }
         Ok(Self {
             in_flight: slots.iter().map(|_| None).collect(),
-            files: FileTable::new(max_files),
+            files: AttachedFiles::new(max_files),
             ring,
             slots,
             wake: None,

@@ -22,7 +22,7 @@ use crate::transfer::{Completion, Place, Rejected, Transfer, TransferPath};
 use crate::transfer::{Slot, SlotMemory};
 
 /// Slot n and its bounce buffer, unless the engine or the copy queue holds them.
-struct Pair {
+struct BouncePair {
     place: Option<Place>,
     memory: Option<Slot>,
     bounce: Option<Slot>,
@@ -33,7 +33,7 @@ struct Pair {
 pub(crate) struct BouncePath {
     kind: PathKind,
     engine: Box<dyn Engine>,
-    pairs: Vec<Pair>,
+    pairs: Vec<BouncePair>,
     slots: Vec<Slot>,
     copies: Option<Box<dyn CopyQueue>>,
     copying: usize,
@@ -57,7 +57,8 @@ impl BouncePath {
         spec.accelerator.bind_thread()?;
         let pins = spec.accelerator.pin(&spec.host)?;
         let mut engine = engine::build(spec.engine, spec.host, spec.submit_batch, spec.max_files)?;
-        let pair = |bounce| Pair { place: None, memory: None, bounce: Some(bounce), moved: 0 };
+        let pair =
+            |bounce| BouncePair { place: None, memory: None, bounce: Some(bounce), moved: 0 };
         let capacity = spec.accelerator_buffers.len();
         let memory = spec.accelerator_buffers.into_iter();
         Ok(Self {

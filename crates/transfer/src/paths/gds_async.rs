@@ -23,7 +23,7 @@ use crate::transfer::Slot;
 use crate::transfer::{Completion, Rejected, Transfer, TransferPath};
 
 /// A stream registered with cuFile, with at most one transfer on it.
-struct Lane {
+struct StreamLane {
     // Before `stream`: deregistered first, then destroyed.
     file_stream: FileStream,
     stream: Stream,
@@ -32,7 +32,7 @@ struct Lane {
 /// Enqueues transfers on streams, one stream per slot.
 pub(crate) struct GdsStreamPath {
     // Before `common`: streams end before their files are deregistered.
-    lanes: Vec<Lane>,
+    lanes: Vec<StreamLane>,
     common: GdsCommon,
     flying: Flying,
     /// Slots of transfers on their streams.
@@ -64,7 +64,7 @@ impl GdsStreamPath {
             // says of the transfers, and `submit` rejects others.
             let file_stream =
                 unsafe { FileStream::register(driver, stream.raw().cast(), page_aligned) }?;
-            lanes.push(Lane { file_stream, stream });
+            lanes.push(StreamLane { file_stream, stream });
         }
         Ok(Self {
             lanes,

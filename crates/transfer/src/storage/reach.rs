@@ -95,12 +95,12 @@ pub(super) fn is_held(folder: &Path) -> bool {
 
 /// A name and the folder it is looked up in.
 pub(super) struct Spot {
-    folder: Start,
+    folder: LookupStart,
     /// A single name beneath a held folder; any path elsewhere.
     pub(super) name: PathBuf,
 }
 
-enum Start {
+enum LookupStart {
     /// Names outside held folders are looked up as usual.
     Anywhere,
     Held(Arc<OwnedFd>),
@@ -110,27 +110,27 @@ impl Spot {
     /// The spot of `path`; its last component is not resolved.
     pub(super) fn of(path: &Path) -> Result<Self, Errno> {
         let Some((held, rest)) = beneath(path)? else {
-            return Ok(Self { folder: Start::Anywhere, name: path.to_path_buf() });
+            return Ok(Self { folder: LookupStart::Anywhere, name: path.to_path_buf() });
         };
         let name = rest.file_name().ok_or(Errno::XDEV)?;
         let folder = match parent(rest) {
             above if above == Path::new(".") => Arc::clone(&held.folder),
             above => held.beneath(above)?,
         };
-        Ok(Self { folder: Start::Held(folder), name: name.into() })
+        Ok(Self { folder: LookupStart::Held(folder), name: name.into() })
     }
 
     /// The folder the name is looked up in.
     pub(super) fn folder(&self) -> BorrowedFd<'_> {
         match &self.folder {
-            Start::Anywhere => CWD,
-            Start::Held(folder) => folder.as_fd(),
+            LookupStart::Anywhere => CWD,
+            LookupStart::Held(folder) => folder.as_fd(),
         }
     }
 
     /// Whether the spot lies beneath a held folder.
     pub(super) fn is_held(&self) -> bool {
-        !matches!(self.folder, Start::Anywhere)
+        !matches!(self.folder, LookupStart::Anywhere)
     }
 }
 

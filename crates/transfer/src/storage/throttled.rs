@@ -14,12 +14,12 @@ use super::gated::{Gate, Grant, Request};
 #[derive(Debug)]
 pub struct Throttled {
     throttle: Throttle,
-    lines: Mutex<Lines>,
+    lines: Mutex<Queues>,
 }
 
 /// When each queue is free again.
 #[derive(Debug, Default)]
-struct Lines {
+struct Queues {
     requests: Duration,
     reads: Duration,
     writes: Duration,

@@ -11,7 +11,7 @@ pub(super) const MARK: &str = "stormlp-cufile-probe ";
 /// The step the child had started when it last reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Step {
+pub enum ProbeStep {
     /// Before the library was opened.
     Start,
     /// Opening CUDA and listing its devices.
@@ -26,7 +26,7 @@ pub enum Step {
     CloseDriver,
 }
 
-impl Step {
+impl ProbeStep {
     /// The step in words.
     pub(super) fn words(self) -> &'static str {
         match self {
@@ -114,7 +114,7 @@ impl CuFileProbe {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Message {
     /// A step begins.
-    Begins(Step),
+    Begins(ProbeStep),
     /// The findings so far; the last message counts.
     Found(Box<CuFileProbe>),
 }

@@ -22,7 +22,7 @@ use stormlp_core::facts::Availability;
 use super::log::LOG_VARIABLE;
 
 pub use child::child_main;
-pub use message::{CuFileProbe, CudaProbe, Step};
+pub use message::{CuFileProbe, CudaProbe, ProbeStep};
 use message::{MARK, Message, probe_file};
 
 /// The hidden first argument that makes the executable the child: the caller of [`run`] must
@@ -54,7 +54,7 @@ pub fn run(
         // The probe's log is not needed, and would end up in the current directory.
         command.env(LOG_VARIABLE, "/dev/null");
     }
-    let patience = Patience { limit: time_limit, goes_on };
+    let patience = ChildPatience { limit: time_limit, goes_on };
     let attended = command.spawn().and_then(|child| {
         let pid = child.id();
         attend(child, patience, Child::kill).map(|ended| (ended, pid))
@@ -76,7 +76,7 @@ pub fn run(
 
 /// How long to wait for a child.
 #[derive(Clone, Copy)]
-struct Patience<'a> {
+struct ChildPatience<'a> {
     limit: Duration,
     goes_on: &'a dyn Fn(Duration) -> bool,
 }
@@ -95,7 +95,7 @@ struct Ended {
 /// the pipes open: they are not waited for.
 fn attend(
     mut child: Child,
-    patience: Patience<'_>,
+    patience: ChildPatience<'_>,
     kill: impl FnOnce(&mut Child) -> io::Result<()>,
 ) -> io::Result<Ended> {
     let mut stdout = child.stdout.take().map(Words::of).transpose()?;
@@ -110,7 +110,7 @@ fn attend(
     let mut left_behind = None;
     if status.is_none() {
         kill(&mut child)?;
-        let patience = Patience { limit: DEATH, goes_on: &|_| true };
+        let patience = ChildPatience { limit: DEATH, goes_on: &|_| true };
         // That it was killed is what counts.
         let died = ended_within(patience, &mut child, &mut listen)?;
         left_behind = died.is_none().then(|| child.id());
@@ -125,7 +125,7 @@ fn attend(
 
 /// Reads the child's output until it ends or patience runs out.
 fn ended_within(
-    patience: Patience<'_>,
+    patience: ChildPatience<'_>,
     child: &mut Child,
     listen: &mut dyn FnMut() -> io::Result<()>,
 ) -> io::Result<Option<ExitStatus>> {
@@ -144,7 +144,7 @@ fn ended_within(
 
 /// The result from the child's output and exit.
 fn judge(ended: &Ended, time_limit: Duration) -> CuFileProbe {
-    let mut step = Step::Start;
+    let mut step = ProbeStep::Start;
     let mut found = None;
     let messages = ended.stdout.lines().filter_map(|line| line.split_once(MARK));
     for message in messages.filter_map(|(_, json)| serde_json::from_str(json).ok()) {
@@ -174,7 +174,7 @@ fn judge(ended: &Ended, time_limit: Duration) -> CuFileProbe {
     let remedy = "mend or remove the NVIDIA driver stack, or name another library with \
                   STORMLP_LIBCUFILE; the other paths do not need cuFile";
     let verdict = Availability::unavailable(trouble, remedy);
-    if step == Step::UseFolder {
+    if step == ProbeStep::UseFolder {
         probe.folder = Some(verdict);
     } else {
         probe.driver = verdict;
@@ -183,8 +183,8 @@ fn judge(ended: &Ended, time_limit: Duration) -> CuFileProbe {
 }
 
 /// Known reasons for a step to hang.
-fn hint_on_hanging(step: Step) -> &'static str {
-    if step == Step::OpenDriver && !Path::new("/proc/modules").exists() {
+fn hint_on_hanging(step: ProbeStep) -> &'static str {
+    if step == ProbeStep::OpenDriver && !Path::new("/proc/modules").exists() {
         " (/proc/modules is missing here, which libcufile 1.16 to 1.20 waits for)"
     } else {
         ""
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_child_that_hangs_is_killed_and_the_step_named() {
-        let said = line(&Message::Begins(Step::OpenDriver));
+        let said = line(&Message::Begins(ProbeStep::OpenDriver));
         let probe = judge(&ended(None, &said, ""), Duration::from_millis(1500));
         assert!(reason(&probe.driver).starts_with("cuFileDriverOpen did not return within 1.5 s"));
     }
@@ -288,7 +288,7 @@ mod tests {
         let mut found = CuFileProbe::unavailable("", "");
         found.driver = Availability::Available;
         let said =
-            line(&Message::Found(Box::new(found))) + &line(&Message::Begins(Step::UseFolder));
+            line(&Message::Found(Box::new(found))) + &line(&Message::Begins(ProbeStep::UseFolder));
         let probe = judge(&ended(Some(libc::SIGSEGV), &said, ""), TIME_LIMIT);
         assert!(probe.driver.is_available());
         assert!(reason(&probe.availability()).contains("signal: 11"));
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(ended.stderr, "said\n");
     }
 
-    const PATIENT: Patience<'_> = Patience { limit: TIME_LIMIT, goes_on: &|_| true };
+    const PATIENT: ChildPatience<'_> = ChildPatience { limit: TIME_LIMIT, goes_on: &|_| true };
 
     /// A child that sleeps for longer than any test.
     fn sleeper() -> Child {
@@ -338,7 +338,7 @@ mod tests {
     fn a_child_that_survives_its_kill_is_left_behind_and_named() {
         let child = sleeper();
         let process = child.id();
-        let patience = Patience { limit: Duration::from_millis(10), ..PATIENT };
+        let patience = ChildPatience { limit: Duration::from_millis(10), ..PATIENT };
         // As in the kernel's uninterruptible sleep, the signal has no effect.
         let ended = attend(child, patience, |_| Ok(())).unwrap();
         let probe = judge(&ended, patience.limit);
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn who_gives_up_waiting_need_not_wait_for_the_limit() {
-        let patience = Patience { goes_on: &|_| false, ..PATIENT };
+        let patience = ChildPatience { goes_on: &|_| false, ..PATIENT };
         let ended = attend(sleeper(), patience, Child::kill).unwrap();
         assert!(ended.status.is_none() && ended.left_behind.is_none());
     }
