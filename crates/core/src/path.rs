@@ -296,7 +296,6 @@ impl FromStr for DeviceId {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -265,7 +265,6 @@ pub fn warnings(placement: &Placement, device: Option<DeviceId>, host: &HostFact
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::facts::{AcceleratorFacts, DeviceOfStorage, StorageOfRun};

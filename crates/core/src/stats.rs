@@ -172,7 +172,6 @@ pub fn holm(probabilities: &[f64]) -> Vec<f64> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 

@@ -442,7 +442,6 @@ impl EngineChoice {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::note::Cause;

@@ -192,7 +192,6 @@ fn in_words(launch: Option<Launch>) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::time::Duration;
 

@@ -242,7 +242,6 @@ fn lost(during: &'static str, why: &str) -> GroupError {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::sync::Condvar;
     use std::sync::atomic::{AtomicBool, Ordering};

@@ -142,7 +142,6 @@ impl Pieces for CsvTable {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 

@@ -200,7 +200,6 @@ fn described(head: &ByteWindow) -> Result<(u64, Span), FormatError> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 

@@ -102,7 +102,6 @@ fn read_numbers(name: &str, source: &mut dyn ReadAt) -> Result<Vec<u64>, FormatE
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 

@@ -216,7 +216,6 @@ fn check_array_end(name: &str, array: Span, file_bytes: u64) -> Result<(), Forma
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 

@@ -369,7 +369,6 @@ impl Format for Parquet {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
     use stormlp_core::names::VariantArray;

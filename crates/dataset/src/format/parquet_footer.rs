@@ -197,7 +197,6 @@ fn row_group(group: &StoredGroup, end: u64) -> Option<RowGroup> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 

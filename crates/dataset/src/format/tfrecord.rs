@@ -229,7 +229,6 @@ impl Format for Tfrecord {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 

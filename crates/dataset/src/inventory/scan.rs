@@ -193,7 +193,6 @@ fn has_suffix(name: &str, suffix: &str) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::fs;
 

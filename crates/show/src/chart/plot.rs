@@ -393,6 +393,5 @@ pub fn percentiles<'a>(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 #[path = "plot_tests.rs"]
 mod tests;

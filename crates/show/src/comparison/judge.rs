@@ -1,7 +1,6 @@
 //! Whether two measurements of the same work differ: tests each figure with the runs of both sides.
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod simulation_tests;
 
 use serde::{Deserialize, Serialize};

@@ -97,7 +97,6 @@ fn bar1_bytes(folder: &Path) -> Option<u64> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -127,7 +127,6 @@ fn no_p2pdma_below(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -130,7 +130,6 @@ impl RouteCounters {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -123,7 +123,6 @@ fn completion(slot: Slot, result: io::Result<usize>) -> Completion {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::region::Region;

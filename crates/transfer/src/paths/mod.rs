@@ -110,5 +110,4 @@ impl DirectWatch {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

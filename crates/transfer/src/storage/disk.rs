@@ -336,7 +336,6 @@ fn irregular(of: FileType) -> io::Error {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;

@@ -346,7 +346,6 @@ pub(super) fn parent(path: &Path) -> &Path {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;

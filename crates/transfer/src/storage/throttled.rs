@@ -65,7 +65,6 @@ impl Gate for Throttled {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::path::Path;
     use std::sync::Arc;

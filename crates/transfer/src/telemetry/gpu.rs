@@ -251,7 +251,6 @@ fn value(field: &nvml::nvmlFieldValue_t) -> Option<NvmlReading> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use std::process::Command;
