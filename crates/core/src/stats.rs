@@ -189,7 +189,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_median_lies_between_the_extremes(samples in prop::collection::vec(-1e9..1e9, 1..50)) {
+        fn the_median_is_between_the_extremes(samples in prop::collection::vec(-1e9..1e9, 1..50)) {
             let low = samples.iter().copied().fold(f64::INFINITY, f64::min);
             let high = samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             prop_assert!((low..=high).contains(&median(&samples)));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slope_is_worth_few_samples_and_what_has_no_memory_many() {
+    fn a_slope_counts_as_few_samples_and_uncorrelated_values_as_many() {
         let slope: Vec<f64> = (0..100).map(f64::from).collect();
         assert!(effective_samples(&slope) < 5.0);
         assert_eq!(effective_samples(&[7.0; 100]), 100.0);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_probabilities_are_those_of_other_programs() {
+    fn the_probabilities_match_other_programs() {
         let a = [27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6];
         let b = [27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0, 24.8, 20.2];
         assert!((p(&a, &b) - 0.059_253_737_007_7).abs() < 1e-9);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_do_not_vary_differ_or_do_not() {
+    fn constant_samples_are_equal_or_different() {
         assert_eq!(p(&[1.0, 1.0], &[1.0, 1.0]), 1.0);
         assert_eq!(p(&[1.0, 1.0], &[2.0, 2.0]), 0.0);
         assert_eq!(UncertainMean::of_independent(&[1.0]), None);

@@ -105,7 +105,7 @@ impl FromStr for NumaChoice {
             "auto" => Ok(Self::Auto),
             "off" => Ok(Self::Off),
             number => number.parse().map(Self::Node).map_err(|_| {
-                format!("`{text}` is no NUMA node: use auto, off or the number of one")
+                format!("`{text}` is not a NUMA node: use auto, off or a node number")
             }),
         }
     }

@@ -198,7 +198,7 @@ fn differences(theirs: &ManifestHead, ours: &ManifestHead) -> (String, String) {
         .filter(|(theirs, ours)| theirs != ours)
         .collect();
     if differing.is_empty() {
-        return ("other sample sizes or names".to_string(), "those of the plan".to_string());
+        return ("other sample sizes or names".to_string(), "the planned ones".to_string());
     }
     let (theirs, ours): (Vec<_>, Vec<_>) = differing.into_iter().unzip();
     (theirs.join(", "), ours.join(", "))

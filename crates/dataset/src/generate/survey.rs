@@ -219,7 +219,7 @@ fn unlisted(
         } else if entry.is_file() && temporary.is_some_and(is_named) {
             ours.push(path);
         } else if is_named(&name) && !is_listed(listed, &path) {
-            others.push((path, format!("{} that no list names", entry.facts.what())));
+            others.push((path, format!("{} that no manifest lists", entry.facts.what())));
         }
     }
     Ok(())
@@ -308,7 +308,7 @@ fn with_side_files(
 ) -> Result<FileState, TransferError> {
     for side in &file.side_files {
         if let Left::Other(what) = storage.left(&folder.join(&side.name), None, None)? {
-            let beside = format!("beside its index {}, which is {what}", side.name);
+            let beside = format!("next to its index {}, which is {what}", side.name);
             return Ok(FileState::Foreign(beside));
         }
     }
@@ -339,7 +339,7 @@ fn state_of_index(
             // A run of an older version may have been killed before it listed a file it had made.
             Left::Same(found) => match check_framing(plan, index, name, found.bytes) {
                 Ok(_) => FileState::Gone,
-                Err(_) => FileState::Foreign("a file that no list names".to_string()),
+                Err(_) => FileState::Foreign("a file that no manifest lists".to_string()),
             },
             Left::Other(what) => FileState::Foreign(what),
         }),

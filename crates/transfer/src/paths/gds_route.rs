@@ -140,7 +140,7 @@ fn by_counters(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
     };
     let memory = if seen.on_host { " of host memory" } else { "" };
     let when = match seen.counted {
-        Counted::Beforehand => ", in transfers like these just before the measured part",
+        Counted::Beforehand => ", in similar transfers just before the measured part",
         Counted::AtFirst => ", in its first transfers",
         Counted::Never | Counted::Throughout => "",
     };
@@ -154,8 +154,8 @@ fn by_counters(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
 /// Nothing was moved, so no route was taken.
 fn nothing_moved(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
     (seen.moved.operations == 0).then(|| RouteVerdict {
-        to_prove: Some("see why no transfer went well, and run it again".to_string()),
-        summary: "no route was taken: no transfer went well".to_string(),
+        to_prove: Some("find out why no transfer succeeded, and run it again".to_string()),
+        summary: "no route was used: no transfer succeeded".to_string(),
         ..RouteVerdict::new(Route::Unknown, RouteProof::None, String::new())
     })
 }
@@ -180,7 +180,7 @@ fn by_nvidia_fs(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
         counts.operations
     );
     if are_these(counts, seen) {
-        let why = format!("{found}, and their bytes are as many");
+        let why = format!("{found}, and their bytes match");
         return Some(RouteVerdict::new(Route::Direct, RouteProof::NvidiaFs, why));
     }
     // Another direct route may have carried the rest.
@@ -241,7 +241,7 @@ fn gap_of_the_setting(seen: &RouteCounts<'_>) -> Option<String> {
         let are = if seen.unbound == 1 { "is" } else { "are" };
         format!(
             "{} that {are} not aligned to 4 KiB, or in a batch before libcufile 1.18 larger than \
-             cuFile's buffer, may go by POSIX calls",
+             cuFile's buffer, may use POSIX calls",
             counted(seen.unbound, "transfer")
         )
     })
@@ -263,19 +263,19 @@ fn by_elimination(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
 /// There is no evidence.
 fn unproven(seen: &RouteCounts<'_>) -> RouteVerdict {
     let counters = match (seen.operations, seen.can_count) {
-        (Some(_), _) => "cuFile's counters of routes stayed at zero",
-        (None, true) => "cuFile was told to count no routes",
-        (None, false) => "this libcufile counts no routes (1.15 or later does)",
+        (Some(_), _) => "cuFile's route counters stayed at zero",
+        (None, true) => "cuFile's route counters are off",
+        (None, false) => "this libcufile does not count routes (1.15 or later does)",
     };
     let ours = seen.moved.operations;
     let has_others = seen.nvfs.operations().is_some_and(|all| all > ours);
     let kernel = match seen.nvfs {
         NvidiaFsCounts::Absent => "nvidia-fs is not loaded".to_string(),
-        NvidiaFsCounts::NotCounting => "nvidia-fs counts no reads and writes".to_string(),
+        NvidiaFsCounts::NotCounting => "nvidia-fs does not count reads and writes".to_string(),
         NvidiaFsCounts::Counting(counts) => format!(
             "nvidia-fs counted {} reads and writes on this host while {ours} transfers ran{}",
             counts.operations,
-            if has_others { ", others' or split ones among them" } else { "" }
+            if has_others { ", including other processes' or split ones" } else { "" }
         ),
     };
     let gap = gap_of_the_setting(seen);
@@ -293,13 +293,13 @@ fn unproven(seen: &RouteCounts<'_>) -> RouteVerdict {
 /// What would prove a route, depending on whether the setting can.
 fn to_prove(seen: &RouteCounts<'_>, by_setting: bool, has_others: bool) -> String {
     let count = match (seen.operations, seen.can_count) {
-        (None, true) => Some("leave out --cufile-stats, and routes are counted".to_string()),
+        (None, true) => Some("leave out --cufile-stats to have routes counted".to_string()),
         _ => None,
     };
     let have_nvfs_count = match seen.nvfs {
         NvidiaFsCounts::NotCounting => Some(format!("have nvidia-fs count (`{TO_ENABLE}`)")),
         NvidiaFsCounts::Counting(_) if has_others => {
-            Some("stop what else may use GPUDirect Storage on this host".to_string())
+            Some("stop everything else that uses GPUDirect Storage on this host".to_string())
         }
         NvidiaFsCounts::Absent | NvidiaFsCounts::Counting(_) => None,
     };
