@@ -80,7 +80,12 @@ fn a_scaled_run_is_marked_in_every_line() {
     let text = stdout(assert);
     assert!(text.lines().count() > 10, "{text}");
     assert!(text.lines().all(|line| line.starts_with("SCALED 0.2653")), "{text}");
-    assert!(text.contains("stormlp checkpoint tiny.yaml --ranks 8 --pause 0 --scale 1 --writes 1 --reads 1"), "{text}");
+    assert!(
+        text.contains(
+            "stormlp checkpoint tiny.yaml --ranks 8 --pause 0 --scale 1 --writes 1 --reads 1"
+        ),
+        "{text}"
+    );
 }
 
 #[test]

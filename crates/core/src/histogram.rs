@@ -257,7 +257,6 @@ fn read(data: &str) -> Option<Histogram<u64>> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
