@@ -249,7 +249,7 @@ impl HostsTally {
             // A running mean: all epochs weigh the same, as in the mean of the run.
             host.au_percent += (au - host.au_percent) / f64::from(self.epochs);
         }
-        if !plan.barrier.is_at_every_step() {
+        if !plan.request.barrier.is_at_every_step() {
             return;
         }
         let waits: Vec<&[u32]> = parts.iter().map(|part| part.waits_us.as_slice()).collect();
