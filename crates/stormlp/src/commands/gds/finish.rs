@@ -17,6 +17,7 @@ use super::names_paths;
 use crate::commands::deliver::{Delivery, Format, Savers, own_part};
 use crate::commands::party::{blame_launcher, shared_fate};
 use crate::output;
+use crate::progress::Progress;
 use crate::session::Session;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
@@ -72,7 +73,7 @@ pub(crate) fn execute(
     if (report.plan.cells.iter()).any(|cell| cell.transport.path.needs_cufile()) {
         savers.prepare_cufile(report.plan.require_gds);
     }
-    let progress = session.progress();
+    let progress = Progress::new(session.quiet);
     let surroundings =
         Surroundings { storage: &session.storage, observer: &progress, stop: &session.stop };
     let mut on_cell = |measured: Measured<'_>| {

@@ -20,8 +20,6 @@ use stormlp_transfer::probe;
 
 use super::deliver::{ColumnsArg, Delivery, OutputArgs, Savers};
 use super::detached::DetachedArgs;
-use super::party::Party;
-use crate::hosts::exchange;
 use crate::session::Session;
 use stormlp_core::failure::Failure;
 
@@ -100,7 +98,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let columns = args.columns.columns;
     // If there are other processes, they are told the result.
     let begins = args.detached.check(session);
-    let party = Party::introduce(args.local_data, session)?;
+    let party = session.party(args.local_data)?;
     let request = args::request(args.matrix, args.files, args.devices, args.threads);
     let request = begins.and(request);
     let resume = args.resume.as_deref();
@@ -115,7 +113,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         request.map(|request| MatrixRequest { resumes: resume.is_some(), telemetry, ..request });
     let prepared = hosts::prepare(request, (args.dry_run, resume), &party, session)?;
     if args.dry_run {
-        let layouts = exchange(&session.group, &prepared.plan.layout())?;
+        let layouts = party.exchange(&prepared.plan.layout())?;
         return if session.group.leads() {
             (args.output).print_plan(&prepared.plan, false, |plan| matrix::plan(plan, &layouts))
         } else {
@@ -123,7 +121,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         };
     }
     let delivery = args.output.open(ReportKind::Gds, columns);
-    let delivery = party.agree(delivery, |_| Vec::new(), session)?;
+    let delivery = party.agree(delivery)?;
     let mut run = match resume {
         Some(path) => resume::go_on(path, saved, prepared, &party, &delivery, session)?,
         None => {
@@ -136,7 +134,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     }
     args.detached.mark(&mut run.report.head);
     args.detached.announce(session);
-    let others = party.hosts(run.savers.parts_folder(), session)?;
+    let others = party.hosts(run.savers.parts_folder())?;
     for warning in hosts::warnings(&party) {
         run.report.warn(warning);
     }
