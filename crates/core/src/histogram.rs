@@ -15,7 +15,8 @@ pub const HIGHEST_NS: u64 = 3_600_000_000_000;
 ///
 /// Two digits bound the relative error at 1 % and keep a histogram at about 40 KiB, small
 /// enough to stay in a core's cache while a thread records millions of samples a second.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "PackedHistogram", into = "PackedHistogram")]
 pub struct LatencyHistogram {
     inner: Histogram<u64>,
     sum_ns: u128,
@@ -198,6 +199,20 @@ pub struct PackedHistogram {
     sum_ns: u64,
     min_ns: u64,
     max_ns: u64,
+}
+
+impl From<LatencyHistogram> for PackedHistogram {
+    fn from(histogram: LatencyHistogram) -> Self {
+        histogram.pack()
+    }
+}
+
+impl TryFrom<PackedHistogram> for LatencyHistogram {
+    type Error = &'static str;
+
+    fn try_from(packed: PackedHistogram) -> Result<Self, Self::Error> {
+        Self::unpack(&packed).ok_or("a histogram is none")
+    }
 }
 
 /// The quantiles of a latency curve, up to those by which storage is judged.

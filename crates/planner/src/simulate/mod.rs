@@ -183,21 +183,8 @@ impl<'a> Simulation<'a> {
         let first = self.reading();
         self.run(spec, stop)?;
         let last = self.reading();
-        let measured = PhaseMeasured {
-            waiting: attribution::divide(&first, &last, 1, false),
-            first,
-            last,
-            cached: None,
-            accelerators: measure::accelerators(&self.machine.blocks(), 0),
-            first_accelerator: 0,
-            waits_us: Vec::new(),
-            device_read_bytes: None,
-            checkpoints: Vec::new(),
-            blamed_ns: self.machine.blamed_ns(),
-            preread_samples: self.machine.preread_samples(),
-            histograms: self.machine.histograms().clone(),
-            steps: Vec::new(),
-        };
+        let waiting = attribution::divide(&first, &last, 1, false);
+        let measured = PhaseMeasured::between([&first, &last], waiting, &self.machine, 0);
         Ok(measure::epoch(plan, epoch, &measured))
     }
 

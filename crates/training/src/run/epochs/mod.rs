@@ -363,20 +363,12 @@ impl<'a> Runner<'a> {
         let went = went.and_then(|()| self.verdict()).and_then(|()| self.catch_up(kind, steps));
         self.surroundings.observer.event(&Event::PhaseFinished);
         let shared = &self.crew.shared;
+        let own = self.own.start;
         let mut measured = shared.with(|machine, _| PhaseMeasured {
-            first,
-            last,
-            waiting,
-            cached,
-            accelerators: measure::accelerators(&machine.blocks(), self.own.start),
-            first_accelerator: self.own.start,
             waits_us: machine.joint().map_or(Vec::new(), |joint| joint.waits_us().to_vec()),
-            device_read_bytes: None,
-            checkpoints: Vec::new(),
-            blamed_ns: machine.blamed_ns(),
-            preread_samples: machine.preread_samples(),
-            histograms: machine.histograms().clone(),
-            steps: measure::step_lists(machine.step_times()),
+            cached_share: cached.and_then(|cached| cached.share),
+            cached_method: cached.and_then(Cached::method),
+            ..PhaseMeasured::between([&first, &last], waiting, machine, own)
         });
         measured.checkpoints = std::mem::take(&mut self.written);
         let went = if self.is_on_its_own() {
@@ -471,7 +463,7 @@ impl<'a> Runner<'a> {
             }
         }
         measured.series = self.sampler.series();
-        (self.on_epoch)(measured, self.distributions, phase.last.now);
+        (self.on_epoch)(measured, self.distributions, phase.ended_ns());
     }
 
     /// Evicts the files from the page cache for a cold run, and measures the cached share.
