@@ -371,6 +371,7 @@ pub fn wait_warning(asked: &Threading, any_waits: bool) -> Option<Warning> {
 
 /// What was asked of the threads of a run: how they wait, and where they and their buffers are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "cli", derive(clap::Args), command(next_help_heading = "Threads"))]
 pub struct Threading {
     /// How threads wait for a GPU: block (sleep, so CPU time is that of actual work) or spin (some

@@ -16,8 +16,9 @@ use stormlp_core::units::{ByteSize, counted};
 /// measured. Jobs are compared without the location of their files.
 const ASKED_APART: [&str; 3] = ["jobs", "overwrite_block_devices", "overwrite_signatures"];
 /// Plan fields that belong to each host: where it reads, what exists there and where its threads
-/// run. Cells and file sizes are compared one by one.
+/// run. The request is compared before; cells and file sizes are compared one by one.
 const DECIDED_APART: [&str; 11] = [
+    "request",
     "folders",
     "files",
     "layout_bytes",
@@ -28,7 +29,6 @@ const DECIDED_APART: [&str; 11] = [
     "placement",
     "crews",
     "cells",
-    "job_names",
 ];
 /// Likewise for a cell, plus the fields that its description already covers.
 const OF_CELL_APART: [&str; 11] = [
@@ -81,13 +81,14 @@ pub fn decided(plan: &MatrixPlan) -> Vec<Promise> {
 }
 
 /// The first difference between the plans of `one` and `other`, in one line that names both hosts.
-/// Compares what was [decided] and which parts of the files the threads use.
+/// Compares what was [asked] for and [decided], and which parts of the files the threads use.
 pub fn difference(
     (one, plan): (&str, &MatrixPlan),
     (other, other_plan): (&str, &MatrixPlan),
 ) -> Option<String> {
-    let all = |plan| {
-        let mut promises = decided(plan);
+    let all = |plan: &MatrixPlan| {
+        let mut promises = asked(&plan.request, false);
+        promises.extend(decided(plan));
         promises.push(("threads of the cells".to_string(), workers(plan)));
         promises
     };
@@ -138,7 +139,7 @@ fn words(plan: &MatrixPlan, cell: &CellPlan) -> String {
     format!(
         "{} {} {}{device}, {} threads, depth {}, {}{direct}{can}",
         transport.path,
-        cell.op.of_mix(plan.read_percent),
+        cell.op.of_mix(plan.request.read_percent),
         cell.io_size,
         transport.threads,
         transport.queue_depth,

@@ -46,13 +46,13 @@ pub(super) struct Context<'a> {
 /// All cells in execution order.
 pub(super) fn all(context: &Context<'_>, problems: &mut Problems) -> Vec<CellPlan> {
     let request = context.request;
-    let paths = without_repeats(&request.paths.paths());
+    let paths = without_repeats(&request.paths());
     let mut cells = Vec::new();
     for op in without_repeats(&request.ops) {
         for io_size in without_repeats(&request.io_sizes) {
             for crew in 0..context.crews.len() {
                 for depth in without_repeats(&request.queue_depths) {
-                    for repeat in 1..=request.repeat {
+                    for repeat in 1..=request.repeat() {
                         let shape = Shape { op, io_size, crew, depth, repeat };
                         cells.extend(paths.iter().map(|path| context.cell(*path, shape)));
                     }
@@ -108,7 +108,7 @@ pub(super) fn region_bytes(
 impl Context<'_> {
     fn cell(&self, path: PathKind, shape: Shape) -> CellPlan {
         let crew = &self.crews[shape.crew];
-        let requested_bytes = requested_bytes(self.request.span, crew);
+        let requested_bytes = requested_bytes(self.request.span(), crew);
         let transport = self.transport(path, shape, crew);
         let direct =
             path.wants_direct() && self.request.open_direct && self.refuses_direct(crew).is_none();
@@ -134,7 +134,7 @@ impl Context<'_> {
             .saturating_mul(transport.queue_depth as u64)
             .saturating_mul(transport.chunk_bytes);
         let bytes = |bytes: u64| bytes as f64 / ASSUMED_BYTES_PER_SECOND;
-        let measured = match self.request.span {
+        let measured = match self.request.span() {
             Span::Seconds(seconds) if transport.path == PathKind::Null => seconds,
             Span::Seconds(seconds) => seconds + bytes(in_flight),
             Span::Passes(_) => bytes(requested_bytes),
@@ -174,7 +174,7 @@ impl Context<'_> {
             chunk_bytes: largest.next_multiple_of(PAGE_BYTES),
             submit_batch: batch.unwrap_or_else(|| transport::submit_batch(path, depth)),
             pages: request.pages,
-            register_buffers: request.register,
+            register_buffers: !request.no_register,
             wait: request.threading.wait.unwrap_or_default(),
             placement: self.placement.clone(),
             ..Transport::bare(path, engine, request.engine, device)
@@ -284,8 +284,7 @@ impl Context<'_> {
                 ("an offset", worker.start_bytes),
             ];
             if cell.op.is_random() {
-                let random =
-                    if self.request.unaligned { 1 } else { self.request.random_alignment_bytes };
+                let random = self.request.random_alignment_bytes;
                 numbers.push(("an alignment of random offsets", random));
             }
             for (what, bytes) in numbers {

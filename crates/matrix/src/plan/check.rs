@@ -26,11 +26,11 @@ pub(super) fn numbers(request: &MatrixRequest, problems: &mut Problems) {
     for depth in &request.queue_depths {
         count("--queue-depth", *depth, MOST_IN_FLIGHT, problems);
     }
-    count("--repeat", request.repeat, 1000, problems);
+    count("--repeat", request.repeat(), 1000, problems);
     if let Some(batch) = request.submit_batch {
         count("--submit-batch", batch, MOST_IN_FLIGHT, problems);
     }
-    match request.span {
+    match request.span() {
         Span::Passes(passes) => count("--passes", passes, 1_000_000, problems),
         Span::Seconds(seconds) => {
             if !(seconds > 0.0 && seconds <= LONGEST_SECONDS) {
@@ -84,7 +84,7 @@ fn mix(request: &MatrixRequest, percent: u8, problems: &mut Problems) {
 /// Checks the lists that span the matrix.
 fn lists(request: &MatrixRequest, problems: &mut Problems) {
     let empty = [
-        ("--path", request.paths.paths().is_empty()),
+        ("--path", request.paths().is_empty()),
         ("--op", request.ops.is_empty()),
         ("--io-size", request.io_sizes.is_empty()),
         ("--threads", request.threads.is_empty()),

@@ -18,10 +18,10 @@ const SHARE_FOR_WRITING: f64 = 0.5;
 /// Total size in bytes for the files of `request` in `folder`; `None` if the request does not ask
 /// for fitted files or its cells have no fixed duration.
 pub(super) fn of(request: &MatrixRequest, facts: &HostFacts, folder: &Path) -> Option<u64> {
-    let Span::Seconds(seconds) = request.span else {
+    let Span::Seconds(seconds) = request.span() else {
         return None;
     };
-    if !request.fit_files {
+    if request.preset.is_none() {
         return None;
     }
     let seconds = seconds + request.warmup_seconds;
@@ -30,12 +30,12 @@ pub(super) fn of(request: &MatrixRequest, facts: &HostFacts, folder: &Path) -> O
     let link = of_folder.find_map(|storage| storage.link_bytes_per_second());
     let rate = link.map_or(ASSUMED_BYTES_PER_SECOND, |rate| rate as f64);
     let cells: f64 = [
-        request.paths.paths().len(),
+        request.paths().len(),
         request.ops.len(),
         request.io_sizes.len(),
         request.threads.len(),
         request.queue_depths.len(),
-        request.repeat as usize,
+        request.repeat() as usize,
     ]
     .into_iter()
     .map(|count| count as f64)

@@ -242,7 +242,7 @@ fn counted(cell: &CellReport) -> Option<&Measurement> {
 fn next_of_search(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -> Option<usize> {
     let tried = |cell: usize| tried.get(cell).copied().unwrap_or_default();
     Group::all(plan).iter().find_map(|group| {
-        let next = group.search(results, plan.repeat, &tried).next()?;
+        let next = group.search(results, plan.request.repeat(), &tried).next()?;
         let open = |cell: &&usize| !tried(**cell) && !results.has(**cell);
         group.point(next).cells.iter().find(open).copied()
     })
@@ -250,7 +250,7 @@ fn next_of_search(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) ->
 
 /// The next cell to measure; `tried` marks the cells started in this run.
 pub fn next_cell(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -> Option<usize> {
-    if plan.find_knee {
+    if plan.request.find_knee {
         next_of_search(plan, results, tried)
     } else {
         (0..plan.cells.len()).find(|cell| !tried[*cell] && !results.has(*cell))
@@ -265,14 +265,14 @@ pub fn likely_left(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -
         let planned = &plan.cells[*cell];
         planned.availability.is_available() && !tried(*cell) && !results.has(*cell)
     };
-    if !plan.find_knee {
+    if !plan.request.find_knee {
         let left = (0..plan.cells.len()).filter(open);
         let seconds = left.map(|cell| plan.cells[cell].estimated_seconds);
         return seconds.fold((0, 0.0), |(count, sum), seconds| (count + 1, sum + seconds));
     }
     let (mut count, mut sum) = (0, 0.0);
     for group in Group::all(plan) {
-        let search = group.search(results, plan.repeat, &tried);
+        let search = group.search(results, plan.request.repeat(), &tried);
         let cells: Vec<usize> =
             (group.lines.iter().flatten()).flat_map(|point| point.cells.iter().copied()).collect();
         let left: Vec<f64> = (cells.iter().copied().filter(open))
@@ -292,7 +292,7 @@ pub fn likely_left(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -
 /// The known knees of a matrix that searches for them.
 pub fn find_knees(report: &MatrixReport) -> Option<FindKnee> {
     let plan = &report.plan;
-    if !plan.find_knee {
+    if !plan.request.find_knee {
         return None;
     }
     let groups = Group::all(plan);
@@ -301,7 +301,7 @@ pub fn find_knees(report: &MatrixReport) -> Option<FindKnee> {
             let entry = report.results.of(cell);
             entry.is_some_and(|entry| entry.status != CellStatus::Ok)
         };
-        let search = group.search(&report.results, plan.repeat, &broke);
+        let search = group.search(&report.results, plan.request.repeat(), &broke);
         Some(knee(report, group, &search, search.found()?))
     });
     Some(FindKnee { within_percent: WITHIN * 100.0, knees: knees.collect() })

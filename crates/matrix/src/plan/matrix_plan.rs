@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::cells;
-use super::choice::{CacheState, Fill, Fsync, IoSize, PathChoice, Span};
+use super::choice::IoSize;
 use super::manifest::ContentState;
+use super::request::MatrixRequest;
 use stormlp_core::facts::Availability;
 use stormlp_core::location::Location;
 use stormlp_core::operation::{Direction, Operation};
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::placement::{CpuList, Placement};
-use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{DeviceId, EngineChoice, Pages, Transport};
 use stormlp_core::warning::Warning;
 
@@ -103,7 +103,7 @@ pub struct FolderPlan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkerPlan {
-    /// Index of its job in [`MatrixPlan::job_names`].
+    /// Index of its job in [`MatrixRequest::jobs`].
     pub job: usize,
     /// Index of its file in [`MatrixPlan::files`].
     pub file: usize,
@@ -164,56 +164,13 @@ pub struct CellPlan {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MatrixPlan {
-    /// Name of the report's folder.
-    pub name: String,
-    /// The requested paths.
-    pub paths: PathChoice,
-    /// Duration of a cell.
-    pub span: Span,
-    /// Warm-up before the measurement, in seconds.
-    pub warmup_seconds: f64,
-    /// Repetitions of each combination.
-    pub repeat: u32,
-    /// Whether only the cells needed to find the knees run.
-    #[serde(default)]
-    pub find_knee: bool,
-    /// State of the page cache before a cell.
-    pub cache: CacheState,
+    /// What was asked for, with what was left out.
+    pub request: MatrixRequest,
     /// The devices in the order workers take them.
     pub devices: Vec<DeviceId>,
-    /// Whether reads are verified against the pattern and writes use it.
-    pub verify: bool,
-    /// Seed of random offsets and of the pattern.
-    pub seed: u64,
-    /// Alignment of random offsets in bytes; 1 if unaligned.
-    pub random_alignment_bytes: u64,
-    /// Contents of write buffers, unless `verify` requires the pattern.
-    pub fill: Fill,
-    /// When the files of a writing cell are synced, as requested.
-    #[serde(deserialize_with = "Fsync::read")]
-    pub fsync: Fsync,
-    /// Whether created files are kept.
-    pub keep: bool,
-    /// Whether a fallback of a `gds` path is an error.
-    pub require_gds: bool,
-    /// cuFile statistics level during the measurement; `null` means that cuFile counts a few
-    /// transfers by route, before the measurement if they do not distort it.
-    #[serde(default)]
-    pub cufile_stats: Option<u8>,
-    /// Whether it is an error if `O_DIRECT` is refused.
-    pub require_direct: bool,
-    /// Whether files are opened with `O_DIRECT` on paths that want it.
-    #[serde(default = "yes")]
-    pub open_direct: bool,
     /// Placement of threads and their buffers.
     #[serde(default)]
     pub placement: Placement,
-    /// Telemetry interval for devices, host, network and GPUs in seconds; `null` if disabled.
-    #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
-    pub telemetry: Telemetry,
-    /// Share of reads in a mixed run, in percent.
-    pub read_percent: Option<u8>,
     /// The data folders.
     pub folders: Vec<FolderPlan>,
     /// The files.
@@ -224,8 +181,6 @@ pub struct MatrixPlan {
     /// `None` in reports that predate this field.
     #[serde(default)]
     pub engine: Option<EngineKind>,
-    /// Names of the jobs.
-    pub job_names: Vec<String>,
     /// The crews that cells refer to.
     pub crews: Vec<Crew>,
     /// The cells in execution order.
@@ -236,11 +191,6 @@ pub struct MatrixPlan {
     pub estimated_seconds: f64,
     /// Warnings to read before the run.
     pub warnings: Vec<Warning>,
-}
-
-/// The default for older plans.
-fn yes() -> bool {
-    true
 }
 
 impl MatrixPlan {
@@ -323,7 +273,7 @@ impl MatrixPlan {
 
     /// The runnable cells that write.
     pub fn writing_cells(&self) -> impl Iterator<Item = &CellPlan> {
-        let mixed = self.read_percent.is_some();
+        let mixed = self.request.read_percent.is_some();
         let writes = move |cell: &&CellPlan| {
             let some = cell.op.direction() == Direction::Write || mixed;
             some && cell.transport.path != PathKind::Null

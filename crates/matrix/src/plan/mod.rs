@@ -44,7 +44,7 @@ pub use knee::{
     THREADS as KNEE_THREADS, find_knees, likely_left, next_cell,
 };
 pub use manifest::{ContentState, DataManifest, MANIFEST_NAME, ManifestError, ManifestFile};
-pub use preset::{PresetError, apply_preset, apply_text, preset_names};
+pub use preset::{MatrixPreset, PresetError, preset_names};
 pub use reach::Reach;
 pub use request::{JobRequest, MatrixRequest, SharedFile, Target};
 pub use resolve::{ASSUMED_BYTES_PER_SECOND, resolve};

@@ -179,7 +179,7 @@ fn fits_in_memory(
     let cell = runnable.iter().find(through_cache)?;
     let bytes: u64 = table.files.iter().map(|file| file.bytes).sum();
     let memory = facts.usable_memory_bytes();
-    let timed = matches!(request.span, Span::Seconds(_));
+    let timed = matches!(request.span(), Span::Seconds(_));
     (timed && request.cache == CacheState::Cold && bytes < memory).then(|| {
         Warning::new(
             WarningKind::FitsInMemory,

@@ -7,10 +7,9 @@ use super::inventory::TargetInventory;
 use super::knee::likely_left;
 use super::request::{JobRequest, MatrixRequest, SharedFile, Target};
 use super::{cells, open_files, plan_warnings};
-use crate::plan::matrix_plan::{CellPlan, Crew, MatrixPlan, WorkerPlan};
+use crate::plan::matrix_plan::{Crew, MatrixPlan, WorkerPlan};
 use crate::report::MatrixResults;
 use stormlp_core::facts::HostFacts;
-use stormlp_core::path::EngineKind;
 use stormlp_core::placement;
 use stormlp_core::placement::{CpuList, HostNode, Placement};
 use stormlp_core::problem::Problems;
@@ -71,19 +70,21 @@ pub fn resolve(
     }
     let mut warnings = plan_warnings::all(request, facts, &table, &cells);
     warnings.extend(threading.warnings);
-    let mut plan = plan(
-        request,
-        Decided {
-            devices,
-            placement: threading.placement,
-            table,
-            engine,
-            crews,
-            cells,
-            region_bytes,
-            warnings,
-        },
-    );
+    let mut plan = MatrixPlan {
+        request: request.clone(),
+        devices,
+        placement: threading.placement,
+        layout_bytes: table.layout_bytes(),
+        folders: table.folders,
+        files: table.files,
+        engine: Some(engine),
+        crews,
+        cells,
+        region_bytes,
+        // Summed once the cells likely to run are known.
+        estimated_seconds: 0.0,
+        warnings,
+    };
     let (_, seconds) = likely_left(&plan, &MatrixResults::default(), &[]);
     plan.estimated_seconds = seconds + layout_seconds(plan.layout_bytes);
     Ok(plan)
@@ -92,56 +93,6 @@ pub fn resolve(
 /// Estimated time for laying out the files.
 fn layout_seconds(bytes: u64) -> f64 {
     bytes as f64 / ASSUMED_BYTES_PER_SECOND
-}
-
-struct Decided {
-    devices: Vec<DeviceId>,
-    placement: Placement,
-    table: FileTable,
-    engine: EngineKind,
-    crews: Vec<Crew>,
-    cells: Vec<CellPlan>,
-    region_bytes: u64,
-    warnings: Vec<stormlp_core::warning::Warning>,
-}
-
-/// Assembles the plan.
-fn plan(request: &MatrixRequest, decided: Decided) -> MatrixPlan {
-    let layout_bytes = decided.table.layout_bytes();
-    MatrixPlan {
-        name: request.name.clone(),
-        paths: request.paths.clone(),
-        span: request.span,
-        warmup_seconds: request.warmup_seconds,
-        repeat: request.repeat,
-        find_knee: request.find_knee,
-        cache: request.cache,
-        devices: decided.devices,
-        verify: request.verify,
-        seed: request.seed,
-        random_alignment_bytes: if request.unaligned { 1 } else { request.random_alignment_bytes },
-        fill: request.fill,
-        fsync: request.fsync,
-        keep: request.keep,
-        require_gds: request.require_gds,
-        cufile_stats: request.cufile_stats,
-        require_direct: request.require_direct,
-        open_direct: request.open_direct,
-        placement: decided.placement,
-        telemetry: request.telemetry,
-        read_percent: request.read_percent,
-        folders: decided.table.folders,
-        files: decided.table.files,
-        layout_bytes,
-        engine: Some(decided.engine),
-        job_names: request.jobs.iter().map(|job| job.name.clone()).collect(),
-        crews: decided.crews,
-        cells: decided.cells,
-        region_bytes: decided.region_bytes,
-        // Summed once the cells likely to run are known.
-        estimated_seconds: 0.0,
-        warnings: decided.warnings,
-    }
 }
 
 /// The devices that workers take in turn, and those of jobs.
@@ -265,7 +216,7 @@ impl<'a> Threads<'a> {
         for node in request.jobs.iter().filter_map(|job| job.numa_node) {
             placement::check_node(node, facts, problems);
         }
-        let paths = request.paths.paths();
+        let paths = request.paths();
         let ends_there = paths.iter().any(|path| path.ends_in_accelerator());
         let near: Vec<Option<DeviceId>> =
             if ends_there { devices.iter().copied().map(Some).collect() } else { vec![None] };

@@ -129,13 +129,14 @@ impl Sums {
         self.hosts(place, "bytes", bytes, hosts().map(|host| host.bytes));
         self.hosts(place, "operations", operations, hosts().map(|host| host.operations));
         self.costs(place, numbers);
-        let untimed = report.plan.warmup_seconds > 0.0;
+        let untimed = report.plan.request.warmup_seconds > 0.0;
         self.ends(place, numbers, untimed);
         let saved = &numbers.latency_histogram;
         self.latencies(place, operations, &numbers.latency_us, saved);
         self.shape(place, &numbers.series);
         // With a warm-up, the first sample may come late.
-        let covers = if report.plan.warmup_seconds > 0.0 { Covers::AtMost } else { Covers::All };
+        let covers =
+            if report.plan.request.warmup_seconds > 0.0 { Covers::AtMost } else { Covers::All };
         self.intervals(place, &numbers.series, bytes, covers);
     }
 

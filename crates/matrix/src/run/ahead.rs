@@ -20,7 +20,12 @@ pub(crate) struct Ahead {
 impl Ahead {
     /// The state before the first cell.
     pub(crate) fn of(plan: &MatrixPlan) -> Self {
-        Self { begun: 0, left: (0, 0.0), about: plan.find_knee, read_percent: plan.read_percent }
+        Self {
+            begun: 0,
+            left: (0, 0.0),
+            about: plan.request.find_knee,
+            read_percent: plan.request.read_percent,
+        }
     }
 
     /// Updates the remaining work before the next cell begins.

@@ -132,7 +132,7 @@ impl Bench<'_> {
             region,
         )?;
         let path = &self.plan.files[worker.file].path;
-        let mixed = self.plan.read_percent.is_some();
+        let mixed = self.plan.request.read_percent.is_some();
         let access = match cell.op.direction() {
             Direction::Read if !mixed => Access::Read,
             Direction::Read | Direction::Write => Access::ReadWrite,
@@ -152,13 +152,13 @@ impl Bench<'_> {
     fn assignment(&self, cell: &CellPlan, worker: &WorkerPlan, index: u64, path: &Path) -> Work {
         let plan = self.plan;
         let size = worker.io_size.unwrap_or(cell.io_size);
-        let (duration, passes) = match plan.span {
+        let (duration, passes) = match plan.request.span() {
             Span::Seconds(seconds) => (Some(Duration::from_secs_f64(seconds)), None),
             Span::Passes(passes) => (None, Some(u64::from(passes))),
         };
         let direction = cell.op.direction();
-        let only_reads = direction == Direction::Read && plan.read_percent.is_none();
-        let fill = match (plan.verify, plan.fill) {
+        let only_reads = direction == Direction::Read && plan.request.read_percent.is_none();
+        let fill = match (plan.request.verify, plan.request.fill) {
             _ if only_reads => BufferFill::Untouched,
             (true, _) | (_, Fill::Every) => BufferFill::EveryTime,
             (false, Fill::Once) => BufferFill::Once,
@@ -167,7 +167,7 @@ impl Bench<'_> {
         Work {
             rehearses: self.rehearses(cell),
             direction,
-            read_percent: plan.read_percent,
+            read_percent: plan.request.read_percent,
             offsets: OffsetSpec {
                 start: worker.start_bytes,
                 len: worker.length_bytes,
@@ -177,15 +177,15 @@ impl Bench<'_> {
                     step_bytes: size.step_bytes,
                 },
                 random: cell.op.is_random(),
-                align: plan.random_alignment_bytes,
-                seed: plan.seed.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+                align: plan.request.random_alignment_bytes,
+                seed: plan.request.seed.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
                 passes,
             },
             fill,
             // The null path reads nothing that could be verified.
-            verify: plan.verify && only_reads && cell.transport.path != PathKind::Null,
-            pattern: Pattern::new(plan.seed, stream_of(path)),
-            warmup: Duration::from_secs_f64(plan.warmup_seconds),
+            verify: plan.request.verify && only_reads && cell.transport.path != PathKind::Null,
+            pattern: Pattern::new(plan.request.seed, stream_of(path)),
+            warmup: Duration::from_secs_f64(plan.request.warmup_seconds),
             duration,
         }
     }
@@ -195,13 +195,13 @@ impl Bench<'_> {
     fn rehearses(&self, cell: &CellPlan) -> bool {
         let counts = |driver: Arc<cufile::Driver>| driver.api().counts_routes();
         cell.transport.path.needs_cufile()
-            && self.plan.cufile_stats.is_none()
+            && self.plan.request.cufile_stats.is_none()
             && cufile::Driver::current().is_some_and(counts)
     }
 
     /// Drops the rehearsed ranges and the kernel's readahead from the page cache.
     fn cool(&self, cell: &CellPlan) -> Result<(), TransferError> {
-        if self.plan.cache == CacheState::Cold && self.rehearses(cell) {
+        if self.plan.request.cache == CacheState::Cold && self.rehearses(cell) {
             let files = files_of(self.plan, cell);
             set_cache(self.storage, CacheState::Cold, &files, self.observer)?;
         }
@@ -211,8 +211,11 @@ impl Bench<'_> {
     /// Whether every transfer of a worker consists of whole 4 KiB blocks at multiples of 4 KiB.
     fn is_page_aligned(&self, cell: &CellPlan, worker: &WorkerPlan) -> bool {
         let size = worker.io_size.unwrap_or(cell.io_size);
-        let offsets =
-            if cell.op.is_random() { self.plan.random_alignment_bytes } else { size.min_bytes };
+        let offsets = if cell.op.is_random() {
+            self.plan.request.random_alignment_bytes
+        } else {
+            size.min_bytes
+        };
         let numbers = [
             worker.start_bytes,
             worker.length_bytes,
@@ -264,8 +267,8 @@ impl Bench<'_> {
         drivers: &DriverSet,
         devices: &BlockDevices,
     ) -> Result<Watched, MatrixError> {
-        let mut sampler = Sampler::new(self.plan.telemetry, self.instruments);
-        if self.plan.warmup_seconds == 0.0 {
+        let mut sampler = Sampler::new(self.plan.request.telemetry, self.instruments);
+        if self.plan.request.warmup_seconds == 0.0 {
             // Sampled before the first transfer so that no byte is missed.
             sampler.look(0, Counters::now(drivers, devices));
         }
@@ -274,8 +277,8 @@ impl Bench<'_> {
         let company = self.side.company;
         let started_unix_seconds = (!company.is_alone()).then(unix_seconds);
         self.side.measures(self.stop)?;
-        let measured_from = start + Duration::from_secs_f64(self.plan.warmup_seconds);
-        let interval = self.plan.telemetry.tick();
+        let measured_from = start + Duration::from_secs_f64(self.plan.request.warmup_seconds);
+        let interval = self.plan.request.telemetry.tick();
         while Instant::now() < measured_from && !watch.is_over() {
             let left = measured_from.saturating_duration_since(Instant::now());
             watch.sleep(interval.min(left));
@@ -286,7 +289,7 @@ impl Bench<'_> {
             let at_ns = measured_from.elapsed().as_nanos() as u64;
             sampler.tick(at_ns, at_the_end, || Counters::now(drivers, devices));
         };
-        if self.plan.warmup_seconds > 0.0 {
+        if self.plan.request.warmup_seconds > 0.0 {
             look(true);
         }
         let mut tick = measured_from + interval;

@@ -115,11 +115,11 @@ pub fn run_in_company(
     side.works(stop)?;
     let needs_cufile =
         |cell: &CellPlan| cell.transport.path.needs_cufile() && cell.availability.is_available();
-    let settings = settings(plan.require_gds, plan.cufile_stats);
+    let settings = settings(plan.request.require_gds, plan.request.cufile_stats);
     let _cufile = hold_cufile(plan.cells.iter().any(needs_cufile), &settings)?;
     let mut regions = Regions::of_plan(&plan)?;
     let gpus = plan.devices.iter().filter_map(|device| device.cuda_index());
-    let instruments = Instruments::around(places(&plan), gpus, plan.telemetry);
+    let instruments = Instruments::around(places(&plan), gpus, plan.request.telemetry);
     let mut matrix = Matrix {
         bench: Bench {
             plan: &plan,
@@ -312,7 +312,7 @@ impl Matrix<'_> {
         let files = files_of(plan, cell);
         self.note_writes(cell, &files)?;
         if cell.transport.path != PathKind::Null {
-            set_cache(self.bench.storage, plan.cache, &files, self.bench.observer)?;
+            set_cache(self.bench.storage, plan.request.cache, &files, self.bench.observer)?;
         }
         let before = residency(self.bench.storage, files.iter().copied());
         let measured = self.bench.run(cell, regions)?;
@@ -323,13 +323,14 @@ impl Matrix<'_> {
     /// Updates the manifests with the future contents before files are written.
     fn note_writes(&mut self, cell: &CellPlan, files: &[&FilePlan]) -> Result<(), MatrixError> {
         let plan = self.bench.plan;
-        let writes = cell.op.direction() == Direction::Write || plan.read_percent.is_some();
+        let writes = cell.op.direction() == Direction::Write || plan.request.read_percent.is_some();
         if !writes || cell.transport.path == PathKind::Null {
             return Ok(());
         }
-        let pattern = ContentState::Pattern { seed: plan.seed };
+        let pattern = ContentState::Pattern { seed: plan.request.seed };
         let keeps = |file: &&FilePlan| {
-            file.content == Some(pattern) && (plan.verify || plan.fill == Fill::Every)
+            file.content == Some(pattern)
+                && (plan.request.verify || plan.request.fill == Fill::Every)
         };
         let (kept, other): (Vec<&FilePlan>, Vec<&FilePlan>) =
             files.iter().copied().partition(keeps);
@@ -349,7 +350,7 @@ impl Matrix<'_> {
         let plan = self.bench.plan;
         let all: Vec<&Evidence> = measured.outcomes.iter().map(|o| &o.evidence).collect();
         let mut evidence = evidence::combine(cell.transport.path, &all);
-        if let Some(evidence) = evidence.as_mut().filter(|_| !plan.open_direct) {
+        if let Some(evidence) = evidence.as_mut().filter(|_| !plan.request.open_direct) {
             evidence.direct_io = DirectIo::NotAsked;
         }
         let verification = verification(plan, cell, &measured.outcomes);
@@ -419,12 +420,12 @@ fn broken_demand(
     evidence: &Evidence,
     transfers: u64,
 ) -> Option<Reason> {
-    if plan.require_direct && evidence.direct_io == DirectIo::Refused {
+    if plan.request.require_direct && evidence.direct_io == DirectIo::Refused {
         let text = "the file system refused O_DIRECT, which --require-direct forbids".to_string();
         return Some(Reason { text, errno: None });
     }
     let path = cell.transport.path;
-    let text = fallback::broken_demand(plan.require_gds, path, evidence, transfers)?;
+    let text = fallback::broken_demand(plan.request.require_gds, path, evidence, transfers)?;
     Some(Reason { text, errno: None })
 }
 
@@ -495,7 +496,7 @@ fn short(
 
 /// Results of verification, if requested.
 fn verification(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Option<Verification> {
-    if !plan.verify
+    if !plan.request.verify
         || cell.op.direction() == Direction::Write
         || cell.transport.path == PathKind::Null
     {

@@ -1,6 +1,6 @@
 //! Computes the results of a cell from its threads' recordings.
 
-use crate::plan::{BufferBacking, CellPlan, JobReport, MatrixPlan, Measurement};
+use crate::plan::{BufferBacking, CellPlan, JobReport, JobRequest, MatrixPlan, Measurement};
 use stormlp_core::path::MemoryKind;
 use stormlp_transfer::telemetry::peak_rss_bytes;
 
@@ -79,19 +79,19 @@ pub(super) fn per_gib(seconds: f64, bytes: u64) -> f64 {
 
 /// Results of each job, if there are several.
 fn jobs(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Vec<JobReport> {
-    if plan.job_names.len() < 2 {
+    if plan.request.jobs.len() < 2 {
         return Vec::new();
     }
     let workers = &plan.crews[cell.crew].workers;
-    let of_job = |(job, name): (usize, &String)| {
+    let of_job = |(index, job): (usize, &JobRequest)| {
         let of_workers = workers.iter().zip(outcomes);
         let own: Vec<&Outcome> = of_workers
-            .filter(|(worker, _)| worker.job == job)
+            .filter(|(worker, _)| worker.job == index)
             .map(|(_, outcome)| outcome)
             .collect();
-        job_report(name, &own)
+        job_report(&job.name, &own)
     };
-    let jobs = plan.job_names.iter().enumerate();
+    let jobs = plan.request.jobs.iter().enumerate();
     jobs.filter_map(of_job).collect()
 }
 

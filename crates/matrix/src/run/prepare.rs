@@ -181,7 +181,7 @@ pub(crate) fn make_files(
         .collect();
     let finished = Finished::of(layout.len());
     let laid_out =
-        lay_out(storage, &layout, plan.seed, plan.host_engine(), observer, stop, &finished);
+        lay_out(storage, &layout, plan.request.seed, plan.host_engine(), observer, stop, &finished);
     let (mut whole, mut gone) = (Vec::new(), Vec::new());
     for (index, file) in fill.into_iter().enumerate() {
         if finished.holds(index) {
@@ -190,7 +190,7 @@ pub(crate) fn make_files(
             gone.push(file);
         }
     }
-    folders.note(plan, &whole, Some(ContentState::Pattern { seed: plan.seed }))?;
+    folders.note(plan, &whole, Some(ContentState::Pattern { seed: plan.request.seed }))?;
     folders.note(plan, &gone, None)?;
     Ok(laid_out? == LaidOut::All)
 }
@@ -201,7 +201,7 @@ pub(crate) fn remove_files(
     plan: &MatrixPlan,
     folders: &mut Folders,
 ) -> Result<Option<Warning>, MatrixError> {
-    if plan.keep {
+    if !plan.request.remove {
         return Ok(None);
     }
     let ours = |file: &&FilePlan| file.made_here && !file.block_device;

@@ -77,7 +77,7 @@ fn against_each_other(plan: &MatrixPlan, all: &[Cells<'_>]) -> Group {
                     let note = "mean over the combinations that all of these paths ran.";
                     chart = chart.note(format!("{mean} {note}"));
                 }
-                if plan.verify {
+                if plan.request.verify {
                     chart = chart.note("With --verify: of transfers and checks together.");
                 }
                 chart

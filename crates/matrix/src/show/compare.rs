@@ -44,7 +44,7 @@ impl Way {
 /// With `--verify` there is no verdict: the rates include checking the pattern. Unsynced writes to
 /// the page cache are not compared with writes that reached storage either.
 pub(super) fn verdict(plan: &MatrixPlan, all: &[Group<'_>]) -> Option<String> {
-    if plan.verify {
+    if plan.request.verify {
         return None;
     }
     let groups = &fair(plan, all);
@@ -136,7 +136,7 @@ pub(super) fn fair<'a, 'b>(plan: &MatrixPlan, all: &'a [Group<'b>]) -> Vec<&'a G
 /// Whether the cells of a group read files with holes.
 pub(super) fn reads_holes(plan: &MatrixPlan, group: &Group<'_>) -> bool {
     let reads = group.key.combination.op.direction() == Direction::Read;
-    (reads || plan.read_percent.is_some())
+    (reads || plan.request.read_percent.is_some())
         && group.key.path != PathKind::Null
         && plan.hole_share().is_some()
 }
@@ -258,7 +258,7 @@ fn in_memory(plan: &MatrixPlan, path: PathKind, numbers: &Measurement, reach: Re
         (None, _) if reach.is_write => reach.is_unsynced_write(),
         (Some(_), _) => reach.is_mostly_memory(),
         (None, Some(share)) => {
-            share > 0.5 && (path.uses_page_cache() || plan.cache == CacheState::Cold)
+            share > 0.5 && (path.uses_page_cache() || plan.request.cache == CacheState::Cold)
         }
         (None, None) => false,
     }

@@ -170,7 +170,7 @@ pub fn full_report() -> MatrixReport {
     let sizes = [4, 128, 256, 512, 1024, 4096, 16_384, 65_536, 131_072];
     request.io_sizes = sizes.map(|kib| IoSize::fixed(kib << 10)).to_vec();
     request.threads = vec![1, 4, 16, 32];
-    request.paths = PathChoice::Wanted(vec![PathKind::Cpu, PathKind::CpuGpu, PathKind::PageCache]);
+    request.paths = PathChoice::each(&[PathKind::Cpu, PathKind::CpuGpu, PathKind::PageCache]);
     report(&request, both)
 }
 
@@ -207,6 +207,6 @@ pub fn samples() -> Vec<(&'static str, Document)> {
 /// A run that read 1 MiB at a time by one path, `gib` GiB in each cell, for comparisons.
 pub fn run_of(gib: f64) -> MatrixReport {
     let mut request = plain();
-    request.paths = PathChoice::Named(vec![PathKind::Cpu]);
+    request.paths = PathChoice::each(&[PathKind::Cpu]);
     report(&request, |_, _| Some(gib))
 }

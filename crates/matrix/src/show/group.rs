@@ -163,7 +163,7 @@ pub(super) fn key_of(report: &MatrixReport, cell: &CellReport) -> Key {
         path: cell.requested_path,
         combination: Combination {
             op: cell.op,
-            read_percent: report.plan.read_percent,
+            read_percent: report.plan.request.read_percent,
             io_size_bytes: cell.io_size_bytes,
             mix: cell.io_size_mix,
             threads: cell.threads,

@@ -44,7 +44,7 @@ fn remark(plan: &MatrixPlan, reach: Reach) -> Option<String> {
         None => "no block device tells what share of its bytes storage moved",
     };
     let stayed = reach.is_mostly_memory() || reach.device_share.is_none() && !reach.synced;
-    let meant = plan.cache == CacheState::Warm && reach.through_cache;
+    let meant = plan.request.cache == CacheState::Warm && reach.through_cache;
     match () {
         () if reach.is_write => (reach.through_cache && stayed)
             .then(|| format!("most of it stayed in the page cache; {share}")),
@@ -56,7 +56,7 @@ fn remark(plan: &MatrixPlan, reach: Reach) -> Option<String> {
 /// When cells sync their writes; `None` if no cell writes.
 pub(super) fn fsync_words(plan: &MatrixPlan) -> Option<&'static str> {
     plan.writing_cells().next()?;
-    Some(match plan.fsync {
+    Some(match plan.request.fsync {
         Fsync::Auto => {
             "writes through the page cache end with one, within the measured time; direct ones do not"
         }
@@ -82,7 +82,7 @@ pub(crate) fn fsync_setting(plan: &MatrixPlan) -> &'static str {
 
 /// Older reports have it only in the plan.
 fn is_synced(plan: &MatrixPlan, cell: &crate::plan::CellPlan) -> bool {
-    cell.fsync || plan.fsync == Fsync::End
+    cell.fsync || plan.request.fsync == Fsync::End
 }
 
 /// How much of the data written through the page cache had reached storage when each cell ended,

@@ -158,20 +158,20 @@ fn facts(report: &MatrixReport, groups: &[Group<'_>], document: &mut Document) {
     let (plan, head) = (&report.plan, &report.head);
     let facts = &mut document.facts;
     facts.add(
-        plan.name.clone(),
+        plan.request.name.clone(),
         format!("on {} (Linux {}), {}", head.host.hostname, head.host.kernel, head.started_at),
     );
     let of_each = hosts::on_each(report.results.hosts.len());
     facts.add("files", format!("{}{of_each}", files_words(plan)));
     storage::describe(&head.host, facts);
-    let span = match plan.span {
+    let span = match plan.request.span() {
         Span::Seconds(seconds) => format!("{} a cell", format_duration(seconds)),
         Span::Passes(1) => "one pass over the files a cell".to_string(),
         Span::Passes(passes) => format!("{passes} passes over the files a cell"),
     };
     let engine = plan.engines_in_words();
-    facts.add("how", format!("page cache {}, {span}, engine {engine}", plan.cache.name()));
-    if let Some(percent) = plan.read_percent {
+    facts.add("how", format!("page cache {}, {span}, engine {engine}", plan.request.cache.name()));
+    if let Some(percent) = plan.request.read_percent {
         facts.add("mix", mix_words(percent));
     }
     facts.add("memory", memory_words(report));
@@ -353,7 +353,8 @@ fn row(group: &Group<'_>, plan: &MatrixPlan, table: &mut Table) -> Vec<Cell> {
     if (group.cells.iter()).any(|cell| cell.status == CellStatus::Failed) {
         marks.push(missing(group, table));
     }
-    let cut_short = group.results().into_iter().filter_map(|numbers| cut_short(numbers, plan.span));
+    let cut_short =
+        group.results().into_iter().filter_map(|numbers| cut_short(numbers, plan.request.span()));
     let notes = cut_short.chain(reach::remarks(plan, group));
     marks.extend(notes.map(|text| table.footnote(text)));
     row.push(Cell::Number(

@@ -116,7 +116,7 @@ fn ran(cell: &CellReport) -> PathKind {
 
 /// A rate, with a footnote if the cell was cut short.
 fn marked(rate: String, numbers: &Measurement, of: &MatrixReport, table: &mut Table) -> String {
-    match cut_short(numbers, of.plan.span) {
+    match cut_short(numbers, of.plan.request.span()) {
         Some(text) => format!("{rate} {}", table.footnote(text)),
         None => rate,
     }

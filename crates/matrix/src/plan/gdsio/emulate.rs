@@ -9,7 +9,7 @@ use stormlp_core::transport::DeviceId;
 /// Replaces the GPUs of a request with host memory. Without cuFile, its transfer types emulate its
 /// compatibility mode: a read into host memory, then a copy. Returns a notice for the user.
 pub fn emulate(request: &mut MatrixRequest, facts: &HostFacts) -> Option<String> {
-    let path = *request.paths.paths().first()?;
+    let path = *request.paths().first()?;
     if !path.ends_in_accelerator() {
         return None;
     }
@@ -26,7 +26,7 @@ pub fn emulate(request: &mut MatrixRequest, facts: &HostFacts) -> Option<String>
         }
         return None;
     }
-    request.paths = PathChoice::Named(vec![PathKind::CpuGpu]);
+    request.paths = PathChoice::each(&[PathKind::CpuGpu]);
     request.memory = MemoryKind::Device;
     let number = path.gdsio_number().unwrap_or_default();
     Some(format!(

@@ -13,7 +13,7 @@ mod words;
 
 use std::path::PathBuf;
 
-use super::choice::{CacheState, Fill, Fsync, IoSize, PathChoice, Span};
+use super::choice::{CacheState, Fill, Fsync, IoSize, PathChoice};
 use super::request::{JobRequest, MatrixRequest, SharedFile, Target};
 use stormlp_core::names::VariantArray;
 use stormlp_core::operation::Operation;
@@ -230,7 +230,8 @@ impl GdsioRun {
         let mut request = MatrixRequest::plain(PathBuf::new());
         request.name = "gdsio".to_string();
         request.file_stem = "gdsio".to_string();
-        request.paths = PathChoice::Named(vec![path]);
+        request.paths = PathChoice::each(&[path]);
+        request.optional_paths = false;
         request.memory = self.memory_kind(path)?;
         request.ops = match (self.op, self.verify) {
             (Operation::Write, true) => vec![Operation::Write, Operation::Read],
@@ -240,19 +241,19 @@ impl GdsioRun {
         request.io_sizes = vec![self.io_size];
         request.file_size_bytes = self.size_bytes;
         request.offset_bytes = self.offset_bytes;
-        (request.span, request.shared_file) = match self.seconds {
-            Some(seconds) => (Span::Seconds(seconds), SharedFile::Whole),
-            None => (Span::Passes(1), SharedFile::Split),
+        (request.duration_seconds, request.passes, request.shared_file) = match self.seconds {
+            Some(seconds) => (Some(seconds), None, SharedFile::Whole),
+            None => (None, Some(1), SharedFile::Split),
         };
         request.cache = CacheState::AsIs;
         request.fsync = Fsync::None;
-        request.register = !self.skip_register;
+        request.no_register = self.skip_register;
         request.open_direct = !self.buffered;
         request.verify = self.verify;
         request.read_percent = self.read_percent;
         request.seed = self.seed;
-        request.unaligned = self.unaligned;
-        request.random_alignment_bytes = self.alignment_bytes.unwrap_or(4096);
+        request.random_alignment_bytes =
+            if self.unaligned { 1 } else { self.alignment_bytes.unwrap_or(4096) };
         request.fill = if self.refill { Fill::Every } else { Fill::Once };
         if batch {
             let workers = self.jobs.first().map_or(1, |job| job.workers);

@@ -10,7 +10,7 @@ fn hosts_that_measured_other_work_are_told_of_by_one_setting() {
     let plan = solve(&plain(), &folder(100 * GIB));
     assert_eq!(difference(("h1", &plan), ("h2", &plan)), None);
     let cases: [(Change, &str); 4] = [
-        (|plan| plan.seed += 1, "setting `seed`: h1 has "),
+        (|plan| plan.request.seed += 1, "setting `seed`: h1 has "),
         (
             |plan| plan.cells[1].transport.pages = stormlp_core::transport::Pages::Small,
             "setting `pages` of the cells",

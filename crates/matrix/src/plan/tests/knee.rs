@@ -6,7 +6,7 @@ use super::*;
 fn a_search_for_knees_plans_what_it_may_need() {
     let search = |paths: &[PathKind], io_size: u64| MatrixRequest {
         find_knee: true,
-        paths: PathChoice::Named(paths.to_vec()),
+        paths: PathChoice::each(paths),
         io_sizes: vec![IoSize::fixed(io_size)],
         threads: KNEE_THREADS.to_vec(),
         queue_depths: KNEE_DEPTHS.to_vec(),
