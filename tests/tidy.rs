@@ -290,9 +290,9 @@ fn every_command_is_documented_and_shows_three_examples() {
 #[test]
 fn every_exit_code_is_documented() {
     let readme = read("README.md");
-    let codes: Vec<u8> = read("crates/stormlp/src/exit.rs")
+    let codes: Vec<u8> = read("crates/core/src/note.rs")
         .lines()
-        .filter_map(|line| line.split_once(" = ")?.1.strip_suffix(',')?.parse().ok())
+        .filter_map(|line| line.split_once(" => ")?.1.strip_suffix(',')?.parse().ok())
         .collect();
     assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 130]);
     let missing: Vec<String> = std::iter::once(0)

@@ -31,7 +31,7 @@ fn the_json_says_known_or_why_not() {
         let availability = &path["availability"];
         match availability["status"].as_str().unwrap() {
             "available" => {}
-            _ => assert!(!availability["reason"].as_str().unwrap().is_empty(), "{path}"),
+            _ => assert!(!availability["fact"].as_str().unwrap().is_empty(), "{path}"),
         }
     }
     let kind = &json["storage"]["filesystem"]["known"]["kind"];
@@ -49,10 +49,7 @@ fn a_library_that_cannot_be_opened_is_the_reason_and_no_failure() {
     let gds = &json["host"]["paths"][0];
     assert_eq!(gds["path"], "gds");
     assert_eq!(gds["availability"]["status"], "unavailable");
-    assert!(
-        gds["availability"]["reason"].as_str().unwrap().contains("/does/not/exist.so"),
-        "{gds}"
-    );
+    assert!(gds["availability"]["fact"].as_str().unwrap().contains("/does/not/exist.so"), "{gds}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ const PLACES: [(&str, &str); 50] = [
     ("hostname", "/host/hostname"),
     ("tag_ssd", "/tags/ssd"),
     ("ending", "/ending/status"),
-    ("cause", "/ending/cause"),
+    ("cause", "/ending/kind"),
     ("warnings", "/warnings#"),
     ("hosts", "/hosts#"),
     ("processes", "/group/size"),

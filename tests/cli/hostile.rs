@@ -411,7 +411,7 @@ fn nothing_from_outside_steers_the_terminal() {
     let report = saved(place.root.path());
     let mut value = read_json(&report);
     value["cells"][0]["memory"] = NASTY.into();
-    value["cells"][0]["warnings"] = json!([{"kind": "direct", "fact": NASTY, "advice": NASTY}]);
+    value["cells"][0]["warnings"] = json!([{"kind": "direct", "fact": NASTY, "remedy": NASTY}]);
     value["plan"]["name"] = NASTY.into();
     value["host"]["cpu_model"] = NASTY.into();
     value["command"] = NASTY.into();

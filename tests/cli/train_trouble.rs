@@ -320,7 +320,7 @@ fn a_checkpoint_that_does_not_fit_ends_the_run_saves_it_and_names_its_folder() {
     }
     assert!(!said.contains("datagen"), "the dataset is sound: {said}");
     let report = saved(folder.path());
-    assert_eq!(report["ending"]["cause"], "checkpoint");
+    assert_eq!(report["ending"]["kind"], "checkpoint");
     let blocks = &report["epochs"][0]["accelerators"][0]["blocks"];
     assert_eq!(blocks.as_array().unwrap().len(), 1, "{blocks}");
     assert_eq!(blocks[0]["steps"], 2, "what was measured before it");
@@ -399,7 +399,7 @@ fn a_later_run_that_cannot_begin_leaves_the_report_of_those_before_it() {
     fs::write(folder.path().join("ckpt"), "").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(5));
     let report = saved(folder.path());
-    let message = report["ending"]["message"].as_str().unwrap();
+    let message = report["ending"]["fact"].as_str().unwrap();
     assert!(message.contains("run 2 could not begin"), "{message}");
     assert_eq!(report["runs"].as_array().unwrap().len(), 1);
     assert_eq!(report["runs"][0]["complete"], true);

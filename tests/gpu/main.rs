@@ -63,8 +63,8 @@ fn main() -> ExitCode {
         // Held for all checks of the folder, as a matrix does.
         let driver = match availability {
             Availability::Available => Driver::open(&Settings::default()).ok(),
-            Availability::Unavailable { reason, .. } => {
-                println!("{}: no cuFile paths: {reason}", folder.display());
+            Availability::Unavailable { fact, .. } => {
+                println!("{}: no cuFile paths: {fact}", folder.display());
                 None
             }
         };

@@ -250,7 +250,7 @@ fn what_was_measured_outlives_a_host() {
             assert_eq!(parts(&runs[0]).len(), 2);
             if name == "STOP" {
                 let whole = json(&runs[0].join("report.json"));
-                let why = whole["ending"]["message"].as_str().unwrap();
+                let why = whole["ending"]["fact"].as_str().unwrap();
                 assert!(why.contains("(rank 1) did not answer"), "{why}");
                 assert!(!why.contains("at a barrier"), "{why}");
             }
@@ -299,7 +299,7 @@ fn a_launcher_that_is_told_to_end_does_not_look_like_a_failure() {
         let whole = json(&runs(folder.path())[0].join("report.json"));
         // Launchers kill what does not end soon, and who does not hear of the others by then cannot know.
         let status = whole["ending"]["status"].as_str().unwrap();
-        let message = whole["ending"]["message"].as_str().unwrap_or_default();
+        let message = whole["ending"]["fact"].as_str().unwrap_or_default();
         assert!(
             matches!(status, "stopped" | "unfinished")
                 || message.contains("it was interrupted (Ctrl-C"),

@@ -326,7 +326,7 @@ fn who_hangs_is_missed_in_the_first_step_as_well() {
         let ended = end_of(&mut run);
         signal("KILL", victim);
         assert!(!ended.success(), "{ended:?}");
-        let why = report(folder.path())["ending"]["message"].clone();
+        let why = report(folder.path())["ending"]["fact"].clone();
         let why = why.as_str().unwrap_or_default();
         assert!(why.contains("(rank 1) did not answer"), "{why}");
     }

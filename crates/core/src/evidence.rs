@@ -173,7 +173,7 @@ mod tests {
         let unproven = evidence(None, RouteProof::None).of_another_path(PathKind::Gds);
         assert_eq!(unproven.as_ref().unwrap().kind, WarningKind::PathNotProven);
         let unproven = unproven.unwrap();
-        assert_eq!(unproven.advice, "count");
+        assert_eq!(unproven.remedy, "count");
         // Perhaps no transfer succeeded; then the path did not run.
         assert_eq!(unproven.fact, "gds was asked for: so it went");
         let fell_back = Some(WarningKind::PathFellBack);

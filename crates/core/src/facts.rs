@@ -84,16 +84,17 @@ pub enum Availability {
     /// It is not usable.
     Unavailable {
         /// Why not: what was tried and the result.
-        reason: String,
+        #[serde(alias = "reason")]
+        fact: String,
         /// How to make it available.
         remedy: String,
     },
 }
 
 impl Availability {
-    /// Unavailable because of `reason`; `remedy` would fix it.
-    pub fn unavailable(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::Unavailable { reason: reason.into(), remedy: remedy.into() }
+    /// Unavailable because of `fact`; `remedy` would fix it.
+    pub fn unavailable(fact: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::Unavailable { fact: fact.into(), remedy: remedy.into() }
     }
 
     /// Whether it is usable.
@@ -105,7 +106,7 @@ impl Availability {
     pub fn reason(&self) -> Option<&str> {
         match self {
             Self::Available => None,
-            Self::Unavailable { reason, .. } => Some(reason),
+            Self::Unavailable { fact, .. } => Some(fact),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::facts::HostFacts;
-use crate::problem::Problems;
+use crate::failure::Problems;
 use crate::transport::{DeviceId, Threading};
 use crate::warning::{Warning, WarningKind};
 

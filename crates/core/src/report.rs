@@ -11,6 +11,7 @@ use strum::IntoStaticStr;
 use crate::evidence::Evidence;
 use crate::facts::HostFacts;
 use crate::histogram::NamedHistogram;
+use crate::note::{Cause, Note};
 use crate::tag::Tags;
 use crate::telemetry::{Load, Track};
 use crate::warning::Warning;
@@ -95,37 +96,15 @@ pub enum Ending {
     Complete,
     /// The user stopped it; the results up to then are kept.
     Stopped,
-    /// Something failed; the results up to then are kept.
-    Failed {
-        /// The cause of the failure.
-        cause: FailureCause,
-        /// What failed, where, and what it means.
-        message: String,
-        /// The remedy; empty if none is known.
-        #[serde(default)]
-        remedy: String,
-    },
+    /// Something failed, for this reason; the results up to then are kept.
+    Failed(Note<Cause>),
 }
 
-/// The cause of a failed run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum FailureCause {
-    /// A file of the dataset could not be read or has unexpected content.
-    Dataset,
-    /// A checkpoint could not be written during training.
-    Checkpoint,
-    /// Storage rejected an operation, filled up, or returned wrong data.
-    Storage,
-    /// The transfer path, a device or this machine.
-    Machine,
-    /// Another host of the run.
-    Hosts,
-    /// A limit of this machine or its user: no more threads could be started.
-    Resources,
-    /// stormlp itself.
-    Internal,
+impl Ending {
+    /// A run that failed because of `cause`.
+    pub fn failed(cause: Cause, fact: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::Failed(Note::new(cause, fact, remedy))
+    }
 }
 
 /// Throughput and load over part of a run, in intervals of equal length.

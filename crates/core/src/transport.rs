@@ -11,10 +11,10 @@ use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
 pub use device::DeviceId;
 
 use crate::facts::{Availability, HiddenGpus, HostFacts};
+use crate::failure::Problems;
 use crate::names::{Named, unknown};
 use crate::path::{EngineKind, MemoryKind, PathKind, buffers_needed};
 use crate::placement::{self, CpuList, NumaChoice, Placement};
-use crate::problem::Problems;
 use crate::units::counted;
 use crate::warning::{Warning, WarningKind};
 
@@ -199,10 +199,10 @@ pub fn engine(asked: EngineChoice, host: &HostFacts, problems: &mut Problems) ->
         return if has_ring { EngineKind::Uring } else { EngineKind::Psync };
     };
     if named != EngineKind::Psync
-        && let Availability::Unavailable { reason, remedy } = host.engine(named)
+        && let Availability::Unavailable { fact, remedy } = host.engine(named)
     {
         problems.machine(
-            format!("engine {named} cannot run here: {reason}"),
+            format!("engine {named} cannot run here: {fact}"),
             if remedy.contains("--engine psync") {
                 remedy.clone()
             } else {
@@ -292,22 +292,22 @@ pub fn check_device(device: DeviceId, host: &HostFacts, problems: &mut Problems)
 /// Reports a problem if `path` needs a library that `host` does not have.
 pub fn check_path(path: PathKind, host: &HostFacts, problems: &mut Problems) {
     if path.needs_cufile()
-        && let Availability::Unavailable { reason, remedy } = host.support(path)
+        && let Availability::Unavailable { fact, remedy } = host.support(path)
     {
-        problems.machine(format!("path {path} cannot run here: {reason}"), remedy);
+        problems.machine(format!("path {path} cannot run here: {fact}"), remedy);
     }
 }
 
 /// The warning that psync is used because io_uring, although allowed by the request, is
 /// unavailable.
 pub fn engine_warning(asked: EngineChoice, host: &HostFacts) -> Option<Warning> {
-    let Availability::Unavailable { reason, remedy } = &host.io_uring else {
+    let Availability::Unavailable { fact, remedy } = &host.io_uring else {
         return None;
     };
     (asked == EngineChoice::Auto).then(|| {
         Warning::new(
             WarningKind::EngineFellBack,
-            format!("the CPU's paths run on psync threads, because io_uring is refused: {reason}"),
+            format!("the CPU's paths run on psync threads, because io_uring is refused: {fact}"),
             remedy.clone(),
         )
     })
@@ -511,7 +511,7 @@ impl EngineChoice {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::problem::ProblemKind;
+    use crate::note::Cause;
 
     #[test]
     fn devices_are_text_in_reports() {
@@ -535,10 +535,10 @@ mod tests {
             problems
         };
         let problems = decided(None, PathKind::CpuGpu);
-        assert_eq!(problems.kind(), ProblemKind::Machine);
+        assert_eq!(problems.cause(), Cause::Machine);
         let told = problems.to_string();
         assert!(told.contains("0000:3b:00.0") && told.contains("within 60 s"), "{told}");
-        assert!(problems.help().unwrap().contains("--device host"));
+        assert!(problems.remedy().contains("--device host"));
         let named = decided(Some(DeviceId::Cuda(0)), PathKind::CpuGpu).to_string();
         assert!(named.contains("no cuda:0") && named.contains("within 60 s"), "{named}");
         assert!(decided(Some(DeviceId::Host), PathKind::CpuGpu).is_empty());

@@ -1,8 +1,8 @@
 //! Warnings: a measured fact and the recommended action, both printed and saved in the report.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+
+use crate::note::Note;
 
 /// The subject of a warning; a closed list that scripts can match on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -67,29 +67,13 @@ pub enum WarningKind {
     NotComparable,
 }
 
-/// A measured fact and the advice that follows from it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Warning {
-    /// The subject.
-    pub kind: WarningKind,
-    /// What was measured or found, with units.
-    pub fact: String,
-    /// The recommended action.
-    pub advice: String,
-}
-
-impl Warning {
-    /// A warning about `kind`.
-    pub fn new(kind: WarningKind, fact: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { kind, fact: fact.into(), advice: advice.into() }
-    }
-}
+/// A measured fact and the recommended action.
+pub type Warning = Note<WarningKind>;
 
 impl Warning {
     /// The part that is shared by warnings which differ only in their numbers.
     pub fn shape(&self) -> (WarningKind, String, &str) {
-        (self.kind, without_numbers(&self.fact), &self.advice)
+        (self.kind, without_numbers(&self.fact), &self.remedy)
     }
 }
 
@@ -108,14 +92,4 @@ fn without_numbers(text: &str) -> String {
         shape = shape.replace(unit, "B");
     }
     shape
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.fact)?;
-        if !self.advice.is_empty() {
-            write!(f, "; {}", self.advice)?;
-        }
-        Ok(())
-    }
 }

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use stormlp_core::failure::Failure;
+use stormlp_core::note::Cause;
+
 /// Why processes cannot work together, or no longer can.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GroupError {
@@ -108,5 +111,19 @@ impl GroupError {
             }
             Self::Lost { .. } => "look on the other hosts for the first error, and start again",
         }
+    }
+}
+
+impl From<GroupError> for Failure {
+    fn from(error: GroupError) -> Self {
+        let cause = match &error {
+            GroupError::NotFound { .. } | GroupError::Contradiction { .. } => Cause::Plan,
+            GroupError::Unusable { .. } => Cause::Machine,
+            GroupError::Silent { .. } | GroupError::StoodStill { .. } | GroupError::Lost { .. } => {
+                Cause::Hosts
+            }
+        };
+        let remedy = error.remedy();
+        Self::new(cause, error).with_help(remedy)
     }
 }

@@ -99,7 +99,7 @@ pub fn in_order<T>(mut parts: Vec<T>, head: fn(&T) -> &Head) -> Result<Vec<T>, S
 /// The combined ending of parts with these `endings`: that of the first part that failed, otherwise
 /// of the first that did not complete.
 pub fn ending(endings: impl Iterator<Item = Ending> + Clone) -> Ending {
-    let failed = |ending: &Ending| matches!(ending, Ending::Failed { .. });
+    let failed = |ending: &Ending| matches!(ending, Ending::Failed(_));
     let worst = endings
         .clone()
         .find(failed)
@@ -229,7 +229,7 @@ mod tests {
         let told = |least| began_by_clocks("save", (least, "save 2"), "have fewer");
         assert!(told(0.99).fact.ends_with("for 99.0 % of its time or more"));
         assert!(told(0.5).fact.contains("the least in save 2"));
-        assert_eq!(told(0.5).advice, "have fewer");
+        assert_eq!(told(0.5).remedy, "have fewer");
     }
 
     #[test]

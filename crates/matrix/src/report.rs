@@ -316,8 +316,8 @@ impl CellReport {
     /// A planned cell that has not run: unavailable if the plan says so, else failed.
     pub fn without_numbers(index: usize, plan: &CellPlan, reason: &str) -> Self {
         let (status, reason, remedy) = match &plan.availability {
-            Availability::Unavailable { reason, remedy } => {
-                (CellStatus::Unavailable, reason.clone(), Some(remedy.clone()))
+            Availability::Unavailable { fact, remedy } => {
+                (CellStatus::Unavailable, fact.clone(), Some(remedy.clone()))
             }
             Availability::Available => (CellStatus::Failed, reason.to_string(), None),
         };

@@ -11,7 +11,7 @@ use crate::plan::{
     AtCount, AtDevices, Case, CheckpointTimes, Extent, LimitedBy, Prediction, SizingAnswer,
     SizingRequest, StorageModel, StoragePart, search,
 };
-use stormlp_core::problem::Problems;
+use stormlp_core::failure::Problems;
 use stormlp_core::stop::StopToken;
 use stormlp_training::plan::train_plan::TrainPlan;
 

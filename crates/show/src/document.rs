@@ -158,7 +158,7 @@ pub fn ended(ending: &Ending) -> String {
         Ending::Complete => String::new(),
         Ending::Unfinished => "; unfinished: the run goes on, or was killed".to_string(),
         Ending::Stopped => "; stopped by the user".to_string(),
-        Ending::Failed { message, .. } => format!("; FAILED: {message}"),
+        Ending::Failed(note) => format!("; FAILED: {}", note.fact),
     }
 }
 

@@ -129,7 +129,7 @@ pub fn status(ending: &Ending) -> &'static str {
         Ending::Unfinished => "unfinished",
         Ending::Complete => "complete",
         Ending::Stopped => "stopped",
-        Ending::Failed { .. } => "failed",
+        Ending::Failed(_) => "failed",
     }
 }
 

@@ -13,8 +13,8 @@ use crate::commands::{
     checkpoint, clean, compare, completions, datagen, datasize, doctor, gds, gdsio, man, plan,
     report, submission, train, workloads,
 };
-use crate::exit::Failure;
 use crate::hosts::{GroupArgs, Needs};
+use stormlp_core::failure::Failure;
 
 /// Can this storage keep these accelerators fed, by which path, and at what cost to the host?
 #[derive(Debug, Parser)]

@@ -13,13 +13,13 @@ use stormlp_core::group::{
 };
 use stormlp_core::units::parse_duration;
 use stormlp_hosts::{
-    AroundBarrier, Choice, Environment, Group, GroupError, Moment, Patience, give_up,
-    join as find_others,
+    AroundBarrier, Choice, Environment, Group, Moment, Patience, give_up, join as find_others,
 };
 
-use crate::exit::{Code, Failure};
 use crate::output;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
+use stormlp_core::note::Cause;
 
 /// Default timeouts for the other processes.
 const PATIENCE: Patience =
@@ -151,12 +151,12 @@ pub(crate) fn part(group: &Group, outcome: Result<(), Failure>) -> ExitCode {
         Err(failure) => failure,
     };
     if group.is_alone() {
-        return failure.report();
+        return output::report(&failure);
     }
-    let code = failure.code as u8;
+    let code = failure.cause().exit_code();
     if failure.of_all {
         if group.leads() {
-            failure.report();
+            output::report(&failure);
         }
         // A launcher ends all processes as soon as one fails, including the one that still prints
         // the results. So none fails before that one has finished, and no other needs to.
@@ -167,12 +167,12 @@ pub(crate) fn part(group: &Group, outcome: Result<(), Failure>) -> ExitCode {
         }
     } else {
         output::speak_for(&hostname());
-        failure.report();
+        output::report(&failure);
         if !group.leads() {
             // Meanwhile the first process saves the report of all.
-            thread::sleep(match failure.code {
-                Code::Stopped => GRACE,
-                Code::Storage => SHORT_GRACE,
+            thread::sleep(match failure.cause() {
+                Cause::Stopped => GRACE,
+                cause if cause.exit_code() == Cause::Storage.exit_code() => SHORT_GRACE,
                 _ => Duration::ZERO,
             });
         }
@@ -280,18 +280,4 @@ fn hostname() -> String {
 pub(crate) fn boot_id() -> String {
     let contents = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     contents.trim().to_string()
-}
-
-impl From<GroupError> for Failure {
-    fn from(error: GroupError) -> Self {
-        let code = match &error {
-            GroupError::NotFound { .. } | GroupError::Contradiction { .. } => Code::NoPlan,
-            GroupError::Unusable { .. } => Code::Machine,
-            GroupError::Silent { .. } | GroupError::StoodStill { .. } | GroupError::Lost { .. } => {
-                Code::Storage
-            }
-        };
-        let remedy = error.remedy();
-        Self::new(code, error).with_help(remedy)
-    }
 }

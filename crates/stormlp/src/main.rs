@@ -10,7 +10,6 @@
 mod any_report;
 mod cli;
 mod commands;
-mod exit;
 mod fio;
 mod hosts;
 mod output;
@@ -50,7 +49,7 @@ fn usage_error(mut error: clap::Error) -> ExitCode {
     if !error.use_stderr() {
         return match output::help(&error) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(failure) => failure.report(),
+            Err(failure) => output::report(&failure),
         };
     }
     let words = std::env::args_os().skip(1);
@@ -75,7 +74,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if let Err(failure) = cli::check_text(std::env::args_os()) {
-        return hosts::refuse(failure.code as u8, |_| failure.report());
+        return hosts::refuse(failure.cause().exit_code(), |_| output::report(&failure));
     }
     let cli = match Cli::typed() {
         Ok(cli) => cli,
@@ -88,11 +87,13 @@ fn main() -> ExitCode {
         .and_then(|()| signals::arm(cli.command.keeps_what_it_has()));
     let stop = match armed {
         Ok(stop) => stop,
-        Err(failure) => return hosts::refuse(failure.code as u8, |_| failure.report()),
+        Err(failure) => {
+            return hosts::refuse(failure.cause().exit_code(), |_| output::report(&failure));
+        }
     };
     let group = match hosts::join(&cli.group, needs) {
         Ok(group) => group,
-        Err(failure) => return failure.report(),
+        Err(failure) => return output::report(&failure),
     };
     let session = Session::new(
         stop,

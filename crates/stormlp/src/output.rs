@@ -3,6 +3,7 @@
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use anyhow::Context;
@@ -13,7 +14,7 @@ use stormlp_show::document::Document;
 use stormlp_show::text;
 use terminal_size::{Width, terminal_size_of};
 
-use crate::exit::Failure;
+use stormlp_core::failure::Failure;
 
 /// Output formats for results other than reports.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -79,7 +80,7 @@ fn written_to_stdout(written: io::Result<()>) -> Result<(), Failure> {
 /// says where the result is saved.
 pub(crate) fn or_warn(printed: Result<(), Failure>, kept: impl Display) {
     if let Err(failure) = printed {
-        say(format!("warning: {:#}; {kept}", failure.error));
+        say(format!("warning: {}; {kept}", failure.note.fact));
     }
 }
 
@@ -105,6 +106,15 @@ pub(crate) fn say_page(page: &str) {
     }
     text.push('\n');
     let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Prints a failure on stderr and returns its exit code.
+pub(crate) fn report(failure: &Failure) -> ExitCode {
+    say_page(&format!("error: {}", failure.note.fact));
+    if !failure.note.remedy.is_empty() {
+        say(format!("help: {}", failure.note.remedy));
+    }
+    ExitCode::from(failure.cause().exit_code())
 }
 
 /// Prints a document as text, fitted to the terminal width.

@@ -16,9 +16,9 @@ use stormlp_transfer::cufile::probe::TIME_LIMIT;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{self, Storage};
 
-use crate::exit::Failure;
 use crate::output;
 use crate::progress::Progress;
+use stormlp_core::failure::Failure;
 
 /// When users begin to wonder whether the program hangs.
 const SLOW_PROBE: Duration = Duration::from_secs(5);

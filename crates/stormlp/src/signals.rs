@@ -10,7 +10,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use stormlp_core::stop::StopToken;
 
-use crate::exit::{Code, Failure};
+use stormlp_core::failure::Failure;
+use stormlp_core::note::Cause;
 
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
@@ -36,7 +37,7 @@ pub(crate) fn arm(keeps: bool) -> Result<StopToken, Failure> {
         let at_once = if keeps { stop.flag() } else { Arc::new(AtomicBool::new(true)) };
         // Order matters: the exit is registered first, so that it sees the flag of an earlier
         // signal and not the one that the second handler is about to set.
-        flag::register_conditional_shutdown(signal, Code::Stopped as i32, at_once)
+        flag::register_conditional_shutdown(signal, Cause::Stopped as i32, at_once)
             .and_then(|_| flag::register(signal, stop.flag()))
             .and_then(|_| match signal {
                 // A launcher kills processes that are still running a second after SIGTERM.

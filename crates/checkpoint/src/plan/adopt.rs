@@ -11,7 +11,7 @@ use super::request::CheckpointRequest;
 use super::saved::{folders_of, named};
 use super::torch::most_overhead;
 use crate::plan::checkpoint_plan::CheckpointPlan;
-use stormlp_core::problem::Problems;
+use stormlp_core::failure::Problems;
 use stormlp_core::warning::{Warning, WarningKind};
 
 /// Smallest valid content source; nothing is written from it or compared with it.

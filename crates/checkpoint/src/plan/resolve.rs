@@ -15,8 +15,9 @@ use super::warnings;
 use super::workload::Mode;
 use crate::plan::checkpoint_plan::{CheckpointPlan, OverlapPlan, RankPlan};
 use stormlp_core::facts::HostFacts;
+use stormlp_core::failure::Problems;
+use stormlp_core::note::Cause;
 use stormlp_core::placement;
-use stormlp_core::problem::{ProblemKind, Problems};
 use stormlp_core::transport::{DeviceId, Transport, statistics_warning, wait_warning};
 use stormlp_core::units::ByteSize;
 
@@ -43,7 +44,7 @@ pub struct Resolution {
 impl Resolution {
     /// Whether the request itself is invalid.
     pub fn has_no_valid_plan(&self) -> bool {
-        self.plan.is_none() || self.problems.kind() == ProblemKind::Plan
+        self.plan.is_none() || self.problems.cause() == Cause::Plan
     }
 }
 
@@ -446,17 +447,17 @@ fn folder_problems(
     let before = problems.len();
     for folder in &facts.folders {
         if plan.writes > 0
-            && let stormlp_core::facts::Availability::Unavailable { reason, remedy } =
+            && let stormlp_core::facts::Availability::Unavailable { fact, remedy } =
                 &folder.writable
         {
-            problems.machine(format!("cannot write to {}: {reason}", folder.path), remedy.clone());
+            problems.machine(format!("cannot write to {}: {fact}", folder.path), remedy.clone());
         }
         if plan.path().wants_direct()
-            && let stormlp_core::facts::Availability::Unavailable { reason, .. } = &folder.direct
+            && let stormlp_core::facts::Availability::Unavailable { fact, .. } = &folder.direct
         {
             problems.machine(
                 format!(
-                    "path {} needs O_DIRECT, which {} refuses: {reason}",
+                    "path {} needs O_DIRECT, which {} refuses: {fact}",
                     plan.path(),
                     folder.path
                 ),

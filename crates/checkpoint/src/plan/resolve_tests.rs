@@ -49,7 +49,7 @@ fn plan(request: &CheckpointRequest, facts: &CheckpointFacts) -> CheckpointPlan 
 
 fn whats(request: &CheckpointRequest, facts: &CheckpointFacts) -> Vec<String> {
     let resolution = resolve(request, &host(), facts);
-    resolution.problems.iter().map(|problem| problem.message.clone()).collect()
+    resolution.problems.iter().map(|problem| problem.fact.clone()).collect()
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn what_makes_it_fit_is_what_was_not_done_yet() {
         request.scale = Some(ScaleChoice::Factor(1.0));
         change(&mut request);
         let problems = resolve(&request, &host(), &facts(gib * GIB)).problems;
-        problems[0].help.clone()
+        problems[0].remedy.clone()
     };
     let usual = remedy(300, |_| {});
     assert!(usual.contains("fewer --writes, --keep 1, or --scale auto"), "{usual}");
@@ -187,7 +187,7 @@ fn a_factor_below_the_smallest_part_is_refused_with_one_that_works() {
             tiny.dry_run = dry_run;
             let resolution = resolve(&tiny, &host(), &facts(100_000 * GIB));
             assert!(resolution.has_no_valid_plan(), "{model}");
-            let remedy = &resolution.problems[0].help;
+            let remedy = &resolution.problems[0].remedy;
             let named = remedy.split_whitespace().nth(2).expect("a factor");
             let mut again = request(model);
             again.scale = Some(named.parse().expect(named));
@@ -207,8 +207,8 @@ fn ranks_that_were_asked_for_stay_or_are_refused_with_the_numbers() {
     assert_eq!((kept.scaling.ranks, kept.is_scaled()), (128, true));
     // Not even one layer of all ranks fits, but part of the ranks would.
     let problems = resolve(&asked, &host(), &facts(5 * GIB)).problems;
-    assert!(problems[0].message.contains("free"), "{problems:?}");
-    assert!(problems[0].help.contains("--scale auto"), "{problems:?}");
+    assert!(problems[0].fact.contains("free"), "{problems:?}");
+    assert!(problems[0].remedy.contains("--scale auto"), "{problems:?}");
     let auto = CheckpointRequest { scale: Some(ScaleChoice::Auto), ..asked };
     assert!(plan(&auto, &facts(5 * GIB)).scaling.ranks < 128);
     let mut absurd = request("llama3-8b");
@@ -226,8 +226,8 @@ fn a_shift_past_the_last_rank_is_refused() {
     let mut shifted = request("llama3-8b");
     shifted.rank_shift = Some(8);
     let problems = resolve(&shifted, &host(), &facts(2_000 * GIB)).problems;
-    assert!(problems[0].message.contains("--rank-shift 8 with 8 ranks"), "{problems:?}");
-    assert_eq!(problems[0].help, "use --rank-shift 1 to 7");
+    assert!(problems[0].fact.contains("--rank-shift 8 with 8 ranks"), "{problems:?}");
+    assert_eq!(problems[0].remedy, "use --rank-shift 1 to 7");
     shifted.rank_shift = Some(1);
     shifted.scale = Some(ScaleChoice::Factor(0.02));
     let scaled = whats(&shifted, &facts(2_000 * GIB));
@@ -427,7 +427,7 @@ fn without_io_uring_plain_calls_are_taken_and_named() {
     let mut insists = request("llama3-8b");
     insists.engine = stormlp_core::transport::EngineChoice::Uring;
     let problems = resolve(&insists, &old, &facts).problems;
-    assert!(problems[0].message.contains("engine uring cannot run here"));
+    assert!(problems[0].fact.contains("engine uring cannot run here"));
 }
 
 #[test]
@@ -437,8 +437,8 @@ fn what_is_not_here_makes_no_plan_even_for_a_dry_run() {
     (dry.path, dry.device) = (PathKind::Gds, Some(DeviceId::Cuda(9)));
     let resolution = resolve(&dry, &host(), &CheckpointFacts::default());
     assert!(resolution.plan.is_none());
-    assert_eq!(resolution.problems.kind(), ProblemKind::Machine);
-    let messages: Vec<&str> = (resolution.problems.iter().map(|p| p.message.as_str())).collect();
+    assert_eq!(resolution.problems.cause(), Cause::Machine);
+    let messages: Vec<&str> = (resolution.problems.iter().map(|p| p.fact.as_str())).collect();
     assert!(messages[0].starts_with("path gds cannot run here: "), "{messages:?}");
     assert!(messages[1].starts_with("there is no cuda:9"), "{messages:?}");
 }

@@ -13,9 +13,9 @@ use super::transport;
 use super::workload::{CheckpointWorkload, Mode};
 use crate::plan::checkpoint_plan::CheckpointPlan;
 use stormlp_core::facts::HostFacts;
+use stormlp_core::failure::Problems;
 use stormlp_core::path::PathKind;
 use stormlp_core::printable::printable;
-use stormlp_core::problem::Problems;
 use stormlp_core::transport::EngineChoice;
 use stormlp_core::units::ByteSize;
 

@@ -1,7 +1,7 @@
 //! What MLPerf's closed rules forbid, allow and recommend.
 
 use super::*;
-use stormlp_core::problem::Problem;
+use stormlp_core::note::{Cause, Note};
 
 /// A closed request for `model` with a change applied.
 fn closed(model: &str, change: impl Fn(&mut CheckpointRequest)) -> CheckpointRequest {
@@ -96,7 +96,7 @@ fn closed_restores_are_cold_where_the_host_could_hold_what_it_wrote() {
     let large = HostFacts { memory_bytes: 1024 * GIB, ..host() };
     let problems = |request: &CheckpointRequest| {
         let all = resolve(request, &large, &facts(100_000 * GIB)).problems;
-        all.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>()
+        all.iter().map(|problem| problem.fact.clone()).collect::<Vec<_>>()
     };
     let warm = problems(&closed("llama3-8b", |_| {}));
     assert!(warm[0].contains("use --cold"), "{warm:?}");
@@ -125,12 +125,12 @@ fn mlperfs_own_files_are_its_models_under_any_name() {
 fn a_closed_run_is_told_nothing_that_it_may_not_do() {
     let small = HostFacts { open_files_limit: 64, memory_bytes: 1 << 20, ..host() };
     let problems = resolve(&closed("llama3-8b", |_| {}), &small, &facts(GIB)).problems;
-    let of_machine: Vec<&Problem> =
-        problems.iter().filter(|problem| problem.kind == ProblemKind::Capacity).collect();
+    let of_machine: Vec<&Note<Cause>> =
+        problems.iter().filter(|problem| problem.kind == Cause::Capacity).collect();
     assert_eq!(of_machine.len(), 3, "{problems:?}");
     for problem in of_machine {
         for option in ["--scale", "--writes", "--keep", "--ranks", "--streams", "--chunk-size"] {
-            assert!(!problem.help.contains(option), "{option}: {problem:?}");
+            assert!(!problem.remedy.contains(option), "{option}: {problem:?}");
         }
     }
 }

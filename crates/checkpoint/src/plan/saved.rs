@@ -9,7 +9,7 @@ use super::request::CheckpointRequest;
 use super::scale::{Scaling, cut};
 use crate::plan::checkpoint_plan::{CheckpointPlan, RestorePlan};
 use stormlp_core::facts::keeps_files_in_memory;
-use stormlp_core::problem::Problems;
+use stormlp_core::failure::Problems;
 use stormlp_core::warning::{Warning, WarningKind};
 
 /// Saves and restores required by MLPerf.

@@ -49,11 +49,11 @@ fn a_save_replaces_no_checkpoint_of_another_model_or_parallelism() {
     assert!(!resolution.has_no_valid_plan(), "it is the directory's fault");
     let [problem] = &resolution.problems[..] else { panic!("{:?}", resolution.problems) };
     assert_eq!(
-        problem.message,
+        problem.fact,
         "checkpoints 1 to 2 in ckpt are of another number of ranks: 8 of 8, not 16 of 16; a save \
          would replace them"
     );
-    assert!(problem.help.contains("--clean") && problem.help.contains("--dir"));
+    assert!(problem.remedy.contains("--clean") && problem.remedy.contains("--dir"));
     mine.workload.name = "mine".to_string();
     assert!(whats(&mine, &facts)[0].contains("another model: llama3-8b, not mine"));
     let mut other = request("llama3-8b");
@@ -156,7 +156,7 @@ fn parts_of_two_saves_with_the_same_files_are_refused_with_both_folders() {
     assert!(!resolution.has_no_valid_plan(), "it is what lies there");
     let [problem] = &resolution.problems[..] else { panic!("{:?}", resolution.problems) };
     assert_eq!(
-        problem.message,
+        problem.fact,
         "checkpoint 1 is not of one save: ckpt/global_epoch1_step1 and b/global_epoch1_step1 were \
          saved by different runs"
     );
@@ -194,7 +194,7 @@ fn no_restore_is_cold_from_files_that_are_in_memory() {
         let resolution = resolve(&cold, &host(), &facts);
         assert!(!resolution.has_no_valid_plan(), "it is the directory's fault");
         assert_eq!(
-            resolution.problems[0].message,
+            resolution.problems[0].fact,
             "--cold: ckpt is on tmpfs, which keeps its files in memory: no restore from there is \
              cold"
         );

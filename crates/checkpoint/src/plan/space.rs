@@ -4,7 +4,7 @@ use super::facts::CheckpointFacts;
 use super::layout::Layout;
 use super::request::CheckpointRequest;
 use crate::plan::checkpoint_plan::CheckpointPlan;
-use stormlp_core::problem::Problems;
+use stormlp_core::failure::Problems;
 use stormlp_core::units::ByteSize;
 
 /// Bytes reserved for the file system itself.

@@ -165,11 +165,8 @@ fn failed(error: &CheckpointError, plan: &CheckpointPlan) -> Ending {
         CheckpointError::Transfer(error) => fallback::remedy(plan.require_gds, error),
         _ => None,
     };
-    Ending::Failed {
-        cause: error.cause(),
-        message: error.to_string(),
-        remedy: fell_back.unwrap_or(error.remedy(plan.closed)).to_string(),
-    }
+    let remedy = fell_back.unwrap_or(error.remedy(plan.closed));
+    Ending::failed(error.cause(), error.to_string(), remedy)
 }
 
 /// Warns that a debug build may itself be the bottleneck.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use stormlp_core::report::FailureCause;
+use stormlp_core::note::Cause;
 use stormlp_hosts::GroupError;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::{CrewError, Panicked};
@@ -116,12 +116,12 @@ pub enum CheckpointError {
 
 impl CheckpointError {
     /// Classifies the cause of the failure.
-    pub(super) fn cause(&self) -> FailureCause {
+    pub(super) fn cause(&self) -> Cause {
         match self {
-            Self::Crew(CrewError::Panicked(_)) => FailureCause::Internal,
-            Self::Crew(CrewError::Start(_)) => FailureCause::Resources,
-            Self::Hosts(_) => FailureCause::Hosts,
-            _ => FailureCause::Storage,
+            Self::Crew(CrewError::Panicked(_)) => Cause::Internal,
+            Self::Crew(CrewError::Start(_)) => Cause::Resources,
+            Self::Hosts(_) => Cause::Hosts,
+            _ => Cause::Storage,
         }
     }
 

@@ -67,7 +67,7 @@ fn a_save_that_may_not_replace_what_is_there_touches_none_of_it() {
     assert!(everything(folder.path()) == saved);
     let facts = scan(&Disk, &request.folders, Look::Only).unwrap();
     let problems = resolve(&request, &probe::host_facts(), &facts).problems;
-    assert!(problems[0].message.contains("notes.txt is in the way"), "{problems:?}");
+    assert!(problems[0].fact.contains("notes.txt is in the way"), "{problems:?}");
 }
 
 #[test]

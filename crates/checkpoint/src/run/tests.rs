@@ -114,7 +114,7 @@ fn files(folder: &Path, step: u32) -> Vec<String> {
 
 fn error(report: &CheckpointReport) -> &str {
     match &report.ending {
-        Ending::Failed { message, .. } => message,
+        Ending::Failed(note) => &note.fact,
         other => panic!("the run ended with {other:?}"),
     }
 }
@@ -401,8 +401,8 @@ fn a_thread_that_panics_ends_the_run_with_an_error_and_keeps_what_was_measured()
         let report = run_on(plan(&request), storage.clone(), &StopToken::new());
         let error = error(&report);
         assert!(error.contains(who) && error.contains("panicked: broken"), "{error}");
-        let Ending::Failed { remedy, .. } = &report.ending else { panic!("{:?}", report.ending) };
-        assert!(remedy.contains("that was being saved"), "{remedy}");
+        let Ending::Failed(note) = &report.ending else { panic!("{:?}", report.ending) };
+        assert!(note.remedy.contains("that was being saved"), "{note}");
         assert_eq!(report.results.saves.len(), whole, "{error}");
         let broken = whole as u32 + 1;
         assert!(!marker(folder.path(), broken).complete, "{error}");

@@ -2,7 +2,7 @@
 
 use crate::plan::{CheckpointPlan, RankPlan};
 use serde::Serialize;
-use stormlp_core::problem::Problem;
+use stormlp_core::note::{Cause, Note};
 use stormlp_core::units::{ByteSize, counted, format_duration};
 
 use super::{gib, mark};
@@ -15,7 +15,7 @@ pub struct DryRun<'a> {
     #[serde(flatten)]
     pub plan: &'a CheckpointPlan,
     /// What does not fit or is missing; empty if the plan can run.
-    pub problems: &'a [Problem],
+    pub problems: &'a [Note<Cause>],
 }
 
 /// What a run requires, printed before it starts.
@@ -137,7 +137,7 @@ pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
     }
     if !dry_run.problems.is_empty() {
         let problems = dry_run.problems.iter();
-        let lines = problems.map(|problem| format!("{}; {}", problem.message, problem.help));
+        let lines = problems.map(ToString::to_string);
         document.section("This cannot run here:", None).lines = lines.collect();
     }
     document

@@ -87,10 +87,10 @@ fn storage(machine: &Machine, found: &mut Vec<Warning>) {
 }
 
 fn host(machine: &Machine, found: &mut Vec<Warning>) {
-    if let Availability::Unavailable { reason, remedy } = &machine.host.io_uring {
+    if let Availability::Unavailable { fact, remedy } = &machine.host.io_uring {
         found.push(Warning::new(
             WarningKind::EngineFellBack,
-            format!("io_uring cannot be used: {reason}"),
+            format!("io_uring cannot be used: {fact}"),
             remedy.clone(),
         ));
     }

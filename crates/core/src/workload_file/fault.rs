@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::problem::Problems;
+use crate::failure::{Failure, Problems};
 
 /// An error in a workload file or a `--params` option.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +51,12 @@ impl From<WorkloadError> for Problems {
             problems.plan(line, "");
         }
         problems
+    }
+}
+
+impl From<WorkloadError> for Failure {
+    fn from(error: WorkloadError) -> Self {
+        Problems::from(error).into()
     }
 }
 

@@ -11,10 +11,10 @@ use super::request::MatrixRequest;
 use super::resolve::{ASSUMED_BYTES_PER_SECOND, requested_bytes, worker_io_size};
 use crate::plan::matrix_plan::{CellPlan, Crew, WorkerPlan};
 use stormlp_core::facts::{Availability, HostFacts};
+use stormlp_core::failure::Problems;
 use stormlp_core::operation::{Direction, Operation};
 use stormlp_core::path::{EngineKind, MemoryKind, PathKind, buffers_needed};
 use stormlp_core::placement::Placement;
-use stormlp_core::problem::Problems;
 use stormlp_core::transport;
 use stormlp_core::transport::{DeviceId, Transport};
 use stormlp_core::units::{ByteSize, short_size};
@@ -212,8 +212,8 @@ impl Context<'_> {
             let (direct, _) = self.direct(worker.file)?;
             match direct {
                 Availability::Available => None,
-                Availability::Unavailable { reason, remedy } => {
-                    Some((file.path.display().to_string(), reason.as_str(), remedy.as_str()))
+                Availability::Unavailable { fact, remedy } => {
+                    Some((file.path.display().to_string(), fact.as_str(), remedy.as_str()))
                 }
             }
         })
@@ -323,8 +323,8 @@ fn first_reason<'a>(cells: impl Iterator<Item = &'a CellPlan>) -> (String, Strin
     let mut reasons: Vec<String> = Vec::new();
     let mut remedies = String::new();
     for cell in cells {
-        if let Availability::Unavailable { reason, remedy } = &cell.availability {
-            let line = format!("{}: {reason}", cell.transport.path);
+        if let Availability::Unavailable { fact, remedy } = &cell.availability {
+            let line = format!("{}: {fact}", cell.transport.path);
             if !reasons.contains(&line) {
                 reasons.push(line);
             }

@@ -2,8 +2,8 @@
 
 use super::choice::Span;
 use super::request::MatrixRequest;
+use stormlp_core::failure::Problems;
 use stormlp_core::operation::Operation;
-use stormlp_core::problem::Problems;
 use stormlp_core::units::{ByteSize, GIB};
 
 /// More threads than this do not help in a single-host benchmark.

@@ -2,8 +2,8 @@
 
 use super::inventory::{FileFacts, FileKind, TargetInventory};
 use super::request::MatrixRequest;
+use stormlp_core::failure::Problems;
 use stormlp_core::machine::DeviceClaims;
-use stormlp_core::problem::Problems;
 
 /// Checks that a block device may be overwritten.
 ///

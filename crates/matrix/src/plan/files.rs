@@ -12,9 +12,9 @@ use super::request::{JobRequest, MatrixRequest, Target};
 use super::{devices, fit, space};
 use crate::plan::matrix_plan::{FileAction, FilePlan, FolderPlan};
 use stormlp_core::facts::{Availability, HostFacts};
+use stormlp_core::failure::Problems;
 use stormlp_core::location::Location;
 use stormlp_core::operation::Direction;
-use stormlp_core::problem::Problems;
 use stormlp_core::units::{ByteSize, GIB, KIB, MIB, short_size};
 
 #[cfg(doc)]
@@ -151,11 +151,11 @@ impl FolderJob<'_> {
             );
             return None;
         }
-        if let Availability::Unavailable { reason, remedy } = &self.facts.writable
+        if let Availability::Unavailable { fact, remedy } = &self.facts.writable
             && (!self.all_there() || Needs::of(self.request).writes)
         {
             let path = self.facts.path.display();
-            problems.machine(format!("{path} cannot hold the files: {reason}"), remedy);
+            problems.machine(format!("{path} cannot hold the files: {fact}"), remedy);
             return None;
         }
         let used_bytes = self.used_bytes(problems)?;
@@ -529,8 +529,8 @@ fn check_access(
     for (wanted, access, verb) in
         [(true, &facts.readable, "read"), (needs.writes, &facts.writable, "written")]
     {
-        if let (true, Availability::Unavailable { reason, remedy }) = (wanted, access) {
-            problems.machine(format!("{path} cannot be {verb}: {reason}"), remedy);
+        if let (true, Availability::Unavailable { fact, remedy }) = (wanted, access) {
+            problems.machine(format!("{path} cannot be {verb}: {fact}"), remedy);
         }
     }
     (problems.iter().count() == before).then_some(())

@@ -2,8 +2,8 @@
 
 use crate::plan::matrix_plan::{CellPlan, Crew};
 use stormlp_core::facts::HostFacts;
+use stormlp_core::failure::Problems;
 use stormlp_core::path::EngineKind;
-use stormlp_core::problem::Problems;
 
 /// File descriptors of a folder: the folder and its lock.
 const FILES_PER_FOLDER: u64 = 2;

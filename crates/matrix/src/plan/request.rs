@@ -406,8 +406,7 @@ pub struct MatrixRequest {
             help_heading = "Accelerator and engine",
             num_args = 0,
             default_missing_value = "1",
-            default_value = "4096",
-            hide_default_value = true
+            default_value = "4096"
         )
     )]
     pub random_alignment_bytes: u64,

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::files::{FileTable, round_down};
 use super::inventory::TargetInventory;
 use crate::plan::matrix_plan::FileAction;
-use stormlp_core::problem::Problems;
+use stormlp_core::failure::Problems;
 use stormlp_core::units::{ByteSize, short_size};
 
 /// Compares the bytes to write with the free space of each file system.

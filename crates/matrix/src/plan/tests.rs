@@ -13,10 +13,11 @@ use proptest::prelude::*;
 
 use super::*;
 use stormlp_core::facts::{AcceleratorFacts, Availability, FoundFile, HostFacts, PathSupport};
+use stormlp_core::failure::Problems;
 use stormlp_core::machine::DeviceClaims;
+use stormlp_core::note::Cause;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::{EngineKind, MemoryKind, PathKind};
-use stormlp_core::problem::{ProblemKind, Problems};
 use stormlp_core::transport::{DeviceId, EngineChoice};
 use stormlp_core::units::{GIB, KIB, MIB};
 use stormlp_core::warning::WarningKind;
@@ -163,13 +164,13 @@ fn all_files_together_take_at_most_a_quarter_of_the_free_space() {
 #[test]
 fn no_room_for_a_single_transfer_is_the_machines_problem() {
     let found = problems(&plain(), &folder(20 * MIB));
-    assert_eq!(found.kind(), ProblemKind::Machine);
-    assert!(found[0].help.contains("--file-size 1M"), "{found}");
+    assert_eq!(found.cause(), Cause::Machine);
+    assert!(found[0].remedy.contains("--file-size 1M"), "{found}");
     let mut large = plain();
     large.file_size_bytes = Some(GIB);
     let found = problems(&large, &folder(4 * GIB));
     assert!(found.to_string().contains("8 GiB"), "{found}");
-    assert!(found[0].help.contains("--file-size 460M would fit"), "{}", found[0].help);
+    assert!(found[0].remedy.contains("--file-size 460M would fit"), "{}", found[0].remedy);
 }
 
 #[test]
@@ -237,7 +238,7 @@ fn block_devices_are_written_only_with_the_flag_that_names_the_danger() {
     request.ops = vec![Operation::Write];
     let inventory = given(FileKind::BlockDevice, 100 * GIB);
     let found = problems(&request, &inventory);
-    assert!(found[0].help.contains("--destroy-data-on-block-devices"), "{found}");
+    assert!(found[0].remedy.contains("--destroy-data-on-block-devices"), "{found}");
     request.overwrite_block_devices = true;
     assert!(solve(&request, &inventory).files[0].block_device);
 }
@@ -249,7 +250,7 @@ fn a_file_that_is_missing_or_too_small_is_named_with_its_size() {
     let mut request = on_file();
     request.file_size_bytes = Some(GIB);
     let found = problems(&request, &given(FileKind::Regular, MIB));
-    assert_eq!(found.kind(), ProblemKind::Machine);
+    assert_eq!(found.cause(), Cause::Machine);
     assert!(found.to_string().contains("has 1 MiB, 1 GiB are needed"), "{found}");
 }
 
@@ -258,7 +259,7 @@ fn a_transfer_larger_than_its_part_of_the_file_is_refused() {
     let mut request = on_file();
     request.io_sizes = vec![IoSize::fixed(64 * MIB)];
     let found = problems(&request, &given(FileKind::Regular, 100 * MIB));
-    assert_eq!(found.kind(), ProblemKind::Plan);
+    assert_eq!(found.cause(), Cause::Plan);
     assert!(found.to_string().contains("64 MiB is larger"), "{found}");
 }
 
@@ -278,7 +279,7 @@ fn paths_that_cannot_run_say_why() {
     let mut request = plain();
     request.paths = PathChoice::each(&[PathKind::Gds, PathKind::GdsBatch]);
     let found = problems(&request, &folder(100 * GIB));
-    assert_eq!(found.kind(), ProblemKind::Machine);
+    assert_eq!(found.cause(), Cause::Machine);
     assert!(found.to_string().contains("gds: no libcufile; gds-batch: no libcufile"), "{found}");
     let mut request = plain();
     request.require_gds = true;
@@ -292,7 +293,7 @@ fn cufile_without_a_gpu_needs_host_memory() {
     let mut request = plain();
     request.paths = PathChoice::each(&[PathKind::Gds]);
     let found = resolve(&request, &facts, &folder(100 * GIB)).unwrap_err();
-    assert!(found[0].help.contains("--memory host"), "{found}");
+    assert!(found[0].remedy.contains("--memory host"), "{found}");
     request.memory = MemoryKind::Host;
     let plan = resolve(&request, &facts, &folder(100 * GIB)).unwrap();
     assert_eq!(plan.runnable_cells(), 1);
@@ -340,7 +341,7 @@ fn all_problems_are_found_and_not_only_the_first() {
     request.duration_seconds = Some(-1.0);
     let found = problems(&request, &folder(100 * GIB));
     assert_eq!(found.iter().count(), 6, "{found}");
-    assert_eq!(found.kind(), ProblemKind::Plan);
+    assert_eq!(found.cause(), Cause::Plan);
 }
 
 #[test]
@@ -348,7 +349,7 @@ fn buffers_beyond_the_memory_are_refused() {
     let mut request = plain();
     request.queue_depths = vec![1, 2048];
     let found = problems(&request, &folder(100 * GIB));
-    assert_eq!(found.kind(), ProblemKind::Machine);
+    assert_eq!(found.cause(), Cause::Machine);
     assert!(found.to_string().contains("32 GiB"), "{found}");
 }
 
@@ -361,9 +362,9 @@ fn more_threads_than_open_files_are_refused_with_the_limit_they_need() {
     let resolved = |facts: &HostFacts| resolve(&request, facts, &folder(100 * GIB));
     facts.open_files_limit = 20;
     let found = resolved(&facts).unwrap_err();
-    assert_eq!(found.kind(), ProblemKind::Machine);
+    assert_eq!(found.cause(), Cause::Machine);
     assert!(found.to_string().contains("32 threads need 72 open files"), "{found}");
-    assert!(found[0].help.contains("ulimit -n 72"), "{found}");
+    assert!(found[0].remedy.contains("ulimit -n 72"), "{found}");
     facts.open_files_limit = 72;
     assert!(resolved(&facts).is_ok());
 }

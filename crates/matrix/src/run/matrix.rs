@@ -10,9 +10,10 @@ use crate::plan::{
 };
 use stormlp_core::evidence::{DirectIo, Evidence};
 use stormlp_core::facts::Availability;
+use stormlp_core::note::Cause;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
-use stormlp_core::report::{Ending, FailureCause};
+use stormlp_core::report::Ending;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::page_cache::{Method, Residency};
@@ -161,8 +162,7 @@ fn company_is_gone(company: Company<'_>) -> bool {
 
 /// Whether a run ended because other hosts are unreachable.
 fn lacks_hosts(ending: &Ending) -> bool {
-    let cause = FailureCause::Hosts;
-    matches!(ending, Ending::Failed { cause: why, .. } if *why == cause)
+    matches!(ending, Ending::Failed(note) if note.kind == Cause::Hosts)
 }
 
 /// The ending for unreachable hosts.
@@ -171,11 +171,7 @@ fn lost(error: &MatrixError) -> Ending {
         MatrixError::Hosts(error) => error.remedy(),
         _ => "",
     };
-    Ending::Failed {
-        cause: FailureCause::Hosts,
-        message: error.to_string(),
-        remedy: remedy.to_string(),
-    }
+    Ending::failed(Cause::Hosts, error.to_string(), remedy)
 }
 
 /// The folders of a plan, and the named files and devices.
@@ -288,13 +284,12 @@ impl Matrix<'_> {
                     self.fault = Some(lost(&error));
                 }
                 if let MatrixError::Crew(CrewError::Panicked(panic)) = &error {
-                    self.fault = Some(Ending::Failed {
-                        cause: FailureCause::Internal,
-                        message: panic.to_string(),
-                        remedy: "please report it, with the command and what stormlp printed; \
-                                 the cells before it are whole"
-                            .to_string(),
-                    });
+                    self.fault = Some(Ending::failed(
+                        Cause::Internal,
+                        panic.to_string(),
+                        "please report it, with the command and what stormlp printed; the cells \
+                         before it are whole",
+                    ));
                 }
                 failed(index, cell, &error)
             }

@@ -10,9 +10,10 @@ use crate::plan::{
 };
 use stormlp_core::event::Silent;
 use stormlp_core::facts::{Availability, PathSupport};
+use stormlp_core::note::Cause;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::PathKind;
-use stormlp_core::report::{Ending, FailureCause, Head, ReportKind};
+use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Disk, Gated, Storage};
@@ -84,10 +85,11 @@ fn a_panic_in_a_worker_ends_the_matrix_and_keeps_the_cells_before() {
         let (ended, told) = answered.recv_timeout(patience).expect(seam);
         let report = ended.unwrap();
         assert_eq!(told, report.results.cells);
-        let Ending::Failed { cause, message, .. } = &report.ending else {
+        let Ending::Failed(note) = &report.ending else {
             panic!("{:?}", report.ending);
         };
-        assert_eq!(*cause, FailureCause::Internal);
+        assert_eq!(note.kind, Cause::Internal);
+        let message = &note.fact;
         assert!(message.starts_with("thread worker-"), "{message}");
         assert!(message.contains(&format!("broken {seam}")), "{message}");
         let cells = &report.results.cells;

@@ -83,8 +83,8 @@ fn cells(plan: &MatrixPlan) -> Table {
     for cell in &plan.cells {
         let estimate = match &cell.availability {
             Availability::Available => format_duration(cell.estimated_seconds),
-            Availability::Unavailable { reason, remedy } => {
-                let mark = table.footnote(format!("{}: {reason}; {remedy}", cell.transport.path));
+            Availability::Unavailable { fact, remedy } => {
+                let mark = table.footnote(format!("{}: {fact}; {remedy}", cell.transport.path));
                 format!("n/a {mark}")
             }
         };

@@ -51,10 +51,10 @@ impl Alike<'_> {
                 let each = names().zip(&self.found);
                 let each: Vec<String> =
                     each.map(|(name, (_, warning))| format!("{name}: {}", warning.fact)).collect();
-                let advice = if first.advice.is_empty() {
+                let advice = if first.remedy.is_empty() {
                     String::new()
                 } else {
-                    format!("; {}", first.advice)
+                    format!("; {}", first.remedy)
                 };
                 format!("in {count} of {ran} cells: {}{advice}", each.join("; "))
             }

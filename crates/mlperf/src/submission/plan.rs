@@ -9,7 +9,7 @@ use super::checkpointing::least_ranks_of_host;
 use super::edition::Edition;
 use stormlp_checkpoint::plan::CheckpointWorkload;
 use stormlp_checkpoint::plan::rules::{COUNT, PAUSE_SECONDS};
-use stormlp_core::problem::Problems;
+use stormlp_core::failure::Problems;
 use stormlp_core::shell::shell_word;
 use stormlp_core::units::GIB;
 use stormlp_training::plan::datasize::{DataSize, SizeRequest, datasize};

@@ -101,5 +101,5 @@ fn workloads_of_another_edition_are_refused() {
     let problems = plan(&[unet3d("a100")], &request(Edition::V3)).unwrap_err();
     let message = problems.to_string();
     assert!(message.contains("unet3d on a100 is not a closed workload of v3.0"), "{message}");
-    assert!(problems.help().is_some_and(|help| help.contains("unet3d on b200")), "{message}");
+    assert!(problems.remedy().contains("unet3d on b200"), "{message}");
 }

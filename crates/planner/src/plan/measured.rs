@@ -2,9 +2,9 @@
 
 use super::storage::{DeviceFigures, StorageModel};
 use super::surface::{Surface, SurfacePoint};
+use stormlp_core::failure::Problems;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
-use stormlp_core::problem::Problems;
 use stormlp_matrix::plan::{CellReport, MatrixReport};
 
 /// A cell with a larger share of its data in the page cache does not measure storage.

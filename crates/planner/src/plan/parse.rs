@@ -19,9 +19,9 @@ use std::str::FromStr;
 
 use super::presets;
 use super::storage::{DEFAULT_READ_AHEAD_BYTES, Link, MAX_DEVICES, StorageModel};
+use stormlp_core::failure::Problems;
 use stormlp_core::names::nearest;
 use stormlp_core::printable::printable;
-use stormlp_core::problem::Problems;
 use stormlp_core::units::{ByteSize, parse_duration};
 
 const KEYS: [&str; 11] = [

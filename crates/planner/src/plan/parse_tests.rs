@@ -11,7 +11,7 @@ fn parse(text: &str) -> StorageModel {
 
 fn refused(text: &str) -> String {
     let problems = text.parse::<StorageModel>().unwrap_err();
-    let help: Vec<&str> = problems.iter().map(|problem| &*problem.help).collect();
+    let help: Vec<&str> = problems.iter().map(|problem| &*problem.remedy).collect();
     format!("{problems} | {}", help.join(" | "))
 }
 

@@ -4,9 +4,9 @@
 use serde::Deserialize;
 
 use super::storage::StorageModel;
+use stormlp_core::failure::Problems;
 use stormlp_core::names::nearest;
 use stormlp_core::printable::printable;
-use stormlp_core::problem::Problems;
 
 const PRESETS: [(&str, &str); 6] = [
     ("solidigm-d7-ps1010", include_str!("../../../../configs/storage/solidigm-d7-ps1010.yaml")),

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::parse::{typed_count, typed_rate};
 use super::surface::Surface;
-use stormlp_core::problem::Problems;
+use stormlp_core::failure::Problems;
 use stormlp_core::units::{ByteSize, KIB, MIB};
 
 /// Default stripe size, that of `mdadm`.

@@ -36,7 +36,7 @@ pub(super) fn section(machine: &Machine, document: &mut Document) {
     }
     match (&gpu.cufile.version, machine.host.support(PathKind::Gds)) {
         // The path already shows the full reason.
-        (Fact::Unknown(told), Availability::Unavailable { reason, .. }) if *told == reason => {
+        (Fact::Unknown(told), Availability::Unavailable { fact, .. }) if *told == fact => {
             facts.add("libcufile", "none that works: see the path gds");
         }
         _ => library("libcufile", &gpu.cufile, facts),

@@ -72,8 +72,8 @@ fn paths(machine: &Machine, section: &mut Section) {
 fn availability(name: &str, availability: &Availability, facts: &mut Facts) {
     match availability {
         Availability::Available => facts.add(name, "yes"),
-        Availability::Unavailable { reason, remedy } => {
-            facts.add(name, format!("no: {reason}"));
+        Availability::Unavailable { fact, remedy } => {
+            facts.add(name, format!("no: {fact}"));
             if !remedy.is_empty() {
                 facts.add("", format!("help: {remedy}"));
             }

@@ -14,9 +14,9 @@ use stormlp_matrix::plan::MANIFEST_NAME;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Disk, FolderLock, LOCK_NAME, Left, Storage as _, temporary_name};
 
-use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 /// The lists in a folder filled by stormlp: the manifest of test files or of a dataset, and the
 /// marker of a checkpoint. Both list their files under `files`, with a `name`.

@@ -9,9 +9,9 @@ use stormlp_show::comparison::{Comparison, Named, record_columns};
 
 use super::deliver::AnswerArgs;
 use super::saved;
-use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 /// Arguments of `stormlp compare`.
 #[derive(Debug, clap::Args)]

@@ -6,9 +6,9 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::cli::Cli;
-use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 /// Arguments of `stormlp completions`.
 #[derive(Debug, clap::Args)]

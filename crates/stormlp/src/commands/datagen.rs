@@ -20,10 +20,10 @@ use stormlp_transfer::storage::Disk;
 
 use crate::commands::party::Party;
 use crate::commands::workloads;
-use crate::exit::Failure;
 use crate::hosts::Needs;
 use crate::output::{self, Format};
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 use stormlp_hosts::promises;
 
 /// Arguments of `stormlp datagen`.

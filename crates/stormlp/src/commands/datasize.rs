@@ -12,9 +12,9 @@ use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Disk, Storage as _};
 
 use super::workloads;
-use crate::exit::Failure;
 use crate::output::Format;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 /// Arguments of `stormlp datasize`.
 #[derive(Debug, clap::Args)]

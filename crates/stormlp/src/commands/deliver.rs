@@ -28,9 +28,9 @@ use stormlp_show::{csv, markdown, openmetrics, text};
 use stormlp_transfer::storage::{Disk, Durability, Storage as _};
 
 use super::saved;
-use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 pub(crate) use answer::{Answer, AnswerArgs};
 pub(crate) use journal::cells as journal_cells;
@@ -333,7 +333,7 @@ impl Delivery {
             (outcome, Ok(())) => outcome,
             // Why the run failed matters more than that its report could not be saved.
             (Err(outcome), Err(unwritten)) if *report.ending() != Ending::Complete => {
-                unwritten.report();
+                output::report(&unwritten);
                 Err(outcome)
             }
             (_, Err(unwritten)) => Err(unwritten),

@@ -13,10 +13,10 @@ use stormlp_transfer::probe;
 
 use super::party::Party;
 use super::shared;
-use crate::exit::Failure;
 use crate::hosts::{self, Needs};
 use crate::output::{self, Format};
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 /// Arguments of `stormlp doctor`.
 #[derive(Debug, clap::Args)]

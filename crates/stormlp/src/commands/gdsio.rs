@@ -14,9 +14,9 @@ use stormlp_matrix::plan::gdsio::{
 use super::deliver::{Delivery, Savers};
 use super::gds;
 use crate::commands::workloads::read_text;
-use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 /// Arguments of `stormlp gdsio`: gdsio's own, handed on as they are.
 #[derive(Debug, clap::Args)]
@@ -184,8 +184,7 @@ fn lacks_gpu(request: &MatrixRequest, facts: &HostFacts) -> bool {
 fn offer_emulation(failure: Failure) -> Failure {
     const OFFER: &str =
         "--emulate (or STORMLP_EMULATE=1) emulates GPUs with host memory, labelled as such";
-    let help = failure.help.as_deref().unwrap_or_default();
-    let own = help.split("; ").filter(|part| !part.contains("host measures"));
+    let own = failure.note.remedy.split("; ").filter(|part| !part.contains("host measures"));
     let parts: Vec<&str> = own.filter(|part| !part.is_empty()).chain([OFFER]).collect();
     let help = parts.join("; ");
     failure.with_help(help)

@@ -7,9 +7,9 @@ use anyhow::Context;
 use clap::CommandFactory;
 
 use crate::cli::Cli;
-use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 /// Arguments of `stormlp man`.
 #[derive(Debug, clap::Args)]

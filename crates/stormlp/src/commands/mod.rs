@@ -25,8 +25,8 @@ mod workload_args;
 pub(crate) mod workloads;
 
 use crate::cli::Command;
-use crate::exit::Failure;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 /// Runs a command.
 ///

@@ -3,19 +3,19 @@
 
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
 use stormlp_core::difference::Promise;
 use stormlp_core::group::{GroupFacts, Machine, Member, SharedFolder, clocks_apart, differ};
+use stormlp_core::report::Ending;
 use stormlp_core::report::PartOf;
-use stormlp_core::report::{Ending, FailureCause};
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_hosts::company::Hosts;
 use stormlp_transfer::probe;
 
 use super::shared;
-use crate::exit::{Code, Failure, error_text};
 use crate::session::Session;
 use crate::{hosts, signals};
+use stormlp_core::failure::Failure;
+use stormlp_core::note::{Cause, Note};
 
 /// The processes of this run; usually one.
 pub(crate) struct Party {
@@ -25,11 +25,7 @@ pub(crate) struct Party {
 }
 
 /// The outcome of planning in a process: what it would run, or why it cannot.
-#[derive(Serialize, Deserialize)]
-enum Ready {
-    Yes(Vec<Promise>),
-    No { code: u8, message: String, help: Option<String> },
-}
+type Ready = Result<Vec<Promise>, Note<Cause>>;
 
 impl Party {
     /// Introduces the processes to each other; `local_data` says that each host has its data in a
@@ -118,13 +114,9 @@ impl Party {
         if self.is_alone() {
             return prepared;
         }
-        let own = match &prepared {
-            Ok(prepared) => Ready::Yes(promises(prepared)),
-            Err(failure) => Ready::No {
-                code: failure.code as u8,
-                message: error_text(&failure.error),
-                help: failure.help.clone(),
-            },
+        let own: Ready = match &prepared {
+            Ok(prepared) => Ok(promises(prepared)),
+            Err(failure) => Err(failure.note.clone()),
         };
         let all = hosts::exchange(&session.group, &own)?;
         if let Some(failure) = self.failed(&all) {
@@ -141,33 +133,23 @@ impl Party {
     /// The failure of the first failed process, with its host unless all report the same.
     fn failed(&self, all: &[Ready]) -> Option<Failure> {
         let failures = || {
-            all.iter().zip(&self.members).filter_map(|(one, member)| match one {
-                Ready::No { code, message, help } => Some((*code, message, help, member)),
-                Ready::Yes(_) => None,
-            })
+            let pairs = all.iter().zip(&self.members);
+            pairs.filter_map(|(one, member)| Some((one.as_ref().err()?, member)))
         };
         // A process that was stopped because another failed is not the cause.
-        let is_cause =
-            |failure: &(u8, &String, &Option<String>, &Member)| failure.0 != Code::Stopped as u8;
-        let cause = failures().find(is_cause).or_else(|| failures().next());
-        let (code, message, help, member) = cause?;
-        let alike = failures().filter(|(_, other, ..)| *other == message).count();
-        let text = if alike == all.len() {
-            message.clone()
-        } else {
-            format!("{}: {message}", member.name(&self.members))
-        };
-        let mut failure = Failure::new(Code::of(code), anyhow::anyhow!("{text}")).of_all();
-        failure.help.clone_from(help);
-        Some(failure)
+        let is_cause = |failure: &(&Note<Cause>, &Member)| failure.0.kind != Cause::Stopped;
+        let (note, member) = failures().find(is_cause).or_else(|| failures().next())?;
+        let mut note = note.clone();
+        if failures().filter(|(other, _)| other.fact == note.fact).count() < all.len() {
+            note.fact = format!("{}: {}", member.name(&self.members), note.fact);
+        }
+        Some(Failure::from(note).of_all())
     }
 
     /// The first difference between two processes.
     fn difference(&self, all: &[Ready]) -> Option<String> {
-        let mut promises = all.iter().zip(&self.members).filter_map(|(one, member)| match one {
-            Ready::Yes(promises) => Some((promises, member)),
-            Ready::No { .. } => None,
-        });
+        let pairs = all.iter().zip(&self.members);
+        let mut promises = pairs.filter_map(|(one, member)| Some((one.as_ref().ok()?, member)));
         let (first, one) = promises.next()?;
         promises.find_map(|(theirs, other)| {
             let pairs = first.iter().zip(theirs);
@@ -281,15 +263,12 @@ pub(crate) fn same_option<T: AsRef<str> + PartialEq>(
 pub(crate) fn blame_launcher(ending: &mut Ending, hosts: Option<&Hosts>) {
     let unsure = hosts.is_some_and(|hosts| !hosts.were_told_to_end() && !hosts.were_all_stopped());
     if unsure && *ending == Ending::Stopped && signals::was_terminated() {
-        *ending = Ending::Failed {
-            cause: FailureCause::Hosts,
-            message: "the launcher ended this process: it was interrupted (Ctrl-C, a cancelled \
-                      job), or another host failed"
-                .to_string(),
-            remedy: "if it was not interrupted, look for the first error on the other \
-                     hosts"
-                .to_string(),
-        };
+        *ending = Ending::failed(
+            Cause::Hosts,
+            "the launcher ended this process: it was interrupted (Ctrl-C, a cancelled job), or \
+             another host failed",
+            "if it was not interrupted, look for the first error on the other hosts",
+        );
     }
 }
 
@@ -298,7 +277,7 @@ pub(crate) fn blame_launcher(ending: &mut Ending, hosts: Option<&Hosts>) {
 pub(crate) fn shared_fate(failure: Failure, ending: &Ending, hosts: Option<&Hosts>) -> Failure {
     let alike = match ending {
         Ending::Complete | Ending::Stopped => hosts.is_some_and(|hosts| !hosts.are_apart()),
-        Ending::Failed { .. } | Ending::Unfinished => false,
+        Ending::Failed(_) | Ending::Unfinished => false,
     };
     if alike { failure.of_all() } else { failure }
 }

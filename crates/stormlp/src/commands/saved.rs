@@ -15,7 +15,7 @@ use stormlp_mlperf::python_json;
 
 use super::deliver;
 use super::workloads::read_bounded;
-use crate::exit::Failure;
+use stormlp_core::failure::Failure;
 
 /// No report is larger; a device or a dataset named by mistake may be.
 const MOST_REPORT_BYTES: u64 = 1 << 30;

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use stormlp_core::group::{Member, SharedFolder};
 use stormlp_transfer::storage::{Disk, Durability, Storage as _};
 
-use crate::exit::Failure;
 use crate::hosts;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 /// Time until a file from another host is visible: NFS attribute caches are valid for seconds.
 const SEEN_WITHIN: Duration = Duration::from_secs(5);

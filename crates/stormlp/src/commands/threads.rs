@@ -3,7 +3,7 @@
 use stormlp_core::path::PathKind;
 use stormlp_core::transport::Threading;
 
-use crate::exit::Failure;
+use stormlp_core::failure::Failure;
 
 /// Rejects the option for how threads wait for a GPU if no transfer ends in one.
 ///

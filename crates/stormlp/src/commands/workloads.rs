@@ -14,9 +14,9 @@ use stormlp_training::plan::warnings::edition;
 use stormlp_training::plan::workload::Workload;
 use stormlp_training::show as training;
 
-use crate::exit::Failure;
 use crate::output::{self, Format};
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 /// Workload files are never larger; a device or a dataset named by mistake may be.
 const MOST_FILE_BYTES: u64 = 16 << 20;

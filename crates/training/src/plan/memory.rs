@@ -3,7 +3,7 @@
 use super::request::TrainRequest;
 use crate::plan::train_plan::{LoaderPlan, TrainPlan};
 use stormlp_core::facts::HostFacts;
-use stormlp_core::problem::Problems;
+use stormlp_core::failure::Problems;
 use stormlp_core::units::ByteSize;
 
 /// The program itself, its threads and its state for the plan.

@@ -16,9 +16,9 @@ use crate::plan::train_plan::{
     CheckpointPlan, EvaluationPlan, LoaderPlan, MetricPlan, ReadPattern, ShufflePlan, TrainPlan,
 };
 use stormlp_core::facts::{Availability, HostFacts};
+use stormlp_core::failure::Problems;
 use stormlp_core::location::Location;
 use stormlp_core::path::PathKind;
-use stormlp_core::problem::Problems;
 use stormlp_core::profile::Profile;
 use stormlp_core::warning::Warning;
 use stormlp_dataset::inventory::facts::Inventory;
@@ -345,14 +345,14 @@ impl Resolver<'_> {
     /// Reports a file system that refuses O_DIRECT: falling back to the page cache would measure
     /// something else. cuFile has its own fallback, which the evidence shows.
     fn check_direct(&mut self, path: PathKind) {
-        if let Availability::Unavailable { reason, .. } = &self.inventory.direct
+        if let Availability::Unavailable { fact, .. } = &self.inventory.direct
             && path.wants_direct()
             && !path.needs_cufile()
         {
             self.problems.machine(
                 format!(
                     "the file system of {} does not support O_DIRECT, which path {path} requires: \
-                     {reason}",
+                     {fact}",
                     self.inventory.folder
                 ),
                 "use --path buffered, or put the dataset on a file system that supports it",

@@ -8,7 +8,7 @@ use crate::plan::catalog;
 use crate::plan::client::ClientCost;
 use crate::plan::request::RequestedHosts;
 use stormlp_core::facts::FoundFile;
-use stormlp_core::problem::ProblemKind;
+use stormlp_core::note::Cause;
 use stormlp_core::profile::BlockEnd;
 use stormlp_core::units::GIB;
 
@@ -213,7 +213,7 @@ fn all_problems_are_told_at_once() {
     let mut inventory = folder(10, 146_600_628);
     inventory.samples_per_file = Some(1);
     let problems = resolve(&unet3d, &request, &inventory).unwrap_err();
-    assert_eq!(problems.kind(), ProblemKind::Plan);
+    assert_eq!(problems.cause(), Cause::Plan);
     insta::assert_snapshot!(problems, @r"
     7 things are wrong:
       - path gds-batch is not for training
@@ -236,7 +236,7 @@ fn all_problems_are_told_at_once() {
 fn only(resolved: Result<Resolved, Problems>) -> String {
     let problems = resolved.unwrap_err();
     assert_eq!(problems.len(), 1, "{problems}");
-    format!("{}; {}", problems[0].message, problems[0].help)
+    format!("{}; {}", problems[0].fact, problems[0].remedy)
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn too_few_steps_name_what_decided_them() {
     let few = |request: TrainRequest| {
         let got = resolve(&unet3d, &request, &folder(168, 146_600_628)).unwrap();
         let few = got.warnings.iter().find(|w| w.fact.contains("MLPerf requires"));
-        few.unwrap().advice.clone()
+        few.unwrap().remedy.clone()
     };
     let steps = Some(10);
     let null = TrainRequest { storage: StorageKind::Null, ..TrainRequest::default() };

@@ -26,7 +26,7 @@ fn broken(params: &[&str], files: u64, change: impl Fn(&mut TrainRequest)) -> Ve
     let host = HostFacts { memory_bytes: GIB, ..HostFacts::fixture() };
     match TrainPlan::resolve(&workload, &request, &host, &folder(files)) {
         Ok(_) => Vec::new(),
-        Err(problems) => problems.iter().map(|p| p.message.clone()).collect(),
+        Err(problems) => problems.iter().map(|p| p.fact.clone()).collect(),
     }
 }
 

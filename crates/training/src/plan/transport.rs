@@ -3,8 +3,8 @@
 use super::request::TrainRequest;
 use crate::plan::train_plan::{LoaderPlan, ReadPattern, TrainPlan};
 use stormlp_core::facts::HostFacts;
+use stormlp_core::failure::Problems;
 use stormlp_core::path::{EngineKind, PathKind, buffers_needed};
-use stormlp_core::problem::Problems;
 use stormlp_core::transport;
 use stormlp_core::transport::{Asked, Transport};
 
@@ -177,7 +177,7 @@ impl Sizes {
 mod tests {
     use super::*;
     use stormlp_core::facts::{Availability, PathSupport};
-    use stormlp_core::problem::ProblemKind;
+    use stormlp_core::note::Cause;
     use stormlp_core::transport::{DeviceId, EngineChoice};
 
     fn loader(read_threads: u32) -> LoaderPlan {
@@ -284,8 +284,8 @@ mod tests {
             ..TrainRequest::default()
         };
         let (_, problems) = decided(&request, PathKind::Gds, &host);
-        assert_eq!(problems.kind(), ProblemKind::Machine);
-        let messages: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
+        assert_eq!(problems.cause(), Cause::Machine);
+        let messages: Vec<&str> = problems.iter().map(|p| p.fact.as_str()).collect();
         assert_eq!(
             messages,
             [

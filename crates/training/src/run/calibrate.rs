@@ -49,7 +49,7 @@ pub(super) fn ceiling(
     match measured.ending {
         Ending::Complete => {}
         Ending::Stopped | Ending::Unfinished => return Ok(None),
-        Ending::Failed { message, .. } => return Err(message),
+        Ending::Failed(note) => return Err(note.fact),
     }
     let mut epochs = measured.report.epochs.iter();
     let whole = epochs.find(|epoch| epoch.is_whole(&plan));

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::plan::train_plan::TrainPlan;
-use stormlp_core::report::{Ending, FailureCause};
+use stormlp_core::note::{Cause, Note};
 use stormlp_core::shell::shell_word;
 use stormlp_core::units::ByteSize;
 use stormlp_dataset::format::FormatError;
@@ -65,37 +65,36 @@ pub enum TrainError {
 }
 
 impl TrainError {
-    /// The ending of a run of `plan` that this error stopped.
-    pub(super) fn ending(&self, plan: &TrainPlan) -> Ending {
-        Ending::Failed { cause: self.cause(), message: self.to_string(), remedy: self.remedy(plan) }
-    }
-
-    /// Advice for the user.
-    pub fn remedy(&self, plan: &TrainPlan) -> String {
-        if let Some(remedy) = self.transfer().and_then(|e| fallback::remedy(plan.require_gds, e)) {
-            return remedy.to_string();
-        }
-        if let Self::Hosts(error) = self {
-            return error.remedy().to_string();
-        }
-        match self.cause() {
-            FailureCause::Dataset => format!(
-                "check the dataset with `stormlp datagen {} --data-dir {} --verify` and the \
-                 options it was made with, the storage with `stormlp doctor`",
-                shell_word(&plan.workload_source),
-                shell_word(&plan.data.folder.as_ref().map_or(".".into(), ToString::to_string)),
+    /// The error as the ending of a run of `plan` reports it.
+    pub fn note(&self, plan: &TrainPlan) -> Note<Cause> {
+        let (cause, remedy) = match self {
+            Self::Read { .. } | Self::Length { .. } | Self::Corrupt(_) => (
+                Cause::Dataset,
+                format!(
+                    "check the dataset with `stormlp datagen {} --data-dir {} --verify` and the \
+                     options it was made with, the storage with `stormlp doctor`",
+                    shell_word(&plan.workload_source),
+                    shell_word(&plan.data.folder.as_ref().map_or(".".into(), ToString::to_string)),
+                ),
             ),
-            FailureCause::Checkpoint => checkpoint_remedy(plan),
-            FailureCause::Machine | FailureCause::Storage | FailureCause::Hosts => {
-                "`stormlp doctor` says what can run on this machine".to_string()
+            Self::Checkpoint(_) => (Cause::Checkpoint, checkpoint_remedy(plan)),
+            Self::Path(_) | Self::Device(_) => {
+                (Cause::Device, "`stormlp doctor` shows what can run on this machine".to_string())
             }
-            FailureCause::Resources => "allow this user more threads (ulimit -u, the control \
-                                        group's pids), or use fewer --threads"
-                .to_string(),
-            FailureCause::Internal => "please report it with the command line and what was \
-                                       printed above"
-                .to_string(),
-        }
+            Self::Hosts(error) => (Cause::Hosts, error.remedy().to_string()),
+            Self::Thread { .. } => (
+                Cause::Resources,
+                "allow this user more threads (ulimit -u, the control group's pids), or use fewer \
+                 --threads"
+                    .to_string(),
+            ),
+            Self::Panicked(_) => (
+                Cause::Internal,
+                "please report it with the command line and what was printed above".to_string(),
+            ),
+        };
+        let fell_back = self.transfer().and_then(|e| fallback::remedy(plan.require_gds, e));
+        Note::new(cause, self.to_string(), fell_back.map_or(remedy, str::to_string))
     }
 
     /// The underlying transfer or path error.
@@ -104,18 +103,6 @@ impl TrainError {
             Self::Read { source, .. } => Some(source),
             Self::Checkpoint(error) | Self::Path(error) | Self::Device(error) => Some(error),
             _ => None,
-        }
-    }
-
-    /// The kind of failure, for choosing advice.
-    pub fn cause(&self) -> FailureCause {
-        match self {
-            Self::Read { .. } | Self::Length { .. } | Self::Corrupt(_) => FailureCause::Dataset,
-            Self::Checkpoint(_) => FailureCause::Checkpoint,
-            Self::Path(_) | Self::Device(_) => FailureCause::Machine,
-            Self::Thread { .. } => FailureCause::Resources,
-            Self::Panicked(_) => FailureCause::Internal,
-            Self::Hosts(_) => FailureCause::Hosts,
         }
     }
 }

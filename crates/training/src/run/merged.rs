@@ -119,7 +119,7 @@ fn epoch(plan: &TrainPlan, each: &[&EpochReport]) -> EpochReport {
 
 /// Why the run ended, according to the host with the most information.
 fn ending(parts: &[TrainReport]) -> Ending {
-    let failed = |ending: &&Ending| matches!(ending, Ending::Failed { .. });
+    let failed = |ending: &&Ending| matches!(ending, Ending::Failed(_));
     let endings = || parts.iter().map(|part| &part.ending);
     let worst =
         endings().find(failed).or_else(|| endings().find(|ending| **ending != Ending::Complete));

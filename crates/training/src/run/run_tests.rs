@@ -13,8 +13,9 @@ use crate::plan::train_plan::{CheckpointPlan, EvaluationPlan, LoaderPlan, TrainP
 use crate::report::AcceleratorEpoch;
 use stormlp_core::event::Silent;
 use stormlp_core::facts::HostFacts;
+use stormlp_core::note::Cause;
 use stormlp_core::profile::BlockEnd;
-use stormlp_core::report::{Ending, FailureCause};
+use stormlp_core::report::Ending;
 use stormlp_core::stop::StopToken;
 use stormlp_core::transport::Transport;
 use stormlp_dataset::format::Span;
@@ -142,11 +143,11 @@ fn steps(run: &RunMeasured) -> Vec<Vec<Vec<u64>>> {
 fn a_panic_between_epochs_keeps_what_was_measured() {
     let order = Epochs { panics_from: 3 };
     let run = told(&plan(), order, &mut || {}, &StopToken::new());
-    let Ending::Failed { cause, message, .. } = &run.ending else {
+    let Ending::Failed(note) = &run.ending else {
         panic!("{:?}", run.ending);
     };
-    assert_eq!(*cause, FailureCause::Internal);
-    assert!(message.contains("an epoch that should not be"), "{message}");
+    assert_eq!(note.kind, Cause::Internal);
+    assert!(note.fact.contains("an epoch that should not be"), "{}", note.fact);
     assert_eq!(steps(&run), vec![vec![vec![STEPS]; 2]; 2]);
 }
 
@@ -207,7 +208,7 @@ fn a_failure_between_epochs_does_not_report_the_last_one_twice() {
     let order = FailingBetween(Arc::default());
     let run = told(&plan, order, &mut || {}, &StopToken::new());
     assert!(
-        matches!(run.ending, Ending::Failed { cause: FailureCause::Dataset, .. }),
+        matches!(&run.ending, Ending::Failed(note) if note.kind == Cause::Dataset),
         "{:?}",
         run.ending
     );
@@ -235,7 +236,7 @@ fn a_checkpoint_that_fails_ends_the_phase_at_its_step() {
     };
     let run = told(&plan, SOUND, &mut || {}, &StopToken::new());
     assert!(
-        matches!(run.ending, Ending::Failed { cause: FailureCause::Checkpoint, .. }),
+        matches!(&run.ending, Ending::Failed(note) if note.kind == Cause::Checkpoint),
         "{:?}",
         run.ending
     );

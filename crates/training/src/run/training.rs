@@ -9,6 +9,7 @@ use crate::plan::train_plan::TrainPlan;
 use crate::report::{
     Calibration, Cost, EpochReport, RunReport, StepLatency, TrainReport, TrainResults, scored,
 };
+use stormlp_core::note::Note;
 use stormlp_core::report::{Ending, Head, NamedEvidence, NamedSeries};
 use stormlp_core::transport::DeviceId;
 use stormlp_core::warning::{Warning, WarningKind};
@@ -121,11 +122,10 @@ pub fn run_on_hosts(
             Err(error) if runs.is_empty() => return Err(error),
             Err(error) => {
                 // Keep the measurements of the earlier runs.
-                not_begun = Some(Ending::Failed {
-                    cause: error.cause(),
-                    message: format!("run {number} could not begin: {error}"),
-                    remedy: error.remedy(plan),
-                });
+                not_begun = Some(Ending::Failed(Note {
+                    fact: format!("run {number} could not start: {error}"),
+                    ..error.note(plan)
+                }));
                 break;
             }
         }

@@ -49,7 +49,7 @@ fn headline(report: &TrainReport, find: &FindMax) -> String {
     match &report.ending {
         Ending::Stopped => format!("stopped: {so_far}"),
         Ending::Unfinished => format!("unfinished: {so_far}"),
-        Ending::Failed { message, .. } => format!("{so_far}; FAILED: {message}"),
+        Ending::Failed(note) => format!("{so_far}; FAILED: {}", note.fact),
         Ending::Complete if largest == 0 => {
             let au = find.au_of_one();
             format!("not even one accelerator meets {what}{au}")

@@ -162,7 +162,7 @@ fn headline(report: &TrainReport) -> String {
             "no result yet: unfinished; the run goes on, or was killed".to_string()
         }
         Ending::Stopped => "no result: the run was stopped by the user".to_string(),
-        Ending::Failed { message, .. } => format!("no result: {message}"),
+        Ending::Failed(note) => format!("no result: {}", note.fact),
     }
 }
 

@@ -89,7 +89,7 @@ impl Libraries {
     pub(crate) fn cufile_library(&self) -> LibraryFacts {
         let reason = match self.cufile() {
             Availability::Available => "it does not say".to_string(),
-            Availability::Unavailable { reason, .. } => reason,
+            Availability::Unavailable { fact, .. } => fact,
         };
         let (version, path): (Option<String>, Option<PathBuf>) = match self {
             Self::NotAsked | Self::CannotOpen(_) => (None, None),

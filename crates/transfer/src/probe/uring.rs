@@ -86,7 +86,7 @@ mod tests {
     fn reason(errno: i32, disabled: &str) -> String {
         let tree = Tree::new().file("proc/sys/kernel/io_uring_disabled", disabled);
         match refusal(&tree.root(), &io::Error::from_raw_os_error(errno)) {
-            Availability::Unavailable { reason, .. } => reason,
+            Availability::Unavailable { fact, .. } => fact,
             Availability::Available => panic!("a refusal is no permission"),
         }
     }

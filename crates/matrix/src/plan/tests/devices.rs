@@ -31,10 +31,10 @@ fn write_over(names: &[&str]) -> MatrixRequest {
 fn a_device_in_use_is_refused_whatever_is_named() {
     let inventory = device(&["sdb1 is mounted at /data (xfs)"], &[("xfs", "sdb1")]);
     let found = problems(&write_over(&["xfs"]), &inventory);
-    assert_eq!(found.kind(), ProblemKind::Machine);
-    assert!(found[0].message.contains("given is in use"), "{found}");
-    assert!(found[0].message.contains("mounted at /data"), "{found}");
-    assert!(found[0].help.starts_with("no option overrides"), "{found}");
+    assert_eq!(found.cause(), Cause::Machine);
+    assert!(found[0].fact.contains("given is in use"), "{found}");
+    assert!(found[0].fact.contains("mounted at /data"), "{found}");
+    assert!(found[0].remedy.starts_with("no option overrides"), "{found}");
     let mut reads = on_file();
     reads.ops = vec![Operation::Read];
     assert!(resolve(&reads, &laptop(), &inventory).is_ok(), "reading harms nobody");
@@ -48,17 +48,17 @@ fn a_device_in_use_is_refused_whatever_is_named() {
 fn what_lies_unused_on_a_device_yields_only_to_its_name() {
     let inventory = device(&[], &[("gpt", "sdb"), ("ext4", "sdb1")]);
     let found = problems(&write_over(&[]), &inventory);
-    assert_eq!(found.kind(), ProblemKind::Plan);
-    assert!(found[0].message.contains("carries gpt on sdb, ext4 on sdb1"), "{found}");
-    assert!(found[0].help.contains("--overwrite-signature gpt,ext4"), "{found}");
+    assert_eq!(found.cause(), Cause::Plan);
+    assert!(found[0].fact.contains("carries gpt on sdb, ext4 on sdb1"), "{found}");
+    assert!(found[0].remedy.contains("--overwrite-signature gpt,ext4"), "{found}");
     let found = problems(&write_over(&["gpt"]), &inventory);
-    assert!(found[0].help.contains("--overwrite-signature gpt,ext4"), "{found}");
+    assert!(found[0].remedy.contains("--overwrite-signature gpt,ext4"), "{found}");
     assert!(resolve(&write_over(&["ext4", "gpt"]), &laptop(), &inventory).is_ok());
     let mut unflagged = write_over(&[]);
     unflagged.overwrite_block_devices = false;
     let found = problems(&unflagged, &inventory);
     assert_eq!(
-        found[0].help,
+        found[0].remedy,
         "add --destroy-data-on-block-devices --overwrite-signature gpt,ext4 if that is what you want"
     );
 }
@@ -66,14 +66,14 @@ fn what_lies_unused_on_a_device_yields_only_to_its_name() {
 #[test]
 fn a_name_that_no_device_carries_means_another_device() {
     let found = problems(&write_over(&["xfs"]), &device(&[], &[]));
-    assert_eq!(found.kind(), ProblemKind::Plan);
-    assert!(found[0].message.contains("--overwrite-signature xfs"), "{found}");
+    assert_eq!(found.cause(), Cause::Plan);
+    assert!(found[0].fact.contains("--overwrite-signature xfs"), "{found}");
     let mut resumed = write_over(&["xfs"]);
     resumed.resumes = true;
     let gone = resolve(&resumed, &laptop(), &device(&[], &[]));
     assert!(gone.is_ok(), "its own cells wrote over it");
     let found = problems(&write_over(&["xfs"]), &device(&[], &[("ext4", "sdb")]));
-    assert!(found.iter().any(|p| p.help.contains("given carries ext4 on sdb")), "{found}");
+    assert!(found.iter().any(|p| p.remedy.contains("given carries ext4 on sdb")), "{found}");
 }
 
 #[test]
@@ -81,8 +81,8 @@ fn a_device_that_cannot_be_examined_is_not_written_over() {
     let mut inventory = device(&[], &[]);
     inventory.files[0].claims.as_mut().unwrap().unexamined = Some("no /sys".to_string());
     let found = problems(&write_over(&[]), &inventory);
-    assert_eq!(found.kind(), ProblemKind::Machine);
-    assert!(found[0].message.contains("no /sys"), "{found}");
+    assert_eq!(found.cause(), Cause::Machine);
+    assert!(found[0].fact.contains("no /sys"), "{found}");
     inventory.files[0].claims = None;
-    assert_eq!(problems(&write_over(&[]), &inventory).kind(), ProblemKind::Machine);
+    assert_eq!(problems(&write_over(&[]), &inventory).cause(), Cause::Machine);
 }

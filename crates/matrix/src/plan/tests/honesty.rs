@@ -30,7 +30,7 @@ fn files_in_memory_are_named_and_no_advice_about_a_cold_cache_is_given() {
         (plan.warnings.iter()).filter(|w| w.kind == WarningKind::FitsInMemory).collect();
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].fact.contains("these files live in memory (tmpfs"), "{found:?}");
-    assert!(!found[0].advice.contains("--passes"), "{found:?}");
+    assert!(!found[0].remedy.contains("--passes"), "{found:?}");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn gdsio_never_replaces_what_it_is_to_read_and_verify() {
     {
         let (mut request, mut inventory) = gdsio_on(content);
         let found = problems(&request, &inventory);
-        assert_eq!(found.kind(), ProblemKind::Machine);
+        assert_eq!(found.cause(), Cause::Machine);
         assert!(found.to_string().contains("cannot be verified"), "{found}");
         request.ops = vec![Operation::Write, Operation::Read];
         let plan = solve(&request, &inventory);
@@ -111,7 +111,7 @@ fn a_manifest_of_no_use_is_always_the_reason_that_is_given() {
     inventory.folders[0].manifest_problem = Some("the manifest cannot be read: eof".to_string());
     let found = problems(&plain(), &inventory);
     assert!(found.to_string().contains("cannot be read: eof"), "{found}");
-    assert_eq!(found.kind(), ProblemKind::Machine);
+    assert_eq!(found.cause(), Cause::Machine);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn every_file_or_folder_gets_a_thread_or_the_plan_is_refused() {
     more.path = PathBuf::from("more");
     inventory.folders.push(more);
     let found = problems(&request, &inventory);
-    assert_eq!(found.kind(), ProblemKind::Plan);
+    assert_eq!(found.cause(), Cause::Plan);
     let text = found.to_string();
     assert!(text.contains("2 files or folders need at least 2 threads"), "{text}");
     request.threads = vec![2];
@@ -149,12 +149,12 @@ fn warnings_about_space_never_name_a_size_of_zero_and_count_what_is_replaced() {
     let mut request = plain();
     request.file_size_bytes = Some(GIB);
     let found = problems(&request, &folder(KIB));
-    assert_eq!(found[0].help, "free some space or use another --dir");
+    assert_eq!(found[0].remedy, "free some space or use another --dir");
     let mut inventory = laid_out(8, GIB / 2, ContentState::Other);
     inventory.folders[0].free_bytes = GIB;
     let found = problems(&request, &inventory);
     assert!(found.to_string().contains("4 GiB in files that would be replaced"), "{found}");
-    assert_eq!(found[0].help, "--file-size 576M would fit");
+    assert_eq!(found[0].remedy, "--file-size 576M would fit");
     inventory.folders[0].free_bytes = 4 * GIB;
     assert!(resolve(&request, &laptop(), &inventory).is_ok());
 }

@@ -59,7 +59,7 @@ fn a_node_that_is_not_there_is_refused_and_none_is_bound_when_that_was_typed() {
     assert_eq!(nodes(&plan), [None, None]);
     request.jobs[0].numa_node = Some(3);
     let found = resolve(&request, &two_nodes(), &folder(GIB)).unwrap_err();
-    assert_eq!(found.kind(), ProblemKind::Machine);
+    assert_eq!(found.cause(), Cause::Machine);
     assert!(found.to_string().contains("no NUMA node 3"), "{found}");
 }
 
@@ -96,7 +96,7 @@ fn a_refused_o_direct_is_a_warning_and_with_require_direct_an_error() {
     let mut request = plain();
     request.require_direct = true;
     let found = problems(&request, &inventory);
-    assert_eq!(found.kind(), ProblemKind::Machine);
+    assert_eq!(found.cause(), Cause::Machine);
     assert!(found.to_string().contains("EINVAL"), "{found}");
 }
 

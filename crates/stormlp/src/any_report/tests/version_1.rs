@@ -64,7 +64,7 @@ fn a_checkpoint_run_still_loads() {
     let AnyReport::Checkpoint(report) = AnyReport::from_json(&failed).unwrap() else {
         panic!("not a checkpoint run");
     };
-    assert!(matches!(report.ending, Ending::Failed { message, .. } if message == "full"));
+    assert!(matches!(report.ending, Ending::Failed(note) if note.fact == "full"));
 }
 
 #[test]

@@ -15,8 +15,8 @@ use crate::commands::detached::DetachedArgs;
 use crate::commands::submission::{self, RehearsedTree};
 use crate::commands::threads::{check_cufile, check_wait};
 use crate::commands::workloads::read_text;
-use crate::exit::Failure;
 use crate::hosts::Needs;
+use stormlp_core::failure::Failure;
 
 /// Arguments of `stormlp checkpoint`.
 #[derive(Debug, clap::Args)]

@@ -26,10 +26,10 @@ use stormlp_transfer::surroundings::Surroundings;
 use super::{Args, ending, hosts, planned};
 use crate::commands::deliver::{Delivery, Savers, copy_of};
 use crate::commands::party::{Party, blame_launcher, shared_fate};
-use crate::exit::Failure;
 use crate::hosts::exchange;
 use crate::output;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 /// Default number of saves, and of restores, per run.
 const UNITS: u32 = 2;

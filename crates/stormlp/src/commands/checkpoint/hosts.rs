@@ -8,9 +8,9 @@ use stormlp_core::warning::{Warning, WarningKind};
 
 use super::{looked_at, planned};
 use crate::commands::party::Party;
-use crate::exit::Failure;
 use crate::hosts;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 use stormlp_hosts::promises;
 
 /// Checks, without writing, that the run is possible and that all hosts see the same folders. A

@@ -16,8 +16,8 @@ use stormlp_checkpoint::show as checkpoint;
 use stormlp_checkpoint::show::{DryRun, mark, opening};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::location::Location;
+use stormlp_core::note::Cause;
 use stormlp_core::printable::printable;
-use stormlp_core::problem::ProblemKind;
 use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::transport::DeviceId;
 use stormlp_core::units::ByteSize;
@@ -33,9 +33,9 @@ use stormlp_transfer::surroundings::Surroundings;
 use super::deliver::{self, OutputArgs, Savers, copy_of};
 use super::party::{Party, blame_launcher, shared_fate};
 
-use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 pub(crate) use args::Args;
 
@@ -226,9 +226,9 @@ fn dry_run(
     let dry_run = DryRun { plan, problems: &resolution.problems };
     output.print_plan(&dry_run, plan.closed, checkpoint::dry_run)?;
     // A dry run may show a plan that is too large for this machine.
-    match resolution.problems.kind() {
-        ProblemKind::Capacity => Ok(()),
-        ProblemKind::Plan | ProblemKind::Machine => Err(resolution.problems.into()),
+    match resolution.problems.cause() {
+        Cause::Capacity => Ok(()),
+        _ => Err(resolution.problems.into()),
     }
 }
 
@@ -265,7 +265,7 @@ fn ending(report: &CheckpointReport, saved: Option<&Path>) -> Result<(), Failure
                 path.display()
             ))
         ))),
-        Ending::Failed { cause, message, remedy } => Err(Failure::of_run(*cause, message, remedy)),
+        Ending::Failed(note) => Err(Failure::of_run(note, "")),
     }
 }
 

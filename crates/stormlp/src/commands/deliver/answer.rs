@@ -10,8 +10,8 @@ use stormlp_show::html::Sheet;
 use stormlp_show::{html, markdown, text};
 
 use super::{Format, append_csv, cannot_write, check_folder, check_header, of_file, rows};
-use crate::exit::Failure;
 use crate::output;
+use stormlp_core::failure::Failure;
 
 /// Output options.
 #[derive(Debug, Args)]

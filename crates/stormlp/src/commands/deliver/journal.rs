@@ -13,7 +13,7 @@ use anyhow::Context;
 use serde::Serialize;
 use stormlp_matrix::plan::CellReport;
 
-use crate::exit::Failure;
+use stormlp_core::failure::Failure;
 
 /// Maximum length of a line; real cells have less than a tenth of it.
 const LONGEST_LINE: u64 = 16 << 20;

@@ -15,9 +15,9 @@ use stormlp_matrix::plan::{CellReport, MatrixReport};
 use super::{Delivery, Saver};
 use crate::commands::party::Party;
 use crate::commands::saved;
-use crate::exit::Failure;
 use crate::hosts;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 /// See the [module's description](self).
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use stormlp_show::document::Document;
 use stormlp_show::text;
 
 use super::saver::room_help;
-use crate::exit::Failure;
 use crate::output;
+use stormlp_core::failure::Failure;
 
 /// How a result is written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

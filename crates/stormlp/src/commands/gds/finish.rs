@@ -15,9 +15,10 @@ use stormlp_transfer::surroundings::Surroundings;
 
 use crate::commands::deliver::{Delivery, Format, Savers, own_part};
 use crate::commands::party::{blame_launcher, shared_fate};
-use crate::exit::{Code, Failure};
 use crate::output;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
+use stormlp_core::note::Cause;
 
 /// A matrix ready to run: its plan, its completed cells, and where it is saved.
 #[derive(Debug)]
@@ -164,8 +165,8 @@ fn not_measured(cell: &CellReport) -> String {
 
 /// The exit code of a finished report.
 fn verdict(report: &MatrixReport, resume_with: Option<&str>) -> Result<(), Failure> {
-    if let Ending::Failed { cause, message, remedy } = &report.ending {
-        return Err(Failure::of_run(*cause, message, remedy));
+    if let Ending::Failed(note) = &report.ending {
+        return Err(Failure::of_run(note, ""));
     }
     if report.ending == Ending::Stopped {
         let planned = report.plan.cells.len();
@@ -220,11 +221,11 @@ fn matrix_failure(error: MatrixError) -> Failure {
         MatrixError::Lock(_)
         | MatrixError::Manifest { .. }
         | MatrixError::Replaced { .. }
-        | MatrixError::Late { .. } => Code::Machine,
-        MatrixError::Hosts(_) => Code::Storage,
+        | MatrixError::Late { .. } => Cause::Machine,
+        MatrixError::Hosts(_) => Cause::Storage,
         MatrixError::Transfer(error) => transfer_code(error),
-        MatrixError::Crew(CrewError::Panicked(_)) => Code::Bug,
-        MatrixError::Crew(CrewError::Start(_)) => Code::Machine,
+        MatrixError::Crew(CrewError::Panicked(_)) => Cause::Internal,
+        MatrixError::Crew(CrewError::Start(_)) => Cause::Machine,
     };
     let help = match &error {
         MatrixError::Transfer(TransferError::Unavailable { remedy, .. }) => Some(remedy.clone()),
@@ -267,12 +268,12 @@ const ENAMETOOLONG: i32 = 36;
 const ELOOP: i32 = 40;
 const EDQUOT: i32 = 122;
 
-fn transfer_code(error: &TransferError) -> Code {
+fn transfer_code(error: &TransferError) -> Cause {
     match (error.inner(), error.errno()) {
         (TransferError::Unavailable { .. } | TransferError::Memory { .. }, _)
         | (_, Some(EPERM | ENOENT | EACCES | EEXIST | EFBIG | ENOSPC | EROFS | ELOOP | ENAMETOOLONG | EDQUOT))
         // Rejected before any system call: a link, a pipe or a device instead of a file.
-        | (TransferError::File { .. }, None) => Code::Machine,
-        _ => Code::Storage,
+        | (TransferError::File { .. }, None) => Cause::Machine,
+        _ => Cause::Storage,
     }
 }

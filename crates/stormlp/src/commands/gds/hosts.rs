@@ -12,9 +12,9 @@ use stormlp_transfer::storage::{Disk, Storage as _};
 
 use super::{Prepared, host_facts};
 use crate::commands::party::Party;
-use crate::exit::Failure;
 use crate::hosts;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 use stormlp_matrix::run::scan;
 
 /// What a process determines before planning.

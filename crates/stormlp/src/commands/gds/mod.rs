@@ -19,9 +19,10 @@ use super::deliver::{ColumnsArg, Delivery, OutputArgs, Savers};
 use super::detached::DetachedArgs;
 use super::party::Party;
 use crate::commands::threads::check_wait;
-use crate::exit::{Code, Failure, Page};
 use crate::hosts::exchange;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
+use stormlp_core::note::{Cause, Note};
 
 use resume::Saved;
 
@@ -144,8 +145,9 @@ fn complete(request: MatrixRequest) -> Result<MatrixRequest, Failure> {
             "`{name}` is not a preset but a set of columns: use --columns {name}"
         )));
     }
-    let request =
-        request.complete().map_err(|error| Failure::new(Code::Usage, Page(error.to_string())))?;
+    let request = request
+        .complete()
+        .map_err(|error| Failure::from(Note::new(Cause::Usage, error.to_string(), "")))?;
     if request.find_knee && request.threads.len() == 1 && request.queue_depths.len() == 1 {
         return Err(Failure::usage(
             "--find-knee has nothing to search: --threads and --queue-depth name one setting; \

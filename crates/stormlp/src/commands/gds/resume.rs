@@ -21,10 +21,10 @@ use super::finish::Run;
 use crate::commands::deliver::{Delivery, Savers};
 use crate::commands::party::Party;
 use crate::commands::saved;
-use crate::exit::Failure;
 use crate::hosts;
 use crate::output;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 /// A saved report to resume.
 pub(crate) struct Saved {

@@ -23,7 +23,7 @@ use super::storage::storage;
 use crate::commands::train::parse_compute;
 use crate::commands::workload_args::{ReaderArgs, StepArgs};
 use crate::commands::workloads::{self, parse_some_bytes};
-use crate::exit::Failure;
+use stormlp_core::failure::Failure;
 
 /// The workload options.
 #[derive(Debug, Args)]

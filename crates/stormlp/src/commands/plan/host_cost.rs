@@ -10,7 +10,7 @@ use stormlp_training::plan::request::StorageKind;
 use stormlp_training::report::TrainReport;
 
 use crate::commands::saved;
-use crate::exit::Failure;
+use stormlp_core::failure::Failure;
 
 /// The cost per step and per GiB from the report in `place`.
 ///

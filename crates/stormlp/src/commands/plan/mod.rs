@@ -20,9 +20,9 @@ use stormlp_planner::simulate::SimulateError;
 
 use super::deliver::{Answer, AnswerArgs};
 use super::workloads;
-use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 /// No progress lines before this time.
 const QUIET_FOR: Duration = Duration::from_secs(1);

@@ -1,15 +1,15 @@
 //! `--storage`: figures, a preset, or a saved report of `stormlp gds`.
 
 use std::path::Path;
-use stormlp_core::problem::Problems;
+use stormlp_core::failure::Problems;
 
 use crate::any_report::AnyReport;
 use stormlp_planner::plan::StorageModel;
 use stormlp_planner::plan::presets;
 
 use crate::commands::saved;
-use crate::exit::Failure;
 use crate::output;
+use stormlp_core::failure::Failure;
 
 /// Storage and the source of its figures.
 pub(super) struct Given {

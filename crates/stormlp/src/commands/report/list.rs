@@ -14,8 +14,8 @@ use stormlp_show::{html, markdown};
 use super::super::deliver::{self, Format, ShowArgs, Sink};
 use super::super::saved;
 use super::{Filter, several};
-use crate::exit::{Failure, error_text};
 use crate::output;
+use stormlp_core::failure::Failure;
 
 /// A row of the list. If a report cannot be read, the headline is the reason, and only the file is
 /// given besides.
@@ -85,7 +85,7 @@ impl Row {
         Self {
             status: "unreadable",
             verdict: "unreadable".to_string(),
-            headline: error_text(&failure.error),
+            headline: failure.note.fact.clone(),
             figure_words: "-".to_string(),
             file,
             ..Self::default()

@@ -20,7 +20,7 @@ use stormlp_training::run as training;
 
 use crate::commands::deliver::{ColumnsArg, PARTS, ShowArgs};
 use crate::commands::saved;
-use crate::exit::Failure;
+use stormlp_core::failure::Failure;
 
 /// Arguments of `stormlp report merge`.
 #[derive(Debug, clap::Args)]

@@ -18,9 +18,9 @@ use stormlp_show::markdown;
 
 use super::deliver::{self, ColumnsArg, Format, ShowArgs, Sink};
 use super::saved;
-use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 /// Arguments of `stormlp report`.
 #[derive(Debug, clap::Args)]

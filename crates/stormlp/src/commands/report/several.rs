@@ -13,8 +13,8 @@ use stormlp_show::{markdown, openmetrics};
 use super::super::deliver::{self, Format, ShowArgs, Sink};
 use super::super::saved;
 use super::Filter;
-use crate::exit::{Failure, error_text};
 use crate::output;
+use stormlp_core::failure::Failure;
 
 /// Shows the reports of `files`, newest last.
 pub(super) fn show(
@@ -86,7 +86,7 @@ pub(super) fn metrics(files: &[PathBuf], filter: &Filter, sink: &Sink) -> Result
 }
 
 fn left_out(file: &Path, failure: &Failure) {
-    output::say(format!("warning: {} is left out: {}", file.display(), error_text(&failure.error)));
+    output::say(format!("warning: {} is left out: {}", file.display(), failure.note.fact));
 }
 
 fn by_time(reports: &mut [AnyReport]) {

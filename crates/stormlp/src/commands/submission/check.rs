@@ -6,8 +6,8 @@ use stormlp_mlperf::show as submission;
 use stormlp_mlperf::submission::{Edition, Submission, Verdict, check};
 
 use super::read;
-use crate::exit::Failure;
 use crate::output;
+use stormlp_core::failure::Failure;
 
 /// Arguments of `stormlp submission check`.
 #[derive(Debug, clap::Args)]

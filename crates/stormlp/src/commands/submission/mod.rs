@@ -13,8 +13,8 @@ use std::path::Path;
 
 use clap::Subcommand;
 
-use crate::exit::Failure;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 pub(crate) use rehearse::other_edition;
 pub(crate) use rehearsed::RehearsedTree;

@@ -11,8 +11,8 @@ use stormlp_mlperf::submission::plan::{PlanRequest, Planned, plan, usual_acceler
 use stormlp_transfer::probe;
 
 use crate::commands::workloads::{self, parse_some_bytes};
-use crate::exit::Failure;
 use crate::output::Format;
+use stormlp_core::failure::Failure;
 
 /// Arguments of `stormlp submission plan`.
 #[derive(Debug, clap::Args)]

@@ -8,7 +8,7 @@ use stormlp_mlperf::submission::tree;
 use stormlp_mlperf::submission::tree::{Content, Entry, Tree, Wanted, join};
 
 use super::image;
-use crate::exit::Failure;
+use stormlp_core::failure::Failure;
 
 /// The submissions of a whole round have fewer entries.
 const MOST_ENTRIES: usize = 2_000_000;

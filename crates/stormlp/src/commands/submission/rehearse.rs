@@ -13,9 +13,10 @@ use stormlp_transfer::probe;
 
 use super::rehearsed::RehearsedTree;
 use crate::commands::{checkpoint, train};
-use crate::exit::{Code, Failure};
 use crate::output;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
+use stormlp_core::note::Cause;
 
 /// Arguments of `stormlp submission rehearse`.
 #[derive(Debug, clap::Args)]
@@ -100,8 +101,8 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         output::say(format!("REHEARSAL in {made}. {NOTICE} {EQUIVALENCE}"));
         output::say(format!("`stormlp submission check {made}` shows which rules it meets"));
     }
-    outcome.map_err(|failure| match (failure.code, &failure.help) {
-        (Code::Stopped, None) => {
+    outcome.map_err(|failure| match (failure.cause(), &*failure.note.remedy) {
+        (Cause::Stopped, "") => {
             failure.with_help("the same command with --resume behind `rehearse` goes on with it")
         }
         _ => failure,

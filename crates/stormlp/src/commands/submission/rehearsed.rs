@@ -19,9 +19,9 @@ use stormlp_training::report::TrainReport;
 
 use super::rehearse::separate;
 use crate::commands::deliver;
-use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 /// Folder, next to the tree, for runs that were interrupted while being written.
 const CUT_OFF: &str = "rehearsal-cut-off";

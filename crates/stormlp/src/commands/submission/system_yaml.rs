@@ -10,8 +10,8 @@ use stormlp_mlperf::submission::system_yaml::{draft, faults};
 use stormlp_transfer::probe;
 
 use crate::commands::workloads::read_text;
-use crate::exit::Failure;
 use crate::output;
+use stormlp_core::failure::Failure;
 
 /// Arguments of `stormlp submission system-yaml`.
 #[derive(Debug, clap::Args)]

@@ -26,7 +26,7 @@ use crate::commands::submission::other_edition;
 use crate::commands::threads::check_cufile;
 use crate::commands::workload_args::{ReaderArgs, StepArgs};
 use crate::commands::workloads::{self, parse_folder, parse_some_bytes};
-use crate::exit::Failure;
+use stormlp_core::failure::Failure;
 
 /// The workload options.
 #[derive(Debug, Args)]

@@ -29,9 +29,9 @@ use stormlp_transfer::storage::{Disk, Storage as _};
 use super::args::DataArgs;
 use super::starter;
 use crate::commands::datagen::{LARGER_FILES, NO_LINK};
-use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 pub(super) use larger::larger;
 

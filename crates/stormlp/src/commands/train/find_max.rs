@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use stormlp_core::event::Silent;
 use stormlp_core::facts::HostFacts;
+use stormlp_core::failure::Problems;
 use stormlp_core::numbers::whole;
-use stormlp_core::problem::Problems;
 use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::units::counted;
 use stormlp_core::warning::Warning;
@@ -36,9 +36,9 @@ use super::args::DataArgs;
 use super::data::{self, Data};
 use super::{Args, check_phases, facts, head, is_null, lock, request};
 use crate::commands::deliver::{Delivery, Saver};
-use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 /// Duration of the initial read that estimates the storage bandwidth.
 const READ_SECONDS: f64 = 2.0;
@@ -327,13 +327,11 @@ impl Hunt<'_> {
             stop: &self.session.stop,
         };
         let report = training::probe(&course, judge, &surroundings).map_err(|error| {
-            let help = error.remedy(&course.plan);
+            let help = error.note(&course.plan).remedy;
             Failure::machine(error).with_help(help)
         })?;
         match &report.ending {
-            Ending::Failed { cause, message, remedy } => {
-                Err(Failure::of_run(*cause, message, remedy))
-            }
+            Ending::Failed(note) => Err(Failure::of_run(note, "")),
             _ => Ok(report),
         }
     }
@@ -350,7 +348,7 @@ impl Hunt<'_> {
             stop: &self.session.stop,
         };
         let report = training::run(&course, &surroundings, &mut |_, _| {}).map_err(|error| {
-            let help = error.remedy(&course.plan);
+            let help = error.note(&course.plan).remedy;
             Failure::machine(error).with_help(help)
         })?;
         if report.ending != Ending::Complete {

@@ -5,7 +5,7 @@ use std::path::Path;
 use stormlp_core::report::Ending;
 use stormlp_training::report::TrainReport;
 
-use crate::exit::Failure;
+use stormlp_core::failure::Failure;
 
 /// The exit code for a finished report.
 ///
@@ -20,9 +20,7 @@ pub(super) fn ended(report: &TrainReport, path: Option<&Path>) -> Result<(), Fai
         Ending::Stopped | Ending::Unfinished => {
             Err(Failure::stopped(format!("stopped by the user {}; {saved}", reached(report))))
         }
-        Ending::Failed { cause, message, remedy } => {
-            Err(Failure::of_run(*cause, format!("{message}; {saved}"), remedy))
-        }
+        Ending::Failed(note) => Err(Failure::of_run(note, &saved)),
         Ending::Complete if report.results.meets_threshold => Ok(()),
         Ending::Complete => Err(Failure::missed_target(format!(
             "AU {:.2} % is below the {:.1} % that {} asks for",

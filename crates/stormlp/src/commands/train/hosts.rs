@@ -19,9 +19,9 @@ use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::report::TrainReport;
 
 use crate::commands::party::{Party, same_option};
-use crate::exit::Failure;
 use crate::hosts;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 use stormlp_hosts::promises;
 
 /// How the hosts of a run share its work and its data.
@@ -223,7 +223,7 @@ pub(super) fn shared_fate(
         Ending::Stopped => {
             hosts.is_some_and(|hosts| hosts.were_told_to_end() && !hosts.are_apart())
         }
-        Ending::Failed { .. } | Ending::Unfinished => false,
+        Ending::Failed(_) | Ending::Unfinished => false,
     };
     if alike { failure.of_all() } else { failure }
 }

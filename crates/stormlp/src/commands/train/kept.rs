@@ -11,9 +11,9 @@ use stormlp_training::run::{Course, SoFar, Unit};
 use super::super::deliver::{self, Savers, copy_of};
 use super::super::submission::RehearsedTree;
 use super::Prepared;
-use crate::exit::Failure;
 use crate::output;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 /// The destinations of a run's results.
 pub(super) struct Kept<'a> {

@@ -41,9 +41,10 @@ use super::deliver::{self, Delivery, OutputArgs, copy_of};
 use super::party::{Party, blame_launcher};
 use super::submission::{self, RehearsedTree};
 use super::threads::check_wait;
-use crate::exit::{Code, Failure};
 use crate::hosts::Needs;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
+use stormlp_core::note::Cause;
 
 /// Arguments of `stormlp train`.
 #[derive(Debug, clap::Args)]
@@ -259,7 +260,7 @@ fn run_course(
         Surroundings { storage: &session.storage, observer: &progress, stop: &session.stop };
     let mut report =
         training::run_on_hosts(course, others, &surroundings, on_unit).map_err(|error| {
-            let help = error.remedy(&course.plan);
+            let help = error.note(&course.plan).remedy;
             Failure::machine(error).with_help(help)
         })?;
     blame_launcher(&mut report.ending, others);
@@ -366,11 +367,10 @@ fn with_broken_rules(
     facts: &HostFacts,
 ) -> Failure {
     let mut problems = rules_broken_without_data(workload, request, facts);
-    if failure.code != Code::Machine || problems.is_empty() {
+    if failure.cause() != Cause::Machine || problems.is_empty() {
         return failure;
     }
-    let help = failure.help.unwrap_or_default();
-    problems.machine(format!("{:#}", failure.error), help);
+    problems.machine(failure.note.fact, failure.note.remedy);
     problems.into()
 }
 

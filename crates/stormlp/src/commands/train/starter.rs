@@ -9,7 +9,7 @@ use stormlp_training::plan::workload::Workload;
 use stormlp_transfer::storage::Disk;
 
 use super::data::dataset;
-use crate::exit::Failure;
+use stormlp_core::failure::Failure;
 
 /// Maximum size of a starter set.
 const MOST_BYTES: u64 = 10 << 30;
@@ -173,13 +173,13 @@ mod tests {
         let refused = files_within(&workload, &request(1), three - 1).unwrap_err();
         let (needed, most) = (ByteSize(three), ByteSize(three - 1));
         assert_eq!(
-            refused.error.to_string(),
+            refused.note.fact,
             format!(
                 "three steps need {files} files for training, {needed} including evaluation \
                  files, but a starter dataset is limited to {most} here"
             )
         );
         let refused = files_within(&workload, &request(1), three / 4).unwrap_err();
-        assert!(refused.error.to_string().starts_with("three steps need"));
+        assert!(refused.note.fact.starts_with("three steps need"));
     }
 }

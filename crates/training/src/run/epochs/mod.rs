@@ -15,8 +15,9 @@ use crate::report::{RunReport, StepLists, WaitingSeconds, WrittenCheckpoint};
 use stormlp_core::event::{Event, Unit};
 use stormlp_core::evidence::Evidence;
 use stormlp_core::histogram::LatencyHistogram;
+use stormlp_core::note::Cause;
 use stormlp_core::path::PathKind;
-use stormlp_core::report::{Ending, FailureCause, Series};
+use stormlp_core::report::{Ending, Series};
 use stormlp_core::transport::DeviceId;
 use stormlp_transfer::crew::guarded;
 use stormlp_transfer::storage::Storage;
@@ -164,7 +165,7 @@ pub(super) fn run(
     let tally = runner.crew.stop();
     let mut measured = runner.measured;
     measured.ending = match (went, shared.take_failure()) {
-        (_, Some(error)) | (Err(Cut::Error(error)), None) => error.ending(plan),
+        (_, Some(error)) | (Err(Cut::Error(error)), None) => Ending::Failed(error.note(plan)),
         (Err(Cut::Stopped), None) => Ending::Stopped,
         (Ok(()) | Err(Cut::Failed), None) => Ending::Complete,
     };
@@ -175,11 +176,7 @@ pub(super) fn run(
         fallback::broken_demand(plan.require_gds, path, evidence, tally.reads)
     });
     if let (Some(message), Ending::Complete | Ending::Stopped) = (broken, &measured.ending) {
-        measured.ending = Ending::Failed {
-            cause: FailureCause::Storage,
-            message,
-            remedy: fallback::REMEDY.to_string(),
-        };
+        measured.ending = Ending::failed(Cause::Storage, message, fallback::REMEDY);
     }
     measured.evidence = tally.evidence;
     runner.distributions.reads.merge(&tally.latency);

@@ -310,11 +310,11 @@ fn hint_on_hanging(step: Step) -> &'static str {
 /// Adds the library's own output about a failure, such as the location of a syntax error; it uses
 /// both standard output and standard error.
 fn add_library_words<'a>(availability: &mut Availability, lines: impl Iterator<Item = &'a str>) {
-    if let Availability::Unavailable { reason, .. } = availability {
+    if let Availability::Unavailable { fact, .. } = availability {
         let words: Vec<&str> =
             lines.map(str::trim).filter(|line| !line.is_empty()).take(4).collect();
         if !words.is_empty() {
-            *reason = format!("{reason}; libcufile said: {}", words.join("; "));
+            *fact = format!("{fact}; libcufile said: {}", words.join("; "));
         }
     }
 }
@@ -336,7 +336,7 @@ mod tests {
 
     fn reason(availability: &Availability) -> &str {
         match availability {
-            Availability::Unavailable { reason, .. } => reason,
+            Availability::Unavailable { fact, .. } => fact,
             Availability::Available => panic!("available"),
         }
     }

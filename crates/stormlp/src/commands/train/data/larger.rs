@@ -7,8 +7,8 @@ use stormlp_training::plan::workload::Workload;
 use super::super::args::DataArgs;
 use super::super::starter;
 use super::{Data, Kind, datagen_command, direct_support, place, scan, to_make};
-use crate::exit::Failure;
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 /// A larger starter set for the accelerators of `request`, to replace the existing one; `None` if
 /// that is not a starter set of this workload, if the user set its size, or if there is no space

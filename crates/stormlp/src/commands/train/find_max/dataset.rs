@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use stormlp_core::problem::{ProblemKind, Problems};
+use stormlp_core::failure::Problems;
+use stormlp_core::note::Cause;
 use stormlp_core::shell::shell_word;
 use stormlp_core::units::counted;
 use stormlp_core::warning::{Warning, WarningKind};
@@ -13,7 +14,7 @@ use stormlp_training::plan::train_plan::TrainPlan;
 
 use super::super::{data, is_null, lock};
 use super::Hunt;
-use crate::exit::Failure;
+use stormlp_core::failure::Failure;
 
 /// Epochs with fewer steps are inconclusive: a starter set is enlarged first.
 const FEW_STEPS: u64 = 24;
@@ -25,7 +26,7 @@ impl Hunt<'_> {
         let mut resolved = self.resolve(count);
         let short = match &resolved {
             Ok(resolved) => resolved.plan.steps_per_epoch < FEW_STEPS,
-            Err(problems) => problems.kind() == ProblemKind::Plan,
+            Err(problems) => problems.cause() == Cause::Plan,
         };
         if short && !is_null(&self.request) && self.grow(count)? {
             resolved = self.resolve(count);
@@ -86,13 +87,13 @@ impl Hunt<'_> {
         }
         self.search.limit(has);
         let problems = self.resolve(has_not).err().unwrap_or_else(|| problems.clone());
-        let (limit, help) = match problems.kind() {
-            ProblemKind::Plan => (Limit::Dataset, self.what_it_needs(has_not)),
-            ProblemKind::Capacity => (Limit::Memory, String::new()),
-            ProblemKind::Machine if problems.to_string().contains("memory") => {
+        let (limit, help) = match problems.cause() {
+            Cause::Plan => (Limit::Dataset, self.what_it_needs(has_not)),
+            Cause::Capacity => (Limit::Memory, String::new()),
+            Cause::Machine if problems.to_string().contains("memory") => {
                 (Limit::Memory, "; raise --memory-limit where there is more".to_string())
             }
-            ProblemKind::Machine => (Limit::Client, String::new()),
+            _ => (Limit::Client, String::new()),
         };
         let said = format!(
             "no more than {} can be tried: {problems}{help}",

@@ -10,8 +10,8 @@ use stormlp_training::plan::search::Next;
 use stormlp_training::report::TrainReport;
 
 use super::Hunt;
-use crate::exit::{Code, Failure};
 use crate::session::Session;
+use stormlp_core::failure::Failure;
 
 impl Hunt<'_> {
     /// The result of a run, what is known so far and the estimated time left.
@@ -88,20 +88,14 @@ pub(super) fn ended(
                 None => failure,
             })
         }
-        Ending::Failed { cause, message, remedy } => {
-            Err(Failure::of_run(*cause, format!("{message}; {place}"), remedy))
-        }
+        Ending::Failed(note) => Err(Failure::of_run(note, &place)),
         Ending::Complete if find.largest_accelerators > 0 => Ok(()),
         Ending::Complete => {
             let au = find.au_of_one();
-            Err(Failure::new(
-                Code::MissedTarget,
-                anyhow::anyhow!(
-                    "not even one accelerator reaches the {:.1} % that {} asks for{au}",
-                    report.results.threshold_percent,
-                    report.results.workload
-                ),
-            ))
+            Err(Failure::missed_target(format!(
+                "not even one accelerator reaches the {:.1} % that {} asks for{au}",
+                report.results.threshold_percent, report.results.workload
+            )))
         }
     }
 }

@@ -12,7 +12,7 @@ use stormlp_training::report::TrainReport;
 
 use super::Hunt;
 use crate::commands::saved;
-use crate::exit::Failure;
+use stormlp_core::failure::Failure;
 
 /// The saved report of a search.
 pub(super) struct Saved {
