@@ -14,8 +14,8 @@ use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::stop::StopToken;
 use stormlp_core::warning::WarningKind;
 use stormlp_matrix::plan::{
-    CellStatus, ContentState, DataManifest, FolderFacts, MANIFEST_NAME, MatrixReport,
-    MatrixRequest, MatrixResults, PathChoice, TargetInventory, resolve,
+    CellStatus, ContentState, DataManifest, MANIFEST_NAME, MatrixReport, MatrixRequest,
+    MatrixResults, PathChoice, TargetFolder, TargetInventory, resolve,
 };
 use stormlp_matrix::run as matrix;
 use stormlp_transfer::storage::{Disk, FolderLock, Storage};
@@ -51,7 +51,7 @@ fn inventory(folder: &Path) -> TargetInventory {
         })
         .collect();
     TargetInventory {
-        folders: vec![FolderFacts {
+        folders: vec![TargetFolder {
             path: folder.to_path_buf(),
             exists: true,
             writable: Availability::Available,

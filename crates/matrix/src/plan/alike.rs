@@ -161,7 +161,7 @@ fn compact<T: Serialize>(value: &T) -> String {
 mod tests {
     use super::*;
     use crate::plan::choice::Fsync;
-    use crate::plan::request::Target;
+    use crate::plan::request::JobTarget;
 
     fn request() -> MatrixRequest {
         MatrixRequest::plain(PathBuf::from("/data"))
@@ -176,7 +176,7 @@ mod tests {
             |request| request.file_size_bytes = Some(1 << 20),
             |request| request.require_direct = true,
             |request| request.jobs[0].numa_node = Some(1),
-            |request| request.jobs[0].target = Target::Folder(PathBuf::from("/other")),
+            |request| request.jobs[0].target = JobTarget::Folder(PathBuf::from("/other")),
         ];
         for change in changes {
             let mut other = request();
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn each_host_may_have_places_and_permissions_of_its_own() {
         let mut other = request();
-        other.jobs[0].target = Target::Folder(PathBuf::from("/other"));
+        other.jobs[0].target = JobTarget::Folder(PathBuf::from("/other"));
         other.overwrite_block_devices = true;
         assert_eq!(asked(&request(), false), asked(&other, false));
     }

@@ -1,6 +1,6 @@
 //! Checks of numbers that are invalid on any machine.
 
-use super::choice::Span;
+use super::choice::CellSpan;
 use super::request::MatrixRequest;
 use stormlp_core::failure::Problems;
 use stormlp_core::operation::Operation;
@@ -31,8 +31,8 @@ pub(super) fn numbers(request: &MatrixRequest, problems: &mut Problems) {
         count("--submit-batch", batch, MOST_IN_FLIGHT, problems);
     }
     match request.span() {
-        Span::Passes(passes) => count("--passes", passes, 1_000_000, problems),
-        Span::Seconds(seconds) => {
+        CellSpan::Passes(passes) => count("--passes", passes, 1_000_000, problems),
+        CellSpan::Seconds(seconds) => {
             if !(seconds > 0.0 && seconds <= LONGEST_SECONDS) {
                 problems.plan(
                     format!("--duration is {seconds} s"),

@@ -63,7 +63,7 @@ impl From<PathChoice> for String {
 
 /// How long a cell runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Span {
+pub enum CellSpan {
     /// For this many seconds, wrapping around at the end of the files.
     Seconds(f64),
     /// This many passes over every thread's part of the files, all of them counted.

@@ -5,17 +5,20 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::cells;
-use super::choice::IoSize;
+use super::choice::{CellSpan, IoSize};
 use super::manifest::ContentState;
 use super::request::MatrixRequest;
 use stormlp_core::facts::Availability;
 use stormlp_core::location::Location;
 use stormlp_core::operation::{Direction, Operation};
-use stormlp_core::path::{EngineKind, PathKind};
+use stormlp_core::path::{EngineKind, MemoryKind, PathKind, buffers_needed};
 use stormlp_core::placement::{CpuList, Placement};
 use stormlp_core::transport::{DeviceId, EngineChoice, Pages, Transport};
+use stormlp_core::units::GIB;
 use stormlp_core::warning::Warning;
+
+/// Throughput assumed for time estimates, in bytes per second.
+pub const ASSUMED_BYTES_PER_SECOND: f64 = GIB as f64;
 
 /// What to do with a file before the first cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +35,7 @@ pub enum FileAction {
 
 /// Number of files for each action, and the bytes to write before the first cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Layout {
+pub struct LayoutSummary {
     /// Existing files to use.
     pub used: usize,
     /// Files to create, written by the cells.
@@ -43,7 +46,7 @@ pub struct Layout {
     pub bytes: u64,
 }
 
-impl Sum for Layout {
+impl Sum for LayoutSummary {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         all.fold(Self::default(), |sum, one| Self {
             used: sum.used + one.used,
@@ -122,12 +125,31 @@ pub struct WorkerPlan {
     pub io_size: Option<IoSize>,
 }
 
+impl WorkerPlan {
+    /// The size of its transfers in a cell of `io_size`.
+    pub(super) fn io_size_in(&self, io_size: IoSize) -> IoSize {
+        self.io_size.unwrap_or(io_size)
+    }
+}
+
 /// The threads of a cell. Cells with the same thread count share a crew.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Crew {
+pub struct CrewPlan {
     /// One entry for each thread.
     pub workers: Vec<WorkerPlan>,
+}
+
+impl CrewPlan {
+    /// The bytes requested of it.
+    pub(super) fn requested_bytes(&self, span: CellSpan) -> u64 {
+        let lengths = self.workers.iter().map(|worker| worker.length_bytes);
+        let once = lengths.fold(0, u64::saturating_add);
+        match span {
+            CellSpan::Seconds(_) => once,
+            CellSpan::Passes(passes) => once.saturating_mul(u64::from(passes)),
+        }
+    }
 }
 
 /// A single run of one combination.
@@ -160,6 +182,26 @@ pub struct CellPlan {
     pub estimated_seconds: f64,
 }
 
+impl CellPlan {
+    /// Whether its threads make blocking calls, so that the queue depth has no effect.
+    pub(super) fn blocks(&self) -> bool {
+        match self.transport.path {
+            PathKind::Gds => true,
+            // The copies of `cpu-async-gpu` overlap, but its reads and writes do not.
+            PathKind::Cpu
+            | PathKind::Buffered
+            | PathKind::CpuGpu
+            | PathKind::CpuAsyncGpu
+            | PathKind::PageCache => self.transport.engine == EngineKind::Psync,
+            PathKind::GdsAsync
+            | PathKind::GdsBatch
+            | PathKind::GdsBatchStream
+            | PathKind::GdsCompat
+            | PathKind::Null => false,
+        }
+    }
+}
+
 /// A matrix with all numbers decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -182,7 +224,7 @@ pub struct MatrixPlan {
     #[serde(default)]
     pub engine: Option<EngineKind>,
     /// The crews that cells refer to.
-    pub crews: Vec<Crew>,
+    pub crews: Vec<CrewPlan>,
     /// The cells in execution order.
     pub cells: Vec<CellPlan>,
     /// Host memory for all buffers of the largest cell, in bytes.
@@ -195,12 +237,12 @@ pub struct MatrixPlan {
 
 impl MatrixPlan {
     /// What to do with its files.
-    pub fn layout(&self) -> Layout {
+    pub fn layout(&self) -> LayoutSummary {
         let count = |action| {
             let files = self.files.iter();
             files.filter(|file| file.action == action).count()
         };
-        Layout {
+        LayoutSummary {
             used: count(FileAction::Use),
             made: count(FileAction::Allocate),
             filled: count(FileAction::Fill),
@@ -262,7 +304,7 @@ impl MatrixPlan {
         let mut nodes: Vec<Option<u32>> = workers.map(|worker| worker.numa_node).collect();
         nodes.sort_unstable();
         nodes.dedup();
-        let bytes = |node| cells::region_bytes(&self.cells, &self.crews, |w| w.numa_node == node);
+        let bytes = |node| region_bytes(&self.cells, &self.crews, |w| w.numa_node == node);
         nodes.into_iter().map(|node| (node, bytes(node))).collect()
     }
 
@@ -314,4 +356,29 @@ impl MatrixPlan {
     pub fn runnable_cells(&self) -> usize {
         self.cells.iter().filter(|cell| cell.availability.is_available()).count()
     }
+}
+
+/// Whether this kind is ordinary host memory, including on GPU paths.
+pub(super) fn is_host_memory(kind: MemoryKind) -> bool {
+    matches!(kind, MemoryKind::Host | MemoryKind::Mmap)
+}
+
+/// Host memory for the buffers of the largest cell, of all workers or of those on one NUMA node.
+/// The stand-in's accelerator buffers are host memory too.
+pub(super) fn region_bytes(
+    cells: &[CellPlan],
+    crews: &[CrewPlan],
+    counts: impl Fn(&WorkerPlan) -> bool,
+) -> u64 {
+    let of_cell = |cell: &CellPlan| {
+        let (host, accelerator) = buffers_needed(cell.transport.path, cell.transport.queue_depth);
+        let workers = crews[cell.crew].workers.iter();
+        workers.filter(|worker| counts(worker)).fold(0u64, |sum, worker| {
+            let carved = is_host_memory(cell.transport.memory) || worker.device == DeviceId::Host;
+            let count = host + if carved { accelerator } else { 0 };
+            sum.saturating_add((count as u64).saturating_mul(cell.transport.chunk_bytes))
+        })
+    };
+    let runnable = cells.iter().filter(|c| c.availability.is_available());
+    runnable.map(of_cell).max().unwrap_or(0)
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, de};
 
 use super::choice::{IoSize, PathChoice};
 use super::knee;
-use super::request::{DURATION_SECONDS, JobRequest, MatrixRequest, Target};
+use super::request::{DURATION_SECONDS, JobRequest, JobTarget, MatrixRequest};
 use stormlp_core::operation::Operation;
 use stormlp_core::printable::printable;
 use stormlp_core::units::{MIB, parse_seconds};
@@ -153,11 +153,11 @@ impl MatrixRequest {
 
     /// Makes the folders and files jobs, and gives the jobs names.
     fn name_jobs(&mut self) {
-        let folders = std::mem::take(&mut self.folders).into_iter().map(Target::Folder);
-        let files = std::mem::take(&mut self.files).into_iter().map(Target::File);
+        let folders = std::mem::take(&mut self.folders).into_iter().map(JobTarget::Folder);
+        let files = std::mem::take(&mut self.files).into_iter().map(JobTarget::File);
         self.jobs.extend(folders.chain(files).map(|target| JobRequest::on("", target)));
         if self.jobs.is_empty() {
-            self.jobs.push(JobRequest::on("", Target::Folder(PathBuf::from(FOLDER))));
+            self.jobs.push(JobRequest::on("", JobTarget::Folder(PathBuf::from(FOLDER))));
         }
         for (index, job) in self.jobs.iter_mut().enumerate() {
             if job.name.is_empty() {

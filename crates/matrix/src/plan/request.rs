@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::choice::{CacheState, Fill, Fsync, IoSize, PathChoice, Span};
+use super::choice::{CacheState, CellSpan, Fill, Fsync, IoSize, PathChoice};
 #[cfg(feature = "cli")]
 use stormlp_core::numbers::whole;
 use stormlp_core::operation::{Direction, Operation};
@@ -23,14 +23,14 @@ pub(super) const DURATION_SECONDS: f64 = 5.0;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Target {
+pub enum JobTarget {
     /// A folder with one file for each thread.
     Folder(PathBuf),
     /// One file or block device that all threads of the job share.
     File(PathBuf),
 }
 
-impl Target {
+impl JobTarget {
     /// The folder or file.
     pub fn path(&self) -> &PathBuf {
         match self {
@@ -53,7 +53,7 @@ pub struct JobRequest {
     /// Its name in reports.
     pub name: String,
     /// The location of its data.
-    pub target: Target,
+    pub target: JobTarget,
     /// Threads of this job; `None` takes its share of each entry of [`MatrixRequest::threads`].
     pub threads: Option<u32>,
     /// The accelerator of its transfers; `None` takes the request's devices in turn.
@@ -68,7 +68,7 @@ pub struct JobRequest {
 
 impl JobRequest {
     /// A job on `target` without bindings.
-    pub fn on(name: impl Into<String>, target: Target) -> Self {
+    pub fn on(name: impl Into<String>, target: JobTarget) -> Self {
         Self {
             name: name.into(),
             target,
@@ -87,7 +87,7 @@ impl FromStr for JobRequest {
     /// Parses `dir=/mnt/a,device=cuda:0,numa=0,threads=4,offset=1M,io-size=1M`; either `dir` or
     /// `file` is required, and `name` is optional.
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut job = Self::on("", Target::Folder(PathBuf::new()));
+        let mut job = Self::on("", JobTarget::Folder(PathBuf::new()));
         let mut targets = 0;
         for part in text.split(',') {
             let (key, value) =
@@ -97,8 +97,8 @@ impl FromStr for JobRequest {
                 "dir" | "file" => {
                     targets += 1;
                     job.target = match key {
-                        "dir" => Target::Folder(PathBuf::from(value)),
-                        _ => Target::File(PathBuf::from(value)),
+                        "dir" => JobTarget::Folder(PathBuf::from(value)),
+                        _ => JobTarget::File(PathBuf::from(value)),
                     };
                 }
                 "name" => job.name = value.to_string(),
@@ -453,10 +453,10 @@ impl MatrixRequest {
     }
 
     /// How long a cell runs.
-    pub fn span(&self) -> Span {
+    pub fn span(&self) -> CellSpan {
         match self.passes {
-            Some(passes) => Span::Passes(passes),
-            None => Span::Seconds(self.duration_seconds.unwrap_or(DURATION_SECONDS)),
+            Some(passes) => CellSpan::Passes(passes),
+            None => CellSpan::Seconds(self.duration_seconds.unwrap_or(DURATION_SECONDS)),
         }
     }
 
@@ -492,7 +492,7 @@ impl MatrixRequest {
             read_percent: None,
             folders: Vec::new(),
             files: Vec::new(),
-            jobs: vec![JobRequest::on("job0", Target::Folder(folder))],
+            jobs: vec![JobRequest::on("job0", JobTarget::Folder(folder))],
             file_stem: "stormlp".to_string(),
             file_size_bytes: None,
             shared_file: SharedFile::Split,

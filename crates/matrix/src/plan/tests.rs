@@ -60,7 +60,7 @@ fn gpu_server() -> HostFacts {
 /// An empty folder `data` with this much free space.
 fn folder(free_bytes: u64) -> TargetInventory {
     TargetInventory {
-        folders: vec![FolderFacts {
+        folders: vec![TargetFolder {
             path: PathBuf::from("data"),
             exists: true,
             writable: Availability::Available,
@@ -109,7 +109,7 @@ fn laid_out(count: u32, bytes: u64, content: ContentState) -> TargetInventory {
     for index in 0..count {
         let name = format!("stormlp.{index}");
         inventory.folders[0].files.push(FoundFile { name: name.clone(), bytes });
-        manifest.set(ManifestFile { name, bytes, content, identity: None });
+        manifest.set(ListedFile { name, bytes, content, identity: None });
     }
     inventory.folders[0].manifest = Some(manifest);
     inventory
@@ -121,7 +121,7 @@ fn plain() -> MatrixRequest {
 
 fn on_file() -> MatrixRequest {
     let mut request = plain();
-    let target = Target::File(PathBuf::from("given"));
+    let target = JobTarget::File(PathBuf::from("given"));
     request.jobs = vec![JobRequest::on("job0", target)];
     request.paths = PathChoice::each(&[PathKind::Cpu]);
     request

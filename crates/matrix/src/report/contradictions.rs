@@ -10,16 +10,16 @@ use stormlp_core::units::GIB;
 
 /// Contradictory figures in the report, described in words; empty for an unmodified report.
 pub fn contradictions(report: &MatrixReport) -> Vec<String> {
-    let mut sums = Sums(Found::of(&report.head));
+    let mut sums = CellSums(Found::of(&report.head));
     sums.matrix(report);
     sums.0.into_words()
 }
 
 /// The contradictions found so far, and the totals of this lane.
 #[derive(Deref, DerefMut)]
-struct Sums(Found);
+struct CellSums(Found);
 
-impl Sums {
+impl CellSums {
     fn matrix(&mut self, report: &MatrixReport) {
         for (index, cell) in report.results.cells.iter().enumerate() {
             let place = format!("cells.{index}");

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::plan::{CacheState, CellPlan, Fill, MatrixPlan, Span, WorkerPlan};
+use crate::plan::{CacheState, CellPlan, CellSpan, Fill, MatrixPlan, WorkerPlan};
 use stormlp_core::event::{Event, Observer};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
@@ -20,20 +20,20 @@ use stormlp_transfer::{
     Driver, DriverSet, PathBuffers, PathSpec, Region, TransferError, cufile, thread,
 };
 
-use super::MatrixError;
 use super::beside::Side;
+use super::error::MatrixError;
 use super::offsets::{OffsetSpec, SizeRange};
 use super::prepare::{files_of, set_cache};
 use super::recorder::Recorder;
 use super::regions::Regions;
-use super::worker::{BufferFill, Outcome, Work, Worker};
+use super::worker::{BufferFill, CellWorker, WorkerOutcome, WorkerTask};
 use stormlp_core::stop::Ends;
 use stormlp_transfer::sampler::{Counters, Sampler};
 use stormlp_transfer::surroundings::unix_seconds;
 
 /// The raw results of a cell, before they become part of a report.
 pub(crate) struct CellMeasurement {
-    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) outcomes: Vec<WorkerOutcome>,
     pub(crate) cpu: CpuTimes,
     pub(crate) device: Option<DeviceCounters>,
     pub(crate) device_names: Vec<String>,
@@ -46,14 +46,14 @@ pub(crate) struct CellMeasurement {
 }
 
 /// What a worker receives before it starts.
-struct Supplies<'a> {
+struct WorkerSupplies<'a> {
     index: usize,
     plan: &'a WorkerPlan,
     accelerator: Arc<dyn Accelerator>,
     buffers: PathBuffers,
     file: File,
     sync: Option<File>,
-    work: Work,
+    work: WorkerTask,
 }
 
 pub(crate) struct Bench<'a> {
@@ -120,7 +120,7 @@ impl Bench<'_> {
         worker: &'w WorkerPlan,
         index: usize,
         region: &mut Region,
-    ) -> Result<Supplies<'w>, TransferError> {
+    ) -> Result<WorkerSupplies<'w>, TransferError> {
         let wait = cell.transport.wait;
         let accelerator = accelerator::open(worker.device.cuda_index(), wait)?;
         accelerator.bind_thread()?;
@@ -146,15 +146,21 @@ impl Bench<'_> {
         // Threads of several hosts draw different offsets.
         let number = (u64::from(self.side.company.rank()) << 32) + index as u64;
         let work = self.assignment(cell, worker, number, path);
-        Ok(Supplies { index, plan: worker, accelerator, buffers, file, sync, work })
+        Ok(WorkerSupplies { index, plan: worker, accelerator, buffers, file, sync, work })
     }
 
-    fn assignment(&self, cell: &CellPlan, worker: &WorkerPlan, index: u64, path: &Path) -> Work {
+    fn assignment(
+        &self,
+        cell: &CellPlan,
+        worker: &WorkerPlan,
+        index: u64,
+        path: &Path,
+    ) -> WorkerTask {
         let plan = self.plan;
         let size = worker.io_size.unwrap_or(cell.io_size);
         let (duration, passes) = match plan.request.span() {
-            Span::Seconds(seconds) => (Some(Duration::from_secs_f64(seconds)), None),
-            Span::Passes(passes) => (None, Some(u64::from(passes))),
+            CellSpan::Seconds(seconds) => (Some(Duration::from_secs_f64(seconds)), None),
+            CellSpan::Passes(passes) => (None, Some(u64::from(passes))),
         };
         let direction = cell.op.direction();
         let only_reads = direction == Direction::Read && plan.request.read_percent.is_none();
@@ -164,7 +170,7 @@ impl Bench<'_> {
             (false, Fill::Once) => BufferFill::Once,
             (false, Fill::Zero) => BufferFill::Zeroes,
         };
-        Work {
+        WorkerTask {
             rehearses: self.rehearses(cell),
             direction,
             read_percent: plan.request.read_percent,
@@ -231,12 +237,12 @@ impl Bench<'_> {
     fn work(
         &self,
         cell: &CellPlan,
-        supplies: Supplies<'_>,
+        supplies: WorkerSupplies<'_>,
         drivers: &DriverSet,
         failed: &StopToken,
         start: &mut Start<'_>,
-    ) -> Result<Outcome, TransferError> {
-        let Supplies { index, plan: worker, sync, work, file, .. } = supplies;
+    ) -> Result<WorkerOutcome, TransferError> {
+        let WorkerSupplies { index, plan: worker, sync, work, file, .. } = supplies;
         let spec = PathSpec {
             kind: cell.transport.path,
             engine: cell.transport.engine,
@@ -257,7 +263,7 @@ impl Bench<'_> {
         let (driver, file) = prepare().inspect_err(|_: &TransferError| failed.stop())?;
         let recorder = Recorder::new();
         let ends = Ends { stop: self.stop, failed };
-        Ok(Worker::new(driver, file, sync, work, ends, recorder).run(start))
+        Ok(CellWorker::new(driver, file, sync, work, ends, recorder).run(start))
     }
 
     /// Starts the workers, all of which are ready, and monitors them until all are done.
@@ -266,7 +272,7 @@ impl Bench<'_> {
         watch: &Watch<'_>,
         drivers: &DriverSet,
         devices: &BlockDevices,
-    ) -> Result<Watched, MatrixError> {
+    ) -> Result<WatchedCell, MatrixError> {
         let mut sampler = Sampler::new(self.plan.request.telemetry, self.instruments);
         if self.plan.request.warmup_seconds == 0.0 {
             // Sampled before the first transfer so that no byte is missed.
@@ -306,7 +312,7 @@ impl Bench<'_> {
         }
         let end = devices.counters();
         look(true);
-        Ok(Watched {
+        Ok(WatchedCell {
             cpu: CpuTimes::of_process().since(cpu),
             device: end.zip(device).map(|(now, then)| now.since(then)),
             series: sampler.series(),
@@ -315,14 +321,14 @@ impl Bench<'_> {
     }
 }
 
-struct Watched {
+struct WatchedCell {
     cpu: CpuTimes,
     device: Option<DeviceCounters>,
     series: Series,
     started_unix_seconds: Option<f64>,
 }
 
-fn names(supplies: &[Supplies<'_>]) -> String {
+fn names(supplies: &[WorkerSupplies<'_>]) -> String {
     let mut names: Vec<String> = supplies.iter().map(|one| one.accelerator.name()).collect();
     names.sort();
     names.dedup();

@@ -1,6 +1,6 @@
 //! Warnings about a cell, each with a measured fact and a remedy.
 
-use crate::plan::{BufferBacking, CacheState, CellPlan, MatrixPlan, Measurement, Reach, Span};
+use crate::plan::{BufferBacking, CacheState, CellPlan, CellSpan, MatrixPlan, Measurement, Reach};
 use stormlp_core::evidence::{DirectIo, Evidence};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
@@ -184,8 +184,8 @@ fn in_memory(plan: &MatrixPlan) -> bool {
 fn length(plan: &MatrixPlan, measured: &Measurement) -> Option<Warning> {
     (measured.duration_seconds < SHORT_SECONDS).then(|| {
         let advice = match plan.request.span() {
-            Span::Seconds(_) => "use a longer --duration",
-            Span::Passes(_) => "use more --passes or a larger --file-size",
+            CellSpan::Seconds(_) => "use a longer --duration",
+            CellSpan::Passes(_) => "use more --passes or a larger --file-size",
         };
         let fact = format!("the cell ran for {:.2} s", measured.duration_seconds);
         Warning::new(WarningKind::TooShort, fact, advice)

@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 
 use crate::plan::{
-    BufferBacking, CellReport, CellStatus, FolderFacts, IoSize, MatrixReport, MatrixRequest,
-    MatrixResults, Measurement, PathChoice, TargetInventory, resolve,
+    BufferBacking, CellReport, CellStatus, IoSize, MatrixReport, MatrixRequest, MatrixResults,
+    Measurement, PathChoice, TargetFolder, TargetInventory, resolve,
 };
 use stormlp_core::evidence::{DirectIo, Evidence};
 use stormlp_core::facts::{Availability, HostFacts, PathSupport};
@@ -42,7 +42,7 @@ pub fn host() -> HostFacts {
 /// The folder's contents.
 pub fn inventory() -> TargetInventory {
     TargetInventory {
-        folders: vec![FolderFacts {
+        folders: vec![TargetFolder {
             path: PathBuf::from("data"),
             exists: true,
             writable: Availability::Available,

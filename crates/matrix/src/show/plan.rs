@@ -1,6 +1,6 @@
 //! A plan before it runs: the output of `--dry-run`.
 
-use crate::plan::{Layout, MatrixPlan, Span};
+use crate::plan::{CellSpan, LayoutSummary, MatrixPlan};
 use stormlp_core::facts::Availability;
 use stormlp_core::units::{ByteSize, format_duration};
 
@@ -13,7 +13,7 @@ use stormlp_show::hosts::on_each;
 ///
 /// All hosts have the same number of files, but each has its own entry in `layouts`, depending on
 /// its existing files.
-pub fn plan(plan: &MatrixPlan, layouts: &[Layout]) -> Document {
+pub fn plan(plan: &MatrixPlan, layouts: &[LayoutSummary]) -> Document {
     let what = if plan.request.find_knee {
         "a search for knees, which runs as many of these cells as it takes"
     } else {
@@ -26,8 +26,8 @@ pub fn plan(plan: &MatrixPlan, layouts: &[Layout]) -> Document {
         format_duration(plan.estimated_seconds)
     ));
     let span = match plan.request.span() {
-        Span::Seconds(seconds) => format_duration(seconds),
-        Span::Passes(passes) => format!("{passes} passes"),
+        CellSpan::Seconds(seconds) => format_duration(seconds),
+        CellSpan::Passes(passes) => format!("{passes} passes"),
     };
     let facts = &mut document.facts;
     let each = on_each(layouts.len());
@@ -60,8 +60,8 @@ pub fn plan(plan: &MatrixPlan, layouts: &[Layout]) -> Document {
 }
 
 /// What happens to the files of all hosts before the first cell.
-fn layout_words(layouts: &[Layout]) -> String {
-    let of_all: Layout = layouts.iter().copied().sum();
+fn layout_words(layouts: &[LayoutSummary]) -> String {
+    let of_all: LayoutSummary = layouts.iter().copied().sum();
     let hosts = match layouts.len() {
         0 | 1 => String::new(),
         hosts => format!(" by the {hosts} hosts"),

@@ -4,11 +4,11 @@ use crate::plan::{CacheState, Fsync, MatrixPlan, MatrixReport, Reach};
 use stormlp_core::units::ByteSize;
 
 use super::compare::{reaches, reads_holes};
-use super::group::{Group, groups};
+use super::group::{CellGroup, groups};
 use stormlp_show::numbers::percent;
 
 /// Device share of a row's bytes over its repetitions.
-pub(super) fn device_share(plan: &MatrixPlan, group: &Group<'_>) -> String {
+pub(super) fn device_share(plan: &MatrixPlan, group: &CellGroup<'_>) -> String {
     let shares: Option<Vec<f64>> =
         reaches(plan, group).map(|(_, _, reach)| reach.device_share).collect();
     match shares.as_deref() {
@@ -22,7 +22,7 @@ pub(super) fn device_share(plan: &MatrixPlan, group: &Group<'_>) -> String {
 }
 
 /// Notes below the table where a row's rate is not a storage rate, each once.
-pub(super) fn remarks(plan: &MatrixPlan, group: &Group<'_>) -> Vec<String> {
+pub(super) fn remarks(plan: &MatrixPlan, group: &CellGroup<'_>) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     if let Some(share) = plan.hole_share().filter(|_| reads_holes(plan, group)) {
         let share = percent(share);

@@ -1,6 +1,6 @@
 //! Determines whether two runs of this lane are the same work.
 
-use crate::plan::{FilePlan, MatrixPlan, MatrixReport, Span};
+use crate::plan::{CellSpan, FilePlan, MatrixPlan, MatrixReport};
 use stormlp_core::units::{ByteSize, format_duration};
 
 use stormlp_show::numbers::percent;
@@ -78,8 +78,8 @@ pub(super) fn work(report: &MatrixReport) -> Work {
     }
     settings.add("files", files_words(&plan.files), &["files", "crews"]);
     let length = match plan.request.span() {
-        Span::Seconds(seconds) => format_duration(seconds),
-        Span::Passes(passes) => format!("{passes} × the files"),
+        CellSpan::Seconds(seconds) => format_duration(seconds),
+        CellSpan::Passes(passes) => format!("{passes} × the files"),
     };
     settings.add("length of a cell", length, &["request.duration_seconds", "request.passes"]);
     let warm_up = format_duration(plan.request.warmup_seconds);

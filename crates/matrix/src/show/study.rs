@@ -5,7 +5,7 @@ use stormlp_core::path::PathKind;
 use stormlp_core::units::GIB;
 
 use super::gdsio::{io_type, kib};
-use super::run::{cut_short, not_measured};
+use super::group::{cut_short, not_measured};
 use stormlp_show::document::{Cell, Column, Table};
 use stormlp_show::numbers::thousands;
 

@@ -5,7 +5,7 @@ mod honest;
 mod knee;
 
 use crate::plan::{
-    CellReport, CellStatus, Layout, MatrixReport, MatrixRequest, MatrixResults, Measurement,
+    CellReport, CellStatus, LayoutSummary, MatrixReport, MatrixRequest, MatrixResults, Measurement,
     PathChoice,
 };
 use stormlp_core::operation::Operation;
@@ -197,8 +197,8 @@ fn a_mix_is_told_in_plan_and_result() {
 #[test]
 fn a_plan_tells_what_all_hosts_write_first() {
     let report = report(&plain(), both);
-    let layout = |used, filled, bytes| Layout { used, made: 0, filled, bytes };
-    let told = |layouts: &[Layout]| text::render(&super::plan(&report.plan, layouts), None);
+    let layout = |used, filled, bytes| LayoutSummary { used, made: 0, filled, bytes };
+    let told = |layouts: &[LayoutSummary]| text::render(&super::plan(&report.plan, layouts), None);
     let alone = told(&[layout(0, 2, 2 << 20)]);
     assert!(alone.contains("2 filled (2 MiB to write first)"), "{alone}");
     // The second host already has its files.

@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::choice::Span;
-use stormlp_core::facts::HostFacts;
+use crate::plan::choice::CellSpan;
+use crate::plan::choice::{CacheState, Fill, Fsync, IoSize, PathChoice};
+use crate::plan::request::{JobTarget, MatrixRequest, SharedFile};
 use stormlp_core::units::{GIB, KIB};
 
 fn args(line: &str) -> Result<GdsioArgs, GdsioError> {
@@ -37,7 +38,7 @@ fn the_guides_example_is_one_cell() {
     assert_eq!(request.paths, PathChoice::each(&[PathKind::Gds]));
     assert_eq!(request.ops, [Operation::Write]);
     assert_eq!(request.file_size_bytes, Some(10 * GIB));
-    assert_eq!(request.span(), Span::Passes(1));
+    assert_eq!(request.span(), CellSpan::Passes(1));
     assert_eq!(request.shared_file, SharedFile::Split);
     let job = &request.jobs[0];
     assert_eq!((job.threads, job.numa_node), (Some(4), Some(1)));
@@ -50,7 +51,7 @@ fn job_options_belong_to_the_file_before_them() {
     let jobs: Vec<_> = request.jobs.iter().map(|j| (j.device, j.numa_node, j.threads)).collect();
     let (a, b) = (Some(DeviceId::Cuda(0)), Some(DeviceId::Cuda(3)));
     assert_eq!(jobs, [(a, None, Some(8)), (b, Some(1), Some(2))]);
-    assert_eq!(request.span(), Span::Seconds(10.0));
+    assert_eq!(request.span(), CellSpan::Seconds(10.0));
     assert_eq!(request.shared_file, SharedFile::Whole);
 }
 
@@ -251,7 +252,7 @@ fn a_job_file_is_read_with_its_variables() {
     assert_eq!((name.as_str(), run.transfer_type), ("gds-test", 2));
     assert_eq!((run.op, run.seconds), (Operation::RandRead, Some(30.0)));
     assert_eq!(run.io_size.count(), 4);
-    assert_eq!(run.jobs[0].target, Target::Folder(PathBuf::from("/mnt/one")));
+    assert_eq!(run.jobs[0].target, JobTarget::Folder(PathBuf::from("/mnt/one")));
     assert_eq!(run.jobs[1].offset_bytes, Some(MIB));
     assert_eq!((run.jobs[1].workers, run.jobs[1].gpu), (2, Some(4)));
 }

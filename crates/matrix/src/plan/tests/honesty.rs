@@ -117,7 +117,7 @@ fn a_manifest_of_no_use_is_always_the_reason_that_is_given() {
 #[test]
 fn every_file_or_folder_gets_a_thread_or_the_plan_is_refused() {
     let mut request = plain();
-    let second = Target::Folder(PathBuf::from("more"));
+    let second = JobTarget::Folder(PathBuf::from("more"));
     request.jobs.push(JobRequest::on("job1", second));
     request.threads = vec![4, 1];
     let mut inventory = folder(100 * GIB);

@@ -16,7 +16,7 @@ fn hosts_that_measured_other_work_are_told_of_by_one_setting() {
             "setting `pages` of the cells",
         ),
         (|plan| plan.cells[1].transport.threads += 1, "cell 1: h1 has "),
-        (|plan| plan.crews.push(Crew { workers: Vec::new() }), "threads of the cells at `"),
+        (|plan| plan.crews.push(CrewPlan { workers: Vec::new() }), "threads of the cells at `"),
     ];
     for (change, message) in cases {
         let mut other = plan.clone();

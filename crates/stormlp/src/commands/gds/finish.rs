@@ -7,7 +7,7 @@ use stormlp_hosts::company::Company;
 use stormlp_matrix::plan::gdsio::in_gdsios_words;
 use stormlp_matrix::plan::{CellReport, CellStatus, MatrixPlan, MatrixReport, likely_left};
 use stormlp_matrix::run as matrix;
-use stormlp_matrix::run::{MatrixError, Measured};
+use stormlp_matrix::run::{FinishedCell, MatrixError};
 use stormlp_matrix::show as matrix_report;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
@@ -74,7 +74,7 @@ pub(crate) fn execute(
     let progress = session.progress();
     let surroundings =
         Surroundings { storage: &session.storage, observer: &progress, stop: &session.stop };
-    let mut on_cell = |measured: Measured<'_>| {
+    let mut on_cell = |measured: FinishedCell<'_>| {
         progress.cell_finished(measured.whole);
         savers.cell(measured.own, measured.whole);
         // A cell interrupted before is measured again.

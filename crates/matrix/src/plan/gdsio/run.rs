@@ -1,30 +1,15 @@
-//! gdsio's arguments and job files, converted to a [`MatrixRequest`].
-//!
-//! Everything in an existing script is either interpreted as gdsio does or rejected by name;
-//! nothing is silently ignored. Sizes are powers of 1024 whatever their spelling, as in gdsio.
-
-mod args;
-mod emulate;
-mod job_file;
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests;
-mod words;
+//! A run as gdsio describes it, and the request that it makes.
 
 use std::path::PathBuf;
 
-use super::choice::{CacheState, Fill, Fsync, IoSize, PathChoice};
-use super::request::{JobRequest, MatrixRequest, SharedFile, Target};
+use crate::plan::choice::{CacheState, Fill, Fsync, IoSize, PathChoice};
+use crate::plan::request::{JobRequest, JobTarget, MatrixRequest, SharedFile};
+use stormlp_core::facts::HostFacts;
 use stormlp_core::names::VariantArray;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::transport::DeviceId;
 use stormlp_core::units::MIB;
-
-pub use args::{GdsioArgs, parse_args};
-pub use emulate::emulate;
-pub use job_file::parse_job_file;
-pub use words::in_gdsios_words;
 
 /// Why a gdsio command cannot be converted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -115,7 +100,7 @@ pub struct GdsioJob {
     /// Its name.
     pub name: String,
     /// Its folder or file.
-    pub target: Target,
+    pub target: JobTarget,
     /// The GPU (`-d`).
     pub gpu: Option<u32>,
     /// The NUMA node (`-n`).
@@ -129,7 +114,7 @@ pub struct GdsioJob {
 }
 
 impl GdsioJob {
-    fn new(name: String, target: Target) -> Self {
+    pub(super) fn new(name: String, target: JobTarget) -> Self {
         Self {
             name,
             target,
@@ -275,7 +260,7 @@ impl GdsioRun {
     }
 
     fn check_jobs(&self) -> Result<(), GdsioError> {
-        let folders = self.jobs.iter().filter(|j| matches!(j.target, Target::Folder(_))).count();
+        let folders = self.jobs.iter().filter(|j| matches!(j.target, JobTarget::Folder(_))).count();
         if self.jobs.is_empty() {
             return Err(GdsioError::Contradiction(
                 "name a folder with -D, a file with -f, or a job file".to_string(),
@@ -290,27 +275,56 @@ impl GdsioRun {
     }
 }
 
+/// Replaces the GPUs of a request with host memory. Without cuFile, its transfer types emulate its
+/// compatibility mode: a read into host memory, then a copy. Returns a notice for the user.
+pub fn emulate(request: &mut MatrixRequest, facts: &HostFacts) -> Option<String> {
+    let path = *request.paths().first()?;
+    if !path.ends_in_accelerator() {
+        return None;
+    }
+    request.devices = vec![DeviceId::Host];
+    for job in &mut request.jobs {
+        job.device = Some(DeviceId::Host);
+    }
+    if !path.needs_cufile() {
+        return None;
+    }
+    if facts.support(path).is_available() {
+        if !matches!(request.memory, MemoryKind::Host | MemoryKind::Mmap) {
+            request.memory = MemoryKind::Host;
+        }
+        return None;
+    }
+    request.paths = PathChoice::each(&[PathKind::CpuGpu]);
+    request.memory = MemoryKind::Device;
+    let number = path.gdsio_number().unwrap_or_default();
+    Some(format!(
+        "cuFile is not available, so -x {number} runs as -x 2: into host memory, then a copy to \
+         memory that emulates a GPU's"
+    ))
+}
+
 /// Parses a size as gdsio does: `K`, `M` and `G` are powers of 1024, with or without `B`.
-fn size(name: &str, value: &str) -> Result<u64, GdsioError> {
+pub(super) fn size(name: &str, value: &str) -> Result<u64, GdsioError> {
     let binary = value.trim().trim_end_matches(['b', 'B']).trim_end_matches(['i', 'I']);
     number_fault(name, value, binary.parse::<stormlp_core::units::ByteSize>().map(|size| size.0))
 }
 
 /// Parses a size or `min:max:step`.
-fn io_size(name: &str, value: &str) -> Result<IoSize, GdsioError> {
+pub(super) fn io_size(name: &str, value: &str) -> Result<IoSize, GdsioError> {
     let parts: Vec<String> = (value.split(':'))
         .map(|part| size(name, part).map(|bytes| bytes.to_string()))
         .collect::<Result<_, _>>()?;
     number_fault(name, value, IoSize::parse_mix(&parts.join(":")))
 }
 
-fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, GdsioError> {
+pub(super) fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, GdsioError> {
     let fault = || "it is not a number that fits here";
     number_fault(name, value, value.trim().parse::<T>().map_err(|_| fault()))
 }
 
 /// Parses 0 or 1.
-fn switch(name: &str, value: &str) -> Result<bool, GdsioError> {
+pub(super) fn switch(name: &str, value: &str) -> Result<bool, GdsioError> {
     match value.trim() {
         "0" => Ok(false),
         "1" => Ok(true),
@@ -318,7 +332,7 @@ fn switch(name: &str, value: &str) -> Result<bool, GdsioError> {
     }
 }
 
-fn seconds(name: &str, value: &str) -> Result<f64, GdsioError> {
+pub(super) fn seconds(name: &str, value: &str) -> Result<f64, GdsioError> {
     let seconds = stormlp_core::units::parse_duration(value).map(|duration| duration.as_secs_f64());
     number_fault(name, value, seconds)
 }
