@@ -1,4 +1,4 @@
-//! Holds the sources to the rules of `docs/architecture.md`, so that they stay true: the layers,
+//! Checks the sources against the rules of `docs/architecture.md`: the layers,
 //! `unsafe` in two crates, module headers, lengths, and documentation in step with the program.
 //! What clippy can see is in `clippy.toml` and in the lints of `Cargo.toml`.
 
@@ -218,7 +218,7 @@ fn texts_speak_of_the_project_alone() {
 }
 
 #[test]
-fn every_module_says_what_it_is_for() {
+fn every_module_states_its_purpose() {
     let complaints: Vec<String> = sources()
         .iter()
         .filter(|(_, text)| !text.starts_with("//! "))

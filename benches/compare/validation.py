@@ -31,10 +31,10 @@ plans are made.
 
 ## Beside a publication
 
-Solidigm published what one server reached in MLPerf Storage v1.0 with one to eight drives in RAID 0:
+Solidigm published MLPerf Storage v1.0 results of one server with one to eight drives in RAID 0:
 two sockets of 52 cores, 2 TB of memory of which {memory} GiB counted, datasets of 5030 GiB, emulated
 H100s. Drives read 14,500 MB/s (D7-PS1010) and 7,000 MB/s (D5-P5336) by their maker. Each row was predicted
-from that bandwidth alone, by
+from that bandwidth only, by
 
     stormlp plan WORKLOAD --accelerator h100 --profile v1 --storage Nx:DRIVE --host-memory {memory}GiB -n N
 
@@ -45,9 +45,9 @@ accelerators. What limits a row follows from three numbers:
   5 % beyond the published number would fit it.
 - **memory**: the published rate is above the specification, so part of the bytes came from the page
   cache. These rows are predicted with `cache={memory}GiB`, too.
-- **client**: drives would feed more. The host added time to each step, which no drive tells of: c (1 / AU
-  − 1) for a compute time of c. The row is predicted with that time as `--host-cost-per-step`, which
-  shows that it explains the row, not that it was known before.
+- **client**: drives would feed more. The host added time to each step, independent of the drives:
+  c (1 / AU − 1) for a compute time of c. The row is predicted with that time as `--host-cost-per-step`,
+  which shows that it explains the row, not that it was known beforehand.
 """
 
 

@@ -63,7 +63,7 @@ fn a_dry_run_has_every_byte_of_the_four_models_and_touches_nothing() {
 }
 
 #[test]
-fn a_dry_run_says_what_does_not_fit() {
+fn a_dry_run_reports_what_does_not_fit() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = stormlp();
     command.current_dir(folder.path());
@@ -73,7 +73,7 @@ fn a_dry_run_says_what_does_not_fit() {
 }
 
 #[test]
-fn a_scaled_run_says_so_in_every_line() {
+fn a_scaled_run_is_marked_in_every_line() {
     let folder = folder();
     let mut command = tiny(folder.path(), &["--scale", "0.3", "--writes", "1", "--reads", "1"]);
     let assert = command.assert().success();
@@ -251,7 +251,7 @@ fn accelerator_memory_without_a_gpu_is_called_emulated() {
 }
 
 #[test]
-fn a_second_run_replaces_the_first_at_any_scale_and_says_so() {
+fn a_second_run_replaces_the_first_at_any_scale_with_a_note() {
     let folder = folder();
     let counts = ["--writes", "1", "--reads", "1", "--verify"];
     tiny(folder.path(), &counts).assert().success();
@@ -283,7 +283,7 @@ fn a_save_leaves_checkpoints_of_another_model_alone() {
 }
 
 #[test]
-fn what_was_not_synced_is_restored_with_a_warning() {
+fn an_unsynced_checkpoint_is_restored_with_a_warning() {
     let folder = folder();
     let save = ["--writes", "1", "--reads", "0", "--fsync", "none"];
     tiny(folder.path(), &save).assert().success();
@@ -315,7 +315,7 @@ fn torch(script: &str, arguments: &[&Path]) -> bool {
 }
 
 #[test]
-fn torch_loads_what_is_packed_for_it_and_every_byte_is_checked_too() {
+fn torch_loads_packed_files_and_every_byte_is_checked() {
     let folder = folder();
     for path in ["buffered", "cpu", "cpu-gpu"] {
         let dir = folder.path().join(path);

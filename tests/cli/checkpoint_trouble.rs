@@ -1,4 +1,4 @@
-//! `stormlp checkpoint` with input that makes no sense, and with runs that are cut short.
+//! `stormlp checkpoint` with invalid input, and with interrupted runs.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn refuses(folder: &Path, arguments: &[&str], code: i32, part: &str) {
 }
 
 #[test]
-fn numbers_that_make_no_sense_are_refused() {
+fn invalid_numbers_are_refused() {
     let folder = folder();
     let no_plan = [
         (&["--streams", "0"][..], "0 streams"),
@@ -52,7 +52,7 @@ fn numbers_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn a_file_may_ask_for_as_many_checkpoints_as_the_options_may() {
+fn a_file_may_request_as_many_checkpoints_as_the_options() {
     let folder = folder();
     let path = folder.path().join("tiny.yaml");
     for key in ["write", "read"] {
@@ -94,7 +94,7 @@ fn nothing_is_written_before_a_refusal() {
         names.sort();
         names
     };
-    // The folder's time of change tells of a file that was there and is gone.
+    // The folder's modification time reveals a file that is gone.
     let changed = || {
         let folder = fs::metadata(folder.path().join("d")).unwrap();
         folder.modified().unwrap()
@@ -117,7 +117,7 @@ fn nothing_is_written_before_a_refusal() {
 }
 
 #[test]
-fn a_refusal_is_of_no_scaled_run() {
+fn a_refusal_is_not_marked_as_scaled() {
     let mut command = stormlp();
     let folder = folder();
     command.current_dir(folder.path());
@@ -128,7 +128,7 @@ fn a_refusal_is_of_no_scaled_run() {
 }
 
 #[test]
-fn a_trial_that_fails_is_told() {
+fn a_failed_trial_is_reported() {
     let folder = folder();
     let run = "trap '' XFSZ; ulimit -f 1024; exec \"$0\" checkpoint tiny.yaml --dir d";
     let mut shell = assert_cmd::Command::new("bash");
@@ -154,7 +154,7 @@ fn a_dry_run_ends_as_the_run_would() {
 }
 
 #[test]
-fn models_that_make_no_sense_are_refused_with_all_their_faults() {
+fn invalid_models_are_refused_with_all_their_faults() {
     let folder = folder();
     let bad = TINY.replace("pipeline: 2", "pipeline: 5").replace("tensor: 2", "tensor: 9");
     let unknown = TINY.replace("zero_stage", "zero_stge");
@@ -183,7 +183,7 @@ fn models_that_make_no_sense_are_refused_with_all_their_faults() {
 }
 
 #[test]
-fn too_little_space_is_said_with_the_numbers_before_the_first_byte() {
+fn too_little_space_is_reported_with_numbers_before_the_first_byte() {
     let folder = folder();
     let mut command = stormlp();
     command.current_dir(folder.path());
@@ -195,7 +195,7 @@ fn too_little_space_is_said_with_the_numbers_before_the_first_byte() {
 }
 
 #[test]
-fn what_is_missing_or_of_the_wrong_size_is_named() {
+fn missing_files_and_wrong_sizes_are_reported() {
     let folder = folder();
     refuses(folder.path(), &["--writes", "0"], 4, "0 checkpoints are there");
     tiny(folder.path(), &["--writes", "2", "--reads", "0"]).assert().success();
@@ -216,7 +216,7 @@ fn what_is_missing_or_of_the_wrong_size_is_named() {
 }
 
 #[test]
-fn a_single_checkpoint_that_is_not_whole_is_named_with_the_command_that_saves_it() {
+fn a_single_incomplete_checkpoint_is_reported_with_the_command_that_saves_it() {
     let folder = folder();
     let scaled = ["--scale", "0.3", "--writes", "1", "--reads", "0"];
     tiny(folder.path(), &scaled).assert().success();
@@ -235,7 +235,7 @@ fn a_single_checkpoint_that_is_not_whole_is_named_with_the_command_that_saves_it
 }
 
 #[test]
-fn ranks_that_were_asked_for_are_not_changed() {
+fn requested_ranks_are_not_changed() {
     let folder = folder();
     let mut command = stormlp();
     command.current_dir(folder.path());
@@ -254,12 +254,12 @@ fn all_faults_of_a_workload_file_are_listed() {
         folder.path(),
         &["--dir", "d"],
         3,
-        "2 things are wrong:\n  - tiny.yaml:3:3: unknown key `model.colour`",
+        "2 problems:\n  - tiny.yaml:3:3: unknown key `model.colour`",
     );
 }
 
 #[test]
-fn a_directory_that_cannot_be_one_is_refused() {
+fn an_impossible_directory_is_refused() {
     let folder = folder();
     refuses(folder.path(), &["--dir", "tiny.yaml"], 4, "is no folder");
     fs::create_dir_all(folder.path().join("d/global_epoch1_step1")).unwrap();
@@ -300,7 +300,7 @@ fn signal(child: &Child, signal: &str) {
 }
 
 #[test]
-fn a_stopped_run_saves_what_it_measured() {
+fn a_stopped_run_saves_its_measurements() {
     let folder = folder();
     // Long enough before the second checkpoint to be stopped in.
     let mut child = start(folder.path(), &["--writes", "2", "--pause", "3s"]);
@@ -315,7 +315,7 @@ fn a_stopped_run_saves_what_it_measured() {
 }
 
 #[test]
-fn every_line_of_a_stopped_scaled_run_says_scaled() {
+fn every_line_of_a_stopped_scaled_run_is_marked() {
     let folder = folder();
     let errors = folder.path().join("errors");
     let mut child = start_with(
@@ -332,7 +332,7 @@ fn every_line_of_a_stopped_scaled_run_says_scaled() {
 }
 
 #[test]
-fn a_killed_run_leaves_nothing_that_is_taken_for_whole() {
+fn a_killed_run_leaves_nothing_that_looks_complete() {
     let folder = folder();
     let mut child = start(folder.path(), &["--writes", "30", "--reads", "0", "--pause", "0"]);
     let directory = folder.path().join("stormlp-data/checkpoint/tiny");
@@ -362,7 +362,7 @@ fn a_killed_run_leaves_nothing_that_is_taken_for_whole() {
 }
 
 #[test]
-fn a_stop_waits_for_no_training_beside_a_save() {
+fn a_stop_does_not_wait_for_training_during_a_save() {
     let folder = folder();
     // A day of training: whoever waits for it does not end.
     let mut child = start(folder.path(), &["--writes", "2", "--overlap", "24h"]);
@@ -373,7 +373,7 @@ fn a_stop_waits_for_no_training_beside_a_save() {
 }
 
 #[test]
-fn a_damaged_marker_is_refused_with_what_is_wrong_in_it() {
+fn a_damaged_marker_is_refused_with_the_reason() {
     let folder = folder();
     tiny(folder.path(), &["--writes", "1", "--reads", "0"]).assert().success();
     let marker = folder
@@ -418,7 +418,7 @@ fn parts_of_two_saves_are_not_restored_as_one() {
 }
 
 #[test]
-fn clean_says_what_it_removed_and_what_it_left() {
+fn clean_reports_what_it_removed_and_what_it_left() {
     let folder = folder();
     let text = stdout(
         tiny(folder.path(), &["--dir", "d", "--writes", "1", "--reads", "0"]).assert().success(),
@@ -443,7 +443,7 @@ fn a_cold_restore_from_memory_is_refused_before_the_first_byte() {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
     let in_memory = mounts.contains(" /dev/shm tmpfs ");
     let Some(memory) = in_memory.then(|| tempfile::tempdir_in("/dev/shm").unwrap()) else {
-        eprintln!("skipped: /dev/shm is no tmpfs");
+        eprintln!("skipped: /dev/shm is not a tmpfs");
         return;
     };
     let folder = folder();

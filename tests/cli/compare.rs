@@ -1,5 +1,5 @@
-//! `stormlp compare`: what is told of reports that are alike, that differ, and that cannot be held
-//! against each other. One real run gives them; their numbers are set.
+//! `stormlp compare`: output for reports that are alike, that differ, and that are not comparable.
+//! They come from one real run; their numbers are set.
 
 use std::fs;
 use std::path::Path;
@@ -52,7 +52,7 @@ fn sets(folder: &Path) -> Value {
 }
 
 #[test]
-fn a_tenth_less_regressed_and_fails_where_that_was_asked_for() {
+fn a_tenth_less_is_a_regression_and_fails_on_request() {
     let folder = folder();
     let folder = folder.path();
     sets(folder);
@@ -84,7 +84,7 @@ fn a_tenth_less_regressed_and_fails_where_that_was_asked_for() {
 }
 
 #[test]
-fn a_gate_fails_where_what_was_measured_before_broke() {
+fn a_gate_fails_if_a_measured_subject_broke() {
     let folder = folder();
     let folder = folder.path();
     let report = sets(folder);
@@ -146,7 +146,7 @@ fn other_work_is_refused_with_the_setting_unless_forced() {
     assert!(said.contains("--force"), "{said}");
     let text = stdout(compare(folder, "a1 other --force").success());
     assert!(
-        text.contains("not the same work: I/O sizes") && text.contains("all the same"),
+        text.contains("not the same work: I/O sizes") && text.contains("compared anyway"),
         "{text}"
     );
     // All of a plan counts, whether people have a name for it or not.
@@ -174,7 +174,7 @@ fn other_work_is_refused_with_the_setting_unless_forced() {
 }
 
 #[test]
-fn what_cannot_be_read_or_written_is_named_and_nothing_panics() {
+fn unreadable_or_unwritable_files_are_named_without_a_panic() {
     let folder = folder();
     let folder = folder.path();
     let report = sets(folder);

@@ -1,4 +1,4 @@
-//! `stormlp datagen`: what a user sees of making, refusing, continuing and verifying datasets.
+//! `stormlp datagen`: what a user sees of generating, refusing, resuming and verifying datasets.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,7 @@ fn json(assert: assert_cmd::assert::Assert) -> Value {
 }
 
 #[test]
-fn a_dataset_is_made_refused_verified_and_mended() {
+fn a_dataset_is_generated_refused_verified_and_repaired() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("data");
     let made = json(datagen(&folder, &["--format", "json"]).success());
@@ -48,7 +48,10 @@ fn a_dataset_is_made_refused_verified_and_mended() {
     fs::write(folder.join("train/img_2_of_4.npz"), b"PK").unwrap();
     let bad = datagen(&folder, &["--verify"]).code(5);
     let text = String::from_utf8_lossy(&bad.get_output().stdout).into_owned();
-    assert!(text.contains("bad: train/img_2_of_4.npz: it has 2 bytes, it was made with"), "{text}");
+    assert!(
+        text.contains("bad: train/img_2_of_4.npz: it has 2 bytes, but was made with"),
+        "{text}"
+    );
     assert!(stderr(bad).contains("1 of 4 files are bad"));
 
     let mended = json(datagen(&folder, &["--resume", "--format", "json"]).success());
@@ -68,12 +71,12 @@ fn a_dataset_is_made_refused_verified_and_mended() {
     assert_eq!(mended["remade"], serde_json::json!(["train/img_1_of_4.npz"]));
 
     let other = stderr(datagen(&folder, &["--resume", "--seed", "7"]).code(3));
-    assert!(other.contains("made with seed 42, this run asks for seed 7"), "{other}");
+    assert!(other.contains("made with seed 42, but this run requests seed 7"), "{other}");
     datagen(&folder, &["--overwrite", "--seed", "7"]).success();
 }
 
 #[test]
-fn a_dry_run_says_what_would_be_made_and_writes_nothing() {
+fn a_dry_run_reports_what_would_be_created_and_writes_nothing() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("data");
     let outline = json(datagen(&folder, &["--dry-run", "--format", "json"]).success());
@@ -86,7 +89,7 @@ fn a_dry_run_says_what_would_be_made_and_writes_nothing() {
 }
 
 #[test]
-fn what_cannot_be_made_leaves_no_trace() {
+fn a_refused_dataset_leaves_no_trace() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("data");
     for (options, code, message) in [
@@ -178,7 +181,7 @@ fn a_killed_run_can_be_continued() {
 }
 
 #[test]
-fn a_dataset_that_is_too_large_by_far_is_refused_without_drawing_its_sizes() {
+fn a_far_too_large_dataset_is_refused_without_drawing_its_sizes() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("data");
     for mode in [&[][..], &["--resume"], &["--overwrite"]] {
@@ -198,7 +201,7 @@ fn a_dataset_that_is_too_large_by_far_is_refused_without_drawing_its_sizes() {
 }
 
 #[test]
-fn files_that_storage_does_not_take_leave_the_others_whole_and_can_be_made_later() {
+fn files_that_storage_rejects_leave_the_others_complete_and_can_be_made_later() {
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("data");
     let more = "--files 24 --params dataset.record_length_bytes=400000 \

@@ -1,4 +1,4 @@
-//! What becomes of results means the same for every command that measures.
+//! Options for results mean the same for every command that measures.
 
 use std::fs;
 use std::path::Path;
@@ -67,7 +67,7 @@ fn train_as(folder: &Path, workload: &str) -> String {
 }
 
 #[test]
-fn a_baseline_of_other_work_is_told_and_one_with_nothing_in_common_refused() {
+fn a_baseline_of_other_work_is_reported_and_one_with_nothing_in_common_refused() {
     let folder = folder();
     let folder = folder.path();
     let (now, then) = (train_as(folder, "unet3d"), train_as(folder, "resnet50"));
@@ -123,7 +123,7 @@ fn reports_are_listed_where_they_were_saved_and_scaled_ones_are_marked() {
 }
 
 #[test]
-fn nobody_has_to_read_the_messages() {
+fn unread_messages_do_not_block() {
     let folder = folder();
     let program = env!("CARGO_BIN_EXE_stormlp");
     let mut child = std::process::Command::new(program)

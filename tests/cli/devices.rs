@@ -1,5 +1,5 @@
-//! Writing over block devices, tried on loop devices. Where those cannot be made (no root, no
-//! `losetup`), the tests say so and pass.
+//! Writing over block devices, tested on loop devices. Where those cannot be created (no root,
+//! no `losetup`), the tests are reported as skipped and pass.
 
 #![allow(clippy::print_stderr)]
 
@@ -115,7 +115,7 @@ fn a_mounted_file_system_is_never_written_over() {
 }
 
 #[test]
-fn a_loop_device_is_in_use_with_what_it_shows() {
+fn a_loop_device_is_in_use_with_its_backing_file() {
     let Some(mut device) = Loop::new() else {
         return;
     };
@@ -127,7 +127,7 @@ fn a_loop_device_is_in_use_with_what_it_shows() {
     let all = format!("{DESTROY} --overwrite-signature ext4");
     let told = stderr(beside.write(DESTROY).code(4));
     let named = device.device.trim_start_matches("/dev/");
-    let shows = format!("{named} shows the same file, ");
+    let shows = format!("{named} uses the same file, ");
     assert!(told.contains(&shows), "{told}");
     assert!(told.contains("no option overrides this"), "{told}");
     if !device.format() || !device.mount() {
@@ -177,7 +177,7 @@ fn a_read_only_device_is_refused_before_the_run() {
 }
 
 #[test]
-fn a_file_system_that_nobody_uses_yields_to_its_name_alone() {
+fn an_unused_file_system_yields_to_its_name() {
     let Some(device) = Loop::new() else {
         return;
     };
@@ -199,7 +199,7 @@ fn a_file_system_that_nobody_uses_yields_to_its_name_alone() {
 }
 
 #[test]
-fn a_device_that_somebody_holds_is_never_written_over() {
+fn a_device_in_use_is_never_overwritten() {
     use std::os::unix::fs::OpenOptionsExt as _;
     let Some(device) = Loop::new() else {
         return;

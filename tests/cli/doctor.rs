@@ -20,7 +20,7 @@ fn the_text_has_every_path_and_every_section() {
 }
 
 #[test]
-fn the_json_says_known_or_why_not() {
+fn the_json_has_known_facts_or_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let assert =
         stormlp().args(["doctor", "--format", "json"]).arg(folder.path()).assert().success();
@@ -39,7 +39,7 @@ fn the_json_says_known_or_why_not() {
 }
 
 #[test]
-fn a_library_that_cannot_be_opened_is_the_reason_and_no_failure() {
+fn a_library_that_cannot_be_opened_is_a_reason_not_a_failure() {
     let assert = stormlp()
         .args(["doctor", "--format", "json"])
         .env("STORMLP_LIBCUFILE", "/does/not/exist.so")
@@ -53,7 +53,7 @@ fn a_library_that_cannot_be_opened_is_the_reason_and_no_failure() {
 }
 
 #[test]
-fn what_is_not_there_is_a_failure() {
+fn a_missing_place_is_a_failure() {
     let folder = tempfile::tempdir().unwrap();
     for (path, said) in [
         (folder.path().join("later"), "later does not exist"),

@@ -1,5 +1,5 @@
-//! Whole runs against a double of libcuda and libcufile, which moves every byte by POSIX calls and
-//! says so in its counters: a fallback, as on a machine whose direct route does not work.
+//! Complete runs against a double of libcuda and libcufile, which moves every byte by POSIX calls
+//! and counts them: a fallback, as on a machine whose direct route does not work.
 
 use std::fs;
 use std::path::Path;
@@ -71,14 +71,14 @@ fn checkpoint_by_gds(folder: &Path, more: &[&str]) -> Command {
 }
 
 #[test]
-fn a_checkpoint_that_fell_back_says_so_holds_the_driver_once_and_has_its_log() {
+fn a_checkpoint_that_fell_back_reports_it_opens_the_driver_once_and_keeps_its_log() {
     let folder = checkpoint::folder();
     let mut command = checkpoint_by_gds(folder.path(), &[]);
     let Some(()) = with_double(&mut command, "") else {
         return;
     };
     let said = stdout(command.assert().success());
-    assert!(said.contains("gds was asked for: cuFile's POSIX compatibility mode"), "{said}");
+    assert!(said.contains("gds was requested: cuFile's POSIX compatibility mode"), "{said}");
     let (report, log) = left(folder.path());
     assert!(kinds(&report).contains(&"path_fell_back"), "{:?}", kinds(&report));
     assert_eq!(log, "driver open\n", "opened once for two saves and two restores");
@@ -92,7 +92,7 @@ fn a_checkpoint_that_must_not_fall_back_fails_at_its_first_save() {
         return;
     };
     let said = stderr(command.assert().code(5));
-    // The library is told to refuse what it would fall back to.
+    // The library is set to refuse its fallback.
     assert!(said.contains("5008 IO_NOT_SUPPORTED"), "{said}");
     assert!(said.contains("without --require-gds"), "{said}");
     let folder = checkpoint::folder();
@@ -110,7 +110,7 @@ fn train_by_gds(folder: &Path, more: &str) -> Command {
 }
 
 #[test]
-fn training_that_fell_back_says_so_and_fails_where_it_must_not() {
+fn training_that_fell_back_reports_it_and_fails_with_require_gds() {
     let folder = train::folder();
     let mut command = train_by_gds(folder.path(), "--wait spin");
     let Some(()) = with_double(&mut command, "") else {
@@ -130,14 +130,14 @@ fn training_that_fell_back_says_so_and_fails_where_it_must_not() {
 }
 
 #[test]
-fn statistics_that_were_asked_for_are_kept_in_training_and_checkpoints_too() {
+fn requested_statistics_are_kept_in_training_and_checkpoints_too() {
     let counted = |mut command: Command, folder: &Path| {
         with_double(&mut command, "direct")?;
         command.assert().success();
         let (report, _) = left(folder);
         let counted = &report["evidence"][0]["cufile"]["counted"];
         let told = report["warnings"].to_string();
-        let costs = told.contains("cuFile counts through the measured part");
+        let costs = told.contains("cuFile counts during the measured part");
         Some((counted.as_str().unwrap().to_string(), costs))
     };
     for (level, expected) in [("", ("at_first", false)), ("--cufile-stats 3", ("throughout", true))]
@@ -185,7 +185,7 @@ fn gds_by_gds(folder: &Path, more: &str) -> Command {
 }
 
 #[test]
-fn what_was_direct_is_never_called_a_fallback() {
+fn direct_transfers_are_never_called_a_fallback() {
     for (version, more, effective, proof, warning) in [
         (1190, "", "gds", "counters", None),
         (1190, "--cufile-stats 0", "null", "none", Some("path_not_proven")),
@@ -287,7 +287,7 @@ fn a_fabric_that_is_not_ready_is_named_without_the_bus() {
 }
 
 #[test]
-fn a_longer_cell_makes_more_calls_that_move_data_and_no_others() {
+fn a_longer_cell_only_adds_calls_that_move_data() {
     let calls = |passes: u32| {
         let folder = gds::folder();
         let mut command = gds_by_gds(folder.path(), &format!("--passes {passes}"));
@@ -395,7 +395,7 @@ fn nvidia_fs_proves_and_refutes_where_the_library_counts_nothing() {
 }
 
 #[test]
-fn a_write_that_was_refused_its_route_names_none() {
+fn a_write_without_its_route_names_none() {
     let folder = gds::folder();
     let mut command = gds_by_gds(folder.path(), "--op write --passes 1 --require-gds");
     let Some(()) = with_double(&mut command, "") else {
@@ -409,5 +409,5 @@ fn a_write_that_was_refused_its_route_names_none() {
     let evidence = &cell["evidence"];
     assert!(evidence["effective_path"].is_null(), "{evidence}");
     let summary = evidence["summary"].as_str().unwrap();
-    assert!(summary.ends_with("no transfer went well"), "{summary}");
+    assert!(summary.ends_with("no transfer succeeded"), "{summary}");
 }

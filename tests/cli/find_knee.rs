@@ -1,4 +1,4 @@
-//! `--find-knee` of `stormlp gds` and `stormlp checkpoint` on small files: what it answers, says and saves. No timing is asserted: on an
+//! `--find-knee` of `stormlp gds` and `stormlp checkpoint` on small files: answers, output and reports. No timing is asserted: on an
 //! overloaded machine any setting may be the best.
 
 use std::fs;
@@ -60,7 +60,7 @@ fn every_format_has_the_knee() {
 }
 
 #[test]
-fn a_search_goes_on_where_it_was_and_measures_nothing_twice() {
+fn a_search_resumes_and_measures_nothing_twice() {
     let folder = folder();
     gds(folder.path(), SMALL).assert().success();
     let path = saved(folder.path());
@@ -84,7 +84,7 @@ fn a_search_goes_on_where_it_was_and_measures_nothing_twice() {
 }
 
 #[test]
-fn what_cannot_be_searched_is_refused() {
+fn an_unsearchable_plan_is_refused() {
     let folder = folder();
     for (words, expected) in [
         ("--find-knee --threads 4 --queue-depth 8", "has nothing to search"),
@@ -100,7 +100,7 @@ fn what_cannot_be_searched_is_refused() {
 }
 
 #[test]
-fn a_dry_run_prints_the_grid_and_says_that_a_search_takes_part_of_it() {
+fn a_dry_run_prints_the_grid_and_notes_that_a_search_runs_part_of_it() {
     let folder = folder();
     let words = format!("{SMALL} --dry-run");
     let page = stdout(gds(folder.path(), &words).assert().success());
@@ -139,7 +139,7 @@ fn a_checkpoint_has_knees_of_saves_and_of_restores() {
     one_rate_and_no_other(folder.path(), find["save"]["gib_per_second"].as_f64().unwrap());
 }
 
-/// A list tells the rate that a search found, and a knee that its runs do not come to is told.
+/// A list shows the rate that a search found, and a knee that contradicts its runs is reported.
 fn one_rate_and_no_other(folder: &Path, rate: f64) {
     let listed = || {
         let folder = folder.join("stormlp-results");
@@ -166,7 +166,7 @@ fn one_rate_and_no_other(folder: &Path, rate: f64) {
 }
 
 #[test]
-fn a_dry_run_of_a_search_for_streams_is_of_its_first_run() {
+fn a_dry_run_of_a_search_for_streams_plans_its_first_run() {
     let folder = checkpoint::folder();
     let run = checkpoint::tiny(folder.path(), &["--find-knee", "--dry-run", "--format", "json"]);
     let run = run_of(run);
@@ -184,7 +184,7 @@ fn run_of(mut command: assert_cmd::Command) -> assert_cmd::assert::Assert {
 }
 
 #[test]
-fn a_search_over_saves_alone_tells_nothing_of_restores() {
+fn a_search_over_saves_reports_nothing_about_restores() {
     let folder = checkpoint::folder();
     let words = ["--find-knee", "--reads", "0", "--format", "json"];
     let run = checkpoint::tiny(folder.path(), &words).assert().success();

@@ -1,4 +1,4 @@
-//! `stormlp train --find-max` on tiny datasets: what it answers, says and saves. Storage is throttled
+//! `stormlp train --find-max` on tiny datasets: answers, output and reports. Storage is throttled
 //! by a factor that no host makes up for, so that answers hold on any machine.
 
 use std::fs;
@@ -18,7 +18,7 @@ const SMALL: &str = "unet3d --find-max --files 200 --batch-size 2 --compute-time
 const SEVEN: &str = "metric.au=0.2 --throttle read=1100K";
 
 #[test]
-fn the_answer_lies_between_what_meets_and_what_misses() {
+fn the_answer_is_between_meeting_and_missing_counts() {
     let folder = folder();
     let words = format!("{SMALL} {SEVEN} --format json");
     let run = train(folder.path(), &words).assert().success();
@@ -59,7 +59,7 @@ fn a_threshold_that_not_even_one_accelerator_meets_is_6_with_its_au() {
 }
 
 #[test]
-fn what_ends_at_the_dataset_is_a_lower_bound_and_says_what_it_needs() {
+fn a_search_limited_by_the_dataset_is_a_lower_bound_and_reports_what_it_needs() {
     let folder = folder();
     let words = "unet3d --find-max --files 12 --batch-size 2 --compute-time 50ms --epochs 1 \
         --confirm 0 --params dataset.record_length_bytes=150000 \
@@ -85,7 +85,7 @@ fn what_ends_at_the_dataset_is_a_lower_bound_and_says_what_it_needs() {
 }
 
 #[test]
-fn a_starter_set_with_few_steps_is_made_larger_and_the_search_gone_on_with() {
+fn a_small_starter_set_is_enlarged_and_the_search_continues() {
     let folder = folder();
     // One accelerator has 21 steps with the 168 files of the workload.
     let words = "unet3d --find-max --batch-size 8 --compute-time 200ms --epochs 1 --confirm 0 \
@@ -108,7 +108,7 @@ fn a_starter_set_with_few_steps_is_made_larger_and_the_search_gone_on_with() {
 }
 
 #[test]
-fn a_search_is_gone_on_with_and_only_with_its_own_options() {
+fn a_search_is_resumed_only_with_its_own_options() {
     let folder = folder();
     let words = format!("{SMALL} {SEVEN}");
     train(folder.path(), &format!("{words} --confirm 0")).assert().success();
@@ -133,7 +133,7 @@ fn a_search_is_gone_on_with_and_only_with_its_own_options() {
 }
 
 #[test]
-fn options_that_do_not_go_with_a_search_are_refused() {
+fn options_incompatible_with_a_search_are_refused() {
     let folder = folder();
     for (words, told) in [
         ("unet3d --find-max -n 4", "--accelerators"),

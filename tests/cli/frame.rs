@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use crate::{stderr, stdout, stormlp};
 
 #[test]
-fn wrong_usage_is_2_and_says_what_was_wrong() {
+fn wrong_usage_is_2_with_the_reason() {
     let text = stderr(stormlp().arg("frobnicate").assert().code(2));
     assert!(text.starts_with("error: ") && text.contains("frobnicate"), "{text}");
     stormlp().assert().code(2);
@@ -19,7 +19,7 @@ fn the_version_is_the_packages() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
+fn a_closed_output_pipe_is_not_an_error() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_stormlp"))
         .args(["completions", "bash"])
         .stdout(Stdio::piped())

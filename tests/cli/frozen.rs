@@ -1,5 +1,5 @@
 //! Reports of format versions 1 and 2, kept as the program of their time wrote them: they load, and
-//! every number in them is still told.
+//! every number in them is still shown.
 //!
 //! `tests/fixtures/reports/expect.json` has what each says: its row in a list, the rows of its CSV
 //! without prose, and figures of its JSON by names that [`PLACES`] finds. What was measured does
@@ -151,7 +151,7 @@ fn rows(csv: &str, columns: &[String]) -> Vec<Vec<String>> {
     let table = table(csv);
     let place = |name: &String| {
         let found = table[0].iter().position(|column| column == name);
-        found.unwrap_or_else(|| panic!("there is no column {name} any more"))
+        found.unwrap_or_else(|| panic!("column {name} is gone"))
     };
     let places: Vec<usize> = columns.iter().map(place).collect();
     let row = |row: &Vec<String>| places.iter().map(|place| row[*place].clone()).collect();
@@ -220,7 +220,7 @@ fn differences(frozen: &Frozen, report: &Value, csv: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_number_is_told_as_it_was_measured() {
+fn every_number_is_reported_as_measured() {
     let mut found = Vec::new();
     let folder = tempfile::tempdir().unwrap();
     let again = folder.path().join("again.json");
@@ -243,7 +243,7 @@ fn numbers(text: &str) -> Vec<f64> {
 }
 
 #[test]
-fn pages_have_the_figure_and_call_no_report_changed() {
+fn pages_have_the_figure_and_do_not_call_reports_changed() {
     for frozen in frozen() {
         for format in ["text", "markdown", "html"] {
             let text = shown(&frozen.place, format);
@@ -337,7 +337,7 @@ fn a_list_has_a_row_for_each_with_its_figure() {
 }
 
 #[test]
-fn compared_with_itself_nothing_changed() {
+fn a_report_is_identical_to_itself() {
     for frozen in frozen() {
         let mut command = stormlp();
         command.arg("compare").args([&frozen.place, &frozen.place]);
@@ -366,7 +366,7 @@ fn compared_with_itself_nothing_changed() {
 }
 
 #[test]
-fn parts_of_a_run_that_was_killed_are_put_together() {
+fn parts_of_a_killed_run_are_merged() {
     let mut command = stormlp();
     let place = fixtures().join("v2/hosts-gds-killed");
     command.args(["report", "merge", "--format", "json"]);
@@ -383,7 +383,7 @@ fn parts_of_a_run_that_was_killed_are_put_together() {
 
 /// Were a number of a report another one, the tests above would tell.
 #[test]
-fn a_number_that_is_not_what_was_measured_is_noticed() {
+fn an_edited_number_is_detected() {
     let folder = tempfile::tempdir().unwrap();
     let changes = [
         ("v1/gds.json", "/cells/0/throughput_bytes_per_second"),

@@ -40,7 +40,7 @@ pub(crate) fn read_json(path: &Path) -> Value {
 }
 
 #[test]
-fn without_a_gpu_the_table_has_emulated_paths_and_says_why_gds_is_missing() {
+fn without_a_gpu_the_table_has_emulated_paths_and_the_reason_gds_is_missing() {
     let folder = folder();
     let assert = gds(folder.path(), QUICK).assert().success();
     let told = stderr(assert);
@@ -130,7 +130,7 @@ fn lists_make_a_matrix_and_repetitions_are_cells_of_their_own() {
 }
 
 #[test]
-fn passes_move_every_byte_of_the_files_so_many_times() {
+fn passes_move_every_byte_that_many_times() {
     let folder = folder();
     let words = "--path buffered,cpu-async-gpu --file-size 8M --threads 2 --passes 3 --format json";
     let text = stdout(gds(folder.path(), words).assert().success());
@@ -190,7 +190,7 @@ fn presets_are_matrices_whose_entries_options_replace() {
 }
 
 #[test]
-fn exports_are_told_by_extension_and_csv_grows() {
+fn exports_are_recognised_by_extension_and_csv_grows() {
     let folder = folder();
     let words = format!("{QUICK} --path buffered --export a.csv --export a.md --export a.json");
     for _ in 0..2 {
@@ -241,7 +241,7 @@ fn jobs_have_targets_and_threads_of_their_own() {
 }
 
 #[test]
-fn depths_are_a_list_and_cells_are_told_as_they_come() {
+fn depths_are_a_list_and_cells_are_reported_as_they_finish() {
     let folder = folder();
     let words = format!("{QUICK} --path cpu,buffered --queue-depth 1,4");
     let done = gds(folder.path(), &words).assert().success();

@@ -1,5 +1,5 @@
-//! What `stormlp gds` says of its own numbers: what storage had, what the buffers lay on, which
-//! cells a warning is about, and what too few transfers tell nothing about.
+//! What `stormlp gds` reports about its own numbers: device traffic, pages of the buffers, the
+//! cells a warning is about, and figures with too few transfers.
 
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ fn writes_through_the_page_cache_are_synced_unless_that_is_declined() {
 }
 
 #[test]
-fn the_header_says_when_files_are_synced_and_a_wrong_word_is_answered() {
+fn the_header_shows_when_files_are_synced_and_a_wrong_word_is_refused() {
     let folder = folder();
     let words = "--file-size 4M --threads 1 --passes 1 --path buffered,cpu --op write";
     let told = stdout(gds(folder.path(), words).assert().success());
@@ -45,7 +45,7 @@ fn the_header_says_when_files_are_synced_and_a_wrong_word_is_answered() {
 }
 
 #[test]
-fn a_buffered_write_without_a_sync_wins_no_comparison() {
+fn an_unsynced_buffered_write_wins_no_comparison() {
     let folder = folder();
     let words = "--file-size 4M --threads 1 --passes 1 --path buffered,cpu --op write --fsync none";
     let told = stdout(gds(folder.path(), words).assert().success());
@@ -53,7 +53,7 @@ fn a_buffered_write_without_a_sync_wins_no_comparison() {
 }
 
 #[test]
-fn gdsio_does_not_sync_and_says_what_reached_storage() {
+fn gdsio_does_not_sync_and_reports_what_reached_storage() {
     let folder = folder();
     let words = "gdsio -D d -w 2 -s 1M -i 64K -x 4 -I 1";
     let assert =
@@ -65,7 +65,7 @@ fn gdsio_does_not_sync_and_says_what_reached_storage() {
 }
 
 #[test]
-fn pages_are_as_asked_for_and_said() {
+fn pages_are_as_requested_and_reported() {
     let small = cells("--path cpu --pages small");
     assert_eq!(small[0]["buffers_backing"], "small_pages");
     let folder = folder();
@@ -87,7 +87,7 @@ fn percentiles_of_few_transfers_are_blank() {
 }
 
 #[test]
-fn a_timed_cell_that_came_again_says_what_the_device_gave_and_warnings_are_grouped() {
+fn a_repeated_timed_cell_reports_device_traffic_and_warnings_are_grouped() {
     let folder = folder();
     let words = "--file-size 64K --threads 1 --duration 60ms --path cpu,buffered \
                  --io-size 4K,8K,16K,32K";
@@ -108,7 +108,7 @@ fn half_a_file(folder: &std::path::Path) {
 }
 
 #[test]
-fn a_file_with_holes_is_named_and_wins_no_comparison() {
+fn a_sparse_file_is_named_and_wins_no_comparison() {
     let folder = folder();
     half_a_file(folder.path());
     let words = "--file half --threads 1 --passes 1 --path cpu,buffered --io-size 64K";
@@ -129,7 +129,7 @@ fn a_file_with_holes_is_named_and_wins_no_comparison() {
 }
 
 #[test]
-fn a_test_file_with_holes_is_named_and_what_removes_them() {
+fn a_sparse_test_file_is_reported_with_its_remedy() {
     let folder = folder();
     let words = "--dir data --threads 1 --file-size 8M --passes 1 --path cpu,buffered";
     let text = stdout(gds(folder.path(), words).assert().success());
@@ -160,7 +160,7 @@ fn a_mix_is_named_by_its_shares() {
 }
 
 #[test]
-fn the_header_says_on_which_pages_every_cell_was() {
+fn the_header_shows_the_page_size_of_every_cell() {
     let folder = folder();
     let words = "--path cpu --pages small --threads 1 --file-size 1M --passes 1";
     let text = stdout(gds(folder.path(), words).assert().success());

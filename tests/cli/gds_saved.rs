@@ -46,7 +46,7 @@ fn interrupt(child: Child) -> (Option<i32>, String) {
 }
 
 #[test]
-fn ctrl_c_saves_what_was_measured_and_resume_measures_the_rest() {
+fn ctrl_c_saves_results_and_resume_measures_the_rest() {
     let folder = folder();
     let words = "--path null --threads 1,2,3,4 --file-size 1M --duration 700ms";
     let child = start_and_wait_for_a_cell(folder.path(), words);
@@ -73,7 +73,7 @@ fn ctrl_c_saves_what_was_measured_and_resume_measures_the_rest() {
 }
 
 #[test]
-fn a_matrix_that_was_killed_keeps_every_cell_that_was_over() {
+fn a_killed_matrix_keeps_every_finished_cell() {
     let folder = folder();
     let words = "--path null --threads 1,2,3,4 --file-size 1M --duration 700ms";
     let mut child = start_and_wait_for_a_cell(folder.path(), words);
@@ -121,7 +121,7 @@ fn a_complete_matrix_is_resumed_without_writing_anything() {
 }
 
 #[test]
-fn a_matrix_continued_under_another_kernel_or_version_says_so() {
+fn a_matrix_resumed_under_another_kernel_or_version_is_reported() {
     let folder = folder();
     let words = "--path null --threads 1 --file-size 1M --duration 10ms";
     gds(folder.path(), words).assert().success();
@@ -191,7 +191,7 @@ fn reports_of_newer_versions_and_other_files_are_refused() {
     for (file, said) in [
         ("newer.json", "format version 999"),
         ("no.json", "format_version"),
-        ("text.json", "no JSON"),
+        ("text.json", "not valid JSON"),
         ("train.json", "stormlp train"),
         ("cut.json", "damaged"),
     ] {
@@ -213,7 +213,7 @@ fn reports_of_newer_versions_and_other_files_are_refused() {
 }
 
 #[test]
-fn clean_removes_what_stormlp_made_and_nothing_else() {
+fn clean_removes_only_files_of_stormlp() {
     let folder = folder();
     gds(folder.path(), &format!("{QUICK} --path buffered")).assert().success();
     let data = folder.path().join("stormlp-data/gds");
@@ -229,7 +229,7 @@ fn clean_removes_what_stormlp_made_and_nothing_else() {
 }
 
 #[test]
-fn clean_knows_datasets_and_checkpoints_by_what_lies_in_their_folders() {
+fn clean_recognises_datasets_and_checkpoints_by_their_contents() {
     let folder = folder();
     let make = |path: &str, text: &str| {
         let path = folder.path().join(path);
@@ -262,7 +262,7 @@ fn clean_does_not_follow_a_manifest_out_of_its_folder() {
     let manifest = r#"{"format_version":1,"made_by":"gds","files":[{"name":"../precious"}]}"#;
     fs::write(folder.path().join("d/.stormlp-manifest.json"), manifest).unwrap();
     let text = stderr(in_folder(folder.path(), "clean d").assert().code(3));
-    assert!(text.contains("leads out of the folder"), "{text}");
+    assert!(text.contains("is outside the folder"), "{text}");
     assert!(folder.path().join("precious").exists());
 }
 

@@ -1,4 +1,4 @@
-//! `stormlp gds` when something is wrong: the exit code, what is said, and that nothing is lost.
+//! `stormlp gds` when something is wrong: exit code, message, and that nothing is lost.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -18,7 +18,7 @@ fn check(words: &str, code: i32, said: &[&str]) {
 }
 
 #[test]
-fn wrong_words_are_2_and_name_what_would_be_right() {
+fn wrong_words_are_2_with_valid_choices() {
     check("--path gdz", 2, &["gdz", "gds-batch"]);
     check("--op reed", 2, &["reed", "randread"]);
     check("--io-size 1X", 2, &["1X"]);
@@ -41,11 +41,11 @@ fn wrong_words_are_2_and_name_what_would_be_right() {
 }
 
 #[test]
-fn plans_that_make_no_sense_are_3_and_all_faults_are_named() {
+fn invalid_plans_are_3_and_all_faults_are_listed() {
     check(
         "--threads 100000 --queue-depth 100000 --duration 9999h",
         3,
-        &["3 things are wrong", "100000 threads", "--queue-depth", "--duration"],
+        &["3 problems", "100000 threads", "--queue-depth", "--duration"],
     );
     check(
         "--io-size 16M --file-size 8M --threads 1",
@@ -86,7 +86,7 @@ fn a_named_path_that_cannot_run_is_4_after_the_others_were_measured() {
 }
 
 #[test]
-fn a_folder_in_the_place_of_a_file_and_a_file_in_the_place_of_a_folder_are_told_apart() {
+fn a_folder_in_place_of_a_file_and_a_file_in_place_of_a_folder_are_distinguished() {
     let folder = folder();
     fs::create_dir(folder.path().join("d")).unwrap();
     fs::write(folder.path().join("f"), "x").unwrap();
@@ -102,7 +102,7 @@ fn a_folder_in_the_place_of_a_file_and_a_file_in_the_place_of_a_folder_are_told_
 }
 
 #[test]
-fn somebody_elses_files_are_never_overwritten() {
+fn foreign_files_are_never_overwritten() {
     let folder = folder();
     fs::create_dir(folder.path().join("d")).unwrap();
     fs::write(folder.path().join("d/stormlp.0"), "precious").unwrap();
@@ -132,7 +132,7 @@ fn a_dataset_folder_is_not_used_for_test_files() {
 }
 
 #[test]
-fn a_manifest_that_is_no_json_is_the_reason_that_is_given() {
+fn a_manifest_that_is_not_json_is_the_reported_reason() {
     let folder = folder();
     let words = format!("{QUICK} --path buffered");
     gds(folder.path(), &words).assert().success();
@@ -177,7 +177,7 @@ fn a_wrong_byte_is_found_with_its_file_and_offset() {
 }
 
 #[test]
-fn a_file_that_is_truncated_while_it_is_read_fails_its_cell_and_not_the_matrix() {
+fn a_file_truncated_during_reads_fails_its_cell_but_not_the_matrix() {
     let folder = folder();
     let words = "--path buffered,null --file-size 64M --threads 1 --io-size 4K";
     gds(folder.path(), &format!("{words} --duration 10ms")).assert().success();
@@ -196,7 +196,7 @@ fn a_file_that_is_truncated_while_it_is_read_fails_its_cell_and_not_the_matrix()
 }
 
 #[test]
-fn files_in_memory_are_said_to_be_there_and_nobody_else_is_blamed() {
+fn files_in_memory_are_reported_as_such_without_blaming_others() {
     let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
         eprintln!("skipped: there is no /dev/shm to write to");
         return;
@@ -216,7 +216,7 @@ fn files_in_memory_are_said_to_be_there_and_nobody_else_is_blamed() {
 }
 
 #[test]
-fn what_is_neither_file_nor_device_is_one_error() {
+fn a_path_that_is_neither_file_nor_device_is_one_error() {
     let folder = folder();
     fs::create_dir(folder.path().join("a-folder")).unwrap();
     let pipe = folder.path().join("pipe");

@@ -72,7 +72,7 @@ fn workers_that_do_not_divide_a_file_move_all_of_it() {
 }
 
 #[test]
-fn verifying_a_read_compares_what_is_there_and_replaces_nothing() {
+fn verifying_a_read_compares_the_content_and_replaces_nothing() {
     let folder = folder();
     let read = "-D d -w 1 -s 4M -i 1M -x 1 -I 0 -V";
     let write = "-D d -w 1 -s 4M -i 1M -x 1 -I 1 -V";
@@ -87,7 +87,7 @@ fn verifying_a_read_compares_what_is_there_and_replaces_nothing() {
 }
 
 #[test]
-fn what_was_not_written_to_be_verified_is_not_called_corrupt() {
+fn data_not_written_for_verification_is_not_called_corrupt() {
     let folder = folder();
     for target in ["-D d", "-f f"] {
         let line = |rest: &str| format!("{target} -w 2 -s 4M -i 64K -x 1 {rest}");
@@ -171,7 +171,7 @@ fn statistics_of_each_job_follow_the_line_with_j() {
 }
 
 #[test]
-fn what_cannot_be_taken_is_refused_by_name() {
+fn unusable_options_are_refused_by_name() {
     let folder = folder();
     for (words, code, said) in [
         ("-P sockfs://1.2.3.4:1 -x 0", 2, "`-P`"),
@@ -195,7 +195,7 @@ fn what_cannot_be_taken_is_refused_by_name() {
 }
 
 #[test]
-fn a_line_with_a_gpu_runs_emulated_where_that_is_asked_for() {
+fn a_line_with_a_gpu_runs_emulated_on_request() {
     let folder = folder();
     // The vendor's first two examples, options before the file.
     for (kind, words) in [(0, "--emulate -x 0"), (2, "-x 2 --emulate")] {

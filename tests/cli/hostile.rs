@@ -1,5 +1,5 @@
-//! Folders and reports that somebody has tampered with: nothing outside is touched, nothing is
-//! taken for stormlp's own that is not, and nothing steers the terminal.
+//! Tampered folders and reports: nothing outside is touched, foreign files are not taken for
+//! stormlp's, and no control sequence reaches the terminal.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -55,7 +55,7 @@ fn pipe(path: &Path) {
 }
 
 #[test]
-fn a_matrix_writes_through_no_link_and_waits_for_no_pipe() {
+fn a_matrix_never_writes_through_a_link_or_waits_for_a_pipe() {
     for op in ["write", "read"] {
         let place = Place::new();
         fs::create_dir(place.path("data")).unwrap();
@@ -83,7 +83,7 @@ fn a_matrix_writes_through_no_link_and_waits_for_no_pipe() {
 }
 
 #[test]
-fn a_file_in_the_place_of_a_test_file_is_neither_replaced_nor_removed() {
+fn a_foreign_file_in_place_of_a_test_file_is_neither_replaced_nor_removed() {
     let place = Place::new();
     place.run(GDS).success();
     let mine = place.path("data/stormlp.0");
@@ -103,7 +103,7 @@ fn a_file_in_the_place_of_a_test_file_is_neither_replaced_nor_removed() {
 }
 
 #[test]
-fn a_file_of_the_same_size_in_the_place_of_a_test_file_is_read_and_never_written() {
+fn a_foreign_file_of_the_same_size_is_read_and_never_written() {
     const WRITE: &str = "--op write";
     const GDSIO: &str = "gdsio -x 1 -D data -w 1 -s 1M -i 64K -I";
     for (first, write, name) in [
@@ -143,7 +143,7 @@ fn a_file_of_the_same_size_in_the_place_of_a_test_file_is_read_and_never_written
 }
 
 #[test]
-fn a_checkpoint_in_which_a_file_of_the_same_size_was_put_is_neither_replaced_nor_removed() {
+fn a_checkpoint_with_a_foreign_file_of_the_same_size_is_neither_replaced_nor_removed() {
     let place = Place::new();
     fs::write(place.path("tiny.yaml"), crate::checkpoint::TINY).unwrap();
     let save = format!("{CHECKPOINT} --writes 2 --reads 0");
@@ -231,7 +231,7 @@ fn the_folder_itself_may_be_a_link() {
 }
 
 #[test]
-fn a_dataset_is_written_through_no_link() {
+fn a_dataset_is_never_written_through_a_link() {
     for name in ["train", "train/.img_0_of_4.npz.partial", "train/img_0_of_4.npz"] {
         for mode in ["", "--resume", "--overwrite"] {
             let place = Place::new();
@@ -248,10 +248,10 @@ fn a_dataset_is_written_through_no_link() {
 }
 
 #[test]
-fn a_folder_of_a_dataset_that_is_a_link_is_told_with_what_mends_it() {
+fn a_linked_dataset_folder_is_reported_with_its_remedy() {
     let refused = |place: &Place, words: &str| {
         let told = stderr(place.run(words).code(4));
-        assert!(told.contains("a link is on the way"), "{told}");
+        assert!(told.contains("the path contains a link"), "{told}");
         assert!(told.contains("help: remove the link"), "{told}");
         assert!(!told.contains("--resume"), "{told}");
     };
@@ -271,7 +271,7 @@ fn a_folder_of_a_dataset_that_is_a_link_is_told_with_what_mends_it() {
 }
 
 #[test]
-fn a_dataset_in_which_files_were_replaced_is_not_removed_or_mended_over_them() {
+fn a_dataset_with_replaced_files_is_not_removed_or_repaired_over_them() {
     let place = Place::new();
     place.run(DATAGEN).success();
     let mine = place.path("data/train/img_2_of_4.npz");
@@ -305,7 +305,7 @@ fn a_copied_dataset_is_known_by_its_checksums() {
 }
 
 #[test]
-fn clean_says_what_bears_the_name_of_a_manifest() {
+fn clean_reports_what_has_the_name_of_a_manifest() {
     let place = Place::new();
     fs::create_dir(place.path("data")).unwrap();
     pipe(&place.path("data/.stormlp-manifest.json"));
@@ -317,7 +317,7 @@ fn clean_says_what_bears_the_name_of_a_manifest() {
 }
 
 #[test]
-fn clean_goes_through_no_link() {
+fn clean_never_follows_a_link() {
     let place = Place::new();
     place.run(DATAGEN).success();
     fs::rename(place.path("data/train"), place.path("moved")).unwrap();
@@ -330,7 +330,7 @@ fn clean_goes_through_no_link() {
 }
 
 #[test]
-fn a_checkpoint_in_which_files_were_replaced_is_left() {
+fn a_checkpoint_with_replaced_files_is_left_alone() {
     let place = Place::new();
     fs::write(place.path("tiny.yaml"), crate::checkpoint::TINY).unwrap();
     place.run(&format!("{CHECKPOINT} --writes 1 --reads 0")).success();
@@ -439,7 +439,7 @@ fn measured(place: &Place) -> (PathBuf, Value, String) {
 }
 
 #[test]
-fn a_report_that_was_edited_has_no_power_over_a_resumed_run() {
+fn an_edited_report_does_not_affect_a_resumed_run() {
     let place = Place::new();
     let (path, report, resume) = measured(&place);
     let edited = |edit: &dyn Fn(&mut Value)| {
@@ -492,7 +492,7 @@ fn a_report_that_was_edited_has_no_power_over_a_resumed_run() {
 }
 
 #[test]
-fn a_report_with_what_nothing_can_have_measured_is_refused_by_its_field() {
+fn a_report_with_an_impossible_value_is_refused_naming_the_field() {
     let place = Place::new();
     place.run(GDS).success();
     let report = read_json(&saved(place.root.path()));

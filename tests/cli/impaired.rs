@@ -1,4 +1,4 @@
-//! Storage that is slowed down or made to fail: every command says so, and takes it as it comes.
+//! Storage that is slowed down or made to fail: every command marks it and handles it.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use crate::train::{SMALL, train};
 use crate::{stderr, stdout, stormlp};
 
 #[test]
-fn a_throttled_run_never_passes_for_the_storages_own() {
+fn a_throttled_run_is_always_marked() {
     let told = "--throttle allowed reads 64 MiB/s";
     let place = folder();
     let words = format!("{QUICK} --path buffered --op read --throttle read=64M");
@@ -30,7 +30,7 @@ fn a_throttled_run_never_passes_for_the_storages_own() {
 }
 
 #[test]
-fn an_injected_fault_ends_a_run_as_a_real_one_would() {
+fn an_injected_fault_ends_a_run_like_a_real_one() {
     let place = folder();
     fs::write(place.path().join("tiny.yaml"), TINY).unwrap();
     let fault = ["--inject-fault", "write:3:EIO"];
@@ -58,7 +58,7 @@ fn advice_names_the_workload_as_it_was_typed() {
 }
 
 #[test]
-fn a_marker_that_storage_does_not_give_is_no_foreign_folder() {
+fn an_unreadable_marker_does_not_make_a_folder_foreign() {
     let place = folder();
     fs::write(place.path().join("tiny.yaml"), TINY).unwrap();
     let once = ["--writes", "1", "--reads", "1"];
@@ -71,7 +71,7 @@ fn a_marker_that_storage_does_not_give_is_no_foreign_folder() {
 }
 
 #[test]
-fn a_run_that_is_killed_before_it_measured_anything_leaves_its_report() {
+fn a_run_killed_before_measuring_leaves_its_report() {
     let slow = "--throttle write=64K";
     let runs = [
         (format!("train unet3d --files 28 {SMALL} {slow}"), "stormlp-data/unet3d/train"),

@@ -1,4 +1,4 @@
-//! Limits of the machine and of its user: each is an error that says so, none is a death.
+//! Limits of the machine and of its user: each is a clear error, none a crash.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn told(output: &Output) -> String {
 }
 
 #[test]
-fn a_limit_on_the_size_of_files_is_told() {
+fn a_file_size_limit_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("tiny.yaml"), crate::checkpoint::TINY).unwrap();
     let gds = "gds --path buffered --threads 1 --file-size 4M --passes 1";
@@ -44,7 +44,7 @@ fn a_dataset_of_files_above_the_limit_is_refused_before_anything_is_made_or_remo
         let output = shell(folder.path(), &line);
         let told = told(&output);
         assert_eq!(output.status.code(), Some(4), "{words}: {told}");
-        assert!(told.contains("this process may write files of"), "{told}");
+        assert!(told.contains("this process may only write files up to"), "{told}");
         assert!(told.contains("help: raise the limit on the size of files (ulimit -f)"), "{told}");
         assert!(!told.contains("--resume"), "{told}");
     };
@@ -72,7 +72,7 @@ fn more_threads_than_open_files_are_refused_before_files_are_laid_out() {
 }
 
 #[test]
-fn a_link_that_leads_to_no_folder_is_told_as_one() {
+fn a_link_that_does_not_lead_to_a_folder_is_reported() {
     let folder = folder_with_a_model();
     std::os::unix::fs::symlink("loop", folder.path().join("loop")).unwrap();
     std::os::unix::fs::symlink("nowhere", folder.path().join("dead")).unwrap();
@@ -86,7 +86,7 @@ fn a_link_that_leads_to_no_folder_is_told_as_one() {
             let output = shell(folder.path(), &format!("exec \"$0\" {words} {dir}"));
             let told = told(&output);
             assert_eq!(output.status.code(), Some(4), "{words} {dir}: {told}");
-            let what = format!("{link} is a link that leads to no folder");
+            let what = format!("{link} is a link that does not lead to a folder");
             assert!(told.contains(&what), "{words} {dir}: {told}");
             assert!(told.contains("help: remove the link"), "{words}: {told}");
             assert!(!told.contains("SCALED"), "{told}");
@@ -95,7 +95,7 @@ fn a_link_that_leads_to_no_folder_is_told_as_one() {
 }
 
 #[test]
-fn names_that_no_file_can_have_are_refused_and_nothing_is_made() {
+fn impossible_file_names_are_refused_and_nothing_is_created() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("tiny.yaml"), crate::checkpoint::TINY).unwrap();
     let path = &folder.path().join("here");
@@ -160,7 +160,7 @@ fn folder_with_a_model() -> tempfile::TempDir {
 }
 
 #[test]
-fn io_uring_that_is_refused_is_told_before_anything_is_made() {
+fn refused_io_uring_is_reported_before_anything_is_created() {
     let folder = folder_with_a_model();
     for words in [
         "gds --path cpu --engine uring --threads 1 --file-size 1M --passes 1".to_string(),
@@ -183,7 +183,7 @@ fn io_uring_that_is_refused_is_told_before_anything_is_made() {
 }
 
 #[test]
-fn a_thread_that_cannot_be_started_is_told() {
+fn a_thread_that_cannot_be_started_is_reported() {
     let folder = folder_with_a_model();
     for words in [
         "gds --path cpu --threads 1 --file-size 1M --passes 1".to_string(),
@@ -218,7 +218,7 @@ fn kernels_without_openat2_reach_files_one_folder_after_the_other() {
 }
 
 #[test]
-fn a_failed_transfer_is_told_with_its_file_and_place() {
+fn a_failed_transfer_is_reported_with_its_file_and_offset() {
     let folder = folder_with_a_model();
     let gds = "gds --path cpu --threads 1 --file-size 8M --passes 1";
     for (words, file) in [
@@ -249,7 +249,7 @@ fn a_failed_transfer_is_told_with_its_file_and_place() {
 }
 
 #[test]
-fn a_report_that_has_no_room_is_told_what_gives_it_room() {
+fn a_report_that_does_not_fit_is_reported_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let gds = "gds --path null --threads 1 --file-size 4M --passes 1";
     let output = shell(folder.path(), &format!("ulimit -f 1; exec \"$0\" {gds}"));

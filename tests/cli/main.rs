@@ -1,4 +1,4 @@
-//! Runs the real executable in temporary folders and looks at what a user would see: exit code,
+//! Runs the real executable in temporary folders and checks what a user would see: exit code,
 //! stdout, stderr, files. One binary for all commands, so that it links once.
 
 #![allow(clippy::unwrap_used)]

@@ -52,7 +52,7 @@ fn a_requested_number_is_shown_with_its_needs() {
 }
 
 #[test]
-fn a_limit_of_the_hosts_makes_a_lower_bound() {
+fn a_host_limit_makes_a_lower_bound() {
     let page = stdout(
         plan(&format!("unet3d --storage read=100GB/s --hosts 1 --accelerators-per-host 2 {SHORT}"))
             .success(),
@@ -160,7 +160,7 @@ fn runs_served_by_the_page_cache_are_limited_by_memory() {
 }
 
 #[test]
-fn the_cost_of_a_host_is_taken_from_a_run_without_storage() {
+fn the_cost_of_a_host_comes_from_a_run_without_storage() {
     let place = crate::train::folder();
     // Each step takes 5 ms more than its compute of 5 ms.
     let words = "unet3d --storage null --steps 20 --epochs 1 --compute-time 5ms \

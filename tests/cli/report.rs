@@ -1,4 +1,4 @@
-//! `stormlp report`: one report or several, lists of folders, every format, and what is wrong.
+//! `stormlp report`: one report or several, lists of folders, every format, and errors.
 
 use std::fs;
 use std::path::Path;
@@ -92,7 +92,7 @@ fn a_folder_is_a_list_with_a_row_for_each_report_the_newest_last() {
 }
 
 #[test]
-fn a_list_never_leaves_out_which_report_it_is_and_what_was_said_of_it() {
+fn a_list_always_names_the_report_and_its_verdict() {
     let folder = measured();
     let mut command = stormlp();
     command.current_dir(folder.path()).args(["report", "results"]).env("COLUMNS", "100");
@@ -104,7 +104,7 @@ fn a_list_never_leaves_out_which_report_it_is_and_what_was_said_of_it() {
 }
 
 #[test]
-fn what_is_wrong_with_one_report_is_a_whole_sentence_with_its_own_exit_code() {
+fn a_faulty_report_is_one_sentence_with_its_own_exit_code() {
     let folder = measured();
     let place = folder.path();
     let said = refused(place, "report results/train --kind gds", 4);
@@ -125,7 +125,7 @@ fn what_is_wrong_with_one_report_is_a_whole_sentence_with_its_own_exit_code() {
 }
 
 #[test]
-fn several_reports_are_shown_whole_in_every_format_that_can_hold_them() {
+fn several_reports_are_shown_in_every_format_that_supports_them() {
     let folder = measured();
     let place = folder.path();
     let all = "report results/gds results/train results/checkpoint";
@@ -147,7 +147,7 @@ fn several_reports_are_shown_whole_in_every_format_that_can_hold_them() {
 }
 
 #[test]
-fn a_page_is_whole_in_itself_and_holds_no_words_of_strangers_as_tags() {
+fn a_page_is_self_contained_and_escapes_untrusted_text() {
     let folder = measured();
     let place = folder.path();
     for kind in ["gds", "train", "checkpoint"] {
@@ -197,7 +197,7 @@ fn the_format_is_that_of_the_file_and_one_that_cannot_be_written_is_named() {
 }
 
 #[test]
-fn reports_that_are_newer_damaged_or_none_are_told_and_never_a_panic() {
+fn newer_damaged_and_foreign_reports_are_reported_without_a_panic() {
     let folder = measured();
     let place = folder.path();
     let path = place.join("results/gds/report.json");
@@ -206,9 +206,9 @@ fn reports_that_are_newer_damaged_or_none_are_told_and_never_a_panic() {
     newer["format_version"] = 99.into();
     let cases = [
         (newer.to_string(), "newer stormlp"),
-        (whole[..whole.len() / 2].to_string(), "no JSON"),
+        (whole[..whole.len() / 2].to_string(), "not valid JSON"),
         ("{}".to_string(), "`format_version` is missing"),
-        (whole.replace("\"kind\": \"gds\"", "\"kind\": \"tape\""), "which command made it"),
+        (whole.replace("\"kind\": \"gds\"", "\"kind\": \"tape\""), "the command that wrote it"),
     ];
     for (text, told) in cases {
         fs::write(&path, &text).unwrap();
@@ -272,7 +272,7 @@ fn metrics_have_types_units_and_one_sample_for_each_set_of_labels() {
 }
 
 #[test]
-fn tags_are_plain_and_go_with_runs_alone() {
+fn tags_are_plain_and_only_for_runs() {
     let folder = folder();
     let place = folder.path();
     for (tags, code) in [("--tag ssd", 2), ("--tag a=1 --tag a=2", 2), ("--tag a=1 --dry-run", 2)] {

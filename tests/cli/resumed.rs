@@ -63,7 +63,7 @@ fn failed(tree: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_killed_rehearsal_goes_on_behind_the_runs_that_it_has() {
+fn a_killed_rehearsal_continues_after_its_complete_runs() {
     let folder = crate::train::folder();
     let options = |compute: u32| {
         format!(
@@ -116,7 +116,7 @@ fn a_killed_rehearsal_goes_on_behind_the_runs_that_it_has() {
 }
 
 #[test]
-fn a_checkpointing_result_that_was_stopped_is_made_again_whole() {
+fn a_stopped_checkpointing_result_is_rerun_completely() {
     let folder = crate::checkpoint::folder();
     let options = |pause: &str| {
         format!(
@@ -142,7 +142,7 @@ fn a_checkpointing_result_that_was_stopped_is_made_again_whole() {
 }
 
 #[test]
-fn a_search_is_no_rehearsal() {
+fn a_search_is_not_a_rehearsal() {
     let folder = tempfile::tempdir().unwrap();
     let said = rehearse(folder.path(), "training unet3d --find-max", 2);
     assert!(said.contains("cannot be used in a rehearsal"), "{said}");

@@ -80,7 +80,7 @@ fn valid(text: &str) {
 }
 
 #[test]
-fn reports_of_all_commands_are_as_the_schema_says() {
+fn reports_of_all_commands_match_the_schema() {
     let folder = gds::folder();
     let words = "--path cpu,gds,null --format json --file-size 1M --duration 50ms --threads 1";
     let output = gds::gds(folder.path(), words).assert().code(4);

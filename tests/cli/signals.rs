@@ -1,4 +1,4 @@
-//! Signals end a command with what it has, and a second one ends it whatever storage is doing.
+//! Signals end a command with partial results, and a second one ends it whatever storage is doing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ const LONG: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn each_signal_ends_a_run_with_what_it_has() {
+fn each_signal_ends_a_run_with_partial_results() {
     for (words, begun) in LONG {
         for signal in ["-HUP", "-TERM"] {
             if signal == "-HUP" && hangup_is_ignored() {
@@ -90,7 +90,7 @@ fn each_signal_ends_a_run_with_what_it_has() {
 }
 
 #[test]
-fn a_second_signal_ends_what_waits_for_storage() {
+fn a_second_signal_ends_a_wait_for_storage() {
     let stalled = [
         ("gds --path cpu --op read --file-size 1M --threads 1", "stormlp-data/gds"),
         ("checkpoint tiny.yaml --ranks 8 --writes 1 --pause 0 --scale 1 --dir c", "c"),

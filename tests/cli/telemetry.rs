@@ -1,4 +1,4 @@
-//! What is looked at while a run goes on, as its report has it.
+//! System telemetry during a run, as its report has it.
 
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ fn a_cell_follows_its_host() {
 }
 
 #[test]
-fn telemetry_can_be_left_out_or_looked_at_more_seldom() {
+fn telemetry_can_be_off_or_sampled_less_often() {
     let report = run(&format!("{GDS} --telemetry off"));
     assert_eq!(report["plan"]["request"]["telemetry_seconds"], Value::Null);
     let cell = &report["cells"][0];
@@ -38,7 +38,7 @@ fn telemetry_can_be_left_out_or_looked_at_more_seldom() {
 }
 
 #[test]
-fn training_and_checkpoints_show_what_went_on_around_them() {
+fn training_and_checkpoints_show_system_telemetry() {
     let folder = folder();
     let mut train = stormlp();
     train.current_dir(folder.path());
@@ -47,14 +47,14 @@ fn training_and_checkpoints_show_what_went_on_around_them() {
     for mut command in [train, save] {
         let shown = stdout(command.assert());
         // The kernel counts CPU time in ticks, so that a run this short may have none.
-        for part in ["Around the run", "host memory", "as a transfer was submitted"] {
+        for part in ["Around the run", "host memory", "at submission"] {
             assert!(shown.contains(part), "{shown}");
         }
     }
 }
 
 #[test]
-fn series_tell_the_length_of_their_last_interval_and_count_what_is_in_flight() {
+fn series_have_the_length_of_their_last_interval_and_count_transfers_in_flight() {
     let folder = folder();
     let mut save = tiny(folder.path(), &["--writes", "1", "--reads", "1", "--format", "json"]);
     let mut train = stormlp();
@@ -95,7 +95,7 @@ fn series_tell_the_length_of_their_last_interval_and_count_what_is_in_flight() {
 }
 
 #[test]
-fn a_matrix_tells_what_went_on_around_it() {
+fn a_matrix_reports_system_telemetry() {
     let folder = tempfile::tempdir_in(".").unwrap();
     let mut command = stormlp();
     let words = "gds --path cpu --io-size 64K --file-size 4M --duration 400ms --export page.html";
@@ -111,5 +111,5 @@ fn a_matrix_tells_what_went_on_around_it() {
 #[test]
 fn an_interval_out_of_bounds_is_refused() {
     let assert = stormlp().args(["gds", "--telemetry", "5ms"]).assert().code(2);
-    assert!(stderr(assert).contains("between 10ms and 60s"));
+    assert!(stderr(assert).contains("10ms to 60s"));
 }

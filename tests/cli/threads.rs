@@ -1,4 +1,4 @@
-//! How threads wait and where they are: what is taken, refused, and found in the report.
+//! How threads wait and where they are: what is accepted, refused, and in the report.
 
 use crate::gds::{folder, gds, read_json, saved};
 use crate::{checkpoint, stderr, train};
@@ -7,7 +7,7 @@ const CELL: &str =
     "--path cpu-gpu --device host --io-size 64K --threads 2 --file-size 1M --passes 1";
 
 #[test]
-fn threads_are_bound_to_the_cpus_that_were_named_and_the_report_says_so() {
+fn threads_are_bound_to_the_given_cpus_as_reported() {
     let folder = folder();
     gds(folder.path(), &format!("{CELL} --cpus 0")).assert().success();
     let report = read_json(&saved(folder.path()));
@@ -28,19 +28,19 @@ fn cpus_and_nodes_that_are_not_there_are_refused() {
     let usage =
         |words: &str| stderr(gds(folder.path(), &format!("{CELL} {words}")).assert().code(2));
     assert!(usage("--cpus 3-1").contains("not a list of CPUs"));
-    assert!(usage("--numa near").contains("use auto, off or the number of one"));
+    assert!(usage("--numa near").contains("use auto, off or a node number"));
     assert!(usage("--wait long").contains("use spin or block"));
 }
 
 #[test]
-fn what_has_no_effect_on_a_path_is_refused_and_on_a_machine_told() {
+fn options_without_effect_on_a_path_are_refused_and_on_a_machine_reported() {
     let folder = folder();
     let said = stderr(gds(folder.path(), "--path cpu --wait spin").assert().code(2));
     assert!(said.contains("--wait has no effect"), "{said}");
     gds(folder.path(), &format!("{CELL} --wait spin")).assert().success();
     let report = read_json(&saved(folder.path()));
     let told = report["warnings"].to_string();
-    assert!(told.contains("--wait spin has no effect: no GPU takes part"), "{told}");
+    assert!(told.contains("--wait spin has no effect: no GPU is used"), "{told}");
     let said = stderr(train::train(folder.path(), "unet3d --require-gds").assert().code(2));
     assert!(said.contains("--require-gds has no effect with --path buffered"), "{said}");
     let folder = checkpoint::folder();

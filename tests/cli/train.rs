@@ -174,7 +174,7 @@ fn null_storage_needs_no_dataset() {
 }
 
 #[test]
-fn null_storage_reads_nothing_and_says_so() {
+fn null_storage_reads_nothing_and_is_reported() {
     let folder = folder();
     let yaml = "model: {name: mine}\n\
                 dataset: {format: indexed_binary, num_samples_per_file: 4096, \
@@ -190,7 +190,7 @@ fn null_storage_reads_nothing_and_says_so() {
 }
 
 #[test]
-fn a_cold_run_proves_it_or_says_that_it_was_not() {
+fn a_cold_run_proves_it_or_reports_that_it_was_not() {
     let folder = folder();
     let words = format!("unet3d --files 21 --epochs 2 --compute-time 1ms --cold {SMALL}");
     let report = report(folder.path(), &words);
@@ -362,7 +362,7 @@ fn warnings(report: &Value) -> Vec<String> {
 }
 
 #[test]
-fn files_in_subfolders_are_read_and_dlios_view_of_them_is_told() {
+fn files_in_subfolders_are_read_and_dlios_view_is_reported() {
     let folder = folder();
     let datagen = "unet3d --data-dir data --files 21 --subfolders 3 --params \
         dataset.record_length_bytes=150000 dataset.record_length_bytes_stdev=20000";
@@ -380,7 +380,7 @@ fn files_in_subfolders_are_read_and_dlios_view_of_them_is_told() {
 }
 
 #[test]
-fn files_that_are_left_out_are_told_once() {
+fn omitted_files_are_reported_once() {
     let folder = folder();
     let datagen = "unet3d --data-dir data --files 28 --params \
         dataset.record_length_bytes=150000 dataset.record_length_bytes_stdev=20000";
@@ -396,8 +396,8 @@ fn files_that_are_left_out_are_told_once() {
     assert_eq!(
         facts,
         [
-            "train/ holds 28 files, the workload has 21",
-            "files that are not of this dataset: train/00.txt, train/01.txt, train/02.txt and 12 \
+            "train/ contains 28 files, but the workload has 21",
+            "files that do not belong to this dataset: train/00.txt, train/01.txt, train/02.txt and 12 \
              more",
         ]
     );
@@ -428,7 +428,7 @@ fn au_over_100_percent_by_nominal_compute_is_explained() {
 }
 
 #[test]
-fn a_short_run_says_that_storage_was_not_asked_to_sustain_it() {
+fn a_short_run_warns_that_storage_did_not_sustain_the_rate() {
     let folder = folder();
     let words = format!("unet3d --files 28 --epochs 1 --compute-time 300ms {SMALL}");
     let short = report(folder.path(), &words);
@@ -526,7 +526,7 @@ fn a_closed_run_of_v3_keeps_results_off_the_file_system_of_its_data() {
 }
 
 #[test]
-fn a_headline_from_the_page_cache_says_so_and_the_verdict_is_said_once() {
+fn a_headline_from_the_page_cache_is_marked_and_the_verdict_appears_once() {
     let folder = folder();
     let words = MISSED;
     train(folder.path(), words).assert().code(6);

@@ -1,4 +1,4 @@
-//! `stormlp train` and the dataset it reads: which one, what it takes for a sample, and starter sets.
+//! `stormlp train` and the dataset it reads: which one, what counts as a sample, and starter sets.
 
 use std::fs;
 use std::path::Path;
@@ -34,7 +34,7 @@ fn make_pipe_of(path: &Path) {
 }
 
 #[test]
-fn a_folder_that_was_named_is_never_replaced_by_a_starter_set() {
+fn a_given_folder_is_never_replaced_by_a_starter_set() {
     let folder = folder();
     let words = format!("unet3d {SMALL} dataset.data_folder=nowhere");
     check(folder.path(), &words, 4, &["nowhere holds no npz files", "--generate"]);
@@ -45,7 +45,7 @@ fn a_folder_that_was_named_is_never_replaced_by_a_starter_set() {
 }
 
 #[test]
-fn a_file_of_a_user_gets_no_more_files_than_it_has_and_is_told_of_its_empty_folder() {
+fn a_users_file_gets_no_extra_files_and_its_empty_folder_is_reported() {
     let folder = folder();
     let yaml = "
 model: {name: mine}
@@ -70,7 +70,7 @@ metric: {au: 0.001}
 }
 
 #[test]
-fn what_is_no_regular_file_is_no_sample() {
+fn special_files_are_not_samples() {
     let folder = folder();
     let data = dataset(folder.path(), "unet3d", 21, "");
     let pipe = &files_of(&data)[3];
@@ -81,7 +81,7 @@ fn what_is_no_regular_file_is_no_sample() {
 }
 
 #[test]
-fn a_starter_set_that_was_stopped_goes_on_as_one() {
+fn a_stopped_starter_set_is_continued() {
     let folder = folder();
     let words = format!("unet3d {SMALL} dataset.num_files_eval=40 train.epochs=1");
     let words = format!("{words} dataset.num_subfolders_train=2 --files 28 --compute-time 1ms");
@@ -97,14 +97,14 @@ fn a_starter_set_that_was_stopped_goes_on_as_one() {
 }
 
 #[test]
-fn an_index_that_is_a_pipe_is_no_index() {
+fn a_pipe_is_not_accepted_as_an_index() {
     let folder = folder();
     let words = format!("{SMALL} dataset.format=indexed_binary");
     let make = format!("unet3d --data-dir data --generate --files 21 --epochs 1 {words}");
     train(folder.path(), &make).assert().success();
     make_pipe_of(&folder.path().join("data/train/img_05_of_21.indexed_binary.off.idx"));
     let again = format!("unet3d --data-dir data --files 21 --epochs 1 {words}");
-    check(folder.path(), &again, 5, &["img_05_of_21.indexed_binary.off.idx", "no regular file"]);
+    check(folder.path(), &again, 5, &["img_05_of_21.indexed_binary.off.idx", "not a regular file"]);
     let mut verify = crate::stormlp();
     verify.current_dir(folder.path()).arg("datagen");
     let options = format!("unet3d --data-dir data --files 21 --verify {words}");
@@ -114,7 +114,7 @@ fn an_index_that_is_a_pipe_is_no_index() {
 }
 
 #[test]
-fn a_full_set_is_not_taken_for_one_that_a_starter_set_is() {
+fn a_full_set_is_not_mistaken_for_a_starter_set() {
     let folder = folder();
     let words = format!("unet3d --epochs 1 --compute-time 1ms --files 21 {SMALL}");
     train(folder.path(), &words).assert().success();
@@ -136,7 +136,7 @@ fn a_starter_set_is_checked_by_the_names_it_has() {
 }
 
 #[test]
-fn a_folder_whose_name_is_no_text_is_refused_before_anything_is_made() {
+fn a_folder_whose_name_is_not_utf8_is_refused_before_anything_is_created() {
     use std::os::unix::ffi::OsStrExt as _;
     let folder = folder();
     let mut run = train(folder.path(), "unet3d --generate --files 21 --epochs 1 --data-dir");
@@ -147,7 +147,7 @@ fn a_folder_whose_name_is_no_text_is_refused_before_anything_is_made() {
 }
 
 #[test]
-fn a_dataset_with_holes_or_behind_a_link_says_so() {
+fn a_sparse_or_linked_dataset_is_reported() {
     let folder = folder();
     let data = dataset(folder.path(), "unet3d", 28, "");
     let words = format!("unet3d --data-dir data --epochs 1 --compute-time 1ms {SMALL}");
@@ -155,14 +155,14 @@ fn a_dataset_with_holes_or_behind_a_link_says_so() {
     fs::rename(data.join("train"), &moved).unwrap();
     std::os::unix::fs::symlink(&moved, data.join("train")).unwrap();
     let text = stdout(train(folder.path(), &format!("{words} --dry-run")).assert().success());
-    assert!(text.contains("train is a link: it is read where it leads"), "{text}");
-    assert!(!text.contains("lies in holes"), "{text}");
+    assert!(text.contains("train is a link and is followed"), "{text}");
+    assert!(!text.contains("is sparse"), "{text}");
     let file = &files_of(&data)[1];
     let bytes = fs::metadata(file).unwrap().len();
     let emptied = fs::File::create(file).unwrap();
     emptied.set_len(bytes).unwrap();
     let text = stdout(train(folder.path(), &format!("{words} --dry-run")).assert());
-    assert!(text.contains("of the files in train/ lies in holes"), "{text}");
+    assert!(text.contains("of the data in train/ is sparse"), "{text}");
 }
 
 /// Trains for an epoch of `format` in a folder of that name, which is made if it is not there.
@@ -216,5 +216,5 @@ fn a_table_is_read_as_pandas_reads_it() {
 fn files_that_dlio_maps_and_does_not_read_are_refused() {
     let folder = folder();
     let words = "unet3d --params dataset.format=mmap_indexed_binary";
-    check(folder.path(), words, 3, &["touches no byte of a sample", "indexed_binary"]);
+    check(folder.path(), words, 3, &["never touches the samples", "indexed_binary"]);
 }

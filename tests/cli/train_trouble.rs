@@ -1,4 +1,4 @@
-//! `stormlp train` when something is wrong: the exit code, what is said, and what is saved.
+//! `stormlp train` when something is wrong: exit code, message, and what is saved.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -49,7 +49,7 @@ fn saved(folder: &Path) -> Value {
 }
 
 #[test]
-fn a_run_without_the_barrier_of_steps_says_so_and_passes_for_nothing_else() {
+fn a_run_without_step_barriers_is_marked_and_not_comparable() {
     let folder = folder();
     let null = "unet3d --storage null --steps 8 --epochs 1 --compute-time 2ms -n 2";
     let words = format!("{null} --params metric.au=0.001 --barrier epoch");
@@ -114,7 +114,7 @@ fn wrong_words_are_2() {
 }
 
 #[test]
-fn workloads_that_make_no_plan_are_3() {
+fn invalid_workloads_are_3() {
     let folder = folder();
     check(folder.path(), "unet4d", 3, &["unet4d", "stormlp workloads"]);
     let unknown = "unet3d --storage null --params reader.read_thread=3";
@@ -162,7 +162,7 @@ fn too_few_files_and_wrong_sample_counts_name_both_numbers() {
 }
 
 #[test]
-fn a_file_missing_from_a_dataset_of_ours_is_4_and_fewer_may_be_asked_for() {
+fn a_file_missing_from_our_dataset_is_4_and_fewer_may_be_requested() {
     let folder = folder();
     let data = dataset(folder.path(), "unet3d", 24, "");
     let gone = files_of(&data)[5].clone();
@@ -177,7 +177,7 @@ fn a_file_missing_from_a_dataset_of_ours_is_4_and_fewer_may_be_asked_for() {
 }
 
 #[test]
-fn folders_that_take_no_result_are_4_before_the_run() {
+fn unwritable_result_folders_are_4_before_the_run() {
     let folder = folder();
     fs::write(folder.path().join("file"), "").unwrap();
     for option in ["--results-dir", "--mlperf-output"] {
@@ -188,7 +188,7 @@ fn folders_that_take_no_result_are_4_before_the_run() {
 }
 
 #[test]
-fn no_dataset_is_made_for_a_plan_that_is_refused() {
+fn no_dataset_is_generated_for_a_refused_plan() {
     let folder = folder();
     let words = format!("unet3d --data-dir new --files 14 --generate --epochs 1 {SMALL}");
     check(folder.path(), &words, 3, &["2 steps"]);
@@ -234,7 +234,7 @@ fn a_corrupt_header_ends_the_run_in_every_profile() {
         make.args(SMALL.split_whitespace());
         make.arg(format!("dataset.format={format}")).assert().success();
         fs::remove_file(made.join(".stormlp-manifest.json")).unwrap();
-        // Neither the first, the middle nor the last, whose framing is looked at before the run.
+        // Neither the first, the middle nor the last, whose framing is checked before the run.
         let bad = &files_of(&made)[4];
         let mut bytes = fs::read(bad).unwrap();
         bytes[20..32].fill(0xff);
@@ -407,7 +407,7 @@ fn a_later_run_that_cannot_begin_leaves_the_report_of_those_before_it() {
 }
 
 #[test]
-fn a_ceiling_that_was_interrupted_is_none() {
+fn an_interrupted_ceiling_does_not_count() {
     let folder = folder();
     // The client's own work takes a part of each step, so that the run misses its threshold.
     let words = "unet3d --files 28 --epochs 1 --compute-time 400ms --profile v1 --client dlio \
@@ -422,7 +422,7 @@ fn a_ceiling_that_was_interrupted_is_none() {
 }
 
 #[test]
-fn an_interrupted_run_saves_what_it_measured() {
+fn an_interrupted_run_saves_its_measurements() {
     let folder = folder();
     let mut child = long_run(folder.path());
     interrupt(&child);
@@ -449,7 +449,7 @@ fn a_killed_run_loses_no_more_than_its_last_epoch() {
 }
 
 #[test]
-fn a_run_that_was_stopped_says_so_even_if_its_report_cannot_be_saved() {
+fn a_stopped_run_reports_it_even_if_its_report_cannot_be_saved() {
     let folder = folder();
     let mut child = long_run(folder.path());
     // Until nothing is saved between the two.

@@ -1,4 +1,4 @@
-//! Nobody reads what is printed: descriptors that are closed, full, or at the end of a broken pipe.
+//! Output without a reader: descriptors that are closed, full, or at the end of a broken pipe.
 //! No command panics or loses a result over it, and each ends with its own exit code.
 
 use std::fs;
@@ -49,7 +49,7 @@ const DEAF: [&str; 9] = [
 ];
 
 #[test]
-fn a_run_is_saved_and_ends_with_its_own_code_whoever_listens() {
+fn a_run_is_saved_and_ends_with_its_own_code_without_readers() {
     let gds = format!("gds --path buffered {QUICK}");
     let null = "train unet3d --storage null --steps 4 --epochs 1 --compute-time";
     let commands = [
@@ -77,7 +77,7 @@ fn a_run_is_saved_and_ends_with_its_own_code_whoever_listens() {
 }
 
 #[test]
-fn what_is_done_is_done_whoever_listens() {
+fn work_completes_whoever_listens() {
     let small = "datagen unet3d --files 2 --params dataset.record_length_bytes=10000 \
         dataset.record_length_bytes_stdev=0 --data-dir data";
     for redirections in DEAF {
@@ -95,7 +95,7 @@ fn what_is_done_is_done_whoever_listens() {
 }
 
 #[test]
-fn what_only_prints_says_when_it_cannot() {
+fn commands_that_only_print_report_output_errors() {
     let folder = folder();
     let gds = format!("gds --path null {QUICK}");
     assert_eq!(run(folder.path(), &gds, ">out").0, 0);

@@ -80,7 +80,7 @@ fn faults_of_a_file_have_their_place() {
 }
 
 #[test]
-fn names_that_are_wrong_have_the_codes_and_the_nearest() {
+fn wrong_names_list_the_choices_and_the_nearest() {
     let assert = stormlp().args(["workloads", "show", "unet"]).assert().code(3);
     assert!(stderr(assert).contains("did you mean `unet3d`?"));
     stormlp().args(["datasize", "missing.yaml"]).assert().code(4);
@@ -90,7 +90,7 @@ fn names_that_are_wrong_have_the_codes_and_the_nearest() {
 }
 
 #[test]
-fn nothing_and_less_are_no_sizes() {
+fn zero_and_negative_numbers_are_not_sizes() {
     for words in [
         ["-n", "0"],
         ["-n", "-1"],
@@ -107,7 +107,7 @@ fn nothing_and_less_are_no_sizes() {
 }
 
 #[test]
-fn an_edition_that_nothing_tells_is_said() {
+fn an_unknown_edition_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("my.yaml");
     std::fs::write(&file, "dataset: {format: npz}\n").unwrap();

@@ -1,4 +1,4 @@
-//! What is checked of a GPU and of each path to it.
+//! Checks of a GPU and of each path to it.
 
 use std::fmt;
 use std::path::Path;

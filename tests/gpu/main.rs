@@ -1,4 +1,4 @@
-//! Every path on a real GPU: what one writes, the page cache holds, byte for byte.
+//! Every path on a real GPU: what one writes is in the page cache, byte for byte.
 //!
 //! Skipped with a message where CUDA has no GPU; `STORMLP_REQUIRE_GPU=1` makes that a failure.
 //! `STORMLP_GPU_TEST_DIR` names folders (colons between) to work in besides `/dev/shm` and the

@@ -1,10 +1,10 @@
-//! What a check's evidence must show of the route, which needs no GPU to be judged.
+//! What a check's evidence must show about the route; needs no GPU.
 
 use stormlp_core::evidence::{DirectIo, Evidence, RouteProof};
 use stormlp_core::path::PathKind;
 
 /// The word for the route that `asked` took: it ran, or what cuFile fell back to, which it must not
-/// where the route must be direct. Not proven is no fault. `None` on the CPU's paths.
+/// where the route must be direct. Unproven is not a fault. `None` on the CPU's paths.
 ///
 /// # Errors
 /// When the evidence shows another route than it may.

@@ -1,4 +1,4 @@
-//! `stormlp checkpoint` on two hosts: ranks dealt to them, files that the other one wrote restored.
+//! `stormlp checkpoint` on two hosts: ranks distributed over them, each restoring the other's files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -118,7 +118,7 @@ fn folder_with(folder: &Path, name: &str) -> Option<PathBuf> {
 }
 
 #[test]
-fn hosts_with_folders_of_their_own_restore_what_they_saved() {
+fn hosts_with_their_own_folders_restore_what_they_saved() {
     for launcher in Launcher::found() {
         let folder = folder();
         let mut asked = SMALL.to_vec();
@@ -136,7 +136,7 @@ fn hosts_with_folders_of_their_own_restore_what_they_saved() {
 }
 
 #[test]
-fn what_another_host_has_is_not_asked_for() {
+fn requests_for_files_of_other_hosts_are_refused() {
     for launcher in Launcher::found() {
         for (more, told) in [
             (["--rank-shift", "1"], "what another host wrote"),
@@ -186,7 +186,7 @@ fn two_hosts_find_the_fewest_streams_together() {
 }
 
 #[test]
-fn a_checkpoint_of_before_is_gone_before_anybody_writes() {
+fn an_earlier_checkpoint_is_removed_before_any_host_writes() {
     for launcher in Launcher::found() {
         let folder = folder();
         for _ in 0..2 {
@@ -197,7 +197,7 @@ fn a_checkpoint_of_before_is_gone_before_anybody_writes() {
 }
 
 #[test]
-fn options_of_one_host_alone_are_refused() {
+fn single_host_options_are_refused() {
     let cases = [
         ("--streams", "2"),
         ("--engine", "psync"),
@@ -223,7 +223,7 @@ fn options_of_one_host_alone_are_refused() {
 }
 
 #[test]
-fn hosts_that_would_save_elsewhere_save_nothing() {
+fn hosts_with_different_options_save_nothing() {
     for launcher in Launcher::found() {
         let folder = folder();
         let more = ["--fsync", "none"];

@@ -1,4 +1,4 @@
-//! `stormlp datagen` on two hosts: each makes its share of the files, one the manifest.
+//! `stormlp datagen` on two hosts: each generates its share of the files, one writes the manifest.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,7 @@ fn journals(folder: &Path) -> usize {
 }
 
 #[test]
-fn hosts_that_would_make_it_otherwise_make_nothing() {
+fn hosts_with_different_options_generate_nothing() {
     let cases: [(&[&str], &str); 4] = [
         (&["--threads", "3"], "option --threads"),
         (&["--engine", "psync"], "option --engine"),

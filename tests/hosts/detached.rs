@@ -1,5 +1,5 @@
-//! `stormlp checkpoint --start-at`: hosts that no launcher started, each with checkpoints of its own, and
-//! their reports put together.
+//! `stormlp checkpoint --start-at`: hosts without a launcher, each with its own checkpoints, and their
+//! merged reports.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ fn merge(folder: &Path, places: &[&str], more: &[&str]) -> Output {
 }
 
 #[test]
-fn checkpoints_of_hosts_without_a_launcher_are_put_together() {
+fn checkpoints_of_hosts_without_a_launcher_are_merged() {
     let folder = folder();
     let path = folder.path();
     let at = soon();
@@ -99,7 +99,7 @@ fn checkpoints_of_hosts_without_a_launcher_are_put_together() {
     let warnings = merged["warnings"].to_string();
     for told in [
         "checkpoints of its own",
-        "whose offsets nobody measured",
+        "whose offsets were not measured",
         "measured each save and restore at the same time",
         "made of 2 parts of the run `night`",
     ] {
@@ -109,7 +109,7 @@ fn checkpoints_of_hosts_without_a_launcher_are_put_together() {
     what_does_not_belong_together_is_refused(path);
 }
 
-/// The merged report in `whole.json` is told of as what it is in every format.
+/// The merged report in `whole.json` is marked as merged in every format.
 fn everything_shows_it(folder: &Path) {
     let headline = "on 2 detached hosts, each with checkpoints of its own";
     for (format, told) in [
@@ -155,7 +155,7 @@ fn what_does_not_belong_together_is_refused(folder: &Path) {
         ("cold.json", "the hosts differ in the setting `cold`: "),
         ("matrix.json", "ran `stormlp "),
         (one, "two of them are the same part"),
-        ("gds", "is no part of a run"),
+        ("gds", "is not part of a run"),
     ] {
         let output = merge(folder, &[one, other], &[]);
         assert_eq!(output.status.code(), Some(3), "{other}: {}", said(&output));
@@ -168,7 +168,7 @@ fn what_does_not_belong_together_is_refused(folder: &Path) {
 }
 
 #[test]
-fn what_hosts_on_their_own_cannot_do_is_refused() {
+fn options_impossible_for_detached_hosts_are_refused() {
     let folder = folder();
     let detached = ["--start-at", "2036-01-01T00:00:00Z", "--run-id", "r"];
     for (more, code, told) in [

@@ -1,11 +1,11 @@
-//! `stormlp doctor` under a launcher, and what does not fit together.
+//! `stormlp doctor` under a launcher, and mismatches between hosts.
 
 use serde_json::Value;
 
 use crate::launcher::{Launcher, said};
 
 #[test]
-fn the_doctor_tells_who_is_there() {
+fn the_doctor_lists_the_hosts() {
     let folder = tempfile::tempdir().unwrap();
     for launcher in Launcher::found() {
         for backend in launcher.backends() {
@@ -61,7 +61,7 @@ fn a_command_for_one_process_does_not_run_twice() {
 }
 
 #[test]
-fn commands_that_know_no_hosts_do_not_run_twice() {
+fn single_host_commands_do_not_run_twice() {
     let folder = tempfile::tempdir().unwrap();
     let commands: [&[&str]; 4] =
         [&["workloads"], &["report", "."], &["compare", ".", "."], &["completions", "bash"]];
@@ -79,7 +79,7 @@ fn commands_that_know_no_hosts_do_not_run_twice() {
 }
 
 #[test]
-fn two_commands_are_told_from_each_other() {
+fn two_commands_are_distinguished() {
     let folder = tempfile::tempdir().unwrap();
     for launcher in Launcher::found() {
         let mut command = launcher.each(folder.path(), [&["doctor"], &["gds", "--path", "null"]]);

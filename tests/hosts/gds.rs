@@ -1,5 +1,5 @@
-//! `stormlp gds` on two hosts: cells that begin together, one report, parts that outlive it, and an
-//! end for all when one of them cannot go on.
+//! `stormlp gds` on two hosts: cells that start together, one report, parts that outlive it, and an
+//! end for all when one fails.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -114,7 +114,7 @@ fn two_hosts_measure_one_matrix() {
 }
 
 #[test]
-fn hosts_with_other_cells_measure_nothing() {
+fn hosts_with_different_cells_measure_nothing() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
         let others: [(&[&str], &str); 4] = [
@@ -162,7 +162,7 @@ fn a_host_that_cannot_begin_ends_the_others() {
 }
 
 #[test]
-fn a_host_that_only_plans_is_told_of() {
+fn a_host_that_only_plans_is_reported() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
         // Where all do, they plan for all.
@@ -186,7 +186,7 @@ fn a_host_that_only_plans_is_told_of() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_made() {
+fn a_missing_folder_is_created() {
     let Some(launcher) = Launcher::found().pop() else {
         return;
     };
@@ -236,7 +236,7 @@ pub(crate) fn end_of(run: &mut Child) -> std::process::ExitStatus {
 }
 
 #[test]
-fn what_was_measured_outlives_a_host() {
+fn measurements_outlive_a_host() {
     for launcher in Launcher::found() {
         for name in ["KILL", "STOP"] {
             let folder = tempfile::tempdir().unwrap();
@@ -251,7 +251,7 @@ fn what_was_measured_outlives_a_host() {
             if name == "STOP" {
                 let whole = json(&runs[0].join("report.json"));
                 let why = whole["ending"]["fact"].as_str().unwrap();
-                assert!(why.contains("(rank 1) did not answer"), "{why}");
+                assert!(why.contains("(rank 1) did not respond"), "{why}");
                 assert!(!why.contains("at a barrier"), "{why}");
             }
             let run = runs[0].to_str().unwrap();
@@ -272,7 +272,7 @@ fn what_was_measured_outlives_a_host() {
 }
 
 #[test]
-fn one_that_is_told_to_end_ends_all() {
+fn an_interrupted_host_ends_all() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
         let mut run = begun(launcher, folder.path());
@@ -289,7 +289,7 @@ fn one_that_is_told_to_end_ends_all() {
 }
 
 #[test]
-fn a_launcher_that_is_told_to_end_does_not_look_like_a_failure() {
+fn an_interrupted_launcher_does_not_look_like_a_failure() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
         let mut run = begun(launcher, folder.path());
@@ -310,7 +310,7 @@ fn a_launcher_that_is_told_to_end_does_not_look_like_a_failure() {
 }
 
 #[test]
-fn a_run_that_was_stopped_is_gone_on_with() {
+fn a_stopped_run_is_resumed() {
     let Some(launcher) = Launcher::found().pop() else {
         return;
     };
@@ -358,7 +358,7 @@ fn a_run_that_was_stopped_is_gone_on_with() {
 }
 
 #[test]
-fn hosts_without_a_launcher_are_put_together() {
+fn hosts_without_a_launcher_are_merged() {
     let folder = tempfile::tempdir().unwrap();
     // A loaded machine may take long to write test files; so they are there before.
     for host in ["h1", "h2"] {
@@ -387,7 +387,7 @@ fn hosts_without_a_launcher_are_put_together() {
     assert_eq!(merged["hosts"].as_array().unwrap().len(), 2);
     assert!(merged["group"].is_null());
     let warnings = merged["warnings"].to_string();
-    assert!(warnings.contains("whose offsets nobody measured"), "{warnings}");
+    assert!(warnings.contains("whose offsets were not measured"), "{warnings}");
     assert!(warnings.contains("measured each cell at the same time"), "{warnings}");
     assert!(warnings.contains("made of 2 parts of the run `r1`"), "{warnings}");
     let one = runs_of(folder.path(), "after").remove(0);
@@ -396,7 +396,7 @@ fn hosts_without_a_launcher_are_put_together() {
     other_work_is_no_whole(folder.path());
     // What belongs to no run is refused, and so is one part twice.
     for (places, told) in
-        [(["before", "after"], "is no part of a run"), (["after", "after"], "the same part")]
+        [(["before", "after"], "is not part of a run"), (["after", "after"], "the same part")]
     {
         let output = alone(folder.path(), &["report", "merge", places[0], places[1]]);
         assert_eq!(output.status.code(), Some(3), "{}", said(&output));

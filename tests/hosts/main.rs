@@ -1,5 +1,5 @@
 //! Runs the real executable under the launchers that this machine has: two processes, which stand
-//! for two hosts. What is not there is said to be skipped.
+//! for two hosts. Missing launchers are reported as skipped.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 

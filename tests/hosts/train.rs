@@ -1,5 +1,5 @@
-//! `stormlp train` on two hosts: one run, one report, the files that one host would have read, and
-//! an end for all when one of them cannot go on.
+//! `stormlp train` on two hosts: one run, one report, the same files as on one host, and an end for
+//! all when one fails.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -90,7 +90,7 @@ fn two_hosts_are_one_run_with_one_report() {
 }
 
 #[test]
-fn two_hosts_read_what_one_would() {
+fn two_hosts_read_the_same_files_as_one() {
     let Some(launcher) = Launcher::found().pop() else {
         return;
     };
@@ -159,7 +159,7 @@ fn the_first_accelerator_of_all_writes_checkpoints_for_all() {
 }
 
 #[test]
-fn without_the_barrier_of_steps_hosts_go_on_alone() {
+fn without_step_barriers_hosts_continue_alone() {
     for launcher in Launcher::found() {
         for barrier in ["epoch", "none"] {
             let folder = tempfile::tempdir().unwrap();
@@ -195,7 +195,7 @@ fn without_the_barrier_of_steps_hosts_go_on_alone() {
 }
 
 #[test]
-fn hosts_that_would_do_different_things_do_nothing() {
+fn hosts_with_different_plans_do_nothing() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
         let mut command = launcher.two_of(folder.path(), &NULL, &["--batch-size", "3"]);
@@ -211,7 +211,7 @@ fn hosts_that_would_do_different_things_do_nothing() {
 }
 
 #[test]
-fn options_of_one_host_alone_are_refused() {
+fn single_host_options_are_refused() {
     let cases: [(&[&str], &str); 9] = [
         (&["--threads", "3"], "option --threads"),
         (&["--numa", "off"], "--numa"),
@@ -238,7 +238,7 @@ fn options_of_one_host_alone_are_refused() {
 }
 
 #[test]
-fn a_failure_of_one_host_is_told_once() {
+fn a_failure_of_one_host_is_reported_once() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
         let asked = ["train", "unet3d", "--data-dir", "nowhere"];
@@ -250,7 +250,7 @@ fn a_failure_of_one_host_is_told_once() {
 }
 
 #[test]
-fn a_host_that_is_gone_ends_the_others() {
+fn a_lost_host_ends_the_others() {
     for launcher in Launcher::found() {
         for signal in ["KILL", "STOP"] {
             let folder = tempfile::tempdir().unwrap();
@@ -317,7 +317,7 @@ fn threads(process: u32) -> Vec<String> {
 }
 
 #[test]
-fn who_hangs_is_missed_in_the_first_step_as_well() {
+fn a_hanging_host_is_detected_in_the_first_step_too() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
         let mut run = in_the_first_step(launcher, folder.path());
@@ -328,12 +328,12 @@ fn who_hangs_is_missed_in_the_first_step_as_well() {
         assert!(!ended.success(), "{ended:?}");
         let why = report(folder.path())["ending"]["fact"].clone();
         let why = why.as_str().unwrap_or_default();
-        assert!(why.contains("(rank 1) did not answer"), "{why}");
+        assert!(why.contains("(rank 1) did not respond"), "{why}");
     }
 }
 
 #[test]
-fn one_that_is_told_to_end_in_the_first_step_ends_all() {
+fn a_host_interrupted_in_the_first_step_ends_all() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
         let mut run = in_the_first_step(launcher, folder.path());
@@ -370,7 +370,7 @@ fn on_their_own(launcher: Launcher, folder: &Path) -> Child {
 }
 
 #[test]
-fn epochs_of_hosts_on_their_own_are_put_together_when_one_is_told_to_end() {
+fn epochs_of_detached_hosts_are_merged_when_one_is_interrupted() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
         let mut run = on_their_own(launcher, folder.path());
@@ -386,7 +386,7 @@ fn epochs_of_hosts_on_their_own_are_put_together_when_one_is_told_to_end() {
 }
 
 #[test]
-fn epochs_of_hosts_on_their_own_outlive_one_of_them() {
+fn epochs_of_detached_hosts_outlive_one_of_them() {
     for launcher in Launcher::found() {
         let folder = tempfile::tempdir().unwrap();
         let mut run = on_their_own(launcher, folder.path());

@@ -1,5 +1,5 @@
-//! Whole runs of eight threads by NVIDIA's own libcufile, version by version, with a cufile.json as
-//! toolkits install it: every run ends well and leaves a whole report.
+//! Complete runs of eight threads with NVIDIA's own libcufile, version by version, with a cufile.json
+//! as installed by toolkits: every run succeeds and leaves a complete report.
 //!
 //! There is no GPU in it: the library finds a libcuda whose memory is the host's, and moves every
 //! byte in its POSIX compatibility mode. By default the newest wheel of each minor version runs

@@ -1,4 +1,4 @@
-//! The runs that every wheel has to get through, and what their reports hold.
+//! The runs that every wheel must pass, and what their reports must contain.
 
 use std::fs;
 use std::path::Path;
@@ -102,7 +102,7 @@ impl Run {
         let output = command.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
-            let refused = said.contains("cuFile does not take a file in");
+            let refused = said.contains("cuFile rejects a file in");
             return match scene.hurdle().filter(|_| refused) {
                 Some(why) => Verdict::Refused(why),
                 None => Verdict::Failed(format!("{}\n{}", output.status, said.trim_end())),

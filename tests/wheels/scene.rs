@@ -1,4 +1,4 @@
-//! What a run finds around it: a libcuda, a cufile.json, and an entry of udev for its device.
+//! The environment of a run: a libcuda, a cufile.json, and an entry of udev for its device.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

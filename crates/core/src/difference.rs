@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_told() {
+    fn only_differences_are_reported() {
         assert_eq!(
             told("true", "false"),
             "the hosts differ in the setting: a has true, b has false"

@@ -71,6 +71,12 @@ pub trait Observer: Send + Sync {
     fn event(&self, event: &Event);
 }
 
+impl<T: Observer + ?Sized> Observer for Box<T> {
+    fn event(&self, event: &Event) {
+        (**self).event(event);
+    }
+}
+
 /// Ignores all events.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;

@@ -132,12 +132,12 @@ impl Evidence {
         Some(match unproven {
             Some(cufile) => Warning::new(
                 WarningKind::PathNotProven,
-                format!("{asked} was asked for: {}", self.summary),
+                format!("{asked} was requested: {}", self.summary),
                 cufile.to_prove.clone().unwrap_or_default(),
             ),
             None => Warning::new(
                 WarningKind::PathFellBack,
-                format!("{asked} was asked for: {}", self.summary),
+                format!("{asked} was requested: {}", self.summary),
                 "run `stormlp doctor`; use --require-gds to make this an error",
             ),
         })
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_that_is_not_proven_is_no_fallback() {
+    fn an_unproven_route_is_not_a_fallback() {
         let kind = |effective, proof| {
             let warning = evidence(effective, proof).of_another_path(PathKind::Gds);
             warning.map(|warning| warning.kind)
@@ -175,7 +175,7 @@ mod tests {
         let unproven = unproven.unwrap();
         assert_eq!(unproven.remedy, "count");
         // Perhaps no transfer succeeded; then the path did not run.
-        assert_eq!(unproven.fact, "gds was asked for: so it went");
+        assert_eq!(unproven.fact, "gds was requested: so it went");
         let fell_back = Some(WarningKind::PathFellBack);
         assert_eq!(kind(None, RouteProof::Counters), fell_back);
         let compat = Some(PathKind::GdsCompat);

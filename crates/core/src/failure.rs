@@ -65,7 +65,7 @@ impl Display for Problems {
         if let [only] = self.0.as_slice() {
             return write!(f, "{}", printable(&only.fact));
         }
-        write!(f, "{} things are wrong:", self.0.len())?;
+        write!(f, "{} problems:", self.0.len())?;
         for problem in &self.0 {
             write!(f, "\n  - {}", printable(&problem.fact))?;
             if self.remedy().is_empty() && !problem.remedy.is_empty() {
@@ -135,7 +135,7 @@ impl Failure {
     }
 
     /// A single line of text.
-    fn saying(cause: Cause, fact: impl Display) -> Self {
+    pub fn saying(cause: Cause, fact: impl Display) -> Self {
         Self::from(Note::new(cause, printable(&fact.to_string()), ""))
     }
 
@@ -235,14 +235,14 @@ mod tests {
         assert_eq!(problems.remedy(), "");
         assert_eq!(
             problems.to_string(),
-            "2 things are wrong:\n  - there is no cuda:9\n    help: `stormlp doctor` lists them\n  \
+            "2 problems:\n  - there is no cuda:9\n    help: `stormlp doctor` lists them\n  \
              - --steps is 0\n    help: it must be 1 or more"
         );
         assert_eq!(Failure::from(problems).cause().exit_code(), 3);
     }
 
     #[test]
-    fn a_cause_is_said_once() {
+    fn a_cause_is_shown_once() {
         let full = || anyhow!("no space left");
         let bare = Err::<(), _>(full()).context("cannot write a.json");
         let bare = bare.map_err(|error| error_text(&error));

@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_has_is_counted_once() {
+    fn resources_of_a_host_are_counted_once() {
         let members = two_hosts();
         assert_eq!(memory_bytes(&members), 128 << 30);
         let leads: Vec<bool> = members.iter().map(|m| m.leads_host(&members)).collect();
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_are_far_apart_are_told() {
+    fn clocks_that_are_far_apart_are_reported() {
         let mut members = two_hosts();
         assert_eq!(clocks_apart(&members), None);
         members[2].unix_seconds -= 90.0;
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn barriers_come_down_to_two_numbers() {
+    fn barriers_are_summarised_in_two_numbers() {
         assert_eq!(BarrierUs::of(&[]), None);
         let hundred: Vec<f64> = (0..=100).rev().map(f64::from).collect();
         let barrier = BarrierUs::of(&hundred).unwrap();

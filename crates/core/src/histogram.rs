@@ -248,7 +248,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_travels_arrives_whole() {
+    fn a_packed_histogram_unpacks_unchanged() {
         let mut histogram = LatencyHistogram::new();
         let empty = LatencyHistogram::unpack(&histogram.pack()).unwrap();
         assert_eq!(empty.summary(), None);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_saved_histogram_is_read_back_as_a_curve_and_anything_else_is_none() {
+    fn only_a_saved_histogram_becomes_a_curve() {
         let mut histogram = LatencyHistogram::new();
         (1..=1000).for_each(|us| histogram.record_ns(us * 1000));
         let saved = histogram.to_base64();
@@ -325,7 +325,7 @@ mod tests {
         }
 
         #[test]
-        fn merging_is_recording_in_one(
+        fn merging_equals_recording_in_one(
             left in prop::collection::vec(1u64..1_000_000, 1..50),
             right in prop::collection::vec(1u64..1_000_000, 1..50),
         ) {

@@ -99,10 +99,10 @@ impl FromStr for Throttle {
             let bad = |why: &str| {
                 format!(
                     "--throttle: `{part}` {why}; write read=500MB/s, write=200MB/s, latency=1ms, \
-                     iops=4000, or several with commas between"
+                     iops=4000, or several, separated by commas"
                 )
             };
-            let (key, value) = part.split_once('=').ok_or_else(|| bad("is no key=value"))?;
+            let (key, value) = part.split_once('=').ok_or_else(|| bad("is not KEY=VALUE"))?;
             match key {
                 "read" => throttle.read_bytes_per_second = Some(rate(value).map_err(|e| bad(&e))?),
                 "write" => {
@@ -133,7 +133,7 @@ fn rate(text: &str) -> Result<u64, String> {
         .strip_suffix("/s")
         .unwrap_or(text)
         .parse()
-        .map_err(|error| format!("has no rate: {error}"))?;
+        .map_err(|error| format!("has an invalid rate: {error}"))?;
     match size.bytes() {
         0 => Err("needs a rate above 0".to_string()),
         bytes => Ok(bytes),
@@ -164,7 +164,7 @@ impl FromStr for Fault {
             format!("--inject-fault: `{text}` {why}; write OPERATION:NTH:ERROR, as in read:17:EIO")
         };
         let [operation, nth, kind] = text.split(':').collect::<Vec<_>>()[..] else {
-            return Err(bad("has not three parts".to_string()));
+            return Err(bad("does not have three parts".to_string()));
         };
         let operation =
             operation.parse().map_err(|why| format!("--inject-fault: in `{text}`, {why}"))?;
@@ -172,19 +172,22 @@ impl FromStr for Fault {
             .parse()
             .ok()
             .filter(|nth| *nth > 0)
-            .ok_or_else(|| bad("has no number above 0 in its middle".to_string()))?;
+            .ok_or_else(|| bad("needs a number above 0 as its second part".to_string()))?;
         let transfers = matches!(operation, StorageOperation::Read | StorageOperation::Write);
         let kind = match kind {
             "short" if transfers => FaultKind::Short,
             "short" => {
-                return Err(bad("is short, which only a read or write can be".to_string()));
+                return Err(bad("uses `short`, which is only for read and write".to_string()));
             }
             name => {
                 let named = ERRNOS.iter().find(|(known, _)| *known == name);
                 let number = named.map(|(_, number)| *number).or(name.parse().ok());
                 let names: Vec<&str> = ERRNOS.iter().map(|(known, _)| *known).collect();
                 let number = number.filter(|number| *number > 0).ok_or_else(|| {
-                    bad(format!("names no error (short, {}, or a number)", names.join(", ")))
+                    bad(format!(
+                        "has an unknown error (use short, {}, or a number)",
+                        names.join(", ")
+                    ))
                 })?;
                 FaultKind::Errno(number)
             }
@@ -211,8 +214,8 @@ impl fmt::Display for Fault {
 pub fn warning(option: &str, what: &str) -> Warning {
     Warning::new(
         WarningKind::Impaired,
-        format!("the storage was not as it is: {option} {what}"),
-        format!("take no result of this run for the storage's own; leave {option} out"),
+        format!("the storage was altered for this run: {option} {what}"),
+        format!("do not use this run as a result of the storage; leave {option} out"),
     )
 }
 
@@ -222,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_throttle_is_what_was_typed() {
+    fn a_throttle_is_parsed_as_typed() {
         let throttle: Throttle = "read=500MB/s,write=1G,latency=1ms,iops=4000".parse().unwrap();
         assert_eq!(throttle.read_bytes_per_second, Some(500_000_000));
         assert_eq!(throttle.write_bytes_per_second, Some(1 << 30));
@@ -236,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_what_was_typed() {
+    fn a_fault_is_parsed_as_typed() {
         let fault: Fault = "read:17:EIO".parse().unwrap();
         assert_eq!(fault.to_string(), "read 17 fails with EIO");
         let short: Fault = "write:1:short".parse().unwrap();

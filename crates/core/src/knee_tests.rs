@@ -50,7 +50,7 @@ fn a_line_is_walked_in_doublings_and_then_narrowed() {
 }
 
 #[test]
-fn one_run_of_bad_luck_does_not_end_a_walk() {
+fn one_bad_measurement_does_not_end_a_search() {
     let (found, _) = search(&[&DEPTHS], 1, |_, cost, _| match cost {
         4 => Some(1.9),
         cost => Some(cost.min(32) as f64),
@@ -59,7 +59,7 @@ fn one_run_of_bad_luck_does_not_end_a_walk() {
 }
 
 #[test]
-fn what_still_gains_at_the_end_is_a_lower_bound() {
+fn a_gain_at_the_last_setting_is_a_lower_bound() {
     let (found, _) = search(&[&DEPTHS], 1, |_, cost, _| Some(cost as f64));
     assert!(found.found().unwrap().is_lower_bound);
     assert_eq!(knee_cost(&found), 64);
@@ -83,7 +83,7 @@ fn more_threads_are_tried_until_they_gain_nothing() {
 }
 
 #[test]
-fn settings_within_the_noise_are_not_told_apart() {
+fn settings_within_the_noise_are_not_distinguished() {
     // Depth 16 averages 97.5 %, and repetitions vary by 2 %.
     let wobble = |run| 1.0 + 0.02 * [0.0, 1.0, -1.0][run % 3];
     let rate = |_, cost: u64, run| match cost {
@@ -104,7 +104,7 @@ fn settings_within_the_noise_are_not_told_apart() {
 }
 
 #[test]
-fn what_breaks_has_no_rate_and_ends_its_line() {
+fn a_failed_setting_has_no_rate_and_ends_its_line() {
     let (found, runs) = search(&[&DEPTHS, &DEPTHS], 3, |_, _, _| None);
     assert_eq!((found.found(), runs), (None, 1));
     let (found, _) = search(&[&DEPTHS], 3, |_, cost, _| (cost < 8).then_some(cost as f64));
@@ -113,7 +113,7 @@ fn what_breaks_has_no_rate_and_ends_its_line() {
 
 proptest! {
     #[test]
-    fn a_curve_that_rises_and_then_stays_has_its_knee_found(
+    fn the_knee_of_a_rising_and_then_flat_curve_is_found(
         limit in 1.0..64.0f64,
         threads in 1usize..5,
         repeat in 1usize..4,
@@ -131,7 +131,7 @@ proptest! {
     }
 
     #[test]
-    fn a_search_ends_whatever_is_measured(seed in any::<u64>(), threads in 1usize..5) {
+    fn a_search_ends_for_any_measurements(seed in any::<u64>(), threads in 1usize..5) {
         let costs: Vec<Vec<u64>> = (0..threads)
             .map(|line| DEPTHS.iter().map(|depth| depth << line).collect())
             .collect();

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_location_is_saved_as_the_text_it_was_given_as() {
+    fn a_location_is_saved_as_given() {
         let location: Location = "./data/unet3d".parse().unwrap();
         assert_eq!(location.to_string(), "./data/unet3d");
         let json = serde_json::to_string(&location).unwrap();

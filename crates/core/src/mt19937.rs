@@ -99,7 +99,7 @@ mod tests {
     // Expected values: numpy 2.4.6, numpy.random.seed(SEED) and the named function.
 
     #[test]
-    fn integers_are_those_of_the_reference_generator() {
+    fn integers_match_the_reference_generator() {
         // The reference implementation's own check: init_genrand(5489), ten thousandth output.
         let mut generator = Mt19937::new(5489);
         let last = (0..10_000).map(|_| generator.next_u32()).last();

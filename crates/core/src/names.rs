@@ -63,7 +63,7 @@ mod tests {
     use crate::operation::Operation;
 
     #[test]
-    fn a_name_is_found_or_all_of_them_are_told() {
+    fn a_name_is_found_or_all_are_listed() {
         assert_eq!("randread".parse(), Ok(Operation::RandRead));
         let error = |text: &str| text.parse::<Operation>().unwrap_err();
         let all = "use read, write, randread or randwrite";

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_possible_is_told_what_is() {
+    fn impossible_requests_are_answered_with_possible_ones() {
         let some = |text: &str| whole::<u32>(1..)(text);
         assert_eq!(some("1"), Ok(1));
         assert_eq!(some("4294967295"), Ok(u32::MAX));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn an_example_is_one_of_those_that_are_possible() {
+    fn an_example_is_a_possible_value() {
         let level = whole::<u8>(0..=3)("4");
         let message = "`4` is not a whole number from 0 to 3: use one such as 3";
         assert_eq!(level, Err(message.to_string()));

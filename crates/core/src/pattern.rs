@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_files_stream_follows_its_name_alone() {
+    fn a_files_stream_depends_only_on_its_name() {
         let stream = |path: &str| stream_of(Path::new(path));
         assert_eq!(stream("/a/stormlp.3"), stream("b/stormlp.3"));
         assert_ne!(stream("/a/stormlp.3"), stream("/a/stormlp.4"));

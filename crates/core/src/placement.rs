@@ -117,7 +117,7 @@ impl FromStr for NumaChoice {
             "auto" => Ok(Self::Auto),
             "off" => Ok(Self::Off),
             number => number.parse().map(Self::Node).map_err(|_| {
-                format!("`{text}` is no NUMA node: use auto, off or the number of one")
+                format!("`{text}` is not a NUMA node: use auto, off or a node number")
             }),
         }
     }
@@ -270,7 +270,7 @@ fn words(
         (1, _) => "one NUMA node".to_string(),
         (_, None) => "no NUMA node chosen".to_string(),
         (_, Some(node)) => match near.filter(|near| near.node == node) {
-            Some(near) => format!("NUMA node {node}, that of {}", near.what),
+            Some(near) => format!("NUMA node {node}, local to {}", near.what),
             None => format!("NUMA node {node}"),
         },
     };
@@ -289,7 +289,7 @@ fn check(asked: &Threading, host: &HostFacts, problems: &mut Problems) {
             && cpus.within(&of_node) != *cpus
         {
             problems.plan(
-                format!("--cpus {cpus} are not all of --numa {node}, which has {of_node}"),
+                format!("--cpus {cpus} are not all on --numa {node}, which has {of_node}"),
                 "leave out one of them",
             );
         }
@@ -318,7 +318,7 @@ pub fn check_node(node: u32, host: &HostFacts, problems: &mut Problems) {
         ),
         None if there.len() == 1 => problems.machine(
             format!("there is no NUMA node {node}: this machine has node {} only", there[0]),
-            "leave the node out: all CPUs and all memory are on that one",
+            "leave the node out: all CPUs and all memory are on it",
         ),
         None => problems.machine(
             format!(
@@ -328,7 +328,7 @@ pub fn check_node(node: u32, host: &HostFacts, problems: &mut Problems) {
             "name one of them",
         ),
         Some(found) if found.cpus.numbers().is_empty() => problems.machine(
-            format!("this process may use no CPU of NUMA node {node}"),
+            format!("this process may not use any CPU of NUMA node {node}"),
             "widen its CPU set, or name another node",
         ),
         Some(_) => {}
@@ -343,8 +343,8 @@ fn vain(placement: &Placement) -> Option<Warning> {
     Some(Warning::new(
         WarningKind::NoEffect,
         format!(
-            "--numa {node} binds nothing: this machine has that NUMA node only, so all threads and \
-             buffers are there"
+            "--numa {node} has no effect: this machine has only that NUMA \
+             node"
         ),
         "leave it out; --cpus binds to CPUs",
     ))
@@ -368,7 +368,7 @@ pub fn warnings(placement: &Placement, device: Option<DeviceId>, host: &HostFact
                  the nodes",
                 gpu.what, gpu.node, drives.what, drives.node
             ),
-            "use a GPU and drives of one node where the machine has them",
+            "use a GPU and drives on the same node where possible",
         ));
     }
     let Some(near) = gpu.or(drives) else {
@@ -390,7 +390,7 @@ pub fn warnings(placement: &Placement, device: Option<DeviceId>, host: &HostFact
     } else if let Some(elsewhere) = elsewhere {
         warnings.push(far(
             format!("threads and their buffers are on {elsewhere}, and {what} on node {node}"),
-            "leave out --numa and --cpus to be near it",
+            "leave out --numa and --cpus to run near it",
         ));
     }
     warnings
@@ -448,7 +448,7 @@ mod tests {
     const CUDA: Option<DeviceId> = Some(DeviceId::Cuda(0));
 
     #[test]
-    fn lists_of_cpus_are_the_kernels() {
+    fn cpu_lists_have_the_kernels_format() {
         assert_eq!(cpus("10-11,0-2,8,1").to_string(), "0-2,8,10-11");
         for bad in ["", "x", "3-1", "1,", "0-99999999"] {
             assert!(bad.parse::<CpuList>().is_err(), "{bad}");
@@ -462,7 +462,7 @@ mod tests {
         let (placement, warnings, problems) = decided(&asked, CUDA, &host);
         assert!(problems.is_empty(), "{problems}");
         assert_eq!((placement.node, placement.cpus), (Some(0), Some(cpus("0-7"))));
-        assert_eq!(placement.summary, "NUMA node 0, that of cuda:0, CPUs 0-7");
+        assert_eq!(placement.summary, "NUMA node 0, local to cuda:0, CPUs 0-7");
         // The drive is on the other node.
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert_eq!(warnings[0].kind, WarningKind::FarPlacement);
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn on_one_node_nothing_is_bound_and_nothing_said() {
+    fn on_one_node_nothing_is_bound_or_reported() {
         let mut host = host("0-7", "");
         host.numa_nodes.pop();
         let (placement, warnings, problems) = decided(&Threading::default(), CUDA, &host);
@@ -490,12 +490,12 @@ mod tests {
     }
 
     #[test]
-    fn a_near_node_out_of_reach_is_told_and_one_that_was_named_refused() {
+    fn an_unreachable_near_node_is_reported_and_a_named_one_refused() {
         let host = host("", "8-15");
         let (placement, warnings, problems) = decided(&Threading::default(), CUDA, &host);
         assert!(problems.is_empty() && placement.node.is_none());
         assert!(warnings[1].fact.contains("may use none of its CPUs"), "{warnings:?}");
-        for (numa, told) in [(0, "may use no CPU of NUMA node 0"), (7, "no NUMA node 7")] {
+        for (numa, told) in [(0, "may not use any CPU of NUMA node 0"), (7, "no NUMA node 7")] {
             let asked = Threading { numa: NumaChoice::Node(numa), ..Threading::default() };
             let (_, _, problems) = decided(&asked, CUDA, &host);
             assert!(problems.to_string().contains(told), "{problems}");
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_typed_is_done_and_told_where_it_is_far() {
+    fn a_requested_binding_is_honoured_and_reported_if_remote() {
         let host = host("0-7", "8-15");
         let asked = |numa, list: Option<&str>| Threading {
             numa,
@@ -518,7 +518,7 @@ mod tests {
         let (placement, ..) = decided(&asked(NumaChoice::Off, None), CUDA, &host);
         assert_eq!((placement.node, placement.cpus), (None, None));
         let (.., problems) = decided(&asked(NumaChoice::Node(1), Some("0")), CUDA, &host);
-        assert!(problems.to_string().contains("are not all of --numa 1"), "{problems}");
+        assert!(problems.to_string().contains("are not all on --numa 1"), "{problems}");
         let (.., problems) = decided(&asked(NumaChoice::Auto, Some("16")), CUDA, &host);
         assert!(problems.to_string().contains("may run on 0-15"), "{problems}");
     }

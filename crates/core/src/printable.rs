@@ -69,7 +69,7 @@ mod tests {
     use super::{printable, printable_json, printable_lines, steers};
 
     #[test]
-    fn what_steers_a_terminal_is_shown_and_all_else_stays() {
+    fn control_characters_are_escaped_and_everything_else_stays() {
         let nasty = "a\x1b[31m\u{9b}2J\u{7f}\u{202e}b\u{2066}\n\tc";
         let shown = r"a\x1b[31m\u{9b}2J\x7f\u{202e}b\u{2066}\n\tc";
         assert_eq!(printable(nasty), shown);
@@ -79,7 +79,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_is_printed_steers(text in ".*") {
+        fn printed_text_contains_no_control_sequences(text in ".*") {
             prop_assert!(!printable(&text).chars().any(steers));
             let json = serde_json::json!({ "name": text }).to_string();
             let shown = printable_json(&json).into_owned();

@@ -308,10 +308,10 @@ impl<P, R> Report<P, R> {
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// Not JSON.
-    #[error("the file is no stormlp report: it is no JSON: {0}")]
+    #[error("the file is not a stormlp report: not valid JSON: {0}")]
     NoJson(serde_json::Error),
     /// Not a report.
-    #[error("the file is no stormlp report: {0}")]
+    #[error("the file is not a stormlp report: {0}")]
     NoReport(&'static str),
     /// Written by a newer stormlp.
     #[error(
@@ -361,7 +361,7 @@ pub fn current_form(json: &str) -> Result<(ReportKind, serde_json::Value), Repor
     };
     let kind = value.get("kind").cloned().unwrap_or_default();
     let kind: ReportKind = serde_json::from_value(kind)
-        .map_err(|_| ReportError::NoReport("it does not say which command made it"))?;
+        .map_err(|_| ReportError::NoReport("it does not name the command that wrote it"))?;
     upgrade::to_current(version, kind, &mut value);
     match check::absurdity(&value) {
         Some(what) => Err(ReportError::Absurd { kind, what }),

@@ -54,7 +54,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_median_lies_between_the_extremes(samples in prop::collection::vec(-1e9..1e9, 1..50)) {
+        fn the_median_is_between_the_extremes(samples in prop::collection::vec(-1e9..1e9, 1..50)) {
             let low = samples.iter().copied().fold(f64::INFINITY, f64::min);
             let high = samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             prop_assert!((low..=high).contains(&median(&samples)));

@@ -27,20 +27,20 @@ impl FromStr for Tag {
         let shown = printable(text);
         let (key, value) = text
             .split_once('=')
-            .ok_or_else(|| format!("`{shown}` is no tag: give KEY=VALUE, as in site=lab2"))?;
+            .ok_or_else(|| format!("`{shown}` is not a tag: use KEY=VALUE, such as site=lab2"))?;
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         if key.is_empty() || !key.chars().all(is_plain) {
             return Err(format!(
-                "`{}` is no key of a tag: use letters, digits, `_`, `-` and `.`",
+                "`{}` is not a valid tag key: use letters, digits, `_`, `-` and `.`",
                 printable(key)
             ));
         }
         if value.is_empty() || printable(value) != value {
-            return Err(format!("`{shown}` is no tag: its value has to be text in one line"));
+            return Err(format!("`{shown}` is not a tag: its value must be a single line of text"));
         }
         if [key, value].iter().any(|part| part.chars().count() > MOST_CHARACTERS) {
             return Err(format!(
-                "a key and a value of a tag have at most {MOST_CHARACTERS} characters each"
+                "a tag's key and value may have at most {MOST_CHARACTERS} characters each"
             ));
         }
         Ok(Self { key: key.to_string(), value: value.to_string() })
@@ -56,7 +56,7 @@ pub fn collect(tags: &[Tag]) -> Result<Tags, String> {
     for Tag { key, value } in tags {
         let before = collected.insert(key.clone(), value.clone());
         if before.is_some_and(|before| before != *value) {
-            return Err(format!("the tag `{key}` is given twice, with two values"));
+            return Err(format!("the tag `{key}` is given twice, with different values"));
         }
     }
     Ok(collected)

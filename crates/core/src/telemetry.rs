@@ -89,11 +89,11 @@ impl FromStr for Telemetry {
             return Ok(Self::Off);
         }
         let interval = parse_duration(text)
-            .map_err(|error| format!("{error}; an interval such as 100ms, or `off`"))?;
+            .map_err(|error| format!("{error}; use an interval such as 100ms, or `off`"))?;
         if (SHORTEST..=LONGEST).contains(&interval) {
             Ok(Self::Every(interval))
         } else {
-            Err("an interval is between 10ms and 60s; `off` looks at nothing".to_string())
+            Err("the telemetry interval must be 10ms to 60s; `off` disables it".to_string())
         }
     }
 }
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_over_at_once_begins_with_an_eighth_of_its_intervals() {
+    fn short_parts_begin_with_an_eighth_of_the_interval() {
         let first = |ms| Telemetry::Every(Duration::from_millis(ms)).first_interval();
         assert_eq!(first(100), Duration::from_micros(12_500));
         assert_eq!(first(30), Duration::from_millis(15));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_read_is_saved_as_null() {
+    fn unread_values_are_saved_as_null() {
         let track = Track {
             measure: Measure::DataCachedShare,
             of: "data".to_string(),

@@ -340,20 +340,20 @@ pub fn statistics_warning(
     }
     let (fact, advice) = match level {
         0 => (
-            "cuFile counts no routes (--cufile-stats 0), so its own counters prove none"
+            "cuFile counts no routes (--cufile-stats 0), so its counters cannot prove a route"
                 .to_string(),
-            "leave out the option to have a few transfers counted by their routes",
+            "leave out the option to have the routes of a few transfers counted",
         ),
         1 | 2 => (
             format!(
-                "cuFile keeps statistics of level {level} all the time, which may cost it time and \
-                 tell no routes"
+                "cuFile keeps level {level} statistics throughout, which may slow it down and does \
+                 not record routes"
             ),
-            "leave out --cufile-stats, or use level 3, which tells routes",
+            "leave out --cufile-stats, or use level 3, which records routes",
         ),
         _ => (
-            "cuFile counts through the measured part, which costs it time".to_string(),
-            "leave out --cufile-stats to have a few transfers counted alone",
+            "cuFile counts during the measured part, which slows it down".to_string(),
+            "leave out --cufile-stats to count only a few transfers",
         ),
     };
     Some(Warning::new(WarningKind::HarnessBound, fact, advice))
@@ -364,7 +364,7 @@ pub fn wait_warning(asked: &Threading, any_waits: bool) -> Option<Warning> {
     let wait = asked.wait.filter(|_| !any_waits)?;
     Some(Warning::new(
         WarningKind::NoEffect,
-        format!("--wait {} has no effect: no GPU takes part", wait.name()),
+        format!("--wait {} has no effect: no GPU is used", wait.name()),
         "leave it out, or use --device cuda:0 on a machine with a GPU",
     ))
 }
@@ -463,7 +463,7 @@ impl Pages {
 
     /// The remark in a header for buffers that are not on the default pages.
     pub fn remark(self) -> Option<&'static str> {
-        (self == Self::Small).then_some("on small pages, as asked for")
+        (self == Self::Small).then_some("on small pages, as requested")
     }
 }
 
@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn host_memory_stands_in_for_a_gpu_that_is_there_only_when_that_was_typed() {
+    fn host_memory_replaces_an_available_gpu_only_on_request() {
         let mut host = HostFacts::fixture();
         host.hidden_gpus = Some(HiddenGpus {
             pci_addresses: vec!["0000:3b:00.0".to_string()],
@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn host_memory_that_was_asked_for_is_no_accelerators() {
+    fn requested_host_memory_is_not_an_accelerators() {
         let mut transport = Transport::fixture(PathKind::CpuGpu, EngineKind::Psync);
         assert_eq!(transport.host_memory(), None, "emulated");
         transport.emulated = false;

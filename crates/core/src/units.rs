@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn binary_and_decimal_units_are_told_apart() {
+    fn binary_and_decimal_units_are_distinguished() {
         assert_eq!(size("1M"), 1_048_576);
         assert_eq!(size("1MiB"), 1_048_576);
         assert_eq!(size("1MB"), 1_000_000);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_has_no_sign() {
+    fn durations_of_zero_have_no_sign() {
         let nothing: [f64; 0] = [];
         assert_eq!(format_duration(nothing.iter().sum()), "0 ms");
     }

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn any_block_can_be_made_alone() {
+    fn any_block_can_be_generated_alone() {
         let mut whole = vec![0; 5 * BLOCK_BYTES];
         content(1, 2).fill(10, &mut whole);
         let mut alone = vec![0; BLOCK_BYTES];

@@ -143,7 +143,7 @@ impl Dataset {
     /// to change.
     pub fn new(recipe: Recipe) -> Result<Self, RecipeError> {
         let dataset = Self::new_while(recipe, &mut |_| true)?;
-        Ok(dataset.expect("a plan that nobody stops comes to its end"))
+        Ok(dataset.expect("a plan without a stop runs to its end"))
     }
 
     /// Like [`Self::new`], but periodically calls `go_on` with the number of files whose sizes are
@@ -327,7 +327,7 @@ fn check(recipe: &Recipe) -> Result<(), RecipeError> {
     }
     if matches!(recipe.format, FormatKind::Jpeg | FormatKind::Png) && recipe.samples_per_file > 1 {
         return fail(format!(
-            "a {} file holds one sample: num_samples_per_file is {}",
+            "a {} file contains one sample: num_samples_per_file is {}",
             recipe.format.name(),
             recipe.samples_per_file
         ));
@@ -364,7 +364,7 @@ fn check_size(size: &SizeRule) -> Result<(), RecipeError> {
         SizeRule::Shape { dims, element_bytes } => {
             let empty = dims.is_empty() || dims.contains(&0) || *element_bytes == 0;
             if empty {
-                return fail(format!("record_dims {dims:?} hold no element"));
+                return fail(format!("record_dims {dims:?} contain no element"));
             }
         }
     }

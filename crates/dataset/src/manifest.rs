@@ -101,7 +101,7 @@ pub enum ManifestError {
     #[error(transparent)]
     File(#[from] TransferError),
     /// It was not written by stormlp.
-    #[error("{path} is not a manifest of a dataset: {reason}")]
+    #[error("{path} is not a dataset manifest: {reason}")]
     Malformed {
         /// The manifest or journal.
         path: String,
@@ -109,7 +109,7 @@ pub enum ManifestError {
         reason: String,
     },
     /// A different command or a later version made it, and may need it.
-    #[error("{path} is not a manifest that this `stormlp datagen` made: {reason}")]
+    #[error("{path} is not a manifest of this `stormlp datagen`: {reason}")]
     Another {
         /// The manifest or journal.
         path: String,
@@ -192,7 +192,7 @@ fn check_file(file: &ManifestFile) -> Result<(), String> {
     let sides = file.side_files.iter().map(|side| &side.name);
     for name in std::iter::once(&file.name).chain(sides) {
         if !is_inside(name) {
-            return Err(format!("it names `{name}`, which leads out of the folder"));
+            return Err(format!("it names `{name}`, which is outside the folder"));
         }
     }
     Ok(())
@@ -525,7 +525,7 @@ mod tests {
         let whole = format!("{}{}{}", line(&head()), line(&file("a")), line(&file("b")));
         for cut in 0..whole.len() {
             let Ok(parsed) = parse_journal(&whole[..cut]) else {
-                panic!("a cut at {cut} is no error");
+                panic!("a cut at {cut} is not an error");
             };
             let files = parsed.map_or(0, |(_, files)| files.len());
             assert!(files < 2);
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn manifests_of_other_commands_are_no_datasets() {
+    fn manifests_of_other_commands_are_not_datasets() {
         let mut head = head();
         head.made_by = "gds".to_string();
         let manifest = Manifest { head, files: Vec::new() };

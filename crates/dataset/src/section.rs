@@ -41,8 +41,8 @@ impl Named for DataFormat {
 /// Why a format is not supported.
 fn not_read(name: &str) -> String {
     if name == "mmap_indexed_binary" {
-        return "`mmap_indexed_binary` is not emulated: DLIO maps these files and touches no byte of \
-                a sample; use indexed_binary, which reads them"
+        return "`mmap_indexed_binary` is not emulated: DLIO maps these files and never touches the \
+                samples; use indexed_binary, which reads them"
             .to_string();
     }
     unknown::<DataFormat>(name)
@@ -218,7 +218,7 @@ impl Field for ParquetColumns {
             serde_yaml::from_value(value.clone()).map_err(|error| format!(": {error}"))?;
         if let Some(column) = columns.iter().find(|column| column.size == 0) {
             let name = &column.name;
-            return Err(format!(": `size` of {name} is no whole number from 1"));
+            return Err(format!(": `size` of {name} must be a whole number of 1 or more"));
         }
         self.0 = columns;
         Ok(())

@@ -82,7 +82,7 @@ impl FileSizes {
     #[must_use]
     pub fn draw(rule: &SizeRule, files: u64, draw: SizeDraw) -> Self {
         Self::draw_while(rule, files, draw, &mut |_| true)
-            .expect("a draw that nobody stops comes to its end")
+            .expect("a draw without a stop runs to its end")
     }
 
     /// Like [`Self::draw`], but periodically calls `go_on` with the number of files drawn so far.
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_shapes_are_taken_as_they_are() {
+    fn exact_shapes_are_used_unchanged() {
         let rule = SizeRule::Shape { dims: vec![3, 5], element_bytes: 4 };
         let sizes = FileSizes::draw(&rule, 2, SizeDraw::Shared);
         assert_eq!(sizes.shape(1).bytes(), 60);

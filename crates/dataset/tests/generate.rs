@@ -1,4 +1,4 @@
-//! Datasets made, stopped, damaged, continued, verified and made anew, in a temporary folder.
+//! Datasets generated, stopped, damaged, resumed, verified and overwritten, in a temporary folder.
 
 #![allow(clippy::unwrap_used)]
 
@@ -201,7 +201,7 @@ fn small_files_go_through_the_page_cache_and_hold_the_same_bytes() {
 }
 
 #[test]
-fn an_occupied_folder_is_refused_and_overwritten_only_when_told() {
+fn an_occupied_folder_is_refused_unless_overwrite_is_given() {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path(), recipe(FormatKind::Npz), Existing::Refuse);
     let again = run(&plan(folder.path(), recipe(FormatKind::Npz), Existing::Refuse)).unwrap_err();
@@ -251,7 +251,7 @@ fn a_stopped_run_is_continued() {
 }
 
 #[test]
-fn a_killed_run_is_continued_and_damage_is_found() {
+fn a_killed_run_is_resumed_and_damage_is_found() {
     let folder = tempfile::tempdir().unwrap();
     let recipe = || recipe(FormatKind::Npz);
     make(folder.path(), recipe(), Existing::Refuse);
@@ -300,12 +300,12 @@ fn verifying_names_each_bad_file_and_writes_nothing() {
     let before = fs::read_dir(folder.path()).unwrap().count();
     let found = faults(folder.path(), recipe.clone());
     assert_eq!(found.len(), 3, "{found:?}");
-    assert!(found[0].starts_with("train/img_1_of_5.tfrecord: its bytes have changed: checksum"));
-    assert!(found[1].starts_with("index/train/img_3_of_5.tfrecord.idx: its bytes have changed"));
+    assert!(found[0].starts_with("train/img_1_of_5.tfrecord: its content has changed: checksum"));
+    assert!(found[1].starts_with("index/train/img_3_of_5.tfrecord.idx: its content has changed"));
     assert!(found[2].starts_with("valid/img_0_of_2.tfrecord: No such file"), "{}", found[2]);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), before);
 
-    // Without a manifest, framing and sizes still tell.
+    // Without a manifest, framing and sizes still show it.
     fs::remove_file(file(MANIFEST_NAME)).unwrap();
     File::options()
         .write(true)

@@ -1,4 +1,4 @@
-//! What a scan finds, and what it makes of folders that are not as the workload wants them.
+//! What a scan finds, and its verdict on folders that do not match the workload.
 
 #![allow(clippy::unwrap_used)]
 
@@ -75,7 +75,7 @@ fn a_dataset_is_good_with_and_without_its_manifest() {
 }
 
 #[test]
-fn a_look_at_cold_files_leaves_them_cold() {
+fn checking_cold_files_leaves_them_cold() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     make(folder.path(), recipe(FormatKind::Npz));
     let train = folder.path().join("train");
@@ -116,12 +116,12 @@ fn too_few_too_many_and_foreign_files() {
     assert!(missing.fatal);
     assert_eq!(
         missing.fact,
-        "train/ holds 3 files, the workload has 4: missing train/img_2_of_4.npz"
+        "train/ contains 3 files, but the workload has 4: missing train/img_2_of_4.npz"
     );
 }
 
 #[test]
-fn of_many_missing_files_few_are_named() {
+fn only_a_few_of_many_missing_files_are_named() {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path(), recipe(FormatKind::Npz));
     fs::remove_file(folder.path().join(MANIFEST_NAME)).unwrap();
@@ -131,11 +131,11 @@ fn of_many_missing_files_few_are_named() {
     let missing = finding(folder.path(), most);
     assert_eq!(
         missing.fact,
-        "train/ holds 4 files, the workload has 20000000: missing \
+        "train/ contains 4 files, but the workload has 20000000: missing \
          train/img_00000000_of_20000000.npz, train/img_00000001_of_20000000.npz, \
          train/img_00000002_of_20000000.npz and 19999993 more"
     );
-    // To make all the names takes many times as long, and gigabytes.
+    // Generating all the names takes many times as long, and gigabytes.
     assert!(started.elapsed().as_secs() < 3, "{:?}", started.elapsed());
 }
 
@@ -214,7 +214,7 @@ fn damaged_and_unfinished_datasets_are_fatal() {
     file.set_len(77).unwrap();
     let short = finding(folder.path(), recipe(FormatKind::Npz));
     assert_eq!(short.kind, FindingKind::WrongSize);
-    assert_eq!(short.fact, "train/img_0_of_4.npz has 77 bytes, it was made with 20506");
+    assert_eq!(short.fact, "train/img_0_of_4.npz has 77 bytes, but was made with 20506");
     let manifest = fs::read_to_string(folder.path().join(MANIFEST_NAME)).unwrap();
     let mut head: serde_json::Value = serde_json::from_str(&manifest).unwrap();
     head.as_object_mut().unwrap().remove("files");

@@ -1,5 +1,5 @@
 //! What stormlp writes, the Python readers read: numpy, pyarrow and TensorFlow, where they are
-//! installed. `STORMLP_PYTHON` names the interpreter; each test says so when it skips.
+//! installed. `STORMLP_PYTHON` names the interpreter; each test reports when it skips.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 

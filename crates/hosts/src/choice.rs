@@ -57,7 +57,7 @@ impl FromStr for Choice {
         let found = Self::NAMES.iter().find(|(name, _)| *name == text);
         found
             .map(|(_, choice)| *choice)
-            .ok_or_else(|| format!("`{text}` is none of auto, none, mpi, pmix, pmi1"))
+            .ok_or_else(|| format!("`{text}` is not a group: use auto, none, mpi, pmix or pmi1"))
     }
 }
 
@@ -90,7 +90,7 @@ pub fn join(
         return Err(GroupError::Unusable { asked: choice.name(), why: tried.join("; ") });
     }
     if tried.is_empty() {
-        tried.push("it says nothing of PMIx or PMI, and there is no MPI of its own".to_string());
+        tried.push("it provides no PMIx or PMI, and has no MPI of its own".to_string());
     }
     Err(GroupError::NotFound { launch: in_words(environment.launch), tried })
 }
@@ -155,7 +155,7 @@ fn open(
             let fd = environment.pmi_fd.ok_or("PMI_FD is not set")?;
             Engine::start(patience, move || Pmi1::init(fd))
         }
-        Choice::Auto | Choice::None => Err("nothing is opened for it".to_string()),
+        Choice::Auto | Choice::None => Err("it has no library".to_string()),
     }
 }
 
@@ -186,7 +186,7 @@ fn checked(
 
 fn in_words(launch: Option<Launch>) -> String {
     launch.map_or_else(
-        || "nothing says who started this process".to_string(),
+        || "the launcher of this process is unknown".to_string(),
         |launch| launch.in_words(),
     )
 }
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_is_no_group() {
+    fn one_process_is_not_a_group() {
         let nobody = Environment::default();
         assert!(join(Choice::Auto, &nobody, SECOND).unwrap().is_alone());
         let one = environment(Launcher::OpenMpi, Some(1));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_cannot_meet_are_an_error() {
+    fn processes_that_cannot_find_each_other_are_an_error() {
         let started = environment(Launcher::Slurm, Some(4));
         let error = join(Choice::Auto, &started, SECOND).unwrap_err();
         let text = error.to_string();
@@ -223,14 +223,14 @@ mod tests {
     }
 
     #[test]
-    fn processes_on_their_own_are_so_on_purpose() {
+    fn separate_processes_must_be_requested() {
         let started = environment(Launcher::Slurm, Some(4));
         let group = join(Choice::None, &started, SECOND).unwrap();
         assert!(group.is_alone());
     }
 
     #[test]
-    fn what_does_not_spin_comes_first() {
+    fn libraries_that_do_not_spin_come_first() {
         let open_mpi = Environment { has_pmix: true, ..environment(Launcher::OpenMpi, Some(2)) };
         assert_eq!(candidates(Choice::Auto, &open_mpi), [Choice::Pmix, Choice::Mpi]);
         let hydra = Environment { pmi_fd: Some(7), ..environment(Launcher::Hydra, Some(2)) };

@@ -84,9 +84,9 @@ impl Engine {
         let seen = match began.recv_timeout(limit) {
             Ok(seen) => seen?,
             Err(RecvTimeoutError::Timeout) => {
-                return Err(format!("no answer in {} s", limit.as_secs()));
+                return Err(format!("no response within {} s", limit.as_secs()));
             }
-            Err(RecvTimeoutError::Disconnected) => return Err("it broke down".to_string()),
+            Err(RecvTimeoutError::Disconnected) => return Err("it failed unexpectedly".to_string()),
         };
         Ok(Self { seen, patience, asks: Mutex::new(asks), health, names: OnceLock::new() })
     }
@@ -224,7 +224,7 @@ impl Engine {
         loop {
             match answer.recv_timeout(LOOK.min(self.patience())) {
                 Ok(answer) => return answer,
-                Err(RecvTimeoutError::Disconnected) => return Err(lost(during, "nobody answers")),
+                Err(RecvTimeoutError::Disconnected) => return Err(lost(during, "no response")),
                 Err(RecvTimeoutError::Timeout) => {
                     if let Some(silent) = self.overdue(self.patience()) {
                         return Err(silent.during(during));
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_long_is_no_silence() {
+    fn a_long_operation_is_not_silence() {
         let silence = Duration::from_secs(3);
         let engines = start(&Arc::default(), 2, silence);
         thread::scope(|scope| {
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_nothing_ends_the_wait() {
+    fn a_silent_host_ends_the_wait() {
         let place = Arc::new(Place::default());
         let engines = start(&place, 2, Duration::from_millis(1500));
         let first = asked(|then| engines[1].barrier_then(then));
@@ -352,13 +352,13 @@ mod tests {
         engines[0].call_them(vec!["one".to_string(), "other".to_string()]);
         place.state.lock().unwrap().frozen.push(1);
         let silent = engines[0].barrier().unwrap_err();
-        assert!(silent.to_string().starts_with("other did not answer"), "{silent}");
+        assert!(silent.to_string().starts_with("other did not respond"), "{silent}");
         // It returns although the thread is stuck.
         engines[0].abort(5);
     }
 
     #[test]
-    fn one_that_is_told_to_end_ends_the_work_and_the_waits_of_all() {
+    fn an_interrupted_host_ends_the_work_and_waits_of_all() {
         let engines = start(&Arc::default(), 2, LONG);
         let (told, stopped) = (Arc::new(AtomicBool::new(false)), mpsc::channel());
         for engine in &engines {
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_heard_of_the_end_waits_for_nobody_in_a_step() {
+    fn a_host_that_knows_of_the_end_does_not_wait_in_a_step() {
         let engines = start(&Arc::default(), 2, LONG);
         let heard = Arc::new((Mutex::new(0), Condvar::new()));
         for engine in &engines {
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stood_still_does_not_blame_the_others() {
+    fn a_suspended_host_does_not_blame_the_others() {
         let health = Health::new(Duration::from_millis(40));
         let lost = || lost(AT_BARRIER, "gone");
         assert_eq!(Health::new(LONG).explain(lost()), lost());
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_from_step_to_step() {
+    fn nothing_is_exchanged_between_steps() {
         let place = Arc::new(Place::default());
         let engines = start(&place, 2, LONG);
         let steps = |next| {
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_at_different_points_are_an_error_and_no_wait_without_end() {
+    fn hosts_at_different_points_fail_instead_of_waiting_forever() {
         let engines = start(&Arc::default(), 2, LONG);
         let barrier = asked(|then| engines[0].barrier_then(then));
         let gather = asked(|then| engines[1].all_gather_then(vec![1], then));
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_cannot_be_used_says_why() {
+    fn an_unusable_library_is_reported_with_the_reason() {
         let patience = Patience { silence: LONG, start: LONG };
         let refused = Engine::start(patience, || Err::<Visitor, _>("no".to_string()));
         assert_eq!(refused.unwrap_err(), "no");

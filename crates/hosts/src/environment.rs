@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_nobody_launched_is_one() {
+    fn a_process_without_a_launcher_runs_alone() {
         assert_eq!(read(&[]), Environment::default());
         assert_eq!(read(&[]).size(), Some(1));
         // A batch script sees the task count of its job but is a single process.

@@ -35,7 +35,7 @@ pub enum GroupError {
         why: String,
     },
     /// Other processes did not arrive.
-    #[error("{} did not answer for {} s, {during}", silent(.who), .waited.as_secs())]
+    #[error("{} did not respond for {} s, {during}", silent(.who), .waited.as_secs())]
     Silent {
         /// Which ones, if known.
         who: Vec<String>,
@@ -45,7 +45,7 @@ pub enum GroupError {
         waited: Duration,
     },
     /// This process itself was suspended.
-    #[error("this process stood still for {} s, and the others went on without it", .for_time.as_secs())]
+    #[error("this process was suspended for {} s, and the others went on without it", .for_time.as_secs())]
     StoodStill {
         /// The duration.
         for_time: Duration,
@@ -60,7 +60,7 @@ pub enum GroupError {
     },
 }
 
-/// The processes that did not answer, in words.
+/// The silent processes as text.
 fn silent(who: &[String]) -> String {
     match who {
         [] => "the other hosts".to_string(),
@@ -93,23 +93,23 @@ impl GroupError {
             Self::NotFound { .. } => {
                 "install the launcher's own library on every host (libmpi, or libpmix), or name it \
                  with STORMLP_LIBMPI or STORMLP_LIBPMIX; under srun add --mpi=pmix or --mpi=pmi2; \
-                 --group none makes every process a run of its own"
+                 --group none runs every process on its own"
             }
             Self::Contradiction { .. } => {
                 "start with the mpirun of that library, or name the launcher's own library with \
-                 STORMLP_LIBMPI; --group pmix or pmi1 need none"
+                 STORMLP_LIBMPI; --group pmix or pmi1 do not need it"
             }
             Self::Unusable { .. } => {
-                "use --group auto, or see `stormlp doctor` under the launcher for what there is"
+                "use --group auto, or see `stormlp doctor` under the launcher for what is available"
             }
             Self::Silent { .. } => {
-                "look whether stormlp still runs on every host, and whether its storage answers; \
+                "check that stormlp still runs on every host and that its storage responds; \
                  --barrier-timeout gives slow hosts more time"
             }
             Self::StoodStill { .. } => {
-                "look what stopped or suspended it, or took its CPUs, and start again"
+                "find out what suspended it or took its CPUs, and start again"
             }
-            Self::Lost { .. } => "look on the other hosts for the first error, and start again",
+            Self::Lost { .. } => "look for the first error on the other hosts, and start again",
         }
     }
 }

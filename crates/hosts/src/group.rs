@@ -80,7 +80,7 @@ impl Group {
     }
 
     /// Starts a barrier, and calls `then` on a thread of the group once all have arrived.
-    /// [`Self::overdue`] tells whether a process has fallen silent; nothing else ends the wait.
+    /// [`Self::overdue`] shows whether a process has fallen silent; nothing else ends the wait.
     pub fn barrier_then(&self, then: impl FnOnce(Result<(), GroupError>) + Send + 'static) {
         match &self.engine {
             None => then(Ok(())),
@@ -89,7 +89,7 @@ impl Group {
     }
 
     /// Starts the barrier at the end of a step, like [`Self::barrier_then`], and passes `then` the
-    /// time the others kept this process waiting, or nothing if a process was told to stop in the
+    /// time the others kept this process waiting, or nothing if a process was interrupted in the
     /// meantime ([`Self::works`]). All must give the same `next`.
     pub fn step_then(
         &self,
@@ -115,7 +115,7 @@ impl Group {
     }
 
     /// Starts waiting until all have finished their [work](Self::works), and passes `then` whether
-    /// one was told to stop; all get the same answer. Must be called by all.
+    /// one was interrupted; all get the same answer. Must be called by all.
     pub fn edge_then(&self, then: impl FnOnce(Result<bool, GroupError>) + Send + 'static) {
         match &self.engine {
             None => then(Ok(false)),
@@ -152,7 +152,7 @@ impl Group {
         }
     }
 
-    /// Start and end times of `count` barriers at which nobody is late: each process enters the
+    /// Start and end times of `count` uncontended barriers: each process enters the
     /// next one as soon as it has left the last. Empty if alone.
     ///
     /// # Errors
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn alone_needs_nobody() {
+    fn a_single_process_needs_no_group() {
         let group = Group::alone();
         assert_eq!((group.rank(), group.size(), group.backend()), (0, 1, "none"));
         assert!(group.leads() && group.is_alone());

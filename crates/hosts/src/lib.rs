@@ -19,10 +19,12 @@ mod error;
 mod group;
 mod mpi;
 pub mod parts;
+pub mod party;
 mod pmi1;
 mod pmix;
 pub mod promises;
 mod rounds;
+pub mod session;
 
 pub use choice::{Choice, give_up, join};
 pub use engine::Patience;

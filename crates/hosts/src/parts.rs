@@ -43,7 +43,7 @@ pub fn in_order<T>(mut parts: Vec<T>, head: fn(&T) -> &Head) -> Result<Vec<T>, S
         if part(one).is_none() {
             let (host, began) = (&head(one).host.hostname, &head(one).started_at);
             return Err(format!(
-                "the report of {host} that began at {began} is no part of a run over several hosts"
+                "the report of {host} that started at {began} is not part of a run on several hosts"
             ));
         }
     }
@@ -68,12 +68,12 @@ pub fn in_order<T>(mut parts: Vec<T>, head: fn(&T) -> &Head) -> Result<Vec<T>, S
             && of_one != of_other
         {
             return Err(format!(
-                "they are parts of two runs called {}: {} was to begin at {of_one}, {} at {of_other}",
+                "they are parts of two runs called {}: {} was to start at {of_one}, {} at {of_other}",
                 first.run_id, first.host, second.host
             ));
         }
         if key(one) == key(other) {
-            return Err(format!("two of them are the same part, that of {}", first.host));
+            return Err(format!("two of them are the same part, from {}", first.host));
         }
         let (of_one, of_other) = (head(one), head(other));
         if of_one.kind != of_other.kind {
@@ -120,16 +120,16 @@ pub fn share_at_once(times: &[(f64, f64)]) -> Option<f64> {
 /// were running: `least` in `which`. If it is low, `advice` says what helps.
 pub fn began_by_clocks(each: &str, (least, which): (f64, &str), advice: &str) -> Warning {
     let mut fact = format!(
-        "these hosts began by their own clocks (--start-at), whose offsets nobody measured: by these \
-         they measured each {each} at the same time "
+        "these hosts started by their own clocks (--start-at), whose offsets were not measured: by those \
+         clocks they measured each {each} at the same time "
     );
     let advice = if least < TOGETHER {
         advice
     } else {
-        "keep the clocks by one time server, or start the hosts by a launcher"
+        "synchronise the clocks (NTP), or start the hosts with a launcher"
     };
     fact.push_str(&if least < TOGETHER { format!(
-            "for {:.0} % of its time or more, the least in {which}: the sum of their rates there is of \
+            "for {:.0} % of its time or more, the least in {which}: the sum of their rates there mixes \
              different times",
             least * 100.0
         ) } else { format!("for {:.1} % of its time or more", least * 100.0) });
@@ -188,12 +188,12 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_belong_together_is_told() {
+    fn parts_of_different_runs_are_refused() {
         let whole = Head { part: None, ..head("r", "a", None) };
         let cases = [
             (whole, "no part"),
             (head("other", "b", None), "two runs"),
-            (head("r", "a", None), "the same part, that of a"),
+            (head("r", "a", None), "the same part, from a"),
         ];
         for (other, told) in cases {
             let error = in_order(vec![head("r", "a", None), other], |head| head).unwrap_err();
@@ -212,14 +212,14 @@ mod tests {
         for host in ["a", "b"] {
             let parts = vec![at("a", monday), at(host, tuesday)];
             let error = in_order(parts, |head| head).unwrap_err();
-            let told = "two runs called night: a was to begin at 2026-01-05T22:00:00Z, ";
+            let told = "two runs called night: a was to start at 2026-01-05T22:00:00Z, ";
             assert!(error.contains(told) && error.contains(tuesday), "{error}");
         }
         assert!(in_order(vec![at("a", monday), at("b", monday)], |head| head).is_ok());
     }
 
     #[test]
-    fn hosts_work_at_once_from_the_last_start_to_the_first_end() {
+    fn hosts_overlap_from_the_last_start_to_the_first_end() {
         let share = |times: &[(f64, f64)]| share_at_once(times).unwrap();
         assert_eq!(share(&[(100.0, 4.0), (101.0, 4.0)]), 0.75);
         assert_eq!(share(&[(100.0, 4.0), (101.0, 2.0)]), 0.5, "of the longest");

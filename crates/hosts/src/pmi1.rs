@@ -36,7 +36,7 @@ impl Pmi1 {
     pub(crate) fn init(fd: i32) -> Result<Self, String> {
         let number = |name: &str| -> Result<u32, String> {
             let text = std::env::var(name).map_err(|_| format!("{name} is not set"))?;
-            text.trim().parse().map_err(|_| format!("{name} is no number: {text}"))
+            text.trim().parse().map_err(|_| format!("{name} is not a number: {text}"))
         };
         let (rank, size) = (number("PMI_RANK")?, number("PMI_SIZE")?);
         if fd < 0 {
@@ -45,7 +45,7 @@ impl Pmi1 {
         // SAFETY: the descriptor is borrowed for this one call, which fails if it is not open.
         let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
         let own = rustix::io::fcntl_dupfd_cloexec(borrowed, 3)
-            .map_err(|error| format!("PMI_FD={fd} is no connection: {error}"))?;
+            .map_err(|error| format!("PMI_FD={fd} is not a connection: {error}"))?;
         let write = File::from(own);
         let read = write.try_clone().map_err(|error| error.to_string())?;
         let mut pmi = Self {
@@ -70,7 +70,7 @@ impl Pmi1 {
         let line = format!("{line}\n");
         self.write
             .write_all(line.as_bytes())
-            .map_err(|error| format!("the launcher does not hear: {error}"))
+            .map_err(|error| format!("cannot send to the launcher: {error}"))
     }
 
     /// Sends a line and returns the answer, which must be `expected` and report success.
@@ -80,7 +80,7 @@ impl Pmi1 {
         match self.read.read_line(&mut answer) {
             Ok(0) => return Err("the launcher has closed its connection".to_string()),
             Ok(_) => {}
-            Err(error) => return Err(format!("the launcher does not answer: {error}")),
+            Err(error) => return Err(format!("no response from the launcher: {error}")),
         }
         let failed = field(&answer, "rc").is_some_and(|code| code != "0");
         if failed || field(&answer, "cmd") != Some(expected) {
@@ -128,7 +128,7 @@ impl Backend for Pmi1 {
             let mut whole = Vec::new();
             for number in 0..count {
                 let piece = self.get(&format!("{stem}-{rank}-{number}"))?;
-                whole.extend(bytes_of(&piece).ok_or("a piece came as no bytes")?);
+                whole.extend(bytes_of(&piece).ok_or("a piece is not encoded bytes")?);
             }
             all.push(whole);
         }
@@ -194,7 +194,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_travel_as_letters(bytes: Vec<u8>) {
+        fn bytes_are_encoded_as_letters(bytes: Vec<u8>) {
             prop_assert_eq!(bytes_of(&letters(&bytes)), Some(bytes));
         }
     }

@@ -155,7 +155,7 @@ impl Pmix {
         let answer = unsafe { (library.init)(&raw mut own, ptr::null_mut(), 0) };
         if answer != 0 {
             return Err(format!(
-                "no PMIx server answers here (PMIx_Init failed with error {answer})"
+                "no PMIx server responds here (PMIx_Init failed with error {answer})"
             ));
         }
         let mut pmix = Self { library, own, size: 0, rounds: 0 };
@@ -200,7 +200,7 @@ impl Pmix {
                 libc::free(value.as_ptr().cast());
             }
         }
-        found.ok_or_else(|| format!("PMIx has no {} of rank {rank}", key.to_string_lossy()))
+        found.ok_or_else(|| format!("PMIx has no {} for rank {rank}", key.to_string_lossy()))
     }
 
     fn fence(&self, info: &[Info]) -> Result<(), String> {
@@ -303,9 +303,9 @@ fn meaning(code: c_int, another: &str) -> Option<String> {
     match code {
         PMIX_ERR_PARTIAL_SUCCESS => Some(format!("{another} has ended")),
         PMIX_ERR_UNREACH | PMIX_ERR_LOST_CONNECTION => Some(format!(
-            "the launcher does not answer any more: {another} may have ended, or it ends all"
+            "the launcher no longer responds: {another} may have ended, or it is ending the job"
         )),
-        PMIX_ERR_TIMEOUT => Some(format!("{another} did not come in time")),
+        PMIX_ERR_TIMEOUT => Some(format!("{another} did not arrive in time")),
         _ => None,
     }
 }
@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_two_the_other_one_is_named() {
+    fn of_two_hosts_the_other_one_is_named() {
         let told = |size| checked("PMIx_Fence", PMIX_ERR_PARTIAL_SUCCESS, &another(1, size));
         let two = "the process of rank 0 has ended (PMIx_Fence failed with error -52)";
         assert_eq!(told(2), Err(two.to_string()));

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_but_what_is_named_is_a_promise() {
+    fn all_settings_not_excluded_are_compared() {
         let value = serde_json::json!({
             "batch_size": 7,
             "client": null,
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_is_called_as_its_option() {
+    fn a_request_is_named_as_its_option() {
         let request = serde_json::json!({"chunk_bytes": 1, "fsync": "none", "rank_shift": null});
         let asked = asked(&request, &[], &[("chunk_bytes", "option --chunk-size")]);
         let names: Vec<&str> = asked.iter().map(|(name, _)| &**name).collect();

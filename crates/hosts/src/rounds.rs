@@ -28,7 +28,7 @@ const AFTERMATH: Duration = Duration::from_secs(30);
 
 pub(crate) const AT_BARRIER: &str = "at a barrier";
 pub(crate) const EXCHANGING: &str = "while results were exchanged";
-const AT_WORK: &str = "while all were at work";
+const AT_WORK: &str = "while the hosts were working";
 
 /// A library by which processes find each other. Errors are reported in words.
 pub(crate) trait Backend {
@@ -72,7 +72,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    fn now() -> Self {
+    pub(crate) fn now() -> Self {
         Self { instant: Instant::now(), system: SystemTime::now() }
     }
 }
@@ -80,11 +80,11 @@ impl Moment {
 /// Just before a barrier and just after it.
 pub type AroundBarrier = [Moment; 2];
 
-/// Work that ends on all hosts once one of them is told to stop.
+/// Work that ends on all hosts once one of them is interrupted.
 pub(crate) struct Work {
-    /// Whether this host was told to stop.
+    /// Whether this host was interrupted.
     pub(crate) is_stopped: Box<dyn Fn() -> bool + Send>,
-    /// Called once all have learned, in the same round, that one was told to stop.
+    /// Called once all know, in the same round, that one was interrupted.
     pub(crate) stop: Box<dyn Fn() + Send>,
 }
 
@@ -102,14 +102,14 @@ pub(crate) enum Ask {
     Gather(Vec<u8>, Then<Vec<Vec<u8>>>),
     /// This many consecutive barriers.
     Barriers(u32, Then<Vec<AroundBarrier>>),
-    /// The barrier of a step; it yields nothing if a host was told to stop in the meantime.
+    /// The barrier of a step; it yields nothing if a host was interrupted in the meantime.
     Step {
         came: Instant,
         next: Next,
         then: Then<Option<Duration>>,
     },
     Work(Work),
-    /// The end of the work; yields whether one was told to stop.
+    /// The end of the work; yields whether one was interrupted.
     Edge(Then<bool>),
     Leave(Sender<()>),
     Abort(u8, Sender<()>),
@@ -127,7 +127,7 @@ enum Word {
     Leaves = 6,
 }
 
-/// Flag added to any word: this host was told to stop.
+/// Flag added to any word: this host was interrupted.
 const STOPPED: u8 = 0x80;
 
 /// The health of the thread, readable by other threads.
@@ -241,7 +241,7 @@ impl<B: Backend> Rounds<B> {
         Self { backend, health, work: None, told: false }
     }
 
-    /// Serves requests until told to leave.
+    /// Serves requests until asked to leave.
     pub(crate) fn serve(mut self, asked: &Receiver<Ask>) {
         while let Some(ask) = self.next(asked) {
             if self.answer(ask).is_break() {
@@ -314,7 +314,7 @@ impl<B: Backend> Rounds<B> {
         })
     }
 
-    /// How long the step's barrier kept this host waiting; nothing if a host was told to stop.
+    /// How long the step's barrier kept this host waiting; nothing if a host was interrupted.
     fn step(&mut self, came: Instant, next: Next) -> Result<Option<Duration>, GroupError> {
         let came = match self.health.is_in_rounds() {
             true if self.agree(Word::Step)? => return Ok(None),
@@ -347,12 +347,12 @@ impl<B: Backend> Rounds<B> {
         Ok(stopped)
     }
 
-    /// Repeats `word` until all say the same. Returns whether a host was told to stop, which ends
+    /// Repeats `word` until all send the same. Returns whether a host was interrupted, which ends
     /// steps and work.
     fn agree(&mut self, word: Word) -> Result<bool, GroupError> {
         self.health.in_rounds.store(true, Ordering::Relaxed);
         let ends_at_stop = matches!(word, Word::Step | Word::Edge);
-        // Hosts that have learned of the stop no longer take part in steps.
+        // Hosts that know of the stop no longer take part in steps.
         while !(self.told && ends_at_stop) {
             let words = self.round(word)?;
             if self.told && ends_at_stop {

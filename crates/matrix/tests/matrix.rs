@@ -1,4 +1,4 @@
-//! A whole matrix on real files: what is laid out, moved, verified and told.
+//! A complete matrix on real files: layout, transfers, verification and results.
 
 #![allow(clippy::unwrap_used)]
 
@@ -138,7 +138,7 @@ fn files_are_noted_in_the_manifest_and_used_again() {
 }
 
 #[test]
-fn a_truncated_file_fails_its_cells_and_the_matrix_goes_on() {
+fn a_truncated_file_fails_its_cells_and_the_matrix_continues() {
     let folder = folder();
     let request = MatrixRequest { ops: vec![Operation::Read], ..request(folder.path()) };
     let facts = facts();
@@ -163,7 +163,7 @@ fn a_truncated_file_fails_its_cells_and_the_matrix_goes_on() {
 }
 
 #[test]
-fn wrong_content_is_reported_with_its_place() {
+fn wrong_content_is_reported_with_its_position() {
     let folder = folder();
     let request = MatrixRequest {
         ops: vec![Operation::Read],
@@ -194,7 +194,7 @@ impl Observer for StopsInACell {
 }
 
 #[test]
-fn a_stopped_matrix_keeps_what_it_has() {
+fn a_stopped_matrix_keeps_its_cells() {
     let folder = folder();
     let request =
         MatrixRequest { duration_seconds: Some(60.0), passes: None, ..request(folder.path()) };
@@ -217,7 +217,7 @@ fn a_stopped_matrix_keeps_what_it_has() {
 }
 
 #[test]
-fn a_layout_that_stops_claims_nothing_for_files_it_never_touched() {
+fn a_stopped_layout_claims_no_untouched_files() {
     let folder = folder();
     let verify = MatrixRequest {
         ops: vec![Operation::Read],

@@ -156,7 +156,7 @@ impl Document {
 pub fn ended(ending: &Ending) -> String {
     match ending {
         Ending::Complete => String::new(),
-        Ending::Unfinished => "; unfinished: the run goes on, or was killed".to_string(),
+        Ending::Unfinished => "; unfinished: still running, or killed".to_string(),
         Ending::Stopped => "; stopped by the user".to_string(),
         Ending::Failed(note) => format!("; FAILED: {}", note.fact),
     }

@@ -45,13 +45,13 @@ const GDS: &[Family] = &[
         ("stormlp_gds_throughput_bytes_per_second", "bytes_per_second"),
         "throughput_bytes_per_second",
         1.0,
-        "Bytes moved in the measured time of a cell, by that time.",
+        "Bytes moved per second in the measured time of a cell.",
     ),
     family(
         ("stormlp_gds_transfers_per_second", "transfers_per_second"),
         "iops",
         1.0,
-        "Transfers completed in the measured time of a cell, by that time.",
+        "Transfers completed per second in the measured time of a cell.",
     ),
     family(
         ("stormlp_gds_latency_mean_seconds", "seconds"),
@@ -59,29 +59,24 @@ const GDS: &[Family] = &[
         US,
         "Mean time from submitting a transfer to its completion.",
     ),
-    family(
-        ("stormlp_gds_latency_p50_seconds", "seconds"),
-        "latency_us_p50",
-        US,
-        "Median of the same.",
-    ),
+    family(("stormlp_gds_latency_p50_seconds", "seconds"), "latency_us_p50", US, "Median latency."),
     family(
         ("stormlp_gds_latency_p99_seconds", "seconds"),
         "latency_us_p99",
         US,
-        "99th percentile of the same.",
+        "99th percentile of latency.",
     ),
     family(
         ("stormlp_gds_latency_p999_seconds", "seconds"),
         "latency_us_p999",
         US,
-        "99.9th percentile of the same.",
+        "99.9th percentile of latency.",
     ),
     family(
         ("stormlp_gds_latency_max_seconds", "seconds"),
         "latency_us_max",
         US,
-        "Maximum of the same.",
+        "Maximum latency.",
     ),
     family(
         ("stormlp_gds_cpu_seconds_per_gibibyte", "seconds_per_gibibyte"),
@@ -120,25 +115,25 @@ const TRAIN: &[Family] = &[
         ("stormlp_train_samples_per_second", "samples_per_second"),
         "samples_per_second",
         1.0,
-        "Samples of all accelerators in a second by the formula of the profile.",
+        "Samples per second of all accelerators, by the formula of the profile.",
     ),
     family(
         ("stormlp_train_throughput_bytes_per_second", "bytes_per_second"),
         "mib_per_second",
         MIB,
-        "The same in bytes by the configured record length.",
+        "Bytes per second by the configured record length.",
     ),
     family(
         ("stormlp_train_read_bytes_per_second", "bytes_per_second"),
         "read_mib_per_second",
         MIB,
-        "Bytes that reads brought in a second, over the whole epoch.",
+        "Bytes read per second, over the whole epoch.",
     ),
     family(
         ("stormlp_train_waiting_storage_seconds", "seconds"),
         "waiting_storage_seconds",
         1.0,
-        "Time that accelerators waited while storage was at work, summed over them.",
+        "Time that accelerators waited while storage was busy, summed over them.",
     ),
     family(
         ("stormlp_train_waiting_cpu_seconds", "seconds"),
@@ -352,7 +347,7 @@ fn about_runs(text: &mut String, sources: &[Source<'_>]) {
         labels.extend(more.map(|(name, value)| (name.to_string(), value.to_string())));
         one(labels, 1.0)
     });
-    let head = ("stormlp_run", "info", "", "A run of stormlp: the newest of each command.");
+    let head = ("stormlp_run", "info", "", "The newest stormlp run of each command.");
     write_newest(text, head, "_info", info.collect(), |labels| {
         labels.iter().take_while(|(name, _)| name != "status").cloned().collect()
     });

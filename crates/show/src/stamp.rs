@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_move_on_over_days_and_leap_days() {
+    fn times_advance_over_days_and_leap_days() {
         for (started, seconds, moment) in [
             ("2026-11-21T07:25:00Z", 0.5, "2026-11-21T07:25:00.500000"),
             ("2024-02-28T23:59:59Z", 1.0, "2024-02-29T00:00:00.000000"),

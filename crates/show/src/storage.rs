@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn disks_that_are_alike_are_told_of_together() {
+    fn equal_disks_are_described_together() {
         let raid = DeviceOfStorage {
             name: "md0".to_string(),
             kind: "md".to_string(),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_that_are_set_alike_are_told_of_together() {
+    fn equal_queue_settings_are_described_together() {
         let set = |name: &str, scheduler: Option<&str>| DeviceOfStorage {
             queue: Some(QueueOfStorage {
                 scheduler: scheduler.map(str::to_string),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_left_out() {
+    fn unknown_facts_are_omitted() {
         let virtual_disk = DeviceOfStorage {
             name: "vda".to_string(),
             kind: "disk".to_string(),

@@ -8,7 +8,7 @@ use crate::records::Records;
 use crate::{csv, doctor, markdown, text};
 
 #[test]
-fn what_doctor_says_is_drawn_as_it_was() {
+fn doctor_output_matches_the_snapshots() {
     let document = doctor::tests::sample();
     for width in [80, 100, 200] {
         let text = text::render(&document, Some(width));
@@ -20,7 +20,7 @@ fn what_doctor_says_is_drawn_as_it_was() {
 }
 
 #[test]
-fn a_path_longer_than_the_line_is_broken_behind_a_slash() {
+fn a_path_longer_than_the_line_is_broken_after_a_slash() {
     let path = format!("/data/{}/{}", "a".repeat(30), "b".repeat(50));
     let mut document = Document::new("");
     document.warnings = vec![format!("{path} is long")];

@@ -6,18 +6,10 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
-use stormlp_core::facts::HostFacts;
-use stormlp_core::group::{
-    self, AtBarrier, BarrierUs, ClockOffset, GroupFacts, Member, PROTOCOL, clock_offsets,
-};
 use stormlp_core::units::parse_duration;
-use stormlp_hosts::{
-    AroundBarrier, Choice, Environment, Group, Moment, Patience, give_up, join as find_others,
-};
+use stormlp_hosts::{Choice, Environment, Group, Patience, give_up, join as find_others};
 
 use crate::output;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 
@@ -26,12 +18,6 @@ const PATIENCE: Patience =
     Patience { silence: Duration::from_secs(8), start: Duration::from_secs(120) };
 /// The shortest heartbeat timeout: a working host can be this late.
 const LEAST_PATIENCE: Duration = Duration::from_secs(2);
-/// Number of empty barriers to time.
-const EMPTY_BARRIERS: u32 = 1000;
-/// Number of empty barriers that shows whether they are slow.
-const FEW_BARRIERS: u32 = 20;
-/// Time limit for all of them together.
-const TRIAL: Duration = Duration::from_millis(500);
 
 /// Grace period that a stopped process gives the others to end by themselves before it ends them.
 const GRACE: Duration = Duration::from_millis(1500);
@@ -90,7 +76,7 @@ pub(crate) fn allow(args: &GroupArgs, needs: Needs) -> Result<(), Failure> {
             let what = launch.in_words();
             let message = format!("{what}, and `stormlp {command}` is for one");
             Err(Failure::usage(message).with_help(
-                "start it without the launcher; --group none makes every process a run of its own",
+                "start it without the launcher; --group none runs every process on its own",
             ))
         }
         Some(_) | None => Ok(()),
@@ -181,103 +167,7 @@ pub(crate) fn part(group: &Group, outcome: Result<(), Failure>) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Exchanges host facts with the other processes; returns the members by rank.
-///
-/// # Errors
-/// If they cannot work together; all of them fail alike then.
-pub(crate) fn introduce(session: &Session, host: &HostFacts) -> Result<Vec<Member>, Failure> {
-    let group = &session.group;
-    // So that all read their clocks at about the same time.
-    group.barrier()?;
-    let own = Member {
-        rank: group.rank(),
-        hostname: host.hostname.clone(),
-        boot_id: boot_id(),
-        version: host.stormlp_version.clone(),
-        protocol: PROTOCOL,
-        command: session.command.to_string(),
-        cpus: host.cpus,
-        cpu_model: host.cpu_model.clone(),
-        host_memory_bytes: host.memory_bytes,
-        memory_bytes: host
-            .memory_limit_bytes
-            .map_or(host.memory_bytes, |limit| limit.min(host.memory_bytes)),
-        unix_seconds: Utc::now().timestamp_micros() as f64 / 1e6,
-    };
-    let members: Vec<Member> = exchange(group, &own)?;
-    group.call_them(Member::names(&members));
-    match group::disagreement(&members) {
-        None => Ok(members),
-        Some(difference) => Err(Failure::no_plan(anyhow::anyhow!("{difference}"))
-            .with_help("run the same stormlp and the same command on every host")
-            .of_all()),
-    }
-}
-
-/// Sends a value to all processes and returns the values of all, by rank.
-///
-/// # Errors
-/// If the others cannot be reached, or their message does not match.
-pub(crate) fn exchange<T>(group: &Group, value: &T) -> Result<Vec<T>, Failure>
-where
-    T: serde::Serialize + serde::de::DeserializeOwned,
-{
-    let bytes = serde_json::to_vec(value).map_err(Failure::bug)?;
-    let all = group.all_gather(&bytes)?;
-    let all = all.iter().map(|bytes| serde_json::from_slice(bytes));
-    all.collect::<Result<_, _>>().map_err(|error| {
-        let what = "the processes do not understand each other: are they the same stormlp?";
-        Failure::no_plan(anyhow::Error::new(error).context(what)).of_all()
-    })
-}
-
-/// How the processes found each other, and the cost of a barrier.
-///
-/// # Errors
-/// If the others cannot be reached.
-pub(crate) fn facts(group: &Group) -> Result<GroupFacts, Failure> {
-    let around = group.barriers(FEW_BARRIERS)?;
-    let mut took = durations(&around);
-    let so_far: Duration = took.iter().sum();
-    // All must arrive at the same number.
-    let slowest = exchange(group, &so_far.as_secs_f64())?.into_iter().fold(0.0, f64::max);
-    if slowest * f64::from(EMPTY_BARRIERS / FEW_BARRIERS) < TRIAL.as_secs_f64() {
-        took = durations(&group.barriers(EMPTY_BARRIERS)?);
-    }
-    let took: Vec<f64> = took.iter().map(|one| one.as_secs_f64() * 1e6).collect();
-    Ok(GroupFacts {
-        backend: group.backend().to_string(),
-        library: group.library().to_string(),
-        size: group.size(),
-        empty_barrier_us: BarrierUs::of(&took),
-        own_barrier_us: None,
-        ideal_au_percent: None,
-        clocks: clocks(group, &around)?,
-        machines: Vec::new(),
-    })
-}
-
-/// Durations of the barriers.
-fn durations(around: &[AroundBarrier]) -> Vec<Duration> {
-    let took = |[came, left]: &AroundBarrier| left.instant - came.instant;
-    around.iter().map(took).collect()
-}
-
-/// Clock offsets of all processes, from when each entered and left the barriers.
-fn clocks(group: &Group, around: &[AroundBarrier]) -> Result<Vec<ClockOffset>, Failure> {
-    let micros = |moment: &Moment| DateTime::<Utc>::from(moment.system).timestamp_micros();
-    let reading = |[came, left]: &AroundBarrier| (micros(came), micros(left));
-    let readings: Vec<AtBarrier> = around.iter().map(reading).collect();
-    Ok(clock_offsets(&exchange(group, &readings)?))
-}
-
 fn hostname() -> String {
     let contents = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    contents.trim().to_string()
-}
-
-/// The kernel's random ID of this boot.
-pub(crate) fn boot_id() -> String {
-    let contents = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     contents.trim().to_string()
 }

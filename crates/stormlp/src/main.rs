@@ -28,7 +28,9 @@ use stormlp_core::printable::printable;
 use stormlp_transfer::cufile::probe;
 
 use crate::cli::Cli;
+use crate::progress::Progress;
 use crate::session::Session;
+use stormlp_hosts::session::Screen;
 
 /// The text of a panic; its message may contain names from any source, so it is made printable.
 fn panicked(panic: &PanicHookInfo<'_>) -> String {
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
         cli.throttle,
         &cli.inject_fault,
         (cli.command.in_words(), Arc::new(group)),
+        Screen { say: |line| output::say(line), progress: |quiet| Box::new(Progress::new(quiet)) },
     );
     let outcome = commands::run(cli.command, &session);
     hosts::part(&session.group, outcome)

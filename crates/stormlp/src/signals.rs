@@ -37,7 +37,7 @@ pub(crate) fn arm(keeps: bool) -> Result<StopToken, Failure> {
         let at_once = if keeps { stop.flag() } else { Arc::new(AtomicBool::new(true)) };
         // Order matters: the exit is registered first, so that it sees the flag of an earlier
         // signal and not the one that the second handler is about to set.
-        flag::register_conditional_shutdown(signal, Cause::Stopped as i32, at_once)
+        flag::register_conditional_shutdown(signal, i32::from(Cause::Stopped.exit_code()), at_once)
             .and_then(|_| flag::register(signal, stop.flag()))
             .and_then(|_| match signal {
                 // A launcher kills processes that are still running a second after SIGTERM.

@@ -82,7 +82,7 @@ fn a_panic_of_the_watching_thread_lets_the_others_go() {
 }
 
 #[test]
-fn nothing_is_taken_down_while_others_measure() {
+fn nothing_is_released_while_others_measure() {
     let measured = in_time(|| {
         let failed = StopToken::new();
         let still = std::sync::atomic::AtomicUsize::new(3);

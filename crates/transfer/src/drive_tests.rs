@@ -114,7 +114,7 @@ fn depths_and_sizes_of_a_crew_are_counted_one_by_one() {
 }
 
 #[test]
-fn time_in_flight_adds_up_over_drivers_and_the_most_is_told_once() {
+fn time_in_flight_adds_up_over_drivers_and_the_maximum_is_reported_once() {
     let mut region = Region::new(1 << 20).unwrap();
     let set = DriverSet::counting_loads(2);
     let clock = StampClock::of_process();
@@ -161,7 +161,7 @@ fn slots_are_kept_until_all_drivers_are_done() {
 }
 
 #[test]
-fn what_is_in_flight_on_a_broken_path_is_never_freed() {
+fn transfers_in_flight_on_a_broken_path_are_never_freed() {
     for panics in [false, true] {
         let mut region = Region::new(1 << 20).unwrap();
         let set = DriverSet::new(1);

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_that_saw_the_most_speaks_for_all_that_fell_back() {
+    fn the_thread_with_the_best_evidence_represents_all_that_fell_back() {
         let fell_back = |posix, summary: &str| Evidence {
             effective_path: Some(PathKind::GdsCompat),
             summary: summary.to_string(),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_of_the_measured_part_by_any_is_told() {
+    fn counts_of_the_measured_part_are_reported() {
         let of = |counted| Evidence {
             cufile: Some(CuFileEvidence {
                 p2p_operations: Some(16),

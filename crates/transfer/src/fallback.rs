@@ -10,7 +10,7 @@ use stormlp_core::warning::Warning;
 
 /// The remedy if `--require-gds` was not met.
 pub const REMEDY: &str =
-    "run `stormlp doctor`; without --require-gds the run takes what cuFile falls back to";
+    "run `stormlp doctor`; without --require-gds the run uses cuFile's fallback";
 
 /// Opens cuFile's driver for the whole run: opening is slow, and closing it between two parts of a
 /// run would charge the next one for it. `None` if no path needs it, or if it does not open, which
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fallback_is_told_and_forbidden_where_direct_transfers_were_demanded() {
+    fn a_fallback_is_reported_and_fails_with_require_gds() {
         let fell = evidence(Some(PathKind::GdsCompat), DirectIo::Honoured);
         let told = warning(PathKind::Gds, &fell).map(|warning| warning.kind);
         assert_eq!(told, Some(WarningKind::PathFellBack));

@@ -74,9 +74,9 @@ struct Cachestat {
 /// When neither `cachestat` nor `mincore` works, as for a file that cannot be mapped, or one that
 /// the user neither owns nor may write to ([`TransferError::is_permission_denied`]).
 pub fn residency(file: &File, path: &Path) -> Result<Residency, TransferError> {
-    let fail = |source| TransferError::file("ask for the page cache of", path, source);
+    let fail = |source| TransferError::file("query the page cache of", path, source);
     if !may_be_told(file, path).map_err(fail)? {
-        let why = "the kernel tells this only to those who own the file or may write to it";
+        let why = "the kernel shows this only to users who own the file or may write to it";
         let denied = std::io::Error::new(std::io::ErrorKind::PermissionDenied, why);
         return Err(fail(denied));
     }

@@ -24,7 +24,7 @@ fn counters(bytes: u64) -> Counters {
 }
 
 #[test]
-fn what_was_counted_between_looks_is_spread_over_the_time_between() {
+fn counts_between_samples_are_spread_over_the_time_between() {
     let mut sampler = sampler(100);
     assert!(sampler.series().interval_bytes.is_empty());
     sampler.look(50, counters(0));
@@ -43,7 +43,7 @@ fn what_was_counted_between_looks_is_spread_over_the_time_between() {
 }
 
 #[test]
-fn transfers_in_flight_are_a_mean_over_time_and_a_most() {
+fn transfers_in_flight_have_a_mean_over_time_and_a_maximum() {
     let mut sampler = sampler(100);
     // Accumulated nanoseconds in flight, and peak concurrency.
     for (now, nanos, most) in [(0, 0, 0), (110, 220, 5), (150, 220, 1), (200, 370, 3)] {
@@ -58,7 +58,7 @@ fn transfers_in_flight_are_a_mean_over_time_and_a_most() {
 }
 
 #[test]
-fn what_is_over_soon_has_short_intervals_and_what_is_not_has_the_usual_ones() {
+fn short_parts_have_short_intervals_and_others_the_usual_ones() {
     let instruments = Instruments::default();
     let course = |length_ns: u64| {
         let mut sampler = Sampler::of_what_may_be_short(Telemetry::default(), &instruments);
@@ -73,7 +73,7 @@ fn what_is_over_soon_has_short_intervals_and_what_is_not_has_the_usual_ones() {
 }
 
 #[test]
-fn a_device_is_busy_all_of_the_time_at_most() {
+fn a_device_is_busy_at_most_all_of_the_time() {
     let instruments = Instruments::around([Path::new(".")], [], Telemetry::default());
     let mut sampler = Sampler::new(Telemetry::default(), &instruments);
     for look in [0.0, 100.0] {
@@ -116,7 +116,7 @@ fn a_long_run_has_longer_intervals_and_loses_no_byte() {
 }
 
 #[test]
-fn no_device_is_no_series_of_one() {
+fn a_missing_device_has_no_series() {
     let mut sampler = sampler(10);
     for now in [0, 25] {
         let device_bytes = None;
@@ -126,7 +126,7 @@ fn no_device_is_no_series_of_one() {
 }
 
 #[test]
-fn a_count_that_is_read_seldom_is_spread_between_its_readings() {
+fn a_rarely_sampled_counter_is_spread_between_samples() {
     let none = f64::NAN;
     let read = vec![10.0, none, none, 40.0, none, 60.0];
     assert_eq!(bridged(read), Some(vec![10.0, 20.0, 30.0, 40.0, 50.0, 60.0]));
@@ -136,7 +136,7 @@ fn a_count_that_is_read_seldom_is_spread_between_its_readings() {
 }
 
 #[test]
-fn a_level_that_was_not_read_is_not_made_up() {
+fn a_level_without_a_sample_is_not_invented() {
     let instruments = Instruments::around([Path::new(".")], [], Telemetry::default());
     let mut tracks = instruments.tracks().iter();
     let memory =

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn either_source_goes_as_the_kernels_clock_does() {
+    fn either_source_agrees_with_the_kernels_clock() {
         let kernel = StampClock(Source::Kernel(Instant::now()));
         for clock in [kernel, StampClock::of_process()] {
             // The result lies between the kernel clock's durations just inside and just around it,

@@ -38,7 +38,7 @@ pub fn bound<T, E: From<TransferError>>(
         return work();
     }
     let before = rustix::thread::sched_getaffinity(None)
-        .map_err(TransferError::io("tell the CPUs of a thread"))?;
+        .map_err(TransferError::io("query the CPUs of a thread"))?;
     bind(cpus)?;
     let done = work();
     set_affinity(&before)?;
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_bound_for_as_long_as_it_works_and_what_it_starts_with_it() {
+    fn a_thread_and_its_children_are_bound_while_it_works() {
         let before = here();
         let one = CpuList::new([before[0] as u32]);
         let seen = bound(Some(&one), || {

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_slack_is_what_was_asked_for() {
+    fn the_slack_is_as_requested() {
         use_finest_slack().unwrap();
         assert_eq!(rustix::thread::current_timer_slack().unwrap(), 1);
     }

@@ -32,7 +32,7 @@ pub(crate) fn facts(scene: &Scene, report: &mut Report) {
     if release {
         report.pass("build", "release")
     } else {
-        report.note("build", "debug: its overheads say nothing")
+        report.note("build", "debug: its overheads are meaningless")
     }
     let gpus = host["accelerators"].as_array().map_or(0, Vec::len);
     report.check(
@@ -62,7 +62,7 @@ fn libraries(scene: &Scene, report: &mut Report) {
         (Some(double), found) => {
             report.note("double", format!("{} is libcufile and libcuda", double.display()));
             let found = found.as_deref().unwrap_or("none was found");
-            report.note("real libcufile, for host memory alone", found);
+            report.note("real libcufile, only for host memory", found);
         }
     }
     if let Some(shim) = scene.shim() {
@@ -77,7 +77,7 @@ fn waking(scene: &Scene, report: &mut Report) {
         report.note(
             "compute mode",
             "exclusive: one process at a time may open the GPU, so none keeps it open during this \
-             run, and its memory is not watched while cells run",
+             run, and its memory is not monitored while cells run",
         );
     }
     match scene.opened_in() {
@@ -95,7 +95,7 @@ fn waking(scene: &Scene, report: &mut Report) {
     }
     if !scene.emulated() && persistence_is_off() == Some(true) {
         let here = if scene.exclusive {
-            "each process wakes the GPU"
+            "each process initialises the GPU"
         } else {
             "one process keeps the GPU open during this run"
         };
@@ -159,7 +159,7 @@ pub(crate) fn by_cells(scene: &Scene, report: &mut Report) {
     let folder = scene.folder("cells");
     let direct = scene.direct();
     for matrix in matrices(scene) {
-        // Where nothing tells the route, a fallback is made an error.
+        // If the route is unknown, a fallback is made an error.
         let proof = match matrix.expected {
             Expected::Direct => direct.option_of(matrix.paths),
             Expected::SomeDirect | Expected::Compat | Expected::Either => "",
@@ -258,7 +258,7 @@ pub(crate) fn in_memory(bytes: u64) -> Result<tempfile::TempDir, String> {
     let folder = tempfile::tempdir_in("/dev/shm").map_err(|error| format!("/dev/shm: {error}"))?;
     match room(folder.path()) {
         Some(free) if free < bytes => {
-            Err(format!("/dev/shm has {} MiB free, and {} MiB are needed", free >> 20, bytes >> 20))
+            Err(format!("/dev/shm has {} MiB free, but {} MiB are needed", free >> 20, bytes >> 20))
         }
         _ => Ok(folder),
     }

@@ -80,7 +80,7 @@ fn a_route_without_counted_transfers_does_not_pass() {
 }
 
 #[test]
-fn a_route_must_be_the_one_that_the_machine_has() {
+fn a_route_must_match_the_machine() {
     let direct = cell(json!("gds"), counted(json!(16), json!(0)));
     let compat = cell(json!("gds-compat"), counted(json!(0), json!(16)));
     let mixed = cell(json!(null), counted(json!(8), json!(8)));
@@ -136,7 +136,7 @@ fn all_bytes_are_moved_and_checked() {
 }
 
 #[test]
-fn what_is_not_proven_is_never_among_what_is() {
+fn unproven_routes_are_never_listed_as_proven() {
     let unproven = json!({"proof": "none", "to_prove": "count"});
     let finding = judge_cell(&cell(json!(null), unproven), MIB, Expected::Direct).unwrap();
     let mut tally = Tally::default();
@@ -152,7 +152,7 @@ fn what_is_not_proven_is_never_among_what_is() {
 }
 
 #[test]
-fn a_path_of_the_cpu_is_the_one_that_was_asked_for() {
+fn a_cpu_path_is_the_requested_one() {
     let judged = |asked, ran, direct_io| {
         let evidence = json!({"effective_path": ran, "direct_io": direct_io, "summary": ""});
         let claim = Claim { asked, evidence: &evidence, transfers: None };
@@ -165,7 +165,7 @@ fn a_path_of_the_cpu_is_the_one_that_was_asked_for() {
 }
 
 #[test]
-fn the_machines_own_library_comes_before_the_one_that_was_carried() {
+fn the_machines_own_library_comes_before_the_bundled_one() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| {
         let path = folder.path().join(name);
@@ -195,7 +195,7 @@ fn the_machines_own_library_comes_before_the_one_that_was_carried() {
 }
 
 #[test]
-fn a_machine_with_an_older_c_library_is_told_so() {
+fn an_older_c_library_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let bin = folder.path().join("bin");
     fs::create_dir_all(&bin).unwrap();
@@ -220,7 +220,7 @@ fn a_machine_with_an_older_c_library_is_told_so() {
 }
 
 #[test]
-fn a_child_that_nobody_waits_for_is_killed() {
+fn an_abandoned_child_is_killed() {
     let mut running = Running::start(Command::new("sleep").arg("600")).unwrap();
     let process = PathBuf::from(format!("/proc/{}", running.id()));
     let limit = Duration::from_millis(50);

@@ -27,7 +27,7 @@ fn options(words: &str) -> Result<Options, clap::Error> {
 }
 
 #[test]
-fn what_is_mistyped_is_told_and_nothing_runs() {
+fn typing_errors_are_reported_and_nothing_runs() {
     for (words, kind, told) in [
         ("accept --accept --dirr /mnt", ErrorKind::UnknownArgument, "--dir"),
         ("accept --accept --without-gpus", ErrorKind::UnknownArgument, "--without-gpu"),
@@ -71,10 +71,10 @@ fn report(folder: &Path) -> (Report, impl Fn() -> String) {
 }
 
 #[test]
-fn a_report_is_there_while_the_run_goes_on() {
+fn a_report_exists_during_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let (mut report, text) = report(folder.path());
-    assert!(text().contains("interrupted, which may have left files in /mnt/work"));
+    assert!(text().contains("interrupted run, which may have left files in /mnt/work"));
     report.part("facts");
     report.pass("build", "release");
     assert!(text().ends_with("## facts\n\n- **ok** build: release\n"));
@@ -85,7 +85,7 @@ fn a_report_is_there_while_the_run_goes_on() {
 }
 
 #[test]
-fn a_run_that_checked_nothing_proved_nothing() {
+fn a_run_without_checks_proves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (mut report, text) = report(folder.path());
     report.note("kernel", "6.8");
@@ -126,7 +126,7 @@ fn a_mixed_route_fails_only_where_all_of_it_must_be_direct() {
     let compat = told(fell_back, RouteProof::Counters, false).unwrap().unwrap();
     assert!(matches!(finding(compat), Some(Finding::Proven(Route::Compat, _))));
     assert!(told(fell_back, RouteProof::Counters, true).is_err());
-    // Not proven is no fault, wherever it is.
+    // Unproven is not a fault, wherever it is.
     let unproven = told(None, RouteProof::None, true).unwrap().unwrap();
     assert!(matches!(finding(unproven), Some(Finding::NotProven(_))));
     assert!(told(Some(gds), RouteProof::None, false).is_err());
@@ -149,7 +149,7 @@ fn direct(buffer_bytes: Value, required: Value) -> Direct {
 }
 
 #[test]
-fn a_route_that_require_gds_does_not_prove_is_no_fault() {
+fn a_route_unproven_by_require_gds_is_not_an_error() {
     let unproven = json!({"proof": "none", "compat_mode_allowed": false,
                           "properties": ["direct targets: NFS"]});
     let direct = direct(json!(1 << 20), unproven);

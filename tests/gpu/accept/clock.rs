@@ -24,8 +24,8 @@ impl Clock {
     /// Whether any is left; the answer says what to do where none is.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.left().is_zero() {
-            Err("the ten minutes are over and it was not started: --only takes one part \
-                         at a time"
+            Err("the ten minutes are over and it was not started: use --only to run one \
+                         part at a time"
                 .to_string())
         } else {
             Ok(())
@@ -42,7 +42,7 @@ impl Clock {
     pub(crate) fn attend(&self, running: Running, limit: Duration, look: impl FnMut(u32)) -> Ended {
         let mut ended = running.attend(limit.min(self.left()), look);
         if ended.code.is_none() && self.left().is_zero() {
-            ended.stderr.push_str(", for the ten minutes are over");
+            ended.stderr.push_str(", because the ten minutes are over");
         }
         ended
     }

@@ -11,7 +11,7 @@ use crate::route::{Claim, Expected, Finding};
 #[derive(Debug, Clone)]
 pub(crate) struct Direct {
     there: There,
-    /// What tells the route of transfers that may fall back: `counters`, `nvidia-fs` or nothing.
+    /// What shows the route of transfers that may fall back: `counters`, `nvidia-fs` or nothing.
     told_by: Option<String>,
     /// What cuFile says that it has a direct route to; an error where it moved nothing at all.
     targets: Result<Option<String>, String>,
@@ -106,8 +106,8 @@ impl Direct {
         }
     }
 
-    /// What proves the routes of `paths` that nothing would tell otherwise: a fallback is made an
-    /// error. It goes with cuFile's paths alone.
+    /// What proves the routes of `paths` without other evidence: a fallback becomes an error. Only
+    /// for cuFile's paths.
     pub(crate) fn option_of(&self, paths: &str) -> &'static str {
         match (&self.there, &self.told_by) {
             (There::Proven(_), None) if paths.starts_with("gds") => "--require-gds",
@@ -120,7 +120,7 @@ impl Direct {
         self.told_by.as_deref() == Some("counters")
     }
 
-    /// Tells what was found.
+    /// Reports the findings.
     pub(crate) fn tell(&self, report: &mut Report) {
         let what = "the direct route to this folder";
         match (&self.there, &self.targets) {
@@ -130,7 +130,7 @@ impl Direct {
             (There::No(why), Ok(Some(targets))) => report.fail(
                 what,
                 format!(
-                    "cuFile names direct targets ({targets}), and it was not taken: {why}. Is the \
+                    "cuFile names direct targets ({targets}), but it was not used: {why}. Is the \
                      folder of --dir on such storage?"
                 ),
             ),
@@ -138,14 +138,14 @@ impl Direct {
                 .not_proven(what, format!("cuFile names no direct target on this machine: {why}")),
         }
         let how = match &self.told_by {
-            Some(proof) => format!("told by {proof}"),
+            Some(proof) => format!("shown by {proof}"),
             None => match self.there {
                 There::Proven(_) => {
-                    "nothing tells it where cuFile may fall back, so cells run with \
-                          --require-gds; docs/acceptance.md says how nvidia-fs is made to count"
+                    "unknown where cuFile may fall back, so cells run with --require-gds; \
+                          docs/acceptance.md shows how to enable nvidia-fs's counters"
                         .to_string()
                 }
-                There::NotProven(_) | There::No(_) => "nothing tells it".to_string(),
+                There::NotProven(_) | There::No(_) => "unknown".to_string(),
             },
         };
         report.note("the route of a transfer", how);

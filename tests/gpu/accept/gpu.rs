@@ -52,7 +52,7 @@ impl OpenGpu {
 
     /// Free memory of the GPU.
     pub(crate) fn free_bytes(&mut self) -> Result<u64, String> {
-        let silent = |_| "the process that holds the GPU does not answer".to_string();
+        let silent = |_| "the process that keeps the GPU open does not respond".to_string();
         writeln!(self.questions, "memory").map_err(|error| error.to_string())?;
         let line = self.answers.recv_timeout(LIMIT).map_err(silent)?;
         let told: Value = serde_json::from_str(&line).map_err(|_| line.clone())?;
@@ -60,7 +60,7 @@ impl OpenGpu {
     }
 }
 
-/// What `bare` tells of the GPU's free memory.
+/// The GPU's free memory as reported by `bare`.
 pub(crate) fn free_bytes_of(told: &Value) -> Result<u64, String> {
     told["free_bytes"].as_u64().ok_or_else(|| told.to_string())
 }

@@ -15,7 +15,7 @@ pub(crate) fn all(scene: &Scene, report: &mut Report) {
     many_cells(scene, report);
     for (name, code) in [("INT", Some(130)), ("KILL", None)] {
         let verdict = ended_by(scene, name, code);
-        report.check(&format!("a run that is ended by SIG{name}"), verdict);
+        report.check(&format!("a run ended by SIG{name}"), verdict);
     }
 }
 
@@ -66,7 +66,7 @@ fn grew(cells: &serde_json::Value, seen: &[Holds]) -> Result<String, String> {
     }
     // The last look may have come while it was taken down.
     let (Some(warm), Some(end)) = (seen.get(seen.len() / 4), seen.iter().rev().nth(1)) else {
-        return Err(format!("it was looked at {} times only", seen.len()));
+        return Err(format!("it was checked only {} times", seen.len()));
     };
     let words = format!("{warm:?} when it was warm, {end:?} at the end");
     let memory = warm.gpu_free_bytes.zip(end.gpu_free_bytes);

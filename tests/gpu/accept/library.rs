@@ -42,7 +42,7 @@ impl Sources {
         let own = self.own.iter().find(|path| path.exists());
         let own = own.map(|path| (path, "it is this machine's own"));
         let carried = self.carried.exists().then_some(&self.carried);
-        let carried = carried.map(|path| (path, "it was carried here: this machine has none"));
+        let carried = carried.map(|path| (path, "it was brought along: this machine has none"));
         Ok(own.or(carried).map(|(path, why)| Library { path: path.clone(), why }))
     }
 }

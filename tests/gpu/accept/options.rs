@@ -57,7 +57,7 @@ impl Options {
             return Err(clap::Error::raw(
                 clap::error::ErrorKind::InvalidValue,
                 format!(
-                    "--only {only}: no part is called so; there are\n  {}\n",
+                    "--only {only}: no part has that name; the parts are\n  {}\n",
                     parts.join("\n  ")
                 ),
             ));

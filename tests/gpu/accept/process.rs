@@ -103,7 +103,7 @@ impl Running {
             }
             if begun.elapsed() > limit {
                 let seconds = limit.as_secs();
-                return Err(format!("after {seconds} s there was not {what}"));
+                return Err(format!("{what} did not appear within {seconds} s"));
             }
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -39,7 +39,7 @@ impl Report {
             (
                 "EMULATED acceptance run of stormlp: no GPU took part",
                 "A double stands for libcuda and libcufile. It shows that the run works and that \
-                 what stormlp says is consistent. No figure here is one of a GPU.",
+                 stormlp's output is consistent. No figure here describes a GPU.",
             )
         } else {
             (
@@ -65,8 +65,8 @@ impl Report {
         };
         let work = work.display();
         report.write(&format!(
-            "# {title}\n\n{note}\n\nWithout a summary at its end this report is one of a run that \
-             was interrupted, which may have left files in {work}.\n"
+            "# {title}\n\n{note}\n\nWithout a summary at its end this report is from an interrupted \
+             run, which may have left files in {work}.\n"
         ));
         match report.unwritten.take() {
             Some(error) => Err(unwritable(error)),
@@ -122,14 +122,14 @@ impl Report {
         self.line("fact", what, detail.as_ref());
     }
 
-    /// Routes that nothing shows, which is not the same as a fault.
+    /// Routes without evidence, which is not the same as a fault.
     pub(crate) fn not_proven(&mut self, what: &str, detail: impl AsRef<str>) {
         self.not_proven.push(format!("{what}: {}", detail.as_ref()));
         self.line("NOT PROVEN", what, detail.as_ref());
     }
 
-    /// The routes of `what`, of which `detail` tells what else holds. Those that are not proven are
-    /// told apart.
+    /// The routes of `what`, with `detail` on the other checks. Unproven ones are listed
+    /// separately.
     pub(crate) fn routes(&mut self, what: &str, tally: &Tally, detail: &str) {
         self.routes.merge(tally);
         if tally.proven() > 0 {

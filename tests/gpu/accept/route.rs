@@ -86,7 +86,7 @@ impl Claim<'_> {
             Some("compat_forbidden") => {
                 let forbidden = self.evidence["cufile"]["compat_mode_allowed"] == false;
                 if !forbidden || self.ran() != Some(self.asked) {
-                    return Err(self.contradiction("compatibility mode is said to be forbidden"));
+                    return Err(self.contradiction("compatibility mode is reported as forbidden"));
                 }
                 Finding::Proven(Route::Direct, "compat_forbidden".to_string())
             }
@@ -96,10 +96,10 @@ impl Claim<'_> {
             Some("none") if self.ran().is_none() => {
                 let to_prove = self.evidence["cufile"]["to_prove"]
                     .as_str()
-                    .unwrap_or("nothing is said of what would prove it");
+                    .unwrap_or("it does not say what would prove it");
                 Finding::NotProven(format!("{}; to prove it: {to_prove}", self.summary()))
             }
-            _ => return Err(self.contradiction("nothing shows the route that is named")),
+            _ => return Err(self.contradiction("there is no evidence for the named route")),
         };
         let right = match (&finding, expected) {
             (Finding::NotProven(_), _) | (Finding::Proven(..), Expected::Either) => true,
@@ -112,7 +112,7 @@ impl Claim<'_> {
         if right {
             Ok(finding)
         } else {
-            Err(format!("{expected:?} was expected, and it was {}", self.summary()))
+            Err(format!("{expected:?} was expected, but it was {}", self.summary()))
         }
     }
 
@@ -124,7 +124,7 @@ impl Claim<'_> {
         if right {
             Ok(Finding::Proven(Route::Cpu, format!("O_DIRECT {opened}")))
         } else {
-            Err(self.contradiction("it did not run as asked"))
+            Err(self.contradiction("it did not run as requested"))
         }
     }
 
@@ -144,7 +144,7 @@ impl Claim<'_> {
             (Some(ran), 1.., 0) if ran == self.asked => Ok(Route::Direct),
             (Some("gds-compat"), 0, 1..) => Ok(Route::Compat),
             (None, 1.., 1..) => Ok(Route::Mixed),
-            _ => Err(self.contradiction("the counters say otherwise")),
+            _ => Err(self.contradiction("the counters contradict it")),
         }
     }
 
@@ -159,15 +159,15 @@ impl Claim<'_> {
             }
             (Some("gds-compat"), Some(0)) => Ok(Route::Compat),
             (None, Some(1..)) => Ok(Route::Mixed),
-            _ => Err(self.contradiction("nvidia-fs counted otherwise")),
+            _ => Err(self.contradiction("nvidia-fs contradicts it")),
         }
     }
 
     fn contradiction(&self, what: &str) -> String {
         format!(
-            "{what}: {} was asked for, {} ran, {}",
+            "{what}: {} was requested, {} ran, {}",
             self.asked,
-            self.ran().unwrap_or("what cannot be told"),
+            self.ran().unwrap_or("an unknown path"),
             self.summary()
         )
     }
@@ -191,7 +191,7 @@ pub(crate) fn judge_cell(
     let due = bytes_per_thread * number("threads");
     if bytes == 0 || bytes != due || operations * number("io_size_bytes") != bytes {
         return Err(format!(
-            "{bytes} bytes in {operations} transfers, and {due} bytes were to be moved"
+            "{bytes} bytes in {operations} transfers, but {due} bytes were planned"
         ));
     }
     let checked = &cell["verification"];

@@ -52,7 +52,7 @@ impl Scene {
         for name in ["stormlp", "gpu", "bare"] {
             if !programs.join(name).is_file() {
                 return Err(format!(
-                    "{} is missing: tests/gpu/accept/pack makes it",
+                    "{} is missing: tests/gpu/accept/pack builds it",
                     programs.join(name).display()
                 ));
             }
@@ -63,7 +63,7 @@ impl Scene {
         });
         if let Some(double) = double.as_ref().filter(|folder| !folder.exists()) {
             let folder = double.display();
-            return Err(format!("{folder} is missing: tests/gpu/accept/pack makes it"));
+            return Err(format!("{folder} is missing: tests/gpu/accept/pack builds it"));
         }
         let folder = absolute(options.dir.clone())?;
         enough_room(&folder)?;
@@ -215,7 +215,7 @@ impl Scene {
 fn enough_room(folder: &Path) -> Result<(), String> {
     match room(folder) {
         Some(bytes) if bytes < ROOM_BYTES => Err(format!(
-            "{} has {} MiB free, and {} MiB are needed: name another folder with --dir",
+            "{} has {} MiB free, but {} MiB are needed: name another folder with --dir",
             folder.display(),
             bytes >> 20,
             ROOM_BYTES >> 20

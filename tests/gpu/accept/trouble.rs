@@ -1,4 +1,4 @@
-//! What goes wrong is told with its cause, and ends the run in time.
+//! Failures are reported with their cause, and end the run in time.
 
 use std::fs::File;
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn out_of_memory(scene: &Scene, report: &mut Report) {
     report.check("out of GPU memory", told(&ended, &[4, 5], words));
 }
 
-/// A GPU that CUDA is told to hide.
+/// A GPU hidden from CUDA.
 fn no_visible_device(scene: &Scene, report: &mut Report) {
     let folder = scene.folder("hidden");
     let hidden = |words: &str| {

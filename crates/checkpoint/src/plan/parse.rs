@@ -181,7 +181,7 @@ checkpoint:
         let message = parse(&text, "my.yaml").unwrap_err().to_string();
         insta::assert_snapshot!(message, @"my.yaml:9:5: unknown key `model.parallelism.zero_stge`; did you mean `model.parallelism.zero_stage`?");
         let error = parse("model:\n  name: x\n  layers: 3\n", "my.yaml").unwrap_err();
-        insta::assert_snapshot!(error, @"my.yaml:3:3: unknown key `model.layers`: neither MLPerf Storage nor DLIO has one like it");
+        insta::assert_snapshot!(error, @"my.yaml:3:3: unknown key `model.layers`: neither MLPerf Storage nor DLIO has a similar one");
     }
 
     #[test]

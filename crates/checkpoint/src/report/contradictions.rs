@@ -85,7 +85,7 @@ impl Sums {
         let longest = hosts.clone().map(|host| host.duration_seconds);
         self.hosts(place, "bytes", result.bytes, hosts.map(|host| host.bytes));
         if let Some(longest) = longest.reduce(f64::max) {
-            let (told, from) = (result.duration_seconds.max, "those of its hosts");
+            let (told, from) = (result.duration_seconds.max, "its hosts' shares");
             self.hold(place, "duration_seconds.max", told, longest, from);
         }
         for (index, rank) in result.ranks.iter().enumerate() {

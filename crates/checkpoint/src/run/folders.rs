@@ -57,7 +57,7 @@ fn folder_facts(
     let found = storage.found(&nearest)?;
     let writable = if let Some(link) = dead_link(location.folder()) {
         Availability::unavailable(
-            format!("{} is a link that leads to no folder", link.display()),
+            format!("{} is a link that does not lead to a folder", link.display()),
             "remove the link, or use another --dir",
         )
     } else if found.kind != Kind::Folder {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn clean_removes_what_stormlp_made_and_nothing_else() {
+fn clean_removes_only_files_of_stormlp() {
     let folder = folder();
     let request = request(folder.path());
     let plan = plan(&request);

@@ -22,7 +22,7 @@ pub fn advice(machine: &Machine) -> Vec<Warning> {
     found.extend(placement::warnings(&Placement::default(), gpu, &machine.host));
     host(machine, &mut found);
     if let Some(hidden) = &machine.host.hidden_gpus {
-        let remedy = "mend the NVIDIA driver; runs that end in accelerator memory are refused \
+        let remedy = "fix the NVIDIA driver; runs that end in accelerator memory are refused \
                       without --device host";
         found.push(Warning::new(WarningKind::KnownIssue, hidden.words(), remedy));
     }
@@ -62,12 +62,12 @@ fn storage(machine: &Machine, found: &mut Vec<Warning>) {
                 storage.directory.display(),
                 filesystem.kind
             ),
-            "nothing there reaches a device; choose a folder on the storage in question",
+            "no I/O there reaches a device; choose a folder on the storage under test",
         ));
     }
     if let Fact::Unknown(reason) = &storage.direct_io {
         let advice = match &storage.target {
-            None => "name a folder that you may write to, as a run has to",
+            None => "choose a writable folder: every run writes to it",
             Some(_) => "run as a user who may read it",
         };
         let fact = format!("O_DIRECT could not be tried: {reason}");
@@ -109,7 +109,7 @@ fn host(machine: &Machine, found: &mut Vec<Warning>) {
         found.push(Warning::new(
             WarningKind::Buffers,
             format!("only {} of memory may be locked", ByteSize(limit)),
-            "without root, larger buffers stay unregistered; `ulimit -l unlimited` mends that",
+            "without root, larger buffers stay unregistered; `ulimit -l unlimited` fixes that",
         ));
     }
 }
@@ -125,7 +125,7 @@ fn direct_storage(machine: &Machine, found: &mut Vec<Warning>) {
     });
     if gpu.nvidia_fs.known().is_none() && !peer_to_peer {
         known_issue(
-            "neither nvidia-fs nor PCI peer-to-peer memory is there".to_string(),
+            "neither nvidia-fs nor PCI peer-to-peer memory is available".to_string(),
             "cuFile can only run in compatibility mode: load nvidia-fs, or the open driver with a static BAR1",
         );
     }
@@ -134,7 +134,7 @@ fn direct_storage(machine: &Machine, found: &mut Vec<Warning>) {
     {
         known_issue(
             format!("PCI bridges that redirect peer-to-peer requests (ACS): {}", bridges.len()),
-            "direct transfers cross the root complex; switch ACS off in the firmware",
+            "direct transfers cross the root complex; disable ACS in the firmware",
         );
     }
     if let Fact::Known(filesystem) = &machine.storage.filesystem

@@ -17,7 +17,7 @@ pub(super) fn absurdity(report: &Value) -> Option<String> {
     for key in ["started_at", "ended_at"] {
         let time = report.get(key).and_then(Value::as_str);
         if let Some(time) = time.filter(|time| !is_time(time)) {
-            return Some(format!("`{key}` is `{time}`, which is no time"));
+            return Some(format!("`{key}` is `{time}`, which is not a time"));
         }
     }
     in_value(report, "", false).or_else(|| overflow(report))
@@ -32,7 +32,7 @@ fn overflow(report: &Value) -> Option<String> {
         add_up(value, key, &mut sums);
     }
     let (key, sum) = sums.iter().find(|(_, sum)| **sum > MOST_IN_ALL)?;
-    Some(format!("all `{key}` together are {sum:e}, which nothing can have measured"))
+    Some(format!("all `{key}` together are {sum:e}, which is impossible"))
 }
 
 /// Adds every integer amount to the sum for its key.
@@ -58,7 +58,7 @@ fn in_object(fields: &serde_json::Map<String, Value>, place: &str) -> Option<Str
     // Depths and sizes that did not occur are omitted from reports.
     is_nothing("transfers").then(|| {
         let place = inner(place, "transfers");
-        format!("`{place}` is 0, which nothing counts")
+        format!("`{place}` is 0, which is never recorded")
     })
 }
 
@@ -83,7 +83,7 @@ fn in_value(value: &Value, place: &str, measured: bool) -> Option<String> {
         Value::Number(number) => {
             let number = number.as_f64().filter(|_| measured)?;
             let fits = (0.0..=MOST).contains(&number);
-            (!fits).then(|| format!("`{place}` is {number}, which nothing can have measured"))
+            (!fits).then(|| format!("`{place}` is {number}, which is impossible"))
         }
         Value::Null | Value::Bool(_) | Value::String(_) => None,
     }
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_that_nothing_measured_and_times_that_are_none_are_found_by_name() {
+    fn impossible_amounts_and_invalid_times_are_found_by_name() {
         let cells = |key: &str, number: f64| json!({ "cells": [{ key: number }] });
         for (report, told) in [
             (json!({"started_at": "yesterday"}), "`started_at` is `yesterday`"),

@@ -59,7 +59,7 @@ impl Found {
         if apart > tolerance * number.abs().max(comes_to.abs()) {
             let place = inner(place, what);
             let (number, comes_to) = (short(number), short(comes_to));
-            self.0.push(format!("{place} is {number}, but {from} come to {comes_to}"));
+            self.0.push(format!("{place} is {number}, but {from} add up to {comes_to}"));
         }
     }
 
@@ -68,7 +68,7 @@ impl Found {
         if part > whole * (1.0 + TOLERANCE) {
             let place = inner(place, what);
             let (part, whole) = (short(part), short(whole));
-            self.0.push(format!("{place} is {part}, and {of} no more than {whole}"));
+            self.0.push(format!("{place} is {part}, but {of} is only {whole}"));
         }
     }
 
@@ -76,7 +76,7 @@ impl Found {
     pub fn hold_count(&mut self, place: &str, what: &str, number: u64, comes_to: u64, from: &str) {
         if number != comes_to {
             let place = inner(place, what);
-            self.0.push(format!("{place} is {number}, but {from} come to {comes_to}"));
+            self.0.push(format!("{place} is {number}, but {from} add up to {comes_to}"));
         }
     }
 
@@ -113,7 +113,7 @@ impl Found {
             return;
         }
         let Some((values, comes_to)) = of_saved(saved) else {
-            self.0.push(format!("{place} has a histogram that is none"));
+            self.0.push(format!("{place} has an invalid histogram"));
             return;
         };
         let from = "the values of its histogram";
@@ -145,7 +145,7 @@ impl Found {
         let shares: Vec<u64> = shares.collect();
         if !shares.is_empty() {
             let sum = shares.into_iter().fold(0, u64::saturating_add);
-            self.hold_count(place, what, whole, sum, "those of its hosts");
+            self.hold_count(place, what, whole, sum, "its hosts' shares");
         }
     }
 
@@ -173,7 +173,7 @@ impl Found {
         for (row, length) in rows {
             if length != 0 && length != intervals {
                 self.0.push(format!(
-                    "{place}.{row} has {length} values, and interval_bytes {intervals}"
+                    "{place}.{row} has {length} values, but interval_bytes has {intervals}"
                 ));
             }
         }
@@ -192,7 +192,7 @@ impl Found {
         let exceeds = sum > bytes as f64 + allowed && covers != Covers::AtLeast;
         if lacks || exceeds {
             self.0.push(format!(
-                "{place}.interval_bytes come to {sum:.0} bytes, but {bytes} were counted"
+                "{place}.interval_bytes add up to {sum:.0} bytes, but {bytes} were counted"
             ));
         }
     }

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slope_is_worth_few_samples_and_what_has_no_memory_many() {
+    fn a_slope_counts_as_few_samples_and_uncorrelated_values_as_many() {
         let slope: Vec<f64> = (0..100).map(f64::from).collect();
         assert!(effective_samples(&slope) < 5.0);
         assert_eq!(effective_samples(&[7.0; 100]), 100.0);

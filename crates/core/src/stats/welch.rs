@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_probabilities_are_those_of_other_programs() {
+    fn the_probabilities_match_other_programs() {
         let a = [27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6];
         let b = [27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0, 24.8, 20.2];
         assert!((p(&a, &b) - 0.059_253_737_007_7).abs() < 1e-9);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_do_not_vary_differ_or_do_not() {
+    fn constant_samples_are_equal_or_different() {
         assert_eq!(p(&[1.0, 1.0], &[1.0, 1.0]), 1.0);
         assert_eq!(p(&[1.0, 1.0], &[2.0, 2.0]), 0.0);
         assert_eq!(UncertainMean::of_independent(&[1.0]), None);

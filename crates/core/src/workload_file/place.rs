@@ -32,7 +32,7 @@ pub fn of_error(error: &serde_yaml::Error) -> Fault {
     let mut message = error.to_string();
     for kind in [" as u128", " as i128"] {
         let nothing_holds_it = format!("{kind}, expected any YAML value");
-        message = message.replace(&nothing_holds_it, ", which is beyond all numbers of a file");
+        message = message.replace(&nothing_holds_it, ", which is out of range");
     }
     Fault {
         place,

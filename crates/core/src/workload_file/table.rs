@@ -174,7 +174,7 @@ impl<W> Table<W> {
         match self.nearest(path) {
             Some(meant) => format!("unknown key `{path}`; did you mean `{meant}`?"),
             None => {
-                format!("unknown key `{path}`: neither MLPerf Storage nor DLIO has one like it")
+                format!("unknown key `{path}`: neither MLPerf Storage nor DLIO has a similar one")
             }
         }
     }

@@ -149,7 +149,7 @@ mod tests {
     use super::{Csv, Format, digits_below};
 
     #[test]
-    fn a_table_is_what_pandas_writes() {
+    fn a_table_matches_the_output_of_pandas() {
         let (bytes, _) = encode(&Csv, &spec(2, &[3, 4]), 4096);
         let text = String::from_utf8(bytes).unwrap();
         let lines: Vec<&str> = text.lines().collect();

@@ -186,7 +186,7 @@ fn described(head: &Window) -> Result<(u64, Span), FormatError> {
             1 => samples = Some(head.u64(content + 8, "the number of samples")?),
             8 => {
                 // Chunks would be read one by one, from wherever they were written.
-                let what = "an array in one piece (dataset.enable_chunking and compression off)";
+                let what = "a contiguous array (dataset.enable_chunking and compression off)";
                 head.expect(content, &[3, 1], what)?;
                 place = Some(Span {
                     offset: head.u64(content + 2, "the place of `records`")?,
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_no_such_file_has_holds_no_samples() {
+    fn an_impossible_file_size_yields_no_samples() {
         let all = |bytes| Some(Span { offset: 2048, bytes });
         assert_eq!(records(642_080, 4), all(640_000));
         assert_eq!(records(642_081, 4), None);
@@ -276,7 +276,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_found_again(
+        fn written_files_are_found_again(
             samples in 1u64..20, rows in 1u64..40, row in 1u64..40,
             at in 0usize..3000, value: u8, keep in 0usize..3000,
         ) {

@@ -135,7 +135,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_found_again(samples in 1u64..200, bytes in 1u64..5000) {
+        fn written_files_are_found_again(samples in 1u64..200, bytes in 1u64..5000) {
             let (data, finish) = encode(&IndexedBinary, &spec(samples, &[bytes]), 16384);
             prop_assert_eq!(data.len() as u64, samples * bytes);
             let [offsets, sizes] = &finish.side_files[..] else {

@@ -139,7 +139,7 @@ mod tests {
                 }
             }
         }
-        assert!(bytes.is_empty(), "{} bytes behind the image", bytes.len());
+        assert!(bytes.is_empty(), "{} bytes after the image", bytes.len());
         found
     }
 
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_holds_no_sample() {
+    fn an_empty_file_contains_no_sample() {
         let error = inspect(&Jpeg, &[]).unwrap_err().to_string();
         assert_eq!(
             error,
@@ -162,7 +162,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_image_has_the_size_that_was_asked_for(size in 1u64..300_000, blocks in 1usize..20) {
+        fn an_image_has_the_requested_size(size in 1u64..300_000, blocks in 1usize..20) {
             let file = spec(1, &[1, size]);
             let (bytes, finish) = encode(&Jpeg, &file, blocks * 4096);
             prop_assert_eq!(bytes.len() as u64, size.max(smallest()));

@@ -204,7 +204,7 @@ fn check_array_end(name: &str, array: Span, file_bytes: u64) -> Result<(), Forma
         Some(end) if end < file_bytes => Err(FormatError::unexpected(
             name,
             end,
-            "the end of the file, as the shape in the header has it",
+            "the end of the file, per the shape in the header",
             format!("{} more bytes", file_bytes - end),
         )),
         _ => Err(FormatError::truncated(
@@ -241,13 +241,13 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_lies_is_named_with_its_offset() {
+    fn a_wrong_header_is_reported_with_its_offset() {
         let (mut bytes, _) = encode(&Npy, &spec(1, &[10, 10]), 4096);
         bytes.push(0);
         let error = inspect(&Npy, &bytes).unwrap_err().to_string();
         assert_eq!(
             error,
-            "file: at byte 228: expected the end of the file, as the shape in the header has it, \
+            "file: at byte 228: expected the end of the file, per the shape in the header, \
              found 1 more bytes"
         );
         let error = inspect(&Npy, &bytes[..200]).unwrap_err().to_string();
@@ -275,7 +275,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_found_again(
+        fn written_files_are_found_again(
             samples in 1u64..9, rows in 1u64..200, columns in 1u64..200, blocks in 1usize..20,
         ) {
             let file = spec(samples, &[rows, columns]);
@@ -295,7 +295,7 @@ mod tests {
         }
 
         #[test]
-        fn altered_files_are_no_trouble(at in 0usize..228, value: u8, keep in 0usize..228) {
+        fn altered_files_are_handled(at in 0usize..228, value: u8, keep in 0usize..228) {
             let (bytes, _) = encode(&Npy, &spec(1, &[10, 10]), 4096);
             assert_robust(&Npy, &bytes, at, value, keep);
         }

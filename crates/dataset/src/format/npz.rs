@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_alone_tells_where_the_array_lies() {
+    fn the_head_alone_locates_the_array() {
         let (bytes, _) = encode(&Npz, &spec(1, &[100, 100]), 4096);
         let (header, array) = read_head("file", bytes.len() as u64, &bytes[..512]).unwrap();
         assert_eq!(header.shape, [100, 100, 1]);
@@ -372,7 +372,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_found_again(
+        fn written_files_are_found_again(
             samples in 1u64..9, rows in 1u64..300, columns in 1u64..300, blocks in 1usize..40,
         ) {
             let file = spec(samples, &[rows, columns]);
@@ -405,7 +405,7 @@ mod tests {
         }
 
         #[test]
-        fn altered_files_are_no_trouble(at in 0usize..598, value: u8, keep in 0usize..598) {
+        fn altered_files_are_handled(at in 0usize..598, value: u8, keep in 0usize..598) {
             let (bytes, _) = encode(&Npz, &spec(1, &[10, 10]), 4096);
             assert_robust(&Npz, &bytes, at, value, keep);
         }

@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_a_list_of_bytes_where_no_columns_are_given() {
+    fn without_columns_a_row_is_a_list_of_bytes() {
         let format = Parquet::new(Vec::new(), 10, 700).unwrap();
         assert_eq!(format.row_bytes(), 700);
         let (bytes, _) = encode(&format, &spec(25, &[700]), 8192);
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_lie_where_the_footer_says() {
+    fn columns_are_where_the_footer_places_them() {
         let columns =
             vec![column("a", ElementType::Float32, 1000), column("b", ElementType::Float64, 1)];
         let format = Parquet::new(columns, 8, 1).unwrap();
@@ -433,7 +433,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
         #[test]
-        fn what_is_written_is_found_again(
+        fn written_files_are_found_again(
             samples in 1u64..200, group in 1u64..100, blocks in 1usize..20,
         ) {
             let format = Parquet::new(every_type(), group, 1).unwrap();

@@ -71,7 +71,7 @@ fn decode(name: &str, span: Span, bytes: &[u8]) -> Result<Footer, FormatError> {
     };
     let mut reader = Reader::new(bytes);
     let Some((said, groups)) = metadata(&mut reader) else {
-        let found = "bytes that are none".to_string();
+        let found = "malformed metadata".to_string();
         return Err(wrong(reader.position(), "parquet metadata", found));
     };
     let paths = |group: &Group| -> Vec<String> {
@@ -82,7 +82,7 @@ fn decode(name: &str, span: Span, bytes: &[u8]) -> Result<Footer, FormatError> {
     let row_group = |(index, group): (usize, &Group)| {
         let found = match row_group(group, span.offset) {
             Some(places) if paths(group) == columns => return Ok(places),
-            Some(_) => "other columns than those of the first",
+            Some(_) => "columns that differ from the first row group's",
             None => "columns outside of the file",
         };
         let expected = format!("row group {index} before the footer");
@@ -92,7 +92,7 @@ fn decode(name: &str, span: Span, bytes: &[u8]) -> Result<Footer, FormatError> {
         groups.iter().enumerate().map(row_group).collect::<Result<_, _>>()?;
     let rows = row_groups.iter().fold(0, |sum: u64, group| sum.saturating_add(group.rows));
     if u64::try_from(said) != Ok(rows) {
-        let expected = format!("{rows} rows, as the row groups have");
+        let expected = format!("{rows} rows, as in the row groups");
         return Err(wrong(0, &expected, format!("{said} rows")));
     }
     Ok(Footer { rows, columns, row_groups, span })
@@ -234,12 +234,12 @@ mod tests {
         let bytes = b"\x0b\x11\xff\xff\xff\xdb\x04\x11";
         let span = Span { offset: 4, bytes: 16 };
         let text = decode("file", span, bytes).unwrap_err().to_string();
-        assert_eq!(text, "file: at byte 12: expected parquet metadata, found bytes that are none");
+        assert_eq!(text, "file: at byte 12: expected parquet metadata, found malformed metadata");
     }
 
     /// The parquet crate's own decoder gives the same result.
     #[test]
-    fn what_is_found_is_what_the_writer_meant() {
+    fn the_layout_found_matches_the_writer() {
         let columns =
             vec![column("a", ElementType::Float32, 3), column("b", ElementType::Uint8, 1)];
         let format = Parquet::new(columns, 7, 1).unwrap();
@@ -269,7 +269,7 @@ mod tests {
         }
 
         #[test]
-        fn altered_files_are_no_trouble(from_end in 0usize..400, value: u8, keep in 0usize..4000) {
+        fn altered_files_are_handled(from_end in 0usize..400, value: u8, keep in 0usize..4000) {
             let format = Parquet::new(Vec::new(), 10, 100).unwrap();
             let (bytes, _) = encode(&format, &spec(20, &[100]), 4096);
             let at = bytes.len().saturating_sub(from_end + 1);

@@ -383,7 +383,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_image_has_the_size_that_was_asked_for(size in 1u64..300_000, blocks in 1usize..20) {
+        fn an_image_has_the_requested_size(size in 1u64..300_000, blocks in 1usize..20) {
             assert_is_an_image(size, blocks * 4096);
         }
 

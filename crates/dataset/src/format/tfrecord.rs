@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn varints_have_the_length_that_is_predicted() {
+    fn varints_have_the_predicted_length() {
         for value in [0, 1, 127, 128, 16_383, 16_384, u64::from(u32::MAX), u64::MAX] {
             let mut bytes = Vec::new();
             put_varint(&mut bytes, value);
@@ -288,7 +288,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_found_again(
+        fn written_files_are_found_again(
             samples in 1u64..20, rows in 1u64..150, columns in 1u64..150, blocks in 1usize..20,
         ) {
             let file = spec(samples, &[rows, columns]);
@@ -305,7 +305,7 @@ mod tests {
         }
 
         #[test]
-        fn altered_files_are_no_trouble(at in 0usize..300, value: u8, keep in 0usize..300) {
+        fn altered_files_are_handled(at in 0usize..300, value: u8, keep in 0usize..300) {
             let (bytes, _) = encode(&Tfrecord, &spec(2, &[10, 10]), 4096);
             assert_robust(&Tfrecord, &bytes, at, value, keep);
         }

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_altered_payload_is_found_by_its_crc_alone() {
+    fn an_altered_payload_is_found_by_its_crc() {
         let (mut bytes, _) = encode(&Tfrecord, &spec(2, &[10, 10]), 4096);
         let at = bytes.len() / 2 + 60;
         bytes[at] ^= 1;

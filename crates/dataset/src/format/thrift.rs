@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_too_early_or_nests_too_deep_is_no_struct() {
+    fn truncated_or_too_deeply_nested_input_is_not_a_struct() {
         assert_eq!(skipped(b"\x11\x12\0rest"), Some(3));
         assert_eq!(skipped(b"\x19\x01\0"), Some(3));
         assert_eq!(skipped(b""), None);

@@ -24,7 +24,7 @@ pub enum GenerateError {
     },
     /// The folder holds a different dataset than the one to continue.
     #[error(
-        "{} holds another dataset: it was made with {theirs}, this run asks for {ours}",
+        "{} holds a different dataset: it was made with {theirs}, but this run requests {ours}",
         folder.display()
     )]
     Another {
@@ -37,8 +37,8 @@ pub enum GenerateError {
     },
     /// The entry under a file's name is not what was made there.
     #[error(
-        "{} is {what}, which is not what stormlp made there{}; it is left as it is, and nothing \
-         was removed",
+        "{} is {what}, not the file that stormlp made{}; it was left alone, and nothing was \
+         removed",
         path.display(), and_others(*more)
     )]
     Changed {
@@ -54,7 +54,7 @@ pub enum GenerateError {
     Locked(#[from] LockError),
     /// The dataset does not fit.
     #[error(
-        "{} has {} free, the dataset needs {}",
+        "{} has {} free, but the dataset needs {}",
         folder.display(), ByteSize(*free_bytes), ByteSize(*needed_bytes)
     )]
     Space {
@@ -67,7 +67,7 @@ pub enum GenerateError {
     },
     /// The dataset is far too large, which is known before any size is drawn.
     #[error(
-        "{} has {} free, the dataset needs about {}",
+        "{} has {} free, but the dataset needs about {}",
         folder.display(), ByteSize(*free_bytes), ByteSize(*about_bytes)
     )]
     TooLarge {
@@ -80,7 +80,7 @@ pub enum GenerateError {
     },
     /// A file would exceed the file size limit of this process.
     #[error(
-        "{} needs {}, and this process may write files of {} at most",
+        "{} needs {}, but this process may only write files up to {}",
         path.display(), ByteSize(*needed_bytes), ByteSize(*limit_bytes)
     )]
     FileLimit {
@@ -93,7 +93,7 @@ pub enum GenerateError {
     },
     /// The threads' buffers do not fit in memory.
     #[error(
-        "{threads} threads need about {}, and this process may use {}",
+        "{threads} threads need about {}, but this process may use only {}",
         ByteSize(*needed_bytes), ByteSize(*usable_bytes)
     )]
     Memory {
@@ -142,7 +142,7 @@ pub enum GenerateError {
 fn and_others(more: usize) -> String {
     match more {
         0 => String::new(),
-        more => format!(" (nor are {more} others)"),
+        more => format!(" (and {more} others like it)"),
     }
 }
 

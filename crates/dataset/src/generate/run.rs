@@ -200,7 +200,7 @@ fn of_all(plan: &GeneratePlan) -> Result<Vec<ManifestFile>, GenerateError> {
         let name = plan.dataset.path(index);
         listed.remove(&name).ok_or_else(|| ManifestError::Malformed {
             path: plan.folder.join(JOURNAL_NAME).display().to_string(),
-            reason: format!("neither it nor another host's beside it lists {name}"),
+            reason: format!("neither this journal nor another host's lists {name}"),
         })
     };
     let files = (0..plan.dataset.files()).map(&mut of_index);

@@ -218,7 +218,7 @@ fn unlisted(
         } else if entry.is_file() && temporary.is_some_and(is_named) {
             ours.push(path);
         } else if is_named(&name) && !is_listed(listed, &path) {
-            others.push((path, format!("{} that no list names", entry.facts.what())));
+            others.push((path, format!("{} that no manifest lists", entry.facts.what())));
         }
     }
     Ok(())
@@ -307,7 +307,7 @@ fn with_side_files(
 ) -> Result<State, TransferError> {
     for side in &file.side_files {
         if let Left::Other(what) = storage.left(&folder.join(&side.name), None, None)? {
-            let beside = format!("beside its index {}, which is {what}", side.name);
+            let beside = format!("next to its index {}, which is {what}", side.name);
             return Ok(State::Foreign(beside));
         }
     }
@@ -338,7 +338,7 @@ fn state_of_index(
             // A run of an older version may have been killed before it listed a file it had made.
             Left::Same(found) => match check_framing(plan, index, name, found.bytes) {
                 Ok(_) => State::Gone,
-                Err(_) => State::Foreign("a file that no list names".to_string()),
+                Err(_) => State::Foreign("a file that no manifest lists".to_string()),
             },
             Left::Other(what) => State::Foreign(what),
         }),
@@ -371,7 +371,7 @@ fn differences(theirs: &ManifestHead, ours: &ManifestHead) -> (String, String) {
         .filter(|(theirs, ours)| theirs != ours)
         .collect();
     if differing.is_empty() {
-        return ("other sample sizes or names".to_string(), "those of the plan".to_string());
+        return ("other sample sizes or names".to_string(), "the planned ones".to_string());
     }
     let (theirs, ours): (Vec<_>, Vec<_>) = differing.into_iter().unzip();
     (theirs.join(", "), ours.join(", "))

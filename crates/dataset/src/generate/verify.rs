@@ -108,7 +108,7 @@ fn check_file(plan: &GeneratePlan, record: Option<&Record>, index: u64) -> Resul
         return Err(format!("{name}: the run that made the dataset did not finish it"));
     };
     if found != file.bytes {
-        return Err(format!("{name}: it has {found} bytes, it was made with {}", file.bytes));
+        return Err(format!("{name}: it has {found} bytes, but was made with {}", file.bytes));
     }
     let crc = checksum_of(storage, &path).map_err(told)?;
     compare(&name, crc, &file.crc64)?;
@@ -121,7 +121,7 @@ fn compare(name: &str, crc: u64, expected: &str) -> Result<(), String> {
     if crc == expected {
         return Ok(());
     }
-    Err(format!("{name}: its bytes have changed: checksum {crc}, it was made with {expected}"))
+    Err(format!("{name}: its content has changed: checksum {crc}, expected {expected}"))
 }
 
 /// Checks the index files of a data file, by size and checksum.
@@ -136,7 +136,7 @@ pub(super) fn check_side_files(
         let found = storage.regular_file(&path).map_err(told)?;
         if found != side.bytes {
             return Err(format!(
-                "{}: it has {found} bytes, it was made with {}",
+                "{}: it has {found} bytes, but was made with {}",
                 side.name, side.bytes
             ));
         }
@@ -160,11 +160,11 @@ pub(super) fn check_framing(
     let samples = plan.dataset.recipe().samples_per_file;
     if layout.samples != samples {
         let found = layout.samples;
-        return Err(format!("{name}: it holds {found} samples, the workload has {samples}"));
+        return Err(format!("{name}: it contains {found} samples, but the workload has {samples}"));
     }
     let expected = plan.dataset.expected_bytes(index);
     if plan.dataset.sizes_are_exact() && bytes != expected {
-        return Err(format!("{name}: it has {bytes} bytes, the workload's has {expected}"));
+        return Err(format!("{name}: it has {bytes} bytes, but the workload expects {expected}"));
     }
     Ok(0)
 }

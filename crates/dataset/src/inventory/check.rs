@@ -90,11 +90,11 @@ pub fn check(
         findings.push(Finding::fatal(
             FindingKind::Empty,
             format!(
-                "{} holds no {} files in train/",
+                "{} contains no {} files in train/",
                 inventory.folder.display(),
                 dataset.recipe().format.name()
             ),
-            format!("make the dataset with `{datagen}`, or set --data-dir to where it lies"),
+            format!("generate the dataset with `{datagen}`, or set --data-dir to its folder"),
         ));
         return findings;
     }
@@ -123,7 +123,7 @@ fn unfinished(inventory: &FoundDataset, datagen: &str) -> Option<Finding> {
             record.files.len(),
             record.head.train_files + record.head.valid_files
         ),
-        format!("continue it with `{datagen} --resume` and the other options it was begun with"),
+        format!("continue it with `{datagen} --resume` and its original options"),
     ))
 }
 
@@ -135,10 +135,10 @@ impl Mend {
     fn of(inventory: &FoundDataset, datagen: &str) -> Self {
         Self(match inventory.record {
             Some(_) => format!(
-                "make them again with `{datagen} --resume` and the other options they were made \
-                 with"
+                "regenerate them with `{datagen} --resume` and the original \
+                 options"
             ),
-            None => format!("restore them, or make all anew with `{datagen} --overwrite`"),
+            None => format!("restore them, or regenerate everything with `{datagen} --overwrite`"),
         })
     }
 }
@@ -164,7 +164,7 @@ fn gone(inventory: &FoundDataset, dataset: &Dataset, split: Split, mend: &Mend) 
         Finding::note(
             FindingKind::Missing,
             format!(
-                "files that this dataset was made with are missing, others take their places: {}",
+                "files of this dataset are missing, and others are read in their place: {}",
                 list(made.iter(), made.len() as u64)
             ),
             mend.0.clone(),
@@ -194,7 +194,7 @@ fn count(
         return Some(Finding::fatal(
             FindingKind::Missing,
             format!(
-                "{folder}/ holds {there} files, the workload has {wanted}: missing {}",
+                "{folder}/ contains {there} files, but the workload has {wanted}: missing {}",
                 list(missing, wanted - there)
             ),
             format!("{}, or run with {option}={there}", mend.0),
@@ -203,7 +203,7 @@ fn count(
     (there > wanted && wanted > 0).then(|| {
         Finding::note(
             FindingKind::Extra,
-            format!("{folder}/ holds {there} files, the workload has {wanted}"),
+            format!("{folder}/ contains {there} files, but the workload has {wanted}"),
             format!("the first {wanted} are used; use all with {option}={there}"),
         )
     })
@@ -231,8 +231,8 @@ fn subfolders(inventory: &FoundDataset, dataset: &Dataset, split: Split) -> Opti
         Finding::note(
             FindingKind::Subfolders,
             format!(
-                "{folder}/ has {}, the workload says {of_workload}: the files are read where they \
-                 lie, DLIO would not find them",
+                "{folder}/ has {}, but the workload says {of_workload}: the files are read where \
+                 they are, but DLIO would not find them",
                 counted(found.subfolders, "subfolder")
             ),
             advice,
@@ -245,7 +245,7 @@ fn foreign(found: &FoundSplit) -> Option<Finding> {
         Finding::note(
             FindingKind::Foreign,
             format!(
-                "files that are not of this dataset: {}",
+                "files that do not belong to this dataset: {}",
                 list(found.foreign.iter(), found.foreign.len() as u64)
             ),
             "they are left alone",
@@ -259,12 +259,12 @@ fn links(found: &FoundSplit) -> Option<Finding> {
     Some(Finding::note(
         FindingKind::Links,
         match found.links {
-            1 => format!("{name} is a link: it is read where it leads"),
+            1 => format!("{name} is a link and is followed"),
             count => {
-                format!("{name} and {} more are links: they are read where they lead", count - 1)
+                format!("{name} and {} more are links and are followed", count - 1)
             }
         },
-        "what is measured is the storage there; `stormlp datagen` writes through no link",
+        "the storage that links point to is measured; `stormlp datagen` never writes through a link",
     ))
 }
 
@@ -275,11 +275,11 @@ fn holes(found: &FoundSplit, split: Split, datagen: &str) -> Option<Finding> {
         Finding::note(
             FindingKind::Holes,
             format!(
-                "{share:.0} % of the files in {}/ lies in holes: no device is read for that, so \
-                 reads look faster than storage is",
+                "{share:.0} % of the data in {}/ is sparse: holes are not read from any device, \
+                 so reads look faster than the storage is",
                 split.folder()
             ),
-            format!("make the dataset anew: `{datagen} --overwrite`"),
+            format!("regenerate the dataset: `{datagen} --overwrite`"),
         )
     })
 }
@@ -305,7 +305,7 @@ fn wrong_sizes(inventory: &FoundDataset, mend: &Mend) -> Option<Finding> {
         .filter(|(file, made)| made.bytes != file.bytes)
         .collect();
     let told = wrong.iter().map(|(file, made)| {
-        format!("{} has {} bytes, it was made with {}", file.name, file.bytes, made.bytes)
+        format!("{} has {} bytes, but was made with {}", file.name, file.bytes, made.bytes)
     });
     (!wrong.is_empty()).then(|| {
         Finding::fatal(FindingKind::WrongSize, list(told, wrong.len() as u64), mend.0.clone())
@@ -345,7 +345,7 @@ fn framing(
             return vec![Finding::fatal(
                 FindingKind::SamplesPerFile,
                 format!(
-                    "{} holds {}, the workload has {wanted} in a file",
+                    "{} contains {}, but the workload has {wanted} per file",
                     file.name,
                     counted(layout.samples, "sample")
                 ),
@@ -371,12 +371,12 @@ fn mean_size(inventory: &FoundDataset, dataset: &Dataset, share: f64) -> Option<
         Finding::note(
             FindingKind::SampleSize,
             format!(
-                "samples have {found:.0} bytes on average, the workload's have {wanted:.0} \
+                "samples have {found:.0} bytes on average, but the workload's have {wanted:.0} \
                  ({:+.0} %)",
                 100.0 * stray
             ),
-            "throughput in MiB/s follows the workload's figure; set \
-             --params dataset.record_length_bytes to the size that is there",
+            "throughput in MiB/s is computed from the workload's size; set \
+             --params dataset.record_length_bytes to the actual size",
         )
     })
 }

@@ -9,7 +9,7 @@ use stormlp_core::stop::StopToken;
 
 use super::{Hosts, LOOK};
 
-/// A thread that ends the work beside it once another host is lost.
+/// A thread that ends the concurrent work once another host is lost.
 #[derive(Debug)]
 pub(super) struct Alive {
     done: Sender<()>,

@@ -8,7 +8,7 @@ use super::Hosts;
 impl Hosts {
     /// Does `work` while all hosts exchange heartbeats; `stop` ends it on all hosts, whichever host
     /// it is triggered on. Then waits for the others, unless `has_failed` says of the result that
-    /// there is nothing to wait for. Also returns whether all were told to stop, or why another
+    /// there is nothing to wait for. Also returns whether all were interrupted, or why another
     /// host was given up, in which case `stop` was triggered.
     pub fn alongside<T>(
         &self,

@@ -32,7 +32,7 @@ pub use series::sum as sum_of_series;
 const LOOK: Duration = Duration::from_millis(100);
 /// Poll interval while waiting for something the others do immediately.
 const GLANCE: Duration = Duration::from_millis(20);
-/// How long a stopped run waits for the others to learn of it.
+/// How long a stopped run waits for the others to notice it.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// Likewise when a launcher ends this process: it kills the process after a second, and the results
 /// must be saved by then.
@@ -96,7 +96,7 @@ pub struct Hosts {
     pub facts: GroupFacts,
     /// Set once this host continues without the others.
     apart: Arc<AtomicBool>,
-    /// Set once all have told each other that the run is to stop.
+    /// Set once all have agreed that the run stops.
     told: Arc<AtomicBool>,
     /// Set once all are known to have received the stop request individually.
     all_stopped: Arc<AtomicBool>,
@@ -138,12 +138,12 @@ impl Hosts {
         self.apart.load(Ordering::Relaxed)
     }
 
-    /// Whether one host was told to stop and all learned of it from each other: nothing has failed.
+    /// Whether one host was interrupted and all noticed it: nothing has failed.
     pub fn were_told_to_end(&self) -> bool {
         self.told.load(Ordering::Relaxed)
     }
 
-    /// Whether every host was told to stop individually: nothing has failed.
+    /// Whether every host was interrupted individually: nothing has failed.
     pub fn were_all_stopped(&self) -> bool {
         self.all_stopped.load(Ordering::Relaxed)
     }
@@ -197,8 +197,8 @@ impl Hosts {
         Ok(())
     }
 
-    /// Waits until all hosts have finished their [work](Self::works). Returns whether one was told
-    /// to stop; all hosts get the same answer.
+    /// Waits until all hosts have finished their [work](Self::works). Returns whether one was
+    /// interrupted; all hosts get the same answer.
     ///
     /// # Errors
     /// If another host has been silent for too long.
@@ -221,8 +221,8 @@ impl Hosts {
         let farewell = Farewell::default();
         let went = self
             .await_others(&came, &|| !farewell.is_over(&stop))
-            .map_err(|error| error.during("while all were at work"))?;
-        // A host that was told to stop does not wait forever.
+            .map_err(|error| error.during("while the hosts were working"))?;
+        // A host that was interrupted does not wait forever.
         Ok(went.unwrap_or_else(|| {
             self.leave();
             true
@@ -230,7 +230,7 @@ impl Hosts {
     }
 
     /// Waits for all at an [edge](Self::edge) while `goes_on` holds. Returns whether all arrived
-    /// and none was told to stop.
+    /// and none was interrupted.
     pub fn meet(&self, goes_on: &dyn Fn() -> bool) -> Result<bool, GroupError> {
         if self.edge()? {
             return Ok(false);
@@ -241,7 +241,7 @@ impl Hosts {
     }
 
     /// Exchanges `value` with all hosts and returns their values by rank; `None` if this host is
-    /// separated from the others, or was told to stop and did not hear from them soon.
+    /// separated from the others, or was interrupted and did not hear from them soon.
     pub fn exchange<T: Serialize + DeserializeOwned>(
         &self,
         value: &T,
@@ -291,8 +291,8 @@ impl Hosts {
         }
     }
 
-    /// Tells hosts that wait for this one at a barrier that it was told to stop by `stop` and will
-    /// not arrive. If a launcher ended it, also waits briefly for the others to say the same: in
+    /// Tells hosts that wait for this one at a barrier that it was interrupted by `stop` and will
+    /// not arrive. If a launcher ended it, also waits briefly for the others to report the same: in
     /// that case nothing has failed.
     pub fn say_stopped(&self, stop: &StopToken) {
         let Some(roll_call) = &self.roll_call else {
@@ -320,7 +320,7 @@ impl Hosts {
     }
 
     /// Waits for all at the end of a step while `goes_on` holds. Returns whether all arrived and
-    /// none was told to stop.
+    /// none was interrupted.
     pub fn step(&self, next: Next, goes_on: &dyn Fn() -> bool) -> Result<bool, GroupError> {
         let (told, came) = mpsc::channel();
         self.group.step_then(next, move |went| drop(told.send(went)));

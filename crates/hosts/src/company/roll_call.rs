@@ -1,7 +1,7 @@
 //! Finds missing hosts: waiting hosts leave a note in the run's directory, where one can look up
 //! which ones did not.
 //!
-//! A library that waits for all does not tell which host is missing. Nothing is written unless the
+//! A library that waits for all does not show which host is missing. Nothing is written unless the
 //! wait has taken long, at which point the measurement is lost anyway.
 
 use std::path::{Path, PathBuf};
@@ -46,18 +46,18 @@ impl RollCall {
         self.folder.join(format!(".stopped-{rank}"))
     }
 
-    /// Records that this host was told to stop. If that cannot be written, the others wait for it
+    /// Records that this host was interrupted. If that cannot be written, the others wait for it
     /// in vain.
     pub(super) fn stop(&self, rank: u32) {
         let _ = Disk.write(&self.end(rank), b"", Durability::Whole);
     }
 
-    /// Whether any of `size` hosts was told to stop, according to the directory.
+    /// Whether any of `size` hosts was interrupted, according to the directory.
     pub(super) fn is_stopped(&self, size: u32) -> bool {
         (0..size).any(|rank| self.has_stopped(rank))
     }
 
-    /// Whether each of `size` hosts was told to stop, according to the directory.
+    /// Whether each of `size` hosts was interrupted, according to the directory.
     pub(super) fn are_all_stopped(&self, size: u32) -> bool {
         (0..size).all(|rank| self.has_stopped(rank))
     }
@@ -66,7 +66,7 @@ impl RollCall {
         matches!(Disk.look(&self.end(rank)), Ok(Some(_)))
     }
 
-    /// The ranks out of `size` that are not waiting; empty if the directory cannot tell.
+    /// The ranks out of `size` that are not waiting; empty if the directory does not show it.
     pub(super) fn absent(&self, own: u32, size: u32) -> Vec<u32> {
         if size == 2 {
             return vec![1 - own.min(1)];
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_was_told_to_end_says_so_to_the_others() {
+    fn an_interrupted_host_informs_the_others() {
         let folder = tempfile::tempdir().unwrap();
         let other = RollCall::in_folder(folder.path());
         assert!(!other.is_stopped(2));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_wait_is_known_where_the_folder_is_shared() {
+    fn a_missing_host_is_known_if_the_folder_is_shared() {
         let folder = tempfile::tempdir().unwrap();
         let roll_call = RollCall::in_folder(folder.path());
         roll_call.wait(0);

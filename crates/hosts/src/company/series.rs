@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_of_other_lengths_are_brought_together() {
+    fn intervals_of_different_lengths_are_merged() {
         let whole = sum(&[&series(0.2, &[1, 2]), &series(0.1, &[10, 20, 30])]);
         assert_eq!(whole.interval_bytes, [31, 32]);
         assert_eq!(whole.interval_device_bytes, None);

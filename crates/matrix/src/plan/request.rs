@@ -397,12 +397,12 @@ pub struct MatrixRequest {
         default_value = "0", hide_default_value = true))]
     pub seed: u64,
 
-    // The flag alone makes it 1.
-    /// Do not align random offsets to 4 KiB
+    /// Alignment of random offsets in bytes; the flag makes it 1.
     #[cfg_attr(
         feature = "cli",
         arg(
             long = "unaligned",
+            help = "Do not align random offsets to 4 KiB",
             help_heading = "Accelerator and engine",
             num_args = 0,
             default_missing_value = "1",

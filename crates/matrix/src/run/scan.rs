@@ -59,7 +59,7 @@ fn folder(path: &Path, makes: usize) -> TargetFolder {
     let (manifest, manifest_problem) = if exists { manifest(path) } else { (None, None) };
     let writable = match (dead_link(path), there.is_dir(), &direct) {
         (Some(link), ..) => Availability::unavailable(
-            format!("{} is a link that leads to no folder", link.display()),
+            format!("{} is a link that does not lead to a folder", link.display()),
             "remove the link, or use another --dir",
         ),
         // A mistyped mount point must not fill the disk beneath it.

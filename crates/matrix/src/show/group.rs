@@ -1,12 +1,12 @@
 //! Groups the repetitions of a combination.
 
-use crate::plan::{CellReport, IoSize, MatrixReport, Measurement};
+use crate::plan::{CellReport, CellSpan, CellStatus, IoSize, MatrixReport, Measurement};
 use stormlp_core::operation::Operation;
 use stormlp_core::path::PathKind;
 use stormlp_core::stats::{mean, sample_deviation};
 use stormlp_core::units::{ByteSize, GIB, counted};
 
-use stormlp_show::document::Estimate;
+use stormlp_show::document::{Estimate, Table};
 
 /// The settings shared by the repetitions of a combination.
 #[derive(Debug, Clone, Copy, PartialEq)]

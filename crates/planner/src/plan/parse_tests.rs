@@ -50,7 +50,7 @@ fn figures_override_a_preset() {
 fn every_problem_names_its_key_and_position() {
     let message = refused("read=14.5GB/s,lattency=80us,queue=0,iops=many");
     for part in [
-        "3 things are wrong",
+        "3 problems",
         "character 15: `lattency` is not a storage key; did you mean `latency`?",
         "character 29: queue=0: expected a whole number above 0",
         "character 37: iops=many: expected a number",

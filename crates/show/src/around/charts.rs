@@ -22,7 +22,7 @@ pub fn room_for<'s>(series: impl Iterator<Item = &'s Series>, most: usize) -> us
 }
 
 /// Why there is no chart over time.
-pub const NO_COURSE: &str = "the report holds fewer than two intervals of it";
+pub const NO_COURSE: &str = "the report contains fewer than two intervals";
 
 /// A chart of tracks with one unit.
 struct Picture {
@@ -44,7 +44,7 @@ const PICTURES: [Picture; 9] = [
         measures: &[(Measure::DeviceInFlight, "")],
     },
     Picture {
-        title: "Block devices with something in flight, over time",
+        title: "Block devices busy over time",
         unit: "% of the time",
         measures: &[(Measure::DeviceBusyShare, "")],
     },
@@ -86,7 +86,7 @@ const PICTURES: [Picture; 9] = [
 pub fn over_time(title: impl Into<String>, series: &Series, marks: &[(f64, String)]) -> Group {
     let mut drawn = Group::new(title);
     if series.tracks.is_empty() {
-        let why = "nobody looked at them (`--telemetry`)";
+        let why = "telemetry was off (`--telemetry`)";
         drawn.absent.push(format!("Devices, host and network over time: {why}."));
         return drawn;
     }
@@ -169,12 +169,12 @@ pub fn in_flight(series: &Series) -> Option<Chart> {
         let points = sampled.map(|(interval, count)| (interval.end(), count));
         let title = "Transfers in flight over time, sampled";
         let chart = Chart::lines(title, x, y, vec![Line::new("", points)]);
-        return chart.map(|chart| chart.note("Looked at once, at the end of each interval."));
+        return chart.map(|chart| chart.note("Sampled at the end of each interval."));
     }
     let level = |values| points(series, values, Amount::Level(1.0));
     let lines = vec![
         Line::new("mean over each interval", level(&series.interval_in_flight_mean)),
-        Line::new("most at once", level(&most)),
+        Line::new("maximum", level(&most)),
     ];
     Chart::lines("Transfers in flight over time", x, y, lines)
 }
@@ -186,8 +186,8 @@ pub fn depths(load: &Load) -> Option<Chart> {
         0..3 => most.to_string(),
         most => format!("{} to {most}", most / 2 + 1),
     };
-    let chart = Chart::bars("How deep the queue was", "% of the transfers", shares(counts, name));
-    let note = "Transfers in flight of all threads as each was submitted, itself included.";
+    let chart = Chart::bars("Queue depth", "% of the transfers", shares(counts, name));
+    let note = "Transfers in flight over all threads at each submission, the new one included.";
     chart.map(|chart| chart.note(note))
 }
 
@@ -225,12 +225,12 @@ mod tests {
     use crate::chart::Plot;
 
     #[test]
-    fn what_was_looked_at_is_drawn_and_what_stayed_0_is_not() {
+    fn telemetry_is_drawn_except_what_stayed_0() {
         let group = over_time("Around the run", &series().series, &[]);
         let titles: Vec<&str> = group.charts.iter().map(|chart| chart.title.as_str()).collect();
         let expected = [
             "Block devices over time",
-            "Block devices with something in flight, over time",
+            "Block devices busy over time",
             "Mean size of a request of block devices over time",
         ];
         assert_eq!(titles, expected);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_interval_of_an_older_report_is_not_drawn_and_a_start_that_is_late_is() {
+    fn an_older_reports_last_interval_is_not_drawn_but_a_late_start_is() {
         let mut series = series().series;
         series.started_seconds = 10.0;
         let mean = |series: &Series| {

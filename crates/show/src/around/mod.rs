@@ -69,7 +69,7 @@ fn add<'s>(
     }
     let cost: f64 = series.filter_map(|one| one.telemetry_cpu_seconds).sum();
     if cost > 0.0 {
-        section.facts.add("cost of looking", format!("{:.1} ms of CPU time", cost * 1e3));
+        section.facts.add("telemetry cost", format!("{:.1} ms of CPU time", cost * 1e3));
     }
 }
 
@@ -200,7 +200,7 @@ fn shown(measure: Measure) -> (&'static str, &'static str, Amount) {
     }
 }
 
-/// Mean request size of a device in each interval in KiB, beside its count; no value without
+/// Mean request size of a device in each interval in KiB, next to its count; no value without
 /// requests.
 fn mean_sizes(count: &Track, tracks: &[Track]) -> Option<(&'static str, Vec<f64>)> {
     let (what, of_bytes) = match count.measure {
@@ -251,8 +251,8 @@ fn depths(loads: &[&Load]) -> Option<String> {
     };
     let sum: f64 = (counts.iter()).map(|one| f64::from(one.depth) * one.transfers as f64).sum();
     Some(format!(
-        "median {}, mean {:.1}, 90 % up to {}, at most {deepest} as a transfer was submitted \
-         (all threads together, {transfers} transfers)",
+        "median {}, mean {:.1}, 90 % up to {}, at most {deepest} at submission (all threads \
+         together, {transfers} transfers)",
         at(0.5)?.depth,
         sum / transfers as f64,
         at(0.9)?.depth,
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_brief_section_leaves_out_what_others_say_and_of_many_devices_the_first_is_shown() {
+    fn a_brief_section_omits_repeated_metrics_and_shows_the_first_of_many_devices() {
         let keys = |document: &Document| -> Vec<String> {
             let rows = &document.sections[0].table.as_ref().unwrap().rows;
             rows.iter().map(|row| row.key.clone()).collect()
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_looked_at_nothing_has_no_section() {
+    fn a_run_without_telemetry_has_no_section() {
         let mut document = Document::default();
         section(&mut document, TITLE, std::iter::empty());
         assert!(document.sections.is_empty());

@@ -28,7 +28,7 @@ const VALUE_WIDTH: i32 = 130;
 /// Font size, and the approximate width of a letter.
 const TEXT: f64 = 32.0;
 const LETTER_WIDTH: i32 = 15;
-/// Longer names leave too little space for the bars beside them.
+/// Longer names leave too little space for the bars next to them.
 const NAME_LETTERS: usize = 16;
 /// Half the marker size.
 const MARKER: i32 = 9;

@@ -132,7 +132,7 @@ impl Group {
     pub fn of_histograms(title: &str, what: &str, histograms: &[NamedHistogram]) -> Self {
         let mut drawn = Self::new(title);
         let curves = histograms.iter().map(|one| (one.name.replace('_', " "), one.data.as_str()));
-        let why = "the report holds no distribution that can be read";
+        let why = "the report contains no readable distribution";
         drawn.add(what, percentiles(what, curves), why);
         drawn
     }

@@ -46,7 +46,7 @@ fn axes_have_round_names_and_hold_all_values() {
 }
 
 #[test]
-fn what_cannot_be_drawn_is_no_chart() {
+fn undrawable_data_makes_no_chart() {
     assert_eq!(lines(vec![(0.0, 1.0)]), None);
     assert_eq!(lines(vec![(0.0, f64::NAN), (1.0, f64::INFINITY), (2.0, 3.0)]), None);
     assert_eq!(Chart::bars("", "s", vec![Bar::one("a", f64::NAN)]), None);
@@ -56,7 +56,7 @@ fn what_cannot_be_drawn_is_no_chart() {
 }
 
 #[test]
-fn the_table_has_every_number_that_is_drawn() {
+fn the_table_has_every_drawn_number() {
     let line = |name: &str, points: &[(f64, f64)]| Line::new(name, points.to_vec());
     let both = vec![
         line("gds", &[(4096.0, 1.0), (8192.0, 2.0)]),
@@ -74,7 +74,7 @@ fn the_table_has_every_number_that_is_drawn() {
 }
 
 #[test]
-fn of_many_bars_the_extremes_are_drawn_and_of_many_points_those_of_each_stretch() {
+fn many_bars_and_points_are_reduced_to_their_extremes() {
     let bars = (0..1000).map(|nth| Bar::one(format!("rank {nth}"), f64::from(500 - nth).abs()));
     let chart = Chart::bars("", "s", bars.collect()).unwrap();
     let rows = rows(&chart);
@@ -109,7 +109,7 @@ fn a_line_ends_where_nothing_is_known_and_steps_have_no_slopes() {
 }
 
 #[test]
-fn names_that_have_no_room_are_left_out() {
+fn names_that_do_not_fit_are_omitted() {
     let seconds = Ruler::new(&linear("s"), [0.0, 9.3]).with_room_for(3);
     let names: Vec<&str> = seconds.ticks.iter().map(|(_, name)| name.as_str()).collect();
     assert_eq!(names, ["0", "4", "8"]);
@@ -131,7 +131,7 @@ fn charts_of_one_name_get_one_scale() {
 }
 
 #[test]
-fn names_in_a_chart_are_no_tags() {
+fn names_in_a_chart_are_escaped() {
     let chart = Chart::bars("<b>", "</svg>", vec![Bar::one("<script>\u{202e}", 1.0)]).unwrap();
     for alone in [false, true] {
         let svg = svg(&chart, alone).unwrap();

@@ -14,7 +14,7 @@ pub(super) fn broken(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
         let cut = now.iter().filter(|named| !whole(named));
         told.extend(cut.map(|named| {
             let status = status(named.report.ending());
-            format!("{} is {status}, and the baseline complete", named.name)
+            format!("{} is {status}, but the baseline is complete", named.name)
         }));
     }
     let before: Vec<Vec<Subject>> = baseline.iter().map(|one| one.report.subjects()).collect();

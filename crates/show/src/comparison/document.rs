@@ -47,8 +47,7 @@ impl Comparison {
     pub fn document(&self) -> Document {
         let mut document = Document::new(&self.sentence);
         document.mark.clone_from(&self.mark);
-        document.caveat =
-            self.difference_words().map(|words| format!("{words}; compared all the same"));
+        document.caveat = self.difference_words().map(|words| format!("{words}; compared anyway"));
         document.facts.add("baseline", side(&self.baseline));
         document.facts.add("now", side(&self.value));
         self.add_test(&mut document.facts);
@@ -91,7 +90,7 @@ impl Comparison {
             0 => told,
             broken => {
                 let parts = counted(broken as u64, "part");
-                format!("{told}; {parts} of the baseline broke or did not end")
+                format!("{told}; {parts} of the baseline broke or did not complete")
             }
         }
     }
@@ -101,7 +100,7 @@ impl Comparison {
             |side: &[Source]| side.first().map_or(String::new(), |one| one.command.clone());
         if self.figures.is_empty() {
             return format!(
-                "nothing to compare: no figure of the baseline ({}) is one of the other ({})",
+                "nothing to compare: the baseline ({}) and the other ({}) have no figure in common",
                 command(&self.baseline),
                 command(&self.value)
             );
@@ -129,9 +128,9 @@ impl Comparison {
                 format!("improved: {better} of {tested} got better, {}", by(best))
             }
             _ if self.verdict == Verdict::TooFewSamples => {
-                "too few samples to tell: compare several runs a side, or longer ones".to_string()
+                "too few samples to tell: compare several runs per side, or longer ones".to_string()
             }
-            _ => format!("within noise: no difference in {tested} that chance does not explain"),
+            _ => format!("within noise: no difference in {tested} beyond chance"),
         }
     }
 
@@ -143,16 +142,16 @@ impl Comparison {
             facts.add("test", format!("Welch's, over {runs} independent runs"));
         }
         if has(Basis::RunAgainstRuns) {
-            let words = format!("one run against how the others vary, of {runs} runs");
+            let words = format!("one run against the spread of the others, of {runs} runs");
             facts.add("test", words);
         }
         if has(Basis::WithinRuns) {
             facts.add(
                 "test",
                 format!(
-                    "Welch's, within one run a side: samples counted by their autocorrelation, \
-                     and {:.0} % from run to run taken for granted ({:.0} % of CPU time and \
-                     percentiles); several runs a side tell more",
+                    "Welch's, within one run per side: effective samples by autocorrelation, \
+                     and {:.0} % assumed from run to run ({:.0} % of CPU time and \
+                     percentiles); several runs per side are more certain",
                     100.0 * RUN_TO_RUN,
                     100.0 * RUN_TO_RUN_OF_COSTS
                 ),
@@ -282,7 +281,7 @@ fn probability(p: f64) -> String {
 fn by(figure: &Compared) -> String {
     let change = match figure.change_percent {
         Some(percent) => format!("{} by {:.1} %", figure.figure, percent.abs()),
-        None => format!("{} from nothing", figure.figure),
+        None => format!("{} from zero", figure.figure),
     };
     if figure.subject.is_empty() { change } else { format!("{change} ({})", figure.subject) }
 }

@@ -5,7 +5,7 @@ use stormlp_core::report::Series;
 
 use crate::document::{Direction, Quantity};
 
-/// Smaller changes are ignored: nobody would act on half a percent.
+/// Smaller changes are ignored: half a percent is irrelevant.
 const SMALLEST_CHANGE: f64 = 0.005;
 /// Percentiles are accurate to 1 % on both sides.
 const SMALLEST_OF_PERCENTILES: f64 = 0.02;

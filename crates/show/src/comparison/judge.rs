@@ -31,7 +31,7 @@ pub struct Pair {
     /// Whether higher values are better.
     pub higher_is_better: bool,
     /// Smaller changes as a share of the baseline are ignored: they are below the resolution of the
-    /// figure, or nobody would act on them.
+    /// figure, or irrelevant in practice.
     pub smallest_change: f64,
     /// Assumed run-to-run variation without changes, as a share of the figure. A single run cannot
     /// show it, so this is assumed if there is one run per side.
@@ -46,13 +46,13 @@ pub struct Pair {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Better, by more than chance explains.
+    /// Significantly better.
     Improved,
-    /// Worse, by more than chance explains.
+    /// Significantly worse.
     Regressed,
-    /// No difference beyond what chance explains.
+    /// No significant difference.
     WithinNoise,
-    /// There is no estimate of what chance explains.
+    /// The noise is unknown.
     TooFewSamples,
 }
 
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_direction_decides_what_a_difference_is_called() {
+    fn the_direction_decides_the_name_of_a_difference() {
         let (before, now) = ([10.0, 10.1, 9.9], [9.0, 9.1, 8.9]);
         let slower = only(pair(&before, &now));
         assert_eq!(slower.verdict, Verdict::Regressed);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_tells_the_noise_of_is_left_open() {
+    fn unknown_noise_is_left_open() {
         for (before, now) in [(&[10.0][..], &[5.0][..]), (&[10.0, 10.1], &[5.0]), (&[], &[5.0])] {
             let outcome = only(pair(before, now));
             assert_eq!(outcome.verdict, Verdict::TooFewSamples, "{outcome:?}");
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_nobody_would_act_on_is_none_however_certain() {
+    fn a_negligible_change_is_ignored_however_certain() {
         let certain = pair(&[10.0, 10.0, 10.0], &[10.01, 10.01, 10.01]);
         let outcome = only(certain);
         assert_eq!(outcome.adjusted, Some(0.0));
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn within_one_run_its_course_tells_in_any_unit() {
+    fn within_one_run_the_series_decides_in_any_unit() {
         let course = |value: f64, unit: f64| Run {
             value,
             within: (0..60).map(|n| unit * (1.0 + 0.02 * f64::from(n % 3))).collect(),
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_regression_outweighs_what_improved() {
+    fn a_regression_outweighs_improvements() {
         use Verdict::{Improved, Regressed, TooFewSamples, WithinNoise};
         for (verdicts, expected) in [
             (&[][..], TooFewSamples),

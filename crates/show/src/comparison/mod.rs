@@ -226,7 +226,7 @@ fn once<'a>(side: &[Named<'a>], warnings: &mut Vec<String>) -> Vec<Named<'a>> {
     for named in side {
         match kept.iter().find(|other| is_same_report(other, named)) {
             Some(other) => warnings.push(format!(
-                "{} and {} are the same report, which counts once",
+                "{} and {} are the same report; it counts once",
                 other.name, named.name
             )),
             None => kept.push(*named),
@@ -252,7 +252,8 @@ fn doubts(baseline: &[Named<'_>], now: &[Named<'_>]) -> Vec<String> {
         let status = status(named.report.ending());
         if status != "complete" {
             let name = &named.name;
-            doubts.push(format!("{name} is {status}: it has what was measured until then"));
+            doubts
+                .push(format!("{name} is {status}: it contains only what was measured until then"));
         }
         let contradictions = contradictions(named.report).into_iter();
         doubts.extend(contradictions.map(|told| format!("{}: {told}", named.name)));
@@ -345,7 +346,7 @@ fn matched(
         // Any rate is more than a baseline of zero, but not an improvement.
         if pair.higher_is_better && pair.baseline.iter().any(is_nothing) {
             let name = full_name(&figure.subject, figure.name);
-            nothing.push(format!("{name} (in the baseline it is 0)"));
+            nothing.push(format!("{name} (0 in the baseline)"));
             continue;
         }
         // A figure that was and is zero has no information.
@@ -380,7 +381,7 @@ fn unmatched(
     for (ours, theirs, side) in [(&before, &after, "baseline"), (&after, &before, "now")] {
         let alone = ours.iter().filter(|subject| !theirs.contains(subject));
         if renamed.is_none() {
-            unmatched.extend(alone.map(|subject| format!("{subject} ({side} alone)")));
+            unmatched.extend(alone.map(|subject| format!("{subject} ({side} only)")));
         }
     }
     for subject in &before {

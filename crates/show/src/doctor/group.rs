@@ -47,13 +47,13 @@ pub fn section(group: &GroupView, document: &mut Document) {
         section.lines.push(line.to_string());
     }
     if group.members.iter().any(|member| member.cpus == 1) {
-        let line = "A process may run on 1 CPU only: mpirun binds processes unless it is told \
+        let line = "A process may run on 1 CPU only: mpirun binds processes unless given \
                     `--bind-to none`.";
         section.lines.push(line.to_string());
     }
     if let Some((behind, ahead, apart)) = clocks_apart(&group.members) {
         section.lines.push(format!(
-            "The clock of {} is {apart:.1} s behind that of {}: times in logs do not fit together.",
+            "The clock of {} is {apart:.1} s behind that of {}: times in logs do not match.",
             behind.hostname, ahead.hostname
         ));
     }
@@ -64,13 +64,12 @@ fn folder(folder: &SharedFolder) -> String {
     match folder {
         SharedFolder::Shared { path } => format!("{} is shared by all", path.display()),
         SharedFolder::NotShared { path, blind } => format!(
-            "{} is not shared: {blind} does not see what another one writes there",
+            "{} is not shared: {blind} does not see what another host writes there",
             path.display()
         ),
-        SharedFolder::NotTried { path } => format!(
-            "nothing could be written to {}, so whether it is shared is not known",
-            path.display()
-        ),
+        SharedFolder::NotTried { path } => {
+            format!("{} is not writable, so whether it is shared is unknown", path.display())
+        }
     }
 }
 
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_launcher_is_told_the_hosts() {
+    fn every_launcher_is_given_the_hosts() {
         let hosts = ["h1", "h2"].map(str::to_string);
         let text = text::render(&launch(&hosts), None);
         for word in ["--bind-to none --host h1,h2", "-hosts h1,h2", "-w h1,h2", "ppr:1:node"] {

@@ -27,7 +27,7 @@ pub(super) fn section(machine: &Machine, document: &mut Document) {
     }
     match &storage.devices {
         Fact::Known(devices) => devices.iter().for_each(|device| block(device, facts)),
-        Fact::Unknown(reason) => facts.add("block devices", format!("none to be seen ({reason})")),
+        Fact::Unknown(reason) => facts.add("block devices", format!("none visible ({reason})")),
     }
 }
 
@@ -35,8 +35,8 @@ pub(super) fn section(machine: &Machine, document: &mut Document) {
 fn examined(storage: &StorageFacts, facts: &mut Facts) {
     match &storage.examined {
         Fact::Known(path) if *path == storage.directory => {}
-        Fact::Known(path) => facts.add("looked at", path.display().to_string()),
-        Fact::Unknown(reason) => facts.add("looked at", format!("nothing ({reason})")),
+        Fact::Known(path) => facts.add("checked", path.display().to_string()),
+        Fact::Unknown(reason) => facts.add("checked", format!("nothing ({reason})")),
     }
 }
 

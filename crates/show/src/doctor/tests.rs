@@ -185,14 +185,14 @@ fn server() -> Machine {
 }
 
 #[test]
-fn a_machine_without_gpu_says_that_memory_is_emulated() {
+fn without_a_gpu_memory_is_reported_as_emulated() {
     let mut machine = server();
     machine.host.accelerators.clear();
     assert!(text(&machine).contains("emulated with host memory"));
 }
 
 #[test]
-fn why_cuda_shows_no_device_is_told_where_the_bus_shows_none() {
+fn the_reason_for_no_cuda_device_is_reported_if_the_bus_has_none() {
     let mut machine = server();
     machine.host.accelerators.clear();
     machine.gpu.devices = Fact::Known(Vec::new());
@@ -202,7 +202,7 @@ fn why_cuda_shows_no_device_is_told_where_the_bus_shows_none() {
 }
 
 #[test]
-fn a_static_build_says_what_it_cannot_open() {
+fn a_static_build_reports_what_it_cannot_open() {
     let mut machine = server();
     machine.build.statically_linked = true;
     machine.warnings = advice(&machine);
@@ -243,7 +243,7 @@ fn each_trouble_has_one_piece_of_advice() {
 }
 
 #[test]
-fn a_file_or_device_is_told_of_itself() {
+fn a_file_or_device_is_described() {
     let mut machine = server();
     machine.storage.target = Some(TargetFacts::File { bytes: 3 << 30, allocated_bytes: 1 << 30 });
     let told = text(&machine);
@@ -267,7 +267,7 @@ fn a_folder_that_cannot_be_written_to_is_advised_on_as_such() {
 }
 
 #[test]
-fn what_is_right_gets_no_advice() {
+fn a_good_machine_gets_no_advice() {
     let mut machine = server();
     machine.gpu.nvidia_fs =
         Fact::Known(NvidiaFs { version: "2.24".into(), device_count: known("1") });

@@ -76,7 +76,7 @@ pub fn lead(report: &dyn Shown) -> Result<String, String> {
         Some(chart) => chart::svg(chart, true),
         None => {
             let absent: Vec<&str> = groups.iter().flat_map(|g| &g.absent).map(|s| &**s).collect();
-            Err(format!("nothing of the report can be drawn: {}", absent.join("; ")))
+            Err(format!("the report has nothing to draw: {}", absent.join("; ")))
         }
     }
 }
@@ -201,12 +201,12 @@ impl Page<'_> {
             self.text.push("</section>\n");
         }
         if !sheet.is_answer {
-            self.facts("What ran, on what", &document.facts);
+            self.facts("What ran where", &document.facts);
         }
         self.facts("Settings", &sheet.settings);
         self.facts("Machine", &sheet.machine);
         if !sheet.command.is_empty() {
-            self.begin("The command that made it");
+            self.begin("Command");
             self.text.push("<pre tabindex=\"0\">");
             self.text.push(&escaped(&sheet.command));
             self.text.push("</pre>\n</section>\n");

@@ -265,7 +265,7 @@ fn inside(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
         Ok(path)
     } else {
         Err(Failure::no_plan(anyhow::anyhow!(
-            "the manifest of {} names `{name}`, which leads out of the folder; nothing was removed",
+            "the manifest of {} names `{name}`, which is outside the folder; nothing was removed",
             folder.display()
         )))
     }

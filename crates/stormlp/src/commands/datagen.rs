@@ -18,12 +18,12 @@ use stormlp_training::show::datagen as text;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::storage::Disk;
 
-use crate::commands::party::Party;
 use crate::commands::workloads;
 use crate::hosts::Needs;
 use crate::output::{self, Format};
 use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::party::Party;
 use stormlp_hosts::promises;
 
 /// Arguments of `stormlp datagen`.
@@ -125,8 +125,8 @@ struct Mode {
 
 /// Generates, resumes or verifies the dataset, or prints the plan.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    let party = Party::introduce(false, session)?;
-    let plan = party.agree(plan(&args, session), promises, session)?;
+    let party = session.party(false)?;
+    let plan = party.agree_on(plan(&args, session), promises)?;
     if args.mode.dry_run {
         let outline = plan.outline();
         return args.format.print(&outline, text::outline);
@@ -190,7 +190,7 @@ fn together(
 ) -> Result<Option<GenerateReport>, Failure> {
     let nearest = plan.storage.nearest(&plan.folder);
     party
-        .check_shared(&nearest, session)
+        .check_shared(&nearest)
         .map_err(|failure| failure.with_help("use a --data-dir on shared storage"))?;
     let (group, stop) = (&session.group, &session.stop);
     let share = Share { rank: group.rank(), of: group.size() };
@@ -198,10 +198,10 @@ fn together(
     let nothing = |_: &_| Vec::new();
     // The first process checks the folder and shares what it found with the others.
     let first = group.leads().then(begin).transpose();
-    let first = party.agree(first, nothing, session)?;
+    let first = party.agree_on(first, nothing)?;
     let own = first.map_or_else(begin, Ok);
-    let own = party.agree(own, |_| Vec::new(), session)?;
-    let Some(hosts) = party.hosts(None, session)? else {
+    let own = party.agree(own)?;
+    let Some(hosts) = party.hosts(None)? else {
         return Ok(None);
     };
     let progress = session.progress();
@@ -211,13 +211,13 @@ fn together(
         made.inspect_err(|_| stop.stop())
     };
     let made = hosts.work(stop, work)?.map_err(|error| failure(error, session));
-    let made = party.agree(made, |_| Vec::new(), session)?;
+    let made = party.agree(made)?;
     let finished = group
         .leads()
         .then(|| own.finish(made))
         .transpose()
         .map_err(|error| failure(error, session));
-    party.agree(finished, |_| Vec::new(), session)
+    party.agree(finished)
 }
 
 /// The complete plan: the workload, the overrides by options, and the destination.

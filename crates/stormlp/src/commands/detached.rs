@@ -8,10 +8,10 @@ use stormlp_core::report::Head;
 use stormlp_core::report::PartOf;
 use stormlp_hosts::company::Company;
 
-use crate::hosts::boot_id;
 use crate::output;
 use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::party::boot_id;
 
 /// Start time of hosts without a launcher.
 #[derive(Debug, Clone, clap::Args)]

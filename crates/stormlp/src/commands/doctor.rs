@@ -11,12 +11,11 @@ use stormlp_core::machine::Machine;
 use stormlp_show::doctor;
 use stormlp_transfer::probe;
 
-use super::party::Party;
-use super::shared;
-use crate::hosts::{self, Needs};
+use crate::hosts::Needs;
 use crate::output::{self, Format};
 use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_core::group::GroupFacts;
 
 /// Arguments of `stormlp doctor`.
 #[derive(Debug, clap::Args)]
@@ -66,16 +65,16 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if !args.launch.is_empty() {
         return output::show(&doctor::launch(&args.launch));
     }
-    let party = Party::introduce(false, session)?;
-    party.agree(check(&args.directory), |()| Vec::new(), session)?;
+    let party = session.party(false)?;
+    party.agree(check(&args.directory))?;
     let patience = session.patience();
     let machine = probe::machine(&session.executable()?, &args.directory, &patience);
     let group = if party.is_alone() {
         None
     } else {
         Some(GroupView {
-            facts: hosts::facts(&session.group)?,
-            folder: shared::look(&args.directory, party.members(), session)?,
+            facts: GroupFacts { machines: Vec::new(), ..party.facts()? },
+            folder: party.try_shared(&args.directory)?,
             members: party.members().to_vec(),
         })
     };

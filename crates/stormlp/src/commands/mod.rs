@@ -17,7 +17,6 @@ mod party;
 pub(crate) mod plan;
 pub(crate) mod report;
 mod saved;
-mod shared;
 pub(crate) mod submission;
 mod threads;
 pub(crate) mod train;

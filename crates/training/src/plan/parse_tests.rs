@@ -75,7 +75,7 @@ fn every_fault_is_told_with_its_place_and_the_nearest_key() {
     insta::assert_snapshot!(error(text), @r"
     my.yaml:2:3: unknown key `reader.batchsize`; did you mean `reader.batch_size`?
     my.yaml:3:17: `reader.read_threads` is `many`: write a whole number from 0
-    my.yaml:6:3: unknown key `dataset.colour`: neither MLPerf Storage nor DLIO has one like it
+    my.yaml:6:3: unknown key `dataset.colour`: neither MLPerf Storage nor DLIO has a similar one
     my.yaml:8:11: `train.epochs` is `-3`: write a whole number from 0
     ");
 }
@@ -91,7 +91,7 @@ fn yaml_that_is_none_has_a_place_too() {
 #[test]
 fn what_cannot_be_emulated_is_refused() {
     insta::assert_snapshot!(error("dataset: {format: zarr}"), @"my.yaml:1:19: `dataset.format`: `zarr` is not a format that stormlp reads: use npz, npy, tfrecord, jpeg, png, indexed_binary, hdf5, csv or parquet");
-    insta::assert_snapshot!(error("dataset: {format: mmap_indexed_binary}"), @"my.yaml:1:19: `dataset.format`: `mmap_indexed_binary` is not emulated: DLIO maps these files and touches no byte of a sample; use indexed_binary, which reads them");
+    insta::assert_snapshot!(error("dataset: {format: mmap_indexed_binary}"), @"my.yaml:1:19: `dataset.format`: `mmap_indexed_binary` is not emulated: DLIO maps these files and never touches the samples; use indexed_binary, which reads them");
     insta::assert_snapshot!(error("reader: {data_loader: synthetic}"), @"my.yaml:1:23: `reader.data_loader` is `synthetic`, which reads nothing: leave it out and run with --storage null");
     insta::assert_snapshot!(error("reader: {read_type: in_memory}"), @"my.yaml:1:21: `reader.read_type` is `in_memory`: samples are always read on demand; leave it out");
 }
@@ -153,7 +153,7 @@ fn times_may_be_set_by_their_parts() {
     assert_eq!(time(drawn, &[".mean=0.1", "=0.7"]).unwrap(), Distribution::constant(0.7));
     insta::assert_snapshot!(time("0.3", &[".type=gamma", ".shape=2"]).unwrap_err(), @"--params: `train.computation_time`: gamma: missing field `scale`");
     insta::assert_snapshot!(time("0.3", &[".mean=-1"]).unwrap_err(), @"--params: `train.computation_time`: value is -1, it must be 0 or more");
-    insta::assert_snapshot!(time("0.3", &[".median=1"]).unwrap_err(), @"--params: unknown key `train.computation_time.median`: neither MLPerf Storage nor DLIO has one like it");
+    insta::assert_snapshot!(time("0.3", &[".median=1"]).unwrap_err(), @"--params: unknown key `train.computation_time.median`: neither MLPerf Storage nor DLIO has a similar one");
 }
 
 #[test]

@@ -215,7 +215,7 @@ fn all_problems_are_told_at_once() {
     let problems = resolve(&unet3d, &request, &inventory).unwrap_err();
     assert_eq!(problems.cause(), Cause::Plan);
     insta::assert_snapshot!(problems, @r"
-    7 things are wrong:
+    7 problems:
       - path gds-batch is not for training
         help: use --path buffered, cpu, page-cache, cpu-gpu, cpu-async-gpu, gds or null
       - --accelerators is 0

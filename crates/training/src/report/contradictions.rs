@@ -25,7 +25,7 @@ impl Sums {
     fn training(&mut self, report: &TrainReport) {
         let (plan, results) = (&report.plan, &report.results);
         let (steps, planned) = (results.steps_per_epoch, plan.steps_per_epoch);
-        self.hold_count("", "steps_per_epoch", steps, planned, "those of the plan");
+        self.hold_count("", "steps_per_epoch", steps, planned, "the planned ones");
         let single = results.runs.is_empty();
         let runs = results.runs.iter().enumerate();
         for (index, run) in runs {

@@ -184,13 +184,13 @@ fn storage(report: &TrainReport) -> Group {
     let why = "the report holds no counts of its transfers";
     let sampled = || {
         let depths = series.map(|one| depths(&one.interval_in_flight));
-        let what = "How deep the queue was";
+        let what = "Queue depth";
         let chart = Chart::bars(what, "% of the intervals", depths.unwrap_or_default());
         let note = "By the reads in flight at the end of each interval.";
         chart.map(|chart| chart.note(note))
     };
     let counted = load.and_then(around::charts::depths).or_else(sampled);
-    drawn.add("How deep the queue was", counted, why);
+    drawn.add("Queue depth", counted, why);
     let sizes = load.and_then(around::charts::sizes);
     drawn.add("Sizes of the transfers", sizes, why);
 

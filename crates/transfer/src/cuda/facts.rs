@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn without_cuda_the_error_says_what_to_do() {
+    fn without_cuda_the_error_has_a_remedy() {
         if !present() {
             let error = devices().unwrap_err().to_string();
             assert!(error.contains("libcuda.so.1 cannot be opened"), "{error}");

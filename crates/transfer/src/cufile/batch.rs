@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn events_tell_counts_and_failures() {
+    fn events_report_counts_and_failures() {
         assert_eq!(told(COMPLETE, 4096), Ok(4096));
         assert_eq!(told(COMPLETE, -5), Err(-5));
         assert_eq!(told(0x40, -5030), Err(5030));

@@ -392,7 +392,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn properties_are_told_in_words() {
+    fn properties_are_described_in_words() {
         let raw = sys::CUfileDrvProps_t {
             nvfs_major: 2,
             nvfs_minor: 24,

@@ -21,7 +21,7 @@ pub enum CuFileError {
     #[error(
         "libcufile at {} is too old: {}, and {} or later is needed",
         path.display(),
-        found.map_or_else(|| "it cannot tell its version".to_string(), |found| format!("version {found}")),
+        found.map_or_else(|| "it does not report its version".to_string(), |found| format!("version {found}")),
         LibraryVersion::OLDEST
     )]
     TooOld {
@@ -49,7 +49,7 @@ pub enum CuFileError {
         since: &'static str,
     },
     /// Compatibility mode should be forbidden, but the library does not confirm that.
-    #[error("libcufile {0} did not take that its compatibility mode is forbidden")]
+    #[error("libcufile {0} ignored the setting that forbids its compatibility mode")]
     CompatNotForbidden(LibraryVersion),
     /// A transfer stopped without an error.
     #[error("{call} moved {moved} of {len} bytes at byte {offset} and then none, without an error")]
@@ -100,13 +100,15 @@ impl CuFileError {
             ),
             Self::NoProgress { call, .. } => {
                 match *call {
-                    "cuFileWrite" => "the file system may be full, or take no direct writes here",
-                    _ => "the device or the file system took back what it promised",
+                    "cuFileWrite" => {
+                        "the file system may be full, or not support direct writes here"
+                    }
+                    _ => "check the device and the file system",
                 }
                 .to_string()
                     + "; see cufile.log in the folder of the run"
             }
-            Self::OpenOtherwise => "run one configuration a process".to_string(),
+            Self::OpenOtherwise => "use one configuration per process".to_string(),
             Self::WrongData { .. } => "do not use cuFile here; see cufile.log".to_string(),
             Self::Call { cuda_code: SYSTEM_NOT_READY, .. } => {
                 NO_FABRIC.trim_start_matches("; ").to_string()
@@ -245,7 +247,7 @@ const CODES: &str = "\
 5010 NVFS_DRIVER_ERROR a request to nvidia-fs failed
 5011 CUDA_DRIVER_ERROR a call to the CUDA driver failed
 5012 CUDA_POINTER_INVALID not a device pointer
-5013 CUDA_MEMORY_TYPE_INVALID not memory of a kind that cuFile takes
+5013 CUDA_MEMORY_TYPE_INVALID not a memory type that cuFile accepts
 5014 CUDA_POINTER_RANGE_ERROR the range exceeds the allocation
 5015 CUDA_CONTEXT_MISMATCH another CUDA context is current
 5016 INVALID_MAPPING_SIZE beyond the largest pinned size
@@ -262,7 +264,7 @@ const CODES: &str = "\
 5028 HANDLE_ALREADY_REGISTERED the file is registered already
 5029 DEVICE_NOT_FOUND the GPU was not found
 5030 INTERNAL_ERROR an internal error of libcufile
-5031 GETNEWFD_FAILED no new file descriptor could be had
+5031 GETNEWFD_FAILED no new file descriptor could be created
 5033 NVFS_SETUP_ERROR nvidia-fs or the CUDA driver could not be set up
 5034 IO_DISABLED the configuration disables GPUDirect Storage on this file
 5035 BATCH_SUBMIT_FAILED the batch could not be submitted

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_counted_from_the_start_is_all_of_it() {
+    fn only_counts_from_the_start_are_complete() {
         let counting = |operations| NvidiaFs::Counting(NvfsCounts { operations, mebibytes: None });
         assert_eq!(counting(9).since(counting(4)).operations(), Some(5));
         assert_eq!(counting(9).since(NvidiaFs::NotCounting).operations(), None);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn peer_to_peer_dma_is_ruled_out_only_where_that_is_certain() {
+    fn peer_to_peer_dma_is_ruled_out_only_if_certain() {
         let kernel = |symbols: &str| machine(&[("/proc/kallsyms", symbols)]);
         let version = LibraryVersion::from_number;
         let (_with, with) = kernel("0 d p2pdma_pgmap_ops\n");

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_is_not_there_is_reported_with_the_loaders_words() {
+    fn a_missing_library_is_reported_with_the_loaders_message() {
         let error = Api::open(&["/nowhere/libcufile.so.0".into()]).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("/nowhere/libcufile.so.0"), "{text}");
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_is_something_else_is_refused() {
+    fn a_wrong_library_is_refused() {
         let error = Api::open(&["libc.so.6".into()]).unwrap_err();
         assert!(matches!(error, CuFileError::NotCuFile { .. }), "{error}");
     }

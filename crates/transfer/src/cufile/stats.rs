@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layout_that_cannot_be_is_not_believed() {
+    fn an_impossible_layout_is_rejected() {
         let mut raw = RawStatistics::new();
         raw.0[142] = 17;
         let version = LibraryVersion::from_number(1190);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_happened_since_is_counted() {
+    fn only_events_since_the_start_are_counted() {
         let earlier = statistics(LibraryVersion::from_number(1160));
         let mut later = earlier;
         later.posix += 7;

@@ -167,7 +167,7 @@ mod tests {
 
     /// Sizes as the C compiler lays out the headers of 1.11 to 1.20 on x86-64 and aarch64.
     #[test]
-    fn layouts_are_those_of_the_header() {
+    fn layouts_match_the_header() {
         assert_eq!(size_of::<CUfileError_t>(), 8);
         assert_eq!(size_of::<CUfileDescr_t>(), 24);
         assert_eq!(size_of::<CUfileDrvProps_t>(), 56);

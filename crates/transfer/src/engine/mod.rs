@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn every_engine_reads_what_is_there_and_stops_short_at_the_end() {
+    fn every_engine_reads_to_the_end_of_a_file_and_stops_short() {
         each_engine(|engine| {
             let file = engine.attach(numbered_file(3 * 4096 + 100)).unwrap();
             for slot in engine.take_slots() {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_and_go_without_end() {
+    fn files_are_attached_and_detached_without_limit() {
         each_engine(|engine| {
             let mut slot = engine.take_slots().pop().unwrap();
             for _ in 0..20 {
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn polling_alone_brings_back_reads_that_had_to_wait_for_the_device() {
+    fn polling_alone_completes_reads_that_waited_for_the_device() {
         each_engine(|engine| {
             if engine.facts().engine == EngineKind::TokioUring {
                 // It cannot poll: its `wait` completes at least one.

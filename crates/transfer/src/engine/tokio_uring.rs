@@ -83,7 +83,7 @@ impl TokioUringEngine {
         let runtime =
             tokio_uring::Runtime::new(&config).map_err(|error| TransferError::Unavailable {
                 what: "io_uring through tokio-uring".to_string(),
-                reason: format!("the kernel answers {error}"),
+                reason: format!("the kernel returned {error}"),
                 remedy: "allow io_uring, or use --engine psync".to_string(),
             })?;
         let registry = Rc::new(FixedBufRegistry::new(slots.iter().map(|slot| Alias {
@@ -94,7 +94,7 @@ impl TokioUringEngine {
         let registered = runtime.block_on(async { registry.register() });
         registered.map_err(|error| TransferError::Unavailable {
             what: "tokio-uring with registered buffers".to_string(),
-            reason: format!("the kernel answers {error} to their registration"),
+            reason: format!("the kernel refused to register them: {error}"),
             remedy: "raise the locked-memory limit (ulimit -l), or use --engine uring".to_string(),
         })?;
         Ok(Self {

@@ -88,7 +88,7 @@ fn build_ring(entries: u32) -> io::Result<(IoUring, Vec<String>)> {
 fn refused(error: &io::Error) -> TransferError {
     TransferError::Unavailable {
         what: "io_uring".to_string(),
-        reason: format!("the kernel answers {error}"),
+        reason: format!("the kernel returned {error}"),
         remedy: "allow io_uring (kernel.io_uring_disabled=0, a seccomp profile that permits it), \
                  or use --engine psync"
             .to_string(),

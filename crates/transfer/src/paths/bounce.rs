@@ -255,7 +255,7 @@ impl TransferPath for BouncePath {
             DirectIo::NotAsked => "through the page cache to a bounce buffer",
         };
         let copy = if self.copies.is_some() {
-            "copied beside the next read (one transfer more in flight than the queue depth)"
+            "copied during the next read (one transfer more in flight than the queue depth)"
         } else {
             "then copied"
         };

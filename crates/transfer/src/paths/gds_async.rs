@@ -152,7 +152,7 @@ impl TransferPath for GdsStreamPath {
     fn submit(&mut self, transfer: Transfer) -> Result<(), Rejected> {
         let transfer = self.common.accept(transfer)?;
         if self.page_aligned && !transfer.place.is_page_aligned() {
-            let reason = "it is of no whole 4 KiB blocks, which its stream was promised";
+            let reason = "it is not in whole 4 KiB blocks, as its stream requires";
             return Err(rejected(transfer, reason));
         }
         let index = self.flying.put(transfer)?;

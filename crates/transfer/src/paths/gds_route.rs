@@ -140,7 +140,7 @@ fn by_counters(seen: &Seen<'_>) -> Option<Verdict> {
     };
     let memory = if seen.on_host { " of host memory" } else { "" };
     let when = match seen.counted {
-        Counted::Beforehand => ", in transfers like these just before the measured part",
+        Counted::Beforehand => ", in similar transfers just before the measured part",
         Counted::AtFirst => ", in its first transfers",
         Counted::Never | Counted::Throughout => "",
     };
@@ -154,8 +154,8 @@ fn by_counters(seen: &Seen<'_>) -> Option<Verdict> {
 /// Nothing was moved, so no route was taken.
 fn nothing_moved(seen: &Seen<'_>) -> Option<Verdict> {
     (seen.moved.operations == 0).then(|| Verdict {
-        to_prove: Some("see why no transfer went well, and run it again".to_string()),
-        summary: "no route was taken: no transfer went well".to_string(),
+        to_prove: Some("find out why no transfer succeeded, and run it again".to_string()),
+        summary: "no route was used: no transfer succeeded".to_string(),
         ..Verdict::new(Route::Unknown, RouteProof::None, String::new())
     })
 }
@@ -180,7 +180,7 @@ fn by_nvidia_fs(seen: &Seen<'_>) -> Option<Verdict> {
         counts.operations
     );
     if are_these(counts, seen) {
-        let why = format!("{found}, and their bytes are as many");
+        let why = format!("{found}, and their bytes match");
         return Some(Verdict::new(Route::Direct, RouteProof::NvidiaFs, why));
     }
     // Another direct route may have carried the rest.
@@ -241,7 +241,7 @@ fn gap_of_the_setting(seen: &Seen<'_>) -> Option<String> {
         let are = if seen.unbound == 1 { "is" } else { "are" };
         format!(
             "{} that {are} not aligned to 4 KiB, or in a batch before libcufile 1.18 larger than \
-             cuFile's buffer, may go by POSIX calls",
+             cuFile's buffer, may use POSIX calls",
             counted(seen.unbound, "transfer")
         )
     })
@@ -263,19 +263,19 @@ fn by_elimination(seen: &Seen<'_>) -> Option<Verdict> {
 /// There is no evidence.
 fn unproven(seen: &Seen<'_>) -> Verdict {
     let counters = match (seen.operations, seen.can_count) {
-        (Some(_), _) => "cuFile's counters of routes stayed at zero",
-        (None, true) => "cuFile was told to count no routes",
-        (None, false) => "this libcufile counts no routes (1.15 or later does)",
+        (Some(_), _) => "cuFile's route counters stayed at zero",
+        (None, true) => "cuFile's route counters are off",
+        (None, false) => "this libcufile does not count routes (1.15 or later does)",
     };
     let ours = seen.moved.operations;
     let has_others = seen.nvfs.operations().is_some_and(|all| all > ours);
     let kernel = match seen.nvfs {
         NvidiaFs::Absent => "nvidia-fs is not loaded".to_string(),
-        NvidiaFs::NotCounting => "nvidia-fs counts no reads and writes".to_string(),
+        NvidiaFs::NotCounting => "nvidia-fs does not count reads and writes".to_string(),
         NvidiaFs::Counting(counts) => format!(
             "nvidia-fs counted {} reads and writes on this host while {ours} transfers ran{}",
             counts.operations,
-            if has_others { ", others' or split ones among them" } else { "" }
+            if has_others { ", including other processes' or split ones" } else { "" }
         ),
     };
     let gap = gap_of_the_setting(seen);
@@ -293,13 +293,13 @@ fn unproven(seen: &Seen<'_>) -> Verdict {
 /// What would prove a route, depending on whether the setting can.
 fn to_prove(seen: &Seen<'_>, by_setting: bool, has_others: bool) -> String {
     let count = match (seen.operations, seen.can_count) {
-        (None, true) => Some("leave out --cufile-stats, and routes are counted".to_string()),
+        (None, true) => Some("leave out --cufile-stats to have routes counted".to_string()),
         _ => None,
     };
     let have_nvfs_count = match seen.nvfs {
         NvidiaFs::NotCounting => Some(format!("have nvidia-fs count (`{TO_ENABLE}`)")),
         NvidiaFs::Counting(_) if has_others => {
-            Some("stop what else may use GPUDirect Storage on this host".to_string())
+            Some("stop everything else that uses GPUDirect Storage on this host".to_string())
         }
         NvidiaFs::Absent | NvidiaFs::Counting(_) => None,
     };

@@ -41,7 +41,7 @@ fn found(seen: Seen<'_>) -> (Route, RouteProof) {
 }
 
 #[test]
-fn a_fallback_is_never_called_by_the_name_of_the_wish() {
+fn a_fallback_is_never_named_after_the_requested_path() {
     let route = |p2p, nvfs, posix| judge(&counted(p2p, nvfs, posix)).route;
     let effective = |route: Route| route.effective(PathKind::Gds);
     assert_eq!(effective(route(3, 0, 0)), Some(PathKind::Gds));
@@ -51,7 +51,7 @@ fn a_fallback_is_never_called_by_the_name_of_the_wish() {
 }
 
 #[test]
-fn a_direct_path_without_counts_is_not_proven_and_no_fallback() {
+fn a_direct_path_without_counts_is_unproven_but_not_a_fallback() {
     for seen in [nothing(), counted(0, 0, 0)] {
         let verdict = judge(&seen);
         assert_eq!((verdict.route, verdict.proof), (Route::Unknown, RouteProof::None));
@@ -72,7 +72,7 @@ fn a_direct_path_without_counts_is_not_proven_and_no_fallback() {
 }
 
 #[test]
-fn nvidia_fs_proves_what_it_counted_all_of_and_nothing_else() {
+fn nvidia_fs_proves_only_what_it_counted_completely() {
     let of = |nvfs| found(Seen { nvfs, ..nothing() });
     let proven = (Route::Direct, RouteProof::NvidiaFs);
     assert_eq!(of(kernel(100, Some(100))), proven);
@@ -87,12 +87,16 @@ fn nvidia_fs_proves_what_it_counted_all_of_and_nothing_else() {
     // Another program moved bytes meanwhile, which may account for all of the count.
     assert_eq!(of(kernel(150, Some(150))), unproven);
     let others = judge(&Seen { nvfs: kernel(150, Some(150)), ..nothing() });
-    assert!(others.summary.contains("others' or split ones among them"), "{}", others.summary);
-    assert!(others.to_prove.unwrap().starts_with("stop what else"));
+    assert!(
+        others.summary.contains("including other processes' or split ones"),
+        "{}",
+        others.summary
+    );
+    assert!(others.to_prove.unwrap().starts_with("stop everything else"));
 }
 
 #[test]
-fn small_transfers_of_others_are_not_taken_for_these() {
+fn small_transfers_of_others_are_not_counted_as_ours() {
     let small = Moved { operations: 8, bytes: 8 << 12 };
     let of = |operations| {
         found(Seen { moved: small, begun: small, nvfs: kernel(operations, Some(0)), ..nothing() })
@@ -102,7 +106,7 @@ fn small_transfers_of_others_are_not_taken_for_these() {
 }
 
 #[test]
-fn what_is_in_flight_may_be_counted_or_not() {
+fn transfers_in_flight_may_be_counted_or_not() {
     let begun = Moved { operations: 104, bytes: 104 << 20 };
     for counted in [100, 102, 104] {
         let seen = Seen { begun, nvfs: kernel(counted, Some(counted)), ..nothing() };
@@ -111,7 +115,7 @@ fn what_is_in_flight_may_be_counted_or_not() {
 }
 
 #[test]
-fn what_moved_nothing_took_no_route() {
+fn without_transfers_there_is_no_route() {
     let failed = Seen {
         moved: Moved::default(),
         compat_mode_allowed: Some(false),
@@ -125,12 +129,12 @@ fn what_moved_nothing_took_no_route() {
         let verdict = judge(&seen);
         assert_eq!(verdict.route, Route::Unknown);
         assert_eq!(verdict.proof, RouteProof::None);
-        assert!(verdict.summary.ends_with("no transfer went well"));
+        assert!(verdict.summary.ends_with("no transfer succeeded"));
     }
 }
 
 #[test]
-fn nvidia_fs_refutes_where_there_is_no_other_route() {
+fn nvidia_fs_refutes_if_there_is_no_other_route() {
     let of = |nvfs, compat_mode_allowed| {
         found(Seen { nvfs, compat_mode_allowed, no_p2pdma: Some("there is none"), ..nothing() })
     };
@@ -153,7 +157,7 @@ fn nvidia_fs_refutes_where_there_is_no_other_route() {
 }
 
 #[test]
-fn compatibility_mode_is_concluded_where_nothing_else_is_left() {
+fn compatibility_mode_follows_by_elimination() {
     let left = Seen {
         no_p2pdma: Some("libcufile 1.11 has no peer-to-peer DMA"),
         has_direct_targets: false,
@@ -171,7 +175,7 @@ fn compatibility_mode_is_concluded_where_nothing_else_is_left() {
 }
 
 #[test]
-fn the_summary_says_when_it_was_counted() {
+fn the_summary_states_when_it_was_counted() {
     let beforehand = Seen { counted: Counted::Beforehand, ..counted(8, 0, 0) };
     assert!(judge(&beforehand).summary.contains("before the measured part"));
     let at_first = Seen { counted: Counted::AtFirst, ..counted(8, 0, 0) };
@@ -196,7 +200,7 @@ fn host_memory_counts_as_posix() {
 }
 
 #[test]
-fn forbidding_proves_only_what_no_setting_sends_by_posix_calls() {
+fn forbidding_proves_only_transfers_that_no_setting_sends_by_posix_calls() {
     let forbidden = Seen { compat_mode_allowed: Some(false), ..nothing() };
     let direct = (Route::Direct, RouteProof::CompatForbidden);
     assert_eq!(found(forbidden), direct);

@@ -170,7 +170,7 @@ pub fn build_path(spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError
         PathKind::GdsCompat => {
             return Err(TransferError::Unavailable {
                 what: format!("path {}", spec.kind),
-                reason: "it is what cuFile falls back to, not what can be asked for".to_string(),
+                reason: "it is cuFile's fallback and cannot be requested".to_string(),
                 remedy: "use --path gds".to_string(),
             });
         }

@@ -136,7 +136,7 @@ fn what_one_path_writes_every_path_reads() {
 }
 
 #[test]
-fn a_path_that_lost_o_direct_is_named_for_what_ran() {
+fn a_path_that_lost_o_direct_is_reported_as_what_ran() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let mut path = path(PathKind::CpuGpu, EngineKind::Psync, 1).unwrap();
     path.attach(open(PathKind::PageCache, file.path())).unwrap();
@@ -161,7 +161,7 @@ fn reading_at_the_end_moves_nothing_on_any_path() {
 }
 
 #[test]
-fn a_copy_is_seen_when_it_is_over_and_not_when_the_next_read_is() {
+fn the_end_of_a_copy_is_seen_before_the_next_read_completes() {
     let Some(mut path) = path(PathKind::CpuAsyncGpu, EngineKind::Uring, 2) else {
         return;
     };

@@ -23,7 +23,7 @@ pub(crate) fn below(root: &Root, number: &str) -> Fact<Vec<BlockDevice>> {
             collect(root, &folder, 0, &mut found);
             Fact::Known(found)
         }
-        None => Fact::unknown(format!("{} is not there", link.display())),
+        None => Fact::unknown(format!("{} does not exist", link.display())),
     }
 }
 
@@ -222,7 +222,7 @@ fn pcie_link(
 ) -> Fact<PcieLink> {
     let is_nvme = kind == BlockKind::Disk && name_of(folder).starts_with("nvme");
     let Some(address) = pci_address.filter(|_| is_nvme) else {
-        return Fact::unknown("it is no PCI function of its own");
+        return Fact::unknown("it is not a PCI function of its own");
     };
     let pci = pci_folder(address);
     let speed = root.text(pci.join("current_link_speed"));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_come_from_the_disk_and_never_from_nowhere() {
+    fn queue_settings_come_from_the_disk_or_are_unknown() {
         let tree = machine();
         let devices = below(&tree.root(), "253:0");
         let devices = devices.known().unwrap();
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_device_says_so() {
+    fn storage_without_a_device_is_reported() {
         let tree = machine();
         let mount = |kind: &str, source: &str| Mount {
             number: "0:50".to_string(),
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn pci_addresses_are_told_from_folders() {
+    fn pci_addresses_are_distinguished_from_folders() {
         assert!(is_pci_address("0000:3b:00.0"));
         assert!(is_pci_address("10000:01:00.1"));
         for no in ["pci0000:3a", "nvme0", "0000:3b:00", "", "0000:3b:00.g"] {

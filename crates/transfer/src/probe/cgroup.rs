@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn no_limit_is_none() {
+    fn no_limit_is_reported_as_none() {
         let tree = Tree::new()
             .file(
                 "proc/self/mountinfo",

@@ -41,7 +41,7 @@ pub(crate) fn claims(root: &Root, path: &Path) -> DeviceClaims {
         return found;
     }
     if found.users.is_empty() && is_held(path) {
-        let user = "another program or the kernel holds it (an exclusive open fails)";
+        let user = "another program or the kernel uses it (an exclusive open fails)";
         found.users.push(user.to_string());
     }
     match File::open(path).and_then(|file| marks(root, &number, &file)) {
@@ -139,7 +139,7 @@ fn users(root: &Root, number: &str, mounts: &[Mount], above: &[&str]) -> Fact<Ve
 fn family(root: &Root, number: &str) -> Fact<Vec<Relative>> {
     let link = Path::new("/sys/dev/block").join(number);
     let Some(folder) = root.canonical(&link) else {
-        return Fact::unknown(format!("{} is not there", link.display()));
+        return Fact::unknown(format!("{} does not exist", link.display()));
     };
     let bytes = |folder: &Path, name: &str| {
         let sectors = root.number::<u64>(folder.join(name));
@@ -162,7 +162,7 @@ fn family(root: &Root, number: &str) -> Fact<Vec<Relative>> {
             let part =
                 bytes(&inner, "start").known().copied().zip(bytes(&inner, "size").known().copied());
             let Some(part) = part else {
-                return Fact::unknown(format!("{} does not say where it lies", inner.display()));
+                return Fact::unknown(format!("{} does not report its position", inner.display()));
             };
             family.push(relative(inner, Some(part)));
         }
@@ -242,7 +242,7 @@ fn shown(root: &Root, one: &Relative, mounts: &[Mount], above: &[&str]) -> Fact<
         let same = file == backing || is_same_file(&root.path(file), &root.path(backing));
         other != name && same
     };
-    let words = |(other, _): &(String, String)| format!("{other} shows the same file, {backing}");
+    let words = |(other, _): &(String, String)| format!("{other} uses the same file, {backing}");
     Fact::Known(loops.iter().filter(shows_it).map(words).collect())
 }
 
@@ -335,13 +335,13 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_of_a_disk_that_is_mounted_whole_is_in_use() {
+    fn a_partition_of_a_disk_mounted_as_a_whole_is_in_use() {
         let tree = machine("36 1 8:16 / /data rw - xfs /dev/sdb rw", "");
         assert_eq!(users(&tree, "8:18"), ["sdb is mounted at /data (xfs)"]);
     }
 
     #[test]
-    fn a_file_system_with_a_number_of_its_own_is_known_by_its_source() {
+    fn a_file_system_with_its_own_device_number_is_recognised_by_its_source() {
         let tree = machine("36 1 0:50 / /pool rw - btrfs /dev/sdb2 rw", "");
         assert_eq!(users(&tree, "8:16"), ["sdb2 is mounted at /pool (btrfs)"]);
         assert!(users(&tree, "8:17").is_empty());
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_behind_a_loop_device_or_in_swap_is_in_use_by_whatever_name() {
+    fn a_file_behind_a_loop_device_or_in_swap_is_in_use_under_any_name() {
         let image = "/images/disk.img";
         let tree =
             machine("36 1 7:4 / /data rw - ext4 /dev/loop4 rw", "/images/swap file 1 0 -2\n")
@@ -404,9 +404,9 @@ mod tests {
         }
         let root = tree.root();
         fs::hard_link(root.path("/images/disk.img"), root.path("/images/linked")).unwrap();
-        assert_eq!(users(&tree, "7:1"), ["loop2 shows the same file, /images/disk.img"]);
-        assert_eq!(users(&tree, "7:2"), ["loop1 shows the same file, /images/linked"]);
-        assert_eq!(users(&tree, "7:3"), ["loop4 shows the same file, /images/gone (deleted)"]);
+        assert_eq!(users(&tree, "7:1"), ["loop2 uses the same file, /images/disk.img"]);
+        assert_eq!(users(&tree, "7:2"), ["loop1 uses the same file, /images/linked"]);
+        assert_eq!(users(&tree, "7:3"), ["loop4 uses the same file, /images/gone (deleted)"]);
         assert!(users(&tree, "7:5").is_empty());
     }
 
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_read_only_where_the_kernel_says_so() {
+    fn a_device_is_read_only_if_the_kernel_reports_it() {
         let tree = machine("", "")
             .file(&format!("{DISK}/ro"), "1\n")
             .file(&format!("{DISK}/sdb1/ro"), "0\n");
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_examined_is_never_called_free() {
+    fn an_unreadable_device_is_never_called_free() {
         let tree = Tree::new().file("proc/self/mountinfo", "");
         let found = of_number(&tree.root(), "8:16");
         assert!(found.unexamined.unwrap().contains("/sys/dev/block/8:16"));
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_the_disk_and_of_its_partitions_are_told_apart() {
+    fn marks_of_the_disk_and_of_its_partitions_are_distinguished() {
         let tree = machine("", "");
         let file = tempfile::tempfile().unwrap();
         file.set_len(4 << 20).unwrap();

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn of_each_node_the_cpus_that_this_process_may_use_are_told() {
+    fn the_usable_cpus_of_each_node_are_reported() {
         let list = |node| format!("sys/devices/system/node/node{node}/cpulist");
         let tree = Tree::new().file(&list(0), "0-3\n").file(&list(1), "4-7\n");
         let allowed = CpuList::new([1, 2]);

@@ -98,7 +98,7 @@ fn alignment(file: &OwnedFd) -> (Fact<u32>, Fact<u32>) {
         Ok(stat) if stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 => {
             (Fact::Known(stat.stx_dio_mem_align), Fact::Known(stat.stx_dio_offset_align))
         }
-        Ok(_) => unknown("statx gives no alignment here".to_string()),
+        Ok(_) => unknown("statx reports no alignment here".to_string()),
         Err(error) => unknown(format!("statx: {}", plain(&error.into()))),
     }
 }

@@ -46,7 +46,7 @@ fn device(root: &Root, address: &str) -> PciGpu {
         pci_address: address.to_string(),
         device_id: text("device"),
         name: name(root, address),
-        driver: driver.map_or_else(|| Fact::unknown("no driver holds it"), Fact::Known),
+        driver: driver.map_or_else(|| Fact::unknown("no driver is bound to it"), Fact::Known),
         numa_node: root
             .number::<i64>(folder.join("numa_node"))
             .known()
@@ -168,11 +168,11 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_is_told_from_its_neighbours_on_the_bus() {
+    fn a_gpu_is_distinguished_from_its_neighbours_on_the_bus() {
         let tree = server();
         let devices = devices(&tree.root());
         let [gpu] = devices.known().unwrap().as_slice() else {
-            unreachable!("an NVSwitch is no GPU: {devices:?}")
+            unreachable!("an NVSwitch is not a GPU: {devices:?}")
         };
         assert_eq!(gpu.name, Fact::Known("NVIDIA H200".to_string()));
         assert_eq!(gpu.bar1_bytes, Fact::Known(256 << 30));

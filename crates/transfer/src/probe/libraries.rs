@@ -88,7 +88,7 @@ impl Libraries {
     /// libcufile for the doctor.
     pub(crate) fn cufile_library(&self) -> LibraryFacts {
         let reason = match self.cufile() {
-            Availability::Available => "it does not say".to_string(),
+            Availability::Available => "not reported".to_string(),
             Availability::Unavailable { fact, .. } => fact,
         };
         let (version, path): (Option<String>, Option<PathBuf>) = match self {
@@ -111,7 +111,7 @@ impl Libraries {
             }
             Self::Asked(probe) => {
                 let cuda = &probe.cuda;
-                let reason = cuda.problem.clone().unwrap_or("it does not say".to_string());
+                let reason = cuda.problem.clone().unwrap_or("not reported".to_string());
                 (cuda.version.clone(), cuda.library_path.clone(), reason)
             }
         };
@@ -170,7 +170,7 @@ pub(crate) fn paths(libraries: &Libraries, gpus: &[AcceleratorFacts]) -> Vec<Pat
             Availability::Available
         } else if cufile.is_available() && needs_stream(path) && gpus.is_empty() {
             Availability::unavailable(
-                "it works on CUDA streams, and CUDA has no GPU here",
+                "it needs CUDA streams, and CUDA has no GPU here",
                 "a GPU and its driver; `gds` and the batch paths work on host memory too",
             )
         } else {
@@ -234,7 +234,7 @@ mod tests {
             pci_address: "0000:3b:00.0".to_string(),
             device_id: Fact::unknown(""),
             name: Fact::unknown(""),
-            driver: Fact::unknown("no driver holds it"),
+            driver: Fact::unknown("no driver is bound to it"),
             numa_node: None,
             bar1_bytes: Fact::unknown(""),
             p2p_memory_bytes: Fact::unknown(""),

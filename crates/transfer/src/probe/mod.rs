@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_on_the_same_storage_are_told_of_once() {
+    fn folders_on_the_same_storage_are_reported_once() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (one, other) = (folder.path().join("one"), folder.path().join("other"));
         let found = storage_of_run([one.as_path(), other.as_path(), one.as_path()]);

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deepest_mount_holds_a_path() {
+    fn a_path_belongs_to_the_deepest_mount() {
         let mounts = table();
         let kind = |path: &str| holding(&mounts, Path::new(path)).unwrap().kind.clone();
         assert_eq!(kind("/home"), "ext4");

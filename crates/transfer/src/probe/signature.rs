@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ext_family_is_told_apart_and_two_bytes_alone_are_no_file_system() {
+    fn the_ext_family_is_distinguished_and_two_bytes_are_not_a_file_system() {
         let ext = |compatible: u8, incompatible: u8| {
             of(&[
                 (1024 + 56, b"\x53\xef"),
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_near_the_end_or_between_is_found() {
+    fn signatures_near_the_end_or_between_are_found() {
         assert_eq!(of(&[(4086, b"SWAPSPACE2")]), ["swap"]);
         assert_eq!(of(&[(65_526, b"S1SUSPEND")]), ["swsuspend"]);
         let raid = b"\xfc\x4e\x2b\xa9";
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_where_bcachefs_keeps_a_superblock_is_looked_at() {
+    fn every_bcachefs_superblock_location_is_checked() {
         // Sector 8, the copy after it for superblocks of 32 KiB, 64 KiB and 1 MiB, and the one at
         // the end, at the last multiple of a bucket.
         let places = [8, 88, 136, 2056].map(|sector| sector * 512);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_partition_table_is_one_unless_the_sector_says_what_else_it_is() {
+    fn a_dos_partition_table_is_recognised_unless_the_sector_is_something_else() {
         assert_eq!(of(&[(510, b"\x55\xaa")]), ["dos"]);
         assert_eq!(of(&[(446, b"\x80"), (510, b"\x55\xaa")]), ["dos"]);
         assert!(of(&[(446, b"\x13"), (510, b"\x55\xaa")]).is_empty());

@@ -176,10 +176,10 @@ fn within<T: Send + 'static>(
             // After the time limit the receiver is gone, and the result is dropped.
             let _ = sender.send(work());
         })
-        .map_err(|error| format!("no thread to probe with: {error}"))?;
+        .map_err(|error| format!("cannot start a thread for the probe: {error}"))?;
     receiver
         .recv_timeout(limit)
-        .map_err(|_| format!("the file system gave no answer within {} s", limit.as_secs()))
+        .map_err(|_| format!("the file system did not respond within {} s", limit.as_secs()))
 }
 
 /// The folder itself, or its nearest existing parent, with links resolved.
@@ -221,7 +221,7 @@ fn filesystem_of(root: &Root, path: &Path) -> Fact<Filesystem> {
                 free_bytes: stat.f_bavail.saturating_mul(block_bytes),
             })
         }
-        None => Fact::unknown(format!("no mount holds {}", path.display())),
+        None => Fact::unknown(format!("no mount contains {}", path.display())),
     })
 }
 
@@ -238,7 +238,7 @@ fn devices_of(root: &Root, path: &Path) -> Fact<Vec<BlockDevice>> {
     }
     mounts::mounts(root).and_then(|table| match mounts::holding(&table, path) {
         Some(mount) => block::below_mount(root, mount),
-        None => Fact::unknown(format!("no mount holds {}", path.display())),
+        None => Fact::unknown(format!("no mount contains {}", path.display())),
     })
 }
 
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_told_of_itself() {
+    fn facts_describe_the_file_itself() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, [7; 5000]).unwrap();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_yet_is_judged_by_its_parent() {
+    fn a_missing_folder_is_judged_by_its_parent() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::system();
         let missing = folder.path().join("not/there/yet");

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_alike_is_counted_and_what_is_not_told_is_left_blank() {
+    fn equal_parts_are_counted_and_unknown_ones_left_blank() {
         let folder = tempfile::tempdir().unwrap();
         let put = |path: &str, text: &str| {
             let path = folder.path().join(path);

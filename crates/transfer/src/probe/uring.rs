@@ -40,8 +40,8 @@ pub(crate) fn facts(root: &Root) -> IoUringFacts {
         availability: match set_up(&mut IoUring::builder()).build(ENTRIES) {
             Ok(_) => Availability::Available,
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Availability::unavailable(
-                "the kernel does not know it (EINVAL)",
-                format!("{since} or later; runs do without it until then"),
+                "the kernel does not support it (EINVAL)",
+                format!("{since} or later; runs work without it"),
             ),
             Err(error) => refusal(root, &error),
         },
@@ -55,7 +55,7 @@ pub(crate) fn facts(root: &Root) -> IoUringFacts {
 /// Why a ring was refused and what would change that.
 fn refusal(root: &Root, error: &io::Error) -> Availability {
     let disabled = root.number::<u8>("/proc/sys/kernel/io_uring_disabled");
-    let psync = "or use `--engine psync`, which `auto` takes by itself";
+    let psync = "or use `--engine psync`, which `auto` selects by itself";
     match (error.raw_os_error(), disabled.known()) {
         (Some(libc::EPERM), Some(&level @ 1..)) => Availability::unavailable(
             format!("the kernel refuses it (EPERM): kernel.io_uring_disabled is {level}"),
@@ -87,12 +87,12 @@ mod tests {
         let tree = Tree::new().file("proc/sys/kernel/io_uring_disabled", disabled);
         match refusal(&tree.root(), &io::Error::from_raw_os_error(errno)) {
             Availability::Unavailable { fact, .. } => fact,
-            Availability::Available => panic!("a refusal is no permission"),
+            Availability::Available => panic!("a refusal is not a permission"),
         }
     }
 
     #[test]
-    fn flags_are_only_taken_where_rings_are() {
+    fn flags_are_only_accepted_with_rings() {
         let root = Root::system();
         let allowed = availability(&root).is_available();
         let flags = facts(&root).flags;
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_reasons_behind_eperm_are_told_apart() {
+    fn the_two_reasons_behind_eperm_are_distinguished() {
         assert!(reason(libc::EPERM, "2").contains("io_uring_disabled is 2"));
         assert!(reason(libc::EPERM, "0").contains("seccomp"));
         assert!(reason(libc::ENOSYS, "0").contains("ENOSYS"));

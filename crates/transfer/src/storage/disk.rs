@@ -34,7 +34,7 @@ impl Storage for Disk {
         match look() {
             Ok(facts) => Ok(Some(facts).filter(|facts| facts.kind != Kind::Nothing)),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-            Err(errno) => Err(TransferError::file("look at", path, reach::told(errno))),
+            Err(errno) => Err(TransferError::file("inspect", path, reach::told(errno))),
         }
     }
 
@@ -175,9 +175,8 @@ impl Storage for Disk {
     }
 
     fn space(&self, path: &Path) -> Result<Space, TransferError> {
-        let stat = statvfs(path).map_err(|errno| {
-            TransferError::file("ask for the free space of", path, errno.into())
-        })?;
+        let stat = statvfs(path)
+            .map_err(|errno| TransferError::file("query the free space of", path, errno.into()))?;
         Ok(Space {
             free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
             total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
@@ -344,10 +343,10 @@ fn type_of(path: &Path) -> FileType {
 
 fn irregular(of: FileType) -> io::Error {
     io::Error::other(match of {
-        FileType::Directory => "it is a folder, no file",
-        FileType::Fifo | FileType::Socket => "it is a pipe or a socket, no file",
-        FileType::BlockDevice | FileType::CharacterDevice => "it is a device, no file",
-        _ => "it is no regular file",
+        FileType::Directory => "it is a folder, not a file",
+        FileType::Fifo | FileType::Socket => "it is a pipe or a socket, not a file",
+        FileType::BlockDevice | FileType::CharacterDevice => "it is a device, not a file",
+        _ => "it is not a regular file",
     })
 }
 
@@ -388,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_told_apart_and_followed() {
+    fn links_are_recognised_and_followed() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a"), "four").unwrap();
         symlink("a", folder.path().join("b")).unwrap();
@@ -405,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn beneath_a_held_folder_no_link_is_followed_and_none_is_replaced() {
+    fn beneath_an_open_folder_links_are_neither_followed_nor_replaced() {
         let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let precious = other.path().join("precious");
         fs::write(&precious, "mine").unwrap();
@@ -417,7 +416,7 @@ mod tests {
         for access in [Access::Read, Access::ReadWrite, Access::Create] {
             for name in ["a", "train/precious", "train/new"] {
                 let error = Disk.open(&path(name), access, false).unwrap_err();
-                assert!(error.to_string().contains("a link is on the way"), "{error}");
+                assert!(error.to_string().contains("the path contains a link"), "{error}");
             }
         }
         let error = Disk.write(&path("b"), b"x", Durability::Certain);
@@ -435,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_made_is_a_new_one() {
+    fn a_created_file_is_new() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         fs::write(path("mine"), "mine").unwrap();
@@ -449,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_refused_without_waiting() {
+    fn special_files_are_refused_without_waiting() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::RWXU, 0).unwrap();

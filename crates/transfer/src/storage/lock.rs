@@ -56,7 +56,7 @@ fn lock_file(folder: &Path) -> io::Result<File> {
     let folder = reach::open_folder(folder)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let mode = Mode::from_raw_mode(0o666);
-    let no_file = || io::Error::other("it is no regular file; move it away");
+    let no_file = || io::Error::other("it is not a regular file; move it away");
     let opened = openat(&folder, LOCK_NAME, flags | OFlags::CLOEXEC, mode);
     let file = opened.map_err(|errno| match errno {
         // A pipe without a reader, or a socket.
@@ -85,21 +85,24 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_no_lock() {
+    fn a_pipe_is_not_accepted_as_a_lock() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join(LOCK_NAME);
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
         let refused = FolderLock::take(folder.path()).unwrap_err();
-        assert!(refused.to_string().ends_with("it is no regular file; move it away"), "{refused}");
+        assert!(
+            refused.to_string().ends_with("it is not a regular file; move it away"),
+            "{refused}"
+        );
     }
 
     #[test]
-    fn a_lock_is_made_through_no_link() {
+    fn a_lock_is_never_created_through_a_link() {
         let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let away = other.path().join("away");
         std::os::unix::fs::symlink(&away, folder.path().join(LOCK_NAME)).unwrap();
         let refused = FolderLock::take(folder.path()).unwrap_err();
-        assert!(refused.to_string().contains("a link is on the way"), "{refused}");
+        assert!(refused.to_string().contains("the path contains a link"), "{refused}");
         assert!(!away.exists());
     }
 }

@@ -340,7 +340,7 @@ pub trait Storage: Send + Sync {
     fn found(&self, path: &Path) -> Result<Facts, TransferError> {
         self.look(path)?.ok_or_else(|| {
             let nothing = io::Error::from_raw_os_error(libc::ENOENT);
-            TransferError::file("look at", path, nothing)
+            TransferError::file("inspect", path, nothing)
         })
     }
 
@@ -353,7 +353,7 @@ pub trait Storage: Send + Sync {
         if facts.kind == Kind::File {
             return Ok(facts.bytes);
         }
-        let reason = io::Error::other("it is no regular file");
+        let reason = io::Error::other("it is not a regular file");
         Err(TransferError::file("open", path, reason))
     }
 
@@ -407,7 +407,7 @@ pub trait Storage: Send + Sync {
     fn hole_bytes(&self, path: &Path, bytes: u64) -> Result<u64, TransferError> {
         let file = self.open(path, Access::Read, false)?;
         holes::hole_bytes(&file, bytes)
-            .map_err(|source| TransferError::file("look for holes in", path, source))
+            .map_err(|source| TransferError::file("find holes in", path, source))
     }
 
     /// The contents of a small file; `None` if it does not exist.

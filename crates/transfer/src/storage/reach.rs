@@ -182,7 +182,7 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
 fn make_top(folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder).map_err(|error| match dead_link(folder) {
         Some(link) => io::Error::other(LinkInTheWay(format!(
-            "{} is a link that leads to no folder",
+            "{} is a link that does not lead to a folder",
             link.display()
         ))),
         None => error,
@@ -200,11 +200,11 @@ pub fn dead_link(folder: &Path) -> Option<&Path> {
 pub(super) fn told(errno: Errno) -> io::Error {
     match errno {
         Errno::LOOP => io::Error::other(LinkInTheWay(
-            "a link is on the way, and none is followed in a folder that stormlp writes to; \
-             put the data itself there, or name the folder that the link leads to"
+            "the path contains a link, and links are not followed in a folder that stormlp writes to; \
+             put the data itself there, or name the folder that the link points to"
                 .to_string(),
         )),
-        Errno::XDEV => io::Error::other("it leads out of its folder"),
+        Errno::XDEV => io::Error::other("it points outside its folder"),
         errno => errno.into(),
     }
 }
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_reach_files_and_follow_no_link() {
+    fn both_ways_reach_files_without_following_links() {
         type Open = fn(&OwnedFd, &Path, OFlags, Mode) -> Result<OwnedFd, Errno>;
         let tree = tree();
         let top = open_folder(tree.path()).unwrap();
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_may_be_held_before_it_is_there_and_may_be_a_link() {
+    fn a_folder_may_be_held_before_it_exists_and_may_be_a_link() {
         let tree = tree();
         let top = tree.path().join("new");
         hold(&top);
@@ -391,7 +391,7 @@ mod tests {
         assert!(held);
         symlink("/etc", top.join("a/out")).unwrap();
         let error = make_folder(&top.join("a/out/c")).unwrap_err();
-        assert!(error.to_string().contains("a link is on the way"), "{error}");
+        assert!(error.to_string().contains("the path contains a link"), "{error}");
 
         let linked = tree.path().join("linked");
         hold(&linked);

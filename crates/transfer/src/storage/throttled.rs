@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_stand_in_line_for_bytes_and_requests() {
+    fn operations_queue_for_bytes_and_requests() {
         let gate = Throttled::new("read=1000B,latency=5ms,iops=100".parse().unwrap());
         let read = |bytes, now| admitted(&gate, StorageOperation::Read, bytes, now);
         // The first takes 10 ms for its request, 100 ms for its bytes and 5 ms of latency.
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_tells_of_transfers_no_earlier_than_they_may_be_over() {
+    fn a_path_never_reports_completion_early() {
         let (storage, clock) = throttled("read=4000000B,latency=2ms");
         let file = tempfile::NamedTempFile::new_in(".").unwrap();
         std::fs::write(file.path(), vec![7; 8 << 10]).unwrap();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn small_files_are_throttled_too_and_a_warning_tells_of_it() {
+    fn small_files_are_throttled_too_with_a_warning() {
         let (storage, clock) = throttled("write=1000B");
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a");

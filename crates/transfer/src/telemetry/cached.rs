@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_of_all_files_and_is_not_asked_for_all_the_time() {
+    fn a_share_covers_all_files_and_is_sampled_rarely() {
         let folder = tempfile::tempdir_in(".").unwrap();
         let paths: Vec<PathBuf> = (0..200).map(|n| folder.path().join(n.to_string())).collect();
         paths.iter().for_each(|path| std::fs::write(path, [1; 9000]).unwrap());

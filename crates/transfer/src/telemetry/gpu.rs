@@ -285,7 +285,7 @@ mod tests {
     "#;
 
     #[test]
-    fn numbers_of_a_gpu_are_read_and_what_it_lacks_is_none() {
+    fn gpu_metrics_are_read_and_missing_ones_are_none() {
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("nvml.c");
         let library = folder.path().join(LIBRARY);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_began_again_goes_on_and_one_that_may_have_is_lost() {
+    fn a_restarted_counter_continues_and_a_doubtful_one_is_dropped() {
         let begun = Instant::now();
         let [pcie, _, nvlink, _] = COUNTS;
         let course = |of: Count, most: u64, read: &[u64]| -> Vec<f64> {

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_and_waiting_time_is_nobodys_work() {
+    fn idle_and_waiting_time_counts_as_no_work() {
         let line = "cpu  10 20 30 1000 2000 1 2 3 4 5\ncpu0 9 9 9 9\n";
         assert_eq!(busy_ticks(line), Some(66));
         assert_eq!(cpus(line), 1);

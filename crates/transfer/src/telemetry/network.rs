@@ -88,7 +88,7 @@ mod tests {
     use crate::probe::testing::Tree;
 
     #[test]
-    fn what_is_up_is_followed_and_infiniband_counts_words() {
+    fn interfaces_that_are_up_are_monitored_and_infiniband_counts_words() {
         let mut tree = Tree::new();
         for (name, state) in [("lo", "unknown"), ("eth0", "up"), ("eth1", "down")] {
             let folder = format!("sys/class/net/{name}");

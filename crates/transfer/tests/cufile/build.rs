@@ -1,5 +1,6 @@
-//! What the scenarios need beside Rust: the double and shims compiled with `cc`, and NVIDIA's
-//! library from its Python packages. All of it lies in the target folder, made at most once a run.
+//! Requirements of the scenarios besides Rust: the double and shims compiled with `cc`, and
+//! NVIDIA's library from its Python packages. All of it is in the target folder, built at most once
+//! per run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -155,5 +156,8 @@ fn python(command: &mut Command) -> Result<(), String> {
         return Ok(());
     }
     let words = String::from_utf8_lossy(&output.stderr);
-    Err(format!("nvidia-cufile cannot be had: {}", words.lines().last().unwrap_or("pip failed")))
+    Err(format!(
+        "nvidia-cufile cannot be downloaded: {}",
+        words.lines().last().unwrap_or("pip failed")
+    ))
 }

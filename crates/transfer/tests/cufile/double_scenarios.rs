@@ -1,4 +1,4 @@
-//! What goes wrong, played by a double of libcufile: nothing here says anything about NVIDIA's.
+//! Failures, simulated by a double of libcufile: none of this applies to NVIDIA's.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What goes wrong between CUDA and cuFile, played by a double of both. Its "GPU" is host memory:
-//! nothing here is a measurement, and nothing here says that a real GPU works.
+//! Failures between CUDA and cuFile, simulated by a double of both. Its "GPU" is host memory:
+//! nothing here is a measurement, or shows that a real GPU works.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         double("double_gpu_direct_transfers_are_called_direct", "direct", direct_transfers),
         double("double_gpu_slots_may_end_on_another_thread", "", slots_end_elsewhere),
         double("double_gpu_facts", "", facts),
-        double("double_gpu_waits_as_it_is_told", "", waits_as_told),
+        double("double_gpu_waits_as_configured", "", waits_as_told),
         double("double_gpu_none", "no-device", no_device),
         double("double_gpu_out_of_memory", "out-of-memory", out_of_memory),
         double("double_gpu_virtual_memory_refused", "vmm-access", virtual_memory_refused),
@@ -92,7 +92,7 @@ fn slots_end_elsewhere() {
     std::thread::spawn(move || drop(slots)).join().unwrap();
 }
 
-/// What the double was told of waiting: the flags of the context and of the last event.
+/// How the double was configured to wait: the flags of the context and of the last event.
 fn flags() -> (u32, u32) {
     // SAFETY: the double is loaded; these are its globals, which no thread changes meanwhile.
     unsafe {

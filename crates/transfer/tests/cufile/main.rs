@@ -1,5 +1,5 @@
 //! cuFile's paths against the real libcufile on host memory, and against a double that fails.
-//! The double has a GPU too, of host memory, for what goes wrong between CUDA and cuFile.
+//! The double also has a GPU, of host memory, for failures between CUDA and cuFile.
 //!
 //! Each scenario runs in a child process of this executable: the library is chosen by the
 //! environment, its driver belongs to the process, and it may hang. The parent sets the scene,

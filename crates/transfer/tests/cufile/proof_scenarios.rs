@@ -1,4 +1,4 @@
-//! By which route the bytes went: each version of libcufile tells of it in its own way, or not.
+//! The route of the bytes: each version of libcufile reports it in its own way, or not at all.
 
 use std::sync::Arc;
 
@@ -164,14 +164,17 @@ fn nothing_moved() {
     assert!(over.result.is_err());
     let evidence = path.evidence();
     assert_eq!(proof(&evidence), (None, RouteProof::None));
-    assert!(evidence.summary.ends_with("no transfer went well"), "{}", evidence.summary);
+    assert!(evidence.summary.ends_with("no transfer succeeded"), "{}", evidence.summary);
 }
 
 fn cannot_forbid() {
     forbid_compat_mode();
     let error = Driver::open(&strict()).unwrap_err();
     let text = words(&error.into());
-    assert!(text.contains("did not take") && text.contains("CUFILE_ALLOW_COMPAT_MODE"), "{text}");
+    assert!(
+        text.contains("ignored the setting") && text.contains("CUFILE_ALLOW_COMPAT_MODE"),
+        "{text}"
+    );
     assert!(Driver::current().is_none());
     // It can be opened again without the demand.
     Driver::open(&Settings::default()).unwrap();

@@ -1,4 +1,4 @@
-//! A scenario: what a child plays, in which environment, and how it has to end.
+//! A scenario: what a child process runs, in which environment, and how it must end.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};

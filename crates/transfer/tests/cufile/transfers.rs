@@ -1,4 +1,4 @@
-//! Driving a path as a worker does: submit, wait, look at the bytes.
+//! Driving a path as a worker does: submit, wait, check the bytes.
 
 use std::collections::HashMap;
 use std::fs::File;

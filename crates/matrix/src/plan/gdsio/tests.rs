@@ -1,12 +1,18 @@
 //! Tests of gdsio's options.
 
+use std::path::PathBuf;
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::plan::choice::CellSpan;
-use crate::plan::choice::{CacheState, Fill, Fsync, IoSize, PathChoice};
+use crate::plan::choice::{IoSize, PathChoice};
 use crate::plan::request::{JobTarget, MatrixRequest, SharedFile};
-use stormlp_core::units::{GIB, KIB};
+use stormlp_core::facts::HostFacts;
+use stormlp_core::operation::Operation;
+use stormlp_core::path::{MemoryKind, PathKind};
+use stormlp_core::transport::DeviceId;
+use stormlp_core::units::{GIB, KIB, MIB};
 
 fn args(line: &str) -> Result<GdsioArgs, GdsioError> {
     let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();

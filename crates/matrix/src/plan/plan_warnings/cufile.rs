@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn batch_entries_beyond_the_buffer_are_told() {
+    fn batch_entries_beyond_the_buffer_are_reported() {
         let mut facts = HostFacts::fixture();
         assert!(said(PathKind::GdsBatch, None, &facts).is_empty());
         facts.cufile_buffer_bytes = Some(512 << 10);
@@ -116,12 +116,12 @@ mod tests {
     }
 
     #[test]
-    fn counting_that_was_asked_for_is_told() {
+    fn requested_counting_is_reported() {
         let mut facts = HostFacts::fixture();
         for (level, word) in [
-            (0, "prove none"),
-            (1, "level 1 all the time, which may cost it time and tell no routes"),
-            (3, "costs it time"),
+            (0, "cannot prove a route"),
+            (1, "level 1 statistics throughout, which may slow it down and does not record routes"),
+            (3, "slows it down"),
         ] {
             let told = said(PathKind::Gds, Some(level), &facts);
             assert!(told[0].contains(word), "{told:?}");

@@ -81,7 +81,7 @@ fn contradictions() -> Vec<(usize, &'static str, Value, &'static str)> {
             0,
             "/cells/0/interval_bytes",
             json!(vec![1_u64 << 30; 99]),
-            "cells.0.interval_bytes come to 106300440576 bytes",
+            "cells.0.interval_bytes add up to 106300440576 bytes",
         ),
         (
             0,
@@ -123,22 +123,22 @@ fn contradictions_of_cells() -> Vec<(usize, &'static str, Value, &'static str)> 
             0,
             "/cells/0/last_done_seconds",
             json!(8.0),
-            "cells.0.duration_seconds is 4.0000, but last_done_seconds come to 8.0000",
+            "cells.0.duration_seconds is 4.0000, but last_done_seconds add up to 8.0000",
         ),
         (
             0,
             "/cells/0/latency_us/p99",
             json!(1.0),
-            "cells.0.latency p90 is 800.0000, and p99 no more than 1.0000",
+            "cells.0.latency p90 is 800.0000, but p99 is only 1.0000",
         ),
         (0, "/cells/0/latency_us/max", json!(1.0), "cells.0.latency mean"),
         (0, "/cells/0/cpu_seconds_per_gib", json!(0.1), "cells.0.cpu_seconds_per_gib is 0.1000"),
-        (0, "/cells/0/latency_histogram", json!("AAAA"), "cells.0 has a histogram that is none"),
+        (0, "/cells/0/latency_histogram", json!("AAAA"), "cells.0 has an invalid histogram"),
         (
             0,
             "/cells/0/latency_histogram",
             json!(LatencyHistogram::new().to_base64()),
-            "cells.0.latencies is 20480, but the values of its histogram come to 0",
+            "cells.0.latencies is 20480, but the values of its histogram add up to 0",
         ),
         (0, "/ended_at", json!("2026-11-21T07:00:00Z"), "before started_at"),
     ]
@@ -175,12 +175,12 @@ fn contradictions_of_runs() -> Vec<(usize, &'static str, Value, &'static str)> {
             json!(1000.0),
             "saves.0.slowest_parts is 1001.0000",
         ),
-        (2, "/elapsed_seconds", json!(0.001), "elapsed_seconds no more than 0.0010"),
+        (2, "/elapsed_seconds", json!(0.001), "elapsed_seconds is only 0.0010"),
     ]
 }
 
 #[test]
-fn shares_of_hosts_that_do_not_come_to_the_whole_are_told() {
+fn host_shares_that_do_not_add_up_are_reported() {
     let findings = |report: &Value| -> String {
         let report = AnyReport::from_json(&report.to_string()).unwrap();
         report.contradictions().join("\n")
@@ -207,20 +207,20 @@ fn shares_of_hosts_that_do_not_come_to_the_whole_are_told() {
         findings(&gds)
     );
     gds["cells"][0]["hosts"][0]["bytes"] = json!(5);
-    assert!(findings(&gds).contains("but those of its hosts come to 5"), "{}", findings(&gds));
+    assert!(findings(&gds).contains("but its hosts' shares add up to 5"), "{}", findings(&gds));
     let checkpoint = AnyReport::from(checkpoint::fixtures::report(1.0));
     let mut checkpoint = serde_json::to_value(checkpoint).unwrap();
     checkpoint["hosts"] = json!([share(1)]);
     let findings_of = findings(&checkpoint);
-    assert!(findings_of.contains("those of its hosts come to 1"), "{findings_of}");
+    assert!(findings_of.contains("its hosts' shares add up to 1"), "{findings_of}");
     let mut train = serde_json::to_value(AnyReport::from(training::fixtures::report())).unwrap();
     train["hosts"] = json!([{"name": "h1", "accelerators": 1, "au_percent": 0.0, "bytes_read": 1,
         "slowest_steps": 0}]);
-    assert!(findings(&train).contains("those of its hosts come to 1"), "{}", findings(&train));
+    assert!(findings(&train).contains("its hosts' shares add up to 1"), "{}", findings(&train));
 }
 
 #[test]
-fn what_figures_contradict_is_told_by_its_place() {
+fn contradictory_figures_are_reported_by_place() {
     let reports = [
         matrix::fixtures::run_of(20.0).into(),
         training::fixtures::report().into(),

@@ -154,7 +154,7 @@ fn a_report_without_series_says_what_is_not_drawn() {
     for (what, why) in [
         ("Accelerator utilisation by epoch", NO_EPOCH),
         ("Transfers in flight over time", "the report holds no numbers of them"),
-        ("Waits and reads over all", "no distribution that can be read"),
+        ("Waits and reads over all", "no readable distribution"),
     ] {
         let absent = page.lines().filter(|line| line.starts_with("<li>"));
         assert!(absent.clone().any(|line| line.contains(what) && line.contains(why)), "{what}");

@@ -88,8 +88,8 @@ fn newer_and_damaged_reports_are_refused() {
         ("{}", "`format_version` is missing"),
         (r#"{"format_version": 0}"#, "is not a version"),
         (r#"{"format_version": "2"}"#, "is not a version"),
-        (r#"{"format_version": 1}"#, "which command made it"),
-        ("hello", "no JSON"),
+        (r#"{"format_version": 1}"#, "the command that wrote it"),
+        ("hello", "not valid JSON"),
     ] {
         let refused = AnyReport::from_json(text).unwrap_err().to_string();
         assert!(refused.contains(said), "{refused}");

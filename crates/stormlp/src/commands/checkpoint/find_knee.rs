@@ -25,11 +25,11 @@ use stormlp_transfer::surroundings::Surroundings;
 
 use super::{Args, ending, hosts, planned};
 use crate::commands::deliver::{Delivery, Savers, copy_of};
-use crate::commands::party::{Party, blame_launcher, shared_fate};
-use crate::hosts::exchange;
+use crate::commands::party::{blame_launcher, shared_fate};
 use crate::output;
 use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::party::Party;
 
 /// Default number of saves, and of restores, per run.
 const UNITS: u32 = 2;
@@ -85,7 +85,7 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     first_run(&mut request);
     let delivery = args.output.open(ReportKind::Checkpoint, Columns::Standard);
-    let delivery = party.agree(delivery, |_| Vec::new(), session)?;
+    let delivery = party.agree(delivery)?;
     if !party.is_alone() {
         hosts::look(&request, &host, party, session)?;
     }
@@ -94,7 +94,7 @@ pub(super) fn run(
     request.scale = Some(ScaleChoice::Factor(first.scale));
     let streams = possible(&request, &host, &facts, (party, session), &first)?;
     let savers = delivery.savers(&format!("{}-find-knee", first.model), party, session)?;
-    let others = party.hosts(savers.parts_folder(), session)?;
+    let others = party.hosts(savers.parts_folder())?;
     let mut hunt = Hunt {
         request,
         host,
@@ -129,11 +129,7 @@ fn possible(
         planned(&request, host, facts).is_ok_and(|plan| plan.total_bytes == first.total_bytes)
     };
     let find = || -> Vec<u32> { KNEE_STREAMS.into_iter().filter(possible).collect() };
-    if party.is_alone() {
-        Ok(find())
-    } else {
-        hosts::from_first(&session.group.leads().then(find), session)
-    }
+    if party.is_alone() { Ok(find()) } else { party.from_first(&session.group.leads().then(find)) }
 }
 
 impl Hunt<'_> {
@@ -174,7 +170,7 @@ impl Hunt<'_> {
         if self.party.is_alone() {
             return Ok(own);
         }
-        let all = exchange(&self.session.group, &own)?;
+        let all = self.party.exchange(&own)?;
         let stopped = all.contains(&Next::Stopped).then_some(Next::Stopped);
         Ok(stopped.or(all.first().copied()).unwrap_or(own))
     }
@@ -186,7 +182,7 @@ impl Hunt<'_> {
         let look = || scan(&Disk, folders, Look::Only).map_err(Failure::machine);
         let facts = CheckpointFacts {
             trial_bytes_per_second: self.trial_bytes_per_second,
-            ..hosts::seen_by_all(look, self.party, self.session)?
+            ..hosts::seen_by_all(look, self.party)?
         };
         let how = (self.party, self.session);
         let mut plan = hosts::plan(&self.request, &self.host, &facts, how)?;

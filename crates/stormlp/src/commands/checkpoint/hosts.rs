@@ -7,10 +7,9 @@ use stormlp_core::facts::HostFacts;
 use stormlp_core::warning::{Warning, WarningKind};
 
 use super::{looked_at, planned};
-use crate::commands::party::Party;
-use crate::hosts;
 use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::party::Party;
 use stormlp_hosts::promises;
 
 /// Checks, without writing, that the run is possible and that all hosts see the same folders. A
@@ -28,7 +27,7 @@ pub(super) fn look(
         let facts = of_all(facts, party);
         planned(request, host, &facts)
     });
-    let looked = party.agree(looked, |_| Vec::new(), session)?;
+    let looked = party.agree(looked)?;
     check(&looked, party, session)?;
     Ok(looked)
 }
@@ -42,7 +41,7 @@ pub(super) fn tried(
     party: &Party,
     session: &Session,
 ) -> Result<CheckpointFacts, Failure> {
-    seen_by_all(|| super::tried(request, session), party, session)
+    seen_by_all(|| super::tried(request, session), party)
 }
 
 /// Storage as `look` finds it: on one host if all see the same, else the worst of all hosts. Of
@@ -53,15 +52,14 @@ pub(super) fn tried(
 pub(super) fn seen_by_all(
     look: impl FnOnce() -> Result<CheckpointFacts, Failure>,
     party: &Party,
-    session: &Session,
 ) -> Result<CheckpointFacts, Failure> {
     if party.is_alone() {
         return look();
     }
     let look = || look().map(|facts| of_all(facts, party));
     let own = party.owns_folder().then(look).transpose();
-    let own = party.agree(own, |_| Vec::new(), session)?;
-    let all = hosts::exchange(&session.group, &own.as_ref().map(Seen::of))?;
+    let own = party.agree(own)?;
+    let all = party.exchange(&own.as_ref().map(Seen::of))?;
     let mut facts = own.unwrap_or_default();
     for seen in all.into_iter().flatten() {
         seen.limit(&mut facts);
@@ -131,21 +129,8 @@ pub(super) fn plan(
         return planned(request, host, facts);
     }
     let own = session.group.leads().then(|| dealt(planned(request, host, facts)?, request, party));
-    let own = party.agree(own.transpose(), |_| Vec::new(), session)?;
-    from_first(&own, session)
-}
-
-/// Sends the value of the first host to all.
-///
-/// # Errors
-/// If the other hosts cannot be reached.
-pub(super) fn from_first<T>(own: &Option<T>, session: &Session) -> Result<T, Failure>
-where
-    T: serde::Serialize + serde::de::DeserializeOwned,
-{
-    let answers = hosts::exchange(&session.group, own)?;
-    let first = answers.into_iter().next().flatten();
-    first.ok_or_else(|| Failure::bug(anyhow::anyhow!("the first host sent nothing")))
+    let own = party.agree(own.transpose())?;
+    party.from_first(&own)
 }
 
 /// Assigns the ranks to hosts, and makes each host restore what another host wrote unless requested
@@ -220,7 +205,7 @@ pub(super) fn asked(request: &CheckpointRequest) -> Vec<Promise> {
 fn check(plan: &CheckpointPlan, party: &Party, session: &Session) -> Result<(), Failure> {
     for folder in &plan.folders {
         let nearest = session.storage.nearest(folder.folder());
-        party.check_shared(&nearest, session)?;
+        party.check_shared(&nearest)?;
     }
     Ok(())
 }

@@ -31,7 +31,7 @@ use stormlp_transfer::storage::Disk;
 use stormlp_transfer::surroundings::Surroundings;
 
 use super::deliver::{self, OutputArgs, Savers, copy_of};
-use super::party::{Party, blame_launcher, shared_fate};
+use super::party::{blame_launcher, shared_fate};
 
 use crate::output;
 use crate::session::Session;
@@ -52,10 +52,10 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     }
     // If there are other processes, they are told the result.
     let begins = detached::check(&args, &request, session);
-    let party = Party::introduce(request.local_data, session)?;
+    let party = session.party(request.local_data)?;
     let asked = |_: &HostFacts| hosts::asked(&request);
     let host = begins.and_then(|()| host_facts(&request, session));
-    let host = party.agree(host, asked, session)?;
+    let host = party.agree_on(host, asked)?;
     if request.dry_run {
         if request.find_knee {
             show_first_run(&mut request);
@@ -73,7 +73,7 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         return Ok(());
     }
     let delivery = args.output.open(ReportKind::Checkpoint, Columns::Standard);
-    let delivery = party.agree(delivery, |_| Vec::new(), session)?;
+    let delivery = party.agree(delivery)?;
     // Nothing is written before checks that need no writes have passed.
     let looked = hosts::look(&request, &host, &party, session)?;
     detached::check_size(&args.detached, &request, &looked)?;
@@ -86,7 +86,7 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     if let Some(tree) = &mut args.rehearsal {
         tree.set_aside()?;
     }
-    let others = party.hosts(savers.parts_folder(), session)?;
+    let others = party.hosts(savers.parts_folder())?;
     let company = others.as_ref().map_or(args.detached.company(), Company::Hosts);
     let mut head = delivery.head(host, session);
     args.detached.mark(&mut head);

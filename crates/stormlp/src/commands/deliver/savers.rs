@@ -13,11 +13,10 @@ use stormlp_core::report::Report;
 use stormlp_matrix::plan::{CellReport, MatrixReport};
 
 use super::{Delivery, Saver};
-use crate::commands::party::Party;
 use crate::commands::saved;
-use crate::hosts;
 use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::party::Party;
 
 /// See the [module's description](self).
 #[derive(Debug)]
@@ -51,15 +50,15 @@ impl Delivery {
         }
         let leads = session.group.leads();
         let whole = leads.then(|| self.saver(name, session)).transpose();
-        let whole = party.agree(whole, |_| Vec::new(), session)?;
+        let whole = party.agree(whole)?;
         let folder = whole.as_ref().and_then(|saver| saver.path().parent());
         let own = folder.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-        let answers = hosts::exchange(&session.group, &own)?;
+        let answers = party.exchange(&own)?;
         let run_id = answers.into_iter().next().flatten().unwrap_or_default();
         let of = party.part_of(&run_id);
         let of = of.ok_or_else(|| Failure::bug(anyhow::anyhow!("no process has this rank")))?;
         let saver = Saver::of_part(self.results_dir.as_deref(), &of);
-        let saver = party.agree(saver, |_| Vec::new(), session)?;
+        let saver = party.agree(saver)?;
         let part = Some(Part { saver, of });
         Ok(Savers { whole, part })
     }
@@ -102,7 +101,7 @@ impl Savers {
             Some(_) => Ok(Saver::resume(&found)),
             None => Saver::of_part(run.parent(), &of),
         };
-        let saver = party.agree(saver, |_| Vec::new(), session)?;
+        let saver = party.agree(saver)?;
         let part = Some(Part { saver, of });
         Ok((Self { whole, part }, own))
     }

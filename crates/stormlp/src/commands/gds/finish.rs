@@ -16,6 +16,7 @@ use stormlp_transfer::surroundings::Surroundings;
 use crate::commands::deliver::{Delivery, Format, Savers, own_part};
 use crate::commands::party::{blame_launcher, shared_fate};
 use crate::output;
+use crate::progress::Progress;
 use crate::session::Session;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
@@ -71,7 +72,7 @@ pub(crate) fn execute(
     if (report.plan.cells.iter()).any(|cell| cell.transport.path.needs_cufile()) {
         savers.prepare_cufile(report.plan.request.require_gds);
     }
-    let progress = session.progress();
+    let progress = Progress::new(session.quiet);
     let surroundings =
         Surroundings { storage: &session.storage, observer: &progress, stop: &session.stop };
     let mut on_cell = |measured: FinishedCell<'_>| {

@@ -11,10 +11,9 @@ use stormlp_matrix::plan::{JobTarget, MatrixRequest, TargetInventory, asked, dec
 use stormlp_transfer::storage::{Disk, Storage as _};
 
 use super::{Prepared, host_facts};
-use crate::commands::party::Party;
-use crate::hosts;
 use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::party::Party;
 use stormlp_matrix::run::scan;
 
 /// What a process determines before planning.
@@ -40,11 +39,11 @@ pub(super) fn prepare(
     session: &Session,
 ) -> Result<Prepared, Failure> {
     let looked = request.and_then(|request| look(request, (dry_run, resume), party, session));
-    let looked = party.agree(looked, |looked| looked.promises.clone(), session)?;
+    let looked = party.agree_on(looked, |looked| looked.promises.clone())?;
     let Looked { request, facts, mut inventory, shared, .. } = looked;
-    share_room(&mut inventory, party, session)?;
+    share_room(&mut inventory, party)?;
     let plan = resolve(&request, &facts, &inventory).map_err(Failure::from);
-    let plan = party.agree(plan, decided, session)?;
+    let plan = party.agree_on(plan, decided)?;
     if !dry_run {
         make_shared(&shared, party, session)?;
     }
@@ -108,11 +107,7 @@ fn share(
 
 /// Divides the smallest free space seen by any host into equal shares, so that all hosts derive the
 /// same file sizes from it.
-fn share_room(
-    inventory: &mut TargetInventory,
-    party: &Party,
-    session: &Session,
-) -> Result<(), Failure> {
+fn share_room(inventory: &mut TargetInventory, party: &Party) -> Result<(), Failure> {
     if party.is_alone() {
         return Ok(());
     }
@@ -122,7 +117,7 @@ fn share_room(
     let mut rooms: Vec<&mut u64> = of_folders.chain(of_files).collect();
     let own: Vec<u64> = rooms.iter().map(|room| **room).collect();
     let sharers = if party.has_local_data() { 1 } else { party.members().len() as u64 };
-    for other in hosts::exchange(&session.group, &own)? {
+    for other in party.exchange(&own)? {
         for (room, other) in rooms.iter_mut().zip(other) {
             **room = (**room).min(other);
         }
@@ -141,8 +136,8 @@ fn make_shared(folders: &[PathBuf], party: &Party, session: &Session) -> Result<
         } else {
             Ok(())
         };
-        party.agree(made, |()| Vec::new(), session)?;
-        party.check_shared(folder, session)?;
+        party.agree(made)?;
+        party.check_shared(folder)?;
     }
     Ok(())
 }

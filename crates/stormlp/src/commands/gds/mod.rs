@@ -17,9 +17,7 @@ use stormlp_transfer::probe;
 
 use super::deliver::{ColumnsArg, Delivery, OutputArgs, Savers};
 use super::detached::DetachedArgs;
-use super::party::Party;
 use crate::commands::threads::check_wait;
-use crate::hosts::exchange;
 use crate::session::Session;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::{Cause, Note};
@@ -90,7 +88,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let columns = args.columns.columns;
     // If there are other processes, they are told the result.
     let begins = args.detached.check(session);
-    let party = Party::introduce(args.local_data, session)?;
+    let party = session.party(args.local_data)?;
     let request = complete(args.matrix);
     let request = begins.and(request);
     let resume = args.resume.as_deref();
@@ -105,7 +103,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         request.map(|request| MatrixRequest { resumes: resume.is_some(), telemetry, ..request });
     let prepared = hosts::prepare(request, (args.dry_run, resume), &party, session)?;
     if args.dry_run {
-        let layouts = exchange(&session.group, &prepared.plan.layout())?;
+        let layouts = party.exchange(&prepared.plan.layout())?;
         return if session.group.leads() {
             (args.output).print_plan(&prepared.plan, false, |plan| matrix::plan(plan, &layouts))
         } else {
@@ -113,7 +111,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         };
     }
     let delivery = args.output.open(ReportKind::Gds, columns);
-    let delivery = party.agree(delivery, |_| Vec::new(), session)?;
+    let delivery = party.agree(delivery)?;
     let mut run = match resume {
         Some(path) => resume::go_on(path, saved, prepared, &party, &delivery, session)?,
         None => {
@@ -126,7 +124,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     }
     args.detached.mark(&mut run.report.head);
     args.detached.announce(session);
-    let others = party.hosts(run.savers.parts_folder(), session)?;
+    let others = party.hosts(run.savers.parts_folder())?;
     for warning in hosts::warnings(&party) {
         run.report.warn(warning);
     }

@@ -15,12 +15,11 @@ use stormlp_matrix::plan::{MatrixPlan, MatrixReport, MatrixResults, NotTaken, ta
 use super::Prepared;
 use super::finish::Run;
 use crate::commands::deliver::{Delivery, Savers};
-use crate::commands::party::Party;
 use crate::commands::saved;
-use crate::hosts;
 use crate::output;
 use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::party::Party;
 
 /// A saved report to resume.
 pub(crate) struct Saved {
@@ -108,13 +107,8 @@ pub(super) fn go_on(
     session: &Session,
 ) -> Result<Run, Failure> {
     let taken = saved.map(|saved| saved.take(&plan, &facts, session.quiet));
-    let taken = party.agree(taken.transpose(), |_| Vec::new(), session)?;
-    let answers = hosts::exchange(&session.group, &taken)?;
-    let (then, warnings, results) = answers
-        .into_iter()
-        .next()
-        .flatten()
-        .ok_or_else(|| Failure::bug(anyhow::anyhow!("no process has the report")))?;
+    let taken = party.agree(taken.transpose())?;
+    let (then, warnings, results) = party.from_first(&taken)?;
     let mut head = delivery.head(facts, session);
     head.started_at = then.started_at;
     for (key, value) in then.tags {

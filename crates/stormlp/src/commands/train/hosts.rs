@@ -18,10 +18,9 @@ use stormlp_training::plan::request::{RequestedHosts, TrainRequest};
 use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::report::TrainReport;
 
-use crate::commands::party::{Party, same_option};
-use crate::hosts;
 use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::party::Party;
 use stormlp_hosts::promises;
 
 /// How the hosts of a run share its work and its data.
@@ -79,11 +78,11 @@ pub(super) fn ask(
         total: args.accelerators_total,
         drawn_seed: request.drawn_seed,
     };
-    let asks = hosts::exchange(group, &asks)?;
+    let asks = party.exchange(&asks)?;
     let total = |one: &Asks| one.total.map_or("none".to_string(), |total| total.to_string());
     let totals: Vec<String> = asks.iter().map(total).collect();
     let help = "give every host the same options";
-    same_option("--accelerators-total", &totals, party.members(), help)?;
+    party.same_option("--accelerators-total", &totals, help)?;
     let accelerators: Vec<u32> = asks.iter().map(|one| one.accelerators).collect();
     request.drawn_seed = asks.first().map_or(0, |one| one.drawn_seed);
     request.accelerators = Some(accelerators.iter().sum());

@@ -38,13 +38,14 @@ pub(crate) use self::args::parse_compute;
 use self::data::Data;
 use self::kept::Kept;
 use super::deliver::{self, Delivery, OutputArgs, copy_of};
-use super::party::{Party, blame_launcher};
+use super::party::blame_launcher;
 use super::submission::{self, RehearsedTree};
 use super::threads::check_wait;
 use crate::hosts::Needs;
 use crate::session::Session;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
+use stormlp_hosts::party::Party;
 
 /// Arguments of `stormlp train`.
 #[derive(Debug, clap::Args)]
@@ -123,8 +124,8 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if args.find.is_wanted() {
         return find_max::run(args, session);
     }
-    let party = Party::introduce(args.hosts.local_data, session)?;
-    let mut asked = party.agree(asked(&args, session), |_| Vec::new(), session)?;
+    let party = session.party(args.hosts.local_data)?;
+    let mut asked = party.agree(asked(&args, session))?;
     let options = hosts::asked(&asked.request);
     hosts::ask(&party, &args.hosts, &mut asked.request, session)?;
     let prepared = prepare(&args, asked, &party, session);
@@ -133,7 +134,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         // The decided values are more specific than the options.
         [decided, options].concat()
     };
-    let mut prepared = party.agree(prepared, promises, session)?;
+    let mut prepared = party.agree_on(prepared, promises)?;
     let tree = args.rehearsal.as_ref();
     let Some(first_run) = kept::first_run(tree, args.dry_run, &mut prepared, session)? else {
         return Ok(());
@@ -143,7 +144,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     }
     let folder = prepared.plan.data.folder.as_ref().map(Location::folder);
     if let Some(folder) = folder {
-        party.check_shared(folder, session)?;
+        party.check_shared(folder)?;
     }
     run_prepared(args, prepared, first_run, &party, session)
 }
@@ -217,9 +218,9 @@ fn run_prepared(
         deliver::make_mlperf_folder(mlperf_output)?;
         Ok(delivery)
     };
-    let delivery = party.agree(opened(), |_| Vec::new(), session)?;
+    let delivery = party.agree(opened())?;
     let savers = delivery.savers(&plan.workload, party, session)?;
-    let others = party.hosts(savers.parts_folder(), session)?;
+    let others = party.hosts(savers.parts_folder())?;
     warnings.extend(hosts::crowded(party, others.as_ref()));
     warnings.extend(session.storage.warnings());
     let mut course = Course {

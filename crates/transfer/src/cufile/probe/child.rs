@@ -26,7 +26,7 @@ pub fn child_main(folder: Option<&Path>) {
     // them before a library starts threads.
     let _ = signals::mask(libc::SIG_BLOCK, &[libc::SIGINT, libc::SIGTERM, libc::SIGHUP]);
     end_with_parent(true);
-    let mut probe = CuFileProbe::unavailable("nothing was found out", "");
+    let mut probe = CuFileProbe::unavailable("the probe gave no result", "");
     if let Err(error) = find_out(&mut probe, folder) {
         probe.driver = Availability::unavailable(error.to_string(), error.remedy());
     }
@@ -108,13 +108,13 @@ fn use_folder(driver: &Arc<Driver>, folder: &Path) -> Availability {
         Ok(file) => match read_back(driver, file) {
             Ok(()) => Availability::Available,
             Err(error) => Availability::unavailable(
-                format!("cuFile does not take a file in {}: {error}", folder.display()),
+                format!("cuFile rejects a file in {}: {error}", folder.display()),
                 error.remedy(),
             ),
         },
         Err(error) => Availability::unavailable(
-            format!("no file could be made in {}: {error}", folder.display()),
-            "choose a folder that can be written",
+            format!("cannot create a file in {}: {error}", folder.display()),
+            "choose a writable folder",
         ),
     };
     // The file may not even exist.

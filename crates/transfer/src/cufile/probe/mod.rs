@@ -269,7 +269,8 @@ fn judge(ended: &Ended, time_limit: Duration) -> CuFileProbe {
             Message::Found(probe) => found = Some(*probe),
         }
     }
-    let mut probe = found.unwrap_or_else(|| CuFileProbe::unavailable("nothing was found out", ""));
+    let mut probe =
+        found.unwrap_or_else(|| CuFileProbe::unavailable("the probe gave no result", ""));
     let trouble = match ended.status {
         Some(status) if status.success() => {
             let noise = ended.stdout.lines().filter(|line| !line.contains(MARK));
@@ -283,11 +284,11 @@ fn judge(ended: &Ended, time_limit: Duration) -> CuFileProbe {
             time_limit.as_secs_f64(),
             hint_on_hanging(step),
             ended.left_behind.map_or_else(String::new, |process| format!(
-                "; process {process} is left behind: the kernel does not let go of it"
+                "; process {process} is left behind: the kernel has not ended it"
             ))
         ),
     };
-    let remedy = "mend or remove the NVIDIA driver stack, or name another library with \
+    let remedy = "repair or remove the NVIDIA driver stack, or name another library with \
                   STORMLP_LIBCUFILE; the other paths do not need cuFile";
     let verdict = Availability::unavailable(trouble, remedy);
     if step == Step::UseFolder {
@@ -364,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_library_printed_is_handed_on() {
+    fn library_output_is_passed_on() {
         let found = CuFileProbe::unavailable("cuFileDriverOpen failed", "");
         let said = line(&Message::Found(Box::new(found)));
         let probe = judge(&ended(Some(0), &said, " parsing error\n\n"), TIME_LIMIT);
@@ -372,14 +373,14 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_no_message() {
+    fn noise_is_not_a_message() {
         let probe =
             judge(&ended(Some(0), "\u{fffd}{}\nstormlp-cufile-probe {\"x\":1}\n", ""), TIME_LIMIT);
-        assert!(reason(&probe.driver).starts_with("nothing was found out"));
+        assert!(reason(&probe.driver).starts_with("the probe gave no result"));
     }
 
     #[test]
-    fn nobody_waits_for_what_the_child_started() {
+    fn descendants_of_the_child_are_not_waited_for() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("probe");
@@ -421,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_waiting_need_not_wait_for_the_limit() {
+    fn giving_up_does_not_wait_for_the_limit() {
         let patience = Patience { goes_on: &|_| false, ..PATIENT };
         let ended = attend(sleeper(), patience, Child::kill).unwrap();
         assert!(ended.status.is_none() && ended.left_behind.is_none());
@@ -443,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn an_executable_that_is_no_probe_is_not_believed() {
+    fn an_executable_that_is_not_the_probe_is_rejected() {
         let goes_on = |_| true;
         let limit = Duration::from_secs(5);
         let probe = run(Path::new("/bin/sleep"), None, limit, &goes_on);

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_so_much_is_kept_and_an_open_pipe_is_not_waited_for() {
+    fn output_is_limited_and_an_open_pipe_is_not_waited_for() {
         let (reader, mut writer) = io::pipe().unwrap();
         let mut words = Words::of(reader).unwrap();
         words.take().unwrap();

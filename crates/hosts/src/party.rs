@@ -1,0 +1,427 @@
+//! The processes of a run on several hosts before its first byte: who takes part, and whether all
+//! have made the same plan.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use stormlp_core::difference::Promise;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::failure::Failure;
+use stormlp_core::group::{
+    self, AtBarrier, BarrierUs, ClockOffset, GroupFacts, Machine, Member, PROTOCOL, SharedFolder,
+    clock_offsets, clocks_apart, differ,
+};
+use stormlp_core::note::{Cause, Note};
+use stormlp_core::report::PartOf;
+use stormlp_core::warning::{Warning, WarningKind};
+use stormlp_transfer::storage::{Disk, Durability, Storage as _};
+
+use crate::Group;
+use crate::company::Hosts;
+use crate::rounds::{AroundBarrier, Moment};
+
+/// Number of empty barriers to time.
+const EMPTY_BARRIERS: u32 = 1000;
+/// Number of empty barriers that shows whether they are slow.
+const FEW_BARRIERS: u32 = 20;
+/// Time limit for all of them together.
+const TRIAL: Duration = Duration::from_millis(500);
+/// Time until a file from another host is visible: NFS attribute caches are valid for seconds.
+const VISIBLE_WITHIN: Duration = Duration::from_secs(5);
+/// Polling interval.
+const POLL: Duration = Duration::from_millis(50);
+
+/// The processes of this run; usually one.
+pub struct Party {
+    group: Arc<Group>,
+    members: Vec<Member>,
+    local_data: bool,
+}
+
+/// The outcome of planning in a process: what it would run, or why it cannot.
+type Ready = Result<Vec<Promise>, Note<Cause>>;
+
+impl Party {
+    /// Introduces the processes that run `command` to each other, each with facts about its `host`;
+    /// with `local_data`, each host has its data in a folder of its own.
+    ///
+    /// # Errors
+    /// If they cannot work together; all of them fail alike then.
+    pub fn introduce(
+        group: &Arc<Group>,
+        command: &str,
+        local_data: bool,
+        host: impl FnOnce() -> HostFacts,
+    ) -> Result<Self, Failure> {
+        let members = if group.is_alone() { Vec::new() } else { met(group, command, &host())? };
+        let party = Self { group: group.clone(), members, local_data };
+        if party.is_alone() {
+            if local_data {
+                return Err(Failure::usage("--local-data has no effect on one host: leave it out"));
+            }
+        } else {
+            party.agree_on_local_data()?;
+        }
+        Ok(party)
+    }
+
+    /// All processes, by rank; empty if this is the only one.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// The names of the processes, by rank.
+    pub fn names(&self) -> Vec<String> {
+        Member::names(&self.members)
+    }
+
+    fn own(&self) -> Option<&Member> {
+        self.members.get(self.group.rank() as usize)
+    }
+
+    /// Whether this is the only process.
+    pub fn is_alone(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Whether each host has its data in a folder of its own.
+    pub fn has_local_data(&self) -> bool {
+        self.local_data
+    }
+
+    /// Number of processes on this host, including this one.
+    pub fn processes_here(&self) -> usize {
+        let here = |own| self.members.iter().filter(|one| one.shares_host_with(own)).count();
+        self.own().map_or(1, here)
+    }
+
+    /// The run that this process's report is a part of; `None` for a single process.
+    pub fn part_of(&self, run_id: &str) -> Option<PartOf> {
+        let own = self.own()?;
+        Some(PartOf {
+            run_id: run_id.to_string(),
+            host: own.name(&self.members),
+            boot_id: own.boot_id.clone(),
+            process: std::process::id(),
+            rank: Some(own.rank),
+            size: u32::try_from(self.members.len()).ok(),
+            start_at: None,
+        })
+    }
+
+    /// Whether this process does the once-per-folder work of the dataset.
+    pub fn owns_folder(&self) -> bool {
+        match self.own() {
+            Some(own) if self.local_data => own.leads_host(&self.members),
+            _ => self.group.leads(),
+        }
+    }
+
+    /// Sends a value to all processes and returns the values of all, by rank.
+    ///
+    /// # Errors
+    /// If the others cannot be reached, or their message does not match.
+    pub fn exchange<T: Serialize + DeserializeOwned>(&self, value: &T) -> Result<Vec<T>, Failure> {
+        exchange(&self.group, value)
+    }
+
+    /// The first process's value, sent to all.
+    ///
+    /// # Errors
+    /// If the others cannot be reached, or the first process has no value.
+    pub fn from_first<T>(&self, own: &Option<T>) -> Result<T, Failure>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let first = self.exchange(own)?.into_iter().next().flatten();
+        first.ok_or_else(|| Failure::bug(anyhow::anyhow!("the first process sent nothing")))
+    }
+
+    /// Continues only if all processes can.
+    ///
+    /// # Errors
+    /// All processes fail alike if one has failed.
+    pub fn agree<T>(&self, prepared: Result<T, Failure>) -> Result<T, Failure> {
+        self.agree_on(prepared, |_| Vec::new())
+    }
+
+    /// Continues only if all processes have made the same plan, `prepared` in this one, before
+    /// anything is executed.
+    ///
+    /// # Errors
+    /// All processes fail alike if one has failed, or if two would do different things.
+    pub fn agree_on<T>(
+        &self,
+        prepared: Result<T, Failure>,
+        promises: impl FnOnce(&T) -> Vec<Promise>,
+    ) -> Result<T, Failure> {
+        if self.is_alone() {
+            return prepared;
+        }
+        let own: Ready = match &prepared {
+            Ok(prepared) => Ok(promises(prepared)),
+            Err(failure) => Err(failure.note.clone()),
+        };
+        let all = self.exchange(&own)?;
+        if let Some(failure) = self.failed(&all) {
+            return Err(failure);
+        }
+        match self.difference(&all) {
+            Some(line) => Err(Failure::saying(Cause::Plan, line)
+                .with_help("give every host the same options and the same dataset")
+                .of_all()),
+            None => prepared,
+        }
+    }
+
+    /// The failure of the first failed process, with its host unless all report the same.
+    fn failed(&self, all: &[Ready]) -> Option<Failure> {
+        let failures = || {
+            let pairs = all.iter().zip(&self.members);
+            pairs.filter_map(|(one, member)| Some((one.as_ref().err()?, member)))
+        };
+        // A process that was stopped because another failed is not the cause.
+        let is_cause = |failure: &(&Note<Cause>, &Member)| failure.0.kind != Cause::Stopped;
+        let (note, member) = failures().find(is_cause).or_else(|| failures().next())?;
+        let mut note = note.clone();
+        if failures().filter(|(other, _)| other.fact == note.fact).count() < all.len() {
+            note.fact = format!("{}: {}", member.name(&self.members), note.fact);
+        }
+        Some(Failure::from(note).of_all())
+    }
+
+    /// The first difference between two processes.
+    fn difference(&self, all: &[Ready]) -> Option<String> {
+        let pairs = all.iter().zip(&self.members);
+        let mut promises = pairs.filter_map(|(one, member)| Some((one.as_ref().ok()?, member)));
+        let (first, one) = promises.next()?;
+        promises.find_map(|(theirs, other)| {
+            let pairs = first.iter().zip(theirs);
+            let mut differing = pairs.filter(|(ours, theirs)| ours != theirs);
+            let ((what, of_one), (_, of_other)) = differing.next()?;
+            Some(differ(what, (one, of_one), (other, of_other), &self.members))
+        })
+    }
+
+    /// Checks that all processes were given the same `option`; `has` holds their values, by rank.
+    ///
+    /// # Errors
+    /// With exit code 3; all processes fail alike.
+    pub fn same_option<T: AsRef<str> + PartialEq>(
+        &self,
+        option: &str,
+        has: &[T],
+        help: &str,
+    ) -> Result<(), Failure> {
+        let Some(other) = has.iter().position(|one| *one != has[0]) else {
+            return Ok(());
+        };
+        let line = differ(
+            &format!("option {option}"),
+            (&self.members[0], has[0].as_ref()),
+            (&self.members[other], has[other].as_ref()),
+            &self.members,
+        );
+        Err(Failure::saying(Cause::Plan, line).with_help(help).of_all())
+    }
+
+    /// Checks that all hosts agree on where their data is.
+    fn agree_on_local_data(&self) -> Result<(), Failure> {
+        let all = self.exchange(&self.local_data)?;
+        let given: Vec<&str> = all.iter().map(|local| if *local { "it" } else { "none" }).collect();
+        self.same_option("--local-data", &given, "give it to every host, or to none")
+    }
+
+    /// Tests whether all processes see a file that the first of them writes to `folder`.
+    ///
+    /// # Errors
+    /// If the other processes cannot be reached.
+    pub fn try_shared(&self, folder: &Path) -> Result<SharedFolder, Failure> {
+        let name = format!(".stormlp-seen-by-all-{}", std::process::id());
+        let written = self.group.leads() && {
+            let path = folder.join(&name);
+            Disk.write(&path, name.as_bytes(), Durability::Whole).is_ok()
+        };
+        let path = folder.to_path_buf();
+        // The writer announces the file name; other processes' values are ignored.
+        let answers = self.exchange(&written.then_some(name))?;
+        let Some(name) = answers.into_iter().next().flatten() else {
+            return Ok(SharedFolder::NotTried { path });
+        };
+        let file = folder.join(&name);
+        let visible = self.exchange(&becomes_visible(&file, &name))?;
+        if self.group.leads() {
+            let _ = fs::remove_file(&file);
+        }
+        Ok(match visible.iter().position(|visible| !visible) {
+            None => SharedFolder::Shared { path },
+            Some(blind) => {
+                SharedFolder::NotShared { path, blind: self.members[blind].name(&self.members) }
+            }
+        })
+    }
+
+    /// Checks that all processes see a file that one of them writes to `folder`, unless each host
+    /// is said to have its own. A read-only folder is not checked.
+    ///
+    /// # Errors
+    /// All processes fail alike if one does not see it.
+    pub fn check_shared(&self, folder: &Path) -> Result<(), Failure> {
+        if self.is_alone() || self.local_data {
+            return Ok(());
+        }
+        let SharedFolder::NotShared { path, blind } = self.try_shared(folder)? else {
+            return Ok(());
+        };
+        let fact = format!(
+            "{} is not shared: {blind} does not see what {} wrote there",
+            path.display(),
+            self.members[0].name(&self.members)
+        );
+        Err(Failure::saying(Cause::Plan, fact)
+            .with_help(
+                "use a folder on shared storage, or --local-data where every host has its own copy",
+            )
+            .of_all())
+    }
+
+    /// Warnings about these hosts for the report.
+    pub fn warnings(&self) -> Vec<Warning> {
+        let apart = clocks_apart(&self.members);
+        let warning = apart.map(|(behind, ahead, apart)| {
+            Warning::new(
+                WarningKind::Hosts,
+                format!(
+                    "the clock of {} is {apart:.1} s behind that of {}: durations are right, times \
+                     in logs do not match",
+                    behind.hostname, ahead.hostname
+                ),
+                "synchronise clocks (NTP)",
+            )
+        });
+        warning.into_iter().collect()
+    }
+
+    /// How the processes found each other, and the cost of a barrier.
+    ///
+    /// # Errors
+    /// If the others cannot be reached.
+    pub fn facts(&self) -> Result<GroupFacts, Failure> {
+        let group = &self.group;
+        let around = group.barriers(FEW_BARRIERS)?;
+        let mut took = durations(&around);
+        let so_far: Duration = took.iter().sum();
+        // All must arrive at the same number.
+        let slowest = self.exchange(&so_far.as_secs_f64())?.into_iter().fold(0.0, f64::max);
+        if slowest * f64::from(EMPTY_BARRIERS / FEW_BARRIERS) < TRIAL.as_secs_f64() {
+            took = durations(&group.barriers(EMPTY_BARRIERS)?);
+        }
+        let took: Vec<f64> = took.iter().map(|one| one.as_secs_f64() * 1e6).collect();
+        Ok(GroupFacts {
+            backend: group.backend().to_string(),
+            library: group.library().to_string(),
+            size: group.size(),
+            empty_barrier_us: BarrierUs::of(&took),
+            own_barrier_us: None,
+            ideal_au_percent: None,
+            clocks: self.clocks(&around)?,
+            machines: Machine::all_of(&self.members),
+        })
+    }
+
+    /// Clock offsets of all processes, from when each entered and left the barriers.
+    fn clocks(&self, around: &[AroundBarrier]) -> Result<Vec<ClockOffset>, Failure> {
+        let reading = |[came, left]: &AroundBarrier| (unix_us(came), unix_us(left));
+        let readings: Vec<AtBarrier> = around.iter().map(reading).collect();
+        Ok(clock_offsets(&self.exchange(&readings)?))
+    }
+
+    /// The hosts as the run needs them, each with its part in a folder of `parts`; `None` for a
+    /// single process.
+    ///
+    /// # Errors
+    /// If the other processes cannot be reached.
+    pub fn hosts(&self, parts: Option<&Path>) -> Result<Option<Hosts>, Failure> {
+        if self.is_alone() {
+            return Ok(None);
+        }
+        let hosts = Hosts::new(self.group.clone(), self.members.clone(), self.facts()?);
+        Ok(Some(match parts {
+            Some(folder) => hosts.with_roll_call(folder),
+            None => hosts,
+        }))
+    }
+}
+
+/// Exchanges host facts with the other processes; returns the members by rank.
+fn met(group: &Group, command: &str, host: &HostFacts) -> Result<Vec<Member>, Failure> {
+    // So that all read their clocks at about the same time.
+    group.barrier()?;
+    let limit = host.memory_limit_bytes.unwrap_or(host.memory_bytes);
+    let own = Member {
+        rank: group.rank(),
+        hostname: host.hostname.clone(),
+        boot_id: boot_id(),
+        version: host.stormlp_version.clone(),
+        protocol: PROTOCOL,
+        command: command.to_string(),
+        cpus: host.cpus,
+        cpu_model: host.cpu_model.clone(),
+        host_memory_bytes: host.memory_bytes,
+        memory_bytes: limit.min(host.memory_bytes),
+        unix_seconds: unix_us(&Moment::now()) as f64 / 1e6,
+    };
+    let members: Vec<Member> = exchange(group, &own)?;
+    group.call_them(Member::names(&members));
+    match group::disagreement(&members) {
+        None => Ok(members),
+        Some(difference) => Err(Failure::saying(Cause::Plan, difference)
+            .with_help("run the same stormlp and the same command on every host")
+            .of_all()),
+    }
+}
+
+fn exchange<T: Serialize + DeserializeOwned>(group: &Group, value: &T) -> Result<Vec<T>, Failure> {
+    let bytes = serde_json::to_vec(value).map_err(Failure::bug)?;
+    let all = group.all_gather(&bytes)?;
+    let all = all.iter().map(|bytes| serde_json::from_slice(bytes));
+    all.collect::<Result<_, _>>().map_err(|error: serde_json::Error| {
+        let fact = format!(
+            "the processes do not understand each other: are they the same stormlp? {error}"
+        );
+        Failure::saying(Cause::Plan, fact).of_all()
+    })
+}
+
+/// Whether a file with this content becomes visible in time.
+fn becomes_visible(file: &Path, content: &str) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() <= VISIBLE_WITHIN {
+        if fs::read(file).is_ok_and(|bytes| bytes == content.as_bytes()) {
+            return true;
+        }
+        thread::sleep(POLL);
+    }
+    false
+}
+
+/// Durations of the barriers.
+fn durations(around: &[AroundBarrier]) -> Vec<Duration> {
+    around.iter().map(|[came, left]| left.instant - came.instant).collect()
+}
+
+fn unix_us(moment: &Moment) -> i64 {
+    let since = moment.system.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// The kernel's random ID of this boot.
+pub fn boot_id() -> String {
+    let contents = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    contents.trim().to_string()
+}

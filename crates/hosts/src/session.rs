@@ -1,0 +1,172 @@
+//! The context of every command besides its arguments: stop token, storage, start time, the other
+//! processes, and where messages go.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use chrono::{DateTime, SecondsFormat, Utc};
+use stormlp_core::event::Observer;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::impairment::{Fault, Throttle};
+use stormlp_core::shell::shell_word;
+use stormlp_core::stop::StopToken;
+use stormlp_transfer::cufile::probe::TIME_LIMIT;
+use stormlp_transfer::probe;
+use stormlp_transfer::storage::{self, Storage};
+
+use crate::Group;
+use crate::party::Party;
+use stormlp_core::failure::Failure;
+
+/// When users begin to wonder whether the program hangs.
+const SLOW_PROBE: Duration = Duration::from_secs(5);
+
+/// How messages and progress reach the user.
+#[derive(Debug, Clone, Copy)]
+pub struct Screen {
+    /// Prints a line.
+    pub say: fn(&str),
+    /// Makes an observer that draws progress, unless it is `quiet`.
+    pub progress: fn(quiet: bool) -> Box<dyn Observer>,
+}
+
+/// The context of one run of the program.
+pub struct Session {
+    /// Pulled by SIGINT, SIGTERM and SIGHUP.
+    pub stop: StopToken,
+    /// Whether progress output is disabled.
+    pub quiet: bool,
+    /// The storage on which runs access their files.
+    pub storage: Arc<dyn Storage>,
+    /// Likewise without injected faults, which belong to the run: for trials before it.
+    pub trial_storage: Arc<dyn Storage>,
+    /// The command: `gds`, `train`.
+    pub command: &'static str,
+    /// The processes of this run, on this host and on others.
+    pub group: Arc<Group>,
+    screen: Screen,
+    started_at: DateTime<Utc>,
+}
+
+impl Session {
+    /// The context of a program that starts now and runs a command with `group`.
+    pub fn new(
+        stop: StopToken,
+        quiet: bool,
+        throttle: Option<Throttle>,
+        faults: &[Fault],
+        (command, group): (&'static str, Arc<Group>),
+        screen: Screen,
+    ) -> Self {
+        Self {
+            stop,
+            // Only one process prints progress.
+            quiet: quiet || !group.leads(),
+            storage: storage::impaired(throttle, faults),
+            trial_storage: storage::impaired(throttle, &[]),
+            command,
+            group,
+            screen,
+            started_at: Utc::now(),
+        }
+    }
+
+    /// An observer that draws progress.
+    pub fn progress(&self) -> Box<dyn Observer> {
+        (self.screen.progress)(self.quiet)
+    }
+
+    /// Shows a line to the user.
+    pub fn say(&self, message: impl AsRef<str>) {
+        (self.screen.say)(message.as_ref());
+    }
+
+    /// The facts of this machine and its GPU libraries, which are tried in `directory` if given.
+    ///
+    /// # Errors
+    /// If the path of this executable cannot be determined, or the user stops the probe.
+    pub fn host_facts(&self, directory: Option<&Path>) -> Result<HostFacts, Failure> {
+        let patience = self.patience();
+        let facts = probe::host_facts_with_libraries(&self.executable()?, directory, &patience);
+        if self.stop.is_stopped() {
+            Err(Failure::stopped("stopped by the user while probing GPU libraries"))
+        } else {
+            Ok(facts)
+        }
+    }
+
+    /// The processes of this run; with `local_data`, each host has its data in a folder of its own.
+    ///
+    /// # Errors
+    /// If they cannot work together; all of them fail alike then.
+    pub fn party(&self, local_data: bool) -> Result<Party, Failure> {
+        Party::introduce(&self.group, self.command, local_data, probe::host_facts)
+    }
+
+    /// Waits for GPU libraries until the user stops it, with one message that it waits.
+    pub fn patience(&self) -> impl Fn(Duration) -> bool + use<'_> {
+        let announced = Cell::new(self.quiet);
+        move |taken| {
+            if taken >= SLOW_PROBE && !announced.replace(true) {
+                self.say(format!(
+                    "GPU libraries have not responded for {} s; the timeout is {} s",
+                    SLOW_PROBE.as_secs(),
+                    TIME_LIMIT.as_secs()
+                ));
+            }
+            !self.stop.is_stopped()
+        }
+    }
+
+    /// The path of this executable, which is started again as the child that loads libraries.
+    ///
+    /// # Errors
+    /// If the kernel does not return it.
+    pub fn executable(&self) -> Result<PathBuf, Failure> {
+        std::env::current_exe()
+            .context(
+                "cannot determine the path of this executable, which is needed to probe libraries",
+            )
+            .map_err(Failure::machine)
+    }
+
+    /// The command line, quoted for a shell where necessary.
+    pub fn command_line(&self) -> String {
+        // Not every path is UTF-8; other bytes are replaced.
+        let words = std::env::args_os().map(|word| shell_word(&word.to_string_lossy()));
+        words.collect::<Vec<String>>().join(" ")
+    }
+
+    /// Likewise without an option that takes a value.
+    pub fn command_line_without(&self, option: &str) -> String {
+        let mut words = Vec::new();
+        let mut typed = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        while let Some(word) = typed.next() {
+            match word.strip_prefix(option) {
+                // Its value is the next argument.
+                Some("") => drop(typed.next()),
+                Some(rest) if rest.starts_with('=') => {}
+                _ => words.push(shell_word(&word)),
+            }
+        }
+        words.join(" ")
+    }
+
+    /// Start time of the program, RFC 3339 in UTC: `2026-11-21T07:25:00Z`.
+    pub fn started_at(&self) -> String {
+        self.started_at.to_rfc3339_opts(SecondsFormat::Secs, true)
+    }
+
+    /// The current time, in the format of [`Self::started_at`].
+    pub fn now() -> String {
+        Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true)
+    }
+
+    /// The start time for names of folders: `20261121-072500`.
+    pub fn file_stamp(&self) -> String {
+        self.started_at.format("%Y%m%d-%H%M%S").to_string()
+    }
+}
