@@ -175,7 +175,7 @@ fn gdsios_files_without_o_direct_go_to_cufile() {
     let (report, _) = left(folder.path());
     let evidence = &report["cells"][0]["evidence"];
     assert_eq!(evidence["direct_io"], "not_asked", "{evidence}");
-    assert_eq!(report["plan"]["open_direct"], false);
+    assert_eq!(report["plan"]["request"]["open_direct"], false);
 }
 
 /// A cell by cuFile's blocking calls, of two threads with 128 transfers each to a pass.

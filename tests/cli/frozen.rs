@@ -31,7 +31,7 @@ const PLACES: [(&str, &str); 50] = [
     ("tracks", "/cells/0/tracks#"),
     ("intervals", "/cells/0/interval_bytes#"),
     ("jobs", "/cells/0/jobs#"),
-    ("read_percent", "/plan/read_percent"),
+    ("read_percent", "/plan/request/read_percent"),
     ("proof", "/cells/0/evidence/cufile/proof"),
     ("checked_bytes", "/cells/0/verification/checked_bytes"),
     ("mismatched", "/cells/0/verification/mismatched_transfers"),

@@ -154,7 +154,7 @@ fn a_job_file_with_variables_runs_its_jobs_side_by_side() {
         24,
     );
     let report = read_json(&saved(folder.path()));
-    assert_eq!(report["plan"]["name"], "nightly");
+    assert_eq!(report["plan"]["request"]["name"], "nightly");
     assert_eq!(report["cells"][0]["jobs"].as_array().unwrap().len(), 2);
     let text = stderr(gdsio(folder.path(), "rw.gdsio").assert().code(2));
     assert!(text.contains("rw.gdsio: line 3") && text.contains("`TYPE`"), "{text}");

@@ -412,7 +412,7 @@ fn nothing_from_outside_steers_the_terminal() {
     let mut value = read_json(&report);
     value["cells"][0]["memory"] = NASTY.into();
     value["cells"][0]["warnings"] = json!([{"kind": "direct", "fact": NASTY, "remedy": NASTY}]);
-    value["plan"]["name"] = NASTY.into();
+    value["plan"]["request"]["name"] = NASTY.into();
     value["host"]["cpu_model"] = NASTY.into();
     value["command"] = NASTY.into();
     value["cells"][0]["warnings"] = json!([]);
@@ -453,7 +453,7 @@ fn an_edited_report_does_not_affect_a_resumed_run() {
         ("/cells/0/threads", "is damaged: its cell 0 is not part of its matrix"),
         ("/plan/cells/0/crew", "its cell 0 has a different `crew`"),
         ("/plan/crews/0/workers/0/file", "its `crews` differs"),
-        ("/plan/seed", "its `seed` differs"),
+        ("/plan/request/seed", "its `seed` differs"),
     ] {
         edited(&|report| *report.pointer_mut(at).unwrap() = 99.into());
         let told = stderr(place.run(&resume).code(3));
@@ -472,7 +472,7 @@ fn an_edited_report_does_not_affect_a_resumed_run() {
     assert!(told.contains("it used different files"), "{told}");
     edited(&|report| {
         report["cells"] = json!([]);
-        report["plan"]["keep"] = false.into();
+        report["plan"]["request"]["remove"] = true.into();
         report["plan"]["files"][0]["action"] = "fill".into();
         report["plan"]["files"][0]["made_here"] = true.into();
         report["plan"]["folders"][0]["path"] = json!(place.path("other"));

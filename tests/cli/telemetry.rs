@@ -18,7 +18,7 @@ const GDS: &str = "gds --format json --path cpu --io-size 64K --threads 2 --queu
 #[test]
 fn a_cell_follows_its_host() {
     let report = run(GDS);
-    assert_eq!(report["plan"]["telemetry_seconds"], 0.1);
+    assert_eq!(report["plan"]["request"]["telemetry_seconds"], 0.1);
     let cell = &report["cells"][0];
     let intervals = cell["interval_bytes"].as_array().unwrap().len();
     let tracks = cell["tracks"].as_array().unwrap();
@@ -29,7 +29,7 @@ fn a_cell_follows_its_host() {
 #[test]
 fn telemetry_can_be_off_or_sampled_less_often() {
     let report = run(&format!("{GDS} --telemetry off"));
-    assert_eq!(report["plan"]["telemetry_seconds"], Value::Null);
+    assert_eq!(report["plan"]["request"]["telemetry_seconds"], Value::Null);
     let cell = &report["cells"][0];
     assert!(cell.get("tracks").is_none() && cell.get("telemetry_cpu_seconds").is_none());
     assert!(cell["bytes"].as_u64() > Some(0));

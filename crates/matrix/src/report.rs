@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use crate::plan::choice::{BufferBacking, IoSize};
-use crate::plan::knee::FindKnee;
 use crate::plan::matrix_plan::{CellPlan, MatrixPlan};
 use stormlp_core::evidence::Evidence;
 use stormlp_core::facts::Availability;
 use stormlp_core::group::GroupFacts;
 use stormlp_core::histogram::LatencyUs;
+use stormlp_core::knee::KneeLimit;
 use stormlp_core::operation::Operation;
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::report::HostShare;
@@ -33,7 +33,7 @@ pub enum CellStatus {
 /// The first mismatch between the data read and the expected data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Mismatch {
+pub struct FileMismatch {
     /// The file.
     pub file: PathBuf,
     /// Offset of the first wrong byte in the file.
@@ -47,13 +47,13 @@ pub struct Mismatch {
 /// Results of verification against the pattern.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Verification {
+pub struct CellVerification {
     /// Bytes that were compared.
     pub checked_bytes: u64,
     /// Transfers with at least one wrong byte.
     pub mismatched_transfers: u64,
     /// The first mismatch seen.
-    pub first: Option<Mismatch>,
+    pub first: Option<FileMismatch>,
 }
 
 /// Results of one job of a cell (gdsio's `-J`).
@@ -183,7 +183,7 @@ impl CellPlan {
                 stormlp_core::path::EngineKind::Psync,
             ),
             op: Operation::Read,
-            io_size: crate::plan::IoSize::fixed(1 << 20),
+            io_size: IoSize::fixed(1 << 20),
             repeat: 1,
             crew: 0,
             availability: stormlp_core::facts::Availability::Available,
@@ -304,7 +304,7 @@ pub struct CellReport {
     #[cfg_attr(feature = "schema", schemars(with = "MeasurementKeys"))]
     pub measurement: Option<Measurement>,
     /// Results of verification against the pattern.
-    pub verification: Option<Verification>,
+    pub verification: Option<CellVerification>,
     /// Warnings about this cell.
     pub warnings: Vec<Warning>,
     /// Each host's share by rank in multi-host runs; else empty.
@@ -350,6 +350,71 @@ impl CellReport {
             CellStatus::Failed | CellStatus::Unavailable => None,
         }
     }
+}
+
+/// Results of a knee search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FindKnee {
+    /// Tolerated gap between the knee and the best bandwidth, in percent.
+    pub within_percent: f64,
+    /// One entry for each path, operation and size with a measured cell.
+    pub knees: Vec<Knee>,
+}
+
+/// Threads and depth with the measured bandwidth.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct KneePoint {
+    /// Threads.
+    pub threads: u32,
+    /// Transfers in flight for each thread.
+    pub queue_depth: u32,
+    /// Mean bandwidth of its cells, in bytes per second.
+    pub throughput_bytes_per_second: f64,
+}
+
+/// The fewest transfers in flight that come within `within_percent` of the best bandwidth; among
+/// equals, the setting with the fewest threads.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Knee {
+    /// The requested path.
+    pub requested_path: PathKind,
+    /// The operation.
+    pub op: Operation,
+    /// Size of a transfer in bytes; the largest one of a mix.
+    pub io_size_bytes: u64,
+    /// The mix of sizes, if any.
+    pub io_size_mix: Option<IoSize>,
+    /// Threads and depth of the knee, and its bandwidth.
+    #[serde(flatten)]
+    pub knee: KneePoint,
+    /// Its bandwidth in percent of the best.
+    pub share_of_best_percent: f64,
+    /// Median latency at the knee in microseconds, the mean over its cells.
+    pub latency_us_p50: Option<f64>,
+    /// 99th percentile of latency at the knee, likewise.
+    pub latency_us_p99: Option<f64>,
+    /// CPU time of the process per GiB at the knee, in seconds.
+    pub cpu_seconds_per_gib: f64,
+    /// Number of cells averaged for the knee.
+    pub runs: u64,
+    /// The setting with the best bandwidth.
+    pub best: KneePoint,
+    /// Standard deviation of repetitions in percent of their mean; `null` without repetitions.
+    pub noise_percent: Option<f64>,
+    /// Settings with fewer transfers in flight that the noise cannot distinguish from one that
+    /// reaches the best.
+    pub alike: Vec<KneePoint>,
+    /// Whether bandwidth was still growing at the end of the tested range.
+    pub is_lower_bound: bool,
+    /// The bottleneck of the best setting; `null` if unknown.
+    pub limited_by: Option<KneeLimit>,
+    /// Number of cells measured.
+    pub cells: u64,
+    /// Whether the search completed.
+    pub is_complete: bool,
 }
 
 /// The report of `stormlp gds`.

@@ -14,8 +14,8 @@ use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::stop::StopToken;
 use stormlp_core::warning::WarningKind;
 use stormlp_matrix::plan::{
-    CellStatus, ContentState, DataManifest, FolderFacts, MANIFEST_NAME, MatrixReport,
-    MatrixRequest, MatrixResults, PathChoice, Span, TargetInventory, resolve,
+    CellStatus, ContentState, DataManifest, MANIFEST_NAME, MatrixReport, MatrixRequest,
+    MatrixResults, PathChoice, TargetFolder, TargetInventory, resolve,
 };
 use stormlp_matrix::run as matrix;
 use stormlp_transfer::storage::{Disk, FolderLock, Storage};
@@ -51,7 +51,7 @@ fn inventory(folder: &Path) -> TargetInventory {
         })
         .collect();
     TargetInventory {
-        folders: vec![FolderFacts {
+        folders: vec![TargetFolder {
             path: folder.to_path_buf(),
             exists: true,
             writable: Availability::Available,
@@ -73,13 +73,13 @@ fn inventory(folder: &Path) -> TargetInventory {
 
 fn request(folder: &Path) -> MatrixRequest {
     MatrixRequest {
-        paths: PathChoice::Named(PATHS.to_vec()),
+        paths: PathChoice::each(&PATHS),
         ops: vec![Operation::Write, Operation::Read, Operation::RandRead],
         io_sizes: vec![stormlp_matrix::plan::IoSize::fixed(64 << 10)],
         threads: vec![2],
         queue_depths: vec![3],
         file_size_bytes: Some(4 << 20),
-        span: Span::Passes(1),
+        passes: Some(1),
         verify: true,
         ..MatrixRequest::plain(folder.to_path_buf())
     }
@@ -167,7 +167,7 @@ fn wrong_content_is_reported_with_its_position() {
     let folder = folder();
     let request = MatrixRequest {
         ops: vec![Operation::Read],
-        paths: PathChoice::Named(vec![PathKind::Cpu]),
+        paths: PathChoice::each(&[PathKind::Cpu]),
         ..request(folder.path())
     };
     let made = run(&request, folder.path(), &StopToken::new());
@@ -196,7 +196,8 @@ impl Observer for StopsInACell {
 #[test]
 fn a_stopped_matrix_keeps_its_cells() {
     let folder = folder();
-    let request = MatrixRequest { span: Span::Seconds(60.0), ..request(folder.path()) };
+    let request =
+        MatrixRequest { duration_seconds: Some(60.0), passes: None, ..request(folder.path()) };
     let facts = facts();
     let plan = resolve(&request, &facts, &inventory(folder.path())).expect("a valid request");
     let head = Head::new(ReportKind::Gds, String::new(), String::new(), facts);
@@ -220,7 +221,7 @@ fn a_stopped_layout_claims_no_untouched_files() {
     let folder = folder();
     let verify = MatrixRequest {
         ops: vec![Operation::Read],
-        paths: PathChoice::Named(vec![PathKind::Cpu]),
+        paths: PathChoice::each(&[PathKind::Cpu]),
         ..request(folder.path())
     };
     let write = MatrixRequest { ops: vec![Operation::Write], verify: false, ..verify.clone() };

@@ -233,7 +233,9 @@ mod tests {
             // Sizes are integers of bytes, but are given with units.
             let is_size =
                 option.get_value_names().is_some_and(|names| names.iter().any(|one| one == "SIZE"));
-            let takes = option.get_action().takes_values() && !is_size;
+            // A flag may stand for a number.
+            let is_flag = option.get_num_args().is_some_and(|count| !count.takes_values());
+            let takes = option.get_action().takes_values() && !is_size && !is_flag;
             let long = option.get_long().filter(|_| takes && kinds.iter().any(|one| kind == *one));
             found.extend(long.map(|long| [before, &[format!("--{long}=few")]].concat()));
         }

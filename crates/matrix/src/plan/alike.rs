@@ -16,8 +16,9 @@ use stormlp_core::units::{ByteSize, counted};
 /// measured. Jobs are compared without the location of their files.
 const ASKED_APART: [&str; 3] = ["jobs", "overwrite_block_devices", "overwrite_signatures"];
 /// Plan fields that belong to each host: where it reads, what exists there and where its threads
-/// run. Cells and file sizes are compared one by one.
+/// run. The request is compared before; cells and file sizes are compared one by one.
 const DECIDED_APART: [&str; 11] = [
+    "request",
     "folders",
     "files",
     "layout_bytes",
@@ -28,7 +29,6 @@ const DECIDED_APART: [&str; 11] = [
     "placement",
     "crews",
     "cells",
-    "job_names",
 ];
 /// Likewise for a cell, plus the fields that its description already covers.
 const OF_CELL_APART: [&str; 11] = [
@@ -81,13 +81,14 @@ pub fn decided(plan: &MatrixPlan) -> Vec<Promise> {
 }
 
 /// The first difference between the plans of `one` and `other`, in one line that names both hosts.
-/// Compares what was [decided] and which parts of the files the threads use.
+/// Compares what was [asked] for and [decided], and which parts of the files the threads use.
 pub fn difference(
     (one, plan): (&str, &MatrixPlan),
     (other, other_plan): (&str, &MatrixPlan),
 ) -> Option<String> {
-    let all = |plan| {
-        let mut promises = decided(plan);
+    let all = |plan: &MatrixPlan| {
+        let mut promises = asked(&plan.request, false);
+        promises.extend(decided(plan));
         promises.push(("threads of the cells".to_string(), workers(plan)));
         promises
     };
@@ -138,7 +139,7 @@ fn words(plan: &MatrixPlan, cell: &CellPlan) -> String {
     format!(
         "{} {} {}{device}, {} threads, depth {}, {}{direct}{can}",
         transport.path,
-        cell.op.of_mix(plan.read_percent),
+        cell.op.of_mix(plan.request.read_percent),
         cell.io_size,
         transport.threads,
         transport.queue_depth,
@@ -160,7 +161,7 @@ fn compact<T: Serialize>(value: &T) -> String {
 mod tests {
     use super::*;
     use crate::plan::choice::Fsync;
-    use crate::plan::request::Target;
+    use crate::plan::request::JobTarget;
 
     fn request() -> MatrixRequest {
         MatrixRequest::plain(PathBuf::from("/data"))
@@ -175,7 +176,7 @@ mod tests {
             |request| request.file_size_bytes = Some(1 << 20),
             |request| request.require_direct = true,
             |request| request.jobs[0].numa_node = Some(1),
-            |request| request.jobs[0].target = Target::Folder(PathBuf::from("/other")),
+            |request| request.jobs[0].target = JobTarget::Folder(PathBuf::from("/other")),
         ];
         for change in changes {
             let mut other = request();
@@ -189,7 +190,7 @@ mod tests {
     #[test]
     fn each_host_may_have_places_and_permissions_of_its_own() {
         let mut other = request();
-        other.jobs[0].target = Target::Folder(PathBuf::from("/other"));
+        other.jobs[0].target = JobTarget::Folder(PathBuf::from("/other"));
         other.overwrite_block_devices = true;
         assert_eq!(asked(&request(), false), asked(&other, false));
     }

@@ -3,17 +3,16 @@
 //! Paths are the innermost axis, followed by repetitions. Compared cells thus alternate, and drift
 //! of the machine affects all of them.
 
-use super::choice::{Fsync, IoSize, Span};
-use super::files::FileTable;
+use super::choice::{CellSpan, Fsync, IoSize};
+use super::files::PlannedFiles;
 use super::inventory::TargetInventory;
 use super::knee;
+use super::matrix_plan::{ASSUMED_BYTES_PER_SECOND, CellPlan, CrewPlan, is_host_memory};
 use super::request::MatrixRequest;
-use super::resolve::{ASSUMED_BYTES_PER_SECOND, requested_bytes, worker_io_size};
-use crate::plan::matrix_plan::{CellPlan, Crew, WorkerPlan};
 use stormlp_core::facts::{Availability, HostFacts};
 use stormlp_core::failure::Problems;
 use stormlp_core::operation::{Direction, Operation};
-use stormlp_core::path::{EngineKind, MemoryKind, PathKind, buffers_needed};
+use stormlp_core::path::{EngineKind, MemoryKind, PathKind};
 use stormlp_core::placement::Placement;
 use stormlp_core::transport;
 use stormlp_core::transport::{DeviceId, Transport};
@@ -33,26 +32,26 @@ struct Shape {
     repeat: u32,
 }
 
-pub(super) struct Context<'a> {
+pub(super) struct CellPlanner<'a> {
     pub(super) request: &'a MatrixRequest,
     pub(super) facts: &'a HostFacts,
     pub(super) inventory: &'a TargetInventory,
     pub(super) engine: EngineKind,
-    pub(super) table: &'a FileTable,
-    pub(super) crews: &'a [Crew],
+    pub(super) table: &'a PlannedFiles,
+    pub(super) crews: &'a [CrewPlan],
     pub(super) placement: &'a Placement,
 }
 
 /// All cells in execution order.
-pub(super) fn all(context: &Context<'_>, problems: &mut Problems) -> Vec<CellPlan> {
+pub(super) fn all(context: &CellPlanner<'_>, problems: &mut Problems) -> Vec<CellPlan> {
     let request = context.request;
-    let paths = without_repeats(&request.paths.paths());
+    let paths = without_repeats(&request.paths());
     let mut cells = Vec::new();
     for op in without_repeats(&request.ops) {
         for io_size in without_repeats(&request.io_sizes) {
             for crew in 0..context.crews.len() {
                 for depth in without_repeats(&request.queue_depths) {
-                    for repeat in 1..=request.repeat {
+                    for repeat in 1..=request.repeat() {
                         let shape = Shape { op, io_size, crew, depth, repeat };
                         cells.extend(paths.iter().map(|path| context.cell(*path, shape)));
                     }
@@ -80,35 +79,10 @@ fn without_repeats<T: PartialEq + Copy>(list: &[T]) -> Vec<T> {
     once
 }
 
-/// Whether this kind is ordinary host memory, including on GPU paths.
-fn is_host_memory(kind: MemoryKind) -> bool {
-    matches!(kind, MemoryKind::Host | MemoryKind::Mmap)
-}
-
-/// Host memory for the buffers of the largest cell, of all workers or of those on one NUMA node.
-/// The stand-in's accelerator buffers are host memory too.
-pub(super) fn region_bytes(
-    cells: &[CellPlan],
-    crews: &[Crew],
-    counts: impl Fn(&WorkerPlan) -> bool,
-) -> u64 {
-    let of_cell = |cell: &CellPlan| {
-        let (host, accelerator) = buffers_needed(cell.transport.path, cell.transport.queue_depth);
-        let workers = crews[cell.crew].workers.iter();
-        workers.filter(|worker| counts(worker)).fold(0u64, |sum, worker| {
-            let carved = is_host_memory(cell.transport.memory) || worker.device == DeviceId::Host;
-            let count = host + if carved { accelerator } else { 0 };
-            sum.saturating_add((count as u64).saturating_mul(cell.transport.chunk_bytes))
-        })
-    };
-    let runnable = cells.iter().filter(|c| c.availability.is_available());
-    runnable.map(of_cell).max().unwrap_or(0)
-}
-
-impl Context<'_> {
+impl CellPlanner<'_> {
     fn cell(&self, path: PathKind, shape: Shape) -> CellPlan {
         let crew = &self.crews[shape.crew];
-        let requested_bytes = requested_bytes(self.request.span, crew);
+        let requested_bytes = crew.requested_bytes(self.request.span());
         let transport = self.transport(path, shape, crew);
         let direct =
             path.wants_direct() && self.request.open_direct && self.refuses_direct(crew).is_none();
@@ -134,10 +108,10 @@ impl Context<'_> {
             .saturating_mul(transport.queue_depth as u64)
             .saturating_mul(transport.chunk_bytes);
         let bytes = |bytes: u64| bytes as f64 / ASSUMED_BYTES_PER_SECOND;
-        let measured = match self.request.span {
-            Span::Seconds(seconds) if transport.path == PathKind::Null => seconds,
-            Span::Seconds(seconds) => seconds + bytes(in_flight),
-            Span::Passes(_) => bytes(requested_bytes),
+        let measured = match self.request.span() {
+            CellSpan::Seconds(seconds) if transport.path == PathKind::Null => seconds,
+            CellSpan::Seconds(seconds) => seconds + bytes(in_flight),
+            CellSpan::Passes(_) => bytes(requested_bytes),
         };
         self.request.warmup_seconds + measured + CELL_OVERHEAD_SECONDS
     }
@@ -154,10 +128,10 @@ impl Context<'_> {
             }
     }
 
-    fn transport(&self, path: PathKind, shape: Shape, crew: &Crew) -> Transport {
+    fn transport(&self, path: PathKind, shape: Shape, crew: &CrewPlan) -> Transport {
         let request = self.request;
         let largest = (crew.workers.iter())
-            .map(|worker| worker_io_size(worker, shape.io_size).max_bytes)
+            .map(|worker| worker.io_size_in(shape.io_size).max_bytes)
             .fold(0, u64::max);
         let mut devices = crew.workers.iter().map(|worker| worker.device);
         let first = devices.next().filter(|_| path.ends_in_accelerator());
@@ -174,7 +148,7 @@ impl Context<'_> {
             chunk_bytes: largest.next_multiple_of(PAGE_BYTES),
             submit_batch: batch.unwrap_or_else(|| transport::submit_batch(path, depth)),
             pages: request.pages,
-            register_buffers: request.register,
+            register_buffers: !request.no_register,
             wait: request.threading.wait.unwrap_or_default(),
             placement: self.placement.clone(),
             ..Transport::bare(path, engine, request.engine, device)
@@ -182,7 +156,7 @@ impl Context<'_> {
     }
 
     /// Whether a path can run here with the selected memory.
-    fn availability(&self, path: PathKind, crew: &Crew) -> Availability {
+    fn availability(&self, path: PathKind, crew: &CrewPlan) -> Availability {
         let support = self.facts.support(path);
         let kind = self.request.memory;
         let on_host = crew.workers.iter().any(|w| w.device == DeviceId::Host);
@@ -206,7 +180,7 @@ impl Context<'_> {
     }
 
     /// Why a file of the crew cannot be opened with `O_DIRECT`, if so.
-    fn refuses_direct(&self, crew: &Crew) -> Option<(String, &str, &str)> {
+    fn refuses_direct(&self, crew: &CrewPlan) -> Option<(String, &str, &str)> {
         crew.workers.iter().find_map(|worker| {
             let file = &self.table.files[worker.file];
             let (direct, _) = self.direct(worker.file)?;
@@ -238,7 +212,7 @@ impl Context<'_> {
     fn check(&self, cell: &CellPlan, problems: &mut Problems) {
         let crew = &self.crews[cell.crew];
         for worker in &crew.workers {
-            let io_size = worker_io_size(worker, cell.io_size);
+            let io_size = worker.io_size_in(cell.io_size);
             if io_size.max_bytes > worker.length_bytes {
                 problems.plan(
                     format!(
@@ -277,15 +251,14 @@ impl Context<'_> {
                 continue;
             };
             let alignment = alignment.max(1);
-            let size = worker_io_size(worker, cell.io_size);
+            let size = worker.io_size_in(cell.io_size);
             let mut numbers = vec![
                 ("an I/O size", size.min_bytes),
                 ("a step of I/O sizes", size.step_bytes),
                 ("an offset", worker.start_bytes),
             ];
             if cell.op.is_random() {
-                let random =
-                    if self.request.unaligned { 1 } else { self.request.random_alignment_bytes };
+                let random = self.request.random_alignment_bytes;
                 numbers.push(("an alignment of random offsets", random));
             }
             for (what, bytes) in numbers {

@@ -1,6 +1,6 @@
 //! Checks of numbers that are invalid on any machine.
 
-use super::choice::Span;
+use super::choice::CellSpan;
 use super::request::MatrixRequest;
 use stormlp_core::failure::Problems;
 use stormlp_core::operation::Operation;
@@ -26,13 +26,13 @@ pub(super) fn numbers(request: &MatrixRequest, problems: &mut Problems) {
     for depth in &request.queue_depths {
         count("--queue-depth", *depth, MOST_IN_FLIGHT, problems);
     }
-    count("--repeat", request.repeat, 1000, problems);
+    count("--repeat", request.repeat(), 1000, problems);
     if let Some(batch) = request.submit_batch {
         count("--submit-batch", batch, MOST_IN_FLIGHT, problems);
     }
-    match request.span {
-        Span::Passes(passes) => count("--passes", passes, 1_000_000, problems),
-        Span::Seconds(seconds) => {
+    match request.span() {
+        CellSpan::Passes(passes) => count("--passes", passes, 1_000_000, problems),
+        CellSpan::Seconds(seconds) => {
             if !(seconds > 0.0 && seconds <= LONGEST_SECONDS) {
                 problems.plan(
                     format!("--duration is {seconds} s"),
@@ -84,7 +84,7 @@ fn mix(request: &MatrixRequest, percent: u8, problems: &mut Problems) {
 /// Checks the lists that span the matrix.
 fn lists(request: &MatrixRequest, problems: &mut Problems) {
     let empty = [
-        ("--path", request.paths.paths().is_empty()),
+        ("--path", request.paths().is_empty()),
         ("--op", request.ops.is_empty()),
         ("--io-size", request.io_sizes.is_empty()),
         ("--threads", request.threads.is_empty()),

@@ -1,45 +1,69 @@
 //! Choices of a matrix: closed sets with their command-line names.
 
 use std::fmt;
+use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use stormlp_core::names::{Named, unknown};
 use stormlp_core::path::PathKind;
-use stormlp_core::units::{ByteSize, short_size};
+use stormlp_core::units::{ByteSize, parse_size_sweep, short_size};
 
-/// Which paths to compare.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// An entry of the list of paths to compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
+#[serde(try_from = "String", into = "String")]
+#[cfg_attr(feature = "schema", schemars(with = "String"))]
 pub enum PathChoice {
     /// `gds`, `cpu-gpu` and `page-cache`, if this machine can run them.
     Auto,
     /// Every path that this machine can run.
     All,
-    /// The listed paths that this machine can run; used by presets.
-    Wanted(Vec<PathKind>),
-    /// Exactly these paths; one that cannot run is an error at the end.
-    Named(Vec<PathKind>),
+    /// This path.
+    One(PathKind),
 }
 
 impl PathChoice {
-    /// The paths in table order.
-    pub fn paths(&self) -> Vec<PathKind> {
-        match self {
-            Self::Auto => PathKind::AUTO.to_vec(),
-            Self::All => PathKind::ALL.to_vec(),
-            Self::Wanted(paths) | Self::Named(paths) => paths.clone(),
+    /// A list of exactly these paths.
+    pub fn each(paths: &[PathKind]) -> Vec<Self> {
+        paths.iter().copied().map(Self::One).collect()
+    }
+}
+
+impl FromStr for PathChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "all" => Ok(Self::All),
+            name => name.parse().map(Self::One),
+        }
+    }
+}
+
+impl TryFrom<String> for PathChoice {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<PathChoice> for String {
+    fn from(choice: PathChoice) -> Self {
+        match choice {
+            PathChoice::Auto => "auto".to_string(),
+            PathChoice::All => "all".to_string(),
+            PathChoice::One(path) => path.name().to_string(),
         }
     }
 }
 
 /// How long a cell runs.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Span {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum CellSpan {
     /// For this many seconds, wrapping around at the end of the files.
     Seconds(f64),
     /// This many passes over every thread's part of the files, all of them counted.
@@ -126,21 +150,6 @@ impl Fsync {
     pub fn name(self) -> &'static str {
         self.into()
     }
-
-    /// Reads a saved choice; older reports have `true` for the end and `false` for never.
-    pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Saved {
-            Flag(bool),
-            Choice(Fsync),
-        }
-        Ok(match Saved::deserialize(deserializer)? {
-            Saved::Flag(true) => Self::End,
-            Saved::Flag(false) => Self::None,
-            Saved::Choice(choice) => choice,
-        })
-    }
 }
 
 /// The size of one transfer: fixed, or gdsio's `-i min:max:step`, which cycles through the sizes
@@ -176,6 +185,30 @@ impl IoSize {
     /// The size in bytes of transfer number `index` of a thread: sizes cycle in ascending order.
     pub fn nth(self, index: u64) -> u64 {
         self.min_bytes + index % self.count() * self.step_bytes
+    }
+
+    /// Parses an entry of `--io-size`: a size, or a sweep, whose [sizes](Self::sizes) are to be
+    /// measured one after the other.
+    ///
+    /// # Errors
+    /// If it is neither, or a size is zero.
+    pub fn parse_sweep(text: &str) -> Result<Self, String> {
+        let sizes = parse_size_sweep(text).map_err(|error| error.to_string())?;
+        let bytes: Vec<u64> = sizes.into_iter().map(ByteSize::bytes).collect();
+        match bytes[..] {
+            [] | [0, ..] => Err("a size of zero moves nothing".to_string()),
+            [one] => Ok(Self::fixed(one)),
+            [first, second, ..] => Ok(Self {
+                min_bytes: first,
+                max_bytes: bytes[bytes.len() - 1],
+                step_bytes: second - first,
+            }),
+        }
+    }
+
+    /// Its sizes, each for every transfer of a cell.
+    pub fn sizes(self) -> impl Iterator<Item = Self> {
+        (0..self.count()).map(move |index| Self::fixed(self.nth(index)))
     }
 
     /// Parses a size, or `min:max:step` as a mix.
@@ -262,20 +295,5 @@ mod tests {
         for bad in ["0", "4M:1M:1M", "1M:4M", "1M:4M:0", "x"] {
             assert!(IoSize::parse_mix(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn a_way_to_sync_is_read_from_reports_of_before() {
-        #[derive(Deserialize)]
-        struct Plan(#[serde(deserialize_with = "Fsync::read")] Fsync);
-        for (text, fsync) in [
-            ("true", Fsync::End),
-            ("false", Fsync::None),
-            ("\"auto\"", Fsync::Auto),
-            ("\"none\"", Fsync::None),
-        ] {
-            assert_eq!(serde_json::from_str::<Plan>(text).unwrap().0, fsync);
-        }
-        assert!(serde_json::from_str::<Plan>("\"often\"").is_err());
     }
 }

@@ -1,16 +1,17 @@
 //! Which files a matrix uses, their sizes and what must be written first.
 //!
 //! Default sizes: existing files are used unchanged; else 1 GiB for each thread, limited to 8 GiB
-//! and a quarter of the free space in total; in a preset the result of [`fit`]. Sizes of explicitly
+//! and a quarter of the free space in total; in a preset what a cell moves in its time. Sizes of explicitly
 //! named files follow gdsio: see [`SharedFile`].
 
 use std::path::Path;
 
-use super::inventory::{FileFacts, FileKind, FolderFacts, TargetInventory};
-use super::manifest::{ContentState, ManifestFile};
-use super::request::{JobRequest, MatrixRequest, Target};
-use super::{devices, fit, space};
-use crate::plan::matrix_plan::{FileAction, FilePlan, FolderPlan};
+use super::choice::CellSpan;
+use super::devices;
+use super::inventory::{FileFacts, FileKind, TargetFolder, TargetInventory};
+use super::manifest::{ContentState, ListedFile};
+use super::request::{JobRequest, JobTarget, MatrixRequest};
+use crate::plan::matrix_plan::{ASSUMED_BYTES_PER_SECOND, FileAction, FilePlan, FolderPlan};
 use stormlp_core::facts::{Availability, HostFacts};
 use stormlp_core::failure::Problems;
 use stormlp_core::location::Location;
@@ -27,7 +28,7 @@ pub(super) const DEFAULT_TOTAL_BYTES: u64 = 8 * GIB;
 
 /// The files of a matrix, for the thread count of its largest cell.
 #[derive(Debug, Default)]
-pub(super) struct FileTable {
+pub(super) struct PlannedFiles {
     /// The data folders.
     pub(super) folders: Vec<FolderPlan>,
     /// The files.
@@ -38,7 +39,7 @@ pub(super) struct FileTable {
     pub(super) used_bytes: Vec<u64>,
 }
 
-impl FileTable {
+impl PlannedFiles {
     /// Bytes to write before the first cell.
     pub(super) fn layout_bytes(&self) -> u64 {
         self.files
@@ -50,7 +51,7 @@ impl FileTable {
 
 /// What the operations of a request require of a file's content.
 #[derive(Debug, Clone, Copy)]
-struct Needs {
+struct FileNeeds {
     /// Every block must have been written.
     content: bool,
     /// The file must hold the pattern of this seed throughout.
@@ -58,7 +59,7 @@ struct Needs {
     writes: bool,
 }
 
-impl Needs {
+impl FileNeeds {
     fn of(request: &MatrixRequest) -> Self {
         let reads = request.ops.iter().any(|op| op.direction() == Direction::Read);
         let mixed = request.read_percent.is_some();
@@ -86,15 +87,15 @@ pub(super) fn decide(
     (facts, inventory): (&HostFacts, &TargetInventory),
     threads_of: &[u32],
     problems: &mut Problems,
-) -> FileTable {
-    let mut table = FileTable::default();
+) -> PlannedFiles {
+    let mut table = PlannedFiles::default();
     let folder_files: u64 = (request.jobs.iter().zip(threads_of))
-        .filter(|(job, _)| matches!(job.target, Target::Folder(_)))
+        .filter(|(job, _)| matches!(job.target, JobTarget::Folder(_)))
         .map(|(_, threads)| u64::from(*threads))
         .sum();
     for (job, threads) in request.jobs.iter().zip(threads_of) {
         let decided = match &job.target {
-            Target::Folder(path) => match inventory.folder(path) {
+            JobTarget::Folder(path) => match inventory.folder(path) {
                 Some(folder) => {
                     let job = FolderJob {
                         request,
@@ -102,13 +103,13 @@ pub(super) fn decide(
                         facts: folder,
                         threads: *threads,
                         sharers: folder_files,
-                        fit: fit::of(request, facts, path),
+                        fit: fitted_bytes(request, facts, path),
                     };
                     job.decide(&mut table, problems)
                 }
                 None => not_scanned(path, problems),
             },
-            Target::File(path) => match inventory.file(path) {
+            JobTarget::File(path) => match inventory.file(path) {
                 Some(facts) => named_file(request, job, facts, *threads, &mut table, problems),
                 None => not_scanned(path, problems),
             },
@@ -118,7 +119,6 @@ pub(super) fn decide(
         table.used_bytes.push(used_bytes);
     }
     devices::check_named(request, inventory, problems);
-    space::check(inventory, &table, problems);
     table
 }
 
@@ -134,7 +134,7 @@ fn not_scanned(path: &Path, problems: &mut Problems) -> Decided {
 struct FolderJob<'a> {
     request: &'a MatrixRequest,
     job: &'a JobRequest,
-    facts: &'a FolderFacts,
+    facts: &'a TargetFolder,
     threads: u32,
     /// The number of files of all folder jobs.
     sharers: u64,
@@ -143,7 +143,7 @@ struct FolderJob<'a> {
 }
 
 impl FolderJob<'_> {
-    fn decide(&self, table: &mut FileTable, problems: &mut Problems) -> Decided {
+    fn decide(&self, table: &mut PlannedFiles, problems: &mut Problems) -> Decided {
         if let Some(reason) = &self.facts.manifest_problem {
             problems.machine(
                 format!("{} cannot be used: {reason}", self.facts.path.display()),
@@ -152,7 +152,7 @@ impl FolderJob<'_> {
             return None;
         }
         if let Availability::Unavailable { fact, remedy } = &self.facts.writable
-            && (!self.all_there() || Needs::of(self.request).writes)
+            && (!self.all_there() || FileNeeds::of(self.request).writes)
         {
             let path = self.facts.path.display();
             problems.machine(format!("{path} cannot hold the files: {fact}"), remedy);
@@ -180,7 +180,7 @@ impl FolderJob<'_> {
     }
 
     /// The manifest's entry of a file, if it still matches the file.
-    fn own(&self, name: &str) -> Option<&ManifestFile> {
+    fn own(&self, name: &str) -> Option<&ListedFile> {
         let entry = self.facts.manifest.as_ref()?.file(name)?;
         (self.found_bytes(name) == Some(entry.bytes)).then_some(entry)
     }
@@ -255,7 +255,7 @@ impl FolderJob<'_> {
         Some(bytes - self.offset_bytes())
     }
 
-    fn folder_index(&self, table: &mut FileTable) -> usize {
+    fn folder_index(&self, table: &mut PlannedFiles) -> usize {
         let known = table.folders.iter().position(|f| f.path.folder() == self.facts.path);
         known.unwrap_or_else(|| {
             table.folders.push(FolderPlan {
@@ -271,7 +271,7 @@ impl FolderJob<'_> {
         thread: u32,
         used_bytes: u64,
         folder: usize,
-        table: &mut FileTable,
+        table: &mut PlannedFiles,
         problems: &mut Problems,
     ) -> Option<usize> {
         let name = self.name(thread);
@@ -291,7 +291,7 @@ impl FolderJob<'_> {
             problems.plan("offset and size overflow", "use a smaller --offset");
             return None;
         };
-        let needs = Needs::of(self.request);
+        let needs = FileNeeds::of(self.request);
         self.check_made_here(&name, &path, problems)?;
         let (action, bytes, content, made_here) = match (self.own(&name), self.found_bytes(&name)) {
             (Some(own), _) if own.bytes >= needed && needs.met_by(own.content) => {
@@ -399,7 +399,7 @@ impl FolderJob<'_> {
         &self,
         path: &Path,
         content: Option<ContentState>,
-        needs: Needs,
+        needs: FileNeeds,
         problems: &mut Problems,
     ) -> Option<()> {
         if let Some(seed) = needs.pattern {
@@ -430,12 +430,12 @@ fn named_file(
     job: &JobRequest,
     facts: &FileFacts,
     threads: u32,
-    table: &mut FileTable,
+    table: &mut PlannedFiles,
     problems: &mut Problems,
 ) -> Decided {
     let offset = job.offset_bytes.unwrap_or(request.offset_bytes);
     let path = facts.path.display();
-    let needs = Needs::of(request);
+    let needs = FileNeeds::of(request);
     check_access(request, facts, needs, problems)?;
     let wanted = request.file_size_bytes;
     let (action, bytes, used) = match facts.kind {
@@ -506,7 +506,7 @@ fn nothing_to_compare(path: &Path, seed: u64, problems: &mut Problems) {
 fn check_access(
     request: &MatrixRequest,
     facts: &FileFacts,
-    needs: Needs,
+    needs: FileNeeds,
     problems: &mut Problems,
 ) -> Option<()> {
     let path = facts.path.display();
@@ -554,4 +554,38 @@ pub(super) fn largest_io_bytes(request: &MatrixRequest, job: &JobRequest) -> u64
 pub(super) fn round_down(bytes: u64) -> u64 {
     let unit = if bytes >= MIB { MIB } else { 4 * KIB };
     bytes - bytes % unit
+}
+
+/// Maximum time for writing the files as a share of the cells' time, at
+/// [`ASSUMED_BYTES_PER_SECOND`].
+const SHARE_FOR_WRITING: f64 = 0.5;
+
+/// Total size in bytes for the files of a preset in `folder`: what a cell moves in its time, so that
+/// no cache serves a second read, as far as disk link speeds allow; but writing them must not take
+/// longer than the measurements. `None` without a preset or a fixed duration.
+fn fitted_bytes(request: &MatrixRequest, facts: &HostFacts, folder: &Path) -> Option<u64> {
+    let CellSpan::Seconds(seconds) = request.span() else {
+        return None;
+    };
+    if request.preset.is_none() {
+        return None;
+    }
+    let seconds = seconds + request.warmup_seconds;
+    let storage = facts.storage.iter();
+    let mut of_folder = storage.filter(|storage| storage.paths.iter().any(|path| path == folder));
+    let link = of_folder.find_map(|storage| storage.link_bytes_per_second());
+    let rate = link.map_or(ASSUMED_BYTES_PER_SECOND, |rate| rate as f64);
+    let cells: f64 = [
+        request.paths().len(),
+        request.ops.len(),
+        request.io_sizes.len(),
+        request.threads.len(),
+        request.queue_depths.len(),
+        request.repeat() as usize,
+    ]
+    .into_iter()
+    .map(|count| count as f64)
+    .product();
+    let writable = cells * seconds * SHARE_FOR_WRITING * ASSUMED_BYTES_PER_SECOND;
+    Some((rate * seconds).min(writable) as u64)
 }

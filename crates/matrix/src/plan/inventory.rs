@@ -26,7 +26,7 @@ pub enum FileKind {
 /// An object in a data folder that a matrix must not use: a link, a pipe, a folder, or a file that
 /// replaced one of stormlp's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OtherFile {
+pub struct StrayFile {
     /// Its name in the folder.
     pub name: String,
     /// Its type.
@@ -35,7 +35,7 @@ pub struct OtherFile {
 
 /// A data folder, existing or to be created.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FolderFacts {
+pub struct TargetFolder {
     /// The folder as given.
     pub path: PathBuf,
     /// Whether it exists.
@@ -65,7 +65,7 @@ pub struct FolderFacts {
     /// be read, or the user's own files.
     pub copies: Vec<String>,
     /// Other objects in it.
-    pub others: Vec<OtherFile>,
+    pub others: Vec<StrayFile>,
 }
 
 /// An explicitly named file or device.
@@ -105,14 +105,14 @@ pub struct FileFacts {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TargetInventory {
     /// One entry for each folder of the request.
-    pub folders: Vec<FolderFacts>,
+    pub folders: Vec<TargetFolder>,
     /// One entry for each file of the request.
     pub files: Vec<FileFacts>,
 }
 
 impl TargetInventory {
     /// The facts of a folder of the request.
-    pub fn folder(&self, path: &Path) -> Option<&FolderFacts> {
+    pub fn folder(&self, path: &Path) -> Option<&TargetFolder> {
         self.folders.iter().find(|folder| folder.path == path)
     }
 

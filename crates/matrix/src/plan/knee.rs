@@ -1,10 +1,10 @@
 //! The knee of each path, operation and size: which cells a search measures, and its results.
 
-use serde::{Deserialize, Serialize};
-
 use super::choice::IoSize;
 use crate::plan::matrix_plan::{CellPlan, MatrixPlan};
-use crate::report::{CellReport, CellStatus, MatrixReport, MatrixResults, Measurement};
+use crate::report::{
+    CellReport, CellStatus, FindKnee, Knee, KneePoint, MatrixReport, MatrixResults, Measurement,
+};
 use stormlp_core::group::GroupFacts;
 use stormlp_core::knee::{Found, KneeLimit, Place, Search, Setting, WITHIN};
 use stormlp_core::operation::Operation;
@@ -28,74 +28,9 @@ const IDLE: f64 = 0.75;
 /// Device share of the bytes below which most came from elsewhere.
 const FROM_DEVICE: f64 = 0.5;
 
-/// Results of a knee search.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct FindKnee {
-    /// Tolerated gap between the knee and the best bandwidth, in percent.
-    pub within_percent: f64,
-    /// One entry for each path, operation and size with a measured cell.
-    pub knees: Vec<Knee>,
-}
-
-/// Threads and depth with the measured bandwidth.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct KneePoint {
-    /// Threads.
-    pub threads: u32,
-    /// Transfers in flight for each thread.
-    pub queue_depth: u32,
-    /// Mean bandwidth of its cells, in bytes per second.
-    pub throughput_bytes_per_second: f64,
-}
-
-/// The fewest transfers in flight that come within `within_percent` of the best bandwidth; among
-/// equals, the setting with the fewest threads.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Knee {
-    /// The requested path.
-    pub requested_path: PathKind,
-    /// The operation.
-    pub op: Operation,
-    /// Size of a transfer in bytes; the largest one of a mix.
-    pub io_size_bytes: u64,
-    /// The mix of sizes, if any.
-    pub io_size_mix: Option<IoSize>,
-    /// Threads and depth of the knee, and its bandwidth.
-    #[serde(flatten)]
-    pub knee: KneePoint,
-    /// Its bandwidth in percent of the best.
-    pub share_of_best_percent: f64,
-    /// Median latency at the knee in microseconds, the mean over its cells.
-    pub latency_us_p50: Option<f64>,
-    /// 99th percentile of latency at the knee, likewise.
-    pub latency_us_p99: Option<f64>,
-    /// CPU time of the process per GiB at the knee, in seconds.
-    pub cpu_seconds_per_gib: f64,
-    /// Number of cells averaged for the knee.
-    pub runs: u64,
-    /// The setting with the best bandwidth.
-    pub best: KneePoint,
-    /// Standard deviation of repetitions in percent of their mean; `null` without repetitions.
-    pub noise_percent: Option<f64>,
-    /// Settings with fewer transfers in flight that the noise cannot distinguish from one that
-    /// reaches the best.
-    pub alike: Vec<KneePoint>,
-    /// Whether bandwidth was still growing at the end of the tested range.
-    pub is_lower_bound: bool,
-    /// The bottleneck of the best setting; `null` if unknown.
-    pub limited_by: Option<KneeLimit>,
-    /// Number of cells measured.
-    pub cells: u64,
-    /// Whether the search completed.
-    pub is_complete: bool,
-}
-
 /// Whether a higher depth gives this path more transfers in flight.
 fn overlaps(cell: &CellPlan) -> bool {
-    !super::plan_warnings::blocks(cell)
+    !cell.blocks()
 }
 
 /// The grid cells that a search may need. A path that cannot run has a single cell, which says why;
@@ -147,7 +82,7 @@ struct Point {
     cells: Vec<usize>,
 }
 
-struct Group {
+struct KneeGroup {
     path: PathKind,
     op: Operation,
     io_size: IoSize,
@@ -155,7 +90,7 @@ struct Group {
     lines: Vec<Vec<Point>>,
 }
 
-impl Group {
+impl KneeGroup {
     /// All groups of a plan in the order of their first cells.
     fn all(plan: &MatrixPlan) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
@@ -241,8 +176,8 @@ fn counted(cell: &CellReport) -> Option<&Measurement> {
 /// together. `tried` marks the cells started in this run. `None` if the search is done.
 fn next_of_search(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -> Option<usize> {
     let tried = |cell: usize| tried.get(cell).copied().unwrap_or_default();
-    Group::all(plan).iter().find_map(|group| {
-        let next = group.search(results, plan.repeat, &tried).next()?;
+    KneeGroup::all(plan).iter().find_map(|group| {
+        let next = group.search(results, plan.request.repeat(), &tried).next()?;
         let open = |cell: &&usize| !tried(**cell) && !results.has(**cell);
         group.point(next).cells.iter().find(open).copied()
     })
@@ -250,7 +185,7 @@ fn next_of_search(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) ->
 
 /// The next cell to measure; `tried` marks the cells started in this run.
 pub fn next_cell(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -> Option<usize> {
-    if plan.find_knee {
+    if plan.request.find_knee {
         next_of_search(plan, results, tried)
     } else {
         (0..plan.cells.len()).find(|cell| !tried[*cell] && !results.has(*cell))
@@ -265,14 +200,14 @@ pub fn likely_left(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -
         let planned = &plan.cells[*cell];
         planned.availability.is_available() && !tried(*cell) && !results.has(*cell)
     };
-    if !plan.find_knee {
+    if !plan.request.find_knee {
         let left = (0..plan.cells.len()).filter(open);
         let seconds = left.map(|cell| plan.cells[cell].estimated_seconds);
         return seconds.fold((0, 0.0), |(count, sum), seconds| (count + 1, sum + seconds));
     }
     let (mut count, mut sum) = (0, 0.0);
-    for group in Group::all(plan) {
-        let search = group.search(results, plan.repeat, &tried);
+    for group in KneeGroup::all(plan) {
+        let search = group.search(results, plan.request.repeat(), &tried);
         let cells: Vec<usize> =
             (group.lines.iter().flatten()).flat_map(|point| point.cells.iter().copied()).collect();
         let left: Vec<f64> = (cells.iter().copied().filter(open))
@@ -292,22 +227,22 @@ pub fn likely_left(plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) -
 /// The known knees of a matrix that searches for them.
 pub fn find_knees(report: &MatrixReport) -> Option<FindKnee> {
     let plan = &report.plan;
-    if !plan.find_knee {
+    if !plan.request.find_knee {
         return None;
     }
-    let groups = Group::all(plan);
+    let groups = KneeGroup::all(plan);
     let knees = groups.iter().filter_map(|group| {
         let broke = |cell: usize| {
             let entry = report.results.of(cell);
             entry.is_some_and(|entry| entry.status != CellStatus::Ok)
         };
-        let search = group.search(&report.results, plan.repeat, &broke);
+        let search = group.search(&report.results, plan.request.repeat(), &broke);
         Some(knee(report, group, &search, search.found()?))
     });
     Some(FindKnee { within_percent: WITHIN * 100.0, knees: knees.collect() })
 }
 
-fn knee(report: &MatrixReport, group: &Group, search: &Search, found: Found) -> Knee {
+fn knee(report: &MatrixReport, group: &KneeGroup, search: &Search, found: Found) -> Knee {
     let results = &report.results;
     let point = |place: Place| KneePoint {
         threads: group.point(place).threads as u32,
@@ -349,7 +284,7 @@ fn knee(report: &MatrixReport, group: &Group, search: &Search, found: Found) -> 
 /// The bottleneck of a group's best setting.
 fn limit(
     report: &MatrixReport,
-    group: &Group,
+    group: &KneeGroup,
     best: Place,
     numbers: &[&Measurement],
     still_gains: bool,
@@ -375,7 +310,7 @@ fn limit(
 }
 
 /// Whether most bytes came from the page cache or a file system in memory, not from a device.
-fn served_by_memory(report: &MatrixReport, group: &Group, numbers: &[&Measurement]) -> bool {
+fn served_by_memory(report: &MatrixReport, group: &KneeGroup, numbers: &[&Measurement]) -> bool {
     if (report.plan.files.iter()).any(|file| file.file_system_in_memory().is_some()) {
         return true;
     }

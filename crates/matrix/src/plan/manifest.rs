@@ -31,7 +31,7 @@ pub enum ContentState {
 
 /// A manifest entry of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ManifestFile {
+pub struct ListedFile {
     /// File name in the folder; never a path.
     pub name: String,
     /// Its size in bytes.
@@ -51,12 +51,12 @@ pub struct DataManifest {
     /// The command that created it: `gds`.
     pub made_by: String,
     /// The files.
-    pub files: Vec<ManifestFile>,
+    pub files: Vec<ListedFile>,
 }
 
 /// Why a manifest cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ManifestError {
+pub enum DataManifestError {
     /// It is not JSON, or its structure is wrong.
     #[error("the manifest cannot be read: {0}")]
     Malformed(String),
@@ -78,14 +78,14 @@ impl DataManifest {
     ///
     /// # Errors
     /// If the text is not a manifest, is too new, or names anything but plain files.
-    pub fn parse(text: &str) -> Result<Self, ManifestError> {
+    pub fn parse(text: &str) -> Result<Self, DataManifestError> {
         let manifest: Self =
-            serde_json::from_str(text).map_err(|e| ManifestError::Malformed(e.to_string()))?;
+            serde_json::from_str(text).map_err(|e| DataManifestError::Malformed(e.to_string()))?;
         if manifest.format_version > FORMAT_VERSION {
-            return Err(ManifestError::Newer(manifest.format_version));
+            return Err(DataManifestError::Newer(manifest.format_version));
         }
         match manifest.files.iter().find(|file| !is_plain(&file.name)) {
-            Some(file) => Err(ManifestError::Name(file.name.clone())),
+            Some(file) => Err(DataManifestError::Name(file.name.clone())),
             None => Ok(manifest),
         }
     }
@@ -96,12 +96,12 @@ impl DataManifest {
     }
 
     /// The entry of a file.
-    pub fn file(&self, name: &str) -> Option<&ManifestFile> {
+    pub fn file(&self, name: &str) -> Option<&ListedFile> {
         self.files.iter().find(|file| file.name == name)
     }
 
     /// Adds an entry, or replaces the one of the same name.
-    pub fn set(&mut self, file: ManifestFile) {
+    pub fn set(&mut self, file: ListedFile) {
         match self.files.iter_mut().find(|old| old.name == file.name) {
             Some(old) => *old = file,
             None => self.files.push(file),
@@ -135,7 +135,7 @@ mod tests {
     fn a_manifest_reads_back_and_entries_replace_each_other() {
         let mut manifest = DataManifest::new();
         for bytes in [1, 2] {
-            manifest.set(ManifestFile {
+            manifest.set(ListedFile {
                 name: "stormlp.0".to_string(),
                 bytes,
                 content: ContentState::Pattern { seed: 7 },
@@ -152,14 +152,14 @@ mod tests {
     fn a_manifest_cannot_lead_out_of_its_folder() {
         for name in ["../x", "/etc/passwd", "..", "", "a/b"] {
             let mut manifest = DataManifest::new();
-            manifest.set(ManifestFile {
+            manifest.set(ListedFile {
                 name: name.to_string(),
                 bytes: 1,
                 content: ContentState::Other,
                 identity: None,
             });
             let error = DataManifest::parse(&manifest.to_json()).unwrap_err();
-            assert_eq!(error, ManifestError::Name(name.to_string()));
+            assert_eq!(error, DataManifestError::Name(name.to_string()));
         }
     }
 

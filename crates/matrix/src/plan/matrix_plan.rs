@@ -5,17 +5,20 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::cells;
-use super::choice::{CacheState, Fill, Fsync, IoSize, PathChoice, Span};
+use super::choice::{CellSpan, IoSize};
 use super::manifest::ContentState;
+use super::request::MatrixRequest;
 use stormlp_core::facts::Availability;
 use stormlp_core::location::Location;
 use stormlp_core::operation::{Direction, Operation};
-use stormlp_core::path::{EngineKind, PathKind};
+use stormlp_core::path::{EngineKind, MemoryKind, PathKind, buffers_needed};
 use stormlp_core::placement::{CpuList, Placement};
-use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{DeviceId, EngineChoice, Pages, Transport};
+use stormlp_core::units::GIB;
 use stormlp_core::warning::Warning;
+
+/// Throughput assumed for time estimates, in bytes per second.
+pub const ASSUMED_BYTES_PER_SECOND: f64 = GIB as f64;
 
 /// What to do with a file before the first cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +35,7 @@ pub enum FileAction {
 
 /// Number of files for each action, and the bytes to write before the first cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Layout {
+pub struct LayoutSummary {
     /// Existing files to use.
     pub used: usize,
     /// Files to create, written by the cells.
@@ -43,7 +46,7 @@ pub struct Layout {
     pub bytes: u64,
 }
 
-impl Sum for Layout {
+impl Sum for LayoutSummary {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         all.fold(Self::default(), |sum, one| Self {
             used: sum.used + one.used,
@@ -103,7 +106,7 @@ pub struct FolderPlan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkerPlan {
-    /// Index of its job in [`MatrixPlan::job_names`].
+    /// Index of its job in [`MatrixRequest::jobs`].
     pub job: usize,
     /// Index of its file in [`MatrixPlan::files`].
     pub file: usize,
@@ -122,12 +125,31 @@ pub struct WorkerPlan {
     pub io_size: Option<IoSize>,
 }
 
+impl WorkerPlan {
+    /// The size of its transfers in a cell of `io_size`.
+    pub(super) fn io_size_in(&self, io_size: IoSize) -> IoSize {
+        self.io_size.unwrap_or(io_size)
+    }
+}
+
 /// The threads of a cell. Cells with the same thread count share a crew.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Crew {
+pub struct CrewPlan {
     /// One entry for each thread.
     pub workers: Vec<WorkerPlan>,
+}
+
+impl CrewPlan {
+    /// The bytes requested of it.
+    pub(super) fn requested_bytes(&self, span: CellSpan) -> u64 {
+        let lengths = self.workers.iter().map(|worker| worker.length_bytes);
+        let once = lengths.fold(0, u64::saturating_add);
+        match span {
+            CellSpan::Seconds(_) => once,
+            CellSpan::Passes(passes) => once.saturating_mul(u64::from(passes)),
+        }
+    }
 }
 
 /// A single run of one combination.
@@ -160,60 +182,37 @@ pub struct CellPlan {
     pub estimated_seconds: f64,
 }
 
+impl CellPlan {
+    /// Whether its threads make blocking calls, so that the queue depth has no effect.
+    pub(super) fn blocks(&self) -> bool {
+        match self.transport.path {
+            PathKind::Gds => true,
+            // The copies of `cpu-async-gpu` overlap, but its reads and writes do not.
+            PathKind::Cpu
+            | PathKind::Buffered
+            | PathKind::CpuGpu
+            | PathKind::CpuAsyncGpu
+            | PathKind::PageCache => self.transport.engine == EngineKind::Psync,
+            PathKind::GdsAsync
+            | PathKind::GdsBatch
+            | PathKind::GdsBatchStream
+            | PathKind::GdsCompat
+            | PathKind::Null => false,
+        }
+    }
+}
+
 /// A matrix with all numbers decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MatrixPlan {
-    /// Name of the report's folder.
-    pub name: String,
-    /// The requested paths.
-    pub paths: PathChoice,
-    /// Duration of a cell.
-    pub span: Span,
-    /// Warm-up before the measurement, in seconds.
-    pub warmup_seconds: f64,
-    /// Repetitions of each combination.
-    pub repeat: u32,
-    /// Whether only the cells needed to find the knees run.
-    #[serde(default)]
-    pub find_knee: bool,
-    /// State of the page cache before a cell.
-    pub cache: CacheState,
+    /// What was asked for, with what was left out.
+    pub request: MatrixRequest,
     /// The devices in the order workers take them.
     pub devices: Vec<DeviceId>,
-    /// Whether reads are verified against the pattern and writes use it.
-    pub verify: bool,
-    /// Seed of random offsets and of the pattern.
-    pub seed: u64,
-    /// Alignment of random offsets in bytes; 1 if unaligned.
-    pub random_alignment_bytes: u64,
-    /// Contents of write buffers, unless `verify` requires the pattern.
-    pub fill: Fill,
-    /// When the files of a writing cell are synced, as requested.
-    #[serde(deserialize_with = "Fsync::read")]
-    pub fsync: Fsync,
-    /// Whether created files are kept.
-    pub keep: bool,
-    /// Whether a fallback of a `gds` path is an error.
-    pub require_gds: bool,
-    /// cuFile statistics level during the measurement; `null` means that cuFile counts a few
-    /// transfers by route, before the measurement if they do not distort it.
-    #[serde(default)]
-    pub cufile_stats: Option<u8>,
-    /// Whether it is an error if `O_DIRECT` is refused.
-    pub require_direct: bool,
-    /// Whether files are opened with `O_DIRECT` on paths that want it.
-    #[serde(default = "yes")]
-    pub open_direct: bool,
     /// Placement of threads and their buffers.
     #[serde(default)]
     pub placement: Placement,
-    /// Telemetry interval for devices, host, network and GPUs in seconds; `null` if disabled.
-    #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
-    pub telemetry: Telemetry,
-    /// Share of reads in a mixed run, in percent.
-    pub read_percent: Option<u8>,
     /// The data folders.
     pub folders: Vec<FolderPlan>,
     /// The files.
@@ -224,10 +223,8 @@ pub struct MatrixPlan {
     /// `None` in reports that predate this field.
     #[serde(default)]
     pub engine: Option<EngineKind>,
-    /// Names of the jobs.
-    pub job_names: Vec<String>,
     /// The crews that cells refer to.
-    pub crews: Vec<Crew>,
+    pub crews: Vec<CrewPlan>,
     /// The cells in execution order.
     pub cells: Vec<CellPlan>,
     /// Host memory for all buffers of the largest cell, in bytes.
@@ -238,19 +235,14 @@ pub struct MatrixPlan {
     pub warnings: Vec<Warning>,
 }
 
-/// The default for older plans.
-fn yes() -> bool {
-    true
-}
-
 impl MatrixPlan {
     /// What to do with its files.
-    pub fn layout(&self) -> Layout {
+    pub fn layout(&self) -> LayoutSummary {
         let count = |action| {
             let files = self.files.iter();
             files.filter(|file| file.action == action).count()
         };
-        Layout {
+        LayoutSummary {
             used: count(FileAction::Use),
             made: count(FileAction::Allocate),
             filled: count(FileAction::Fill),
@@ -312,7 +304,7 @@ impl MatrixPlan {
         let mut nodes: Vec<Option<u32>> = workers.map(|worker| worker.numa_node).collect();
         nodes.sort_unstable();
         nodes.dedup();
-        let bytes = |node| cells::region_bytes(&self.cells, &self.crews, |w| w.numa_node == node);
+        let bytes = |node| region_bytes(&self.cells, &self.crews, |w| w.numa_node == node);
         nodes.into_iter().map(|node| (node, bytes(node))).collect()
     }
 
@@ -323,7 +315,7 @@ impl MatrixPlan {
 
     /// The runnable cells that write.
     pub fn writing_cells(&self) -> impl Iterator<Item = &CellPlan> {
-        let mixed = self.read_percent.is_some();
+        let mixed = self.request.read_percent.is_some();
         let writes = move |cell: &&CellPlan| {
             let some = cell.op.direction() == Direction::Write || mixed;
             some && cell.transport.path != PathKind::Null
@@ -364,4 +356,29 @@ impl MatrixPlan {
     pub fn runnable_cells(&self) -> usize {
         self.cells.iter().filter(|cell| cell.availability.is_available()).count()
     }
+}
+
+/// Whether this kind is ordinary host memory, including on GPU paths.
+pub(super) fn is_host_memory(kind: MemoryKind) -> bool {
+    matches!(kind, MemoryKind::Host | MemoryKind::Mmap)
+}
+
+/// Host memory for the buffers of the largest cell, of all workers or of those on one NUMA node.
+/// The stand-in's accelerator buffers are host memory too.
+pub(super) fn region_bytes(
+    cells: &[CellPlan],
+    crews: &[CrewPlan],
+    counts: impl Fn(&WorkerPlan) -> bool,
+) -> u64 {
+    let of_cell = |cell: &CellPlan| {
+        let (host, accelerator) = buffers_needed(cell.transport.path, cell.transport.queue_depth);
+        let workers = crews[cell.crew].workers.iter();
+        workers.filter(|worker| counts(worker)).fold(0u64, |sum, worker| {
+            let carved = is_host_memory(cell.transport.memory) || worker.device == DeviceId::Host;
+            let count = host + if carved { accelerator } else { 0 };
+            sum.saturating_add((count as u64).saturating_mul(cell.transport.chunk_bytes))
+        })
+    };
+    let runnable = cells.iter().filter(|c| c.availability.is_available());
+    runnable.map(of_cell).max().unwrap_or(0)
 }

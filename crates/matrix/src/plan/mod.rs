@@ -10,13 +10,11 @@ mod check;
 pub mod choice;
 mod devices;
 mod files;
-mod fit;
 pub mod gdsio;
 mod inventory;
 pub mod knee;
 mod manifest;
 pub mod matrix_plan;
-mod open_files;
 mod plan_warnings;
 mod preset;
 mod reach;
@@ -30,23 +28,21 @@ mod space;
 mod tests;
 
 pub use crate::plan::matrix_plan::{
-    CellPlan, Crew, FileAction, FilePlan, FolderPlan, Layout, MatrixPlan, WorkerPlan,
+    ASSUMED_BYTES_PER_SECOND, CellPlan, CrewPlan, FileAction, FilePlan, FolderPlan, LayoutSummary,
+    MatrixPlan, WorkerPlan,
 };
 pub use crate::report::{
-    CellReport, CellStatus, HostCell, JobReport, MatrixReport, MatrixResults, Measurement,
-    Mismatch, Verification,
+    CellReport, CellStatus, CellVerification, FileMismatch, FindKnee, HostCell, JobReport, Knee,
+    KneePoint, MatrixReport, MatrixResults, Measurement,
 };
 pub use alike::{asked, decided, difference};
-pub use choice::{BufferBacking, CacheState, Fill, Fsync, IoSize, PathChoice, Span};
-pub use inventory::{FileFacts, FileKind, FolderFacts, OtherFile, TargetInventory};
-pub use knee::{
-    DEPTHS as KNEE_DEPTHS, FindKnee, Knee, KneePoint, REPEAT as KNEE_REPEAT,
-    THREADS as KNEE_THREADS, find_knees, likely_left, next_cell,
-};
-pub use manifest::{ContentState, DataManifest, MANIFEST_NAME, ManifestError, ManifestFile};
-pub use preset::{PresetError, apply_preset, apply_text, preset_names};
+pub use choice::{BufferBacking, CacheState, CellSpan, Fill, Fsync, IoSize, PathChoice};
+pub use inventory::{FileFacts, FileKind, StrayFile, TargetFolder, TargetInventory};
+pub use knee::{find_knees, likely_left, next_cell};
+pub use manifest::{ContentState, DataManifest, DataManifestError, ListedFile, MANIFEST_NAME};
+pub use preset::{MatrixPreset, PresetError, preset_names};
 pub use reach::Reach;
-pub use request::{JobRequest, MatrixRequest, SharedFile, Target};
-pub use resolve::{ASSUMED_BYTES_PER_SECOND, resolve};
+pub use request::{JobRequest, JobTarget, MatrixRequest, SharedFile};
+pub use resolve::resolve;
 pub use result_warnings::result_warnings;
 pub use resume::{NotTaken, take_measured};

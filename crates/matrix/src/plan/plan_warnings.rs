@@ -2,13 +2,12 @@
 
 mod cufile;
 
-use super::choice::{CacheState, Fill, Span};
-use super::files::FileTable;
+use super::choice::{CacheState, CellSpan, Fill};
+use super::files::PlannedFiles;
 use super::request::MatrixRequest;
 use crate::plan::matrix_plan::{CellPlan, FilePlan};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::operation::{Direction, Operation};
-use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::transport;
 use stormlp_core::units::{ByteSize, counted};
 use stormlp_core::warning::{Warning, WarningKind};
@@ -17,7 +16,7 @@ use stormlp_core::warning::{Warning, WarningKind};
 pub(super) fn all(
     request: &MatrixRequest,
     facts: &HostFacts,
-    table: &FileTable,
+    table: &PlannedFiles,
     cells: &[CellPlan],
 ) -> Vec<Warning> {
     let runnable: Vec<&CellPlan> =
@@ -87,7 +86,7 @@ fn pattern_work(request: &MatrixRequest, runnable: &[&CellPlan]) -> Option<Warni
 }
 
 /// Sparse files that are read unchanged.
-fn holes(table: &FileTable, runnable: &[&CellPlan]) -> Option<Warning> {
+fn holes(table: &PlannedFiles, runnable: &[&CellPlan]) -> Option<Warning> {
     let sparse: Vec<&FilePlan> = table.files.iter().filter(|f| f.hole_bytes > 0).collect();
     let file = sparse.iter().max_by_key(|file| file.hole_bytes)?;
     let reads = runnable.first().is_some_and(|cell| cell.op != Operation::Write);
@@ -113,7 +112,7 @@ fn holes(table: &FileTable, runnable: &[&CellPlan]) -> Option<Warning> {
 }
 
 /// Files on a file system without storage behind it: no cache can be cold.
-fn lives_in_memory(table: &FileTable) -> Option<Warning> {
+fn lives_in_memory(table: &PlannedFiles) -> Option<Warning> {
     let (file, kind) =
         (table.files.iter()).find_map(|file| Some((file, file.file_system_in_memory()?)))?;
     let place = match file.folder {
@@ -131,27 +130,9 @@ fn lives_in_memory(table: &FileTable) -> Option<Warning> {
     ))
 }
 
-/// Whether a cell's threads make blocking calls, so that the queue depth has no effect.
-pub(super) fn blocks(cell: &CellPlan) -> bool {
-    match cell.transport.path {
-        PathKind::Gds => true,
-        // The copies of `cpu-async-gpu` overlap, but its reads and writes do not.
-        PathKind::Cpu
-        | PathKind::Buffered
-        | PathKind::CpuGpu
-        | PathKind::CpuAsyncGpu
-        | PathKind::PageCache => cell.transport.engine == EngineKind::Psync,
-        PathKind::GdsAsync
-        | PathKind::GdsBatch
-        | PathKind::GdsBatchStream
-        | PathKind::GdsCompat
-        | PathKind::Null => false,
-    }
-}
-
 /// A queue depth that some paths cannot use.
 fn queue_depth(runnable: &[&CellPlan]) -> Option<Warning> {
-    let blocking = (runnable.iter()).filter(|cell| blocks(cell));
+    let blocking = (runnable.iter()).filter(|cell| cell.blocks());
     let deepest = blocking.max_by_key(|cell| cell.transport.queue_depth)?;
     (deepest.transport.queue_depth > 1).then(|| {
         Warning::new(
@@ -170,7 +151,7 @@ fn queue_depth(runnable: &[&CellPlan]) -> Option<Warning> {
 fn fits_in_memory(
     request: &MatrixRequest,
     facts: &HostFacts,
-    table: &FileTable,
+    table: &PlannedFiles,
     runnable: &[&CellPlan],
 ) -> Option<Warning> {
     let through_cache = |cell: &&&CellPlan| {
@@ -179,7 +160,7 @@ fn fits_in_memory(
     let cell = runnable.iter().find(through_cache)?;
     let bytes: u64 = table.files.iter().map(|file| file.bytes).sum();
     let memory = facts.usable_memory_bytes();
-    let timed = matches!(request.span, Span::Seconds(_));
+    let timed = matches!(request.span(), CellSpan::Seconds(_));
     (timed && request.cache == CacheState::Cold && bytes < memory).then(|| {
         Warning::new(
             WarningKind::FitsInMemory,

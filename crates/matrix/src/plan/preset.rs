@@ -1,15 +1,22 @@
-//! Presets: named matrices as YAML, in `configs/matrix/` and embedded in the program.
+//! What a matrix has where its request leaves it out: that of a preset, of a search for knees, or
+//! the defaults.
 //!
-//! The keys are option names of `stormlp gds`; options on the command line override a preset's
-//! entries.
+//! Presets are YAML, in `configs/matrix/` and embedded in the program. The keys are option names of
+//! `stormlp gds`; options on the command line override a preset's entries.
 
-use serde::Deserialize;
+use std::path::PathBuf;
 
-use super::choice::{IoSize, PathChoice, Span};
-use super::request::MatrixRequest;
+use serde::{Deserialize, Deserializer, de};
+
+use super::choice::{IoSize, PathChoice};
+use super::knee;
+use super::request::{DURATION_SECONDS, JobRequest, JobTarget, MatrixRequest};
 use stormlp_core::operation::Operation;
 use stormlp_core::printable::printable;
-use stormlp_core::units::{parse_duration, parse_size_sweep};
+use stormlp_core::units::{MIB, parse_seconds};
+
+/// The default folder for test files.
+const FOLDER: &str = "stormlp-data/gds";
 
 const PRESETS: [(&str, &str); 5] = [
     ("quick", include_str!("../../../../configs/matrix/quick.yaml")),
@@ -35,17 +42,135 @@ pub enum PresetError {
     },
 }
 
+/// A matrix without its files and its way of transfer.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct PresetFile {
+pub struct MatrixPreset {
     description: String,
-    path: Vec<String>,
+    path: Vec<PathChoice>,
     op: Vec<Operation>,
-    io_size: Vec<String>,
+    #[serde(deserialize_with = "sizes")]
+    io_size: Vec<IoSize>,
     threads: Vec<u32>,
-    queue_depth: Option<Vec<u32>>,
-    duration: Option<String>,
+    #[serde(default = "one")]
+    queue_depth: Vec<u32>,
+    #[serde(default, deserialize_with = "seconds")]
+    duration: Option<f64>,
     passes: Option<u32>,
+    repeat: Option<u32>,
+}
+
+fn one() -> Vec<u32> {
+    vec![1]
+}
+
+fn sizes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<IoSize>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    texts.iter().map(|text| IoSize::parse_sweep(text).map_err(de::Error::custom)).collect()
+}
+
+fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    parse_seconds(&text).map(Some).map_err(de::Error::custom)
+}
+
+impl MatrixPreset {
+    /// Reads the YAML `text` of a preset called `name`.
+    ///
+    /// # Errors
+    /// If the text is not a valid preset.
+    pub fn parse(name: &str, text: &str) -> Result<Self, PresetError> {
+        serde_yaml::from_str(text).map_err(|error| PresetError::Malformed {
+            name: name.to_string(),
+            fault: error.to_string(),
+        })
+    }
+
+    fn named(name: &str) -> Result<Self, PresetError> {
+        let (_, text) = (PRESETS.iter())
+            .find(|(known, _)| *known == name)
+            .ok_or_else(|| PresetError::Unknown(printable(name).into_owned()))?;
+        Self::parse(name, text)
+    }
+
+    /// The matrix of `stormlp gds` without options.
+    fn plain() -> Self {
+        Self {
+            description: String::new(),
+            path: vec![PathChoice::Auto],
+            op: vec![Operation::Read],
+            io_size: vec![IoSize::fixed(MIB)],
+            threads: vec![8],
+            queue_depth: one(),
+            duration: None,
+            passes: None,
+            repeat: None,
+        }
+    }
+
+    /// A search for knees over `jobs` files or folders, each of which needs at least one thread.
+    fn search(jobs: u32) -> Self {
+        Self {
+            threads: knee::THREADS.into_iter().filter(|threads| *threads >= jobs).collect(),
+            queue_depth: knee::DEPTHS.to_vec(),
+            repeat: Some(knee::REPEAT),
+            ..Self::plain()
+        }
+    }
+}
+
+impl MatrixRequest {
+    /// The request with all that was left out, and with one job for each folder and file.
+    ///
+    /// # Errors
+    /// If there is no such preset.
+    pub fn complete(mut self) -> Result<Self, PresetError> {
+        self.name_jobs();
+        let open_jobs = self.jobs.iter().filter(|job| job.threads.is_none()).count() as u32;
+        let (name, preset) = match &self.preset {
+            Some(name) => (name.as_str(), MatrixPreset::named(name)?),
+            None if self.find_knee => ("knee", MatrixPreset::search(open_jobs)),
+            None => ("matrix", MatrixPreset::plain()),
+        };
+        self.name = name.to_string();
+        self.optional_paths = self.paths.is_empty();
+        or_else(&mut self.paths, preset.path);
+        or_else(&mut self.ops, preset.op);
+        or_else(&mut self.io_sizes, preset.io_size);
+        self.io_sizes = self.io_sizes.into_iter().flat_map(IoSize::sizes).collect();
+        or_else(&mut self.threads, preset.threads);
+        or_else(&mut self.queue_depths, preset.queue_depth);
+        if self.duration_seconds.is_none() && self.passes.is_none() {
+            self.passes = preset.passes;
+            self.duration_seconds = match preset.passes {
+                Some(_) => None,
+                None => preset.duration.or(Some(DURATION_SECONDS)),
+            };
+        }
+        self.repeat = self.repeat.or(preset.repeat).or(Some(1));
+        Ok(self)
+    }
+
+    /// Makes the folders and files jobs, and gives the jobs names.
+    fn name_jobs(&mut self) {
+        let folders = std::mem::take(&mut self.folders).into_iter().map(JobTarget::Folder);
+        let files = std::mem::take(&mut self.files).into_iter().map(JobTarget::File);
+        self.jobs.extend(folders.chain(files).map(|target| JobRequest::on("", target)));
+        if self.jobs.is_empty() {
+            self.jobs.push(JobRequest::on("", JobTarget::Folder(PathBuf::from(FOLDER))));
+        }
+        for (index, job) in self.jobs.iter_mut().enumerate() {
+            if job.name.is_empty() {
+                job.name = format!("job{index}");
+            }
+        }
+    }
+}
+
+fn or_else<T>(given: &mut Vec<T>, other: Vec<T>) {
+    if given.is_empty() {
+        *given = other;
+    }
 }
 
 /// The names of all presets.
@@ -56,59 +181,33 @@ pub fn preset_names() -> Vec<&'static str> {
 /// The presets and what each measures, one per line.
 fn described() -> String {
     let line = |(name, text): &(&str, &str)| {
-        let description = serde_yaml::from_str::<PresetFile>(text).map(|file| file.description);
+        let description = MatrixPreset::parse(name, text).map(|preset| preset.description);
         format!("\n  {name:<17} {}", description.unwrap_or_default())
     };
     PRESETS.iter().map(line).collect()
 }
 
-/// Applies the preset `name` to `request`.
-///
-/// # Errors
-/// If there is no such preset.
-pub fn apply_preset(name: &str, request: &mut MatrixRequest) -> Result<(), PresetError> {
-    let (_, text) = (PRESETS.iter())
-        .find(|(known, _)| *known == name)
-        .ok_or_else(|| PresetError::Unknown(printable(name).into_owned()))?;
-    apply_text(name, text, request)
-}
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+impl MatrixRequest {
+    /// A preset's request, complete.
+    pub(super) fn of_preset(name: &str) -> Self {
+        Self::without_matrix(name).complete().unwrap()
+    }
 
-/// Applies the YAML `text` of a preset called `name` to `request`.
-///
-/// # Errors
-/// If the text is not a valid preset.
-pub fn apply_text(name: &str, text: &str, request: &mut MatrixRequest) -> Result<(), PresetError> {
-    let malformed = |fault: String| PresetError::Malformed { name: name.to_string(), fault };
-    let file: PresetFile = serde_yaml::from_str(text).map_err(|e| malformed(e.to_string()))?;
-    request.name = name.to_string();
-    request.fit_files = true;
-    request.paths = match file.path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["auto"] => PathChoice::Auto,
-        ["all"] => PathChoice::All,
-        ref names => {
-            let paths: Result<_, String> = names.iter().map(|name| name.parse()).collect();
-            PathChoice::Wanted(paths.map_err(malformed)?)
+    /// Options that name a preset and nothing that it has.
+    fn without_matrix(preset: &str) -> Self {
+        Self {
+            preset: Some(preset.to_string()),
+            paths: Vec::new(),
+            ops: Vec::new(),
+            io_sizes: Vec::new(),
+            threads: Vec::new(),
+            queue_depths: Vec::new(),
+            duration_seconds: None,
+            ..Self::plain(PathBuf::from("data"))
         }
-    };
-    request.ops = file.op;
-    request.threads = file.threads;
-    let mut io_sizes = Vec::new();
-    for text in &file.io_size {
-        let sizes = parse_size_sweep(text).map_err(|e| malformed(e.to_string()))?;
-        io_sizes.extend(sizes.into_iter().map(|size| IoSize::fixed(size.0)));
     }
-    request.io_sizes = io_sizes;
-    if let Some(depths) = file.queue_depth {
-        request.queue_depths = depths;
-    }
-    if let Some(duration) = file.duration {
-        let duration = parse_duration(&duration).map_err(|e| malformed(e.to_string()))?;
-        request.span = Span::Seconds(duration.as_secs_f64());
-    }
-    if let Some(passes) = file.passes {
-        request.span = Span::Passes(passes);
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -116,48 +215,54 @@ pub fn apply_text(name: &str, text: &str, request: &mut MatrixRequest) -> Result
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::path::PathBuf;
     use stormlp_core::path::PathKind;
-
-    fn preset(name: &str) -> MatrixRequest {
-        let mut request = MatrixRequest::plain(PathBuf::from("data"));
-        apply_preset(name, &mut request).unwrap();
-        request
-    }
 
     #[test]
     fn every_preset_is_a_matrix() {
         for name in preset_names() {
-            let request = preset(name);
+            let request = MatrixRequest::of_preset(name);
             assert_eq!(request.name, name);
             assert!(!request.io_sizes.is_empty() && !request.threads.is_empty());
-            assert!(!matches!(request.paths, PathChoice::Named(_)), "{name}");
+            assert!(!request.names_paths(), "{name}");
         }
-        let full = preset("full");
-        assert_eq!(full.paths.paths(), [PathKind::Gds, PathKind::CpuGpu, PathKind::PageCache]);
+        let full = MatrixRequest::of_preset("full");
+        assert_eq!(full.paths(), [PathKind::Gds, PathKind::CpuGpu, PathKind::PageCache]);
         let cells = full.ops.len() * full.io_sizes.len() * full.threads.len() * 3;
         assert_eq!(cells, 432);
     }
 
     #[test]
     fn unknown_presets_and_keys_are_refused_by_name() {
-        let mut request = MatrixRequest::plain(PathBuf::from("data"));
-        let error = apply_preset("fast", &mut request).unwrap_err().to_string();
+        let error = MatrixRequest::without_matrix("fast").complete().unwrap_err().to_string();
         assert!(
             error.contains("`fast`") && error.contains("\n  quick             small and large"),
             "{error}"
         );
         let text =
             "description: x\npath: [cpu]\nop: [read]\nio-size: [1M]\nthreads: [1]\nthread: 1\n";
-        let error = apply_text("mine", text, &mut request).unwrap_err().to_string();
+        let error = MatrixPreset::parse("mine", text).unwrap_err().to_string();
         assert!(error.contains("thread"), "{error}");
+    }
+
+    #[test]
+    fn options_override_a_preset() {
+        let request = MatrixRequest {
+            paths: PathChoice::each(&[PathKind::Cpu]),
+            io_sizes: vec![IoSize::parse_sweep("1M:3M:1M").unwrap()],
+            passes: Some(2),
+            ..MatrixRequest::without_matrix("quick")
+        };
+        let request = request.complete().unwrap();
+        assert!(request.names_paths());
+        assert_eq!((request.name.as_str(), request.threads), ("quick", vec![1, 8]));
+        assert_eq!(request.io_sizes, [1, 2, 3].map(|mib| IoSize::fixed(mib * MIB)));
+        assert_eq!((request.passes, request.duration_seconds), (Some(2), None));
     }
 
     proptest! {
         #[test]
         fn reading_never_panics(text in ".{0,200}") {
-            let mut request = MatrixRequest::plain(PathBuf::from("data"));
-            let _ = apply_text("x", &text, &mut request);
+            let _ = MatrixPreset::parse("x", &text);
         }
     }
 }

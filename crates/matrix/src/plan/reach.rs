@@ -38,8 +38,9 @@ impl MatrixPlan {
             return None;
         }
         let (read, written) = (numbers.device_read_bytes, numbers.device_written_bytes);
-        let is_write = cell.op.direction() == Direction::Write && self.read_percent.is_none();
-        let device_bytes = match (self.read_percent, is_write) {
+        let is_write =
+            cell.op.direction() == Direction::Write && self.request.read_percent.is_none();
+        let device_bytes = match (self.request.read_percent, is_write) {
             (Some(_), _) => read.zip(written).map(|(read, written)| read + written),
             (None, true) => written,
             (None, false) => read,

@@ -1,28 +1,36 @@
-//! The request: lists, not yet combined or checked against the machine.
+//! The request: the options of `stormlp gds`, not yet combined or checked against the machine.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::choice::{CacheState, Fill, Fsync, IoSize, PathChoice, Span};
+use super::choice::{CacheState, CellSpan, Fill, Fsync, IoSize, PathChoice};
+#[cfg(feature = "cli")]
+use stormlp_core::numbers::whole;
 use stormlp_core::operation::{Direction, Operation};
-use stormlp_core::path::MemoryKind;
+use stormlp_core::path::{MemoryKind, PathKind};
 use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{DeviceId, EngineChoice, Pages, Threading};
 use stormlp_core::units::ByteSize;
+#[cfg(feature = "cli")]
+use stormlp_core::units::{parse_bytes, parse_seconds};
+
+/// The default duration of a cell.
+pub(super) const DURATION_SECONDS: f64 = 5.0;
 
 /// The location of a job's data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Target {
+pub enum JobTarget {
     /// A folder with one file for each thread.
     Folder(PathBuf),
     /// One file or block device that all threads of the job share.
     File(PathBuf),
 }
 
-impl Target {
+impl JobTarget {
     /// The folder or file.
     pub fn path(&self) -> &PathBuf {
         match self {
@@ -40,11 +48,12 @@ impl Target {
 
 /// A group of threads with its own target and bindings. Jobs run concurrently in one cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobRequest {
     /// Its name in reports.
     pub name: String,
     /// The location of its data.
-    pub target: Target,
+    pub target: JobTarget,
     /// Threads of this job; `None` takes its share of each entry of [`MatrixRequest::threads`].
     pub threads: Option<u32>,
     /// The accelerator of its transfers; `None` takes the request's devices in turn.
@@ -59,7 +68,7 @@ pub struct JobRequest {
 
 impl JobRequest {
     /// A job on `target` without bindings.
-    pub fn on(name: impl Into<String>, target: Target) -> Self {
+    pub fn on(name: impl Into<String>, target: JobTarget) -> Self {
         Self {
             name: name.into(),
             target,
@@ -78,7 +87,7 @@ impl FromStr for JobRequest {
     /// Parses `dir=/mnt/a,device=cuda:0,numa=0,threads=4,offset=1M,io-size=1M`; either `dir` or
     /// `file` is required, and `name` is optional.
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut job = Self::on("", Target::Folder(PathBuf::new()));
+        let mut job = Self::on("", JobTarget::Folder(PathBuf::new()));
         let mut targets = 0;
         for part in text.split(',') {
             let (key, value) =
@@ -88,8 +97,8 @@ impl FromStr for JobRequest {
                 "dir" | "file" => {
                     targets += 1;
                     job.target = match key {
-                        "dir" => Target::Folder(PathBuf::from(value)),
-                        _ => Target::File(PathBuf::from(value)),
+                        "dir" => JobTarget::Folder(PathBuf::from(value)),
+                        _ => JobTarget::File(PathBuf::from(value)),
                     };
                 }
                 "name" => job.name = value.to_string(),
@@ -118,6 +127,7 @@ impl FromStr for JobRequest {
 
 /// Interpretation of the size of a file shared by threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SharedFile {
     /// Every thread has its own part of the file (gdsio's `-f` without `-T`).
@@ -127,98 +137,334 @@ pub enum SharedFile {
     Whole,
 }
 
-/// The request for a matrix.
+/// The options of a matrix. What decides its cells may be left out until
+/// [`complete`](MatrixRequest::complete) takes it from a preset or the defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
+#[cfg_attr(
+    feature = "cli",
+    command(next_help_heading = "The matrix (commas separate the entries of a list)")
+)]
 pub struct MatrixRequest {
-    /// Name of the report's folder: a preset's name, `matrix` or `gdsio`.
+    /// Name of the report's folder: a preset's name, `matrix`, `knee`, `gdsio` or a job file's.
+    #[cfg_attr(feature = "cli", arg(skip))]
     pub name: String,
-    /// The paths to compare.
-    pub paths: PathChoice,
-    /// The operations.
+
+    /// Paths: gds, gds-async, gds-batch, gds-batch-stream, cpu, buffered, cpu-gpu,
+    /// cpu-async-gpu, page-cache, null; or `auto` (gds, cpu-gpu, page-cache), or `all`
+    /// [default: auto]
+    #[cfg_attr(feature = "cli", arg(long = "path", value_name = "LIST", value_delimiter = ','))]
+    pub paths: Vec<PathChoice>,
+
+    /// Whether a path that cannot run here is no error, as the user did not name it.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    pub optional_paths: bool,
+
+    /// Operations: read, write, randread, randwrite [default: read]
+    #[cfg_attr(feature = "cli", arg(long = "op", value_name = "LIST", value_delimiter = ','))]
     pub ops: Vec<Operation>,
-    /// The transfer sizes.
+
+    /// Transfer sizes, or sweeps such as 1M:16M:1M [default: 1M]
+    #[cfg_attr(feature = "cli", arg(long = "io-size", value_name = "LIST", value_delimiter = ',',
+        value_parser = IoSize::parse_sweep))]
     pub io_sizes: Vec<IoSize>,
-    /// The thread counts of cells.
+
+    /// Numbers of threads [default: 8]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "LIST", value_delimiter = ',',
+        value_parser = whole::<u32>(1..)))]
     pub threads: Vec<u32>,
-    /// Transfers in flight for each thread; batch entries on the batch paths.
+
+    /// Transfers in flight per thread; batch entries on batch paths [default: 1]
+    #[cfg_attr(feature = "cli", arg(long = "queue-depth", value_name = "LIST",
+        value_delimiter = ',', value_parser = whole::<u32>(1..)))]
     pub queue_depths: Vec<u32>,
-    /// The jobs of every cell; at least one.
-    pub jobs: Vec<JobRequest>,
-    /// Stem of the file names in a folder: thread 3 uses `<stem>.3`.
-    pub file_stem: String,
-    /// Size of each thread's file, or of the used part of a given one, in bytes.
-    pub file_size_bytes: Option<u64>,
-    /// Whether files without a given size are fitted to what a cell reads from this storage in its
-    /// time; presets request that.
-    pub fit_files: bool,
-    /// How threads share a given file.
-    pub shared_file: SharedFile,
-    /// Duration of a cell.
-    pub span: Span,
-    /// Warm-up before the measurement, in seconds.
+
+    /// Preset matrix: quick, data-preparation, training, inference, full; other options override
+    /// its values
+    #[cfg_attr(feature = "cli", arg(long, value_name = "NAME"))]
+    pub preset: Option<String>,
+
+    /// Duration of each cell [default: 5s]
+    #[cfg_attr(feature = "cli", arg(long = "duration", value_name = "TIME",
+        value_parser = parse_seconds, conflicts_with = "passes"))]
+    pub duration_seconds: Option<f64>,
+
+    /// Read or write the files this many times instead; all of it is measured
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u32>(1..)))]
+    pub passes: Option<u32>,
+
+    /// Warm-up of each cell before the measurement
+    #[cfg_attr(feature = "cli", arg(long = "warmup", value_name = "TIME",
+        value_parser = parse_seconds, default_value = "0", hide_default_value = true))]
     pub warmup_seconds: f64,
-    /// Repetitions of each cell; every one is an entry of `cells[]`.
-    pub repeat: u32,
-    /// Whether only the cells needed to find the fewest transfers in flight near the best bandwidth
-    /// run.
-    #[serde(default)]
+
+    /// Repetitions of each cell; the table shows mean ± standard deviation [default: 1]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u32>(1..)))]
+    pub repeat: Option<u32>,
+
+    /// Find the fewest transfers in flight within 2 % of the best bandwidth for each path,
+    /// operation and size: increases --threads and --queue-depth [defaults: 1 to 32, 1 to 64],
+    /// narrows down, and repeats the decisive cells --repeat times [default: 3]
+    #[cfg_attr(feature = "cli", arg(long, conflicts_with = "preset"))]
     pub find_knee: bool,
-    /// Start offset in every file, in bytes.
-    pub offset_bytes: u64,
-    /// State of the page cache before a cell.
+
+    /// Page cache before each cell: cold (files dropped), warm, as-is [default: cold]
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "STATE", default_value = "cold", hide_default_value = true)
+    )]
     pub cache: CacheState,
-    /// The accelerators; if empty, the first available one, else the host stand-in.
+
+    /// Percentage of reads in a mix of reads and writes, on every path
+    #[cfg_attr(feature = "cli", arg(long, value_name = "PERCENT",
+        value_parser = whole::<u8>(0..=100)))]
+    pub read_percent: Option<u8>,
+
+    /// Folder with one file per thread; repeatable to spread threads over folders [default:
+    /// ./stormlp-data/gds]
+    #[serde(skip)]
+    #[cfg_attr(feature = "cli", arg(long = "dir", value_name = "DIR", help_heading = "Files",
+        conflicts_with_all = ["files", "jobs"]))]
+    pub folders: Vec<PathBuf>,
+
+    /// File or block device shared by all threads; repeatable
+    #[serde(skip)]
+    #[cfg_attr(
+        feature = "cli",
+        arg(long = "file", value_name = "FILE", help_heading = "Files", conflicts_with = "jobs")
+    )]
+    pub files: Vec<PathBuf>,
+
+    /// Group of threads with its own bindings, such as dir=/mnt/a,device=cuda:0,numa=0,threads=8;
+    /// repeatable
+    #[cfg_attr(
+        feature = "cli",
+        arg(long = "job", value_name = "KEY=VALUE,…", help_heading = "Files")
+    )]
+    pub jobs: Vec<JobRequest>,
+
+    /// Stem of the file names in a folder: thread 3 uses `<stem>.3`.
+    #[cfg_attr(feature = "cli", arg(skip = "stormlp"))]
+    pub file_stem: String,
+
+    /// Size of each thread's file, or of the part of --file to use [default: that of existing
+    /// files, else 1 GiB per thread, at most 8 GiB and a quarter of the free space in total; with
+    /// --preset, what a cell transfers, at most a quarter of the free space]
+    #[cfg_attr(feature = "cli", arg(long = "file-size", value_name = "SIZE",
+        help_heading = "Files", value_parser = parse_bytes))]
+    pub file_size_bytes: Option<u64>,
+
+    /// How threads share a given file.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    pub shared_file: SharedFile,
+
+    /// Start offset in every file
+    #[cfg_attr(feature = "cli", arg(long = "offset", value_name = "SIZE", help_heading = "Files",
+        value_parser = parse_bytes, default_value = "0", hide_default_value = true))]
+    pub offset_bytes: u64,
+
+    /// Data to write: once (incompressible, generated once), every (generated for every write),
+    /// zero [default: once]
+    #[cfg_attr(
+        feature = "cli",
+        arg(
+            long,
+            value_name = "HOW",
+            help_heading = "Files",
+            default_value = "once",
+            hide_default_value = true
+        )
+    )]
+    pub fill: Fill,
+
+    /// Verify data read against the pattern written
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Files"))]
+    pub verify: bool,
+
+    /// When to sync written files: end (within the measured time), none, or auto, which is end
+    /// through the page cache and none with direct I/O [default: auto; end without a value]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "WHEN", help_heading = "Files",
+        num_args = 0..=1, default_missing_value = "end", default_value = "auto",
+        hide_default_value = true))]
+    pub fsync: Fsync,
+
+    /// Remove created files after the run
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Files", overrides_with = "keep"))]
+    pub remove: bool,
+
+    /// Keep the files for the next run (this is the default)
+    #[serde(skip)]
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Files", overrides_with = "remove"))]
+    pub keep: bool,
+
+    /// Allow writing to block devices, which destroys their data; devices in use are still refused
+    #[cfg_attr(
+        feature = "cli",
+        arg(long = "destroy-data-on-block-devices", help_heading = "Files")
+    )]
+    pub overwrite_block_devices: bool,
+
+    /// In addition, allow overwriting a file system, partition table or array or volume member,
+    /// named as by `blkid`, such as ext4 or gpt
+    #[cfg_attr(
+        feature = "cli",
+        arg(
+            long = "overwrite-signature",
+            value_name = "LIST",
+            help_heading = "Files",
+            value_delimiter = ',',
+            requires = "overwrite_block_devices"
+        )
+    )]
+    pub overwrite_signatures: Vec<String>,
+
+    /// Whether an earlier run of this matrix may have overwritten them already.
+    #[serde(skip)]
+    #[cfg_attr(feature = "cli", arg(skip))]
+    pub resumes: bool,
+
+    /// Accelerators: host (emulated), cuda:0, or several such as cuda:0,1 [default: the first
+    /// GPU, else host]
+    #[cfg_attr(
+        feature = "cli",
+        arg(
+            long = "device",
+            value_name = "LIST",
+            help_heading = "Accelerator and engine",
+            value_delimiter = ','
+        )
+    )]
     pub devices: Vec<DeviceId>,
-    /// The kind of memory at the end of transfers.
+
+    /// Memory type of buffers: device, vmm, pinned, host, mmap (gdsio's -m) [default: device]
+    #[cfg_attr(
+        feature = "cli",
+        arg(
+            long,
+            value_name = "KIND",
+            help_heading = "Accelerator and engine",
+            default_value = "device",
+            hide_default_value = true
+        )
+    )]
     pub memory: MemoryKind,
-    /// The page type of host memory buffers.
+
+    /// Page size for buffers in host memory: huge (if available) or small [default: huge]
+    #[cfg_attr(
+        feature = "cli",
+        arg(
+            long,
+            value_name = "SIZE",
+            help_heading = "Accelerator and engine",
+            default_value = "huge",
+            hide_default_value = true
+        )
+    )]
     pub pages: Pages,
-    /// Whether buffers are registered with cuFile.
-    pub register: bool,
+
+    /// Do not register buffers with cuFile
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Accelerator and engine"))]
+    pub no_register: bool,
+
     /// Whether files are opened with `O_DIRECT` on paths that want it; gdsio's `-O 1` disables it
     /// on cuFile's paths.
+    #[cfg_attr(feature = "cli", arg(skip = true))]
     pub open_direct: bool,
-    /// Wait mode and placement of threads and their buffers.
-    pub threading: Threading,
-    /// Telemetry interval.
-    pub telemetry: Telemetry,
-    /// Whether reads are verified against the pattern.
-    pub verify: bool,
-    /// Seed of random offsets and of the pattern.
-    pub seed: u64,
-    /// Whether random offsets are unaligned.
-    pub unaligned: bool,
-    /// Alignment of random offsets in bytes, unless `unaligned`.
-    pub random_alignment_bytes: u64,
-    /// Contents of write buffers.
-    pub fill: Fill,
-    /// When the files of a writing cell are synced.
-    pub fsync: Fsync,
-    /// Whether the test files are kept for the next run.
-    pub keep: bool,
-    /// The I/O engine of the CPU paths.
+
+    /// I/O engine for CPU paths: auto, uring, tokio-uring, psync [default: auto]
+    #[cfg_attr(
+        feature = "cli",
+        arg(
+            long,
+            value_name = "NAME",
+            help_heading = "Accelerator and engine",
+            default_value = "auto",
+            hide_default_value = true
+        )
+    )]
     pub engine: EngineChoice,
-    /// Submissions batched per system call; by default chosen from path and depth.
+
+    /// Transfers per submission to the kernel [default: half the depth through the page cache, else
+    /// 4]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N",
+        help_heading = "Accelerator and engine", value_parser = whole::<u32>(1..)))]
     pub submit_batch: Option<u32>,
-    /// Whether a fallback of a `gds` path is an error.
+
+    /// Seed for random offsets and the pattern [default: 0]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N",
+        help_heading = "Accelerator and engine", value_parser = whole::<u64>(..),
+        default_value = "0", hide_default_value = true))]
+    pub seed: u64,
+
+    /// Alignment of random offsets in bytes; the flag makes it 1.
+    #[cfg_attr(
+        feature = "cli",
+        arg(
+            long = "unaligned",
+            help = "Do not align random offsets to 4 KiB",
+            help_heading = "Accelerator and engine",
+            num_args = 0,
+            default_missing_value = "1",
+            default_value = "4096"
+        )
+    )]
+    pub random_alignment_bytes: u64,
+
+    /// Fail if a gds path falls back to another path
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Accelerator and engine"))]
     pub require_gds: bool,
-    /// cuFile statistics level during the measurement; `None` means that cuFile counts a few
-    /// transfers by route, before the measurement if they do not distort it.
+
+    /// cuFile statistics level during the measurement, which costs time: 0 is off, 3 reports routes
+    /// [default: routes of a few transfers, before the measurement unless files are small]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "LEVEL",
+        help_heading = "Accelerator and engine", value_parser = whole::<u8>(0..=3)))]
     pub cufile_stats: Option<u8>,
-    /// Whether it is an error if a file system refuses `O_DIRECT`.
+
+    /// Fail if the file system does not support O_DIRECT
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Accelerator and engine"))]
     pub require_direct: bool,
-    /// Whether block devices may be written, which destroys their contents.
-    pub overwrite_block_devices: bool,
-    /// The file systems, partition tables and memberships on block devices that may be overwritten,
-    /// as `blkid` names them.
-    pub overwrite_signatures: Vec<String>,
-    /// Whether an earlier run of this matrix may have overwritten them already.
-    pub resumes: bool,
-    /// Share of reads in a mixed run in percent (gdsio's `-M`).
-    pub read_percent: Option<u8>,
+
+    /// How threads wait, and the placement of threads and buffers.
+    #[cfg_attr(feature = "cli", command(flatten))]
+    pub threading: Threading,
+
+    /// Telemetry interval for devices, host, network and GPUs in seconds; `null` if disabled.
+    #[serde(rename = "telemetry_seconds")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
+    #[cfg_attr(feature = "cli", arg(skip))]
+    pub telemetry: Telemetry,
 }
 
 impl MatrixRequest {
+    /// The paths in table order.
+    pub fn paths(&self) -> Vec<PathKind> {
+        let of_choice = |choice: &PathChoice| match choice {
+            PathChoice::Auto => PathKind::AUTO.to_vec(),
+            PathChoice::All => PathKind::ALL.to_vec(),
+            PathChoice::One(path) => vec![*path],
+        };
+        self.paths.iter().flat_map(of_choice).collect()
+    }
+
+    /// Whether the user named the paths, so that one that cannot run is an error.
+    pub fn names_paths(&self) -> bool {
+        !self.optional_paths && !matches!(self.paths[..], [PathChoice::Auto | PathChoice::All])
+    }
+
+    /// How long a cell runs.
+    pub fn span(&self) -> CellSpan {
+        match self.passes {
+            Some(passes) => CellSpan::Passes(passes),
+            None => CellSpan::Seconds(self.duration_seconds.unwrap_or(DURATION_SECONDS)),
+        }
+    }
+
+    /// Repetitions of each cell; every one is an entry of `cells[]`.
+    pub fn repeat(&self) -> u32 {
+        self.repeat.unwrap_or(1)
+    }
+
     /// Whether reads are compared with a previously written pattern: none of its cells writes the
     /// files from end to end.
     pub fn compares_what_was_there(&self) -> bool {
@@ -230,45 +476,49 @@ impl MatrixRequest {
     pub fn plain(folder: PathBuf) -> Self {
         Self {
             name: "matrix".to_string(),
-            paths: PathChoice::Auto,
+            paths: vec![PathChoice::Auto],
+            optional_paths: true,
             ops: vec![Operation::Read],
             io_sizes: vec![IoSize::fixed(1 << 20)],
             threads: vec![8],
             queue_depths: vec![1],
-            jobs: vec![JobRequest::on("job0", Target::Folder(folder))],
+            preset: None,
+            duration_seconds: Some(DURATION_SECONDS),
+            passes: None,
+            warmup_seconds: 0.0,
+            repeat: Some(1),
+            find_knee: false,
+            cache: CacheState::Cold,
+            read_percent: None,
+            folders: Vec::new(),
+            files: Vec::new(),
+            jobs: vec![JobRequest::on("job0", JobTarget::Folder(folder))],
             file_stem: "stormlp".to_string(),
             file_size_bytes: None,
-            fit_files: false,
             shared_file: SharedFile::Split,
-            span: Span::Seconds(5.0),
-            warmup_seconds: 0.0,
-            repeat: 1,
-            find_knee: false,
             offset_bytes: 0,
-            cache: CacheState::Cold,
-            devices: Vec::new(),
-            memory: MemoryKind::Device,
-            pages: Pages::Huge,
-            register: true,
-            open_direct: true,
-            threading: Threading::default(),
-            telemetry: Telemetry::default(),
-            verify: false,
-            seed: 0,
-            unaligned: false,
-            random_alignment_bytes: 4096,
             fill: Fill::Once,
+            verify: false,
             fsync: Fsync::Auto,
-            keep: true,
-            engine: EngineChoice::Auto,
-            submit_batch: None,
-            require_gds: false,
-            cufile_stats: None,
-            require_direct: false,
+            remove: false,
+            keep: false,
             overwrite_block_devices: false,
             overwrite_signatures: Vec::new(),
             resumes: false,
-            read_percent: None,
+            devices: Vec::new(),
+            memory: MemoryKind::Device,
+            pages: Pages::Huge,
+            no_register: false,
+            open_direct: true,
+            engine: EngineChoice::Auto,
+            submit_batch: None,
+            seed: 0,
+            random_alignment_bytes: 4096,
+            require_gds: false,
+            cufile_stats: None,
+            require_direct: false,
+            threading: Threading::default(),
+            telemetry: Telemetry::default(),
         }
     }
 }

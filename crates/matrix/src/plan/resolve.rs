@@ -1,13 +1,14 @@
 //! From a request to a plan: decides every number and collects every problem.
 
 use super::check;
-use super::choice::{IoSize, Span};
-use super::files::{self, FileTable, largest_io_bytes};
+use super::files::{self, PlannedFiles, largest_io_bytes};
 use super::inventory::TargetInventory;
 use super::knee::likely_left;
-use super::request::{JobRequest, MatrixRequest, SharedFile, Target};
-use super::{cells, open_files, plan_warnings};
-use crate::plan::matrix_plan::{CellPlan, Crew, MatrixPlan, WorkerPlan};
+use super::request::{JobRequest, JobTarget, MatrixRequest, SharedFile};
+use super::{cells, plan_warnings, space};
+use crate::plan::matrix_plan::{
+    ASSUMED_BYTES_PER_SECOND, CellPlan, CrewPlan, MatrixPlan, WorkerPlan, region_bytes,
+};
 use crate::report::MatrixResults;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Problems;
@@ -16,11 +17,8 @@ use stormlp_core::placement;
 use stormlp_core::placement::{CpuList, HostNode, Placement};
 use stormlp_core::transport;
 use stormlp_core::transport::DeviceId;
-use stormlp_core::units::{ByteSize, GIB, MIB};
+use stormlp_core::units::{ByteSize, MIB};
 use stormlp_core::warning::Warning;
-
-/// Throughput assumed for time estimates, in bytes per second.
-pub const ASSUMED_BYTES_PER_SECOND: f64 = GIB as f64;
 
 /// Decides every number of a matrix.
 ///
@@ -44,15 +42,16 @@ pub fn resolve(
     let most = thread_counts.iter().copied().max().unwrap_or(1);
     let threads_of = job_threads(&request.jobs, most);
     let table = files::decide(request, (facts, inventory), &threads_of, &mut problems);
+    space::check(inventory, &table, &mut problems);
     if !problems.is_empty() {
         return Err(problems);
     }
     let threading = Threads::of(request, &devices, facts, &mut problems);
-    let crews: Vec<Crew> = (thread_counts.iter())
+    let crews: Vec<CrewPlan> = (thread_counts.iter())
         .map(|threads| crew(request, &table, &devices, &threading, *threads))
         .collect();
     let cells = cells::all(
-        &cells::Context {
+        &cells::CellPlanner {
             request,
             facts,
             inventory,
@@ -63,27 +62,29 @@ pub fn resolve(
         },
         &mut problems,
     );
-    let region_bytes = cells::region_bytes(&cells, &crews, |_| true);
+    let region_bytes = region_bytes(&cells, &crews, |_| true);
     check_memory(region_bytes, &table, most, facts, &mut problems);
-    open_files::check(&cells, &crews, table.folders.len(), facts, &mut problems);
+    check_open_files(&cells, &crews, table.folders.len(), facts, &mut problems);
     if !problems.is_empty() {
         return Err(problems);
     }
     let mut warnings = plan_warnings::all(request, facts, &table, &cells);
     warnings.extend(threading.warnings);
-    let mut plan = plan(
-        request,
-        Decided {
-            devices,
-            placement: threading.placement,
-            table,
-            engine,
-            crews,
-            cells,
-            region_bytes,
-            warnings,
-        },
-    );
+    let mut plan = MatrixPlan {
+        request: request.clone(),
+        devices,
+        placement: threading.placement,
+        layout_bytes: table.layout_bytes(),
+        folders: table.folders,
+        files: table.files,
+        engine: Some(engine),
+        crews,
+        cells,
+        region_bytes,
+        // Summed once the cells likely to run are known.
+        estimated_seconds: 0.0,
+        warnings,
+    };
     let (_, seconds) = likely_left(&plan, &MatrixResults::default(), &[]);
     plan.estimated_seconds = seconds + layout_seconds(plan.layout_bytes);
     Ok(plan)
@@ -92,56 +93,6 @@ pub fn resolve(
 /// Estimated time for laying out the files.
 fn layout_seconds(bytes: u64) -> f64 {
     bytes as f64 / ASSUMED_BYTES_PER_SECOND
-}
-
-struct Decided {
-    devices: Vec<DeviceId>,
-    placement: Placement,
-    table: FileTable,
-    engine: EngineKind,
-    crews: Vec<Crew>,
-    cells: Vec<CellPlan>,
-    region_bytes: u64,
-    warnings: Vec<stormlp_core::warning::Warning>,
-}
-
-/// Assembles the plan.
-fn plan(request: &MatrixRequest, decided: Decided) -> MatrixPlan {
-    let layout_bytes = decided.table.layout_bytes();
-    MatrixPlan {
-        name: request.name.clone(),
-        paths: request.paths.clone(),
-        span: request.span,
-        warmup_seconds: request.warmup_seconds,
-        repeat: request.repeat,
-        find_knee: request.find_knee,
-        cache: request.cache,
-        devices: decided.devices,
-        verify: request.verify,
-        seed: request.seed,
-        random_alignment_bytes: if request.unaligned { 1 } else { request.random_alignment_bytes },
-        fill: request.fill,
-        fsync: request.fsync,
-        keep: request.keep,
-        require_gds: request.require_gds,
-        cufile_stats: request.cufile_stats,
-        require_direct: request.require_direct,
-        open_direct: request.open_direct,
-        placement: decided.placement,
-        telemetry: request.telemetry,
-        read_percent: request.read_percent,
-        folders: decided.table.folders,
-        files: decided.table.files,
-        layout_bytes,
-        engine: Some(decided.engine),
-        job_names: request.jobs.iter().map(|job| job.name.clone()).collect(),
-        crews: decided.crews,
-        cells: decided.cells,
-        region_bytes: decided.region_bytes,
-        // Summed once the cells likely to run are known.
-        estimated_seconds: 0.0,
-        warnings: decided.warnings,
-    }
 }
 
 /// The devices that workers take in turn, and those of jobs.
@@ -209,19 +160,19 @@ fn check_shares(jobs: &[JobRequest], thread_counts: &[u32], problems: &mut Probl
 /// The threads of a cell and their parts of the files.
 fn crew(
     request: &MatrixRequest,
-    table: &FileTable,
+    table: &PlannedFiles,
     devices: &[DeviceId],
     threading: &Threads<'_>,
     threads: u32,
-) -> Crew {
+) -> CrewPlan {
     let mut workers = Vec::new();
     for (job_index, count) in job_threads(&request.jobs, threads).into_iter().enumerate() {
         let job = &request.jobs[job_index];
         let offset = job.offset_bytes.unwrap_or(request.offset_bytes);
         let (files, used) = (&table.of_job[job_index], table.used_bytes[job_index]);
         for thread in 0..count {
-            let split =
-                matches!(job.target, Target::File(_)) && request.shared_file == SharedFile::Split;
+            let split = matches!(job.target, JobTarget::File(_))
+                && request.shared_file == SharedFile::Split;
             let (skip, length_bytes) = if split {
                 part(used, count, thread, largest_io_bytes(request, job))
             } else {
@@ -241,7 +192,7 @@ fn crew(
             });
         }
     }
-    Crew { workers }
+    CrewPlan { workers }
 }
 
 /// Thread placement of a matrix: common, or near each thread's device.
@@ -265,7 +216,7 @@ impl<'a> Threads<'a> {
         for node in request.jobs.iter().filter_map(|job| job.numa_node) {
             placement::check_node(node, facts, problems);
         }
-        let paths = request.paths.paths();
+        let paths = request.paths();
         let ends_there = paths.iter().any(|path| path.ends_in_accelerator());
         let near: Vec<Option<DeviceId>> =
             if ends_there { devices.iter().copied().map(Some).collect() } else { vec![None] };
@@ -329,7 +280,7 @@ const LAYOUT_BYTES: u64 = 16 * MIB;
 /// Checks that everything fits in the usable memory.
 fn check_memory(
     region_bytes: u64,
-    table: &FileTable,
+    table: &PlannedFiles,
     threads: u32,
     facts: &HostFacts,
     problems: &mut Problems,
@@ -361,17 +312,48 @@ fn check_memory(
     }
 }
 
-/// Bytes requested of a crew.
-pub(super) fn requested_bytes(span: Span, crew: &Crew) -> u64 {
-    let once: u64 =
-        crew.workers.iter().fold(0, |sum, worker| sum.saturating_add(worker.length_bytes));
-    match span {
-        Span::Seconds(_) => once,
-        Span::Passes(passes) => once.saturating_mul(u64::from(passes)),
+/// File descriptors of a folder: the folder and its lock.
+const FILES_PER_FOLDER: u64 = 2;
+/// Other file descriptors: standard streams, report, device counters.
+const OTHER_FILES: u64 = 6;
+
+/// Rejects cells with too many threads for the file descriptor limit: they would fail after their
+/// files were laid out.
+fn check_open_files(
+    cells: &[CellPlan],
+    crews: &[CrewPlan],
+    folders: usize,
+    facts: &HostFacts,
+    problems: &mut Problems,
+) {
+    let of_cell = |cell: &CellPlan| {
+        let threads = crews[cell.crew].workers.len() as u64;
+        (threads * files_of_thread(cell), threads)
+    };
+    let runnable = cells.iter().filter(|cell| cell.availability.is_available());
+    let Some((of_threads, threads)) = runnable.map(of_cell).max() else {
+        return;
+    };
+    let files = of_threads + folders as u64 * FILES_PER_FOLDER + OTHER_FILES;
+    if files > facts.open_files_limit {
+        problems.machine(
+            format!(
+                "{threads} threads need {files} open files; this process may have {}",
+                facts.open_files_limit
+            ),
+            format!("raise the limit with `ulimit -n {files}`, or use fewer --threads"),
+        );
     }
 }
 
-/// A worker's transfer size in a cell.
-pub(super) fn worker_io_size(worker: &WorkerPlan, cell: IoSize) -> IoSize {
-    worker.io_size.unwrap_or(cell)
+/// A thread's file, its duplicate for syncing, and its engine's descriptors.
+fn files_of_thread(cell: &CellPlan) -> u64 {
+    let engine = match cell.transport.engine {
+        _ if !cell.transport.path.has_engine() => 0,
+        EngineKind::Psync => 0,
+        EngineKind::Uring => 1,
+        // The ring, and the descriptors its runtime waits with.
+        EngineKind::TokioUring => 4,
+    };
+    1 + u64::from(cell.fsync) + engine
 }

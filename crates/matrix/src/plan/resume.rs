@@ -5,13 +5,34 @@ use crate::plan::matrix_plan::{CellPlan, MatrixPlan};
 use crate::report::{CellReport, CellStatus, MatrixReport, MatrixResults};
 use stormlp_core::difference::fields_but;
 
-/// Plan fields that may differ on resume: how it was requested, what must be done before the first
-/// cell, and estimates. Cells are compared one by one.
-const MAY_DIFFER: [&str; 10] = [
+/// Request fields that may differ on resume: what becomes of the files, and what the cells and the
+/// files of the plan say, which are compared one by one. Older reports do not have all of these.
+const REQUEST_MAY_DIFFER: [&str; 20] = [
     "name",
     "paths",
+    "optional_paths",
+    "ops",
+    "io_sizes",
+    "threads",
+    "queue_depths",
+    "preset",
+    "jobs",
+    "file_stem",
+    "file_size_bytes",
+    "shared_file",
+    "offset_bytes",
+    "remove",
+    "overwrite_block_devices",
+    "overwrite_signatures",
+    "devices",
+    "engine",
+    "submit_batch",
+    "threading",
+];
+/// Likewise for the plan: what must be done before the first cell, and estimates.
+const MAY_DIFFER: [&str; 8] = [
+    "request",
     "cells",
-    "keep",
     "folders",
     "files",
     "layout_bytes",
@@ -90,7 +111,15 @@ fn difference(plan: &MatrixPlan, saved: &MatrixPlan) -> Option<String> {
     if paths(plan) != paths(saved) {
         return Some("it used different files".to_string());
     }
-    first_other_key(plan, saved, &MAY_DIFFER).map(|key| format!("its `{key}` differs"))
+    let names = |plan: &MatrixPlan| -> Vec<_> {
+        plan.request.jobs.iter().map(|job| job.name.clone()).collect()
+    };
+    if names(plan) != names(saved) {
+        return Some("its jobs have other names".to_string());
+    }
+    first_other_key(&plan.request, &saved.request, &REQUEST_MAY_DIFFER)
+        .or_else(|| first_other_key(plan, saved, &MAY_DIFFER))
+        .map(|key| format!("its `{key}` differs"))
 }
 
 fn what(cell: &CellPlan) -> String {

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::files::{FileTable, round_down};
+use super::files::{PlannedFiles, round_down};
 use super::inventory::TargetInventory;
 use crate::plan::matrix_plan::FileAction;
 use stormlp_core::failure::Problems;
 use stormlp_core::units::{ByteSize, short_size};
 
 /// Compares the bytes to write with the free space of each file system.
-pub(super) fn check(inventory: &TargetInventory, table: &FileTable, problems: &mut Problems) {
+pub(super) fn check(inventory: &TargetInventory, table: &PlannedFiles, problems: &mut Problems) {
     struct Need<'a> {
         free: u64,
         replaced: u64,

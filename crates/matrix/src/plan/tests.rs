@@ -60,7 +60,7 @@ fn gpu_server() -> HostFacts {
 /// An empty folder `data` with this much free space.
 fn folder(free_bytes: u64) -> TargetInventory {
     TargetInventory {
-        folders: vec![FolderFacts {
+        folders: vec![TargetFolder {
             path: PathBuf::from("data"),
             exists: true,
             writable: Availability::Available,
@@ -109,7 +109,7 @@ fn laid_out(count: u32, bytes: u64, content: ContentState) -> TargetInventory {
     for index in 0..count {
         let name = format!("stormlp.{index}");
         inventory.folders[0].files.push(FoundFile { name: name.clone(), bytes });
-        manifest.set(ManifestFile { name, bytes, content, identity: None });
+        manifest.set(ListedFile { name, bytes, content, identity: None });
     }
     inventory.folders[0].manifest = Some(manifest);
     inventory
@@ -121,9 +121,9 @@ fn plain() -> MatrixRequest {
 
 fn on_file() -> MatrixRequest {
     let mut request = plain();
-    let target = Target::File(PathBuf::from("given"));
+    let target = JobTarget::File(PathBuf::from("given"));
     request.jobs = vec![JobRequest::on("job0", target)];
-    request.paths = PathChoice::Named(vec![PathKind::Cpu]);
+    request.paths = PathChoice::each(&[PathKind::Cpu]);
     request
 }
 
@@ -266,18 +266,18 @@ fn a_transfer_larger_than_its_part_of_the_file_is_refused() {
 #[test]
 fn misaligned_sizes_are_refused_where_o_direct_needs_them_aligned() {
     let mut request = plain();
-    request.paths = PathChoice::Named(vec![PathKind::Cpu]);
+    request.paths = PathChoice::each(&[PathKind::Cpu]);
     request.io_sizes = vec![IoSize::fixed(1000)];
     let found = problems(&request, &folder(100 * GIB));
     assert!(found.to_string().contains("1000 bytes is not a multiple of 512"), "{found}");
-    request.paths = PathChoice::Named(vec![PathKind::PageCache]);
+    request.paths = PathChoice::each(&[PathKind::PageCache]);
     assert!(resolve(&request, &laptop(), &folder(100 * GIB)).is_ok());
 }
 
 #[test]
 fn paths_that_cannot_run_say_why() {
     let mut request = plain();
-    request.paths = PathChoice::Named(vec![PathKind::Gds, PathKind::GdsBatch]);
+    request.paths = PathChoice::each(&[PathKind::Gds, PathKind::GdsBatch]);
     let found = problems(&request, &folder(100 * GIB));
     assert_eq!(found.cause(), Cause::Machine);
     assert!(found.to_string().contains("gds: no libcufile; gds-batch: no libcufile"), "{found}");
@@ -291,7 +291,7 @@ fn cufile_without_a_gpu_needs_host_memory() {
     let mut facts = gpu_server();
     facts.accelerators.clear();
     let mut request = plain();
-    request.paths = PathChoice::Named(vec![PathKind::Gds]);
+    request.paths = PathChoice::each(&[PathKind::Gds]);
     let found = resolve(&request, &facts, &folder(100 * GIB)).unwrap_err();
     assert!(found[0].remedy.contains("--memory host"), "{found}");
     request.memory = MemoryKind::Host;
@@ -319,11 +319,11 @@ fn workers_take_devices_in_turn_and_jobs_keep_their_own() {
 #[test]
 fn every_combination_is_a_cell_and_paths_take_turns_within_repetitions() {
     let mut request = plain();
-    request.paths = PathChoice::Named(vec![PathKind::Cpu, PathKind::Buffered]);
+    request.paths = PathChoice::each(&[PathKind::Cpu, PathKind::Buffered]);
     request.ops = vec![Operation::Read, Operation::RandRead];
     request.io_sizes = vec![IoSize::fixed(4 * KIB), IoSize::fixed(MIB), IoSize::fixed(4 * KIB)];
     request.threads = vec![1, 4];
-    request.repeat = 3;
+    request.repeat = Some(3);
     let plan = solve(&request, &folder(100 * GIB));
     assert_eq!(plan.cells.len(), 2 * 2 * 2 * 2 * 3);
     let order: Vec<_> = plan.cells[..4].iter().map(|c| (c.transport.path, c.repeat)).collect();
@@ -335,10 +335,10 @@ fn every_combination_is_a_cell_and_paths_take_turns_within_repetitions() {
 fn all_problems_are_found_and_not_only_the_first() {
     let mut request = plain();
     request.queue_depths = vec![0];
-    request.repeat = 0;
+    request.repeat = Some(0);
     request.threads = vec![0, 1_000_000];
     request.io_sizes = vec![IoSize::fixed(0)];
-    request.span = Span::Seconds(-1.0);
+    request.duration_seconds = Some(-1.0);
     let found = problems(&request, &folder(100 * GIB));
     assert_eq!(found.iter().count(), 6, "{found}");
     assert_eq!(found.cause(), Cause::Plan);
@@ -357,7 +357,7 @@ fn buffers_beyond_the_memory_are_refused() {
 fn more_threads_than_open_files_are_refused_with_the_limit_they_need() {
     let mut facts = laptop();
     let mut request = plain();
-    request.paths = PathChoice::Named(vec![PathKind::Cpu]);
+    request.paths = PathChoice::each(&[PathKind::Cpu]);
     request.threads = vec![4, 32];
     let resolved = |facts: &HostFacts| resolve(&request, facts, &folder(100 * GIB));
     facts.open_files_limit = 20;
@@ -385,7 +385,7 @@ proptest! {
         request.io_sizes = vec![IoSize::fixed(size_kib * KIB)];
         request.file_size_bytes = file_size;
         request.offset_bytes = offset;
-        request.span = Span::Passes(passes);
+        request.passes = Some(passes);
         let inventory = if shared { given(FileKind::Regular, free) } else { folder(free) };
         if let Ok(plan) = resolve(&request, &laptop(), &inventory) {
             for cell in plan.cells.iter().filter(|cell| cell.availability.is_available()) {
@@ -405,7 +405,7 @@ proptest! {
 #[test]
 fn depths_are_a_dimension_of_the_matrix() {
     let mut request = plain();
-    request.paths = PathChoice::Named(vec![PathKind::Cpu, PathKind::Buffered]);
+    request.paths = PathChoice::each(&[PathKind::Cpu, PathKind::Buffered]);
     request.queue_depths = vec![1, 8, 8];
     let plan = solve(&request, &folder(100 * GIB));
     let depths: Vec<usize> = (plan.cells.iter()).map(|cell| cell.transport.queue_depth).collect();
@@ -418,9 +418,9 @@ fn depths_are_a_dimension_of_the_matrix() {
 fn every_path_takes_a_mix_of_reads_and_writes() {
     let mut request = plain();
     request.read_percent = Some(70);
-    request.paths = PathChoice::All;
+    request.paths = vec![PathChoice::All];
     let plan = resolve(&request, &gpu_server(), &folder(100 * GIB)).unwrap();
-    assert_eq!(plan.read_percent, Some(70));
+    assert_eq!(plan.request.read_percent, Some(70));
     request.ops = vec![Operation::RandRead, Operation::RandWrite];
     let text = problems(&request, &folder(100 * GIB)).to_string();
     assert!(text.contains("randread and randwrite are the same mix"), "{text}");
@@ -433,7 +433,7 @@ fn every_path_takes_a_mix_of_reads_and_writes() {
 #[test]
 fn what_is_in_flight_when_time_is_up_is_in_the_estimate() {
     let mut request = plain();
-    request.paths = PathChoice::Named(vec![PathKind::Cpu]);
+    request.paths = PathChoice::each(&[PathKind::Cpu]);
     request.io_sizes = vec![IoSize::fixed(128 * MIB)];
     request.threads = vec![32];
     let plan = solve(&request, &folder(100 * GIB));
@@ -454,8 +454,7 @@ fn fitted(preset: &str, links: &[Option<u64>], free_bytes: u64) -> MatrixPlan {
         devices: links.iter().map(disk).collect(),
         ..Default::default()
     }];
-    let mut request = plain();
-    apply_preset(preset, &mut request).unwrap();
+    let request = MatrixRequest::of_preset(preset);
     resolve(&request, &facts, &folder(free_bytes)).unwrap()
 }
 
@@ -477,11 +476,10 @@ fn files_of_a_preset_hold_what_the_storage_can_move_in_the_time_of_a_cell() {
 #[test]
 fn presets_run_without_cufile_and_keep_the_cells_that_cannot() {
     for name in preset_names() {
-        let mut request = plain();
-        apply_preset(name, &mut request).unwrap();
+        let request = MatrixRequest::of_preset(name);
         let plan = solve(&request, &folder(1000 * GIB));
         assert!(plan.runnable_cells() > 0, "{name}");
-        let wants_cufile = request.paths.paths().contains(&PathKind::Gds);
+        let wants_cufile = request.paths().contains(&PathKind::Gds);
         assert_eq!(plan.runnable_cells() < plan.cells.len(), wants_cufile, "{name}");
     }
 }

@@ -10,16 +10,16 @@ use stormlp_core::units::GIB;
 
 /// Contradictory figures in the report, described in words; empty for an unmodified report.
 pub fn contradictions(report: &MatrixReport) -> Vec<String> {
-    let mut sums = Sums(Found::of(&report.head));
+    let mut sums = CellSums(Found::of(&report.head));
     sums.matrix(report);
     sums.0.into_words()
 }
 
 /// The contradictions found so far, and the totals of this lane.
 #[derive(Deref, DerefMut)]
-struct Sums(Found);
+struct CellSums(Found);
 
-impl Sums {
+impl CellSums {
     fn matrix(&mut self, report: &MatrixReport) {
         for (index, cell) in report.results.cells.iter().enumerate() {
             let place = format!("cells.{index}");
@@ -129,13 +129,14 @@ impl Sums {
         self.hosts(place, "bytes", bytes, hosts().map(|host| host.bytes));
         self.hosts(place, "operations", operations, hosts().map(|host| host.operations));
         self.costs(place, numbers);
-        let untimed = report.plan.warmup_seconds > 0.0;
+        let untimed = report.plan.request.warmup_seconds > 0.0;
         self.ends(place, numbers, untimed);
         let saved = &numbers.latency_histogram;
         self.latencies(place, operations, &numbers.latency_us, saved);
         self.shape(place, &numbers.series);
         // With a warm-up, the first sample may come late.
-        let covers = if report.plan.warmup_seconds > 0.0 { Covers::AtMost } else { Covers::All };
+        let covers =
+            if report.plan.request.warmup_seconds > 0.0 { Covers::AtMost } else { Covers::All };
         self.intervals(place, &numbers.series, bytes, covers);
     }
 

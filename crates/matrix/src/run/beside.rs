@@ -11,7 +11,7 @@ use stormlp_core::stop::StopToken;
 use stormlp_hosts::GroupError;
 use stormlp_hosts::parts::count_members_once;
 
-use super::MatrixError;
+use super::error::MatrixError;
 use super::merge::{self, CellPart};
 use stormlp_hosts::company::{Company, Hosts, garbled};
 

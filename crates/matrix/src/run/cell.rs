@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::plan::{CacheState, CellPlan, Fill, MatrixPlan, Span, WorkerPlan};
+use crate::plan::{CacheState, CellPlan, CellSpan, Fill, MatrixPlan, WorkerPlan};
 use stormlp_core::event::{Event, Observer};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
@@ -20,20 +20,20 @@ use stormlp_transfer::{
     Driver, DriverSet, PathBuffers, PathSpec, Region, TransferError, cufile, thread,
 };
 
-use super::MatrixError;
 use super::beside::Side;
+use super::error::MatrixError;
 use super::offsets::{OffsetSpec, SizeRange};
 use super::prepare::{files_of, set_cache};
 use super::recorder::Recorder;
 use super::regions::Regions;
-use super::worker::{BufferFill, Outcome, Work, Worker};
+use super::worker::{BufferFill, CellWorker, WorkerOutcome, WorkerTask};
 use stormlp_core::stop::Ends;
 use stormlp_transfer::sampler::{Counters, Sampler};
 use stormlp_transfer::surroundings::unix_seconds;
 
 /// The raw results of a cell, before they become part of a report.
 pub(crate) struct CellMeasurement {
-    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) outcomes: Vec<WorkerOutcome>,
     pub(crate) cpu: CpuTimes,
     pub(crate) device: Option<DeviceCounters>,
     pub(crate) device_names: Vec<String>,
@@ -46,14 +46,14 @@ pub(crate) struct CellMeasurement {
 }
 
 /// What a worker receives before it starts.
-struct Supplies<'a> {
+struct WorkerSupplies<'a> {
     index: usize,
     plan: &'a WorkerPlan,
     accelerator: Arc<dyn Accelerator>,
     buffers: PathBuffers,
     file: File,
     sync: Option<File>,
-    work: Work,
+    work: WorkerTask,
 }
 
 pub(crate) struct Bench<'a> {
@@ -120,7 +120,7 @@ impl Bench<'_> {
         worker: &'w WorkerPlan,
         index: usize,
         region: &mut Region,
-    ) -> Result<Supplies<'w>, TransferError> {
+    ) -> Result<WorkerSupplies<'w>, TransferError> {
         let wait = cell.transport.wait;
         let accelerator = accelerator::open(worker.device.cuda_index(), wait)?;
         accelerator.bind_thread()?;
@@ -132,7 +132,7 @@ impl Bench<'_> {
             region,
         )?;
         let path = &self.plan.files[worker.file].path;
-        let mixed = self.plan.read_percent.is_some();
+        let mixed = self.plan.request.read_percent.is_some();
         let access = match cell.op.direction() {
             Direction::Read if !mixed => Access::Read,
             Direction::Read | Direction::Write => Access::ReadWrite,
@@ -146,28 +146,34 @@ impl Bench<'_> {
         // Threads of several hosts draw different offsets.
         let number = (u64::from(self.side.company.rank()) << 32) + index as u64;
         let work = self.assignment(cell, worker, number, path);
-        Ok(Supplies { index, plan: worker, accelerator, buffers, file, sync, work })
+        Ok(WorkerSupplies { index, plan: worker, accelerator, buffers, file, sync, work })
     }
 
-    fn assignment(&self, cell: &CellPlan, worker: &WorkerPlan, index: u64, path: &Path) -> Work {
+    fn assignment(
+        &self,
+        cell: &CellPlan,
+        worker: &WorkerPlan,
+        index: u64,
+        path: &Path,
+    ) -> WorkerTask {
         let plan = self.plan;
         let size = worker.io_size.unwrap_or(cell.io_size);
-        let (duration, passes) = match plan.span {
-            Span::Seconds(seconds) => (Some(Duration::from_secs_f64(seconds)), None),
-            Span::Passes(passes) => (None, Some(u64::from(passes))),
+        let (duration, passes) = match plan.request.span() {
+            CellSpan::Seconds(seconds) => (Some(Duration::from_secs_f64(seconds)), None),
+            CellSpan::Passes(passes) => (None, Some(u64::from(passes))),
         };
         let direction = cell.op.direction();
-        let only_reads = direction == Direction::Read && plan.read_percent.is_none();
-        let fill = match (plan.verify, plan.fill) {
+        let only_reads = direction == Direction::Read && plan.request.read_percent.is_none();
+        let fill = match (plan.request.verify, plan.request.fill) {
             _ if only_reads => BufferFill::Untouched,
             (true, _) | (_, Fill::Every) => BufferFill::EveryTime,
             (false, Fill::Once) => BufferFill::Once,
             (false, Fill::Zero) => BufferFill::Zeroes,
         };
-        Work {
+        WorkerTask {
             rehearses: self.rehearses(cell),
             direction,
-            read_percent: plan.read_percent,
+            read_percent: plan.request.read_percent,
             offsets: OffsetSpec {
                 start: worker.start_bytes,
                 len: worker.length_bytes,
@@ -177,15 +183,15 @@ impl Bench<'_> {
                     step_bytes: size.step_bytes,
                 },
                 random: cell.op.is_random(),
-                align: plan.random_alignment_bytes,
-                seed: plan.seed.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+                align: plan.request.random_alignment_bytes,
+                seed: plan.request.seed.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
                 passes,
             },
             fill,
             // The null path reads nothing that could be verified.
-            verify: plan.verify && only_reads && cell.transport.path != PathKind::Null,
-            pattern: Pattern::new(plan.seed, stream_of(path)),
-            warmup: Duration::from_secs_f64(plan.warmup_seconds),
+            verify: plan.request.verify && only_reads && cell.transport.path != PathKind::Null,
+            pattern: Pattern::new(plan.request.seed, stream_of(path)),
+            warmup: Duration::from_secs_f64(plan.request.warmup_seconds),
             duration,
         }
     }
@@ -195,13 +201,13 @@ impl Bench<'_> {
     fn rehearses(&self, cell: &CellPlan) -> bool {
         let counts = |driver: Arc<cufile::Driver>| driver.api().counts_routes();
         cell.transport.path.needs_cufile()
-            && self.plan.cufile_stats.is_none()
+            && self.plan.request.cufile_stats.is_none()
             && cufile::Driver::current().is_some_and(counts)
     }
 
     /// Drops the rehearsed ranges and the kernel's readahead from the page cache.
     fn cool(&self, cell: &CellPlan) -> Result<(), TransferError> {
-        if self.plan.cache == CacheState::Cold && self.rehearses(cell) {
+        if self.plan.request.cache == CacheState::Cold && self.rehearses(cell) {
             let files = files_of(self.plan, cell);
             set_cache(self.storage, CacheState::Cold, &files, self.observer)?;
         }
@@ -211,8 +217,11 @@ impl Bench<'_> {
     /// Whether every transfer of a worker consists of whole 4 KiB blocks at multiples of 4 KiB.
     fn is_page_aligned(&self, cell: &CellPlan, worker: &WorkerPlan) -> bool {
         let size = worker.io_size.unwrap_or(cell.io_size);
-        let offsets =
-            if cell.op.is_random() { self.plan.random_alignment_bytes } else { size.min_bytes };
+        let offsets = if cell.op.is_random() {
+            self.plan.request.random_alignment_bytes
+        } else {
+            size.min_bytes
+        };
         let numbers = [
             worker.start_bytes,
             worker.length_bytes,
@@ -228,12 +237,12 @@ impl Bench<'_> {
     fn work(
         &self,
         cell: &CellPlan,
-        supplies: Supplies<'_>,
+        supplies: WorkerSupplies<'_>,
         drivers: &DriverSet,
         failed: &StopToken,
         start: &mut Start<'_>,
-    ) -> Result<Outcome, TransferError> {
-        let Supplies { index, plan: worker, sync, work, file, .. } = supplies;
+    ) -> Result<WorkerOutcome, TransferError> {
+        let WorkerSupplies { index, plan: worker, sync, work, file, .. } = supplies;
         let spec = PathSpec {
             kind: cell.transport.path,
             engine: cell.transport.engine,
@@ -254,7 +263,7 @@ impl Bench<'_> {
         let (driver, file) = prepare().inspect_err(|_: &TransferError| failed.stop())?;
         let recorder = Recorder::new();
         let ends = Ends { stop: self.stop, failed };
-        Ok(Worker::new(driver, file, sync, work, ends, recorder).run(start))
+        Ok(CellWorker::new(driver, file, sync, work, ends, recorder).run(start))
     }
 
     /// Starts the workers, all of which are ready, and monitors them until all are done.
@@ -263,9 +272,9 @@ impl Bench<'_> {
         watch: &Watch<'_>,
         drivers: &DriverSet,
         devices: &BlockDevices,
-    ) -> Result<Watched, MatrixError> {
-        let mut sampler = Sampler::new(self.plan.telemetry, self.instruments);
-        if self.plan.warmup_seconds == 0.0 {
+    ) -> Result<WatchedCell, MatrixError> {
+        let mut sampler = Sampler::new(self.plan.request.telemetry, self.instruments);
+        if self.plan.request.warmup_seconds == 0.0 {
             // Sampled before the first transfer so that no byte is missed.
             sampler.look(0, Counters::now(drivers, devices));
         }
@@ -274,8 +283,8 @@ impl Bench<'_> {
         let company = self.side.company;
         let started_unix_seconds = (!company.is_alone()).then(unix_seconds);
         self.side.measures(self.stop)?;
-        let measured_from = start + Duration::from_secs_f64(self.plan.warmup_seconds);
-        let interval = self.plan.telemetry.tick();
+        let measured_from = start + Duration::from_secs_f64(self.plan.request.warmup_seconds);
+        let interval = self.plan.request.telemetry.tick();
         while Instant::now() < measured_from && !watch.is_over() {
             let left = measured_from.saturating_duration_since(Instant::now());
             watch.sleep(interval.min(left));
@@ -286,7 +295,7 @@ impl Bench<'_> {
             let at_ns = measured_from.elapsed().as_nanos() as u64;
             sampler.tick(at_ns, at_the_end, || Counters::now(drivers, devices));
         };
-        if self.plan.warmup_seconds > 0.0 {
+        if self.plan.request.warmup_seconds > 0.0 {
             look(true);
         }
         let mut tick = measured_from + interval;
@@ -303,7 +312,7 @@ impl Bench<'_> {
         }
         let end = devices.counters();
         look(true);
-        Ok(Watched {
+        Ok(WatchedCell {
             cpu: CpuTimes::of_process().since(cpu),
             device: end.zip(device).map(|(now, then)| now.since(then)),
             series: sampler.series(),
@@ -312,14 +321,14 @@ impl Bench<'_> {
     }
 }
 
-struct Watched {
+struct WatchedCell {
     cpu: CpuTimes,
     device: Option<DeviceCounters>,
     series: Series,
     started_unix_seconds: Option<f64>,
 }
 
-fn names(supplies: &[Supplies<'_>]) -> String {
+fn names(supplies: &[WorkerSupplies<'_>]) -> String {
     let mut names: Vec<String> = supplies.iter().map(|one| one.accelerator.name()).collect();
     names.sort();
     names.dedup();

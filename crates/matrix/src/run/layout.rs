@@ -15,7 +15,7 @@ use stormlp_transfer::crew::{self, Start, Watch};
 use stormlp_transfer::storage::{Storage, is_direct_refused};
 use stormlp_transfer::{Driver, DriverSet, HostStandIn, PathSpec, Place, Region, TransferError};
 
-use super::MatrixError;
+use super::error::MatrixError;
 use stormlp_core::stop::Ends;
 
 /// Size of one write: large enough for any device, small enough for a core's cache.
@@ -46,9 +46,9 @@ pub(crate) enum LaidOut {
 
 /// Which files are complete, however the layout ended.
 #[derive(Debug)]
-pub(crate) struct Finished(Vec<AtomicBool>);
+pub(crate) struct FinishedFiles(Vec<AtomicBool>);
 
-impl Finished {
+impl FinishedFiles {
     /// The initial state: none of `files` files is complete.
     pub(crate) fn of(files: usize) -> Self {
         Self((0..files).map(|_| AtomicBool::new(false)).collect())
@@ -71,7 +71,7 @@ pub(crate) fn lay_out(
     engine: EngineKind,
     observer: &dyn Observer,
     stop: &StopToken,
-    finished: &Finished,
+    finished: &FinishedFiles,
 ) -> Result<LaidOut, MatrixError> {
     let total: u64 = files.iter().map(|file| file.bytes).sum();
     observer.event(&Event::PhaseStarted {
@@ -214,7 +214,7 @@ mod tests {
         let folder = tempfile::tempdir_in(".").unwrap();
         let files = [layout(folder.path(), 3 << 20), layout(folder.path(), 12_345)];
         let stop = StopToken::new();
-        let finished = Finished::of(files.len());
+        let finished = FinishedFiles::of(files.len());
         let result =
             lay_out(&Disk, &files, 5, EngineKind::Psync, &Silent, &stop, &finished).unwrap();
         assert!(finished.holds(0) && finished.holds(1));
@@ -230,7 +230,7 @@ mod tests {
     fn a_file_that_cannot_fit_leaves_nothing_behind() {
         let folder = tempfile::tempdir_in(".").unwrap();
         let files = [layout(folder.path(), 1 << 50)];
-        let finished = Finished::of(1);
+        let finished = FinishedFiles::of(1);
         let error =
             lay_out(&Disk, &files, 5, EngineKind::Psync, &Silent, &StopToken::new(), &finished)
                 .unwrap_err();
@@ -247,7 +247,7 @@ mod tests {
         let stop = StopToken::new();
         stop.stop();
         let files = [layout(folder.path(), 64 << 20)];
-        let finished = Finished::of(1);
+        let finished = FinishedFiles::of(1);
         let result =
             lay_out(&Disk, &files, 5, EngineKind::Psync, &Silent, &stop, &finished).unwrap();
         assert_eq!(result, LaidOut::Stopped);

@@ -4,33 +4,34 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::plan::{
-    BufferBacking, CellPlan, CellReport, CellStatus, ContentState, FilePlan, Fill, MatrixPlan,
-    MatrixReport, Mismatch, Verification, WorkerPlan, find_knees, likely_left, next_cell,
-    result_warnings,
+    BufferBacking, CellPlan, CellReport, CellStatus, CellVerification, ContentState, FileMismatch,
+    FilePlan, Fill, MatrixPlan, MatrixReport, MatrixResults, WorkerPlan, find_knees, likely_left,
+    next_cell, result_warnings,
 };
+use stormlp_core::event::Event;
 use stormlp_core::evidence::{DirectIo, Evidence};
 use stormlp_core::facts::Availability;
 use stormlp_core::note::Cause;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::Ending;
+use stormlp_core::units::counted;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::page_cache::{Method, Residency};
 use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::Instruments;
 
-use super::MatrixError;
-use super::ahead::Ahead;
 use super::beside::Side;
 use super::cell::{Bench, CellMeasurement};
+use super::error::MatrixError;
 use super::merge;
 use super::numbers::numbers;
 use super::offsets::Visit;
 use super::prepare::{Folders, files_of, make_files, remove_files, residency, set_cache};
 use super::regions::Regions;
 use super::warnings;
-use super::worker::{Outcome, WorkerFailure};
+use super::worker::{WorkerFailure, WorkerOutcome};
 use stormlp_hosts::company::Company;
 use stormlp_transfer::evidence;
 use stormlp_transfer::fallback;
@@ -75,12 +76,12 @@ pub fn run(
     surroundings: &Surroundings<'_>,
     on_cell: &mut dyn FnMut(&CellReport),
 ) -> Result<MatrixReport, MatrixError> {
-    let mut on_cell = |measured: Measured<'_>| on_cell(measured.whole);
+    let mut on_cell = |measured: FinishedCell<'_>| on_cell(measured.whole);
     run_in_company(locked, Company::Alone, surroundings, &mut on_cell)
 }
 
 /// A finished cell.
-pub struct Measured<'a> {
+pub struct FinishedCell<'a> {
     /// This host's results.
     pub own: &'a CellReport,
     /// The results of all hosts.
@@ -96,7 +97,7 @@ pub fn run_in_company(
     locked: Locked,
     company: Company<'_>,
     surroundings: &Surroundings<'_>,
-    on_cell: &mut dyn FnMut(Measured<'_>),
+    on_cell: &mut dyn FnMut(FinishedCell<'_>),
 ) -> Result<MatrixReport, MatrixError> {
     let Locked { mut report, mut folders } = locked;
     let plan = report.plan.clone();
@@ -116,11 +117,11 @@ pub fn run_in_company(
     side.works(stop)?;
     let needs_cufile =
         |cell: &CellPlan| cell.transport.path.needs_cufile() && cell.availability.is_available();
-    let settings = settings(plan.require_gds, plan.cufile_stats);
+    let settings = settings(plan.request.require_gds, plan.request.cufile_stats);
     let _cufile = hold_cufile(plan.cells.iter().any(needs_cufile), &settings)?;
     let mut regions = Regions::of_plan(&plan)?;
     let gpus = plan.devices.iter().filter_map(|device| device.cuda_index());
-    let instruments = Instruments::around(places(&plan), gpus, plan.telemetry);
+    let instruments = Instruments::around(places(&plan), gpus, plan.request.telemetry);
     let mut matrix = Matrix {
         bench: Bench {
             plan: &plan,
@@ -211,7 +212,7 @@ impl Matrix<'_> {
         &mut self,
         report: &mut MatrixReport,
         regions: &mut Regions,
-        on_cell: &mut dyn FnMut(Measured<'_>),
+        on_cell: &mut dyn FnMut(FinishedCell<'_>),
     ) -> Result<(), MatrixError> {
         let plan = self.bench.plan;
         let mut tried = vec![false; plan.cells.len()];
@@ -241,7 +242,7 @@ impl Matrix<'_> {
         index: usize,
         cell: &CellPlan,
         regions: &mut Regions,
-        on_cell: &mut dyn FnMut(Measured<'_>),
+        on_cell: &mut dyn FnMut(FinishedCell<'_>),
     ) -> Result<Option<CellReport>, MatrixError> {
         let side = &self.bench.side;
         side.begin(self.bench.stop)?;
@@ -267,7 +268,7 @@ impl Matrix<'_> {
             Ok(Some(whole)) => whole,
             Ok(None) | Err(_) => &own,
         };
-        on_cell(Measured { own: &own, whole: heard });
+        on_cell(FinishedCell { own: &own, whole: heard });
         whole
     }
 
@@ -307,7 +308,7 @@ impl Matrix<'_> {
         let files = files_of(plan, cell);
         self.note_writes(cell, &files)?;
         if cell.transport.path != PathKind::Null {
-            set_cache(self.bench.storage, plan.cache, &files, self.bench.observer)?;
+            set_cache(self.bench.storage, plan.request.cache, &files, self.bench.observer)?;
         }
         let before = residency(self.bench.storage, files.iter().copied());
         let measured = self.bench.run(cell, regions)?;
@@ -318,13 +319,14 @@ impl Matrix<'_> {
     /// Updates the manifests with the future contents before files are written.
     fn note_writes(&mut self, cell: &CellPlan, files: &[&FilePlan]) -> Result<(), MatrixError> {
         let plan = self.bench.plan;
-        let writes = cell.op.direction() == Direction::Write || plan.read_percent.is_some();
+        let writes = cell.op.direction() == Direction::Write || plan.request.read_percent.is_some();
         if !writes || cell.transport.path == PathKind::Null {
             return Ok(());
         }
-        let pattern = ContentState::Pattern { seed: plan.seed };
+        let pattern = ContentState::Pattern { seed: plan.request.seed };
         let keeps = |file: &&FilePlan| {
-            file.content == Some(pattern) && (plan.verify || plan.fill == Fill::Every)
+            file.content == Some(pattern)
+                && (plan.request.verify || plan.request.fill == Fill::Every)
         };
         let (kept, other): (Vec<&FilePlan>, Vec<&FilePlan>) =
             files.iter().copied().partition(keeps);
@@ -344,7 +346,7 @@ impl Matrix<'_> {
         let plan = self.bench.plan;
         let all: Vec<&Evidence> = measured.outcomes.iter().map(|o| &o.evidence).collect();
         let mut evidence = evidence::combine(cell.transport.path, &all);
-        if let Some(evidence) = evidence.as_mut().filter(|_| !plan.open_direct) {
+        if let Some(evidence) = evidence.as_mut().filter(|_| !plan.request.open_direct) {
             evidence.direct_io = DirectIo::NotAsked;
         }
         let verification = verification(plan, cell, &measured.outcomes);
@@ -414,17 +416,17 @@ fn broken_demand(
     evidence: &Evidence,
     transfers: u64,
 ) -> Option<Reason> {
-    if plan.require_direct && evidence.direct_io == DirectIo::Refused {
+    if plan.request.require_direct && evidence.direct_io == DirectIo::Refused {
         let text = "the file system refused O_DIRECT, which --require-direct forbids".to_string();
         return Some(Reason { text, errno: None });
     }
     let path = cell.transport.path;
-    let text = fallback::broken_demand(plan.require_gds, path, evidence, transfers)?;
+    let text = fallback::broken_demand(plan.request.require_gds, path, evidence, transfers)?;
     Some(Reason { text, errno: None })
 }
 
 /// The first worker's failure, with file and position.
-fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Option<Reason> {
+fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[WorkerOutcome]) -> Option<Reason> {
     let workers = &plan.crews[cell.crew].workers;
     let (worker, failure) = workers
         .iter()
@@ -489,22 +491,26 @@ fn short(
 }
 
 /// Results of verification, if requested.
-fn verification(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Option<Verification> {
-    if !plan.verify
+fn verification(
+    plan: &MatrixPlan,
+    cell: &CellPlan,
+    outcomes: &[WorkerOutcome],
+) -> Option<CellVerification> {
+    if !plan.request.verify
         || cell.op.direction() == Direction::Write
         || cell.transport.path == PathKind::Null
     {
         return None;
     }
     let workers = &plan.crews[cell.crew].workers;
-    let mut verification = Verification {
+    let mut verification = CellVerification {
         checked_bytes: outcomes.iter().map(|outcome| outcome.verified_bytes).sum(),
-        ..Verification::default()
+        ..CellVerification::default()
     };
     for (worker, outcome) in workers.iter().zip(outcomes) {
         if let Some(WorkerFailure::Mismatch { visit, mismatch }) = &outcome.failure {
             verification.mismatched_transfers += 1;
-            verification.first.get_or_insert_with(|| Mismatch {
+            verification.first.get_or_insert_with(|| FileMismatch {
                 file: plan.files[worker.file].path.clone(),
                 offset_bytes: visit.offset + mismatch.at as u64,
                 expected: format!("{:02x}", mismatch.expected),
@@ -513,4 +519,57 @@ fn verification(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Opt
         }
     }
     Some(verification)
+}
+
+/// The remaining cells of a run.
+struct Ahead {
+    /// Number of cells started.
+    begun: u64,
+    /// The number of remaining cells, for a search the expected one, and their estimated duration
+    /// in seconds.
+    left: (u64, f64),
+    /// Whether the number is an estimate: a search decides as it goes.
+    about: bool,
+    /// Share of reads if the cells are mixes.
+    read_percent: Option<u8>,
+}
+
+impl Ahead {
+    /// The state before the first cell.
+    fn of(plan: &MatrixPlan) -> Self {
+        Self {
+            begun: 0,
+            left: (0, 0.0),
+            about: plan.request.find_knee,
+            read_percent: plan.request.read_percent,
+        }
+    }
+
+    /// Updates the remaining work before the next cell begins.
+    fn look(&mut self, plan: &MatrixPlan, results: &MatrixResults, tried: &[bool]) {
+        self.left = likely_left(plan, results, tried);
+    }
+
+    /// The event for the start of `cell`.
+    fn next(&mut self, cell: &CellPlan) -> Event {
+        let (left, seconds) = self.left;
+        let of = self.begun + left.max(1);
+        self.begun += 1;
+        Event::CellStarted {
+            label: format!(
+                "{} {} {}, {}, depth {}",
+                cell.transport.path,
+                cell.op.of_mix(self.read_percent),
+                cell.io_size,
+                counted(cell.transport.threads as u64, "thread"),
+                cell.transport.queue_depth
+            ),
+            number: self.begun,
+            of,
+            about: self.about,
+            estimated_seconds: cell.estimated_seconds,
+            // Rounding may make the difference slightly negative.
+            after_seconds: (seconds - cell.estimated_seconds).max(0.0),
+        }
+    }
 }

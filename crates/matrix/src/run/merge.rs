@@ -2,8 +2,8 @@
 //! the longest, and latency histograms are combined.
 
 use crate::plan::{
-    CellReport, CellStatus, HostCell, JobReport, MatrixPlan, MatrixReport, MatrixResults,
-    Measurement, Verification, find_knees, result_warnings,
+    CellReport, CellStatus, CellVerification, HostCell, JobReport, MatrixPlan, MatrixReport,
+    MatrixResults, Measurement, find_knees, result_warnings,
 };
 use stormlp_core::evidence::Evidence;
 use stormlp_core::histogram::LatencyHistogram;
@@ -337,9 +337,9 @@ fn jobs(all: &[&Measurement]) -> Vec<JobReport> {
     first.iter().filter_map(of_job).collect()
 }
 
-fn verification(parts: &[CellPart<'_>]) -> Option<Verification> {
+fn verification(parts: &[CellPart<'_>]) -> Option<CellVerification> {
     let all = parts.iter().filter_map(|part| part.cell.verification.as_ref());
-    let mut whole: Option<Verification> = None;
+    let mut whole: Option<CellVerification> = None;
     for one in all {
         let whole = whole.get_or_insert_default();
         whole.checked_bytes += one.checked_bytes;

@@ -1,12 +1,12 @@
 //! Computes the results of a cell from its threads' recordings.
 
-use crate::plan::{BufferBacking, CellPlan, JobReport, MatrixPlan, Measurement};
+use crate::plan::{BufferBacking, CellPlan, JobReport, JobRequest, MatrixPlan, Measurement};
 use stormlp_core::path::MemoryKind;
 use stormlp_transfer::telemetry::peak_rss_bytes;
 
 use super::cell::CellMeasurement;
 use super::recorder::Recorder;
-use super::worker::Outcome;
+use super::worker::WorkerOutcome;
 
 /// The results of a cell; `None` if no transfer completed.
 pub(super) fn numbers(
@@ -18,7 +18,7 @@ pub(super) fn numbers(
         outcomes, cpu, device, device_names, series, started_unix_seconds, ..
     } = measured;
     let started = outcomes.iter().map(|outcome| outcome.started).min()?;
-    let elapsed = |outcome: &Outcome| (outcome.ended - started).as_secs_f64();
+    let elapsed = |outcome: &WorkerOutcome| (outcome.ended - started).as_secs_f64();
     let (last_thread, last_done_seconds) =
         (0u32..).zip(outcomes.iter().map(elapsed)).max_by(|a, b| a.1.total_cmp(&b.1))?;
     let first_done_seconds = outcomes.iter().map(elapsed).min_by(f64::total_cmp)?;
@@ -78,26 +78,26 @@ pub(super) fn per_gib(seconds: f64, bytes: u64) -> f64 {
 }
 
 /// Results of each job, if there are several.
-fn jobs(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[Outcome]) -> Vec<JobReport> {
-    if plan.job_names.len() < 2 {
+fn jobs(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[WorkerOutcome]) -> Vec<JobReport> {
+    if plan.request.jobs.len() < 2 {
         return Vec::new();
     }
     let workers = &plan.crews[cell.crew].workers;
-    let of_job = |(job, name): (usize, &String)| {
+    let of_job = |(index, job): (usize, &JobRequest)| {
         let of_workers = workers.iter().zip(outcomes);
-        let own: Vec<&Outcome> = of_workers
-            .filter(|(worker, _)| worker.job == job)
+        let own: Vec<&WorkerOutcome> = of_workers
+            .filter(|(worker, _)| worker.job == index)
             .map(|(_, outcome)| outcome)
             .collect();
-        job_report(name, &own)
+        job_report(&job.name, &own)
     };
-    let jobs = plan.job_names.iter().enumerate();
+    let jobs = plan.request.jobs.iter().enumerate();
     jobs.filter_map(of_job).collect()
 }
 
 /// Results of one job over its own duration: a finished job does not become slower while it waits
 /// for the others. `None` for a job without workers.
-fn job_report(name: &str, outcomes: &[&Outcome]) -> Option<JobReport> {
+fn job_report(name: &str, outcomes: &[&WorkerOutcome]) -> Option<JobReport> {
     let started = outcomes.iter().map(|outcome| outcome.started).min()?;
     let ended = outcomes.iter().map(|outcome| outcome.ended).max()?;
     let seconds = (ended - started).as_secs_f64().max(1e-9);

@@ -5,8 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::plan::{
-    CellReport, CellStatus, FolderFacts, IoSize, MatrixReport, MatrixRequest, MatrixResults,
-    PathChoice, Span, TargetInventory, resolve,
+    CellReport, CellStatus, IoSize, MatrixReport, MatrixRequest, MatrixResults, PathChoice,
+    TargetFolder, TargetInventory, resolve,
 };
 use stormlp_core::event::Silent;
 use stormlp_core::facts::{Availability, PathSupport};
@@ -18,7 +18,7 @@ use stormlp_core::stop::StopToken;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Disk, Gated, Storage};
 
-use super::MatrixError;
+use super::error::MatrixError;
 use crate::run::matrix::{lock, run as run_matrix};
 use stormlp_transfer::surroundings::Surroundings;
 use stormlp_transfer::testing::{BuildPath, Builder, SEAMS};
@@ -28,16 +28,16 @@ fn matrix(folder: &std::path::Path) -> MatrixReport {
     let mut facts = probe::host_facts();
     facts.paths = vec![PathSupport { path: PathKind::Null, availability: Availability::Available }];
     let request = MatrixRequest {
-        paths: PathChoice::Named(vec![PathKind::Null]),
+        paths: PathChoice::each(&[PathKind::Null]),
         ops: vec![Operation::Read],
         io_sizes: [4096, 8192, 16384].map(IoSize::fixed).to_vec(),
         threads: vec![3],
         queue_depths: vec![2],
         file_size_bytes: Some(1 << 20),
-        span: Span::Passes(1),
+        passes: Some(1),
         ..MatrixRequest::plain(folder.to_path_buf())
     };
-    let folder = FolderFacts {
+    let folder = TargetFolder {
         path: folder.to_path_buf(),
         exists: true,
         writable: Availability::Available,

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::plan::{
-    CacheState, CellPlan, ContentState, DataManifest, FileAction, FilePlan, MANIFEST_NAME,
-    ManifestFile, MatrixPlan,
+    CacheState, CellPlan, ContentState, DataManifest, FileAction, FilePlan, ListedFile,
+    MANIFEST_NAME, MatrixPlan,
 };
 use stormlp_core::event::{Event, Observer};
 use stormlp_core::facts::{Identity, keeps_inode_numbers};
@@ -19,8 +19,8 @@ use stormlp_transfer::TransferError;
 use stormlp_transfer::page_cache::Residency;
 use stormlp_transfer::storage::{Access, Durability, FolderLock, Left, Storage};
 
-use super::MatrixError;
-use super::layout::{Finished, LaidOut, LayoutFile, lay_out};
+use super::error::MatrixError;
+use super::layout::{FinishedFiles, LaidOut, LayoutFile, lay_out};
 
 /// Read size for loading a file into the page cache.
 const WARM_BYTES: usize = 1 << 20;
@@ -112,7 +112,7 @@ impl Folders {
         let manifest = &mut self.manifests[folder];
         match entry {
             Some((content, identity)) => {
-                manifest.set(ManifestFile { name, bytes: file.bytes, content, identity })
+                manifest.set(ListedFile { name, bytes: file.bytes, content, identity })
             }
             None => manifest.remove(&name),
         }
@@ -179,9 +179,9 @@ pub(crate) fn make_files(
             stream: stream_of(&file.path),
         })
         .collect();
-    let finished = Finished::of(layout.len());
+    let finished = FinishedFiles::of(layout.len());
     let laid_out =
-        lay_out(storage, &layout, plan.seed, plan.host_engine(), observer, stop, &finished);
+        lay_out(storage, &layout, plan.request.seed, plan.host_engine(), observer, stop, &finished);
     let (mut whole, mut gone) = (Vec::new(), Vec::new());
     for (index, file) in fill.into_iter().enumerate() {
         if finished.holds(index) {
@@ -190,7 +190,7 @@ pub(crate) fn make_files(
             gone.push(file);
         }
     }
-    folders.note(plan, &whole, Some(ContentState::Pattern { seed: plan.seed }))?;
+    folders.note(plan, &whole, Some(ContentState::Pattern { seed: plan.request.seed }))?;
     folders.note(plan, &gone, None)?;
     Ok(laid_out? == LaidOut::All)
 }
@@ -201,7 +201,7 @@ pub(crate) fn remove_files(
     plan: &MatrixPlan,
     folders: &mut Folders,
 ) -> Result<Option<Warning>, MatrixError> {
-    if plan.keep {
+    if !plan.request.remove {
         return Ok(None);
     }
     let ours = |file: &&FilePlan| file.made_here && !file.block_device;

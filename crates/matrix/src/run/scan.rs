@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::plan::{
-    DataManifest, FileFacts, FileKind, FolderFacts, MANIFEST_NAME, MatrixRequest, OtherFile,
-    Target, TargetInventory,
+    DataManifest, FileFacts, FileKind, JobTarget, MANIFEST_NAME, MatrixRequest, StrayFile,
+    TargetFolder, TargetInventory,
 };
 use stormlp_core::facts::{Availability, FoundFile};
 use stormlp_core::machine::{DirectSupport, Fact};
@@ -26,17 +26,17 @@ pub fn inventory(request: &MatrixRequest, makes: usize) -> TargetInventory {
     let mut inventory = TargetInventory::default();
     for target in request.jobs.iter().map(|job| &job.target) {
         match target {
-            Target::Folder(path) if inventory.folder(path).is_none() => {
+            JobTarget::Folder(path) if inventory.folder(path).is_none() => {
                 inventory.folders.push(folder(path, makes));
             }
-            Target::File(path) if inventory.file(path).is_none() => {
+            JobTarget::File(path) if inventory.file(path).is_none() => {
                 let mut facts = file(path);
                 if request.compares_what_was_there() && facts.readable.is_available() {
                     facts.holds_pattern = holds_pattern(request, path, facts.bytes);
                 }
                 inventory.files.push(facts);
             }
-            Target::Folder(_) | Target::File(_) => {}
+            JobTarget::Folder(_) | JobTarget::File(_) => {}
         }
     }
     inventory
@@ -50,7 +50,7 @@ fn has_parent(path: &Path, makes: usize) -> bool {
     path.starts_with("stormlp-data") || above.is_some_and(Path::exists)
 }
 
-fn folder(path: &Path, makes: usize) -> FolderFacts {
+fn folder(path: &Path, makes: usize) -> TargetFolder {
     // Files in it will be written, so no component may be a link to another place.
     Disk.hold(path);
     let there = Disk.nearest(path);
@@ -78,7 +78,7 @@ fn folder(path: &Path, makes: usize) -> FolderFacts {
     };
     let (direct, direct_alignment_bytes) = direct_facts(direct);
     let Entries { files, hole_bytes, copies, others } = entries(path, manifest.as_ref());
-    FolderFacts {
+    TargetFolder {
         path: path.to_path_buf(),
         exists,
         writable,
@@ -118,13 +118,13 @@ fn manifest(folder: &Path) -> (Option<DataManifest>, Option<String>) {
     }
 }
 
-/// The entries of a folder, as in [`FolderFacts`].
+/// The entries of a folder, as in [`TargetFolder`].
 #[derive(Default)]
 struct Entries {
     files: Vec<FoundFile>,
     hole_bytes: BTreeMap<String, u64>,
     copies: Vec<String>,
-    others: Vec<OtherFile>,
+    others: Vec<StrayFile>,
 }
 
 /// The regular files and other entries of a folder.
@@ -143,12 +143,12 @@ fn entries(folder: &Path, made: Option<&DataManifest>) -> Entries {
         match another {
             _ if !regular => {
                 let what = facts.what().to_string();
-                all.others.push(OtherFile { name, what });
+                all.others.push(StrayFile { name, what });
                 continue;
             }
             Some(listed) if listed.bytes != bytes => {
                 let what = format!("another file, of {bytes} bytes");
-                all.others.push(OtherFile { name, what });
+                all.others.push(StrayFile { name, what });
                 continue;
             }
             Some(_) => all.copies.push(name.clone()),

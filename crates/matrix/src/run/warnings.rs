@@ -1,6 +1,6 @@
 //! Warnings about a cell, each with a measured fact and a remedy.
 
-use crate::plan::{BufferBacking, CacheState, CellPlan, MatrixPlan, Measurement, Reach, Span};
+use crate::plan::{BufferBacking, CacheState, CellPlan, CellSpan, MatrixPlan, Measurement, Reach};
 use stormlp_core::evidence::{DirectIo, Evidence};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
@@ -89,7 +89,7 @@ fn cache(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<W
         return None;
     }
     let percent = share * 100.0;
-    match plan.cache {
+    match plan.request.cache {
         // The plan already warned that caches of in-memory files cannot be dropped.
         CacheState::Cold if in_memory(plan) => None,
         CacheState::Cold if share > COLD_SHARE => Some(Warning::new(
@@ -112,7 +112,7 @@ fn cache(plan: &MatrixPlan, cell: &CellPlan, measured: &Measurement) -> Option<W
 
 /// Repeated reads of the same bytes, which may have been cached by then.
 fn again(plan: &MatrixPlan, reach: Reach, measured: &Measurement) -> Option<Warning> {
-    let meant = plan.cache == CacheState::Warm && reach.through_cache;
+    let meant = plan.request.cache == CacheState::Warm && reach.through_cache;
     if reach.is_write || !reach.is_again() || meant {
         return None;
     }
@@ -183,9 +183,9 @@ fn in_memory(plan: &MatrixPlan) -> bool {
 /// Too short to be reliable.
 fn length(plan: &MatrixPlan, measured: &Measurement) -> Option<Warning> {
     (measured.duration_seconds < SHORT_SECONDS).then(|| {
-        let advice = match plan.span {
-            Span::Seconds(_) => "use a longer --duration",
-            Span::Passes(_) => "use more --passes or a larger --file-size",
+        let advice = match plan.request.span() {
+            CellSpan::Seconds(_) => "use a longer --duration",
+            CellSpan::Passes(_) => "use more --passes or a larger --file-size",
         };
         let fact = format!("the cell ran for {:.2} s", measured.duration_seconds);
         Warning::new(WarningKind::TooShort, fact, advice)

@@ -35,7 +35,7 @@ pub(crate) enum BufferFill {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Work {
+pub(crate) struct WorkerTask {
     /// Whether a few similar transfers precede the measurement so that cuFile counts their routes
     /// then and not in the measured part.
     pub(crate) rehearses: bool,
@@ -68,7 +68,7 @@ pub(crate) enum WorkerFailure {
 
 /// The result of a worker.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct WorkerOutcome {
     pub(crate) recorder: Recorder,
     pub(crate) started: Instant,
     pub(crate) ended: Instant,
@@ -80,10 +80,10 @@ pub(crate) struct Outcome {
     pub(crate) sync: Option<Duration>,
 }
 
-pub(crate) struct Worker<'a> {
+pub(crate) struct CellWorker<'a> {
     driver: Driver<'a, Visit>,
     file: FileId,
-    work: Work,
+    work: WorkerTask,
     offsets: Offsets,
     ends: Ends<'a>,
     recorder: Recorder,
@@ -93,14 +93,14 @@ pub(crate) struct Worker<'a> {
     sync: Option<File>,
 }
 
-impl<'a> Worker<'a> {
+impl<'a> CellWorker<'a> {
     /// A worker over a path with `file` attached; `sync` is the file to sync at the end, within the
     /// measured time.
     pub(crate) fn new(
         mut driver: Driver<'a, Visit>,
         file: FileId,
         sync: Option<File>,
-        work: Work,
+        work: WorkerTask,
         ends: Ends<'a>,
         recorder: Recorder,
     ) -> Self {
@@ -121,7 +121,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Prepares, waits for the others, measures, and drains all transfers.
-    pub(crate) fn run(mut self, start: &mut Start<'_>) -> Outcome {
+    pub(crate) fn run(mut self, start: &mut Start<'_>) -> WorkerOutcome {
         if let Err(error) = self.prepare() {
             self.fail(broken(error));
         }
@@ -163,7 +163,7 @@ impl<'a> Worker<'a> {
         });
         // Querying cuFile's routes and releasing memory and files would disturb running workers.
         start.wait_for_the_others();
-        Outcome {
+        WorkerOutcome {
             sync,
             evidence: self.driver.evidence(),
             recorder: self.recorder,
@@ -344,8 +344,8 @@ mod tests {
         OffsetSpec { start: 0, len, size, random: false, align: BLOCK, seed: 1, passes }
     }
 
-    fn work(direction: Direction, len: u64) -> Work {
-        Work {
+    fn work(direction: Direction, len: u64) -> WorkerTask {
+        WorkerTask {
             rehearses: false,
             direction,
             read_percent: None,
@@ -362,7 +362,7 @@ mod tests {
         }
     }
 
-    fn run(kind: PathKind, file: std::fs::File, work: Work) -> Outcome {
+    fn run(kind: PathKind, file: std::fs::File, work: WorkerTask) -> WorkerOutcome {
         run_over(kind, 4, file, work, |path| path)
     }
 
@@ -371,9 +371,9 @@ mod tests {
         kind: PathKind,
         depth: usize,
         file: std::fs::File,
-        work: Work,
+        work: WorkerTask,
         wrap: fn(Box<dyn TransferPath>) -> Box<dyn TransferPath>,
-    ) -> Outcome {
+    ) -> WorkerOutcome {
         let (stop, failed) = (StopToken::new(), StopToken::new());
         let set = DriverSet::new(1);
         let body = |file, start: &mut Start<'_>| {
@@ -393,7 +393,7 @@ mod tests {
             let mut driver = Driver::new(wrap(path.unwrap()), &set, 0);
             let file = driver.attach(file).unwrap();
             let ends = Ends { stop: &stop, failed: &failed };
-            Worker::new(driver, file, None, work, ends, Recorder::new()).run(start)
+            CellWorker::new(driver, file, None, work, ends, Recorder::new()).run(start)
         };
         let run = crew::run("worker", [file], &failed, body, |watch| watch.open());
         run.unwrap().0.pop().unwrap()
@@ -433,7 +433,7 @@ mod tests {
 
     #[test]
     fn an_error_of_the_device_ends_the_worker_and_keeps_its_errno() {
-        let work = Work { verify: false, ..work(Direction::Read, 100 * BLOCK) };
+        let work = WorkerTask { verify: false, ..work(Direction::Read, 100 * BLOCK) };
         let file = tempfile::tempfile().unwrap();
         let outcome = run_over(PathKind::Null, 1, file, work, |path| Box::new(Broken(path, 0)));
         let Some(WorkerFailure::Transfer { error, visit }) = outcome.failure else { panic!() };
@@ -485,7 +485,7 @@ mod tests {
     #[test]
     fn a_rehearsal_is_in_no_result() {
         for blocks in [40, 70] {
-            let work = Work { rehearses: true, ..work(Direction::Read, blocks * BLOCK) };
+            let work = WorkerTask { rehearses: true, ..work(Direction::Read, blocks * BLOCK) };
             let outcome = run(PathKind::Buffered, written(blocks as usize * 4096), work);
             assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
             assert_eq!(outcome.recorder.operations, blocks);
@@ -502,7 +502,7 @@ mod tests {
 
     #[test]
     fn a_timed_run_ends_and_reports_what_it_moved() {
-        let work = Work {
+        let work = WorkerTask {
             offsets: offsets(8 * BLOCK, None),
             duration: Some(Duration::from_millis(30)),
             verify: false,

@@ -5,7 +5,7 @@ use crate::plan::{MatrixPlan, MatrixReport};
 use stormlp_core::units::{GIB, counted, short_size};
 
 use super::compare;
-use super::group::{Combination, Group as Cells, groups};
+use super::group::{CellGroup, Combination, groups};
 use stormlp_show::around;
 use stormlp_show::chart;
 use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, Scale};
@@ -33,8 +33,8 @@ pub(crate) fn charts(report: &MatrixReport) -> Vec<Group> {
         }
     }
     for operation in &operations {
-        let of_operation = |group: &&Cells<'_>| group.key.combination.operation() == *operation;
-        let groups: Vec<&Cells<'_>> = groups.iter().filter(of_operation).collect();
+        let of_operation = |group: &&CellGroup<'_>| group.key.combination.operation() == *operation;
+        let groups: Vec<&CellGroup<'_>> = groups.iter().filter(of_operation).collect();
         drawn.push(along(operation, &groups));
     }
     drawn.push(distributions(&groups));
@@ -44,10 +44,11 @@ pub(crate) fn charts(report: &MatrixReport) -> Vec<Group> {
 }
 
 /// Compares the paths of each operation over the combinations that all of them ran.
-fn against_each_other(plan: &MatrixPlan, all: &[Cells<'_>]) -> Group {
+fn against_each_other(plan: &MatrixPlan, all: &[CellGroup<'_>]) -> Group {
     let mut drawn = Group::new("The paths against each other");
     let fair = compare::fair(plan, all);
-    let measured: Vec<&Cells<'_>> = fair.into_iter().filter(|g| g.throughput().is_some()).collect();
+    let measured: Vec<&CellGroup<'_>> =
+        fair.into_iter().filter(|g| g.throughput().is_some()).collect();
     let mut operations: Vec<String> = Vec::new();
     for group in &measured {
         let operation = group.key.combination.operation();
@@ -56,8 +57,8 @@ fn against_each_other(plan: &MatrixPlan, all: &[Cells<'_>]) -> Group {
         }
     }
     for operation in operations {
-        let of_operation = |group: &&&Cells<'_>| group.key.combination.operation() == operation;
-        let groups: Vec<&Cells<'_>> = measured.iter().filter(of_operation).copied().collect();
+        let of_operation = |group: &&&CellGroup<'_>| group.key.combination.operation() == operation;
+        let groups: Vec<&CellGroup<'_>> = measured.iter().filter(of_operation).copied().collect();
         let Some(beside) = Beside::of(plan, &groups) else {
             let why = "no combination was run by all of its paths";
             drawn.absent.push(format!("{operation}: {why}"));
@@ -77,7 +78,7 @@ fn against_each_other(plan: &MatrixPlan, all: &[Cells<'_>]) -> Group {
                     let note = "mean over the combinations that all of these paths ran.";
                     chart = chart.note(format!("{mean} {note}"));
                 }
-                if plan.verify {
+                if plan.request.verify {
                     chart = chart.note("With --verify: of transfers and checks together.");
                 }
                 chart
@@ -101,7 +102,7 @@ struct Beside {
 
 impl Beside {
     /// `None` if no combination was run by all paths.
-    fn of(plan: &MatrixPlan, groups: &[&Cells<'_>]) -> Option<Self> {
+    fn of(plan: &MatrixPlan, groups: &[&CellGroup<'_>]) -> Option<Self> {
         let mut paths = Vec::new();
         for group in groups {
             if !paths.contains(&group.key.path) {
@@ -109,7 +110,7 @@ impl Beside {
             }
         }
         let of = |path, combination: &Combination| {
-            let is = |group: &&&Cells<'_>| {
+            let is = |group: &&&CellGroup<'_>| {
                 group.key.path == path && group.key.combination == *combination
             };
             groups.iter().find(is)
@@ -196,7 +197,7 @@ impl Sweep {
 }
 
 /// Throughput and latency of an operation over sizes, threads and depths.
-fn along(operation: &str, groups: &[&Cells<'_>]) -> Group {
+fn along(operation: &str, groups: &[&CellGroup<'_>]) -> Group {
     let mut drawn = Group::new(format!("{operation}: throughput and latency"));
     for sweep in Sweep::ALL {
         let mut values: Vec<u64> = groups.iter().map(|g| sweep.value(&g.key.combination)).collect();
@@ -218,8 +219,8 @@ fn along(operation: &str, groups: &[&Cells<'_>]) -> Group {
             }
         }
         for rest in rests {
-            let same = |group: &&&Cells<'_>| sweep.rest(group.key.combination) == Some(rest);
-            let groups: Vec<&Cells<'_>> = groups.iter().filter(same).copied().collect();
+            let same = |group: &&&CellGroup<'_>| sweep.rest(group.key.combination) == Some(rest);
+            let groups: Vec<&CellGroup<'_>> = groups.iter().filter(same).copied().collect();
             over(sweep, &rest, &groups, &mut drawn);
         }
     }
@@ -227,10 +228,10 @@ fn along(operation: &str, groups: &[&Cells<'_>]) -> Group {
 }
 
 /// The two charts over the swept parameter with all else fixed.
-fn over(sweep: Sweep, rest: &Combination, groups: &[&Cells<'_>], drawn: &mut Group) {
+fn over(sweep: Sweep, rest: &Combination, groups: &[&CellGroup<'_>], drawn: &mut Group) {
     let axis = || Axis::new(sweep.name(), sweep.scale());
     let (name, words) = (sweep.name(), sweep.rest_words(rest));
-    let lines = |number: &dyn Fn(&Cells<'_>) -> Option<f64>| {
+    let lines = |number: &dyn Fn(&CellGroup<'_>) -> Option<f64>| {
         let mut lines: Vec<(_, Vec<(f64, f64)>)> = Vec::new();
         for group in groups {
             let Some(value) = number(group) else { continue };
@@ -264,7 +265,7 @@ fn over(sweep: Sweep, rest: &Combination, groups: &[&Cells<'_>], drawn: &mut Gro
 }
 
 /// The distinct combinations of all groups.
-fn combinations(groups: &[Cells<'_>]) -> Vec<Combination> {
+fn combinations(groups: &[CellGroup<'_>]) -> Vec<Combination> {
     let mut found = Vec::new();
     for group in groups {
         if !found.contains(&group.key.combination) {
@@ -279,7 +280,7 @@ fn title(combination: &Combination) -> String {
 }
 
 /// Latency distribution of each cell, with the paths side by side.
-fn distributions(groups: &[Cells<'_>]) -> Group {
+fn distributions(groups: &[CellGroup<'_>]) -> Group {
     let mut drawn = Group::new("How latencies spread");
     for combination in combinations(groups) {
         let same = groups.iter().filter(|group| group.key.combination == combination);
@@ -304,7 +305,7 @@ fn distributions(groups: &[Cells<'_>]) -> Group {
 }
 
 /// Throughput of each cell over time.
-fn courses(groups: &[Cells<'_>]) -> Group {
+fn courses(groups: &[CellGroup<'_>]) -> Group {
     let mut drawn = Group::new("Throughput over time");
     let combinations = combinations(groups);
     if combinations.len() > MOST_OVER_TIME {
@@ -330,11 +331,11 @@ fn courses(groups: &[Cells<'_>]) -> Group {
 }
 
 /// System charts for the fastest cell of each path and operation.
-fn surroundings(all: &[Cells<'_>]) -> Vec<Group> {
-    let mut fastest: Vec<&Cells<'_>> = Vec::new();
+fn surroundings(all: &[CellGroup<'_>]) -> Vec<Group> {
+    let mut fastest: Vec<&CellGroup<'_>> = Vec::new();
     let measured = || all.iter().filter(|group| group.throughput().is_some());
     for group in measured() {
-        let of = |group: &Cells<'_>| (group.key.path, group.key.combination.operation());
+        let of = |group: &CellGroup<'_>| (group.key.path, group.key.combination.operation());
         match fastest.iter_mut().find(|known| of(known) == of(group)) {
             Some(known) if known.rate() < group.rate() => *known = group,
             Some(_) => {}
@@ -342,7 +343,7 @@ fn surroundings(all: &[Cells<'_>]) -> Vec<Group> {
         }
     }
     fastest.sort_by(|a, b| b.rate().total_cmp(&a.rate()));
-    let around = |group: &&Cells<'_>| {
+    let around = |group: &&CellGroup<'_>| {
         let series = &group.results().first()?.series;
         let name = format!("{}, {}", group.path_words(), title(&group.key.combination));
         let mut drawn = around::charts::over_time(format!("Around {name}"), series, &[]);

@@ -4,7 +4,7 @@ use crate::plan::{CacheState, CellReport, MatrixPlan, Measurement, Reach};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 
-use super::group::{Combination, Group};
+use super::group::{CellGroup, Combination};
 use stormlp_show::document::Estimate;
 use stormlp_show::numbers::percent;
 
@@ -13,7 +13,7 @@ const MOST_OTHERS: usize = 2;
 
 /// The route of a path: the question is which of these is faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Way {
+enum PathRoute {
     Gds,
     Bounce,
     PageCache,
@@ -21,7 +21,7 @@ enum Way {
     Nothing,
 }
 
-impl Way {
+impl PathRoute {
     fn of(path: PathKind) -> Self {
         match path {
             PathKind::CpuGpu | PathKind::CpuAsyncGpu => Self::Bounce,
@@ -43,8 +43,8 @@ impl Way {
 ///
 /// With `--verify` there is no verdict: the rates include checking the pattern. Unsynced writes to
 /// the page cache are not compared with writes that reached storage either.
-pub(super) fn verdict(plan: &MatrixPlan, all: &[Group<'_>]) -> Option<String> {
-    if plan.verify {
+pub(super) fn verdict(plan: &MatrixPlan, all: &[CellGroup<'_>]) -> Option<String> {
+    if plan.request.verify {
         return None;
     }
     let groups = &fair(plan, all);
@@ -86,7 +86,7 @@ pub(super) fn verdict(plan: &MatrixPlan, all: &[Group<'_>]) -> Option<String> {
 }
 
 /// The comparable paths, at least two, and the combinations that all of them ran.
-fn ran_by_all(groups: &[&Group<'_>]) -> Option<(Vec<PathKind>, Vec<Combination>)> {
+fn ran_by_all(groups: &[&CellGroup<'_>]) -> Option<(Vec<PathKind>, Vec<Combination>)> {
     let mut combinations: Vec<Combination> = Vec::new();
     let mut paths: Vec<PathKind> = Vec::new();
     for group in comparable(groups.iter().copied()) {
@@ -110,62 +110,65 @@ fn others(
     winner: PathKind,
     fastest: impl Fn(&[PathKind]) -> Option<PathKind>,
 ) -> Vec<PathKind> {
-    let mut ways: Vec<Way> = paths.iter().map(|path| Way::of(*path)).collect();
+    let mut ways: Vec<PathRoute> = paths.iter().map(|path| PathRoute::of(*path)).collect();
     ways.sort_unstable();
     ways.dedup();
-    let of_way = |way: &Way| -> Vec<PathKind> {
-        let of_way = paths.iter().filter(|path| Way::of(**path) == *way);
+    let of_way = |way: &PathRoute| -> Vec<PathKind> {
+        let of_way = paths.iter().filter(|path| PathRoute::of(**path) == *way);
         of_way.copied().filter(|path| *path != winner).collect()
     };
     let alone = ways.len() == 1;
     let others = ways
         .iter()
-        .filter(|way| alone || **way != Way::of(winner))
+        .filter(|way| alone || **way != PathRoute::of(winner))
         .filter_map(|way| fastest(&of_way(way)));
     others.take(MOST_OTHERS).collect()
 }
 
 /// The comparable groups: no writes that stayed in memory beside ones that did not, and no sparse
 /// files, since holes are read at memory speed.
-pub(super) fn fair<'a, 'b>(plan: &MatrixPlan, all: &'a [Group<'b>]) -> Vec<&'a Group<'b>> {
+pub(super) fn fair<'a, 'b>(plan: &MatrixPlan, all: &'a [CellGroup<'b>]) -> Vec<&'a CellGroup<'b>> {
     let mut groups = without_unsynced(plan, all);
     groups.retain(|group| !reads_holes(plan, group));
     groups
 }
 
 /// Whether the cells of a group read files with holes.
-pub(super) fn reads_holes(plan: &MatrixPlan, group: &Group<'_>) -> bool {
+pub(super) fn reads_holes(plan: &MatrixPlan, group: &CellGroup<'_>) -> bool {
     let reads = group.key.combination.op.direction() == Direction::Read;
-    (reads || plan.read_percent.is_some())
+    (reads || plan.request.read_percent.is_some())
         && group.key.path != PathKind::Null
         && plan.hole_share().is_some()
 }
 
 /// Groups that moved bytes and have results.
 fn comparable<'a, 'b: 'a>(
-    groups: impl IntoIterator<Item = &'a Group<'b>>,
-) -> impl Iterator<Item = &'a Group<'b>> {
+    groups: impl IntoIterator<Item = &'a CellGroup<'b>>,
+) -> impl Iterator<Item = &'a CellGroup<'b>> {
     (groups.into_iter())
         .filter(|group| group.key.path != PathKind::Null && group.throughput().is_some())
 }
 
 /// All groups except writes that mostly or finally stayed in the page cache, if others of the same
 /// combination reached storage.
-fn without_unsynced<'a, 'b>(plan: &MatrixPlan, groups: &'a [Group<'b>]) -> Vec<&'a Group<'b>> {
-    let unsynced = |group: &Group<'_>| {
+fn without_unsynced<'a, 'b>(
+    plan: &MatrixPlan,
+    groups: &'a [CellGroup<'b>],
+) -> Vec<&'a CellGroup<'b>> {
+    let unsynced = |group: &CellGroup<'_>| {
         let mut reaches = reaches(plan, group);
         reaches.any(|(_, _, reach)| reach.is_memorys_write())
     };
-    let beside_storage = |group: &Group<'_>| {
+    let beside_storage = |group: &CellGroup<'_>| {
         let mut others = comparable(groups);
         others.any(|other| other.key.combination == group.key.combination && !unsynced(other))
     };
-    let fair = |group: &&Group<'_>| !(unsynced(group) && beside_storage(group));
+    let fair = |group: &&CellGroup<'_>| !(unsynced(group) && beside_storage(group));
     groups.iter().filter(fair).collect()
 }
 
 /// The paths in none of the compared groups, with the reason.
-fn left_out(plan: &MatrixPlan, all: &[Group<'_>], compared: &[&Group<'_>]) -> String {
+fn left_out(plan: &MatrixPlan, all: &[CellGroup<'_>], compared: &[&CellGroup<'_>]) -> String {
     let mut paths: Vec<String> = Vec::new();
     for group in comparable(all).filter(|group| !reads_holes(plan, group)) {
         let path = group.key.path;
@@ -185,7 +188,7 @@ fn left_out(plan: &MatrixPlan, all: &[Group<'_>], compared: &[&Group<'_>]) -> St
 /// The valid cells of a group with their storage traffic.
 pub(super) fn reaches<'a>(
     plan: &'a MatrixPlan,
-    group: &'a Group<'_>,
+    group: &'a CellGroup<'_>,
 ) -> impl Iterator<Item = (&'a CellReport, &'a Measurement, Reach)> {
     group.cells.iter().filter_map(|cell| {
         let numbers = cell.result()?;
@@ -196,9 +199,9 @@ pub(super) fn reaches<'a>(
 
 /// A path as the table names it, with the effective path, and whether the page cache rather than
 /// storage served or absorbed most of its bytes.
-fn words(plan: &MatrixPlan, groups: &[&Group<'_>], path: PathKind) -> String {
+fn words(plan: &MatrixPlan, groups: &[&CellGroup<'_>], path: PathKind) -> String {
     let mut of_path = of_path(groups, path);
-    let name = of_path.next().map_or_else(|| path.to_string(), Group::path_words);
+    let name = of_path.next().map_or_else(|| path.to_string(), CellGroup::path_words);
     if reads_any_holes(plan, groups, path) {
         let share = percent(plan.hole_share().unwrap_or_default());
         return format!("{name} (reading a file of which {share} is holes)");
@@ -213,13 +216,13 @@ fn words(plan: &MatrixPlan, groups: &[&Group<'_>], path: PathKind) -> String {
 }
 
 fn of_path<'a, 'b>(
-    groups: &[&'a Group<'b>],
+    groups: &[&'a CellGroup<'b>],
     path: PathKind,
-) -> impl Iterator<Item = &'a Group<'b>> {
+) -> impl Iterator<Item = &'a CellGroup<'b>> {
     comparable(groups.iter().copied()).filter(move |group| group.key.path == path)
 }
 
-fn reads_any_holes(plan: &MatrixPlan, groups: &[&Group<'_>], path: PathKind) -> bool {
+fn reads_any_holes(plan: &MatrixPlan, groups: &[&CellGroup<'_>], path: PathKind) -> bool {
     of_path(groups, path).any(|group| reads_holes(plan, group))
 }
 
@@ -227,7 +230,7 @@ fn reads_any_holes(plan: &MatrixPlan, groups: &[&Group<'_>], path: PathKind) -> 
 /// of some of its writes.
 fn is_mostly_memory(
     plan: &MatrixPlan,
-    groups: &[&Group<'_>],
+    groups: &[&CellGroup<'_>],
     path: PathKind,
     writes: bool,
 ) -> bool {
@@ -238,13 +241,13 @@ fn is_mostly_memory(
 }
 
 /// Whether the figures of a path are known to be those of memory.
-fn is_from_memory(plan: &MatrixPlan, groups: &[&Group<'_>], path: PathKind) -> bool {
+fn is_from_memory(plan: &MatrixPlan, groups: &[&CellGroup<'_>], path: PathKind) -> bool {
     reads_any_holes(plan, groups, path)
         || [false, true].into_iter().any(|writes| is_mostly_memory(plan, groups, path, writes))
 }
 
 /// The group as described by [`words`].
-pub(super) fn group_words(plan: &MatrixPlan, group: &Group<'_>) -> String {
+pub(super) fn group_words(plan: &MatrixPlan, group: &CellGroup<'_>) -> String {
     words(plan, &[group], group.key.path)
 }
 
@@ -258,24 +261,24 @@ fn in_memory(plan: &MatrixPlan, path: PathKind, numbers: &Measurement, reach: Re
         (None, _) if reach.is_write => reach.is_unsynced_write(),
         (Some(_), _) => reach.is_mostly_memory(),
         (None, Some(share)) => {
-            share > 0.5 && (path.uses_page_cache() || plan.cache == CacheState::Cold)
+            share > 0.5 && (path.uses_page_cache() || plan.request.cache == CacheState::Cold)
         }
         (None, None) => false,
     }
 }
 
 fn find<'a, 'b>(
-    groups: &[&'a Group<'b>],
+    groups: &[&'a CellGroup<'b>],
     path: PathKind,
     combination: &Combination,
-) -> Option<&'a Group<'b>> {
+) -> Option<&'a CellGroup<'b>> {
     let mut groups = comparable(groups.iter().copied());
     groups.find(|g| g.key.path == path && g.key.combination == *combination)
 }
 
 /// Geometric mean of the ratios of two paths; its spread is known only for a single combination.
 fn mean_ratio(
-    groups: &[&Group<'_>],
+    groups: &[&CellGroup<'_>],
     a: PathKind,
     b: PathKind,
     combinations: &[Combination],
@@ -291,7 +294,7 @@ fn mean_ratio(
 }
 
 /// Geometric mean of a path's throughput in GiB/s.
-fn rate(groups: &[&Group<'_>], path: PathKind, combinations: &[Combination]) -> Estimate {
+fn rate(groups: &[&CellGroup<'_>], path: PathKind, combinations: &[Combination]) -> Estimate {
     let rates =
         combinations.iter().filter_map(|combination| find(groups, path, combination)?.throughput());
     geometric_mean(&rates.collect::<Vec<_>>())

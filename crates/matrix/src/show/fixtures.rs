@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 
 use crate::plan::{
-    BufferBacking, CellReport, CellStatus, FolderFacts, IoSize, MatrixReport, MatrixRequest,
-    MatrixResults, Measurement, PathChoice, TargetInventory, resolve,
+    BufferBacking, CellReport, CellStatus, IoSize, MatrixReport, MatrixRequest, MatrixResults,
+    Measurement, PathChoice, TargetFolder, TargetInventory, resolve,
 };
 use stormlp_core::evidence::{DirectIo, Evidence};
 use stormlp_core::facts::{Availability, HostFacts, PathSupport};
@@ -42,7 +42,7 @@ pub fn host() -> HostFacts {
 /// The folder's contents.
 pub fn inventory() -> TargetInventory {
     TargetInventory {
-        folders: vec![FolderFacts {
+        folders: vec![TargetFolder {
             path: PathBuf::from("data"),
             exists: true,
             writable: Availability::Available,
@@ -170,7 +170,7 @@ pub fn full_report() -> MatrixReport {
     let sizes = [4, 128, 256, 512, 1024, 4096, 16_384, 65_536, 131_072];
     request.io_sizes = sizes.map(|kib| IoSize::fixed(kib << 10)).to_vec();
     request.threads = vec![1, 4, 16, 32];
-    request.paths = PathChoice::Wanted(vec![PathKind::Cpu, PathKind::CpuGpu, PathKind::PageCache]);
+    request.paths = PathChoice::each(&[PathKind::Cpu, PathKind::CpuGpu, PathKind::PageCache]);
     report(&request, both)
 }
 
@@ -207,6 +207,6 @@ pub fn samples() -> Vec<(&'static str, Document)> {
 /// A run that read 1 MiB at a time by one path, `gib` GiB in each cell, for comparisons.
 pub fn run_of(gib: f64) -> MatrixReport {
     let mut request = plain();
-    request.paths = PathChoice::Named(vec![PathKind::Cpu]);
+    request.paths = PathChoice::each(&[PathKind::Cpu]);
     report(&request, |_, _| Some(gib))
 }

@@ -1,21 +1,21 @@
 //! Groups the repetitions of a combination.
 
-use crate::plan::{CellReport, IoSize, MatrixReport, Measurement};
+use crate::plan::{CellReport, CellSpan, CellStatus, IoSize, MatrixReport, Measurement};
 use stormlp_core::operation::Operation;
 use stormlp_core::path::PathKind;
 use stormlp_core::stats::{mean, sample_deviation};
 use stormlp_core::units::{ByteSize, GIB, counted};
 
-use stormlp_show::document::Estimate;
+use stormlp_show::document::{Estimate, Table};
 
 /// The settings shared by the repetitions of a combination.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Key {
+pub(super) struct CellKey {
     pub(super) path: PathKind,
     pub(super) combination: Combination,
 }
 
-impl Key {
+impl CellKey {
     /// Name of the combination, equal in all reports.
     pub(super) fn name(&self) -> String {
         let depth = self.combination.queue_depth;
@@ -58,12 +58,12 @@ impl Combination {
 
 /// The cells of one combination, in execution order.
 #[derive(Debug)]
-pub(super) struct Group<'a> {
-    pub(super) key: Key,
+pub(super) struct CellGroup<'a> {
+    pub(super) key: CellKey,
     pub(super) cells: Vec<&'a CellReport>,
 }
 
-impl<'a> Group<'a> {
+impl<'a> CellGroup<'a> {
     /// The results of the valid cells.
     pub(super) fn results(&self) -> Vec<&'a Measurement> {
         self.cells.iter().filter_map(|cell| cell.result()).collect()
@@ -117,14 +117,14 @@ impl<'a> Group<'a> {
 
 /// The groups of a report, ordered by their first cells. A cell of the plan counts once: a
 /// duplicate in a damaged report is not a repetition.
-pub(super) fn groups(report: &MatrixReport) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+pub(super) fn groups(report: &MatrixReport) -> Vec<CellGroup<'_>> {
+    let mut groups: Vec<CellGroup<'_>> = Vec::new();
     for cell in &report.results.cells {
         let key = key_of(report, cell);
         match groups.iter_mut().find(|group| group.key == key) {
             Some(group) if group.cells.iter().any(|one| one.cell == cell.cell) => {}
             Some(group) => group.cells.push(cell),
-            None => groups.push(Group { key, cells: vec![cell] }),
+            None => groups.push(CellGroup { key, cells: vec![cell] }),
         }
     }
     groups
@@ -132,7 +132,7 @@ pub(super) fn groups(report: &MatrixReport) -> Vec<Group<'_>> {
 
 /// The measured settings by name: paths, with the effective path if that differs, and the rest.
 pub(crate) fn combinations(report: &MatrixReport) -> Vec<(&'static str, String)> {
-    type Words = fn(&Group<'_>) -> String;
+    type Words = fn(&CellGroup<'_>) -> String;
     let parts: [(&'static str, Words); 5] = [
         ("paths", |group| group.path_words()),
         ("operations", |group| group.key.combination.operation()),
@@ -158,16 +158,41 @@ pub(crate) fn subject(report: &MatrixReport, cell: &CellReport) -> String {
     key_of(report, cell).name()
 }
 
-pub(super) fn key_of(report: &MatrixReport, cell: &CellReport) -> Key {
-    Key {
+pub(super) fn key_of(report: &MatrixReport, cell: &CellReport) -> CellKey {
+    CellKey {
         path: cell.requested_path,
         combination: Combination {
             op: cell.op,
-            read_percent: report.plan.read_percent,
+            read_percent: report.plan.request.read_percent,
             io_size_bytes: cell.io_size_bytes,
             mix: cell.io_size_mix,
             threads: cell.threads,
             queue_depth: cell.queue_depth,
         },
     }
+}
+
+/// Notes that a cell is shorter than planned because the user stopped the run.
+pub(super) fn cut_short(numbers: &Measurement, span: CellSpan) -> Option<String> {
+    let done = numbers.duration_seconds;
+    numbers.interrupted.then(|| match span {
+        CellSpan::Seconds(planned) => format!("cut short by the user: {done:.2} of {planned} s"),
+        CellSpan::Passes(_) => {
+            format!("cut short by the user after {done:.2} s, within its passes")
+        }
+    })
+}
+
+/// Likewise for one cell.
+pub(super) fn not_measured(cell: &CellReport, table: &mut Table) -> String {
+    let word = match cell.status {
+        CellStatus::Failed => "failed",
+        CellStatus::Ok | CellStatus::Unavailable => "n/a",
+    };
+    let reason = cell.reason.as_deref().unwrap_or("no reason was recorded");
+    let mut text = format!("{}: {reason}", cell.requested_path);
+    if let Some(remedy) = cell.remedy.as_deref().filter(|remedy| !remedy.is_empty()) {
+        text.push_str(&format!("; {remedy}"));
+    }
+    format!("{word} {}", table.footnote(text))
 }

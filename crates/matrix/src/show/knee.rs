@@ -25,7 +25,7 @@ fn in_words(report: &MatrixReport, find: &FindKnee, knee: &Knee) -> String {
     let what = format!(
         "{} {} of {}",
         knee.requested_path,
-        knee.op.of_mix(report.plan.read_percent),
+        knee.op.of_mix(report.plan.request.read_percent),
         io_size(knee)
     );
     let (at, best) = (setting(&knee.knee), setting(&knee.best));
@@ -80,7 +80,7 @@ pub(super) fn sections(report: &MatrixReport, find: &FindKnee, document: &mut Do
         format!(
             "{cells} of {} cells measured; those that an answer rests on run {} times",
             report.plan.runnable_cells(),
-            report.plan.repeat
+            report.plan.request.repeat()
         ),
     );
     if find.knees.is_empty() {
@@ -109,7 +109,7 @@ fn table(report: &MatrixReport, find: &FindKnee) -> Table {
             remarks(knee).into_iter().map(|text| table.footnote(text)).collect();
         let gib = knee.knee.throughput_bytes_per_second / GIB as f64;
         let us = |us: Option<f64>| us.map_or("".into(), |us| Cell::from(Quantity::lower(us, "µs")));
-        let op = knee.op.of_mix(report.plan.read_percent);
+        let op = knee.op.of_mix(report.plan.request.read_percent);
         table.row(
             format!("knee {} {op} {}", knee.requested_path, io_size(knee)),
             vec![

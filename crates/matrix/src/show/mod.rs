@@ -2,15 +2,12 @@
 
 mod charts;
 mod compare;
-mod figures;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 mod gdsio;
 mod group;
-mod jobs;
 mod knee;
 mod lane;
-mod outcome;
 mod plan;
 mod progress;
 mod reach;
@@ -23,7 +20,6 @@ mod tests;
 mod warnings;
 
 pub(crate) use charts::charts;
-pub(crate) use figures::figures;
 pub use gdsio::result_lines as gdsio_lines;
 pub(crate) use group::{combinations, subject};
 pub use plan::plan;

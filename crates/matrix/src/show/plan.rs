@@ -1,6 +1,6 @@
 //! A plan before it runs: the output of `--dry-run`.
 
-use crate::plan::{Layout, MatrixPlan, Span};
+use crate::plan::{CellSpan, LayoutSummary, MatrixPlan};
 use stormlp_core::facts::Availability;
 use stormlp_core::units::{ByteSize, format_duration};
 
@@ -13,11 +13,11 @@ use stormlp_show::hosts::on_each;
 ///
 /// All hosts have the same number of files, but each has its own entry in `layouts`, depending on
 /// its existing files.
-pub fn plan(plan: &MatrixPlan, layouts: &[Layout]) -> Document {
-    let what = if plan.find_knee {
+pub fn plan(plan: &MatrixPlan, layouts: &[LayoutSummary]) -> Document {
+    let what = if plan.request.find_knee {
         "a search for knees, which runs as many of these cells as it takes"
     } else {
-        plan.name.as_str()
+        plan.request.name.as_str()
     };
     let mut document = Document::new(format!(
         "plan of {what}: {} of {} cells can run; about {} in all, if storage moves 1 GiB/s",
@@ -25,15 +25,15 @@ pub fn plan(plan: &MatrixPlan, layouts: &[Layout]) -> Document {
         plan.cells.len(),
         format_duration(plan.estimated_seconds)
     ));
-    let span = match plan.span {
-        Span::Seconds(seconds) => format_duration(seconds),
-        Span::Passes(passes) => format!("{passes} passes"),
+    let span = match plan.request.span() {
+        CellSpan::Seconds(seconds) => format_duration(seconds),
+        CellSpan::Passes(passes) => format!("{passes} passes"),
     };
     let facts = &mut document.facts;
     let each = on_each(layouts.len());
     facts.add("files", format!("{}{each}", files_words(plan)));
     facts.add("", layout_words(layouts));
-    if let Some(percent) = plan.read_percent {
+    if let Some(percent) = plan.request.read_percent {
         facts.add("mix", mix_words(percent));
     }
     facts.add("memory", planned_memory(plan));
@@ -42,8 +42,8 @@ pub fn plan(plan: &MatrixPlan, layouts: &[Layout]) -> Document {
         format!(
             "engine {}, page cache {}, {span} a cell after {} of warm-up, buffers {} on {} pages",
             plan.engines_in_words(),
-            plan.cache.name(),
-            format_duration(plan.warmup_seconds),
+            plan.request.cache.name(),
+            format_duration(plan.request.warmup_seconds),
             ByteSize(plan.region_bytes),
             plan.pages().name()
         ),
@@ -60,8 +60,8 @@ pub fn plan(plan: &MatrixPlan, layouts: &[Layout]) -> Document {
 }
 
 /// What happens to the files of all hosts before the first cell.
-fn layout_words(layouts: &[Layout]) -> String {
-    let of_all: Layout = layouts.iter().copied().sum();
+fn layout_words(layouts: &[LayoutSummary]) -> String {
+    let of_all: LayoutSummary = layouts.iter().copied().sum();
     let hosts = match layouts.len() {
         0 | 1 => String::new(),
         hosts => format!(" by the {hosts} hosts"),
@@ -92,7 +92,7 @@ fn cells(plan: &MatrixPlan) -> Table {
             "",
             vec![
                 cell.transport.path.name().into(),
-                cell.op.of_mix(plan.read_percent).into(),
+                cell.op.of_mix(plan.request.read_percent).into(),
                 cell.io_size.to_string().into(),
                 cell.transport.threads.to_string().into(),
                 cell.transport.queue_depth.to_string().into(),

@@ -4,11 +4,11 @@ use crate::plan::{CacheState, Fsync, MatrixPlan, MatrixReport, Reach};
 use stormlp_core::units::ByteSize;
 
 use super::compare::{reaches, reads_holes};
-use super::group::{Group, groups};
+use super::group::{CellGroup, groups};
 use stormlp_show::numbers::percent;
 
 /// Device share of a row's bytes over its repetitions.
-pub(super) fn device_share(plan: &MatrixPlan, group: &Group<'_>) -> String {
+pub(super) fn device_share(plan: &MatrixPlan, group: &CellGroup<'_>) -> String {
     let shares: Option<Vec<f64>> =
         reaches(plan, group).map(|(_, _, reach)| reach.device_share).collect();
     match shares.as_deref() {
@@ -22,7 +22,7 @@ pub(super) fn device_share(plan: &MatrixPlan, group: &Group<'_>) -> String {
 }
 
 /// Notes below the table where a row's rate is not a storage rate, each once.
-pub(super) fn remarks(plan: &MatrixPlan, group: &Group<'_>) -> Vec<String> {
+pub(super) fn remarks(plan: &MatrixPlan, group: &CellGroup<'_>) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     if let Some(share) = plan.hole_share().filter(|_| reads_holes(plan, group)) {
         let share = percent(share);
@@ -44,7 +44,7 @@ fn remark(plan: &MatrixPlan, reach: Reach) -> Option<String> {
         None => "no block device tells what share of its bytes storage moved",
     };
     let stayed = reach.is_mostly_memory() || reach.device_share.is_none() && !reach.synced;
-    let meant = plan.cache == CacheState::Warm && reach.through_cache;
+    let meant = plan.request.cache == CacheState::Warm && reach.through_cache;
     match () {
         () if reach.is_write => (reach.through_cache && stayed)
             .then(|| format!("most of it stayed in the page cache; {share}")),
@@ -56,7 +56,7 @@ fn remark(plan: &MatrixPlan, reach: Reach) -> Option<String> {
 /// When cells sync their writes; `None` if no cell writes.
 pub(super) fn fsync_words(plan: &MatrixPlan) -> Option<&'static str> {
     plan.writing_cells().next()?;
-    Some(match plan.fsync {
+    Some(match plan.request.fsync {
         Fsync::Auto => {
             "writes through the page cache end with one, within the measured time; direct ones do not"
         }
@@ -82,7 +82,7 @@ pub(crate) fn fsync_setting(plan: &MatrixPlan) -> &'static str {
 
 /// Older reports have it only in the plan.
 fn is_synced(plan: &MatrixPlan, cell: &crate::plan::CellPlan) -> bool {
-    cell.fsync || plan.fsync == Fsync::End
+    cell.fsync || plan.request.fsync == Fsync::End
 }
 
 /// How much of the data written through the page cache had reached storage when each cell ended,

@@ -1,14 +1,16 @@
 //! The report of a matrix as a document.
 
-use crate::plan::{CellReport, CellStatus, MatrixPlan, MatrixReport, Measurement, Span};
+use crate::plan::{
+    CellReport, CellSpan, CellStatus, JobReport, MatrixPlan, MatrixReport, Measurement,
+};
 use serde_json::Value;
 use stormlp_core::path::MemoryKind;
 use stormlp_core::transport::DeviceId;
 use stormlp_core::units::{ByteSize, GIB, counted, format_duration};
 
 use super::compare;
-use super::group::{Group, groups, key_of};
-use super::{jobs, knee, reach, study, warnings};
+use super::group::{CellGroup, Combination, cut_short, groups, key_of, not_measured};
+use super::{knee, reach, study, warnings};
 use stormlp_show::document::{Cell, Column, Document, Estimate, Quantity, Table, ended};
 use stormlp_show::numbers::percent;
 use stormlp_show::records::Records;
@@ -95,7 +97,7 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
         Some(_) => document.section("Every cell measured", Some(table)),
         None => document.table(table),
     };
-    if let Some(table) = jobs::table(report) {
+    if let Some(table) = jobs(report) {
         document.section("Jobs", Some(table));
     }
     let group = report.results.group.as_ref();
@@ -133,12 +135,12 @@ fn cells(report: &MatrixReport) -> impl Iterator<Item = Value> {
 /// The throughput of the fastest combination in GiB/s.
 pub(crate) fn best(report: &MatrixReport) -> Option<Estimate> {
     let groups = groups(report);
-    let measured = groups.iter().filter_map(Group::throughput);
+    let measured = groups.iter().filter_map(CellGroup::throughput);
     measured.max_by(|a, b| a.value.total_cmp(&b.value))
 }
 
 /// The fastest path and its lead; without a comparison, the measured throughput.
-fn headline(report: &MatrixReport, groups: &[Group<'_>]) -> String {
+fn headline(report: &MatrixReport, groups: &[CellGroup<'_>]) -> String {
     let answer = compare::verdict(&report.plan, groups)
         .or_else(|| {
             let measured = groups.iter().filter(|group| group.throughput().is_some());
@@ -154,24 +156,24 @@ fn headline(report: &MatrixReport, groups: &[Group<'_>]) -> String {
     format!("{answer}{}", ended(&report.ending))
 }
 
-fn facts(report: &MatrixReport, groups: &[Group<'_>], document: &mut Document) {
+fn facts(report: &MatrixReport, groups: &[CellGroup<'_>], document: &mut Document) {
     let (plan, head) = (&report.plan, &report.head);
     let facts = &mut document.facts;
     facts.add(
-        plan.name.clone(),
+        plan.request.name.clone(),
         format!("on {} (Linux {}), {}", head.host.hostname, head.host.kernel, head.started_at),
     );
     let of_each = hosts::on_each(report.results.hosts.len());
     facts.add("files", format!("{}{of_each}", files_words(plan)));
     storage::describe(&head.host, facts);
-    let span = match plan.span {
-        Span::Seconds(seconds) => format!("{} a cell", format_duration(seconds)),
-        Span::Passes(1) => "one pass over the files a cell".to_string(),
-        Span::Passes(passes) => format!("{passes} passes over the files a cell"),
+    let span = match plan.request.span() {
+        CellSpan::Seconds(seconds) => format!("{} a cell", format_duration(seconds)),
+        CellSpan::Passes(1) => "one pass over the files a cell".to_string(),
+        CellSpan::Passes(passes) => format!("{passes} passes over the files a cell"),
     };
     let engine = plan.engines_in_words();
-    facts.add("how", format!("page cache {}, {span}, engine {engine}", plan.cache.name()));
-    if let Some(percent) = plan.read_percent {
+    facts.add("how", format!("page cache {}, {span}, engine {engine}", plan.request.cache.name()));
+    if let Some(percent) = plan.request.read_percent {
         facts.add("mix", mix_words(percent));
     }
     facts.add("memory", memory_words(report));
@@ -296,9 +298,9 @@ pub(super) fn planned_memory(plan: &MatrixPlan) -> String {
     format!("{} {}", ends(plan), devices.join(", "))
 }
 
-fn standard(report: &MatrixReport, groups: &[Group<'_>]) -> Table {
+fn standard(report: &MatrixReport, groups: &[CellGroup<'_>]) -> Table {
     // If all rows are equal, the header shows the value.
-    let paged = backings(groups.iter().flat_map(Group::results)).len() > 1;
+    let paged = backings(groups.iter().flat_map(CellGroup::results)).len() > 1;
     let columns = [
         Column::words("path", 0),
         Column::words("memory", 6),
@@ -326,7 +328,7 @@ fn standard(report: &MatrixReport, groups: &[Group<'_>]) -> Table {
         }
         table.row(group.key.name(), cells);
     }
-    let refer = |group: &Group<'_>| !reach::remarks(&report.plan, group).is_empty();
+    let refer = |group: &CellGroup<'_>| !reach::remarks(&report.plan, group).is_empty();
     if groups.iter().any(refer) {
         // Notes refer to this column.
         let device = table.columns.iter_mut().filter(|column| column.name == "device");
@@ -335,7 +337,7 @@ fn standard(report: &MatrixReport, groups: &[Group<'_>]) -> Table {
     table
 }
 
-fn row(group: &Group<'_>, plan: &MatrixPlan, table: &mut Table) -> Vec<Cell> {
+fn row(group: &CellGroup<'_>, plan: &MatrixPlan, table: &mut Table) -> Vec<Cell> {
     let combination = group.key.combination;
     let mut row: Vec<Cell> = vec![
         group.path_words().into(),
@@ -353,7 +355,8 @@ fn row(group: &Group<'_>, plan: &MatrixPlan, table: &mut Table) -> Vec<Cell> {
     if (group.cells.iter()).any(|cell| cell.status == CellStatus::Failed) {
         marks.push(missing(group, table));
     }
-    let cut_short = group.results().into_iter().filter_map(|numbers| cut_short(numbers, plan.span));
+    let cut_short =
+        group.results().into_iter().filter_map(|numbers| cut_short(numbers, plan.request.span()));
     let notes = cut_short.chain(reach::remarks(plan, group));
     marks.extend(notes.map(|text| table.footnote(text)));
     row.push(Cell::Number(
@@ -378,17 +381,8 @@ fn row(group: &Group<'_>, plan: &MatrixPlan, table: &mut Table) -> Vec<Cell> {
     row
 }
 
-/// Notes that a cell is shorter than planned because the user stopped the run.
-pub(super) fn cut_short(numbers: &Measurement, span: Span) -> Option<String> {
-    let done = numbers.duration_seconds;
-    numbers.interrupted.then(|| match span {
-        Span::Seconds(planned) => format!("cut short by the user: {done:.2} of {planned} s"),
-        Span::Passes(_) => format!("cut short by the user after {done:.2} s, within its passes"),
-    })
-}
-
 /// The memory at the end of a path.
-fn memory_column(group: &Group<'_>, plan: &MatrixPlan) -> &'static str {
+fn memory_column(group: &CellGroup<'_>, plan: &MatrixPlan) -> &'static str {
     let planned = group.cells.first().and_then(|cell| plan.cells.get(cell.cell));
     let host = planned.and_then(|cell| cell.transport.host_memory());
     match group.results().first() {
@@ -400,7 +394,7 @@ fn memory_column(group: &Group<'_>, plan: &MatrixPlan) -> &'static str {
 }
 
 /// Share of the files in the page cache before and after the cell.
-fn cached(group: &Group<'_>) -> String {
+fn cached(group: &CellGroup<'_>) -> String {
     let results = group.results();
     let Some(numbers) = results.first() else {
         return String::new();
@@ -412,7 +406,7 @@ fn cached(group: &Group<'_>) -> String {
 }
 
 /// Placeholder for an unmeasured figure, with a footnote giving the reason.
-fn missing(group: &Group<'_>, table: &mut Table) -> String {
+fn missing(group: &CellGroup<'_>, table: &mut Table) -> String {
     let broken = |cell: &&&CellReport| cell.status != CellStatus::Ok;
     match group.cells.iter().find(broken) {
         Some(cell) => not_measured(cell, table),
@@ -420,22 +414,8 @@ fn missing(group: &Group<'_>, table: &mut Table) -> String {
     }
 }
 
-/// Likewise for one cell.
-pub(super) fn not_measured(cell: &CellReport, table: &mut Table) -> String {
-    let word = match cell.status {
-        CellStatus::Failed => "failed",
-        CellStatus::Ok | CellStatus::Unavailable => "n/a",
-    };
-    let reason = cell.reason.as_deref().unwrap_or("no reason was recorded");
-    let mut text = format!("{}: {reason}", cell.requested_path);
-    if let Some(remedy) = cell.remedy.as_deref().filter(|remedy| !remedy.is_empty()) {
-        text.push_str(&format!("; {remedy}"));
-    }
-    format!("{word} {}", table.footnote(text))
-}
-
 /// Evidence of the paths that ran, each item once.
-fn evidence(groups: &[Group<'_>]) -> Vec<(String, String)> {
+fn evidence(groups: &[CellGroup<'_>]) -> Vec<(String, String)> {
     let mut proofs = Vec::new();
     for group in groups {
         for cell in group.cells.iter().filter(|cell| cell.result().is_some()) {
@@ -476,4 +456,43 @@ fn surroundings(report: &MatrixReport, document: &mut Document) {
         several => format!("{} ({several} cells)", around::TITLE),
     };
     around::brief_section(document, &title, measured);
+}
+
+/// One row for each job of each cell; `None` if no cell has several jobs.
+fn jobs(report: &MatrixReport) -> Option<Table> {
+    let words = ["job", "path", "op", "I/O"].map(|name| Column::words(name, 0));
+    let numbers = [
+        Column::numbers("threads", 0),
+        Column::numbers("repeat", 4),
+        Column::numbers("GiB/s", 0),
+        Column::numbers("mean µs", 1),
+        Column::numbers("operations", 3),
+        Column::numbers("seconds", 2),
+    ];
+    let mut table = Table::new(words.into_iter().chain(numbers));
+    for cell in &report.results.cells {
+        let key = key_of(report, cell);
+        for job in cell.result().map_or(&[][..], |numbers| &numbers.jobs) {
+            let name = format!("{}, {}, {}", job.name, key.name(), cell.repeat);
+            table.row(name, job_row(job, cell, &key.combination));
+        }
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+fn job_row(job: &JobReport, cell: &CellReport, combination: &Combination) -> Vec<Cell> {
+    let rate = job.throughput_bytes_per_second / GIB as f64;
+    let mean = job.latency_us_mean;
+    vec![
+        job.name.as_str().into(),
+        cell.requested_path.name().into(),
+        combination.operation().into(),
+        combination.io_size().into(),
+        job.threads.to_string().into(),
+        cell.repeat.to_string().into(),
+        Quantity::higher(rate, "GiB/s").into(),
+        mean.map_or("-".into(), |mean| Quantity::lower(mean, "µs").into()),
+        job.operations.to_string().into(),
+        job.duration_seconds.map_or("-".into(), |seconds| format!("{seconds:.3}").into()),
+    ]
 }

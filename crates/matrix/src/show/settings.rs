@@ -1,6 +1,6 @@
 //! Determines whether two runs of this lane are the same work.
 
-use crate::plan::{FilePlan, MatrixPlan, MatrixReport, Span};
+use crate::plan::{CellSpan, FilePlan, MatrixPlan, MatrixReport};
 use stormlp_core::units::{ByteSize, format_duration};
 
 use stormlp_show::numbers::percent;
@@ -11,15 +11,36 @@ pub(super) use stormlp_show::shown::Shown as _;
 /// locations and preparation, repetitions, the random order drawn, what counts as an error, and
 /// estimates.
 const APART: &[&str] = &[
-    "name",
-    "paths",
-    "repeat",
-    "find_knee",
-    "seed",
-    "keep",
-    "require_gds",
-    "require_direct",
-    "telemetry_seconds",
+    "request.name",
+    "request.preset",
+    "request.repeat",
+    "request.find_knee",
+    "request.seed",
+    "request.remove",
+    "request.overwrite_block_devices",
+    "request.overwrite_signatures",
+    "request.require_gds",
+    "request.require_direct",
+    "request.telemetry_seconds",
+    // What the cells, crews and files have.
+    "request.paths",
+    "request.optional_paths",
+    "request.ops",
+    "request.io_sizes",
+    "request.threads",
+    "request.queue_depths",
+    "request.jobs",
+    "request.file_stem",
+    "request.file_size_bytes",
+    "request.shared_file",
+    "request.offset_bytes",
+    "request.devices",
+    "request.memory",
+    "request.pages",
+    "request.no_register",
+    "request.engine",
+    "request.submit_batch",
+    "request.threading",
     "folders",
     "files.path",
     "files.action",
@@ -33,12 +54,11 @@ const APART: &[&str] = &[
     "layout_bytes",
     // The host's engine only lays out the files; the cells have their own.
     "engine",
-    "job_names",
     "cells.engine_asked",
     "cells.repeat",
     "cells.crew",
     "cells.availability",
-    // Depends on the file system, as shown by the effective path; the request is in `open_direct`.
+    // Depends on the file system, as shown by the effective path; the request has `open_direct`.
     "cells.direct",
     "cells.requested_bytes",
     "cells.estimated_seconds",
@@ -57,14 +77,14 @@ pub(super) fn work(report: &MatrixReport) -> Work {
         settings.add(name, words, &["cells", "crews", "devices"]);
     }
     settings.add("files", files_words(&plan.files), &["files", "crews"]);
-    let length = match plan.span {
-        Span::Seconds(seconds) => format_duration(seconds),
-        Span::Passes(passes) => format!("{passes} × the files"),
+    let length = match plan.request.span() {
+        CellSpan::Seconds(seconds) => format_duration(seconds),
+        CellSpan::Passes(passes) => format!("{passes} × the files"),
     };
-    settings.add("length of a cell", length, &["span"]);
-    let warm_up = format_duration(plan.warmup_seconds);
-    settings.add("warm-up", warm_up, &["warmup_seconds"]);
-    settings.add("page cache", plan.cache.name(), &["cache"]);
+    settings.add("length of a cell", length, &["request.duration_seconds", "request.passes"]);
+    let warm_up = format_duration(plan.request.warmup_seconds);
+    settings.add("warm-up", warm_up, &["request.warmup_seconds"]);
+    settings.add("page cache", plan.request.cache.name(), &["request.cache"]);
     settings.add("engine", plan.host_engine(), &["cells.engine"]);
     settings.add(
         "memory",
@@ -76,9 +96,9 @@ pub(super) fn work(report: &MatrixReport) -> Work {
         let explains = &["placement", "cells.placement", "cells.wait", "crews.workers"];
         settings.add("threads", words, explains);
     }
-    settings.add("verify", switch(plan.verify), &["verify"]);
+    settings.add("verify", switch(plan.request.verify), &["request.verify"]);
     let fsync = super::fsync_setting(plan);
-    settings.add("fsync", fsync, &["fsync", "cells.fsync"]);
+    settings.add("fsync", fsync, &["request.fsync", "cells.fsync"]);
     settings
 }
 
@@ -106,7 +126,8 @@ mod tests {
     #[test]
     fn every_field_that_is_left_out_is_one_of_the_plan() {
         let plan = fixtures::run_of(20.0).plan;
-        let may_be_absent = ["warnings"];
+        // Empty lists have no places.
+        let may_be_absent = ["request.overwrite_signatures", "request.devices", "warnings"];
         let absent = stormlp_show::settings::absent_fields(&plan, APART);
         assert!(absent.iter().all(|field| may_be_absent.contains(field)), "{absent:?}");
     }

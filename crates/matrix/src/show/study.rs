@@ -5,7 +5,7 @@ use stormlp_core::path::PathKind;
 use stormlp_core::units::GIB;
 
 use super::gdsio::{io_type, kib};
-use super::run::{cut_short, not_measured};
+use super::group::{cut_short, not_measured};
 use stormlp_show::document::{Cell, Column, Table};
 use stormlp_show::numbers::thousands;
 
@@ -116,7 +116,7 @@ fn ran(cell: &CellReport) -> PathKind {
 
 /// A rate, with a footnote if the cell was cut short.
 fn marked(rate: String, numbers: &Measurement, of: &MatrixReport, table: &mut Table) -> String {
-    match cut_short(numbers, of.plan.span) {
+    match cut_short(numbers, of.plan.request.span()) {
         Some(text) => format!("{rate} {}", table.footnote(text)),
         None => rate,
     }

@@ -5,7 +5,7 @@ mod honest;
 mod knee;
 
 use crate::plan::{
-    CellReport, CellStatus, Layout, MatrixReport, MatrixRequest, MatrixResults, Measurement,
+    CellReport, CellStatus, LayoutSummary, MatrixReport, MatrixRequest, MatrixResults, Measurement,
     PathChoice,
 };
 use stormlp_core::operation::Operation;
@@ -32,7 +32,7 @@ fn rows(report: &MatrixReport) -> String {
 #[test]
 fn repetitions_are_a_mean_with_its_deviation() {
     let mut request = plain();
-    request.repeat = 3;
+    request.repeat = Some(3);
     let text = table(&report(&request, |path, repeat| Some(both(path, 1)? + f64::from(repeat))));
     assert!(text.contains("13.0 ± 0.2"), "{text}");
     insta::assert_snapshot!(text.lines().next().unwrap(), @r"cpu-gpu ran 2.36 ± 0.12 times faster than page-cache (read of 1 MiB, 8 threads)");
@@ -77,7 +77,7 @@ fn files_that_live_in_memory_are_told_by_the_page_cache_where_there_is_no_device
     let text = table(&report);
     assert_eq!(text.matches("(mostly read from memory)").count(), 2, "{text}");
     // Bypassing a deliberately warm cache is not reading from memory.
-    report.plan.cache = crate::plan::CacheState::Warm;
+    report.plan.request.cache = crate::plan::CacheState::Warm;
     let text = table(&report);
     assert!(!text.contains("cpu-gpu (mostly"), "{text}");
     assert!(text.contains("page-cache (mostly"), "{text}");
@@ -197,8 +197,8 @@ fn a_mix_is_told_in_plan_and_result() {
 #[test]
 fn a_plan_tells_what_all_hosts_write_first() {
     let report = report(&plain(), both);
-    let layout = |used, filled, bytes| Layout { used, made: 0, filled, bytes };
-    let told = |layouts: &[Layout]| text::render(&super::plan(&report.plan, layouts), None);
+    let layout = |used, filled, bytes| LayoutSummary { used, made: 0, filled, bytes };
+    let told = |layouts: &[LayoutSummary]| text::render(&super::plan(&report.plan, layouts), None);
     let alone = told(&[layout(0, 2, 2 << 20)]);
     assert!(alone.contains("2 filled (2 MiB to write first)"), "{alone}");
     // The second host already has its files.
@@ -227,7 +227,7 @@ fn mix(text: &str) -> crate::plan::IoSize {
 #[test]
 fn reading_back_what_was_written_is_announced_as_gdsio_does() {
     let mut request = plain();
-    request.paths = PathChoice::Named(vec![PathKind::Cpu]);
+    request.paths = PathChoice::each(&[PathKind::Cpu]);
     request.ops = vec![Operation::Write, Operation::Read];
     request.verify = true;
     let text = gdsio_lines(&report(&request, both), false);
@@ -296,8 +296,8 @@ fn warnings_are_printed_once_with_their_advice() {
 fn repetitions_unlike_the_others_and_a_near_ceiling_are_told() {
     use crate::plan::result_warnings;
     let mut request = plain();
-    request.paths = PathChoice::Named(vec![PathKind::Cpu, PathKind::Null]);
-    request.repeat = 6;
+    request.paths = PathChoice::each(&[PathKind::Cpu, PathKind::Null]);
+    request.repeat = Some(6);
     let kinds = |report: &MatrixReport| -> Vec<WarningKind> {
         result_warnings(report).iter().map(|warning| warning.kind).collect()
     };

@@ -75,7 +75,7 @@ fn name(report: &MatrixReport, cell: &CellReport) -> String {
     } else {
         format!(", depth {}", cell.queue_depth)
     };
-    let repeat = match report.plan.repeat {
+    let repeat = match report.plan.request.repeat() {
         0 | 1 => String::new(),
         _ => format!(", repetition {}", cell.repeat),
     };

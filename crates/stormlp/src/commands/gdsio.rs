@@ -114,7 +114,7 @@ fn measure(
         _ => failure,
     })?;
     let delivery = Delivery::gdsio(per_job);
-    let savers = Savers::alone(delivery.saver(&plan.name, session)?);
+    let savers = Savers::alone(delivery.saver(&plan.request.name, session)?);
     let run = gds::start(plan, facts, savers, &delivery, session);
     gds::execute(run, Company::Alone, &delivery, session)
 }
@@ -171,7 +171,7 @@ fn lacks_gpu(request: &MatrixRequest, facts: &HostFacts) -> bool {
         index.is_some_and(|index| facts.accelerators.iter().all(|gpu| gpu.index != index))
     };
     let mut devices = request.jobs.iter().filter_map(|job| job.device);
-    let mut paths = request.paths.paths().into_iter();
+    let mut paths = request.paths().into_iter();
     facts.hidden_gpus.is_some()
         || devices.any(is_missing)
         || paths.any(|path| {

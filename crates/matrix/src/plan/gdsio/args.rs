@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use super::{GdsioError, GdsioJob, GdsioRun, Target, io_size, number, seconds, size, switch};
+use super::run::{GdsioError, GdsioJob, GdsioRun, io_size, number, seconds, size, switch};
+use crate::plan::request::JobTarget;
 use stormlp_core::names::VariantArray;
 use stormlp_core::operation::Operation;
 
@@ -157,11 +158,11 @@ fn set_value(run: &mut GdsioRun, flag: &str, value: &str) -> Result<(), GdsioErr
     let job_name = || format!("job{}", run.jobs.len());
     match flag {
         "-f" => {
-            let target = Target::File(PathBuf::from(value));
+            let target = JobTarget::File(PathBuf::from(value));
             run.jobs.push(GdsioJob::new(job_name(), target));
         }
         "-D" => {
-            let target = Target::Folder(PathBuf::from(value));
+            let target = JobTarget::Folder(PathBuf::from(value));
             run.jobs.push(GdsioJob::new(job_name(), target));
         }
         "-d" => last_job(run, flag)?.gpu = Some(number(flag, value)?),

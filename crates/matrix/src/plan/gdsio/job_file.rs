@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use super::{GdsioError, GdsioJob, GdsioRun, Target, args, io_size, number, seconds, size, switch};
+use super::args;
+use super::run::{GdsioError, GdsioJob, GdsioRun, io_size, number, seconds, size, switch};
+use crate::plan::request::JobTarget;
 
 /// A partially parsed job; complete once its target is known.
 struct Draft {
@@ -36,7 +38,7 @@ pub fn parse_job_file(
             in_global = Some(name_of_section == "global");
             if name_of_section != "global" {
                 section += 1;
-                let target = Target::Folder(PathBuf::new());
+                let target = JobTarget::Folder(PathBuf::new());
                 drafts.push(Draft {
                     job: GdsioJob::new(name_of_section.to_string(), target),
                     has_target: false,
@@ -161,8 +163,8 @@ fn set_job(draft: &mut Draft, key: &str, value: &str) -> Result<(), GdsioError> 
                 )));
             }
             job.target = match key {
-                "directory" => Target::Folder(PathBuf::from(value)),
-                _ => Target::File(PathBuf::from(value)),
+                "directory" => JobTarget::Folder(PathBuf::from(value)),
+                _ => JobTarget::File(PathBuf::from(value)),
             };
             draft.has_target = true;
         }

@@ -1,10 +1,18 @@
 //! Tests of gdsio's options.
 
+use std::path::PathBuf;
+
 use proptest::prelude::*;
 
 use super::*;
+use crate::plan::choice::CellSpan;
+use crate::plan::choice::{IoSize, PathChoice};
+use crate::plan::request::{JobTarget, MatrixRequest, SharedFile};
 use stormlp_core::facts::HostFacts;
-use stormlp_core::units::{GIB, KIB};
+use stormlp_core::operation::Operation;
+use stormlp_core::path::{MemoryKind, PathKind};
+use stormlp_core::transport::DeviceId;
+use stormlp_core::units::{GIB, KIB, MIB};
 
 fn args(line: &str) -> Result<GdsioArgs, GdsioError> {
     let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
@@ -33,10 +41,10 @@ fn refusal(line: &str) -> String {
 #[test]
 fn the_guides_example_is_one_cell() {
     let request = request("-f /mnt/test -d 0 -n 1 -w 4 -s 10G -i 1M -x 0 -I 1");
-    assert_eq!(request.paths, PathChoice::Named(vec![PathKind::Gds]));
+    assert_eq!(request.paths, PathChoice::each(&[PathKind::Gds]));
     assert_eq!(request.ops, [Operation::Write]);
     assert_eq!(request.file_size_bytes, Some(10 * GIB));
-    assert_eq!(request.span, Span::Passes(1));
+    assert_eq!(request.span(), CellSpan::Passes(1));
     assert_eq!(request.shared_file, SharedFile::Split);
     let job = &request.jobs[0];
     assert_eq!((job.threads, job.numa_node), (Some(4), Some(1)));
@@ -49,7 +57,7 @@ fn job_options_belong_to_the_file_before_them() {
     let jobs: Vec<_> = request.jobs.iter().map(|j| (j.device, j.numa_node, j.threads)).collect();
     let (a, b) = (Some(DeviceId::Cuda(0)), Some(DeviceId::Cuda(3)));
     assert_eq!(jobs, [(a, None, Some(8)), (b, Some(1), Some(2))]);
-    assert_eq!(request.span, Span::Seconds(10.0));
+    assert_eq!(request.span(), CellSpan::Seconds(10.0));
     assert_eq!(request.shared_file, SharedFile::Whole);
 }
 
@@ -95,7 +103,7 @@ fn the_lines_of_guides_and_scripts_are_taken() {
             emulate(&mut request, &HostFacts::fixture());
             request
         };
-        let path = emulated.paths.paths()[0];
+        let path = emulated.paths()[0];
         assert!(!path.needs_cufile(), "{line}");
         if path.ends_in_accelerator() {
             assert!(matches!(first, Some(DeviceId::Cuda(_))), "{line}");
@@ -112,14 +120,14 @@ fn emulation_takes_cufile_where_it_is_and_says_what_it_takes_otherwise() {
     let mut without = request(line);
     let note = emulate(&mut without, &facts).unwrap();
     assert!(note.contains("-x 0 runs as -x 2"), "{note}");
-    assert_eq!(without.paths, PathChoice::Named(vec![PathKind::CpuGpu]));
+    assert_eq!(without.paths, PathChoice::each(&[PathKind::CpuGpu]));
     facts.paths = vec![stormlp_core::facts::PathSupport {
         path: PathKind::Gds,
         availability: stormlp_core::facts::Availability::Available,
     }];
     let mut with = request(line);
     assert_eq!(emulate(&mut with, &facts), None);
-    assert_eq!(with.paths, PathChoice::Named(vec![PathKind::Gds]));
+    assert_eq!(with.paths, PathChoice::each(&[PathKind::Gds]));
     assert_eq!(with.memory, MemoryKind::Host);
     let mut plain = request("-D /d -d 3 -w 4 -x 1");
     let asked = plain.clone();
@@ -250,7 +258,7 @@ fn a_job_file_is_read_with_its_variables() {
     assert_eq!((name.as_str(), run.transfer_type), ("gds-test", 2));
     assert_eq!((run.op, run.seconds), (Operation::RandRead, Some(30.0)));
     assert_eq!(run.io_size.count(), 4);
-    assert_eq!(run.jobs[0].target, Target::Folder(PathBuf::from("/mnt/one")));
+    assert_eq!(run.jobs[0].target, JobTarget::Folder(PathBuf::from("/mnt/one")));
     assert_eq!(run.jobs[1].offset_bytes, Some(MIB));
     assert_eq!((run.jobs[1].workers, run.jobs[1].gpu), (2, Some(4)));
 }

@@ -38,7 +38,7 @@ fn a_device_in_use_is_refused_whatever_is_named() {
     let mut reads = on_file();
     reads.ops = vec![Operation::Read];
     assert!(resolve(&reads, &laptop(), &inventory).is_ok(), "reading harms nobody");
-    reads.paths = PathChoice::Named(vec![PathKind::GdsBatch]);
+    reads.paths = PathChoice::each(&[PathKind::GdsBatch]);
     reads.read_percent = Some(90);
     let found = resolve(&reads, &gpu_server(), &inventory).unwrap_err();
     assert!(found.to_string().contains("in use"), "a mix writes: {found}");

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn each_cell_has_the_engine_and_batch_that_suit_its_path_and_depth() {
     let mut request = plain();
-    request.paths = PathChoice::Named(vec![PathKind::Cpu, PathKind::Buffered]);
+    request.paths = PathChoice::each(&[PathKind::Cpu, PathKind::Buffered]);
     request.queue_depths = vec![1, 32];
     let plan = resolve(&request, &laptop(), &folder(100 * GIB)).unwrap();
     let seen: Vec<_> = (plan.cells.iter())

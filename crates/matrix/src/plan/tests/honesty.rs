@@ -50,7 +50,7 @@ fn a_named_file_in_memory_is_told_as_well() {
 fn a_queue_depth_that_blocking_calls_cannot_use_is_told_for_every_path_of_psync() {
     for path in [PathKind::Cpu, PathKind::CpuGpu, PathKind::CpuAsyncGpu] {
         let mut request = plain();
-        request.paths = PathChoice::Named(vec![path]);
+        request.paths = PathChoice::each(&[path]);
         request.queue_depths = vec![4];
         let told = |request: &MatrixRequest| {
             (solve(request, &folder(100 * GIB)).warnings.iter())
@@ -117,7 +117,7 @@ fn a_manifest_of_no_use_is_always_the_reason_that_is_given() {
 #[test]
 fn every_file_or_folder_gets_a_thread_or_the_plan_is_refused() {
     let mut request = plain();
-    let second = Target::Folder(PathBuf::from("more"));
+    let second = JobTarget::Folder(PathBuf::from("more"));
     request.jobs.push(JobRequest::on("job1", second));
     request.threads = vec![4, 1];
     let mut inventory = folder(100 * GIB);
@@ -163,7 +163,7 @@ fn warnings_about_space_never_name_a_size_of_zero_and_count_what_is_replaced() {
 fn writes_through_the_page_cache_end_with_a_sync_unless_it_is_declined() {
     let synced = |fsync: Fsync, op: Operation| -> Vec<bool> {
         let mut request = plain();
-        request.paths = PathChoice::Named(vec![PathKind::Buffered, PathKind::Cpu, PathKind::Null]);
+        request.paths = PathChoice::each(&[PathKind::Buffered, PathKind::Cpu, PathKind::Null]);
         request.ops = vec![op];
         request.fsync = fsync;
         let plan = solve(&request, &folder(100 * GIB));
@@ -175,7 +175,7 @@ fn writes_through_the_page_cache_end_with_a_sync_unless_it_is_declined() {
     assert_eq!(synced(Fsync::End, write), [true, true, false]);
     assert_eq!(synced(Fsync::End, Operation::Read), [false, false, false]);
     let mut refused = plain();
-    refused.paths = PathChoice::Named(vec![PathKind::Cpu]);
+    refused.paths = PathChoice::each(&[PathKind::Cpu]);
     refused.ops = vec![write];
     let mut inventory = folder(100 * GIB);
     inventory.folders[0].direct = Availability::unavailable("EINVAL", "use xfs");

@@ -10,13 +10,13 @@ fn hosts_that_measured_other_work_are_told_of_by_one_setting() {
     let plan = solve(&plain(), &folder(100 * GIB));
     assert_eq!(difference(("h1", &plan), ("h2", &plan)), None);
     let cases: [(Change, &str); 4] = [
-        (|plan| plan.seed += 1, "setting `seed`: h1 has "),
+        (|plan| plan.request.seed += 1, "setting `seed`: h1 has "),
         (
             |plan| plan.cells[1].transport.pages = stormlp_core::transport::Pages::Small,
             "setting `pages` of the cells",
         ),
         (|plan| plan.cells[1].transport.threads += 1, "cell 1: h1 has "),
-        (|plan| plan.crews.push(Crew { workers: Vec::new() }), "threads of the cells at `"),
+        (|plan| plan.crews.push(CrewPlan { workers: Vec::new() }), "threads of the cells at `"),
     ];
     for (change, message) in cases {
         let mut other = plan.clone();

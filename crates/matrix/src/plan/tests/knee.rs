@@ -1,15 +1,16 @@
 //! Plans of knee searches.
 
 use super::*;
+use crate::plan::knee::{DEPTHS, THREADS};
 
 #[test]
 fn a_search_for_knees_plans_what_it_may_need() {
     let search = |paths: &[PathKind], io_size: u64| MatrixRequest {
         find_knee: true,
-        paths: PathChoice::Named(paths.to_vec()),
+        paths: PathChoice::each(paths),
         io_sizes: vec![IoSize::fixed(io_size)],
-        threads: KNEE_THREADS.to_vec(),
-        queue_depths: KNEE_DEPTHS.to_vec(),
+        threads: THREADS.to_vec(),
+        queue_depths: DEPTHS.to_vec(),
         ..MatrixRequest::plain(PathBuf::from("data"))
     };
     let settings = |request: &MatrixRequest, facts: &HostFacts| -> Vec<(usize, usize)> {
@@ -19,13 +20,13 @@ fn a_search_for_knees_plans_what_it_may_need() {
     };
     // Doubling thread counts, with depths between.
     let cpu = settings(&search(&[PathKind::Cpu], 64 * KIB), &laptop());
-    assert_eq!(cpu.len(), 6 * KNEE_DEPTHS.len());
+    assert_eq!(cpu.len(), 6 * DEPTHS.len());
     assert!(!cpu.iter().any(|(threads, _)| *threads == 3));
     // A blocking path only varies threads; one that cannot run has a cell that says why.
     let gds = settings(&search(&[PathKind::Gds], MIB), &gpu_server());
-    assert_eq!(gds.len(), KNEE_THREADS.len());
+    assert_eq!(gds.len(), THREADS.len());
     let both = search(&[PathKind::Gds, PathKind::Cpu], 64 * KIB);
-    assert_eq!(settings(&both, &laptop()).len(), 6 * KNEE_DEPTHS.len() + 1);
+    assert_eq!(settings(&both, &laptop()).len(), 6 * DEPTHS.len() + 1);
     // At most a quarter of 16 GiB is in flight.
     let large = settings(&search(&[PathKind::Cpu], 64 * MIB), &laptop());
     assert!(large.iter().all(|(threads, depth)| threads * depth <= 64), "{large:?}");

@@ -18,7 +18,7 @@ fn two_nodes() -> HostFacts {
 /// Copies into the memory of `devices` by two threads.
 fn copies(devices: &[u32]) -> MatrixRequest {
     let mut request = MatrixRequest::plain(PathBuf::from("data"));
-    request.paths = PathChoice::Named(vec![PathKind::CpuGpu, PathKind::Cpu]);
+    request.paths = PathChoice::each(&[PathKind::CpuGpu, PathKind::Cpu]);
     request.threads = vec![2];
     request.file_size_bytes = Some(64 * MIB);
     request.devices = devices.iter().copied().map(DeviceId::Cuda).collect();
@@ -78,7 +78,7 @@ fn how_to_wait_is_in_every_transport_and_has_no_effect_without_a_gpu() {
 #[test]
 fn files_that_are_opened_without_o_direct_on_purpose_are_no_refusal() {
     let mut request = copies(&[0]);
-    request.paths = PathChoice::Named(vec![PathKind::Gds]);
+    request.paths = PathChoice::each(&[PathKind::Gds]);
     request.open_direct = false;
     let plan = resolve(&request, &gpu_server(), &folder(GIB)).unwrap();
     assert!(plan.cells.iter().all(|cell| !cell.direct));
@@ -103,7 +103,7 @@ fn a_refused_o_direct_is_a_warning_and_with_require_direct_an_error() {
 #[test]
 fn host_memory_that_cufile_is_given_is_counted_where_a_gpu_is_there_too() {
     let mut request = copies(&[0]);
-    request.paths = PathChoice::Named(vec![PathKind::Gds]);
+    request.paths = PathChoice::each(&[PathKind::Gds]);
     for (memory, bytes) in
         [(MemoryKind::Host, 2 * MIB), (MemoryKind::Mmap, 2 * MIB), (MemoryKind::Device, 0)]
     {

@@ -7,7 +7,7 @@ use super::*;
 #[test]
 fn a_headline_holds_ways_against_each_other_and_not_every_path() {
     let mut request = plain();
-    request.paths = PathChoice::Named(vec![
+    request.paths = PathChoice::each(&[
         PathKind::Cpu,
         PathKind::Buffered,
         PathKind::CpuGpu,

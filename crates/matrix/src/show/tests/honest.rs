@@ -7,7 +7,7 @@ use super::*;
 /// A report of writes through the page cache at 20 GiB and bypassing it at 10 GiB, synced as given.
 fn writes(fsync: Fsync) -> MatrixReport {
     let mut request = plain();
-    request.paths = PathChoice::Named(vec![PathKind::Buffered, PathKind::Cpu]);
+    request.paths = PathChoice::each(&[PathKind::Buffered, PathKind::Cpu]);
     request.ops = vec![Operation::Write];
     request.fsync = fsync;
     let mut report =
@@ -33,7 +33,7 @@ fn a_write_that_was_not_synced_wins_against_no_direct_one() {
     let headline = unsynced.lines().next().unwrap();
     assert!(!headline.contains("faster"), "{headline}");
     let mut request = plain();
-    request.paths = PathChoice::Named(vec![PathKind::Buffered, PathKind::PageCache]);
+    request.paths = PathChoice::each(&[PathKind::Buffered, PathKind::PageCache]);
     request.ops = vec![Operation::Write];
     request.fsync = Fsync::None;
     let both = table(&report(&request, both));
@@ -43,7 +43,7 @@ fn a_write_that_was_not_synced_wins_against_no_direct_one() {
 #[test]
 fn a_path_that_is_left_out_of_a_comparison_is_named() {
     let mut request = plain();
-    request.paths = PathChoice::Named(vec![PathKind::Buffered, PathKind::Cpu, PathKind::CpuGpu]);
+    request.paths = PathChoice::each(&[PathKind::Buffered, PathKind::Cpu, PathKind::CpuGpu]);
     request.ops = vec![Operation::Write];
     request.fsync = Fsync::None;
     let text =
@@ -103,9 +103,9 @@ fn a_percentile_that_rests_on_too_few_transfers_is_blank() {
 /// A matrix of two sizes on one path, each run twice, with warnings in the cells of these indices.
 fn warned(facts: &[(usize, &str)]) -> Vec<String> {
     let mut request = plain();
-    request.paths = PathChoice::Named(vec![PathKind::Cpu]);
+    request.paths = PathChoice::each(&[PathKind::Cpu]);
     request.io_sizes = vec![IoSize::fixed(4096), IoSize::fixed(1 << 20)];
-    request.repeat = 2;
+    request.repeat = Some(2);
     let mut report = report(&request, both);
     for (index, fact) in facts {
         let warning = Warning::new(WarningKind::TooShort, *fact, "wait longer");

@@ -11,10 +11,10 @@ use stormlp_show::document::Document;
 fn searched(most_cells: usize, repeat: u32) -> MatrixReport {
     let request = MatrixRequest {
         find_knee: true,
-        paths: PathChoice::Named(vec![PathKind::Cpu, PathKind::PageCache]),
+        paths: PathChoice::each(&[PathKind::Cpu, PathKind::PageCache]),
         threads: vec![1, 2, 4],
         queue_depths: vec![1, 2, 3, 4, 6, 8, 12, 16],
-        repeat,
+        repeat: Some(repeat),
         ..plain()
     };
     let mut report = report(&request, |_, _| None);

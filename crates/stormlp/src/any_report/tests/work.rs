@@ -33,13 +33,13 @@ fn changed(report: &Value, place: &str, value: Value) -> Vec<String> {
 fn whatever_changes_the_work_counts_by_its_name_or_its_place() {
     let [gds, train, checkpoint] = reports();
     // So close that the rounded text is the same.
-    let longer = gds["plan"]["span"]["seconds"].as_f64().unwrap() + 0.001;
+    let longer = gds["plan"]["request"]["duration_seconds"].as_f64().unwrap() + 0.001;
     for (report, place, value, findings) in [
-        (&gds, "/plan/fill", "every".into(), "plan.fill"),
+        (&gds, "/plan/request/fill", "every".into(), "plan.request.fill"),
         (&gds, "/plan/cells/0/submit_batch", 9.into(), "plan.cells.submit_batch"),
         (&gds, "/plan/cells/0/register_buffers", false.into(), "plan.cells.register_buffers"),
-        (&gds, "/plan/warmup_seconds", 2.5.into(), "warm-up"),
-        (&gds, "/plan/span/seconds", longer.into(), "plan.span.seconds"),
+        (&gds, "/plan/request/warmup_seconds", 2.5.into(), "warm-up"),
+        (&gds, "/plan/request/duration_seconds", longer.into(), "plan.request.duration_seconds"),
         (&train, "/plan/transport/engine", "psync".into(), "plan.transport.engine"),
         (&train, "/plan/transport/threads", 77.into(), "plan.transport.threads"),
         (&train, "/plan/shuffle/files", "off".into(), "plan.shuffle.files"),
@@ -80,8 +80,8 @@ fn detached_hosts_are_other_work_than_hosts_of_one_checkpoint() {
 fn where_and_how_often_is_no_part_of_the_work() {
     let [gds, train, checkpoint] = reports();
     for (report, place, value) in [
-        (&gds, "/plan/name", "other".into()),
-        (&gds, "/plan/seed", 7.into()),
+        (&gds, "/plan/request/name", "other".into()),
+        (&gds, "/plan/request/seed", 7.into()),
         (&gds, "/plan/files/0/path", "/elsewhere".into()),
         (&train, "/plan/data/folder", "/elsewhere".into()),
         (&train, "/plan/request/telemetry_seconds", 1.0.into()),

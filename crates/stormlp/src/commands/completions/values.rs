@@ -37,8 +37,8 @@ fn gds() -> Vec<Offer> {
     let mut paths = vec!["auto", "all"];
     paths.extend(path_names());
     vec![
-        ("gds", "path", paths),
-        ("gds", "op", Operation::VARIANTS.to_vec()),
+        ("gds", "paths", paths),
+        ("gds", "ops", Operation::VARIANTS.to_vec()),
         ("gds", "preset", preset_names()),
         ("gds", "cache", CacheState::VARIANTS.to_vec()),
         ("gds", "fill", Fill::VARIANTS.to_vec()),

@@ -7,13 +7,12 @@ use stormlp_hosts::company::Company;
 use stormlp_matrix::plan::gdsio::in_gdsios_words;
 use stormlp_matrix::plan::{CellReport, CellStatus, MatrixPlan, MatrixReport, likely_left};
 use stormlp_matrix::run as matrix;
-use stormlp_matrix::run::{MatrixError, Measured};
+use stormlp_matrix::run::{FinishedCell, MatrixError};
 use stormlp_matrix::show as matrix_report;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::surroundings::Surroundings;
 
-use super::names_paths;
 use crate::commands::deliver::{Delivery, Format, Savers, own_part};
 use crate::commands::party::{blame_launcher, shared_fate};
 use crate::output;
@@ -71,12 +70,12 @@ pub(crate) fn execute(
     let mut own = run.own;
     savers.begin(report, |of| own_part(report, &own, of))?;
     if (report.plan.cells.iter()).any(|cell| cell.transport.path.needs_cufile()) {
-        savers.prepare_cufile(report.plan.require_gds);
+        savers.prepare_cufile(report.plan.request.require_gds);
     }
     let progress = Progress::new(session.quiet);
     let surroundings =
         Surroundings { storage: &session.storage, observer: &progress, stop: &session.stop };
-    let mut on_cell = |measured: Measured<'_>| {
+    let mut on_cell = |measured: FinishedCell<'_>| {
         progress.cell_finished(measured.whole);
         savers.cell(measured.own, measured.whole);
         // A cell interrupted before is measured again.
@@ -112,13 +111,13 @@ fn announce(report: &MatrixReport, session: &Session) {
     if count == 0 {
         return output::say("no cell is left to measure");
     }
-    let cells = if plan.find_knee {
+    let cells = if plan.request.find_knee {
         format!("some {count} of {} cells", plan.runnable_cells())
     } else {
         counted(count, "cell")
     };
     if plan.layout_bytes > 0 {
-        let fate = if plan.keep { "kept for the next run" } else { "removed in the end" };
+        let fate = if plan.request.remove { "removed in the end" } else { "kept for the next run" };
         output::say(format!(
             "writing test files first: {} to {} ({fate})",
             ByteSize(plan.layout_bytes),
@@ -177,7 +176,7 @@ fn verdict(report: &MatrixReport, resume_with: Option<&str>) -> Result<(), Failu
             .any(|numbers| numbers.interrupted);
         let stopped = Failure::stopped(format!(
             "stopped by the user; {} cells are saved{}",
-            if report.plan.find_knee {
+            if report.plan.request.find_knee {
                 report.results.cells.len().to_string()
             } else {
                 format!("{} of {planned}", report.results.cells.len())
@@ -206,7 +205,7 @@ fn verdict(report: &MatrixReport, resume_with: Option<&str>) -> Result<(), Failu
         ));
     }
     match with(CellStatus::Unavailable).next() {
-        Some(cell) if names_paths(&report.plan) => {
+        Some(cell) if report.plan.request.names_paths() => {
             let failure = Failure::machine(anyhow::anyhow!("{}", not_measured(cell)));
             Err(match &cell.remedy {
                 Some(remedy) if !remedy.is_empty() => failure.with_help(remedy.clone()),

@@ -7,7 +7,7 @@ use stormlp_core::difference::Promise;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::operation::Direction;
 use stormlp_core::warning::{Warning, WarningKind};
-use stormlp_matrix::plan::{MatrixRequest, Target, TargetInventory, asked, decided, resolve};
+use stormlp_matrix::plan::{JobTarget, MatrixRequest, TargetInventory, asked, decided, resolve};
 use stormlp_transfer::storage::{Disk, Storage as _};
 
 use super::{Prepared, host_facts};
@@ -85,11 +85,11 @@ fn share(
     let writes = request.ops.iter().any(writes) || request.read_percent.is_some();
     for job in &mut request.jobs {
         match &mut job.target {
-            Target::Folder(folder) => {
+            JobTarget::Folder(folder) => {
                 shared.push(folder.clone());
                 folder.push(format!("rank-{}", session.group.rank()));
             }
-            Target::File(file) if writes => {
+            JobTarget::File(file) if writes => {
                 return Err(Failure::usage(format!(
                     "all hosts would write over each other in {}",
                     file.display()
@@ -99,7 +99,7 @@ fn share(
                      name is another one on every host",
                 ));
             }
-            Target::File(_) => {}
+            JobTarget::File(_) => {}
         }
     }
     Ok(shared)

@@ -1,6 +1,5 @@
 //! `stormlp gds`: makes a plan from arguments, facts and files, and prints or runs it.
 
-mod args;
 mod finish;
 mod hosts;
 mod resume;
@@ -10,18 +9,18 @@ use std::path::PathBuf;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::path::PathKind;
 use stormlp_core::report::ReportKind;
-use stormlp_core::transport::Threading;
+use stormlp_core::transport::EngineChoice;
 use stormlp_hosts::company::Company;
-use stormlp_matrix::plan::{
-    MatrixPlan, MatrixReport, MatrixRequest, MatrixResults, PathChoice, resolve,
-};
+use stormlp_matrix::plan::{MatrixPlan, MatrixReport, MatrixRequest, MatrixResults, resolve};
 use stormlp_matrix::show as matrix;
 use stormlp_transfer::probe;
 
 use super::deliver::{ColumnsArg, Delivery, OutputArgs, Savers};
 use super::detached::DetachedArgs;
+use crate::commands::threads::check_wait;
 use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_core::note::{Cause, Note};
 
 use resume::Saved;
 
@@ -44,16 +43,7 @@ Sizes: K, M, G are powers of 1024, kB, MB, GB powers of 1000. The report is save
 ./stormlp-results (see --results-dir); `stormlp report` shows it again.")]
 pub(crate) struct Args {
     #[command(flatten)]
-    matrix: args::MatrixArgs,
-
-    #[command(flatten)]
-    files: args::FileArgs,
-
-    #[command(flatten)]
-    devices: args::DeviceArgs,
-
-    #[command(flatten)]
-    threads: Threading,
+    matrix: MatrixRequest,
 
     #[command(flatten)]
     detached: DetachedArgs,
@@ -99,7 +89,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     // If there are other processes, they are told the result.
     let begins = args.detached.check(session);
     let party = session.party(args.local_data)?;
-    let request = args::request(args.matrix, args.files, args.devices, args.threads);
+    let request = complete(args.matrix);
     let request = begins.and(request);
     let resume = args.resume.as_deref();
     let saved =
@@ -125,7 +115,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let mut run = match resume {
         Some(path) => resume::go_on(path, saved, prepared, &party, &delivery, session)?,
         None => {
-            let savers = delivery.savers(&prepared.plan.name, &party, session)?;
+            let savers = delivery.savers(&prepared.plan.request.name, &party, session)?;
             start(prepared.plan, prepared.facts, savers, &delivery, session)
         }
     };
@@ -143,6 +133,47 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     execute(run, company, &delivery, session)
 }
 
+/// The request with its preset, or the defaults, for what was left out.
+///
+/// # Errors
+/// With exit code 2 if the preset does not exist, or an option has no effect.
+fn complete(request: MatrixRequest) -> Result<MatrixRequest, Failure> {
+    if let Some(name @ ("study-a" | "study-b")) = request.preset.as_deref() {
+        return Err(Failure::usage(format!(
+            "`{name}` is not a preset but a set of columns: use --columns {name}"
+        )));
+    }
+    let request = request
+        .complete()
+        .map_err(|error| Failure::from(Note::new(Cause::Usage, error.to_string(), "")))?;
+    if request.find_knee && request.threads.len() == 1 && request.queue_depths.len() == 1 {
+        return Err(Failure::usage(
+            "--find-knee has nothing to search: --threads and --queue-depth name one setting; \
+             give several of one of them, or leave out one",
+        ));
+    }
+    let paths = request.paths();
+    check_wait(&request.threading, paths.iter().any(|path| path.ends_in_accelerator()))?;
+    if !paths.iter().any(|path| path.needs_cufile()) {
+        for (option, is_given) in [
+            ("--no-register", request.no_register),
+            ("--cufile-stats", request.cufile_stats.is_some()),
+        ] {
+            if is_given {
+                return Err(Failure::usage(format!(
+                    "{option} has no effect with --path that names none of cuFile's: leave out one"
+                )));
+            }
+        }
+    }
+    if request.engine != EngineChoice::Auto && paths.iter().all(|path| *path == PathKind::Null) {
+        return Err(Failure::usage(
+            "--engine has no effect with --path null: leave out one of them",
+        ));
+    }
+    Ok(request)
+}
+
 /// The facts needed by a request; GPU libraries are probed only for paths that use them.
 pub(crate) fn host_facts(request: &MatrixRequest, session: &Session) -> Result<HostFacts, Failure> {
     let asks_libraries = |path: &PathKind| path.ends_in_accelerator();
@@ -152,7 +183,7 @@ pub(crate) fn host_facts(request: &MatrixRequest, session: &Session) -> Result<H
     } else {
         directory.parent().unwrap_or(directory.as_path())
     };
-    let mut facts = if request.paths.paths().iter().any(asks_libraries) {
+    let mut facts = if request.paths().iter().any(asks_libraries) {
         session.host_facts(Some(directory))?
     } else {
         probe::host_facts()
@@ -185,7 +216,42 @@ pub(crate) fn start(
     Run { report, savers, own: Vec::new(), resume_with: None }
 }
 
-/// Whether the user named the paths of a plan, so that an unavailable one is an error.
-fn names_paths(plan: &MatrixPlan) -> bool {
-    matches!(plan.paths, PathChoice::Named(_))
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    /// Options of `stormlp gds`, as a command of their own.
+    #[derive(clap::Parser)]
+    struct Options {
+        #[command(flatten)]
+        matrix: MatrixRequest,
+    }
+
+    fn request(line: &str) -> MatrixRequest {
+        let options = Options::try_parse_from(line.split_whitespace()).unwrap();
+        options.matrix.complete().unwrap()
+    }
+
+    #[test]
+    fn without_options_the_request_is_the_plain_one() {
+        assert_eq!(request("gds --dir data"), MatrixRequest::plain("data".into()));
+        assert_eq!(request("gds"), MatrixRequest::plain("stormlp-data/gds".into()));
+    }
+
+    #[test]
+    fn flags_and_lists_reach_the_request() {
+        let request = request(
+            "gds --unaligned --remove --keep --no-register --fsync --file /dev/a --file /dev/b \
+             --io-size 4K,1M:3M:1M --path auto,cpu --warmup 1s --repeat 3",
+        );
+        assert_eq!(request.random_alignment_bytes, 1);
+        assert!(!request.remove && request.no_register && request.names_paths());
+        assert_eq!(request.fsync.name(), "end");
+        assert_eq!(request.io_sizes.len(), 4);
+        assert_eq!((request.paths().len(), request.repeat()), (4, 3));
+        assert_eq!((&*request.jobs[1].name, request.warmup_seconds), ("job1", 1.0));
+    }
 }

@@ -7,14 +7,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::any_report::AnyReport;
-use serde::{Deserialize, Serialize};
 use stormlp_core::facts::HostFacts;
-use stormlp_core::report::ReportKind;
-use stormlp_core::tag::Tags;
+use stormlp_core::report::{Head, ReportKind};
 use stormlp_core::warning::{Warning, WarningKind};
-use stormlp_matrix::plan::{
-    CellReport, MatrixPlan, MatrixReport, MatrixResults, NotTaken, take_measured,
-};
+use stormlp_matrix::plan::{MatrixPlan, MatrixReport, MatrixResults, NotTaken, take_measured};
 
 use super::Prepared;
 use super::finish::Run;
@@ -31,14 +27,8 @@ pub(crate) struct Saved {
     report: MatrixReport,
 }
 
-/// The part of a saved report that is reused.
-#[derive(Serialize, Deserialize)]
-struct Taken {
-    started_at: String,
-    tags: Tags,
-    warnings: Vec<Warning>,
-    cells: Vec<CellReport>,
-}
+/// What is reused of a saved report: its start and tags, its warnings, and its cells.
+type Taken = (Head, Vec<Warning>, MatrixResults);
 
 impl Saved {
     /// Reads a saved report, which must have as many hosts as there are now.
@@ -71,9 +61,8 @@ impl Saved {
             .with_help("start a new matrix, and compare the two with --baseline"));
         }
         let changed = changed_since(there, facts);
-        let head = &report.head;
-        let (started_at, tags) = (head.started_at.clone(), head.tags.clone());
-        let (command, mut warnings) = (head.command.clone(), report.warnings.clone());
+        let (head, mut warnings) = (report.head.clone(), report.warnings.clone());
+        let command = &head.command;
         let results = take_measured(plan, report).map_err(|why| {
             let (what, help) = match why {
                 NotTaken::Another(difference) => (
@@ -100,7 +89,7 @@ impl Saved {
             }
         }
         warnings.extend(changed);
-        Ok(Taken { started_at, tags, warnings, cells: results.cells })
+        Ok((head, warnings, results))
     }
 }
 
@@ -119,22 +108,20 @@ pub(super) fn go_on(
 ) -> Result<Run, Failure> {
     let taken = saved.map(|saved| saved.take(&plan, &facts, session.quiet));
     let taken = party.agree(taken.transpose())?;
-    let taken = party.from_first(&taken)?;
+    let (then, warnings, results) = party.from_first(&taken)?;
     let mut head = delivery.head(facts, session);
-    head.started_at = taken.started_at;
-    for (key, value) in taken.tags {
+    head.started_at = then.started_at;
+    for (key, value) in then.tags {
         head.tags.entry(key).or_insert(value);
     }
     let (savers, part) = Savers::resume(&saved::file(path), party, session)?;
     let own = part.and_then(|part| take_measured(&plan, part).ok());
     let mut own = own.map_or_else(Vec::new, |own| own.cells);
     // The other cells are measured again.
-    own.retain(|one| taken.cells.iter().any(|cell| cell.cell == one.cell));
-    let mut results = MatrixResults::default();
-    taken.cells.into_iter().for_each(|cell| results.push(cell));
+    own.retain(|one| results.of(one.cell).is_some());
     let mut report = MatrixReport::new(head, plan, results);
     report.warnings.clone_from(&report.plan.warnings);
-    for warning in taken.warnings {
+    for warning in warnings {
         report.warn(warning);
     }
     Ok(Run { report, savers, own, resume_with: None })
