@@ -45,7 +45,7 @@ fn a_dry_run_has_every_byte_of_the_four_models_and_touches_nothing() {
         command.current_dir(folder.path());
         let plan = json(command.args(["checkpoint", model, "--dry-run"]));
         assert_eq!(plan["total_bytes"], total, "{model}");
-        assert_eq!(plan["scale"], 1.0);
+        assert_eq!(plan["scaling"]["factor"], 1.0);
         let all = plan["ranks"].as_array().unwrap();
         assert_eq!(all.len(), ranks, "{model}");
         let mut sum = 0;
@@ -80,7 +80,12 @@ fn a_scaled_run_is_marked_in_every_line() {
     let text = stdout(assert);
     assert!(text.lines().count() > 10, "{text}");
     assert!(text.lines().all(|line| line.starts_with("SCALED 0.2653")), "{text}");
-    assert!(text.contains("stormlp checkpoint tiny.yaml --scale 1 --ranks 8"), "{text}");
+    assert!(
+        text.contains(
+            "stormlp checkpoint tiny.yaml --ranks 8 --pause 0 --scale 1 --writes 1 --reads 1"
+        ),
+        "{text}"
+    );
 }
 
 #[test]
@@ -88,7 +93,10 @@ fn a_run_has_the_keys_that_scripts_rely_on() {
     let folder = folder();
     let arguments = ["--writes", "2", "--reads", "2", "--verify", "--cold", "--path", "cpu"];
     let report = json(&mut tiny(folder.path(), &arguments));
-    assert_eq!((&report["kind"], &report["plan"]["scale"]), (&"checkpoint".into(), &1.0.into()));
+    assert_eq!(
+        (&report["kind"], &report["plan"]["scaling"]["factor"]),
+        (&"checkpoint".into(), &1.0.into())
+    );
     assert_eq!(report["plan"]["total_bytes"], 62_377_984);
     let names = |list: &str| -> Vec<String> {
         let parts = report[list].as_array().unwrap().iter();
@@ -129,7 +137,7 @@ fn saving_and_restoring_can_be_two_runs() {
     let report = json(&mut tiny(folder.path(), &["--writes", "0", "--verify"]));
     assert_eq!(report["restores"].as_array().unwrap().len(), 1);
     assert_eq!(report["verified_bytes"], report["plan"]["total_bytes"]);
-    assert!(report["plan"]["scale"].as_f64().unwrap() < 0.3);
+    assert!(report["plan"]["scaling"]["factor"].as_f64().unwrap() < 0.3);
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn hosts_with_their_own_folders_restore_what_they_saved() {
         assert!(said.contains("results do not describe shared storage"), "{said}");
         let whole = json(&runs(folder.path())[0].join("report.json"));
         assert_eq!(whole["plan"]["rank_shift"], 0);
-        assert_eq!(whole["plan"]["local_data"], true);
+        assert_eq!(whole["plan"]["request"]["local_data"], true);
         let moved = sum(&whole["hosts"], "bytes");
         assert_eq!(whole["verified_bytes"].as_u64(), Some(moved / 2));
     }

@@ -139,7 +139,7 @@ fn what_does_not_belong_together_is_refused(folder: &Path) {
         change(&mut other);
         fs::write(folder.join(name), other.to_string()).unwrap();
     };
-    changed(|other| other["plan"]["cold"] = true.into(), "cold.json");
+    changed(|other| other["plan"]["request"]["cold"] = true.into(), "cold.json");
     changed(|other| other["plan"]["content"]["seed"] = 9.into(), "seed.json");
     changed(|other| other["part"]["start_at"] = "2020-01-01T00:00:00Z".into(), "before.json");
     let gds = ["gds", "--path", "cpu", "--file-size", "1M", "--duration", "50ms", "--op", "read"];

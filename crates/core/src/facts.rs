@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::path::{EngineKind, PathKind};
-use crate::placement::HostNode;
+use crate::threads::HostNode;
 
 /// Whether a file system type keeps its files in memory: it has no backing storage, and its pages
 /// cannot be dropped.

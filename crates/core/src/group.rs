@@ -366,7 +366,6 @@ impl GroupFacts {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

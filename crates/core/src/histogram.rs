@@ -15,7 +15,8 @@ pub const HIGHEST_NS: u64 = 3_600_000_000_000;
 ///
 /// Two digits bound the relative error at 1 % and keep a histogram at about 40 KiB, small
 /// enough to stay in a core's cache while a thread records millions of samples a second.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "PackedHistogram", into = "PackedHistogram")]
 pub struct LatencyHistogram {
     inner: Histogram<u64>,
     sum_ns: u128,
@@ -200,6 +201,20 @@ pub struct PackedHistogram {
     max_ns: u64,
 }
 
+impl From<LatencyHistogram> for PackedHistogram {
+    fn from(histogram: LatencyHistogram) -> Self {
+        histogram.pack()
+    }
+}
+
+impl TryFrom<PackedHistogram> for LatencyHistogram {
+    type Error = &'static str;
+
+    fn try_from(packed: PackedHistogram) -> Result<Self, Self::Error> {
+        Self::unpack(&packed).ok_or("a histogram is none")
+    }
+}
+
 /// The quantiles of a latency curve, up to those by which storage is judged.
 pub const CURVE: [f64; 12] =
     [0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 0.99999];
@@ -242,7 +257,6 @@ fn read(data: &str) -> Option<Histogram<u64>> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

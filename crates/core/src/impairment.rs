@@ -220,7 +220,6 @@ pub fn warning(option: &str, what: &str) -> Warning {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

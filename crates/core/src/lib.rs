@@ -40,6 +40,7 @@ pub mod stats;
 pub mod stop;
 pub mod tag;
 pub mod telemetry;
+pub mod threads;
 pub mod transport;
 pub mod units;
 pub mod warning;

@@ -63,7 +63,6 @@ impl clap::builder::ValueParserFactory for Location {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

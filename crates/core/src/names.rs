@@ -58,7 +58,6 @@ pub fn file_name(name: &str, other: &str) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use crate::operation::Operation;
 

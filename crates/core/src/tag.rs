@@ -69,7 +69,6 @@ pub fn words(tags: &Tags) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

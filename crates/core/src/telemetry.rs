@@ -251,7 +251,6 @@ pub struct SizeCount {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -3,18 +3,16 @@
 //! Every lane decides this while planning, from the request and the facts of the host, so that a
 //! dry run rejects what cannot run and nothing is decided at run time.
 
-mod device;
-
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
-
-pub use device::DeviceId;
 
 use crate::facts::{Availability, HiddenGpus, HostFacts};
 use crate::failure::Problems;
 use crate::names::{Named, unknown};
+pub use crate::path::DeviceId;
 use crate::path::{EngineKind, MemoryKind, PathKind, buffers_needed};
-use crate::placement::{self, CpuList, NumaChoice, Placement};
+use crate::placement::{self, Placement};
+pub use crate::threads::{Threading, WaitMode};
 use crate::units::counted;
 use crate::warning::{Warning, WarningKind};
 
@@ -369,70 +367,6 @@ pub fn wait_warning(asked: &Threading, any_waits: bool) -> Option<Warning> {
     ))
 }
 
-/// What was asked of the threads of a run: how they wait, and where they and their buffers are.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "cli", derive(clap::Args), command(next_help_heading = "Threads"))]
-pub struct Threading {
-    /// How threads wait for a GPU: block (sleep, so CPU time is that of actual work) or spin (some
-    /// microseconds faster, but one CPU per thread) [default: block]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "HOW"))]
-    pub wait: Option<WaitMode>,
-
-    /// NUMA node for threads and their buffers in host memory: auto (that of the GPU, else of the
-    /// drives), off, or a number [default: auto]
-    #[cfg_attr(
-        feature = "cli",
-        arg(long, value_name = "NODE", default_value_t, hide_default_value = true)
-    )]
-    pub numa: NumaChoice,
-
-    /// CPUs to bind threads to, such as 0-15,32 [default: those of the NUMA node]
-    #[cfg_attr(feature = "cli", arg(long, value_name = "LIST"))]
-    pub cpus: Option<CpuList>,
-}
-
-impl Threading {
-    /// The options in use, without their dashes, and their values.
-    pub fn words(&self) -> Vec<(&'static str, String)> {
-        let wait = self.wait.map(|wait| ("wait", wait.name().to_string()));
-        let numa = (self.numa != NumaChoice::Auto).then(|| ("numa", self.numa.to_string()));
-        let cpus = self.cpus.as_ref().map(|cpus| ("cpus", cpus.to_string()));
-        [wait, numa, cpus].into_iter().flatten().collect()
-    }
-}
-
-/// How a thread waits for a GPU: for streams, events and copies, and for cuFile's batches and
-/// streams.
-///
-/// Spinning notices the end of a transfer some microseconds sooner, which matters for small ones,
-/// but occupies a whole CPU per waiting thread. With blocking, a run's CPU seconds are those of
-/// actual work, which suits most programs that feed a GPU alongside other work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-#[derive(EnumString, IntoStaticStr, VariantArray, VariantNames)]
-#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
-pub enum WaitMode {
-    /// Polls continuously.
-    Spin,
-    /// Sleeps until it is woken.
-    #[default]
-    Block,
-}
-
-impl Named for WaitMode {
-    const WHAT: &'static str = "a way to wait";
-}
-
-impl WaitMode {
-    /// The name on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
-
 /// The pages for buffers in host memory.
 ///
 /// A large direct transfer is one segment on a huge page and hundreds on small pages, which costs
@@ -508,7 +442,6 @@ impl EngineChoice {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::note::Cause;

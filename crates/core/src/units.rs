@@ -189,7 +189,6 @@ pub fn counted(count: u64, noun: &str) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

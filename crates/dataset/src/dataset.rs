@@ -400,7 +400,6 @@ fn build_format(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 pub(crate) mod tests {
     use super::{Dataset, FormatKind, Recipe};
     use crate::content::Content;

@@ -468,7 +468,6 @@ fn line<T: Serialize>(value: &T) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 

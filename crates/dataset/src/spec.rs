@@ -80,7 +80,6 @@ fn format(spec: &DatasetSpec) -> FormatKind {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use crate::section::{
         DataFormat, DatasetSpec, ElementType, ParquetColumn, ParquetColumns, ParquetSpec,

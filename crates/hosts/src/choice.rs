@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Instant;
 
-use crate::engine::{Engine, Patience};
+use crate::engine::{CommThread, Patience};
 use crate::environment::{Environment, Launch, Launcher};
 use crate::error::GroupError;
 use crate::group::Group;
@@ -103,7 +103,7 @@ pub fn give_up(environment: &Environment, patience: Patience, code: u8) {
         return;
     };
     // Without a connection the others have to notice by themselves.
-    if let Ok(engine) = Engine::start(patience, move || Pmi1::init(fd)) {
+    if let Ok(engine) = CommThread::start(patience, move || Pmi1::init(fd)) {
         engine.abort(code);
     }
 }
@@ -140,20 +140,20 @@ fn open(
     candidate: Choice,
     environment: &Environment,
     patience: Patience,
-) -> Result<Engine, String> {
+) -> Result<CommThread, String> {
     match candidate {
         Choice::Mpi => {
             let by = environment.launch.map(|launch| launch.by);
             let library = crate::mpi::find(by == Some(Launcher::OpenMpi))?;
-            Engine::start(patience, move || Mpi::init(library))
+            CommThread::start(patience, move || Mpi::init(library))
         }
         Choice::Pmix => {
             let library = crate::pmix::find()?;
-            Engine::start(patience, move || Pmix::init(library))
+            CommThread::start(patience, move || Pmix::init(library))
         }
         Choice::Pmi1 => {
             let fd = environment.pmi_fd.ok_or("PMI_FD is not set")?;
-            Engine::start(patience, move || Pmi1::init(fd))
+            CommThread::start(patience, move || Pmi1::init(fd))
         }
         Choice::Auto | Choice::None => Err("it has no library".to_string()),
     }
@@ -161,7 +161,7 @@ fn open(
 
 /// Rejects a library that sees a different number of processes than were started.
 fn checked(
-    engine: Engine,
+    engine: CommThread,
     backend: Choice,
     environment: &Environment,
 ) -> Result<Group, GroupError> {
@@ -192,7 +192,6 @@ fn in_words(launch: Option<Launch>) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::time::Duration;
 

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use crate::error::GroupError;
 use crate::rounds::{
-    AT_BARRIER, AroundBarrier, Ask, Backend, EXCHANGING, Health, Next, Rounds, Seen, Then, Work,
+    AT_BARRIER, AroundBarrier, Ask, Backend, CommonWork, EXCHANGING, Health, LibraryView, Next,
+    Rounds, Then,
 };
 
 /// Timeout for a library to shut down; a lost host must not hold up the others.
@@ -34,8 +35,8 @@ pub struct Patience {
 
 /// A running communication thread with its library.
 #[derive(Debug)]
-pub(crate) struct Engine {
-    seen: Seen,
+pub(crate) struct CommThread {
+    seen: LibraryView,
     patience: Patience,
     asks: Mutex<Sender<Ask>>,
     health: Arc<Health>,
@@ -43,7 +44,7 @@ pub(crate) struct Engine {
     names: OnceLock<Vec<String>>,
 }
 
-impl Engine {
+impl CommThread {
     /// Initialises a library on its own thread, within the time that `patience` allows.
     ///
     /// # Errors
@@ -103,7 +104,7 @@ impl Engine {
         other.into_iter().cloned().collect()
     }
 
-    pub(crate) fn seen(&self) -> &Seen {
+    pub(crate) fn seen(&self) -> &LibraryView {
         &self.seen
     }
 
@@ -141,7 +142,7 @@ impl Engine {
         self.ask(Ask::Step { came, next, then });
     }
 
-    pub(crate) fn works(&self, work: Work) {
+    pub(crate) fn works(&self, work: CommonWork) {
         self.ask(Ask::Work(work));
     }
 
@@ -241,7 +242,6 @@ fn lost(during: &'static str, why: &str) -> GroupError {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::sync::Condvar;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -272,8 +272,8 @@ mod tests {
     }
 
     impl Backend for Visitor {
-        fn seen(&self) -> Seen {
-            Seen { rank: self.rank, size: self.size, library: "double".to_string() }
+        fn seen(&self) -> LibraryView {
+            LibraryView { rank: self.rank, size: self.size, library: "double".to_string() }
         }
 
         fn barrier(&mut self) -> Result<(), String> {
@@ -306,12 +306,12 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(30);
 
-    fn start(place: &Arc<Place>, size: u32, silence: Duration) -> Vec<Engine> {
+    fn start(place: &Arc<Place>, size: u32, silence: Duration) -> Vec<CommThread> {
         let one = |rank| {
             let place = Arc::clone(place);
             let visitor = Visitor { rank, size, place };
             let start = LONG;
-            Engine::start(Patience { silence, start }, move || Ok(visitor)).unwrap()
+            CommThread::start(Patience { silence, start }, move || Ok(visitor)).unwrap()
         };
         (0..size).map(one).collect()
     }
@@ -364,7 +364,7 @@ mod tests {
         for engine in &engines {
             let (told, sender) = (Arc::clone(&told), stopped.0.clone());
             let is_first = engine.seen().rank == 0;
-            engine.works(Work {
+            engine.works(CommonWork {
                 is_stopped: Box::new(move || is_first && told.load(Ordering::Relaxed)),
                 stop: Box::new(move || sender.send(()).unwrap()),
             });
@@ -389,7 +389,7 @@ mod tests {
         let heard = Arc::new((Mutex::new(0), Condvar::new()));
         for engine in &engines {
             let heard = Arc::clone(&heard);
-            engine.works(Work {
+            engine.works(CommonWork {
                 is_stopped: Box::new(|| true),
                 stop: Box::new(move || {
                     *heard.0.lock().unwrap() += 1;
@@ -462,7 +462,7 @@ mod tests {
     #[test]
     fn an_unusable_library_is_reported_with_the_reason() {
         let patience = Patience { silence: LONG, start: LONG };
-        let refused = Engine::start(patience, || Err::<Visitor, _>("no".to_string()));
+        let refused = CommThread::start(patience, || Err::<Visitor, _>("no".to_string()));
         assert_eq!(refused.unwrap_err(), "no");
     }
 }

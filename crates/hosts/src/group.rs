@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::engine::Engine;
+use crate::engine::CommThread;
 use crate::error::GroupError;
-use crate::rounds::{AroundBarrier, Next, Work};
+use crate::rounds::{AroundBarrier, CommonWork, Next};
 
 /// The processes of a run; each stands for a host.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub struct Group {
     library: String,
     backend: &'static str,
     /// `None` if this process is alone.
-    engine: Option<Engine>,
+    engine: Option<CommThread>,
 }
 
 impl Group {
@@ -23,7 +23,7 @@ impl Group {
         Self { rank: 0, size: 1, library: String::new(), backend: "none", engine: None }
     }
 
-    pub(crate) fn of(engine: Engine, backend: &'static str) -> Self {
+    pub(crate) fn of(engine: CommThread, backend: &'static str) -> Self {
         let seen = engine.seen().clone();
         Self {
             rank: seen.rank,
@@ -76,7 +76,7 @@ impl Group {
     /// # Errors
     /// If the others do not arrive in time, or the library fails.
     pub fn barrier(&self) -> Result<(), GroupError> {
-        self.engine.as_ref().map_or(Ok(()), Engine::barrier)
+        self.engine.as_ref().map_or(Ok(()), CommThread::barrier)
     }
 
     /// Starts a barrier, and calls `then` on a thread of the group once all have arrived.
@@ -110,7 +110,7 @@ impl Group {
         stop: impl Fn() + Send + 'static,
     ) {
         if let Some(engine) = &self.engine {
-            engine.works(Work { is_stopped: Box::new(is_stopped), stop: Box::new(stop) });
+            engine.works(CommonWork { is_stopped: Box::new(is_stopped), stop: Box::new(stop) });
         }
     }
 
@@ -125,7 +125,7 @@ impl Group {
 
     /// Whether processes exchange heartbeats at present: they do not between steps.
     pub fn hears(&self) -> bool {
-        self.engine.as_ref().is_some_and(Engine::hears)
+        self.engine.as_ref().is_some_and(CommThread::hears)
     }
 
     /// Exchanges `bytes` with all processes and returns their values by rank.
@@ -171,12 +171,12 @@ impl Group {
 
     /// Why communication has failed, if the library has reported it.
     pub fn broken(&self) -> Option<GroupError> {
-        self.engine.as_ref().and_then(Engine::broken)
+        self.engine.as_ref().and_then(CommThread::broken)
     }
 
     /// How long the others may be silent at present.
     pub fn patience(&self) -> Duration {
-        self.engine.as_ref().map_or(Duration::MAX, Engine::patience)
+        self.engine.as_ref().map_or(Duration::MAX, CommThread::patience)
     }
 
     /// Leaves the group after a complete run. Must be called by all.
@@ -196,7 +196,6 @@ impl Group {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -154,7 +154,6 @@ pub fn detached<'h>(parts: impl Iterator<Item = &'h Head>) -> Option<(String, Ve
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use stormlp_core::facts::HostFacts;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::BorrowedFd;
 
-use crate::rounds::{Backend, Seen};
+use crate::rounds::{Backend, LibraryView};
 
 /// Maximum bytes of a value, unless the launcher gives another limit.
 const USUAL_VALUE_BYTES: usize = 1024;
@@ -103,8 +103,8 @@ impl Pmi1 {
 }
 
 impl Backend for Pmi1 {
-    fn seen(&self) -> Seen {
-        Seen { rank: self.rank, size: self.size, library: "the launcher itself".to_string() }
+    fn seen(&self) -> LibraryView {
+        LibraryView { rank: self.rank, size: self.size, library: "the launcher itself".to_string() }
     }
 
     fn barrier(&mut self) -> Result<(), String> {

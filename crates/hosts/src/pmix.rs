@@ -6,7 +6,7 @@ use std::ptr;
 
 use libloading::os::unix::{Library as Opened, RTLD_GLOBAL, RTLD_NOW};
 
-use crate::rounds::{Backend, Seen};
+use crate::rounds::{Backend, LibraryView};
 
 /// Names the library to use and disables all others.
 const LIBRARY_VARIABLE: &str = "STORMLP_LIBPMIX";
@@ -90,7 +90,7 @@ type Finalize = unsafe extern "C" fn(*const Info, usize) -> c_int;
 type Abort = unsafe extern "C" fn(c_int, *const c_char, *mut Process, usize) -> c_int;
 
 /// The functions in use of an opened library, which is never closed: it has its own threads.
-pub(crate) struct Library {
+pub(crate) struct PmixLibrary {
     path: String,
     init: Init,
     get: Get,
@@ -105,7 +105,7 @@ pub(crate) struct Library {
 ///
 /// # Errors
 /// Why it cannot be opened or used.
-pub(crate) fn find() -> Result<Library, String> {
+pub(crate) fn find() -> Result<PmixLibrary, String> {
     let named = std::env::var(LIBRARY_VARIABLE).ok();
     let path = named.filter(|path| !path.is_empty()).unwrap_or_else(|| LIBRARY.to_string());
     // SAFETY: this is the name of a PMIx library, whose initialisers are meant to run on loading.
@@ -113,7 +113,7 @@ pub(crate) fn find() -> Result<Library, String> {
     let opened = opened.map_err(|error| error.to_string())?;
     // SAFETY: each name has the type that the PMIx standard gives it.
     let library = unsafe {
-        Library {
+        PmixLibrary {
             path,
             init: function(&opened, c"PMIx_Init")?,
             get: function(&opened, c"PMIx_Get")?,
@@ -140,7 +140,7 @@ unsafe fn function<F: Copy>(opened: &Opened, name: &CStr) -> Result<F, String> {
 
 /// The connection to the PMIx server of this host.
 pub(crate) struct Pmix {
-    library: Library,
+    library: PmixLibrary,
     own: Process,
     size: u32,
     /// Number of all-gathers so far, so that each uses its own keys.
@@ -149,7 +149,7 @@ pub(crate) struct Pmix {
 
 impl Pmix {
     /// Connects to the server.
-    pub(crate) fn init(library: Library) -> Result<Self, String> {
+    pub(crate) fn init(library: PmixLibrary) -> Result<Self, String> {
         let mut own = Process { namespace: [0; 256], rank: 0 };
         // SAFETY: the call fills in the identity of this process; there are no directives.
         let answer = unsafe { (library.init)(&raw mut own, ptr::null_mut(), 0) };
@@ -212,8 +212,12 @@ impl Pmix {
 }
 
 impl Backend for Pmix {
-    fn seen(&self) -> Seen {
-        Seen { rank: self.own.rank, size: self.size.max(1), library: self.library.path.clone() }
+    fn seen(&self) -> LibraryView {
+        LibraryView {
+            rank: self.own.rank,
+            size: self.size.max(1),
+            library: self.library.path.clone(),
+        }
     }
 
     fn barrier(&mut self) -> Result<(), String> {

@@ -33,7 +33,7 @@ const AT_WORK: &str = "while the hosts were working";
 /// A library by which processes find each other. Errors are reported in words.
 pub(crate) trait Backend {
     /// The library's view of the group.
-    fn seen(&self) -> Seen;
+    fn seen(&self) -> LibraryView;
     /// Waits for all processes.
     fn barrier(&mut self) -> Result<(), String>;
     /// Exchanges `bytes` and returns the values of all, by rank.
@@ -46,7 +46,7 @@ pub(crate) trait Backend {
 
 /// A library's view of the group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct LibraryView {
     pub(crate) rank: u32,
     pub(crate) size: u32,
     /// The library's own description.
@@ -81,14 +81,14 @@ impl Moment {
 pub type AroundBarrier = [Moment; 2];
 
 /// Work that ends on all hosts once one of them is interrupted.
-pub(crate) struct Work {
+pub(crate) struct CommonWork {
     /// Whether this host was interrupted.
     pub(crate) is_stopped: Box<dyn Fn() -> bool + Send>,
     /// Called once all know, in the same round, that one was interrupted.
     pub(crate) stop: Box<dyn Fn() + Send>,
 }
 
-impl fmt::Debug for Work {
+impl fmt::Debug for CommonWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Work")
     }
@@ -108,7 +108,7 @@ pub(crate) enum Ask {
         next: Next,
         then: Then<Option<Duration>>,
     },
-    Work(Work),
+    Work(CommonWork),
     /// The end of the work; yields whether one was interrupted.
     Edge(Then<bool>),
     Leave(Sender<()>),
@@ -231,7 +231,7 @@ impl Health {
 pub(crate) struct Rounds<B> {
     backend: B,
     health: Arc<Health>,
-    work: Option<Work>,
+    work: Option<CommonWork>,
     /// Whether all have learned of a stop that has not yet been reported on this host.
     told: bool,
 }
@@ -328,7 +328,7 @@ impl<B: Backend> Rounds<B> {
         Ok(Some(waited))
     }
 
-    fn begin(&mut self, work: Work) {
+    fn begin(&mut self, work: CommonWork) {
         match self.told {
             // The other hosts were faster.
             true => (work.stop)(),

@@ -2,9 +2,9 @@
 //! ("GB" is GiB).
 
 use serde_json::{Map, Value, json};
-use stormlp_checkpoint::plan::{
-    CheckpointPlan, CheckpointProfile, CheckpointReport, CheckpointResult, FsyncPolicy,
-    PhaseSummary, gib_per_second, host_of,
+use stormlp_checkpoint::plan::{CheckpointPlan, CheckpointProfile, FsyncPolicy, host_of};
+use stormlp_checkpoint::report::{
+    CheckpointReport, CheckpointResult, PhaseSummary, gib_per_second,
 };
 use stormlp_core::names::file_name;
 use stormlp_core::units::GIB;
@@ -94,7 +94,7 @@ fn config(plan: &CheckpointPlan) -> Value {
             },
         },
         "checkpoint": {
-            "checkpoint_folder": plan.folders.first(),
+            "checkpoint_folder": plan.request.folders.first(),
             "mode": plan.mode,
             "fsync": plan.fsync != FsyncPolicy::None,
             "num_checkpoints_write": plan.writes,
@@ -106,7 +106,7 @@ fn config(plan: &CheckpointPlan) -> Value {
 
 /// The keys of the model's file that mlpstorage sets.
 fn overrides(plan: &CheckpointPlan) -> Vec<String> {
-    let folder = plan.folders.first().map(ToString::to_string);
+    let folder = plan.request.folders.first().map(ToString::to_string);
     let set = |key: &str, value: String| format!("++workload.checkpoint.{key}={value}");
     vec![
         format!("workload={}", plan.model.replace('-', "_")),
@@ -125,7 +125,7 @@ fn args(report: &CheckpointReport) -> Value {
         "num_processes": plan.scaling.ranks,
         "hosts": official::names(host, report.results.group.as_ref()),
         "client_host_memory_in_gb": host.memory_bytes / GIB,
-        "checkpoint_folder": plan.folders.first(),
+        "checkpoint_folder": plan.request.folders.first(),
         "num_checkpoints_write": plan.writes,
         "num_checkpoints_read": plan.restores.len(),
     })
@@ -136,9 +136,9 @@ fn mark(report: &CheckpointReport) -> Value {
     json!({
         "version": report.head.host.stormlp_version,
         "profile": report.plan.profile,
-        "scale": report.plan.scale,
+        "scale": report.plan.scaling.factor,
         "scaled": report.plan.is_scaled(),
-        "held_to_closed_rules": report.plan.closed,
+        "held_to_closed_rules": report.plan.request.closed,
         "emulated_accelerator_memory": report.plan.save.emulated,
     })
 }

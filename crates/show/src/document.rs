@@ -10,7 +10,6 @@ use stormlp_core::warning::Warning;
 
 use crate::numbers::{short, with_decimals_of};
 use crate::records::Records;
-use crate::series::{Distribution, Series};
 
 /// A report, a plan or an answer, ready for rendering.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -94,7 +93,7 @@ pub enum Cell {
 
 /// Whether higher values are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum Better {
     /// More is better: throughput.
     Higher,
     /// Less is better: latency, cost.
@@ -120,7 +119,7 @@ pub struct Quantity {
     /// Its unit.
     pub unit: &'static str,
     /// Whether higher values are better.
-    pub direction: Direction,
+    pub direction: Better,
 }
 
 impl Document {
@@ -280,20 +279,20 @@ impl Estimate {
 impl Quantity {
     /// A number of which more is better.
     pub fn higher(value: f64, unit: &'static str) -> Self {
-        Self::new(value, unit, Direction::Higher)
+        Self::new(value, unit, Better::Higher)
     }
 
     /// A number of which less is better.
     pub fn lower(value: f64, unit: &'static str) -> Self {
-        Self::new(value, unit, Direction::Lower)
+        Self::new(value, unit, Better::Lower)
     }
 
     /// A number that is neither good nor bad.
     pub fn neutral(value: f64, unit: &'static str) -> Self {
-        Self::new(value, unit, Direction::Neutral)
+        Self::new(value, unit, Better::Neutral)
     }
 
-    fn new(value: f64, unit: &'static str, direction: Direction) -> Self {
+    fn new(value: f64, unit: &'static str, direction: Better) -> Self {
         Self { estimate: Estimate { value, spread: None }, unit, direction }
     }
 
@@ -314,4 +313,28 @@ impl Quantity {
             _ => self.estimate.text(),
         }
     }
+}
+
+/// A value for each interval of a part of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// The part: `save 3`.
+    pub name: String,
+    /// The unit of the values.
+    pub unit: &'static str,
+    /// Length of an interval.
+    pub interval_seconds: f64,
+    /// The values.
+    pub values: Vec<f64>,
+}
+
+/// A distribution of durations.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Distribution {
+    /// What was timed.
+    pub name: String,
+    /// The unit of the values.
+    pub unit: &'static str,
+    /// Mean, percentiles and maximum by name; `None` if based on too few samples.
+    pub percentiles: [(&'static str, Option<f64>); 6],
 }

@@ -27,5 +27,4 @@ pub use self::outcome::Outcome;
 pub use self::shown::{Lane, Shown, Subject, contradictions, status};
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

@@ -245,14 +245,14 @@ pub fn columns(kind: ReportKind) -> Vec<&'static str> {
 }
 
 /// The data of a report needed for metrics.
-struct Source<'a> {
+struct MetricsSource<'a> {
     report: &'a dyn Shown,
     document: Document,
     /// Labels for host and tags.
     labels: Vec<(String, String)>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> MetricsSource<'a> {
     fn new(report: &'a dyn Shown) -> Self {
         let head = report.head();
         let mut labels = vec![("host".to_string(), head.host.hostname.clone())];
@@ -313,7 +313,7 @@ fn tag_labels(tags: &Tags) -> Labels {
 
 /// Writes reports, newest last, as one exposition.
 pub fn render(reports: &[&dyn Shown]) -> String {
-    let sources: Vec<Source<'_>> = reports.iter().copied().map(Source::new).collect();
+    let sources: Vec<MetricsSource<'_>> = reports.iter().copied().map(MetricsSource::new).collect();
     let mut text = String::new();
     about_runs(&mut text, &sources);
     for kind in [ReportKind::Gds, ReportKind::Train, ReportKind::Checkpoint] {
@@ -329,7 +329,7 @@ pub fn render(reports: &[&dyn Shown]) -> String {
 }
 
 /// Writes metrics about the runs: when they started and how they ended.
-fn about_runs(text: &mut String, sources: &[Source<'_>]) {
+fn about_runs(text: &mut String, sources: &[MetricsSource<'_>]) {
     let one = |labels: Vec<(String, String)>, value| vec![(labels, value)];
     let info = sources.iter().map(|source| {
         let head = source.report.head();
@@ -412,7 +412,6 @@ fn escaped(text: &str) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -5,6 +5,7 @@ use stormlp_core::report::{self, Interval};
 
 use crate::chart::Bar;
 use crate::document::{Column, Quantity, Table};
+pub use crate::document::{Distribution, Series};
 
 /// Minimum number of intervals for a chart over time.
 const FEWEST: usize = 8;
@@ -12,64 +13,6 @@ const FEWEST: usize = 8;
 const BARS: usize = 20;
 /// Bars by height: none, then one eighth and more.
 const LEVELS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-
-/// A value for each interval of a part of a run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Series {
-    /// The part: `save 3`.
-    pub name: String,
-    /// The unit of the values.
-    pub unit: &'static str,
-    /// Length of an interval.
-    pub interval_seconds: f64,
-    /// The values.
-    pub values: Vec<f64>,
-}
-
-/// A distribution of durations.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Distribution {
-    /// What was timed.
-    pub name: String,
-    /// The unit of the values.
-    pub unit: &'static str,
-    /// Mean, percentiles and maximum by name; `None` if based on too few samples.
-    pub percentiles: [(&'static str, Option<f64>); 6],
-}
-
-impl Series {
-    /// Throughput over time in units of `unit` bytes per second; `None` if it ended too soon.
-    pub fn rates(
-        name: String,
-        series: &report::Series,
-        (unit, bytes): (&'static str, u64),
-    ) -> Option<Self> {
-        // The last interval is usually partial.
-        let (_, whole) = series.interval_bytes.split_last()?;
-        let seconds = series.interval_seconds;
-        let rate = |moved: &u64| *moved as f64 / bytes as f64 / seconds;
-        (whole.len() >= FEWEST).then(|| Self {
-            name,
-            unit,
-            interval_seconds: seconds,
-            values: whole.iter().map(rate).collect(),
-        })
-    }
-
-    /// One bar for each range of equal length, showing its mean.
-    fn bars(&self) -> String {
-        let highest = self.values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-        let count = BARS.min(self.values.len());
-        let place = |bar: usize| bar * self.values.len() / count;
-        let bar = |bar: usize| {
-            let part = &self.values[place(bar)..place(bar + 1)];
-            let mean = part.iter().sum::<f64>() / part.len() as f64;
-            let level = (mean / highest * 8.0).ceil() as usize;
-            LEVELS[level.min(8)]
-        };
-        (0..count).map(bar).collect()
-    }
-}
 
 /// Bytes in each interval as a rate in units of `unit` bytes per second, at the midpoint of the
 /// interval.
@@ -105,6 +48,40 @@ pub fn depths(in_flight: &[u32]) -> Vec<Bar> {
     let share = |count: usize| count as f64 * 100.0 / in_flight.len() as f64;
     let bars = counts.iter().enumerate();
     bars.map(|(class, count)| Bar::one(name(class), share(*count))).collect()
+}
+
+impl Series {
+    /// Throughput over time in units of `unit` bytes per second; `None` if it ended too soon.
+    pub fn rates(
+        name: String,
+        series: &report::Series,
+        (unit, bytes): (&'static str, u64),
+    ) -> Option<Self> {
+        // The last interval is usually partial.
+        let (_, whole) = series.interval_bytes.split_last()?;
+        let seconds = series.interval_seconds;
+        let rate = |moved: &u64| *moved as f64 / bytes as f64 / seconds;
+        (whole.len() >= FEWEST).then(|| Self {
+            name,
+            unit,
+            interval_seconds: seconds,
+            values: whole.iter().map(rate).collect(),
+        })
+    }
+
+    /// One bar for each range of equal length, showing its mean.
+    fn bars(&self) -> String {
+        let highest = self.values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+        let count = BARS.min(self.values.len());
+        let place = |bar: usize| bar * self.values.len() / count;
+        let bar = |bar: usize| {
+            let part = &self.values[place(bar)..place(bar + 1)];
+            let mean = part.iter().sum::<f64>() / part.len() as f64;
+            let level = (mean / highest * 8.0).ceil() as usize;
+            LEVELS[level.min(8)]
+        };
+        (0..count).map(bar).collect()
+    }
 }
 
 impl Distribution {

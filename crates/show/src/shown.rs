@@ -5,7 +5,7 @@ use serde::Serialize;
 use stormlp_core::report::{Ending, Head, Report};
 
 use crate::chart::Group;
-use crate::comparison::Figure;
+use crate::comparison::figure::Figure;
 use crate::document::Document;
 use crate::outcome::Outcome;
 use crate::settings::Work;

@@ -15,7 +15,7 @@ const NAME_WIDTH: usize = 26;
 pub fn render(document: &Document, width: Option<usize>) -> String {
     let mark = document.mark.as_deref().unwrap_or_default();
     let taken = mark.chars().count() + if mark.is_empty() { 0 } else { 2 };
-    let mut page = Page {
+    let mut page = TextPage {
         mark,
         width: width.map_or(usize::MAX, |width| width.saturating_sub(taken).max(20)),
         text: String::new(),
@@ -50,13 +50,13 @@ pub fn render(document: &Document, width: Option<usize>) -> String {
     page.text
 }
 
-struct Page<'a> {
+struct TextPage<'a> {
     mark: &'a str,
     width: usize,
     text: String,
 }
 
-impl Page<'_> {
+impl TextPage<'_> {
     fn line(&mut self, line: &str) {
         self.text.push_str(self.mark);
         if !self.mark.is_empty() && !line.is_empty() {

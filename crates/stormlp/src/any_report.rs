@@ -6,7 +6,7 @@ use derive_more::From;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Serialize;
-use stormlp_checkpoint::plan::CheckpointReport;
+use stormlp_checkpoint::report::CheckpointReport;
 use stormlp_checkpoint::show as checkpoint;
 #[cfg(test)]
 use stormlp_core::report::FORMAT_VERSION;

@@ -55,7 +55,7 @@ pub fn run<T: Send, R: Send, W>(
     work: impl Fn(T, &mut Start<'_>) -> R + Sync,
     watch: impl FnOnce(&Watch<'_>) -> W,
 ) -> Result<(Vec<R>, W), CrewError> {
-    let gate = Gate::default();
+    let gate = StartGate::default();
     let watcher = thread::current();
     let (work, gate) = (&work, &gate);
     thread::scope(|scope| {
@@ -101,13 +101,13 @@ pub fn run<T: Send, R: Send, W>(
 /// The start gate: threads wait here for each other before they measure. A thread that ends for
 /// any reason never blocks the others.
 #[derive(Default)]
-struct Gate {
-    state: Mutex<State>,
+struct StartGate {
+    state: Mutex<CrewState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct CrewState {
     /// Threads that are ready or finished.
     here: usize,
     over: usize,
@@ -116,12 +116,12 @@ struct State {
     opened: Option<Instant>,
 }
 
-impl Gate {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl StartGate {
+    fn lock(&self) -> MutexGuard<'_, CrewState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait_while(&self, not_yet: impl FnMut(&mut State) -> bool) -> MutexGuard<'_, State> {
+    fn wait_while(&self, not_yet: impl FnMut(&mut CrewState) -> bool) -> MutexGuard<'_, CrewState> {
         let waited = self.changed.wait_while(self.lock(), not_yet);
         waited.unwrap_or_else(PoisonError::into_inner)
     }
@@ -135,7 +135,7 @@ impl Gate {
 
 /// A thread's view of the start.
 pub struct Start<'a> {
-    gate: &'a Gate,
+    gate: &'a StartGate,
     here: bool,
     measured: bool,
 }
@@ -179,7 +179,7 @@ impl Start<'_> {
 
 /// The monitoring thread's view of the crew.
 pub struct Watch<'a> {
-    gate: &'a Gate,
+    gate: &'a StartGate,
     crew: usize,
 }
 

@@ -4,7 +4,7 @@
 //! lane's own type and the submission time, and returns both on completion. What is read or
 //! written where, and what the bytes must be, is up to the lane.
 
-mod load;
+pub(crate) mod load;
 
 use std::fs::File;
 use std::os::fd::BorrowedFd;
@@ -18,9 +18,10 @@ use stormlp_core::telemetry as model;
 pub use self::load::Flown;
 use self::load::{Counting, Together};
 use crate::error::TransferError;
-use crate::paths::{Completion, FileId, NullPath, Place, Transfer, TransferPath};
-use crate::slot::Slot;
+use crate::paths::null::NullPath;
 use crate::stamp::{Stamp, StampClock};
+use crate::transfer::Slot;
+use crate::transfer::{Completion, FileId, Place, Transfer, TransferPath};
 
 /// Progress counters of one driver. Only its thread writes, so plain loads and stores suffice.
 /// They have cache lines of their own (two, which the CPU fetches as one) to avoid false sharing.

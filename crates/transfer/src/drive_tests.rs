@@ -7,9 +7,10 @@ use stormlp_core::operation::Direction;
 use stormlp_core::path::{EngineKind, PathKind};
 
 use super::*;
-use crate::accelerator::HostStandIn;
-use crate::paths::{PathSpec, Rejected, build_path};
+use crate::accelerator::stand_in::HostStandIn;
+use crate::paths::{PathSpec, build_path};
 use crate::region::Region;
+use crate::transfer::Rejected;
 
 const SLOT_BYTES: usize = 4096;
 

@@ -68,7 +68,6 @@ fn engine(all: &[&EngineFacts]) -> Option<EngineFacts> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use stormlp_core::evidence::CuFileEvidence;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::TransferError;
 use crate::cufile::{Driver, Settings, Statistics};
+use crate::error::TransferError;
 use stormlp_core::evidence::{DirectIo, Evidence, RouteProof};
 use stormlp_core::path::PathKind;
 use stormlp_core::warning::Warning;

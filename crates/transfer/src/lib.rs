@@ -25,7 +25,6 @@ pub mod probe;
 pub mod region;
 pub mod sampler;
 pub mod signals;
-pub mod slot;
 pub mod stamp;
 pub mod storage;
 pub mod surroundings;
@@ -35,14 +34,14 @@ pub mod telemetry;
 pub mod testing;
 pub mod thread;
 pub mod timer;
+mod transfer;
 
-pub use accelerator::{Accelerator, AcceleratorBuffer, HostStandIn};
+pub use accelerator::{Accelerator, HostStandIn};
 pub use drive::{Counted, Counters, Driver, DriverSet, Flown, Landed};
 pub use error::TransferError;
-pub use paths::{
-    Completion, FileId, PathBuffers, PathSpec, Place, Rejected, Transfer, TransferPath,
-    buffers_needed, build_path,
-};
+pub use paths::{PathBuffers, PathSpec, buffers_needed, build_path};
 pub use region::{Backing, HostBuffer, Region};
-pub use slot::Slot;
 pub use stamp::{Stamp, StampClock};
+pub use transfer::{
+    AcceleratorBuffer, Completion, FileId, Place, Rejected, Slot, Transfer, TransferPath,
+};

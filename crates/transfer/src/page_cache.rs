@@ -166,7 +166,6 @@ pub fn drop_file(file: &File, path: &Path) -> Result<(), TransferError> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

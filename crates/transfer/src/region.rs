@@ -258,7 +258,6 @@ impl DerefMut for HostBuffer {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::drive::DriverSet;
+use crate::drive::load::Flown;
 use crate::telemetry::{BlockDevices, CpuTimes, Instruments, thread_cpu_seconds};
-use crate::{DriverSet, Flown};
 use stormlp_core::report::Series;
 use stormlp_core::telemetry::{Measure, Reading, Telemetry, Track};
 

@@ -61,7 +61,6 @@ pub(crate) fn mask(how: libc::c_int, signals: &[i32]) -> io::Result<()> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::fs;
 

@@ -40,10 +40,10 @@ impl Add<Duration> for Stamp {
 
 /// The source of stamps: one clock for the whole process.
 #[derive(Debug, Clone)]
-pub struct StampClock(Source);
+pub struct StampClock(StampSource);
 
 #[derive(Debug, Clone)]
-enum Source {
+enum StampSource {
     Counter(quanta::Clock),
     Kernel(Instant),
 }
@@ -54,9 +54,9 @@ impl StampClock {
         static CLOCK: OnceLock<StampClock> = OnceLock::new();
         let source = || {
             if is_trusted() {
-                Source::Counter(quanta::Clock::new())
+                StampSource::Counter(quanta::Clock::new())
             } else {
-                Source::Kernel(Instant::now())
+                StampSource::Kernel(Instant::now())
             }
         };
         CLOCK.get_or_init(|| Self(source())).clone()
@@ -66,8 +66,8 @@ impl StampClock {
     #[inline]
     pub fn now(&self) -> Stamp {
         Stamp(match &self.0 {
-            Source::Counter(clock) => clock.delta_as_nanos(0, clock.raw()),
-            Source::Kernel(beginning) => beginning.elapsed().as_nanos() as u64,
+            StampSource::Counter(clock) => clock.delta_as_nanos(0, clock.raw()),
+            StampSource::Kernel(beginning) => beginning.elapsed().as_nanos() as u64,
         })
     }
 }
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn either_source_agrees_with_the_kernels_clock() {
-        let kernel = StampClock(Source::Kernel(Instant::now()));
+        let kernel = StampClock(StampSource::Kernel(Instant::now()));
         for clock in [kernel, StampClock::of_process()] {
             // The result lies between the kernel clock's durations just inside and just around it,
             // however busy the machine is.

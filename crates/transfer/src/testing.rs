@@ -5,10 +5,12 @@ use std::io;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use crate::error::TransferError;
+use crate::paths::{PathSpec, build_path};
 use crate::storage::{Gate, Grant, Request, Storage};
-use crate::{
-    Completion, FileId, PathSpec, Rejected, Slot, Transfer, TransferError, TransferPath, build_path,
-};
+use crate::transfer::FileId;
+use crate::transfer::Slot;
+use crate::transfer::{Completion, Rejected, Transfer, TransferPath};
 use stormlp_core::evidence::Evidence;
 
 /// A function that builds a path.

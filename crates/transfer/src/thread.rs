@@ -1,12 +1,8 @@
-//! Threads of the transfer layer: CPU affinity, and the copy thread of the stand-in.
-
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
+//! CPU affinity of threads.
 
 use rustix::thread::CpuSet;
 use stormlp_core::placement::CpuList;
 
-use crate::accelerator::{CopyQueue, QueuedCopy};
 use crate::error::TransferError;
 
 /// Binds the calling thread, and threads it starts from now on, to `cpus`; `None` leaves the
@@ -47,58 +43,6 @@ pub fn bound<T, E: From<TransferError>>(
 
 fn set_affinity(set: &CpuSet) -> Result<(), TransferError> {
     rustix::thread::sched_setaffinity(None, set).map_err(TransferError::io("bind a thread to CPUs"))
-}
-
-/// A thread that copies for the host stand-in, like a GPU's copy engine.
-pub(crate) struct CopyThread {
-    work: Option<SyncSender<QueuedCopy>>,
-    finished: Receiver<QueuedCopy>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl CopyThread {
-    /// Starts the thread; at most `capacity` copies are queued.
-    pub(crate) fn spawn(capacity: usize) -> Result<Self, TransferError> {
-        let (work, queue) = sync_channel::<QueuedCopy>(capacity);
-        let (done, finished) = sync_channel(capacity);
-        let thread = std::thread::Builder::new()
-            .name("copy".to_string())
-            .spawn(move || {
-                for mut copy in queue {
-                    copy.run();
-                    if done.send(copy).is_err() {
-                        break;
-                    }
-                }
-            })
-            .map_err(TransferError::io("start the copy thread"))?;
-        Ok(Self { work: Some(work), finished, thread: Some(thread) })
-    }
-}
-
-impl CopyQueue for CopyThread {
-    fn enqueue(&mut self, copy: QueuedCopy) {
-        let work = self.work.as_ref().expect("the channel lives until drop");
-        work.send(copy).expect("the copy thread lives until drop");
-    }
-
-    fn wait(&mut self, min: usize, done: &mut Vec<QueuedCopy>) {
-        let wanted = done.len() + min;
-        while done.len() < wanted {
-            done.push(self.finished.recv().expect("the copy thread lives until drop"));
-        }
-        done.extend(self.finished.try_iter());
-    }
-}
-
-impl Drop for CopyThread {
-    fn drop(&mut self) {
-        drop(self.work.take());
-        if let Some(thread) = self.thread.take() {
-            // Queued copies are finished first; their buffers are dropped with the channel.
-            let _ = thread.join();
-        }
-    }
 }
 
 #[cfg(test)]

@@ -48,7 +48,6 @@ impl AsFd for Waker {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

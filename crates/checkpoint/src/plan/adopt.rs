@@ -4,11 +4,10 @@
 //! tensors' bytes, plus at most the overhead of a container.
 
 use super::choice::Container;
-use super::facts::{CheckpointFacts, SavedPart, Unmarked};
+use super::facts::{CheckpointFacts, SavedPart, Unmarked, named};
 use super::layout::{CheckpointFile, Layout};
 use super::marker::{ContentFacts, MarkedFile, Marker};
 use super::request::CheckpointRequest;
-use super::saved::{folders_of, named};
 use super::torch::most_overhead;
 use crate::plan::checkpoint_plan::CheckpointPlan;
 use stormlp_core::failure::Problems;
@@ -146,7 +145,7 @@ pub(super) fn warning(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<
                 "{} in {} {} made by others: the names and sizes of the files are those of {}, their \
                  content is not checked",
                 named(&steps),
-                folders_of(plan),
+                plan.folder_names(|_| true),
                 if steps.len() == 1 { "was" } else { "were" },
                 plan.model
             ),

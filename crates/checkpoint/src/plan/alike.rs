@@ -2,7 +2,8 @@
 //! Everything in the plan counts except the fields excluded here, so that new fields are never
 //! forgotten.
 
-use crate::plan::checkpoint_plan::CheckpointPlan;
+use crate::plan::checkpoint_plan::{CheckpointPlan, DECIDED_FURTHER_ON};
+use serde_json::Value;
 use stormlp_core::difference::{Promise, fields_but, in_words, text};
 use stormlp_core::placement::Placement;
 use stormlp_core::transport::WaitMode;
@@ -24,11 +25,15 @@ fn promises(plan: &CheckpointPlan) -> Vec<Promise> {
     let mut promises = vec![
         ("model".to_string(), plan.model.clone()),
         ("number of ranks".to_string(), plan.ranks.len().to_string()),
-        ("scale".to_string(), plan.scale.to_string()),
-        ("number of directories".to_string(), plan.folders.len().to_string()),
+        ("scale".to_string(), plan.scaling.factor.to_string()),
+        ("number of directories".to_string(), plan.request.folders.len().to_string()),
     ];
-    let settings = fields_but(&common(plan), &[]).into_iter();
-    promises.extend(settings.map(|(key, value)| (format!("setting `{key}`"), text(&value))));
+    let mut settings = fields_but(&common(plan), &DECIDED_FURTHER_ON);
+    if let Some(Value::Object(asked)) = settings.remove("request") {
+        settings.extend(asked);
+    }
+    let settings = settings.iter().map(|(key, value)| (format!("setting `{key}`"), text(value)));
+    promises.extend(settings);
     promises
 }
 
@@ -36,7 +41,6 @@ fn promises(plan: &CheckpointPlan) -> Vec<Promise> {
 /// the content seed, and what follows from its CPUs.
 fn common(plan: &CheckpointPlan) -> CheckpointPlan {
     let mut plan = plan.clone();
-    plan.folders.clear();
     plan.warnings.clear();
     plan.full_run.clear();
     plan.free_bytes = None;
@@ -58,7 +62,11 @@ fn common(plan: &CheckpointPlan) -> CheckpointPlan {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::plan::{CheckpointFacts, CheckpointRequest, ScaleChoice, builtin, resolve};
+    use crate::plan::builtin;
+    use crate::plan::choice::ScaleChoice;
+    use crate::plan::facts::CheckpointFacts;
+    use crate::plan::request::CheckpointRequest;
+    use crate::plan::resolve::resolve;
     use stormlp_core::facts::HostFacts;
     use stormlp_core::path::PathKind;
 

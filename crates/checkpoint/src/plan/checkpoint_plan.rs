@@ -1,15 +1,16 @@
 //! The plan of a checkpoint run: every number is decided before the first byte moves.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::choice::{CheckpointProfile, FsyncPolicy};
 use super::layout::{CheckpointFile, Layout};
 use super::marker::ContentFacts;
+use super::request::CheckpointRequest;
 use super::scale::Scaling;
 use super::workload::Mode;
-use stormlp_core::location::Location;
 use stormlp_core::path::PathKind;
-use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{DeviceId, Transport};
 use stormlp_core::warning::Warning;
 
@@ -21,7 +22,7 @@ pub struct RankPlan {
     pub rank: u64,
     /// Total bytes of its files.
     pub bytes: u64,
-    /// Index of its directory in [`CheckpointPlan::folders`].
+    /// Index of its directory in [`CheckpointRequest::folders`].
     pub folder: usize,
     /// Its files, in the order in which it writes and reads them.
     pub files: Vec<CheckpointFile>,
@@ -37,34 +38,22 @@ pub struct RestorePlan {
     pub content: ContentFacts,
 }
 
-/// Training that continues while a checkpoint is saved.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct OverlapPlan {
-    /// Duration of an emulated step in seconds.
-    pub step_seconds: f64,
-    /// Steps between checkpoints.
-    pub steps_between: u32,
-}
-
 /// A checkpoint run with every number decided.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckpointPlan {
+    /// What was asked for.
+    pub request: CheckpointRequest,
     /// The model's name.
     pub model: String,
     /// The profile, which sets read order and arithmetic.
     pub profile: CheckpointProfile,
-    /// Whether MLPerf's closed rules apply to the run.
-    pub closed: bool,
     /// Which of the job's ranks participate.
     pub mode: Mode,
     /// The model and its parallelism, after scaling.
     pub layout: Layout,
     /// Number of parameters, after scaling.
     pub parameters: u64,
-    /// Bytes of the checkpoint relative to the full one.
-    pub scale: f64,
     /// What was reduced.
     pub scaling: Scaling,
     /// The command for the full-size run.
@@ -75,8 +64,6 @@ pub struct CheckpointPlan {
     pub dlio_counted_bytes: u64,
     /// The participating ranks.
     pub ranks: Vec<RankPlan>,
-    /// The directories.
-    pub folders: Vec<Location>,
     /// Checkpoints to save, as steps 1, 2, ….
     pub writes: u32,
     /// Checkpoints to restore.
@@ -84,41 +71,16 @@ pub struct CheckpointPlan {
     pub restores: Vec<RestorePlan>,
     /// Seconds between checkpoints.
     pub pause_seconds: f64,
-    /// How many of the newest checkpoints to keep; `None` keeps all.
-    pub keep: Option<u32>,
     /// When files are synced.
     pub fsync: FsyncPolicy,
     /// How saves move bytes. Ranks share the threads; the window is per rank.
     pub save: Transport,
     /// How restores move bytes, over the same path and to the same device.
     pub restore: Transport,
-    /// Whether a restore splits each file into one contiguous part per transfer of a rank (v3's
-    /// four quarters). Otherwise each transfer takes the next piece in turn.
-    pub split_restores: bool,
     /// How the content of new checkpoints is generated.
     pub content: ContentFacts,
-    /// Training during the saves.
-    pub overlap: Option<OverlapPlan>,
-    /// Offset of the rank whose files each rank restores.
+    /// Offset of the rank whose files each rank restores: as asked, or the ranks of a host.
     pub rank_shift: u64,
-    /// Whether each host has its own local folders of these names, not visible to other hosts.
-    #[serde(default)]
-    pub local_data: bool,
-    /// Whether files are dropped from the page cache before they are restored.
-    pub cold: bool,
-    /// Whether content is verified on restore.
-    pub verify: bool,
-    /// Whether a fallback of the `gds` path is an error.
-    #[serde(default)]
-    pub require_gds: bool,
-    /// The cuFile statistics level for the whole run. Without one, only the routes of the first
-    /// transfers are counted.
-    #[serde(default)]
-    pub cufile_stats: Option<u8>,
-    /// Telemetry interval in seconds for devices, host, network and GPUs; `null` if off.
-    #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
-    pub telemetry: Telemetry,
     /// Total free bytes on the directories' file systems, if storage was scanned.
     pub free_bytes: Option<u64>,
     /// Peak storage use of the run in bytes.
@@ -129,6 +91,33 @@ pub struct CheckpointPlan {
     #[serde(alias = "notes")]
     pub warnings: Vec<Warning>,
 }
+
+/// Fields of the request whose consequences other fields of the plan hold: two plans are compared
+/// by those.
+pub const DECIDED_FURTHER_ON: [&str; 22] = [
+    "request.model",
+    "request.dry_run",
+    "request.find_knee",
+    "request.scale",
+    "request.mode",
+    "request.ranks",
+    "request.writes",
+    "request.reads",
+    "request.pause_seconds",
+    "request.rank_shift",
+    "request.profile",
+    "request.folders",
+    "request.fsync",
+    "request.path",
+    "request.engine",
+    "request.device",
+    "request.pages",
+    "request.streams",
+    "request.chunk_bytes",
+    "request.container",
+    "request.seed",
+    "request.threading",
+];
 
 impl CheckpointPlan {
     /// The path of all transfers.
@@ -146,8 +135,49 @@ impl CheckpointPlan {
         self.save.buffer_bytes().max(self.restore.buffer_bytes())
     }
 
+    /// Whether a restore splits each file into one contiguous part per transfer of a rank (v3's
+    /// four quarters). Otherwise each transfer takes the next piece in turn.
+    pub fn splits_restores(&self) -> bool {
+        self.profile == CheckpointProfile::V3
+    }
+
+    /// The directories, or those whose index is `wanted`.
+    pub(super) fn folder_names(&self, wanted: impl Fn(usize) -> bool) -> String {
+        let folders = self.request.folders.iter().enumerate();
+        let wanted = folders.filter(|(index, _)| wanted(*index));
+        wanted.map(|(_, folder)| folder.to_string()).collect::<Vec<_>>().join(", ")
+    }
+
     /// Whether the run is scaled down.
     pub fn is_scaled(&self) -> bool {
         self.scaling.is_scaled()
+    }
+}
+
+/// The indices of the ranks of host `host` out of `of`, among `count` ranks.
+pub fn dealt_to(host: usize, of: usize, count: usize) -> Range<usize> {
+    // The first hosts get one more if the ranks do not divide evenly.
+    let (each, more) = (count / of.max(1), count % of.max(1));
+    let first = host * each + host.min(more);
+    first..first + each + usize::from(host < more)
+}
+
+/// The host, out of `of`, that rank index `nth` of `count` is assigned to.
+pub fn host_of(nth: usize, of: usize, count: usize) -> usize {
+    let has = |host: &usize| dealt_to(*host, of, count).contains(&nth);
+    (0..of).find(has).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rank_is_dealt_to_one_host() {
+        assert_eq!(dealt_to(0, 1, 8), 0..8);
+        let of_three: Vec<_> = (0..3).map(|host| dealt_to(host, 3, 8)).collect();
+        assert_eq!(of_three, [0..3, 3..6, 6..8]);
+        let hosts: Vec<_> = (0..8).map(|nth| host_of(nth, 3, 8)).collect();
+        assert_eq!(hosts, [0, 0, 0, 1, 1, 1, 2, 2]);
     }
 }

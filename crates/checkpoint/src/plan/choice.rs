@@ -135,6 +135,11 @@ impl FromStr for ScaleChoice {
     }
 }
 
+/// Whether a transfer can have this size: whole pages, up to 1 GiB.
+pub(super) fn is_chunk(bytes: u64) -> bool {
+    (4096..=1 << 30).contains(&bytes) && bytes.is_multiple_of(4096)
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

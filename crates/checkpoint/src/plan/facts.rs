@@ -157,3 +157,17 @@ impl CheckpointFacts {
         groups.into_iter().map(|(_, free, members)| (free, members)).collect()
     }
 }
+
+/// Checkpoints in words; `steps` must be ascending.
+pub(super) fn named(steps: &[u32]) -> String {
+    match steps {
+        [one] => format!("checkpoint {one}"),
+        [first, .., last] if (last - first) as usize == steps.len() - 1 => {
+            format!("checkpoints {first} to {last}")
+        }
+        _ => {
+            let all: Vec<String> = steps.iter().map(u32::to_string).collect();
+            format!("checkpoints {}", all.join(", "))
+        }
+    }
+}

@@ -2,21 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::choice::FsyncPolicy;
-use crate::report::{CheckpointReport, CheckpointResult};
-use stormlp_core::group::GroupFacts;
 use stormlp_core::knee::{Found, KneeLimit, Search, Setting, WITHIN};
 
 /// Stream counts that a search tries.
 pub const STREAMS: [u32; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
 /// Saves and restores measured at each setting that an answer depends on.
 const REPEAT: usize = 3;
-/// Utilisation of the threads, or of all CPUs, above which they are the limit.
-const BUSY: f64 = 0.9;
-/// Utilisation below which they are not the limit.
-const IDLE: f64 = 0.75;
-/// If a larger share of a checkpoint is in the page cache before its restore, memory is the source.
-const CACHED: f64 = 0.5;
 
 /// Result of a search for the fewest streams.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -78,7 +69,7 @@ pub struct StreamKnee {
 
 /// Saves or restores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum SaveOrRestore {
     Save,
     Restore,
 }
@@ -103,24 +94,13 @@ impl FindStreams {
             let asked = self.tried.is_empty() || search.found().is_some();
             search.next().filter(|_| asked)
         };
-        let (_, index) = of(Phase::Save).or_else(|| of(Phase::Restore))?;
+        let (_, index) = of(SaveOrRestore::Save).or_else(|| of(SaveOrRestore::Restore))?;
         self.streams.get(index).copied()
     }
 
     /// Adds a run to the search.
-    pub fn take(&mut self, streams: u32, report: &CheckpointReport, seconds: f64) {
-        let rates = |results: &[CheckpointResult]| -> Vec<f64> {
-            results.iter().map(|result| result.gib_per_second.total).collect()
-        };
-        let results = &report.results;
-        self.tried.push(TriedStreams {
-            streams,
-            save_gib_per_second: rates(&results.saves),
-            restore_gib_per_second: rates(&results.restores),
-            save_limited_by: limit(report, Phase::Save),
-            restore_limited_by: limit(report, Phase::Restore),
-            seconds,
-        });
+    pub fn take(&mut self, run: TriedStreams) {
+        self.tried.push(run);
         [self.save, self.restore] = self.of_tried();
     }
 
@@ -129,12 +109,12 @@ impl FindStreams {
         if self.next().is_none() {
             return 0;
         }
-        let search = Search { repeat: 1, ..self.search(Phase::Save) };
+        let search = Search { repeat: 1, ..self.search(SaveOrRestore::Save) };
         // The knee, the best and the next lower count are repeated.
         (search.likely_runs() + REPEAT).saturating_sub(self.tried.len()).max(1)
     }
 
-    fn search(&self, phase: Phase) -> Search {
+    fn search(&self, phase: SaveOrRestore) -> Search {
         let setting = |streams: &u32| {
             let runs = self.tried.iter().filter(|run| run.streams == *streams);
             let rates: Vec<f64> = runs.clone().flat_map(|run| run.rates(phase)).copied().collect();
@@ -145,10 +125,10 @@ impl FindStreams {
 
     /// The knees of saves and of restores for the runs so far.
     pub(crate) fn of_tried(&self) -> [Option<StreamKnee>; 2] {
-        [Phase::Save, Phase::Restore].map(|phase| self.knee(phase))
+        [SaveOrRestore::Save, SaveOrRestore::Restore].map(|phase| self.knee(phase))
     }
 
-    fn knee(&self, phase: Phase) -> Option<StreamKnee> {
+    fn knee(&self, phase: SaveOrRestore) -> Option<StreamKnee> {
         let search = self.search(phase);
         let Found { knee, best, noise_percent, alike, is_lower_bound } = search.found()?;
         // An unfinished search gives a lower bound only.
@@ -156,8 +136,8 @@ impl FindStreams {
         let streams = |place: (usize, usize)| self.streams.get(place.1).copied().unwrap_or(1);
         let of_best = self.tried.iter().rev().find(|run| run.streams == streams(best));
         let limited_by = of_best.and_then(|run| match phase {
-            Phase::Save => run.save_limited_by,
-            Phase::Restore => run.restore_limited_by,
+            SaveOrRestore::Save => run.save_limited_by,
+            SaveOrRestore::Restore => run.restore_limited_by,
         });
         Some(StreamKnee {
             streams: streams(knee),
@@ -175,45 +155,11 @@ impl FindStreams {
 }
 
 impl TriedStreams {
-    fn rates(&self, phase: Phase) -> &[f64] {
+    fn rates(&self, phase: SaveOrRestore) -> &[f64] {
         match phase {
-            Phase::Save => &self.save_gib_per_second,
-            Phase::Restore => &self.restore_gib_per_second,
+            SaveOrRestore::Save => &self.save_gib_per_second,
+            SaveOrRestore::Restore => &self.restore_gib_per_second,
         }
-    }
-}
-
-/// What limited the saves or restores of a run.
-fn limit(report: &CheckpointReport, phase: Phase) -> Option<KneeLimit> {
-    let (results, transport) = match phase {
-        Phase::Save => (&report.results.saves, &report.plan.save),
-        Phase::Restore => (&report.results.restores, &report.plan.restore),
-    };
-    let sum = |of: fn(&CheckpointResult) -> f64| results.iter().map(of).sum::<f64>();
-    let seconds = sum(|result| result.duration_seconds.max);
-    if seconds <= 0.0 {
-        return None;
-    }
-    let at_work = sum(|result| result.cpu_user_seconds + result.cpu_system_seconds) / seconds;
-    // CPU time is summed over all hosts, and so are threads and CPUs.
-    let group = report.results.group.as_ref();
-    let processes = group.map_or(1, |group| group.size.max(1) as usize);
-    let cpus = group.and_then(GroupFacts::cpus).unwrap_or(report.head.host.cpus).max(1) as usize;
-    let most = (transport.threads * processes).clamp(1, cpus) as f64;
-    let cached = |result: &CheckpointResult| {
-        result.page_cache_before.is_some_and(|before| before.share > CACHED)
-    };
-    let through_cache = transport.path.uses_page_cache();
-    let of_memory = match phase {
-        Phase::Save => through_cache && report.plan.fsync == FsyncPolicy::None,
-        Phase::Restore => through_cache && results.iter().any(cached),
-    };
-    if at_work >= BUSY * most {
-        Some(KneeLimit::Client)
-    } else if of_memory {
-        Some(KneeLimit::Memory)
-    } else {
-        (at_work <= IDLE * most).then_some(KneeLimit::Storage)
     }
 }
 
@@ -241,8 +187,8 @@ mod tests {
             find.tried.push(tried(streams, save, &restores));
             assert!(find.tried.len() < 40, "{find:?}");
         }
-        find.save = find.knee(Phase::Save);
-        find.restore = find.knee(Phase::Restore);
+        find.save = find.knee(SaveOrRestore::Save);
+        find.restore = find.knee(SaveOrRestore::Restore);
         find
     }
 
@@ -264,7 +210,7 @@ mod tests {
             assert_eq!(find.next(), Some(streams));
             find.tried.push(tried(streams, rate, &[]));
         }
-        let knee = find.knee(Phase::Save).unwrap();
+        let knee = find.knee(SaveOrRestore::Save).unwrap();
         assert_eq!((knee.streams, knee.is_lower_bound), (2, true));
         assert_eq!(knee.limited_by, None);
     }

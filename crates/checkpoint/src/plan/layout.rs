@@ -42,12 +42,12 @@ pub struct Layout {
 
 /// Number of elements and tensors.
 #[derive(Debug, Clone, Copy, Default, AddAssign)]
-struct Count {
+struct TensorCount {
     elements: u64,
     tensors: u64,
 }
 
-impl Count {
+impl TensorCount {
     /// Counts tensors with the given elements; empty ones are not counted.
     fn of(tensors: &[u64]) -> Self {
         Self {
@@ -208,8 +208,8 @@ impl Layout {
         [share, small, share, small, share, small]
     }
 
-    fn optimizer(&self) -> Count {
-        Count::of(&self.optimizer_tensors())
+    fn optimizer(&self) -> TensorCount {
+        TensorCount::of(&self.optimizer_tensors())
     }
 
     /// The model files of a rank.
@@ -247,12 +247,12 @@ impl Layout {
     }
 
     /// All tensors of a stage. Its transformer layers are alike, so one is counted.
-    fn stage(&self, stage: u64) -> Count {
+    fn stage(&self, stage: u64) -> TensorCount {
         let layers = self.architecture.num_layers;
         let own = self.parallelism.stage_layers(stage, layers);
         let one = self.layer(1);
         let many = own.end - own.start;
-        let mut all = Count { elements: one.elements * many, tensors: one.tensors * many };
+        let mut all = TensorCount { elements: one.elements * many, tensors: one.tensors * many };
         if stage == 0 {
             all += self.layer(0);
         }
@@ -264,8 +264,8 @@ impl Layout {
     }
 
     /// The tensors of one numbered layer on one rank, counted.
-    fn layer(&self, layer: u64) -> Count {
-        Count::of(&self.layer_tensors(layer))
+    fn layer(&self, layer: u64) -> TensorCount {
+        TensorCount::of(&self.layer_tensors(layer))
     }
 
     /// Elements of the tensors of one numbered layer on one rank.

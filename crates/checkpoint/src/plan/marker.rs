@@ -9,10 +9,9 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::choice::Container;
+use super::choice::{Container, is_chunk};
 use super::layout::Layout;
 use super::torch::most_overhead;
-use super::transport::is_chunk;
 use stormlp_core::facts::Identity;
 
 /// File name of the marker in a checkpoint's folder.

@@ -2,7 +2,7 @@
 //!
 //! A workload file describes a model and its parallelism; [`Layout`] derives every file of every
 //! rank from them. [`resolve`] turns a request and the facts of the host into a plan in which every
-//! number is decided. Running the plan gives a [`CheckpointReport`].
+//! number is decided. Running the plan gives a [`CheckpointReport`](crate::report::CheckpointReport).
 //!
 //! ```
 //! use stormlp_checkpoint::plan::builtin;
@@ -17,7 +17,6 @@ mod architecture;
 pub mod builtin;
 pub mod checkpoint_plan;
 pub mod choice;
-mod dealt;
 mod facts;
 pub mod knee;
 mod layout;
@@ -30,21 +29,15 @@ pub mod rules;
 mod saved;
 mod scale;
 mod space;
-pub mod summary;
 mod torch;
 mod transport;
 mod warnings;
 mod workload;
 
-pub use crate::plan::checkpoint_plan::{CheckpointPlan, OverlapPlan, RankPlan, RestorePlan};
-pub use crate::report::{
-    CacheBefore, CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes,
-    DurationSeconds, GibPerSecond, HostPhase, OverlapResult, Parts, RankResult,
-};
+pub use crate::plan::checkpoint_plan::{CheckpointPlan, RankPlan, RestorePlan, dealt_to, host_of};
 pub use alike::difference;
 pub use architecture::{Architecture, DataType};
 pub use choice::{Arithmetic, CheckpointProfile, Container, FsyncPolicy, ScaleChoice};
-pub use dealt::{dealt_to, host_of};
 pub use facts::{CheckpointFacts, FolderFacts, OtherFile, SavedPart, Unmarked};
 pub use knee::{FindStreams, STREAMS as KNEE_STREAMS, StreamKnee, TriedStreams};
 pub use layout::{CheckpointFile, Layout};
@@ -56,8 +49,5 @@ pub use parse::parse;
 pub use request::CheckpointRequest;
 pub use resolve::{Resolution, resolve};
 pub use scale::Scaling;
-pub use summary::{
-    DurationAndRate, PhaseSummary, Spread, Summary, durations, gib_per_second, rates, summarise,
-};
 pub use torch::{FileTensors, Framing, TensorGroup};
-pub use workload::{CheckpointWorkload, Mode};
+pub use workload::{CheckpointWorkload, HOST_RANKS, Mode};

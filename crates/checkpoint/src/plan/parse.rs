@@ -121,7 +121,7 @@ impl Field for ZeroStage {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::plan::DataType;
+    use crate::plan::architecture::DataType;
     use proptest::prelude::*;
 
     const OLD_DLIO: &str = "\

@@ -10,7 +10,7 @@ use stormlp_core::location::Location;
 #[cfg(feature = "cli")]
 use stormlp_core::numbers::whole;
 use stormlp_core::path::PathKind;
-use stormlp_core::shell::shell_word;
+use stormlp_core::shell::CommandLine;
 use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{DeviceId, EngineChoice, Pages, Threading};
 #[cfg(feature = "cli")]
@@ -18,15 +18,24 @@ use stormlp_core::units::{parse_bytes, parse_seconds};
 
 /// Options of a checkpoint run. `None` falls back to the workload, then to the default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "cli", derive(clap::Args))]
+#[serde(default)]
 pub struct CheckpointRequest {
     /// llama3-8b, llama3-70b, llama3-405b, llama3-1t, or a workload file in DLIO format
     #[cfg_attr(feature = "cli", arg(value_name = "MODEL|FILE.yaml"))]
     pub model: String,
 
-    /// The workload of the model or its file, read by the command line.
+    /// The workload of the model or its file, read by the command line. It is not saved: the plan
+    /// has the layout that follows from it.
     #[cfg_attr(feature = "cli", arg(skip))]
+    #[serde(skip)]
     pub workload: CheckpointWorkload,
+
+    /// The command as it was typed, for advice. It is not saved: the head of a report has it.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    #[serde(skip)]
+    pub command: CommandLine,
 
     /// Print the plan per rank and file, and exit
     #[cfg_attr(feature = "cli", arg(long, conflicts_with = "mlperf_output"))]
@@ -179,10 +188,14 @@ pub struct CheckpointRequest {
 
     /// Telemetry interval: an option common to all runs.
     #[cfg_attr(feature = "cli", arg(skip))]
+    #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub telemetry: Telemetry,
 
-    /// Result folders known to be on the file system of the checkpoints.
+    /// Result folders known to be on the file system of the checkpoints. They are not saved: a
+    /// closed run is refused for them before it starts.
     #[cfg_attr(feature = "cli", arg(skip))]
+    #[serde(skip)]
     pub results_beside_data: Vec<PathBuf>,
 }
 
@@ -208,69 +221,25 @@ impl CheckpointRequest {
         self.profile.unwrap_or_default()
     }
 
-    /// The command for this model on these ranks and directories with a different `size`.
-    pub fn command(&self, size: &str) -> String {
-        let mut command = format!("stormlp checkpoint {} {size}", shell_word(&self.model));
-        if self.mode == Some(Mode::Subset) {
-            command.push_str(" --mode subset");
-        }
-        if let Some(ranks) = self.ranks {
-            command.push_str(&format!(" --ranks {ranks}"));
-        }
-        for folder in &self.folders {
-            let folder = folder.to_string();
-            command.push_str(&format!(" --dir {}", shell_word(&folder)));
-        }
-        command
+    /// The command for the same run, at this size; a closed run has but one.
+    pub fn command_of_size(&self, scale: &str) -> CommandLine {
+        let command = self.command.clone().without_flag("--dry-run");
+        if self.closed { command } else { command.with("--scale", scale) }
     }
 
-    /// The command for the same run at full size: all options that were given, at scale 1.
-    pub fn full_run_command(&self) -> String {
-        let mut command = self.command("--scale 1");
-        let mut option = |name: &str, value: Option<String>| {
-            if let Some(value) = value {
-                command.push_str(&format!(" --{name} {value}"));
-            }
-        };
-        option("writes", self.writes.map(|count| count.to_string()));
-        option("reads", self.reads.map(|count| count.to_string()));
-        option("pause", self.pause_seconds.map(|pause| format!("{pause}s")));
-        option("fsync", self.fsync.map(|fsync| fsync.to_string()));
-        let path = (self.path != PathKind::Buffered).then(|| self.path.to_string());
-        option("path", path);
-        let engine = (self.engine != EngineChoice::Auto).then(|| self.engine.name().to_string());
-        option("engine", engine);
-        option("device", self.device.map(|device| device.to_string()));
-        let pages = (self.pages != Pages::Huge).then(|| self.pages.name().to_string());
-        option("pages", pages);
-        self.threading.words().into_iter().for_each(|(name, value)| option(name, Some(value)));
-        option("cufile-stats", self.cufile_stats.map(|level| level.to_string()));
-        option("streams", self.streams.map(|count| count.to_string()));
-        option("chunk-size", self.chunk_bytes.map(|bytes| bytes.to_string()));
-        let step = self.overlap_step_seconds;
-        option("overlap", step.map(|step| format!("{step}s")));
-        option("rank-shift", self.rank_shift.map(|shift| shift.to_string()));
-        option("keep", self.keep.map(|count| count.to_string()));
-        option("container", self.container.map(|container| container.to_string()));
-        let profile = self.profile();
-        option("profile", (profile != CheckpointProfile::V2).then(|| profile.to_string()));
-        let flags = [
-            ("cold", self.cold),
-            ("verify", self.verify),
-            ("require-gds", self.require_gds),
-            ("local-data", self.local_data),
-        ];
-        for (name, given) in flags {
-            if given {
-                command.push_str(&format!(" --{name}"));
-            }
-        }
-        command
+    /// The command that saves checkpoints 1 to `writes`, at this size, for a run that restores.
+    pub fn command_of_saves(&self, scale: &str, writes: u32) -> CommandLine {
+        // These have no effect without restores.
+        let restoring = ["--cold", "--verify"];
+        let command = self.command_of_size(scale).without_option("--rank-shift");
+        let command = restoring.into_iter().fold(command, CommandLine::without_flag);
+        command.with("--writes", writes).with("--reads", 0)
     }
 
     /// The default request: what `stormlp checkpoint MODEL` does without further options.
     pub fn plain(workload: CheckpointWorkload, folder: Location) -> Self {
         let model = workload.name.clone();
-        Self { model, workload, folders: vec![folder], ..Self::default() }
+        let command = CommandLine::new(["stormlp", "checkpoint", &model]);
+        Self { command, model, workload, folders: vec![folder], ..Self::default() }
     }
 }

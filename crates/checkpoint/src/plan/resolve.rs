@@ -1,7 +1,7 @@
 //! Resolves a request and the facts to a plan, or to all problems that prevent one.
 
 use super::adopt;
-use super::choice::{CheckpointProfile, Container, ScaleChoice};
+use super::choice::{Container, ScaleChoice, is_chunk};
 use super::facts::CheckpointFacts;
 use super::layout::Layout;
 use super::marker::ContentFacts;
@@ -12,8 +12,8 @@ use super::scale::{Scaling, cut};
 use super::space;
 use super::transport;
 use super::warnings;
-use super::workload::Mode;
-use crate::plan::checkpoint_plan::{CheckpointPlan, OverlapPlan, RankPlan};
+use super::workload::{HOST_RANKS, Mode};
+use crate::plan::checkpoint_plan::{CheckpointPlan, RankPlan};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Problems;
 use stormlp_core::note::Cause;
@@ -27,8 +27,6 @@ const SCALED_RUN_SECONDS: f64 = 60.0;
 const ASSUMED_BYTES_PER_SECOND: f64 = 1e9;
 /// The most saves, and restores, of a run: each has an entry in the plan and in the report.
 const MOST_CHECKPOINTS: u32 = 100_000;
-/// Ranks per host in MLPerf's checkpoints.
-pub const HOST_RANKS: u64 = 8;
 
 /// Result of [`resolve`]: a plan as far as one can be made, and every problem.
 #[derive(Debug, Clone)]
@@ -74,17 +72,17 @@ pub fn resolve(
     let mut plan = assemble(request, transports, facts, &scaled, scaling, &counts);
     adopt::take_sizes(&mut plan, facts);
     adopt::problems(request, facts, &mut problems);
-    rules::closed_problems(request, &plan, host, &mut problems);
-    size_problems(request, &layout, &plan, &mut problems);
+    rules::closed_problems(&plan, host, &mut problems);
+    size_problems(&layout, &plan, &mut problems);
     transport::problems(&plan, host, &mut problems);
     if !request.dry_run || !facts.folders.is_empty() {
-        saved::problems(request, &plan, facts, &mut problems);
+        saved::problems(&plan, facts, &mut problems);
         // Free space of a directory that cannot be used is irrelevant.
         if folder_problems(&plan, facts, &mut problems) {
-            space::problems(request, &plan, facts, &mut problems);
+            space::problems(&plan, facts, &mut problems);
         }
     }
-    plan.warnings = warnings::of(request, &plan, facts);
+    plan.warnings = warnings::of(&plan, facts);
     let waits = plan.save.waits_for_gpu();
     plan.warnings.extend(wait_warning(&request.threading, waits));
     let cufile = plan.path().needs_cufile();
@@ -159,7 +157,7 @@ fn number_problems(request: &CheckpointRequest, problems: &mut Problems) {
         "use --streams 1 to 256",
     );
     must(
-        chunk.is_none_or(transport::is_chunk),
+        chunk.is_none_or(is_chunk),
         format!("a chunk of {}", ByteSize(chunk.unwrap_or(0))),
         "use --chunk-size with a multiple of 4K, from 4K to 1G",
     );
@@ -303,12 +301,8 @@ fn scale(
 
 /// Requests that the resulting size cannot meet: a factor smaller than any part, and files of ranks
 /// that do not participate. `layout` is the full one.
-fn size_problems(
-    request: &CheckpointRequest,
-    layout: &Layout,
-    plan: &CheckpointPlan,
-    problems: &mut Problems,
-) {
+fn size_problems(layout: &Layout, plan: &CheckpointPlan, problems: &mut Problems) {
+    let request = &plan.request;
     let scaling = &plan.scaling;
     if let Some(ScaleChoice::Factor(factor)) = request.scale
         && !request.closed
@@ -374,39 +368,25 @@ fn assemble(
     });
     let restores = saved::restores(request, facts, &counts, content, layout, &scaling);
     CheckpointPlan {
+        request: request.clone(),
         model: request.workload.name.clone(),
         profile: request.profile(),
-        closed: request.closed,
         mode: request.mode.unwrap_or(request.workload.mode),
         layout: *layout,
         parameters: u64::try_from(layout.architecture.parameters()).unwrap_or(u64::MAX),
-        scale: scaling.factor,
         scaling,
-        full_run: request.full_run_command(),
+        full_run: request.command_of_size("1").to_string(),
         total_bytes,
         dlio_counted_bytes: (0..scaling.ranks)
             .map(|rank| layout.rank_bytes_as_dlio_counts(rank))
             .sum(),
         ranks,
-        folders: request.folders.clone(),
         writes: counts.writes,
         restores,
         pause_seconds,
-        keep: request.keep,
         fsync: request.fsync.unwrap_or_default(),
-        split_restores: request.profile() == CheckpointProfile::V3,
         content,
-        overlap: request.overlap_step_seconds.map(|step_seconds| OverlapPlan {
-            step_seconds,
-            steps_between: (pause_seconds / step_seconds).ceil().max(1.0) as u32,
-        }),
         rank_shift: request.rank_shift.unwrap_or(0),
-        local_data: request.local_data,
-        cold: request.cold,
-        verify: request.verify,
-        require_gds: request.require_gds,
-        cufile_stats: request.cufile_stats,
-        telemetry: request.telemetry,
         free_bytes: space::free(facts),
         peak_bytes: total_bytes.saturating_mul(counts.peak()),
         buffer_bytes: save.buffer_bytes().max(restore.buffer_bytes()) + content.source_bytes,

@@ -7,6 +7,7 @@ use crate::plan::{
 };
 use stormlp_core::facts::{Availability, FoundFile};
 use stormlp_core::path::{EngineKind, PathKind};
+use stormlp_core::shell::CommandLine;
 use stormlp_core::transport::DeviceId;
 
 #[path = "saved_tests.rs"]
@@ -95,7 +96,7 @@ fn a_dry_run_is_at_full_size_whatever_is_lacking() {
     dry.dry_run = true;
     let resolution = resolve(&dry, &host(), &facts(GIB));
     let plan = resolution.plan.expect("a dry run has a plan");
-    assert_eq!((plan.scale, plan.ranks.len()), (1.0, 1024));
+    assert_eq!((plan.scaling.factor, plan.ranks.len()), (1.0, 1024));
     assert_eq!(plan.total_bytes, 16_564_174_094_592);
     assert_eq!(resolution.problems.len(), 1);
     let unseen = resolve(&dry, &host(), &CheckpointFacts::default());
@@ -451,10 +452,11 @@ fn a_workload_file_gives_the_number_of_ranks_to_the_command_line() {
     let mut mine = CheckpointRequest::plain(workload, "ckpt".into());
     mine.ranks = Some(16);
     mine.model = "my.yaml".to_string();
+    mine.command = CommandLine::new(["stormlp", "checkpoint", "my.yaml", "--ranks", "16"]);
     let plan = plan(&mine, &facts(5_000 * GIB));
     assert_eq!(plan.layout.parallelism.data, 2);
     assert!(plan.dlio_counted_bytes > plan.total_bytes);
-    assert!(plan.full_run.starts_with("stormlp checkpoint my.yaml"));
+    assert_eq!(plan.full_run, "stormlp checkpoint my.yaml --ranks 16 --scale 1");
 }
 
 #[path = "rules_tests.rs"]

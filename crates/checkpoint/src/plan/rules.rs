@@ -7,10 +7,8 @@ use std::path::PathBuf;
 
 use super::builtin;
 use super::choice::{CheckpointProfile, FsyncPolicy, ScaleChoice};
-use super::request::CheckpointRequest;
-use super::resolve::HOST_RANKS;
 use super::transport;
-use super::workload::{CheckpointWorkload, Mode};
+use super::workload::{CheckpointWorkload, HOST_RANKS, Mode};
 use crate::plan::checkpoint_plan::CheckpointPlan;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Problems;
@@ -51,13 +49,8 @@ const PARAMETERS: Numbers = ("2.2.5", "4.6.3");
 const RESULTS: Numbers = ("2.2.2", "4.4.2");
 
 /// Finds the rules that a closed run would break; none if the run is not closed.
-pub(super) fn closed_problems(
-    request: &CheckpointRequest,
-    plan: &CheckpointPlan,
-    host: &HostFacts,
-    problems: &mut Problems,
-) {
-    if !plan.closed {
+pub(super) fn closed_problems(plan: &CheckpointPlan, host: &HostFacts, problems: &mut Problems) {
+    if !plan.request.closed {
         return;
     }
     if plan.profile == CheckpointProfile::Native {
@@ -67,12 +60,8 @@ pub(super) fn closed_problems(
         );
         return;
     }
-    let rules = [
-        of_the_model(request, plan),
-        of_the_order(request, plan, host),
-        of_transfers(request, plan),
-        of_results(request, plan),
-    ];
+    let rules =
+        [of_the_model(plan), of_the_order(plan, host), of_transfers(plan), of_results(plan)];
     for ((of_v2, of_v3), _, what) in rules.into_iter().flatten().filter(|(_, holds, _)| !holds) {
         let rule = match plan.profile {
             CheckpointProfile::V3 => format!("{of_v3} of v3.0"),
@@ -83,9 +72,9 @@ pub(super) fn closed_problems(
 }
 
 /// Model, ranks and size.
-fn of_the_model(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule> {
+fn of_the_model(plan: &CheckpointPlan) -> Vec<Rule> {
     let mut known = builtin::names().filter_map(builtin::load);
-    let Some(model) = known.find(|model| is_same(model, &request.workload, plan.mode)) else {
+    let Some(model) = known.find(|model| is_same(model, &plan.request.workload, plan.mode)) else {
         let what = format!("`{}` is none of MLPerf's models as they are defined", plan.model);
         return vec![(MODEL, false, what)];
     };
@@ -107,7 +96,7 @@ fn of_the_model(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule>
         ),
         (
             RANKS,
-            !matches!(request.scale, Some(ScaleChoice::Factor(factor)) if factor < 1.0),
+            !matches!(plan.request.scale, Some(ScaleChoice::Factor(factor)) if factor < 1.0),
             "--scale below 1".to_string(),
         ),
     ]
@@ -135,12 +124,12 @@ pub fn outgrows_memory(checkpoint_bytes: u64, memory_bytes: u64) -> bool {
 }
 
 /// Counts, pauses, syncing, and what may happen between saves and restores.
-fn of_the_order(request: &CheckpointRequest, plan: &CheckpointPlan, host: &HostFacts) -> Vec<Rule> {
-    let (writes, reads) = (plan.writes, request.reads.unwrap_or(plan.restores.len() as u32));
+fn of_the_order(plan: &CheckpointPlan, host: &HostFacts) -> Vec<Rule> {
+    let (writes, reads) = (plan.writes, plan.request.reads.unwrap_or(plan.restores.len() as u32));
     let written = plan.total_bytes.saturating_mul(u64::from(COUNT));
     let memory = host.memory_bytes;
     let from_storage = reads == 0
-        || plan.cold
+        || plan.request.cold
         || !plan.path().uses_page_cache()
         || outgrows_memory(plan.total_bytes, memory);
     vec![
@@ -173,15 +162,17 @@ fn of_the_order(request: &CheckpointRequest, plan: &CheckpointPlan, host: &HostF
         ),
         (
             PARAMETERS,
-            plan.overlap.is_none() && plan.rank_shift == 0 && plan.keep.is_none(),
+            plan.request.overlap_step_seconds.is_none()
+                && plan.rank_shift == 0
+                && plan.request.keep.is_none(),
             "--overlap, --rank-shift and --keep are not part of it".to_string(),
         ),
     ]
 }
 
 /// Since v3, results must be on a different file system than the checkpoints.
-fn of_results(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule> {
-    let beside = request.results_beside_data.iter();
+fn of_results(plan: &CheckpointPlan) -> Vec<Rule> {
+    let beside = plan.request.results_beside_data.iter();
     let rule = |folder: &PathBuf| {
         let folder = folder.display().to_string();
         let folder = printable(&folder);
@@ -195,7 +186,7 @@ fn of_results(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule> {
 }
 
 /// How bytes are moved: fixed by the edition, so nothing can be tuned.
-fn of_transfers(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule> {
+fn of_transfers(plan: &CheckpointPlan) -> Vec<Rule> {
     let direct = plan.profile != CheckpointProfile::V2;
     let (paths, fits) = match plan.path() {
         PathKind::Buffered => ("", true),
@@ -216,16 +207,20 @@ fn of_transfers(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Rule>
         ),
         (
             PARAMETERS,
-            request
+            plan.request
                 .chunk_bytes
                 .is_none_or(|bytes| bytes == transport::default_chunk_bytes(plan.path())),
             "--chunk-size is not to be chosen".to_string(),
         ),
-        (PARAMETERS, request.engine == EngineChoice::Auto, "--engine may not be set".to_string()),
         (
             PARAMETERS,
-            request.folders.len() <= 1,
-            format!("{} directories; checkpoints go into one", request.folders.len()),
+            plan.request.engine == EngineChoice::Auto,
+            "--engine may not be set".to_string(),
+        ),
+        (
+            PARAMETERS,
+            plan.request.folders.len() <= 1,
+            format!("{} directories; checkpoints go into one", plan.request.folders.len()),
         ),
     ]
 }

@@ -2,7 +2,7 @@
 
 use super::adopt;
 use super::choice::ScaleChoice;
-use super::facts::{CheckpointFacts, OtherFile, SavedPart};
+use super::facts::{CheckpointFacts, OtherFile, SavedPart, named};
 use super::layout::Layout;
 use super::marker::{ContentFacts, Marker, step_folder};
 use super::request::CheckpointRequest;
@@ -10,6 +10,7 @@ use super::scale::{Scaling, cut};
 use crate::plan::checkpoint_plan::{CheckpointPlan, RestorePlan};
 use stormlp_core::facts::keeps_files_in_memory;
 use stormlp_core::failure::Problems;
+use stormlp_core::shell::CommandLine;
 use stormlp_core::warning::{Warning, WarningKind};
 
 /// Saves and restores required by MLPerf.
@@ -149,16 +150,11 @@ pub(super) fn scaling_of(
 
 /// Problems with the checkpoints to be read, and with whatever is in the way of those to be
 /// written.
-pub(super) fn problems(
-    request: &CheckpointRequest,
-    plan: &CheckpointPlan,
-    facts: &CheckpointFacts,
-    problems: &mut Problems,
-) {
-    too_few(request, plan, facts, problems);
+pub(super) fn problems(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Problems) {
+    too_few(plan, facts, problems);
     if plan.writes == 0 {
         for restore in &plan.restores {
-            restore_problems(request, plan, facts, restore.step, problems);
+            restore_problems(plan, facts, restore.step, problems);
         }
     }
     in_the_way(plan, facts, problems);
@@ -168,7 +164,7 @@ pub(super) fn problems(
 /// Cold restores from directories on memory-backed file systems: there is nothing to drop from the
 /// page cache, whichever path reads them.
 fn never_cold(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Problems) {
-    if !plan.cold || plan.restores.is_empty() {
+    if !plan.request.cold || plan.restores.is_empty() {
         return;
     }
     for folder in &facts.folders {
@@ -182,7 +178,7 @@ fn never_cold(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Pro
                  is cold",
                 folder.path
             ),
-            if plan.closed {
+            if plan.request.closed {
                 "use a --dir on the storage in question"
             } else {
                 "use a --dir on the storage in question, or leave --cold out"
@@ -192,14 +188,9 @@ fn never_cold(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Pro
 }
 
 /// More restores than checkpoints.
-fn too_few(
-    request: &CheckpointRequest,
-    plan: &CheckpointPlan,
-    facts: &CheckpointFacts,
-    problems: &mut Problems,
-) {
+fn too_few(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Problems) {
     let there = plan.restores.len();
-    let asked = request.reads.map_or(there, |reads| reads as usize);
+    let asked = plan.request.reads.map_or(there, |reads| reads as usize);
     let enough = asked <= there && (plan.writes > 0 || there > 0);
     if enough {
         return;
@@ -211,7 +202,7 @@ fn too_few(
     };
     let what = format!("{asked} restores were asked for; {there} {are} there");
     if plan.writes > 0 {
-        let help = if plan.closed {
+        let help = if plan.request.closed {
             "use 10 of both, as the closed rules want".to_string()
         } else {
             format!("use --reads {there}, or more --writes or --keep")
@@ -219,15 +210,14 @@ fn too_few(
         problems.plan(format!("{what}: a run that saves restores only what it saved itself"), help);
         return;
     }
-    let size = match (request.closed, request.scale) {
-        (true, _) => "--closed".to_string(),
-        (false, Some(ScaleChoice::Factor(factor))) => format!("--scale {factor}"),
-        (false, _) => "--scale auto".to_string(),
+    let size = match plan.request.scale {
+        Some(ScaleChoice::Factor(factor)) => factor.to_string(),
+        None | Some(ScaleChoice::Auto) => "auto".to_string(),
     };
-    let command = request.command(&size);
+    let command = plan.request.command_of_saves(&size, asked as u32);
     problems.machine(
-        format!("{what} in {}{}", folders_of(plan), unmarked(facts)),
-        format!("save some first: `{command} --writes {asked} --reads 0`"),
+        format!("{what} in {}{}", plan.folder_names(|_| true), unmarked(facts)),
+        format!("save some first: `{command}`"),
     );
 }
 
@@ -286,11 +276,7 @@ fn replaced<'a>(
 }
 
 /// Warnings about existing checkpoints.
-pub(super) fn warnings(
-    request: &CheckpointRequest,
-    plan: &CheckpointPlan,
-    facts: &CheckpointFacts,
-) -> Vec<Warning> {
+pub(super) fn warnings(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let of_earlier = || replaced(plan, facts).filter(|part| part.readable_marker().is_some());
     let mut old: Vec<u32> = of_earlier().map(|part| part.step).collect();
@@ -302,14 +288,14 @@ pub(super) fn warnings(
             format!(
                 "{} of an earlier run in {} {} replaced",
                 named(&old),
-                those_of(plan, |index| of_earlier().any(|part| part.folder == index)),
+                plan.folder_names(|index| of_earlier().any(|part| part.folder == index)),
                 if old.len() == 1 { "is" } else { "are" },
             ),
             "use another --dir to keep what is there",
         ));
     }
     if plan.writes == 0 {
-        warnings.extend(on_left_out(request, plan, facts));
+        warnings.extend(on_left_out(plan, facts));
         warnings.extend(adopt::warning(plan, facts));
         warnings.extend(on_unsynced(plan, facts));
         warnings.extend(on_holes(plan, facts));
@@ -318,15 +304,11 @@ pub(super) fn warnings(
 }
 
 /// Existing checkpoints that are not restored although the number of restores was not given.
-fn on_left_out(
-    request: &CheckpointRequest,
-    plan: &CheckpointPlan,
-    facts: &CheckpointFacts,
-) -> Option<Warning> {
+fn on_left_out(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning> {
     let is_restored = |step: &u32| plan.restores.iter().any(|restore| restore.step == *step);
     let mut left = facts.steps();
     left.retain(|step| !is_restored(step));
-    let first = *left.first().filter(|_| request.reads.is_none())?;
+    let first = *left.first().filter(|_| plan.request.reads.is_none())?;
     let why = facts.parts(first).find_map(|part| {
         let differs = part.readable_marker().and_then(|m| difference(plan, m));
         differs
@@ -338,7 +320,7 @@ fn on_left_out(
         format!(
             "not restored: {} in {}{}",
             named(&left),
-            folders_of(plan),
+            plan.folder_names(|_| true),
             why.map_or(String::new(), |why| format!(" ({why})")),
         ),
         "use --reads to say how many are restored",
@@ -384,48 +366,17 @@ fn on_holes(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning> {
     })
 }
 
-/// Checkpoints in words; `steps` must be ascending.
-pub(super) fn named(steps: &[u32]) -> String {
-    match steps {
-        [one] => format!("checkpoint {one}"),
-        [first, .., last] if (last - first) as usize == steps.len() - 1 => {
-            format!("checkpoints {first} to {last}")
-        }
-        _ => {
-            let all: Vec<String> = steps.iter().map(u32::to_string).collect();
-            format!("checkpoints {}", all.join(", "))
-        }
-    }
-}
-
-/// The directories of a plan.
-pub(super) fn folders_of(plan: &CheckpointPlan) -> String {
-    those_of(plan, |_| true)
-}
-
-/// The directories of a plan whose index is `wanted`.
-fn those_of(plan: &CheckpointPlan, wanted: impl Fn(usize) -> bool) -> String {
-    let folders: Vec<String> = (plan.folders.iter().enumerate())
-        .filter(|(index, _)| wanted(*index))
-        .map(|(_, folder)| folder.to_string())
-        .collect();
-    folders.join(", ")
-}
-
 /// The command that saves checkpoints 1 to `last` at the plan's size.
-fn saving(request: &CheckpointRequest, plan: &CheckpointPlan, last: u32) -> String {
+fn saving(plan: &CheckpointPlan, last: u32) -> CommandLine {
     let scaling = &plan.scaling;
     let full = Layout {
         architecture: plan.layout.architecture.with_layers(scaling.full_layers),
         ..plan.layout
     };
-    let (size, writes) = match scaling.typed_factor(&full) {
-        // The rules allow only ten.
-        _ if plan.closed => ("--closed".to_string(), MLPERF_COUNT),
-        Some(factor) => (format!("--scale {factor}"), last),
-        None => ("--scale auto".to_string(), last),
-    };
-    format!("{} --writes {writes} --reads 0", request.command(&size))
+    let size = scaling.typed_factor(&full).map_or("auto".to_string(), |factor| factor.to_string());
+    // The rules of a closed run allow only ten.
+    let writes = if plan.request.closed { MLPERF_COUNT } else { last };
+    plan.request.command_of_saves(&size, writes)
 }
 
 /// Folders that look like checkpoints but have no marker, so stormlp cannot have made them.
@@ -436,7 +387,6 @@ fn unmarked(facts: &CheckpointFacts) -> String {
 
 /// Why existing checkpoint `step` cannot be restored by this plan.
 fn restore_problems(
-    request: &CheckpointRequest,
     plan: &CheckpointPlan,
     facts: &CheckpointFacts,
     step: u32,
@@ -449,7 +399,7 @@ fn restore_problems(
     }
     let again = format!(
         "checkpoint {step} is not whole and cannot be mended; `{}` saves it again",
-        saving(request, plan, step)
+        saving(plan, step)
     );
     for (index, folder) in facts.folders.iter().enumerate() {
         let name = folder.path.join(step_folder(step));
@@ -464,7 +414,7 @@ fn restore_problems(
         if let Some(difference) = part.readable_marker().and_then(|m| difference(plan, m)) {
             problems.plan(
                 format!("checkpoint {} is of {difference}", name.display()),
-                if plan.closed {
+                if plan.request.closed {
                     "use another --dir: one that a run with --closed saved into"
                 } else {
                     "use the model, --ranks and --scale it was saved with, or another --dir"

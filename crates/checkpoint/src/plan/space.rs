@@ -2,7 +2,6 @@
 
 use super::facts::CheckpointFacts;
 use super::layout::Layout;
-use super::request::CheckpointRequest;
 use crate::plan::checkpoint_plan::CheckpointPlan;
 use stormlp_core::failure::Problems;
 use stormlp_core::units::ByteSize;
@@ -82,12 +81,7 @@ fn replaced(facts: &CheckpointFacts, folders: &[usize], last: u32) -> u64 {
 }
 
 /// Reports insufficient space, with the numbers, for each file system.
-pub(super) fn problems(
-    request: &CheckpointRequest,
-    plan: &CheckpointPlan,
-    facts: &CheckpointFacts,
-    problems: &mut Problems,
-) {
+pub(super) fn problems(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Problems) {
     if plan.writes == 0 || plan.total_bytes == 0 {
         return;
     }
@@ -112,7 +106,7 @@ pub(super) fn problems(
                     first,
                     ByteSize(free),
                 ),
-                remedy(request, plan, facts),
+                remedy(plan, facts),
             );
         }
     }
@@ -120,8 +114,8 @@ pub(super) fn problems(
 
 /// How to make the checkpoints fit: only measures that help and are not taken yet, and under closed
 /// rules only permitted ones.
-fn remedy(request: &CheckpointRequest, plan: &CheckpointPlan, facts: &CheckpointFacts) -> String {
-    if plan.closed {
+fn remedy(plan: &CheckpointPlan, facts: &CheckpointFacts) -> String {
+    if plan.request.closed {
         return "use another --dir, or free some space: --closed writes all of it".to_string();
     }
     let scaling = &plan.scaling;
@@ -131,14 +125,14 @@ fn remedy(request: &CheckpointRequest, plan: &CheckpointPlan, facts: &Checkpoint
     if plan.writes > 1 && fit(1) {
         ways.push("fewer --writes".to_string());
     }
-    if plan.writes > 2 && plan.keep != Some(1) && fit(2) {
+    if plan.writes > 2 && plan.request.keep != Some(1) && fit(2) {
         ways.push("--keep 1".to_string());
     }
     let smallest = (scaling.layers, scaling.ranks) == (1, 1);
-    match request.scale {
+    match plan.request.scale {
         _ if smallest => {}
         // Unless a scale is given, the requested ranks are kept.
-        None if request.ranks.is_some() && !request.dry_run => {
+        None if plan.request.ranks.is_some() && !plan.request.dry_run => {
             ways.push("fewer --ranks".to_string());
             ways.push("--scale auto, which may leave some of them out".to_string());
         }

@@ -62,14 +62,14 @@ impl Framing {
     /// The framing of a file with `tensors`.
     pub fn of(tensors: &FileTensors) -> Self {
         let mut zip = Zip::default();
-        zip.add("data.pkl", Data::Known(pickle(tensors)));
-        zip.add("byteorder", Data::Known(b"little".to_vec()));
+        zip.add("data.pkl", ZipData::Known(pickle(tensors)));
+        zip.add("byteorder", ZipData::Known(b"little".to_vec()));
         let element_bytes = tensors.datatype.bytes();
         let present = tensors.groups.iter().flat_map(|group| &group.elements);
         for (index, elements) in present.filter(|elements| **elements > 0).enumerate() {
-            zip.add(&format!("data/{index}"), Data::Tensor(elements * element_bytes));
+            zip.add(&format!("data/{index}"), ZipData::Tensor(elements * element_bytes));
         }
-        zip.add("version", Data::Known(CONTAINER_VERSION.to_vec()));
+        zip.add("version", ZipData::Known(CONTAINER_VERSION.to_vec()));
         zip.finish()
     }
 
@@ -90,7 +90,7 @@ impl Framing {
 }
 
 /// The data of a zip entry.
-enum Data {
+enum ZipData {
     Known(Vec<u8>),
     /// This many bytes of content.
     Tensor(u64),
@@ -104,11 +104,11 @@ struct Zip {
 }
 
 impl Zip {
-    fn add(&mut self, name: &str, data: Data) {
+    fn add(&mut self, name: &str, data: ZipData) {
         let name = format!("archive/{name}");
         let (bytes, sum) = match &data {
-            Data::Known(known) => (known.len() as u64, crc32(known)),
-            Data::Tensor(bytes) => (*bytes, 0),
+            ZipData::Known(known) => (known.len() as u64, crc32(known)),
+            ZipData::Tensor(bytes) => (*bytes, 0),
         };
         let offset = self.framing.file_bytes;
         let fields = |sizes: bool, place: Option<u64>| {
@@ -156,11 +156,11 @@ impl Zip {
         self.directory.extend(extra);
         self.entries += 1;
         let skipped = match data {
-            Data::Known(known) => {
+            ZipData::Known(known) => {
                 local.extend(known);
                 0
             }
-            Data::Tensor(bytes) => bytes,
+            ZipData::Tensor(bytes) => bytes,
         };
         self.part(local);
         self.framing.file_bytes += skipped;

@@ -32,11 +32,6 @@ pub(super) fn default_chunk_bytes(path: PathKind) -> u64 {
     if path.uses_page_cache() { MIB } else { 4 * MIB }
 }
 
-/// Whether a transfer can have this size: whole pages, up to 1 GiB.
-pub(super) fn is_chunk(bytes: u64) -> bool {
-    (4096..=1 << 30).contains(&bytes) && bytes.is_multiple_of(4096)
-}
-
 /// Decides how `ranks` ranks save and restore.
 pub(super) fn decide(
     request: &CheckpointRequest,
@@ -113,7 +108,7 @@ pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts, problems: &mut P
                 "{ranks} ranks need {files} open files; this process may have {}",
                 host.open_files_limit
             ),
-            if plan.closed {
+            if plan.request.closed {
                 format!("raise the limit with `ulimit -n {files}`")
             } else {
                 format!("raise the limit with `ulimit -n {files}`, or use fewer --ranks")
@@ -128,7 +123,7 @@ pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts, problems: &mut P
                 ByteSize(memory),
                 ByteSize(host.usable_memory_bytes())
             ),
-            if plan.closed {
+            if plan.request.closed {
                 "use a host, or a limit of its memory, with more"
             } else {
                 "use a smaller --chunk-size, fewer --streams or fewer --ranks"

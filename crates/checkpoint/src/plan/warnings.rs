@@ -3,7 +3,6 @@
 use super::choice::{CheckpointProfile, FsyncPolicy, ScaleChoice};
 use super::facts::CheckpointFacts;
 use super::parallelism::ZeroStage;
-use super::request::CheckpointRequest;
 use super::saved;
 use crate::plan::checkpoint_plan::CheckpointPlan;
 use stormlp_core::transport::DeviceId;
@@ -11,27 +10,19 @@ use stormlp_core::units::ByteSize;
 use stormlp_core::warning::{Warning, WarningKind};
 
 /// All warnings about a plan.
-pub(super) fn of(
-    request: &CheckpointRequest,
-    plan: &CheckpointPlan,
-    facts: &CheckpointFacts,
-) -> Vec<Warning> {
-    let mut warnings = on_scale(request, plan, facts);
+pub(super) fn of(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning> {
+    let mut warnings = on_scale(plan, facts);
     warnings.extend(on_saves(plan));
     warnings.extend(on_restores(plan));
-    warnings.extend(saved::warnings(request, plan, facts));
-    warnings.extend(on_the_workload(request, plan));
-    warnings.extend(on_options(request, plan));
-    warnings.extend(on_what_is_left_out(request, plan, facts));
+    warnings.extend(saved::warnings(plan, facts));
+    warnings.extend(on_the_workload(plan));
+    warnings.extend(on_options(plan));
+    warnings.extend(on_what_is_left_out(plan, facts));
     warnings
 }
 
 /// What was reduced, and on what basis.
-fn on_scale(
-    request: &CheckpointRequest,
-    plan: &CheckpointPlan,
-    facts: &CheckpointFacts,
-) -> Vec<Warning> {
+fn on_scale(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning> {
     if !plan.is_scaled() {
         return Vec::new();
     }
@@ -50,9 +41,11 @@ fn on_scale(
         ),
         format!("the full run is `{}`", plan.full_run),
     )];
-    match request.scale {
+    match plan.request.scale {
         None | Some(ScaleChoice::Auto)
-            if facts.trial_bytes_per_second.is_none() && !request.dry_run && plan.writes > 0 =>
+            if facts.trial_bytes_per_second.is_none()
+                && !plan.request.dry_run
+                && plan.writes > 0 =>
         {
             warnings.push(Warning::new(
                 WarningKind::Scaled,
@@ -85,7 +78,7 @@ fn on_saves(plan: &CheckpointPlan) -> Vec<Warning> {
             "storage that removes duplicates may look faster than it is; --verify stamps it",
         ));
     }
-    if plan.verify && plan.writes > 0 && matches!(plan.device(), Some(DeviceId::Cuda(_))) {
+    if plan.request.verify && plan.writes > 0 && matches!(plan.device(), Some(DeviceId::Cuda(_))) {
         warnings.push(Warning::new(
             WarningKind::HarnessBound,
             "saves include stamping content and copying it to device memory, which --verify asks for",
@@ -118,7 +111,7 @@ fn on_restores(plan: &CheckpointPlan) -> Vec<Warning> {
             "the CPU makes the copies that a GPU makes where there is one",
         ));
     }
-    if !plan.restores.is_empty() && !plan.cold && plan.path().uses_page_cache() {
+    if !plan.restores.is_empty() && !plan.request.cold && plan.path().uses_page_cache() {
         warnings.push(Warning::new(
             WarningKind::CacheState,
             "restores read what the page cache still holds of the saves",
@@ -129,19 +122,19 @@ fn on_restores(plan: &CheckpointPlan) -> Vec<Warning> {
 }
 
 /// Options without effect on this run.
-fn on_options(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Warning> {
+fn on_options(plan: &CheckpointPlan) -> Vec<Warning> {
     let (saves, restores) = (plan.writes > 0, !plan.restores.is_empty());
-    let shifts = request.rank_shift.is_some_and(|ranks| ranks > 0);
+    let shifts = plan.request.rank_shift.is_some_and(|ranks| ranks > 0);
     let idle: Vec<String> = [
-        ("--rank-shift 0", request.rank_shift == Some(0), "it shifts nothing"),
+        ("--rank-shift 0", plan.request.rank_shift == Some(0), "it shifts nothing"),
         ("--rank-shift", shifts && !restores, "no restores"),
-        ("--cold", request.cold && !restores, "no restores"),
-        ("--keep", request.keep.is_some() && !saves, "no saves"),
-        ("--fsync", request.fsync.is_some() && !saves, "no saves"),
-        ("--overlap", request.overlap_step_seconds.is_some() && !saves, "no saves"),
+        ("--cold", plan.request.cold && !restores, "no restores"),
+        ("--keep", plan.request.keep.is_some() && !saves, "no saves"),
+        ("--fsync", plan.request.fsync.is_some() && !saves, "no saves"),
+        ("--overlap", plan.request.overlap_step_seconds.is_some() && !saves, "no saves"),
         (
             "--device",
-            request.device.is_some() && plan.device().is_none(),
+            plan.request.device.is_some() && plan.device().is_none(),
             "no accelerator on this path",
         ),
     ]
@@ -161,12 +154,8 @@ fn on_options(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Warning
 }
 
 /// Incomplete checkpoints that a restore-only run skips.
-fn on_what_is_left_out(
-    request: &CheckpointRequest,
-    plan: &CheckpointPlan,
-    facts: &CheckpointFacts,
-) -> Vec<Warning> {
-    if plan.writes > 0 || request.reads.is_some() {
+fn on_what_is_left_out(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning> {
+    if plan.writes > 0 || plan.request.reads.is_some() {
         return Vec::new();
     }
     let restored = |step: u32| plan.restores.iter().any(|restore| restore.step == step);
@@ -187,8 +176,8 @@ fn on_what_is_left_out(
 }
 
 /// Ignored keys of the workload file.
-fn on_the_workload(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Warning> {
-    let workload = &request.workload;
+fn on_the_workload(plan: &CheckpointPlan) -> Vec<Warning> {
+    let workload = &plan.request.workload;
     // Every file of DLIO's has these two keys; naming them would be noise.
     let warnings = workload
         .without_effect
@@ -202,7 +191,7 @@ fn on_the_workload(request: &CheckpointRequest, plan: &CheckpointPlan) -> Vec<Wa
     if workload.folder.is_some() {
         keys.push("checkpoint.checkpoint_folder (--dir does that)".to_string());
     }
-    if workload.rank_shift && request.rank_shift.is_none() {
+    if workload.rank_shift && plan.request.rank_shift.is_none() {
         keys.push("checkpoint.recovery_rank_shift (--rank-shift does that)".to_string());
     }
     if keys.is_empty() {

@@ -9,6 +9,9 @@ use super::architecture::{Architecture, DataType};
 use super::layout::Layout;
 use super::parallelism::{Parallelism, ZeroStage};
 
+/// Ranks per host in MLPerf's checkpoints.
+pub const HOST_RANKS: u64 = 8;
+
 /// A checkpoint workload with every default filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckpointWorkload {

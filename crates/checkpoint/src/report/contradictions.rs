@@ -2,9 +2,10 @@
 
 use derive_more::{Deref, DerefMut};
 
-use crate::plan::{
-    CheckpointReport, CheckpointResult, CheckpointResults, DurationAndRate, FindStreams,
-    PhaseSummary, StreamKnee, durations, gib_per_second, rates, summarise,
+use crate::plan::{FindStreams, StreamKnee};
+use crate::report::{
+    CheckpointReport, CheckpointResult, CheckpointResults, DurationAndRate, PhaseSummary,
+    durations, gib_per_second, rates, summarise,
 };
 use stormlp_core::report::NamedSeries;
 use stormlp_core::report::sums::{Covers, Found};

@@ -6,9 +6,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::plan::{
-    CacheBefore, CheckpointPlan, CheckpointReport, CheckpointResult, CheckpointResults, Container,
-    DeviceBytes, Framing, RankPlan, RestorePlan, Summary, step_folder, summarise,
+use crate::plan::{CheckpointPlan, Container, Framing, RankPlan, RestorePlan, step_folder};
+use crate::report::{
+    CacheBefore, CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes, Summary,
+    summarise,
 };
 use stormlp_core::event::{Event, Unit};
 use stormlp_core::histogram::LatencyHistogram;
@@ -27,8 +28,8 @@ use super::error::CheckpointError;
 use super::folders;
 use super::mover::RankTask;
 use super::overlap;
-use super::phase::{PhaseMeasurement, Purpose, Stage};
-use super::together;
+use super::phase::{Purpose, Stage};
+use super::together::{self, PhaseOutcome};
 use stormlp_hosts::company::{Company, Hosts};
 use stormlp_transfer::fallback;
 use stormlp_transfer::fallback::{hold_cufile, settings};
@@ -96,15 +97,15 @@ pub(super) fn run_over(
     // One process locks the folders for all processes that see them.
     let leads = together::leads(plan, hosts);
     let _locks = if leads {
-        folders::enter(&**storage, &plan.folders)?
+        folders::enter(&**storage, &plan.request.folders)?
     } else {
-        folders::hold(&**storage, &plan.folders)
+        folders::hold(&**storage, &plan.request.folders)
     };
-    let folders: Vec<_> = plan.folders.iter().map(Location::folder).collect();
+    let folders: Vec<_> = plan.request.folders.iter().map(Location::folder).collect();
     let devices = storage.devices(&folders);
     let gpu = plan.save.device.and_then(DeviceId::cuda_index);
-    let instruments = Instruments::around(folders, gpu, plan.telemetry);
-    let settings = settings(plan.require_gds, plan.cufile_stats);
+    let instruments = Instruments::around(folders, gpu, plan.request.telemetry);
+    let settings = settings(plan.request.require_gds, plan.request.cufile_stats);
     let _cufile = hold_cufile(plan.path().needs_cufile(), &settings)?;
     let mut region = Region::on(plan.region_bytes() as usize, plan.save.pages)?;
     let mut report = Report::new(head, plan.clone(), CheckpointResults::default());
@@ -162,10 +163,10 @@ fn has_stopped(hosts: Option<&Hosts>, stop: &StopToken) -> bool {
 /// The ending of a run that could not continue.
 fn failed(error: &CheckpointError, plan: &CheckpointPlan) -> Ending {
     let fell_back = match error {
-        CheckpointError::Transfer(error) => fallback::remedy(plan.require_gds, error),
+        CheckpointError::Transfer(error) => fallback::remedy(plan.request.require_gds, error),
         _ => None,
     };
-    let remedy = fell_back.unwrap_or(error.remedy(plan.closed));
+    let remedy = fell_back.unwrap_or(error.remedy(plan.request.closed));
     Ending::failed(error.cause(), error.to_string(), remedy)
 }
 
@@ -249,7 +250,8 @@ impl Run<'_> {
     }
 
     /// Records a phase's non-rank results, whether or not it succeeded.
-    fn take(&mut self, direction: Direction, step: u32, measured: &mut PhaseMeasurement) {
+    fn take(&mut self, direction: Direction, step: u32, phase: &mut PhaseOutcome) {
+        let measured = &mut phase.measured;
         let (part, name, _) = names(direction);
         self.stage.is_first = false;
         self.latencies[usize::from(direction == Direction::Read)].merge(&measured.latency);
@@ -259,10 +261,11 @@ impl Run<'_> {
         });
         if let Some(evidence) = measured.evidence.take() {
             let path = self.stage.plan.path();
-            let (required, transfers) = (self.stage.plan.require_gds, measured.latency.len());
+            let (required, transfers) =
+                (self.stage.plan.request.require_gds, measured.latency.len());
             let broken = fallback::broken_demand(required, path, &evidence, transfers);
             if let Some(summary) = broken {
-                measured.failure.get_or_insert(CheckpointError::FellBack { summary });
+                phase.failure.get_or_insert(CheckpointError::FellBack { summary });
             }
             if let Some(warning) = fallback::warning(path, &evidence) {
                 self.report.warn(warning);
@@ -279,7 +282,10 @@ impl Run<'_> {
         for step in 1..=plan.writes {
             // With overlapped training, the training itself is the time between saves. A host with
             // a start time waits for that instead.
-            if plan.overlap.is_none() && !self.stage.awaits_time() && !self.pause()? {
+            if plan.request.overlap_step_seconds.is_none()
+                && !self.stage.awaits_time()
+                && !self.pause()?
+            {
                 return Ok(());
             }
             if self.is_stopped() {
@@ -294,7 +300,7 @@ impl Run<'_> {
                 if !hosts.meet(&|| true)? {
                     return Ok(());
                 }
-                folders::hold(self.stage.storage, &plan.folders);
+                folders::hold(self.stage.storage, &plan.request.folders);
             }
             let outcome = self.save(step, &content, region);
             if self.leads && !matches!(outcome, Ok(true)) {
@@ -303,7 +309,7 @@ impl Run<'_> {
             if !outcome? {
                 return Ok(());
             }
-            if let Some(old) = plan.keep.and_then(|keep| step.checked_sub(keep))
+            if let Some(old) = plan.request.keep.and_then(|keep| step.checked_sub(keep))
                 && old >= 1
                 && self.leads
             {
@@ -325,27 +331,27 @@ impl Run<'_> {
         self.announce("saving", step, plan.writes);
         self.free(region)?;
         let tasks = self.tasks(step, 0);
-        let (measured, trained) = overlap::beside(
-            plan.overlap,
+        let (phase, trained) = overlap::beside(
+            overlap::Steps::of(plan),
             self.stage.stop,
             || self.stage.run(Purpose::Save, content, tasks, region),
-            |saved| saved.as_ref().is_ok_and(|measured| measured.complete),
+            |saved| saved.as_ref().is_ok_and(|phase| phase.measured.complete),
         )?;
-        let mut measured = measured?;
+        let mut phase = phase?;
         self.stage.observer.event(&Event::PhaseFinished);
-        self.take(Direction::Write, step, &mut measured);
-        if let Some(failure) = measured.failure.take() {
+        self.take(Direction::Write, step, &mut phase);
+        if let Some(failure) = phase.failure.take() {
             return Err(failure);
         }
-        if !measured.complete {
+        if !phase.measured.complete {
             return Ok(false);
         }
         self.works()?;
         if self.leads {
             folders::complete(self.stage.storage, &self.here, step)?;
         }
-        let shares = std::mem::take(&mut measured.shares);
-        let mut result = self.result(step, measured, None);
+        let shares = std::mem::take(&mut phase.shares);
+        let mut result = self.result(step, phase, None);
         together::add(&mut self.report.results.hosts, shares, &result);
         result.overlap = trained.map(|trained| trained.result(result.duration_seconds.max));
         self.report.results.saves.push(result);
@@ -382,20 +388,20 @@ impl Run<'_> {
         self.announce("restoring", restore.step, plan.restores.len() as u32);
         self.free(region)?;
         let tasks = self.tasks(restore.step, plan.rank_shift);
-        let mut measured = (self.stage).run(Purpose::Restore, &content, tasks, region)?;
+        let mut phase = (self.stage).run(Purpose::Restore, &content, tasks, region)?;
         self.stage.observer.event(&Event::PhaseFinished);
-        self.take(Direction::Read, restore.step, &mut measured);
-        if let Some(failure) = measured.failure.take() {
+        self.take(Direction::Read, restore.step, &mut phase);
+        if let Some(failure) = phase.failure.take() {
             return Err(failure);
         }
-        if !measured.complete {
+        if !phase.measured.complete {
             return Ok(false);
         }
         self.works()?;
-        let shares = std::mem::take(&mut measured.shares);
-        let result = self.result(restore.step, measured, cache);
+        let shares = std::mem::take(&mut phase.shares);
+        let result = self.result(restore.step, phase, cache);
         together::add(&mut self.report.results.hosts, shares, &result);
-        let checked = !plan.verify || self.check(restore, &content, region)?;
+        let checked = !plan.request.verify || self.check(restore, &content, region)?;
         self.report.results.restores.push(result);
         self.tell();
         Ok(checked)
@@ -416,10 +422,10 @@ impl Run<'_> {
         let checked = (self.stage).run(Purpose::Check, content, tasks, region)?;
         self.stage.observer.event(&Event::PhaseFinished);
         self.works()?;
-        self.report.results.verified_bytes += checked.verified_bytes;
+        self.report.results.verified_bytes += checked.measured.verified_bytes;
         match checked.failure {
             Some(failure) => Err(failure),
-            None => Ok(checked.complete),
+            None => Ok(checked.measured.complete),
         }
     }
 
@@ -454,7 +460,7 @@ impl Run<'_> {
         let count = plan.ranks.len();
         let task = |index: usize| {
             let owner = &plan.ranks[(index + shift as usize) % count];
-            let folder = plan.folders[owner.folder].join(step_folder(step));
+            let folder = plan.request.folders[owner.folder].join(step_folder(step));
             let mut framings = self.framings(owner).into_iter();
             let files = owner.files.iter().enumerate().map(|(number, file)| FileTask {
                 path: folder.join(&file.name),
@@ -471,7 +477,8 @@ impl Run<'_> {
     /// nothing is written or compared.
     fn framings(&self, rank: &RankPlan) -> Vec<Arc<Framing>> {
         let plan = self.stage.plan;
-        let needed = plan.content.container == Container::Torch && (plan.writes > 0 || plan.verify);
+        let needed =
+            plan.content.container == Container::Torch && (plan.writes > 0 || plan.request.verify);
         let tensors = needed.then(|| plan.layout.rank_tensors(rank.rank)).into_iter().flatten();
         tensors.map(|file| Arc::new(Framing::of(&file))).collect()
     }
@@ -518,11 +525,12 @@ impl Run<'_> {
     fn result(
         &self,
         step: u32,
-        measured: PhaseMeasurement,
+        phase: PhaseOutcome,
         page_cache_before: Option<CacheBefore>,
     ) -> CheckpointResult {
+        let measured = phase.measured;
         CheckpointResult {
-            started_at_seconds: (measured.started - self.started).as_secs_f64(),
+            started_at_seconds: (phase.started - self.started).as_secs_f64(),
             started_unix_seconds: measured.started_unix_seconds,
             device: measured.device.map(|device| DeviceBytes {
                 read_bytes: device.read_bytes,

@@ -7,7 +7,8 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::plan::{Framing, Parts};
+use crate::plan::Framing;
+use crate::report::PartSeconds;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::guarded;
 use stormlp_transfer::storage::{Access, Storage, temporary_name};
@@ -28,17 +29,17 @@ pub(super) struct FileTask {
 }
 
 /// A job for a rank.
-pub(super) struct Request {
+pub(super) struct ClerkRequest {
     /// The mover's index of the rank, returned with the answer.
     pub(super) rank: usize,
     /// The job.
-    pub(super) job: Job,
+    pub(super) job: ClerkJob,
     /// Receives the answer.
-    pub(super) reply: Sender<Answer>,
+    pub(super) reply: Sender<ClerkAnswer>,
 }
 
 /// A clerk's jobs.
-pub(super) enum Job {
+pub(super) enum ClerkJob {
     /// Creates (and preallocates) a file under its temporary name.
     Create { task: FileTask, direct: bool },
     /// Opens a file and checks its size.
@@ -50,7 +51,7 @@ pub(super) enum Job {
     Close(File),
 }
 
-impl Job {
+impl ClerkJob {
     /// Description for messages.
     fn what(&self) -> String {
         match self {
@@ -67,7 +68,7 @@ impl Job {
     fn run(
         self,
         storage: &dyn Storage,
-        parts: &mut Parts,
+        parts: &mut PartSeconds,
     ) -> Result<Option<(File, File)>, CheckpointError> {
         match self {
             Self::Create { task, direct } => {
@@ -88,29 +89,29 @@ impl Job {
 }
 
 /// The result of a request.
-pub(super) struct Answer {
+pub(super) struct ClerkAnswer {
     /// The mover's index of the rank.
     pub(super) rank: usize,
     /// Breakdown of the time.
-    pub(super) parts: Parts,
+    pub(super) parts: PartSeconds,
     /// The file, twice: one handle for the path, one to finish it with. `None` for the other jobs.
     pub(super) result: Result<Option<(File, File)>, CheckpointError>,
 }
 
 /// Serves requests until there are none left.
-pub(super) fn serve(storage: &dyn Storage, requests: &Mutex<Receiver<Request>>) {
+pub(super) fn serve(storage: &dyn Storage, requests: &Mutex<Receiver<ClerkRequest>>) {
     loop {
         let next = requests.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Request { rank, job, reply }) = next else {
+        let Ok(ClerkRequest { rank, job, reply }) = next else {
             return;
         };
-        let mut parts = Parts::default();
+        let mut parts = PartSeconds::default();
         let clerk = format!("clerk, which was to {},", job.what());
         // The mover waits for an answer to every request, so a panic becomes one too.
         let result = guarded(&clerk, || job.run(storage, &mut parts))
             .unwrap_or_else(|panic| Err(panic.into()));
         // A mover that gave up no longer receives.
-        let _ = reply.send(Answer { rank, parts, result });
+        let _ = reply.send(ClerkAnswer { rank, parts, result });
     }
 }
 
@@ -165,7 +166,7 @@ fn finish(
     files: Vec<(File, FileTask)>,
     sync: bool,
     last: bool,
-    parts: &mut Parts,
+    parts: &mut PartSeconds,
 ) -> Result<(), CheckpointError> {
     let folder = files.last().and_then(|(_, task)| task.path.parent().map(Path::to_path_buf));
     for (file, task) in files {

@@ -231,7 +231,7 @@ pub(super) fn begin(
     for made in made_before(storage, plan, step)? {
         made.remove(storage)?;
     }
-    for (index, directory) in plan.folders.iter().enumerate() {
+    for (index, directory) in plan.request.folders.iter().enumerate() {
         let folder = directory.join(step_folder(step));
         make_folder(storage, &folder, &marker(plan, index, false))?;
         storage.sync_folder(directory.folder())?;
@@ -279,7 +279,7 @@ pub(super) fn complete(
     plan: &CheckpointPlan,
     step: u32,
 ) -> Result<(), CheckpointError> {
-    for (index, directory) in plan.folders.iter().enumerate() {
+    for (index, directory) in plan.request.folders.iter().enumerate() {
         let folder = directory.join(step_folder(step));
         let mut marker = marker(plan, index, true);
         let kind = probe::filesystem(&folder);
@@ -311,7 +311,7 @@ fn write_marker(
 /// Removes temporary files that an interrupted save left.
 pub(super) fn sweep(storage: &dyn Storage, plan: &CheckpointPlan, step: u32) {
     for rank in &plan.ranks {
-        let folder = plan.folders[rank.folder].join(step_folder(step));
+        let folder = plan.request.folders[rank.folder].join(step_folder(step));
         for file in &rank.files {
             // Most were never created or already have their final name.
             storage.discard(&temporary_name(&folder.join(&file.name)));
@@ -344,7 +344,7 @@ fn made_before(
     step: u32,
 ) -> Result<Vec<Made>, CheckpointError> {
     let mut all = Vec::new();
-    for directory in &plan.folders {
+    for directory in &plan.request.folders {
         let folder = directory.join(step_folder(step));
         if storage.look(&folder)?.is_none() {
             continue;
@@ -501,7 +501,7 @@ struct Removed {
 
 /// What was removed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Cleaned {
+pub struct CleanedFolder {
     /// Checkpoint folders.
     pub checkpoints: u64,
     /// Files of checkpoints, including those in folders that were kept.
@@ -518,8 +518,8 @@ pub struct Cleaned {
 ///
 /// # Errors
 /// If another run uses the directory, or something of stormlp's cannot be removed.
-pub fn clean(storage: &dyn Storage, directory: &Path) -> Result<Cleaned, CheckpointError> {
-    let mut cleaned = Cleaned::default();
+pub fn clean(storage: &dyn Storage, directory: &Path) -> Result<CleanedFolder, CheckpointError> {
+    let mut cleaned = CleanedFolder::default();
     storage.hold(directory);
     if !storage.is_folder(directory) {
         return Ok(cleaned);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::plan::{
+use crate::report::{
     CacheBefore, CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes, HostPhase,
     RankResult, Summary, summarise,
 };
@@ -27,7 +27,7 @@ const PHASES: [Phase; 2] =
 /// `None` if any report is not marked as a part.
 pub fn merged(parts: &[CheckpointReport]) -> Option<CheckpointReport> {
     let first = parts.first()?;
-    let hosts = Hosts::of(parts)?;
+    let hosts = DetachedHosts::of(parts)?;
     let mut torn = Vec::new();
     let mut shares = Vec::new();
     let [saves, restores] = PHASES.map(|(pick, name)| {
@@ -77,7 +77,7 @@ pub fn merged(parts: &[CheckpointReport]) -> Option<CheckpointReport> {
 }
 
 /// The hosts of the parts, in order.
-struct Hosts {
+struct DetachedHosts {
     names: Vec<String>,
     /// Whether a host's device counters are included: processes on one host see the same devices.
     counted: Vec<bool>,
@@ -85,7 +85,7 @@ struct Hosts {
     ranks: u64,
 }
 
-impl Hosts {
+impl DetachedHosts {
     fn of(parts: &[CheckpointReport]) -> Option<Self> {
         let known: Option<Vec<&PartOf>> =
             parts.iter().map(|part| part.head.part.as_ref()).collect();

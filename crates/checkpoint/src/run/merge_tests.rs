@@ -1,10 +1,10 @@
 //! Merging hosts that have their own checkpoints.
 
 use crate::plan::{
-    Arithmetic, CheckpointFacts, CheckpointPlan, CheckpointRequest, Parts, builtin, gib_per_second,
-    resolve,
+    Arithmetic, CheckpointFacts, CheckpointPlan, CheckpointRequest, builtin, resolve,
 };
 use crate::report::headline_arithmetic;
+use crate::report::{PartSeconds, gib_per_second};
 use proptest::prelude::*;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::report::{Ending, Head, ReportKind, Series};
@@ -29,7 +29,7 @@ fn result(step: u32, began: f64, seconds: [f64; 2], bytes: u64) -> CheckpointRes
         duration_seconds: *seconds,
         bytes,
         gib_per_second: gib_per_second(bytes, *seconds),
-        parts: Parts::default(),
+        parts: PartSeconds::default(),
     });
     CheckpointResult {
         started_at_seconds: 1.0,

@@ -21,7 +21,7 @@ mod trial;
 pub use crate::run::checkpoint::{run, run_in_company};
 pub use content::CheckpointContent;
 pub use error::CheckpointError;
-pub use folders::{Cleaned, Look, clean, scan};
+pub use folders::{CleanedFolder, Look, clean, scan};
 pub use merge::merged;
 pub use trial::write_rate;
 

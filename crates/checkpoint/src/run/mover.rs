@@ -9,17 +9,18 @@ use std::fs::File;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
 
-use crate::plan::{FsyncPolicy, Parts, RankResult, gib_per_second};
+use crate::plan::FsyncPolicy;
+use crate::report::{PartSeconds, RankResult, gib_per_second};
 use stormlp_core::evidence::Evidence;
 use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::operation::Direction;
 use stormlp_core::pattern::Mismatch;
 use stormlp_transfer::{Driver, FileId, Landed, Place, Slot, TransferError};
 
-use super::clerk::{Answer, FileTask, Job, Request};
+use super::clerk::{ClerkAnswer, ClerkJob, ClerkRequest, FileTask};
 use super::content::CheckpointContent;
 use super::error::CheckpointError;
-use super::pieces::{Piece, Pieces};
+use super::pieces::{FilePiece, FilePieces};
 use stormlp_core::stop::Ends;
 
 /// Direct transfers are multiples of this block size.
@@ -43,7 +44,7 @@ pub(super) struct MoveRules<'a> {
 
 impl MoveRules<'_> {
     /// Turns `buffer`, which holds the source, into the content of `piece`.
-    fn lay(&self, task: &FileTask, piece: Piece, buffer: &mut [u8]) {
+    fn lay(&self, task: &FileTask, piece: FilePiece, buffer: &mut [u8]) {
         if self.stamped {
             self.content.stamp(task.key, piece.offset, buffer);
         }
@@ -53,7 +54,7 @@ impl MoveRules<'_> {
     }
 
     /// Restores the source in the places where `piece` had something else than content.
-    fn lift(&self, task: &FileTask, piece: Piece, buffer: &mut [u8]) {
+    fn lift(&self, task: &FileTask, piece: FilePiece, buffer: &mut [u8]) {
         for (place, bytes) in task.framing_of(piece) {
             let range = place..place + bytes.len();
             buffer[range.clone()].copy_from_slice(&self.content.source()[range]);
@@ -61,7 +62,7 @@ impl MoveRules<'_> {
     }
 
     /// Compares what was read of a file with its expected content.
-    fn compare(&self, task: &FileTask, piece: Piece, found: &[u8]) -> Result<(), Mismatch> {
+    fn compare(&self, task: &FileTask, piece: FilePiece, found: &[u8]) -> Result<(), Mismatch> {
         if !task.is_framed(piece) {
             return self.content.check(task.key, piece.offset, found);
         }
@@ -85,12 +86,12 @@ impl MoveRules<'_> {
 
 impl FileTask {
     /// The framing overlaid on `piece`.
-    fn framing_of(&self, piece: Piece) -> impl Iterator<Item = (usize, &[u8])> {
+    fn framing_of(&self, piece: FilePiece) -> impl Iterator<Item = (usize, &[u8])> {
         let framing = self.framing.iter();
         framing.flat_map(move |framing| framing.within(piece.offset, piece.len))
     }
 
-    fn is_framed(&self, piece: Piece) -> bool {
+    fn is_framed(&self, piece: FilePiece) -> bool {
         self.framing_of(piece).next().is_some()
     }
 }
@@ -103,12 +104,12 @@ pub(super) struct RankTask {
 }
 
 /// A file being moved.
-struct OpenFile {
+struct MovingFile {
     task: FileTask,
     id: FileId,
     /// A second handle to the file, to finish it with.
     handle: File,
-    pieces: Pieces,
+    pieces: FilePieces,
     since: Instant,
 }
 
@@ -116,26 +117,26 @@ struct OpenFile {
 struct RankState {
     rank: u64,
     left: VecDeque<FileTask>,
-    current: Option<OpenFile>,
+    current: Option<MovingFile>,
     /// The file that a clerk is opening.
     opening: Option<FileTask>,
     /// Files written but not yet synced, if a rank syncs all of them at its end.
     held: Vec<(File, FileTask)>,
     bytes: u64,
-    parts: Parts,
+    parts: PartSeconds,
     duration_seconds: Option<f64>,
 }
 
 /// A transfer in flight.
 #[derive(Clone, Copy)]
-pub(super) struct Flight {
+pub(super) struct PieceInFlight {
     rank: usize,
-    piece: Piece,
+    piece: FilePiece,
     attempts: u32,
 }
 
 /// The results of a mover.
-pub(super) struct Moved {
+pub(super) struct MoverResult {
     /// Results of the ranks that completed.
     pub(super) ranks: Vec<RankResult>,
     pub(super) evidence: Evidence,
@@ -147,15 +148,15 @@ pub(super) struct Moved {
 
 /// State of the thread.
 pub(super) struct Mover<'a> {
-    driver: Driver<'a, Flight>,
+    driver: Driver<'a, PieceInFlight>,
     ranks: Vec<RankState>,
     /// The rank whose turn it is.
     turn: usize,
     /// Number of unanswered requests.
     unanswered: usize,
-    requests: Sender<Request>,
-    reply: Sender<Answer>,
-    answers: Receiver<Answer>,
+    requests: Sender<ClerkRequest>,
+    reply: Sender<ClerkAnswer>,
+    answers: Receiver<ClerkAnswer>,
     rules: MoveRules<'a>,
     ends: Ends<'a>,
     /// Host memory for one transfer, for buffers that the CPU cannot access.
@@ -168,9 +169,9 @@ pub(super) struct Mover<'a> {
 impl<'a> Mover<'a> {
     /// A mover over a path, with its buffers filled with the content's source.
     pub(super) fn new(
-        mut driver: Driver<'a, Flight>,
+        mut driver: Driver<'a, PieceInFlight>,
         tasks: Vec<RankTask>,
-        requests: Sender<Request>,
+        requests: Sender<ClerkRequest>,
         rules: MoveRules<'a>,
         ends: Ends<'a>,
     ) -> Result<Self, TransferError> {
@@ -208,7 +209,7 @@ impl<'a> Mover<'a> {
 
     /// Moves every rank's files, starting at `start`. After a failure or a stop it only waits for
     /// operations in progress.
-    pub(super) fn run(mut self, start: Instant) -> Moved {
+    pub(super) fn run(mut self, start: Instant) -> MoverResult {
         self.start = start;
         let worked = self.work();
         if worked.is_err() {
@@ -227,7 +228,7 @@ impl<'a> Mover<'a> {
                 parts: rank.parts,
             })
         };
-        Moved {
+        MoverResult {
             ranks: self.ranks.iter().filter_map(result).collect(),
             evidence: self.driver.evidence(),
             verified_bytes: self.verified_bytes,
@@ -274,9 +275,9 @@ impl<'a> Mover<'a> {
         first
     }
 
-    fn send(&mut self, rank: usize, job: Job) {
+    fn send(&mut self, rank: usize, job: ClerkJob) {
         self.unanswered += 1;
-        let request = Request { rank, job, reply: self.reply.clone() };
+        let request = ClerkRequest { rank, job, reply: self.reply.clone() };
         self.requests.send(request).expect("clerks serve as long as there are movers");
     }
 
@@ -292,14 +293,14 @@ impl<'a> Mover<'a> {
         state.opening = Some(task.clone());
         let direct = self.rules.direct;
         let job = match self.rules.direction {
-            Direction::Write => Job::Create { task, direct },
-            Direction::Read => Job::Open { task, direct },
+            Direction::Write => ClerkJob::Create { task, direct },
+            Direction::Read => ClerkJob::Open { task, direct },
         };
         self.send(rank, job);
     }
 
     /// Handles a clerk's answer to a rank's request.
-    fn answered(&mut self, answer: Answer) -> Result<(), CheckpointError> {
+    fn answered(&mut self, answer: ClerkAnswer) -> Result<(), CheckpointError> {
         self.unanswered -= 1;
         let state = &mut self.ranks[answer.rank];
         state.parts += answer.parts;
@@ -310,10 +311,10 @@ impl<'a> Mover<'a> {
         let task = state.opening.take().expect("only a file being opened is answered with one");
         let id = self.driver.attach(file)?;
         let rules = &self.rules;
-        state.current = Some(OpenFile {
+        state.current = Some(MovingFile {
             id,
             handle,
-            pieces: Pieces::new(task.bytes, rules.chunk_bytes, rules.window, rules.split),
+            pieces: FilePieces::new(task.bytes, rules.chunk_bytes, rules.window, rules.split),
             task,
             since: Instant::now(),
         });
@@ -332,7 +333,7 @@ impl<'a> Mover<'a> {
                 Some(piece) => {
                     idle = 0;
                     let slot = self.driver.take_slot().expect("checked above");
-                    let flight = Flight { rank, piece, attempts: 1 };
+                    let flight = PieceInFlight { rank, piece, attempts: 1 };
                     self.submit(slot, flight)?;
                 }
                 None => idle += 1,
@@ -341,7 +342,7 @@ impl<'a> Mover<'a> {
         Ok(())
     }
 
-    fn submit(&mut self, mut slot: Slot, flight: Flight) -> Result<(), CheckpointError> {
+    fn submit(&mut self, mut slot: Slot, flight: PieceInFlight) -> Result<(), CheckpointError> {
         let open = self.ranks[flight.rank].open();
         let (piece, rules) = (flight.piece, &self.rules);
         let framed = open.task.is_framed(piece);
@@ -370,7 +371,7 @@ impl<'a> Mover<'a> {
     }
 
     /// Handles a completed transfer.
-    fn completed(&mut self, landed: Landed<Flight>) -> Result<(), CheckpointError> {
+    fn completed(&mut self, landed: Landed<PieceInFlight>) -> Result<(), CheckpointError> {
         let Landed { tag: flight, mut slot, submitted, result } = landed;
         self.latency.record_ns(self.driver.now().nanos_since(submitted));
         let (rank, piece) = (flight.rank, flight.piece);
@@ -403,10 +404,15 @@ impl<'a> Mover<'a> {
     }
 
     /// Retries a short transfer, and fails once retries are exhausted.
-    fn again(&mut self, slot: Slot, flight: Flight, moved: u64) -> Result<(), CheckpointError> {
+    fn again(
+        &mut self,
+        slot: Slot,
+        flight: PieceInFlight,
+        moved: u64,
+    ) -> Result<(), CheckpointError> {
         if flight.attempts < MOST_ATTEMPTS {
             let attempts = flight.attempts + 1;
-            return self.submit(slot, Flight { attempts, ..flight });
+            return self.submit(slot, PieceInFlight { attempts, ..flight });
         }
         self.driver.put_back(slot);
         let open = self.ranks[flight.rank].open();
@@ -418,7 +424,12 @@ impl<'a> Mover<'a> {
     }
 
     /// Removes overlaid framing from a buffer, so that the next file finds the source intact.
-    fn lift(&mut self, rank: usize, piece: Piece, slot: &mut Slot) -> Result<(), CheckpointError> {
+    fn lift(
+        &mut self,
+        rank: usize,
+        piece: FilePiece,
+        slot: &mut Slot,
+    ) -> Result<(), CheckpointError> {
         let task = &self.ranks[rank].open().task;
         if !task.is_framed(piece) {
             return Ok(());
@@ -432,7 +443,7 @@ impl<'a> Mover<'a> {
     }
 
     /// Compares what was read with the expected content.
-    fn check(&mut self, rank: usize, piece: Piece, slot: &Slot) -> Result<(), CheckpointError> {
+    fn check(&mut self, rank: usize, piece: FilePiece, slot: &Slot) -> Result<(), CheckpointError> {
         let open = self.ranks[rank].open();
         let len = piece.len as usize;
         let bytes = match slot.host() {
@@ -462,7 +473,7 @@ impl<'a> Mover<'a> {
         self.driver.detach(open.id)?;
         let last = state.left.is_empty();
         if self.rules.direction == Direction::Read {
-            self.send(rank, Job::Close(open.handle));
+            self.send(rank, ClerkJob::Close(open.handle));
             return Ok(());
         }
         state.held.push((open.handle, open.task));
@@ -472,13 +483,13 @@ impl<'a> Mover<'a> {
         }
         let files = std::mem::take(&mut state.held);
         let sync = self.rules.fsync != FsyncPolicy::None;
-        self.send(rank, Job::Finish { files, sync, last });
+        self.send(rank, ClerkJob::Finish { files, sync, last });
         Ok(())
     }
 }
 
 impl RankState {
-    fn open(&self) -> &OpenFile {
+    fn open(&self) -> &MovingFile {
         self.current.as_ref().expect("a rank moves its open file")
     }
 
@@ -490,7 +501,7 @@ impl RankState {
             opening: None,
             held: Vec::new(),
             bytes: 0,
-            parts: Parts::default(),
+            parts: PartSeconds::default(),
             duration_seconds: None,
         }
     }

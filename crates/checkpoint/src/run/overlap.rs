@@ -8,22 +8,39 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::plan::{OverlapPlan, OverlapResult};
+use crate::plan::CheckpointPlan;
+use crate::report::OverlapResult;
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::crew::CrewError;
 
 /// How often a step checks whether training is still needed.
 const TICK: Duration = Duration::from_millis(50);
 
+/// Emulated training steps between two checkpoints.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Steps {
+    seconds: f64,
+    count: u32,
+}
+
+impl Steps {
+    /// As many as fill the time between checkpoints; `None` unless saves overlap with training.
+    pub(super) fn of(plan: &CheckpointPlan) -> Option<Self> {
+        let seconds = plan.request.overlap_step_seconds?;
+        let count = (plan.pause_seconds / seconds).ceil().max(1.0) as u32;
+        Some(Self { seconds, count })
+    }
+}
+
 /// Runs emulated steps on a separate thread while `save` runs on this one. No result of the steps
 /// is returned if `save` is not `whole` or if `stop` was requested before the last step.
 pub(super) fn beside<T>(
-    plan: Option<OverlapPlan>,
+    steps: Option<Steps>,
     stop: &StopToken,
     save: impl FnOnce() -> T,
     whole: impl FnOnce(&T) -> bool,
 ) -> Result<(T, Option<Trained>), CrewError> {
-    let Some(plan) = plan else {
+    let Some(steps) = steps else {
         return Ok((save(), None));
     };
     let in_vain = AtomicBool::new(false);
@@ -31,7 +48,7 @@ pub(super) fn beside<T>(
     thread::scope(|scope| {
         let trainer = thread::Builder::new()
             .name("trainer".to_string())
-            .spawn_scoped(scope, || train(plan, is_over))
+            .spawn_scoped(scope, || train(steps, is_over))
             .map_err(CrewError::Start)?;
         let start = Instant::now();
         let result = save();
@@ -39,9 +56,9 @@ pub(super) fn beside<T>(
         in_vain.store(!whole(&result), Ordering::Relaxed);
         let late_seconds = trainer.join().ok().flatten();
         let trained = late_seconds.map(|late_seconds| Trained {
-            plan,
+            steps,
             late_seconds,
-            train_end_seconds: plan.step_seconds * f64::from(plan.steps_between) + late_seconds,
+            train_end_seconds: steps.seconds * f64::from(steps.count) + late_seconds,
             save_seconds,
         });
         Ok((result, trained))
@@ -50,7 +67,7 @@ pub(super) fn beside<T>(
 
 /// Training results during a save.
 pub(super) struct Trained {
-    plan: OverlapPlan,
+    steps: Steps,
     late_seconds: f64,
     train_end_seconds: f64,
     save_seconds: f64,
@@ -60,8 +77,8 @@ impl Trained {
     /// The result, for a save that would have blocked training for `blocking_seconds`.
     pub(super) fn result(&self, blocking_seconds: f64) -> OverlapResult {
         OverlapResult {
-            step_seconds: self.plan.step_seconds,
-            steps: self.plan.steps_between,
+            step_seconds: self.steps.seconds,
+            steps: self.steps.count,
             held_seconds: (self.save_seconds - self.train_end_seconds).max(0.0),
             late_seconds: self.late_seconds,
             blocking_seconds,
@@ -71,10 +88,10 @@ impl Trained {
 
 /// Sleeps through the steps and returns their total delay, or `None` if `is_over` before the last
 /// has ended. A step starts only after the one before it has ended.
-fn train(plan: OverlapPlan, is_over: impl Fn() -> bool) -> Option<f64> {
-    let step = Duration::from_secs_f64(plan.step_seconds);
+fn train(steps: Steps, is_over: impl Fn() -> bool) -> Option<f64> {
+    let step = Duration::from_secs_f64(steps.seconds);
     let mut late = Duration::ZERO;
-    for _ in 0..plan.steps_between {
+    for _ in 0..steps.count {
         let due = Instant::now() + step;
         while let Some(left) = due.checked_duration_since(Instant::now()).filter(|d| !d.is_zero()) {
             if is_over() {
@@ -92,11 +109,11 @@ fn train(plan: OverlapPlan, is_over: impl Fn() -> bool) -> Option<f64> {
 mod tests {
     use super::*;
 
-    const PLAN: OverlapPlan = OverlapPlan { step_seconds: 0.001, steps_between: 3 };
+    const STEPS: Steps = Steps { seconds: 0.001, count: 3 };
 
     #[test]
     fn a_save_that_ends_early_holds_nobody_up() {
-        let ((), trained) = beside(Some(PLAN), &StopToken::new(), || (), |()| true).unwrap();
+        let ((), trained) = beside(Some(STEPS), &StopToken::new(), || (), |()| true).unwrap();
         let result = trained.unwrap().result(0.5);
         assert_eq!((result.held_seconds, result.steps), (0.0, 3));
         assert_eq!(result.blocking_seconds, 0.5);
@@ -105,7 +122,7 @@ mod tests {
     #[test]
     fn a_long_save_holds_training_up_for_the_rest() {
         let trained = Trained {
-            plan: PLAN,
+            steps: STEPS,
             late_seconds: 0.0,
             train_end_seconds: 0.003,
             save_seconds: 2.003,
@@ -121,7 +138,7 @@ mod tests {
     }
 
     /// More than a day of training: a test that waits for it never ends.
-    const ENDLESS: OverlapPlan = OverlapPlan { step_seconds: 86_400.0, steps_between: 2 };
+    const ENDLESS: Steps = Steps { seconds: 86_400.0, count: 2 };
 
     #[test]
     fn training_ends_with_the_users_wish_and_leaves_no_figures() {

@@ -3,30 +3,25 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Instant;
 
-use crate::plan::{CheckpointPlan, RankResult};
+use crate::plan::CheckpointPlan;
 use stormlp_core::event::{Event, Observer};
-use stormlp_core::evidence::Evidence;
-use stormlp_core::histogram::LatencyHistogram;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
-use stormlp_core::report::HostShare;
-use stormlp_core::report::Series;
 use stormlp_core::stop::StopToken;
 use stormlp_core::transport::Transport;
 use stormlp_transfer::crew::{self, CrewError, Start, Watch};
 use stormlp_transfer::storage::Storage;
-use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, DeviceCounters, Instruments};
+use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments};
 use stormlp_transfer::{
     Accelerator, Driver, DriverSet, PathBuffers, PathSpec, Region, TransferError,
 };
 
-use super::clerk::{self, Request};
+use super::clerk::{self, ClerkRequest};
 use super::content::CheckpointContent;
 use super::error::CheckpointError;
-use super::mover::{MoveRules, Moved, Mover, RankTask};
-use super::together;
+use super::mover::{MoveRules, Mover, MoverResult, RankTask};
+use super::together::{self, PhaseMeasurement, PhaseOutcome};
 use stormlp_core::stop::Ends;
 use stormlp_hosts::company::{Company, Hosts};
 use stormlp_transfer::evidence;
@@ -76,37 +71,17 @@ pub(super) struct Stage<'a> {
     pub(super) is_first: bool,
 }
 
-/// Measurements of one phase.
-pub(super) struct PhaseMeasurement {
-    /// When its gate opened.
-    pub(super) started: Instant,
-    /// The same in seconds since 1970, if hosts are synchronised by their clocks.
-    pub(super) started_unix_seconds: Option<f64>,
-    pub(super) ranks: Vec<RankResult>,
-    pub(super) series: Series,
-    /// Latency from submission of a transfer to its completion, over all movers.
-    pub(super) latency: LatencyHistogram,
-    pub(super) cpu: CpuTimes,
-    pub(super) device: Option<DeviceCounters>,
-    pub(super) evidence: Option<Evidence>,
-    pub(super) verified_bytes: u64,
-    /// Whether every rank completed.
-    pub(super) complete: bool,
-    /// Each host's share, if there are several.
-    pub(super) shares: Vec<HostShare>,
-    pub(super) failure: Option<CheckpointError>,
-}
-
-impl PhaseMeasurement {
+impl PhaseOutcome {
     /// Collects the results of each mover; `asked` is the requested path.
-    fn take(&mut self, asked: PathKind, movers: Vec<Result<Moved, CheckpointError>>) {
+    fn take(&mut self, asked: PathKind, movers: Vec<Result<MoverResult, CheckpointError>>) {
         let mut seen = Vec::with_capacity(movers.len());
+        let measured = &mut self.measured;
         for moved in movers {
             let failure = match moved {
                 Ok(moved) => {
-                    self.ranks.extend(moved.ranks);
-                    self.latency.merge(&moved.latency);
-                    self.verified_bytes += moved.verified_bytes;
+                    measured.ranks.extend(moved.ranks);
+                    measured.latency.merge(&moved.latency);
+                    measured.verified_bytes += moved.verified_bytes;
                     seen.push(moved.evidence);
                     moved.failure
                 }
@@ -114,17 +89,17 @@ impl PhaseMeasurement {
             };
             self.failure = self.failure.take().or(failure);
         }
-        self.evidence = evidence::combine(asked, &seen.iter().collect::<Vec<_>>());
-        self.ranks.sort_unstable_by_key(|result| result.rank);
+        measured.evidence = evidence::combine(asked, &seen.iter().collect::<Vec<_>>());
+        measured.ranks.sort_unstable_by_key(|result| result.rank);
     }
 }
 
 /// What one mover is given before it starts.
-struct Supplies {
+struct MoverSupplies {
     index: usize,
     buffers: PathBuffers,
     tasks: Vec<RankTask>,
-    requests: Sender<Request>,
+    requests: Sender<ClerkRequest>,
 }
 
 impl<'a> Stage<'a> {
@@ -135,7 +110,7 @@ impl<'a> Stage<'a> {
         content: &CheckpointContent,
         tasks: Vec<RankTask>,
         region: &mut Region,
-    ) -> Result<PhaseMeasurement, CheckpointError> {
+    ) -> Result<PhaseOutcome, CheckpointError> {
         let transport = match purpose {
             Purpose::Save => &self.plan.save,
             Purpose::Restore | Purpose::Check => &self.plan.restore,
@@ -143,7 +118,7 @@ impl<'a> Stage<'a> {
         let wanted = tasks.len();
         let files = tasks.iter().flat_map(|task| &task.files);
         let total: u64 = files.map(|file| file.bytes).sum();
-        let (requests, queue) = channel::<Request>();
+        let (requests, queue) = channel::<ClerkRequest>();
         let queue = Mutex::new(queue);
         let supplies = self.supplies(transport, tasks, requests, region)?;
         let rules = self.rules(purpose, transport, content);
@@ -169,28 +144,16 @@ impl<'a> Stage<'a> {
                 },
             )
         })?;
-        let watched = watched?;
-        let mut measured = PhaseMeasurement {
-            started: watched.started,
-            started_unix_seconds: watched.started_unix_seconds,
-            complete: false,
-            shares: Vec::new(),
-            verified_bytes: 0,
-            ranks: Vec::with_capacity(wanted),
-            series: Series { load: drivers.load(), ..watched.series },
-            latency: LatencyHistogram::new(),
-            cpu: watched.cpu,
-            device: watched.device,
-            evidence: None,
-            failure: None,
-        };
-        measured.take(transport.path, movers);
-        measured.complete = measured.failure.is_none() && measured.ranks.len() == wanted;
+        let mut phase = watched?;
+        phase.measured.series.load = drivers.load();
+        phase.take(transport.path, movers);
+        let has_failed = phase.failure.is_some();
+        phase.measured.complete = !has_failed && phase.measured.ranks.len() == wanted;
         // A failure here also ends the other hosts.
-        if let Some(hosts) = self.hosts.filter(|_| measured.failure.is_none()) {
-            together::put_together(hosts, &mut measured, self.stop)?;
+        if let Some(hosts) = self.hosts.filter(|_| !has_failed) {
+            together::put_together(hosts, &mut phase, self.stop)?;
         }
-        Ok(measured)
+        Ok(phase)
     }
 
     fn rules<'c>(
@@ -205,7 +168,7 @@ impl<'a> Stage<'a> {
             direct: transport.path.wants_direct(),
             chunk_bytes: transport.chunk_bytes,
             window: transport.window,
-            split: direction == Direction::Read && self.plan.split_restores,
+            split: direction == Direction::Read && self.plan.splits_restores(),
             fsync: self.plan.fsync,
             verify: purpose == Purpose::Check,
             stamped: self.plan.content.stamped,
@@ -218,13 +181,13 @@ impl<'a> Stage<'a> {
         &self,
         transport: &Transport,
         tasks: Vec<RankTask>,
-        requests: Sender<Request>,
+        requests: Sender<ClerkRequest>,
         region: &mut Region,
-    ) -> Result<Vec<Supplies>, TransferError> {
+    ) -> Result<Vec<MoverSupplies>, TransferError> {
         let threads = transport.threads.min(tasks.len()).max(1);
         let mut supplies = Vec::with_capacity(threads);
         for index in 0..threads {
-            supplies.push(Supplies {
+            supplies.push(MoverSupplies {
                 index,
                 requests: requests.clone(),
                 buffers: PathBuffers::allocate(
@@ -247,7 +210,7 @@ impl<'a> Stage<'a> {
         &'env self,
         scope: &'scope thread::Scope<'scope, 'env>,
         count: usize,
-        queue: &'env Mutex<Receiver<Request>>,
+        queue: &'env Mutex<Receiver<ClerkRequest>>,
     ) -> Result<(), CrewError> {
         for _ in 0..count {
             thread::Builder::new()
@@ -262,13 +225,13 @@ impl<'a> Stage<'a> {
     /// Body of a mover's thread.
     fn move_bytes(
         &self,
-        supplies: Supplies,
+        supplies: MoverSupplies,
         rules: MoveRules<'_>,
         transport: &Transport,
         drivers: &DriverSet,
         ends: Ends<'_>,
         start: &mut Start<'_>,
-    ) -> Result<Moved, CheckpointError> {
+    ) -> Result<MoverResult, CheckpointError> {
         let spec = PathSpec {
             kind: transport.path,
             engine: transport.engine,
@@ -311,14 +274,15 @@ impl<'a> Stage<'a> {
         watch: &Watch<'_>,
         drivers: &DriverSet,
         total: u64,
-    ) -> Result<Watched, CheckpointError> {
+    ) -> Result<PhaseOutcome, CheckpointError> {
         if let Some(hosts) = self.hosts {
             watch.gather();
             hosts.meet(&|| !self.stop.is_stopped())?;
         }
         let device_before = self.devices.counters();
         let cpu_before = CpuTimes::of_process();
-        let mut sampler = Sampler::of_what_may_be_short(self.plan.telemetry, self.instruments);
+        let mut sampler =
+            Sampler::of_what_may_be_short(self.plan.request.telemetry, self.instruments);
         // Before the first transfer, so that no byte is missed.
         sampler.look(0, Counters::now(drivers, self.devices));
         let start = watch.open();
@@ -337,25 +301,14 @@ impl<'a> Stage<'a> {
             let done = drivers.total().bytes.min(total);
             self.observer.event(&Event::Progress { done });
         }
-        Ok(Watched {
-            started: start,
+        let device = self.devices.counters().zip(device_before);
+        let measured = PhaseMeasurement {
             started_unix_seconds,
             cpu: CpuTimes::of_process().since(cpu_before),
-            device: self
-                .devices
-                .counters()
-                .zip(device_before)
-                .map(|(after, before)| after.since(before)),
+            device: device.map(|(after, before)| after.since(before)),
             series: sampler.series(),
-        })
+            ..PhaseMeasurement::default()
+        };
+        Ok(PhaseOutcome { started: start, measured, shares: Vec::new(), failure: None })
     }
-}
-
-/// Observations of the watching thread.
-struct Watched {
-    started: Instant,
-    started_unix_seconds: Option<f64>,
-    series: Series,
-    cpu: CpuTimes,
-    device: Option<DeviceCounters>,
 }

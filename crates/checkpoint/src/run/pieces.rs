@@ -2,7 +2,7 @@
 
 /// The position of one transfer in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct FilePiece {
     /// Position in bytes.
     pub(super) offset: u64,
     /// Length in bytes.
@@ -13,7 +13,7 @@ pub(super) struct Piece {
 
 /// The remainder of a file.
 #[derive(Debug)]
-pub(super) struct Pieces {
+pub(super) struct FilePieces {
     /// Next position and end of each contiguous part, in bytes.
     parts: Vec<(u64, u64)>,
     /// Number of transfers in flight for each part.
@@ -25,7 +25,7 @@ pub(super) struct Pieces {
     turn: usize,
 }
 
-impl Pieces {
+impl FilePieces {
     /// A file of `bytes` in pieces of `chunk_bytes`, with `window` of them in flight. With `split`,
     /// each is on its own contiguous part; otherwise each takes the next piece in turn.
     pub(super) fn new(bytes: u64, chunk_bytes: u64, window: usize, split: bool) -> Self {
@@ -45,7 +45,7 @@ impl Pieces {
     }
 
     /// The next piece that can be started now.
-    pub(super) fn next(&mut self) -> Option<Piece> {
+    pub(super) fn next(&mut self) -> Option<FilePiece> {
         let count = self.parts.len();
         let part = (0..count).map(|step| (self.turn + step) % count).find(|part| {
             let (next, end) = self.parts[*part];
@@ -54,7 +54,7 @@ impl Pieces {
         self.turn = (part + 1) % count;
         let (next, end) = &mut self.parts[part];
         let len = self.chunk_bytes.min(*end - *next);
-        let piece = Piece { offset: *next, len, stream: part as u32 };
+        let piece = FilePiece { offset: *next, len, stream: part as u32 };
         *next += len;
         self.flying[part] += 1;
         Some(piece)
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn v3_reads_four_quarters_at_a_time() {
-        let mut pieces = Pieces::new(16 << 20, 1 << 20, 4, true);
+        let mut pieces = FilePieces::new(16 << 20, 1 << 20, 4, true);
         let first: Vec<u64> =
             (0..4).filter_map(|_| pieces.next()).map(|p| p.offset >> 20).collect();
         assert_eq!(first, [0, 4, 8, 12]);
@@ -94,7 +94,7 @@ mod tests {
             bytes in 0u64..100_000, chunk in 1u64..5, window in 1usize..9, split: bool
         ) {
             let chunk = chunk * 4096;
-            let mut pieces = Pieces::new(bytes, chunk, window, split);
+            let mut pieces = FilePieces::new(bytes, chunk, window, split);
             let mut seen = Vec::new();
             let mut flying = std::collections::VecDeque::new();
             loop {

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::plan::{
-    CheckpointPlan, CheckpointProfile, CheckpointReport, CheckpointRequest, FsyncPolicy,
-    MARKER_NAME, Marker, parse, resolve, step_folder,
+    CheckpointPlan, CheckpointProfile, CheckpointRequest, FsyncPolicy, MARKER_NAME, Marker, parse,
+    resolve, step_folder,
 };
+use crate::report::CheckpointReport;
 use stormlp_core::event::Silent;
 use stormlp_core::impairment::StorageOperation;
 use stormlp_core::path::PathKind;
@@ -203,7 +204,7 @@ fn quarters_and_shifted_ranks_read_the_same_bytes() {
     request.rank_shift = Some(3);
     request.cold = true;
     let plan = plan(&request);
-    assert!(plan.split_restores && plan.restore.window == 4);
+    assert!(plan.splits_restores() && plan.restore.window == 4);
     let (total, third) = (plan.total_bytes, plan.ranks[3].bytes);
     let report = run_on(plan, Arc::new(Disk), &StopToken::new());
     assert_eq!(report.ending, Ending::Complete);

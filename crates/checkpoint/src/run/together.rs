@@ -2,32 +2,47 @@
 //! a barrier opens each phase, and the hosts' measurements are merged.
 
 use std::ops::Range;
+use std::time::Instant;
 
-use crate::plan::{CheckpointPlan, CheckpointResult, RankResult, dealt_to, host_of};
 use serde::{Deserialize, Serialize};
+
+use crate::plan::{CheckpointPlan, dealt_to, host_of};
+use crate::report::{CheckpointResult, RankResult};
 use stormlp_core::evidence::Evidence;
-use stormlp_core::histogram::{LatencyHistogram, PackedHistogram};
-use stormlp_core::report::HostShare;
-use stormlp_core::report::Series;
+use stormlp_core::histogram::LatencyHistogram;
+use stormlp_core::report::{HostShare, Series};
 use stormlp_core::stop::StopToken;
 use stormlp_hosts::parts::count_members_once;
 use stormlp_transfer::telemetry::{CpuTimes, DeviceCounters};
 
 use super::error::CheckpointError;
-use super::phase::PhaseMeasurement;
-use stormlp_hosts::company::{Hosts, garbled, sum_of_series};
+use stormlp_hosts::company::{Hosts, sum_of_series};
 
-/// A host's measurements of a phase, as sent to the others.
-#[derive(Serialize, Deserialize)]
-struct Part {
-    ranks: Vec<RankResult>,
-    latency: PackedHistogram,
-    cpu: CpuTimes,
-    device: Option<DeviceCounters>,
-    verified_bytes: u64,
-    complete: bool,
-    series: Series,
-    evidence: Option<Evidence>,
+/// What was measured in one phase: by one host, or by all of them once they have exchanged it.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct PhaseMeasurement {
+    /// When its gate opened, in seconds since 1970, if hosts are synchronised by their clocks.
+    pub(super) started_unix_seconds: Option<f64>,
+    pub(super) ranks: Vec<RankResult>,
+    pub(super) series: Series,
+    /// Latency from submission of a transfer to its completion, over all movers.
+    pub(super) latency: LatencyHistogram,
+    pub(super) cpu: CpuTimes,
+    pub(super) device: Option<DeviceCounters>,
+    pub(super) evidence: Option<Evidence>,
+    pub(super) verified_bytes: u64,
+    /// Whether every rank completed.
+    pub(super) complete: bool,
+}
+
+/// How one phase went.
+pub(super) struct PhaseOutcome {
+    /// When its gate opened.
+    pub(super) started: Instant,
+    pub(super) measured: PhaseMeasurement,
+    /// Each host's share, if there are several.
+    pub(super) shares: Vec<HostShare>,
+    pub(super) failure: Option<CheckpointError>,
 }
 
 /// This host's ranks among `count`: all of them without `hosts`.
@@ -43,7 +58,7 @@ pub(super) fn own_ranks(hosts: Option<&Hosts>, count: usize) -> Range<usize> {
 /// assigned to processes of the same host.
 pub(super) fn plan_here(plan: &CheckpointPlan, hosts: Option<&Hosts>) -> CheckpointPlan {
     let mut here = plan.clone();
-    let Some(hosts) = hosts.filter(|_| plan.local_data) else {
+    let Some(hosts) = hosts.filter(|_| plan.request.local_data) else {
         return here;
     };
     let own = &hosts.members[hosts.group.rank() as usize];
@@ -59,7 +74,7 @@ pub(super) fn plan_here(plan: &CheckpointPlan, hosts: Option<&Hosts>) -> Checkpo
 /// Whether this process creates and removes folders and marks checkpoints complete.
 pub(super) fn leads(plan: &CheckpointPlan, hosts: Option<&Hosts>) -> bool {
     hosts.is_none_or(|hosts| {
-        if plan.local_data {
+        if plan.request.local_data {
             hosts.members[hosts.group.rank() as usize].leads_host(&hosts.members)
         } else {
             hosts.group.leads()
@@ -70,49 +85,47 @@ pub(super) fn leads(plan: &CheckpointPlan, hosts: Option<&Hosts>) -> bool {
 /// Waits until all hosts have finished a phase, and merges their measurements into this one's.
 pub(super) fn put_together(
     hosts: &Hosts,
-    measured: &mut PhaseMeasurement,
+    phase: &mut PhaseOutcome,
     stop: &StopToken,
 ) -> Result<(), CheckpointError> {
     let stopped = hosts.edge().map_err(|error| error.during("in a checkpoint"))?;
-    let own = Part {
-        ranks: measured.ranks.clone(),
-        latency: measured.latency.pack(),
-        cpu: measured.cpu,
-        device: measured.device,
-        verified_bytes: measured.verified_bytes,
-        complete: measured.complete,
-        // The load is this host's alone.
-        series: Series { load: None, ..measured.series.clone() },
-        evidence: measured.evidence.clone(),
-    };
-    let Some(parts) = hosts.exchange(&own, stop)? else {
-        measured.complete = false;
+    let own = &mut phase.measured;
+    let Some(all) = hosts.exchange(own, stop)? else {
+        own.complete = false;
         return Ok(());
     };
-    let counted = count_members_once(&hosts.members);
-    let mut latency = LatencyHistogram::new();
-    let (mut ranks, mut cpu) = (Vec::new(), CpuTimes::default());
-    let mut devices = Some(DeviceCounters::default());
-    for (part, counts) in parts.iter().zip(counted) {
-        let own = LatencyHistogram::unpack(&part.latency);
-        latency.merge(&own.ok_or_else(|| garbled(&"a histogram is none"))?);
-        ranks.extend(part.ranks.iter().copied());
-        cpu.user_seconds += part.cpu.user_seconds;
-        cpu.system_seconds += part.cpu.system_seconds;
-        if counts {
-            devices = devices.zip(part.device).map(|(sum, own)| sum + own);
+    phase.shares = all.iter().zip(hosts.names()).map(|(one, name)| share(one, name)).collect();
+    let merged = merged(all, &count_members_once(&hosts.members));
+    *own = PhaseMeasurement {
+        started_unix_seconds: own.started_unix_seconds,
+        complete: merged.complete && !stopped,
+        ..merged
+    };
+    Ok(())
+}
+
+/// The measurements of all hosts as one; devices are of those that are `counted`.
+fn merged(all: Vec<PhaseMeasurement>, counted: &[bool]) -> PhaseMeasurement {
+    let series: Vec<&Series> = all.iter().map(|one| &one.series).collect();
+    let mut sum = PhaseMeasurement {
+        series: sum_of_series(&series),
+        evidence: of_all(all.iter().filter_map(|one| one.evidence.as_ref())).cloned(),
+        device: Some(DeviceCounters::default()),
+        complete: true,
+        ..PhaseMeasurement::default()
+    };
+    for (one, counts) in all.into_iter().zip(counted) {
+        sum.latency.merge(&one.latency);
+        sum.ranks.extend(one.ranks);
+        sum.cpu.user_seconds += one.cpu.user_seconds;
+        sum.cpu.system_seconds += one.cpu.system_seconds;
+        sum.verified_bytes += one.verified_bytes;
+        sum.complete &= one.complete;
+        if *counts {
+            sum.device = sum.device.zip(one.device).map(|(sum, own)| sum + own);
         }
     }
-    measured.complete = !stopped && parts.iter().all(|part| part.complete);
-    measured.verified_bytes = parts.iter().map(|part| part.verified_bytes).sum();
-    let series: Vec<&Series> = parts.iter().map(|part| &part.series).collect();
-    measured.series = sum_of_series(&series);
-    measured.evidence = of_all(parts.iter().filter_map(|part| part.evidence.as_ref())).cloned();
-    measured.shares =
-        parts.iter().zip(hosts.names()).map(|(part, name)| share(part, name)).collect();
-    (measured.ranks, measured.latency) = (ranks, latency);
-    (measured.cpu, measured.device) = (cpu, devices);
-    Ok(())
+    sum
 }
 
 /// Evidence for all hosts: that of the first host whose path differs from the first one's, so that
@@ -123,11 +136,11 @@ pub(super) fn of_all<'e>(mut evidence: impl Iterator<Item = &'e Evidence>) -> Op
     other.or(Some(first))
 }
 
-fn share(part: &Part, name: String) -> HostShare {
+fn share(part: &PhaseMeasurement, name: String) -> HostShare {
     HostShare {
         name,
         bytes: part.ranks.iter().map(|rank| rank.bytes).sum(),
-        cpu_seconds: part.cpu.user_seconds + part.cpu.system_seconds,
+        cpu_seconds: part.cpu.total_seconds(),
         slowest: 0,
     }
 }

@@ -1,6 +1,6 @@
 //! The charts of a checkpoint run: saves and restores, the ranks in each, and bandwidth over time.
 
-use crate::plan::{CheckpointReport, CheckpointResult, Parts, RankResult};
+use crate::report::{CheckpointReport, CheckpointResult, PartSeconds, RankResult};
 use stormlp_core::report::NamedSeries;
 use stormlp_core::units::GIB;
 
@@ -139,8 +139,13 @@ fn around(one: &NamedSeries) -> Group {
 }
 
 fn bar(rank: &RankResult) -> Bar {
-    let Parts { open_seconds, transfer_seconds, fsync_seconds, rename_seconds, close_seconds } =
-        rank.parts;
+    let PartSeconds {
+        open_seconds,
+        transfer_seconds,
+        fsync_seconds,
+        rename_seconds,
+        close_seconds,
+    } = rank.parts;
     let waited = (rank.duration_seconds - rank.parts.total_seconds()).max(0.0);
     Bar {
         name: format!("rank {}", rank.rank),

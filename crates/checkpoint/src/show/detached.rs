@@ -1,7 +1,8 @@
 //! Hosts that no launcher started, each with its own checkpoints: how their report differs from
 //! that of a single checkpoint, whose ranks start together.
 
-use crate::plan::{Arithmetic, CheckpointReport, CheckpointResult, CheckpointResults};
+use crate::plan::Arithmetic;
+use crate::report::{CheckpointReport, CheckpointResult, CheckpointResults};
 use serde_json::Value;
 
 use stormlp_show::document::{Cell, Column, Facts, Quantity, Section};

@@ -2,9 +2,11 @@
 
 use super::{DryRun, document, dry_run};
 use crate::plan::{
-    CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, CheckpointResult,
-    CheckpointResults, DeviceBytes, HostPhase, Parts, RankResult, ScaleChoice, Summary,
-    gib_per_second, parse, resolve, summarise,
+    CheckpointFacts, CheckpointPlan, CheckpointRequest, ScaleChoice, parse, resolve,
+};
+use crate::report::{
+    CheckpointReport, CheckpointResult, CheckpointResults, DeviceBytes, HostPhase, PartSeconds,
+    RankResult, Summary, gib_per_second, summarise,
 };
 use stormlp_core::facts::HostFacts;
 use stormlp_core::histogram::LatencyHistogram;
@@ -48,7 +50,7 @@ pub fn result(step: u32, slow: f64) -> CheckpointResult {
         duration_seconds,
         bytes: GIB,
         gib_per_second: gib_per_second(GIB, duration_seconds),
-        parts: Parts { transfer_seconds: duration_seconds / 2.0, ..Parts::default() },
+        parts: PartSeconds { transfer_seconds: duration_seconds / 2.0, ..PartSeconds::default() },
     };
     let ranks = vec![rank(0, 1.0), rank(1, slow)];
     let mean_parts = ranks[0].parts;

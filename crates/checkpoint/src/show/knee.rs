@@ -1,6 +1,7 @@
 //! A search for the fewest streams: the answer, and every run.
 
-use crate::plan::{CheckpointReport, FindStreams, StreamKnee, TriedStreams};
+use crate::plan::{FindStreams, StreamKnee, TriedStreams};
+use crate::report::CheckpointReport;
 use stormlp_core::stats::{mean, sample_deviation};
 use stormlp_core::units::{counted, format_duration};
 

@@ -1,14 +1,24 @@
-//! What reports of checkpoint runs show.
+//! What reports of checkpoint runs show: as a document, as a line of a list, and in a comparison.
 
-use crate::plan::{CheckpointPlan, CheckpointReport, CheckpointResults};
+use crate::plan::CheckpointPlan;
+use crate::plan::choice::Arithmetic;
+use crate::plan::knee::StreamKnee;
 use crate::report::contradictions;
-
+use crate::report::{
+    CheckpointReport, CheckpointResult, CheckpointResults, PhaseSummary, headline_arithmetic,
+};
+use stormlp_core::units::GIB;
 use stormlp_show::chart::Group;
 use stormlp_show::comparison::Figure;
-use stormlp_show::document::Document;
+use stormlp_show::document::{Document, Quantity};
 use stormlp_show::outcome::Outcome;
 use stormlp_show::settings::Work;
-pub(super) use stormlp_show::shown::Lane;
+use stormlp_show::shown::Lane;
+
+use super::charts::charts;
+use super::plan::mark;
+use super::run::{document, figure};
+use super::settings::work;
 
 impl Lane for CheckpointResults {
     type Plan = CheckpointPlan;
@@ -22,26 +32,119 @@ impl Lane for CheckpointResults {
     }
 
     fn document(report: &CheckpointReport) -> Document {
-        super::document(report)
+        document(report)
     }
 
     fn charts(report: &CheckpointReport) -> Vec<Group> {
-        super::charts(report)
+        charts(report)
     }
 
     fn figures(report: &CheckpointReport) -> Vec<Figure> {
-        super::figures(report)
+        figures(report)
     }
 
     fn work(report: &CheckpointReport) -> Work {
-        super::settings::work(report)
+        work(report)
     }
 
     fn outcome(report: &CheckpointReport, status: String) -> Outcome {
-        super::outcome::outcome(report, status)
+        outcome(report, status)
     }
 
     fn mark(report: &CheckpointReport) -> Option<String> {
-        super::mark(&report.plan)
+        mark(&report.plan)
     }
+}
+
+/// Rate of the saves, or of the restores if there are no saves, by the profile's arithmetic.
+fn outcome(report: &CheckpointReport, status: String) -> Outcome {
+    let summary = &report.results.summary;
+    let rate = |summary: &PhaseSummary| {
+        let pair = match headline_arithmetic(report) {
+            Arithmetic::MlperfRules => summary.mlperf_rules,
+            Arithmetic::Dlio => summary.dlio,
+            Arithmetic::AllRanks => summary.all_ranks,
+        };
+        Quantity::higher(pair.gib_per_second.mean, "GiB/s")
+    };
+    // A search result stands for all of its runs; the summary covers only the last run with that
+    // many streams.
+    let find = report.results.find_knee.as_ref();
+    let knee = |knee: &StreamKnee| Quantity::higher(knee.gib_per_second, "GiB/s");
+    let save_knee = find.and_then(|find| find.save.as_ref());
+    let restore_knee = find.and_then(|find| find.restore.as_ref());
+    let (what, figure) = match (&summary.save, &summary.restore) {
+        _ if save_knee.is_some() => ("saved at", save_knee.map(knee)),
+        _ if restore_knee.is_some() => ("restored at", restore_knee.map(knee)),
+        (Some(save), _) => ("saved at", Some(rate(save))),
+        (None, Some(restore)) => ("restored at", Some(rate(restore))),
+        (None, None) => ("", None),
+    };
+    Outcome { what, figure, verdict: status }
+}
+
+/// Figures of saves and of restores, by the profile's own arithmetic. The individual saves and
+/// restores give the variation.
+fn figures(report: &CheckpointReport) -> Vec<Figure> {
+    let results = &report.results;
+    let saves = (&results.saves, &results.summary.save);
+    let restores = (&results.restores, &results.summary.restore);
+    let phases = [("save", saves), ("restore", restores)].into_iter().filter_map(
+        |(name, (results, summary))| Some(of_phase(report, name, results, summary.as_ref()?)),
+    );
+    phases.flatten().collect()
+}
+
+fn of_phase(
+    report: &CheckpointReport,
+    phase: &'static str,
+    results: &[CheckpointResult],
+    summary: &PhaseSummary,
+) -> Vec<Figure> {
+    let own = headline_arithmetic(report);
+    let mean = figure(summary, own);
+    let (rate, seconds) = (mean.gib_per_second.mean, mean.duration_seconds.mean);
+    let series = report.series.iter().filter(|one| one.name.starts_with(phase));
+    let mut figures = vec![
+        Figure::new(phase, "throughput", Quantity::higher(rate, "GiB/s"))
+            .parts(results.iter().map(|result| rate_of(result, own)))
+            .or_rates(series.map(|one| &one.series)),
+        Figure::new(phase, "duration", Quantity::lower(seconds, "s"))
+            .parts(results.iter().map(|result| seconds_of(result, own))),
+    ];
+    if phase == "save" {
+        let each = || results.iter().map(|result| result.mean_parts.fsync_seconds);
+        let seconds = each().sum::<f64>() / results.len().max(1) as f64;
+        figures.push(Figure::new(phase, "fsync", Quantity::lower(seconds, "s")).parts(each()));
+    }
+    let cpu = Figure::cpu(phase, summary.cpu_seconds_per_gib);
+    figures.push(cpu.parts(results.iter().map(cpu_of)));
+    let timed = report
+        .histograms
+        .iter()
+        .filter(|one| one.name.starts_with(phase))
+        .filter_map(|one| one.summary_us.p99);
+    figures.extend(timed.map(|us| Figure::percentile(phase, "p99 transfer", us)));
+    figures
+}
+
+fn rate_of(result: &CheckpointResult, arithmetic: Arithmetic) -> f64 {
+    match arithmetic {
+        Arithmetic::MlperfRules => result.gib_per_second.min_rank,
+        Arithmetic::Dlio => result.gib_per_second.rank0,
+        Arithmetic::AllRanks => result.gib_per_second.total,
+    }
+}
+
+fn seconds_of(result: &CheckpointResult, arithmetic: Arithmetic) -> f64 {
+    match arithmetic {
+        Arithmetic::MlperfRules | Arithmetic::AllRanks => result.duration_seconds.max,
+        Arithmetic::Dlio => result.duration_seconds.rank0,
+    }
+}
+
+/// CPU seconds per GiB.
+fn cpu_of(result: &CheckpointResult) -> f64 {
+    let gib = result.bytes.max(1) as f64 / GIB as f64;
+    (result.cpu_user_seconds + result.cpu_system_seconds) / gib
 }

@@ -3,9 +3,8 @@
 use crate::plan::{CheckpointPlan, RankPlan};
 use serde::Serialize;
 use stormlp_core::note::{Cause, Note};
-use stormlp_core::units::{ByteSize, counted, format_duration};
+use stormlp_core::units::{ByteSize, GIB, counted, format_duration};
 
-use super::{gib, mark};
 use stormlp_show::document::{Document, Facts};
 
 /// A plan of a dry run, with what prevents it from running here. Its JSON has these fields.
@@ -16,6 +15,20 @@ pub struct DryRun<'a> {
     pub plan: &'a CheckpointPlan,
     /// What does not fit or is missing; empty if the plan can run.
     pub problems: &'a [Note<Cause>],
+}
+
+/// Prefix of every line about a scaled run; `None` if the plan is not scaled.
+pub fn mark(plan: &CheckpointPlan) -> Option<String> {
+    let scaled = plan.is_scaled();
+    scaled.then(|| format!("SCALED {}", plan.scaling.shown()))
+}
+
+/// Bytes in GiB with two decimals; small values in a suitable unit.
+pub(super) fn gib(bytes: u64) -> String {
+    if bytes < GIB {
+        return ByteSize(bytes).to_string();
+    }
+    format!("{:.2} GiB", bytes as f64 / GIB as f64)
 }
 
 /// What a run requires, printed before it starts.

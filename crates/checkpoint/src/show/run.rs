@@ -1,17 +1,18 @@
 //! A checkpoint run as a document.
 
-use crate::plan::{
-    Arithmetic, CheckpointReport, CheckpointResult, DeviceBytes, DurationAndRate, FsyncPolicy,
-    PhaseSummary,
-};
+use crate::plan::{Arithmetic, FsyncPolicy};
 use crate::report::headline_arithmetic;
+use crate::report::{
+    CheckpointReport, CheckpointResult, DeviceBytes, DurationAndRate, PhaseSummary,
+};
 use serde_json::Value;
 use stormlp_core::evidence::Evidence;
 use stormlp_core::report::MODELLED;
 use stormlp_core::units::ByteSize;
 
 use super::plan::setup;
-use super::{detached, gib, knee, mark};
+use super::plan::{gib, mark};
+use super::{detached, knee};
 use stormlp_show::document::{Cell, Column, Document, Facts, Quantity, Section, Table, ended};
 use stormlp_show::records::Records;
 use stormlp_show::series::{Distribution, Series};
@@ -28,7 +29,7 @@ pub const RECORDS: [(&str, &str); 37] = [
     ("hostname", "host/hostname"),
     ("command", "command"),
     ("model", "plan/model"),
-    ("scale", "plan/scale"),
+    ("scale", "plan/scaling/factor"),
     ("profile", "plan/profile"),
     ("path", "plan/save/path"),
     ("phase", "/phase"),
@@ -382,7 +383,7 @@ fn costs(section: &mut Section, report: &CheckpointReport) {
             ByteSize(report.plan.buffer_bytes)
         ),
     );
-    if report.plan.verify {
+    if report.plan.request.verify {
         let verified = gib(report.results.verified_bytes);
         section.facts.add("verified", format!("{verified} of restored content"));
     }

@@ -1,6 +1,7 @@
 //! The settings that must match for two runs of this kind to be the same work.
 
-use crate::plan::CheckpointReport;
+use crate::plan::checkpoint_plan::DECIDED_FURTHER_ON;
+use crate::report::CheckpointReport;
 
 use stormlp_show::settings::{Work, switch};
 pub(super) use stormlp_show::shown::Shown as _;
@@ -8,17 +9,16 @@ pub(super) use stormlp_show::shown::Shown as _;
 /// Plan fields that do not affect whether two checkpoint runs are the same work. What ranks write
 /// follows from the model and its layout; more saves or restores only add samples.
 const APART: &[&str] = &[
-    "closed",
+    "request.closed",
     "full_run",
     "ranks",
-    "folders",
     "writes",
     "restore_steps",
     "save.engine_asked",
     "restore.engine_asked",
     "content.seed",
-    "require_gds",
-    "telemetry_seconds",
+    "request.require_gds",
+    "request.telemetry_seconds",
     "free_bytes",
     "peak_bytes",
     "buffer_bytes",
@@ -33,13 +33,13 @@ pub(super) fn work(report: &CheckpointReport) -> Work {
     } else {
         report.hosts().to_string()
     };
-    let mut settings = Work::of_plan(plan, APART)
-        .with("folders", &plan.folders.len().to_string())
+    let mut settings = Work::of_plan(plan, &[APART, &DECIDED_FURTHER_ON].concat())
+        .with("folders", &plan.request.folders.len().to_string())
         .with("hosts", &hosts);
     let of_model = &["layout", "parameters", "total_bytes", "dlio_counted_bytes"];
-    let of_scale = &["scale", "scaling", "layout", "parameters", "dlio_counted_bytes"];
+    let of_scale = &["scaling", "layout", "parameters", "dlio_counted_bytes"];
     settings.add("model", &plan.model, of_model);
-    let of_profile = &["save", "restore", "split_restores", "pause_seconds"];
+    let of_profile = &["save", "restore", "pause_seconds"];
     settings.add("profile", plan.profile, of_profile);
     settings.add("ranks", plan.ranks.len(), of_scale);
     settings.add("scale", plan.scaling.shown(), of_scale);
@@ -63,13 +63,11 @@ pub(super) fn work(report: &CheckpointReport) -> Work {
         settings.add("threads", words, explains);
     }
     settings.add("fsync", plan.fsync, &["fsync"]);
-    settings.add("cold", switch(plan.cold), &["cold"]);
-    settings.add("verify", switch(plan.verify), &["verify"]);
-    let beside = plan
-        .overlap
-        .map(|overlap| format!("steps of {} s", overlap.step_seconds))
-        .unwrap_or_else(|| "none".to_string());
-    settings.add("training beside", beside, &["overlap"]);
+    settings.add("cold", switch(plan.request.cold), &["request.cold"]);
+    settings.add("verify", switch(plan.request.verify), &["request.verify"]);
+    let step = plan.request.overlap_step_seconds;
+    let beside = step.map_or("none".to_string(), |seconds| format!("steps of {seconds} s"));
+    settings.add("training beside", beside, &["request.overlap_step_seconds"]);
     settings
 }
 
@@ -82,7 +80,8 @@ mod tests {
     fn every_field_that_is_left_out_is_one_of_the_plan() {
         let plan = fixtures::report(1.0).plan;
         let may_be_absent = ["restore_steps", "warnings"];
-        let absent = stormlp_show::settings::absent_fields(&plan, APART);
+        let left_out = [APART, &DECIDED_FURTHER_ON].concat();
+        let absent = stormlp_show::settings::absent_fields(&plan, &left_out);
         assert!(absent.iter().all(|field| may_be_absent.contains(field)), "{absent:?}");
     }
 }

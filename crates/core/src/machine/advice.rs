@@ -1,7 +1,9 @@
 //! Recommendations derived from the facts of a machine: the few things worth changing before
 //! measuring.
 
-use super::{DirectSupport, Fact, Machine};
+use super::Machine;
+use super::fact::Fact;
+use super::storage::DirectSupport;
 use crate::facts::Availability;
 use crate::path::PathKind;
 use crate::placement::{self, Placement};
@@ -12,25 +14,27 @@ use crate::warning::{Warning, WarningKind};
 /// Locked memory below this cannot hold the buffers of a common matrix cell.
 const SMALL_LOCKED_LIMIT: u64 = 64 * MIB;
 
-/// Everything worth changing on `machine`, most important first.
-pub fn advice(machine: &Machine) -> Vec<Warning> {
-    let mut found = Vec::new();
-    build(machine, &mut found);
-    storage(machine, &mut found);
-    let gpu = machine.host.accelerators.first();
-    let gpu = gpu.map(|gpu| DeviceId::Cuda(gpu.index));
-    found.extend(placement::warnings(&Placement::default(), gpu, &machine.host));
-    host(machine, &mut found);
-    if let Some(hidden) = &machine.host.hidden_gpus {
-        let remedy = "fix the NVIDIA driver; runs that end in accelerator memory are refused \
-                      without --device host";
-        found.push(Warning::new(WarningKind::KnownIssue, hidden.words(), remedy));
+impl Machine {
+    /// Everything worth changing on this machine, most important first.
+    pub fn advice(&self) -> Vec<Warning> {
+        let mut found = Vec::new();
+        build(self, &mut found);
+        storage(self, &mut found);
+        let gpu = self.host.accelerators.first();
+        let gpu = gpu.map(|gpu| DeviceId::Cuda(gpu.index));
+        found.extend(placement::warnings(&Placement::default(), gpu, &self.host));
+        host(self, &mut found);
+        if let Some(hidden) = &self.host.hidden_gpus {
+            let remedy = "fix the NVIDIA driver; runs that end in accelerator memory are refused \
+                          without --device host";
+            found.push(Warning::new(WarningKind::KnownIssue, hidden.words(), remedy));
+        }
+        let gpus = self.gpu.devices.known().is_some_and(|gpus| !gpus.is_empty());
+        if gpus || self.host.support(PathKind::Gds).is_available() {
+            direct_storage(self, &mut found);
+        }
+        found
     }
-    let gpus = machine.gpu.devices.known().is_some_and(|gpus| !gpus.is_empty());
-    if gpus || machine.host.support(PathKind::Gds).is_available() {
-        direct_storage(machine, &mut found);
-    }
-    found
 }
 
 fn build(machine: &Machine, found: &mut Vec<Warning>) {

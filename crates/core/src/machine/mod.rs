@@ -2,25 +2,20 @@
 //! with a reason. Gathered by `transfer::probe`, rendered by `show::doctor`.
 
 mod advice;
-mod claims;
-mod client;
 mod fact;
-mod gpu;
 mod storage;
+
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{Availability, HostFacts};
 use crate::warning::Warning;
 
-pub use advice::advice;
-pub use claims::{DeviceClaims, Signature};
-pub use client::{Drive, Link, SystemFacts};
 pub use fact::Fact;
-pub use gpu::{AcsBridge, GpuFacts, LibraryFacts, NvidiaFs, PciGpu};
 pub use storage::{
-    BlockDevice, BlockKind, DirectSupport, Filesystem, PcieLink, QueueFacts, StorageFacts,
-    TargetFacts,
+    BlockDevice, BlockKind, DeviceClaims, DirectSupport, Filesystem, PcieLink, QueueFacts,
+    Signature, StorageFacts, TargetFacts,
 };
 
 /// Version of `doctor`'s JSON format.
@@ -111,4 +106,138 @@ pub struct RingFlag {
     pub name: String,
     /// Whether a ring can be set up with it.
     pub availability: Availability,
+}
+
+/// GPUs, drivers, libraries and the platform between GPU and storage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuFacts {
+    /// NVIDIA GPUs on the PCI bus, with or without a driver.
+    pub devices: Fact<Vec<PciGpu>>,
+    /// Version of the NVIDIA kernel driver.
+    pub driver_version: Fact<String>,
+    /// Whether it is the open kernel module, which PCI peer-to-peer DMA needs.
+    pub driver_open: Fact<bool>,
+    /// `NVreg_RegistryDwords` the driver was loaded with; peer-to-peer DMA needs a static BAR1.
+    pub driver_registry: Fact<String>,
+    /// CUDA's driver library.
+    pub cuda: LibraryFacts,
+    /// The GPUDirect Storage library.
+    pub cufile: LibraryFacts,
+    /// Information from cuFile's driver: properties, routes and the settings that affect them.
+    pub cufile_says: Vec<String>,
+    /// The nvidia-fs kernel module.
+    pub nvidia_fs: Fact<NvidiaFs>,
+    /// Whether the kernel has the symbols that cuFile's peer-to-peer mode needs.
+    pub kernel_p2pdma: Fact<bool>,
+    /// Number of IOMMU groups; 0 means no IOMMU is active.
+    pub iommu_groups: Fact<u32>,
+    /// IOMMU arguments on the kernel command line.
+    pub iommu_arguments: Fact<String>,
+    /// PCI bridges that send peer-to-peer traffic through the root complex.
+    pub acs_redirecting: Fact<Vec<AcsBridge>>,
+}
+
+/// An NVIDIA GPU as seen on the PCI bus.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PciGpu {
+    /// PCI address, `0000:3b:00.0`.
+    pub pci_address: String,
+    /// PCI device number, `0x2330`.
+    pub device_id: Fact<String>,
+    /// Product name, from the driver.
+    pub name: Fact<String>,
+    /// Kernel driver bound to the device.
+    pub driver: Fact<String>,
+    /// NUMA node; `None` if the platform does not report it.
+    pub numa_node: Option<u32>,
+    /// Size of BAR1 in bytes.
+    pub bar1_bytes: Fact<u64>,
+    /// GPU memory offered for peer-to-peer DMA in bytes; 0 means none.
+    pub p2p_memory_bytes: Fact<u64>,
+    /// Current PCIe link: `32.0 GT/s PCIe x16`.
+    pub link: Fact<String>,
+}
+
+/// A library opened at run time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LibraryFacts {
+    /// Its version, as reported by the library.
+    pub version: Fact<String>,
+    /// The file that was opened.
+    pub found_at: Fact<PathBuf>,
+}
+
+/// The nvidia-fs kernel module.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NvidiaFs {
+    /// Its version.
+    pub version: String,
+    /// GPUs and storage devices it has paired: the content of its `devcount`.
+    pub device_count: Fact<String>,
+}
+
+/// A PCI bridge with access control services that redirect peer-to-peer requests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcsBridge {
+    /// PCI address of the bridge.
+    pub pci_address: String,
+    /// Control bits that are set, in `lspci` notation: `ReqRedir+ CmpltRedir+`.
+    pub bits: String,
+}
+
+/// The properties of a machine as a client; unknown ones are left blank.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SystemFacts {
+    /// The manufacturer's model name.
+    pub model: Option<String>,
+    /// Processor name.
+    pub cpu_model: Option<String>,
+    /// Number of processors.
+    pub sockets: Option<u32>,
+    /// Number of cores of all processors.
+    pub cores: Option<u32>,
+    /// Memory in GiB.
+    pub memory_gib: Option<u64>,
+    /// Name of the operating system: `Ubuntu`.
+    pub os_name: Option<String>,
+    /// Version of the operating system.
+    pub os_version: Option<String>,
+    /// Network links.
+    pub links: Vec<Link>,
+    /// Drives.
+    pub drives: Vec<Drive>,
+    /// Kernel settings that affect storage, with their values.
+    pub sysctl: Vec<(String, String)>,
+    /// Environment variables that affect storage.
+    pub environment: Vec<(String, String)>,
+}
+
+/// Network links of one kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// `ethernet`, `infiniband` or `other`.
+    pub kind: &'static str,
+    /// Whether it is up.
+    pub is_up: bool,
+    /// Speed in Gbit/s, if the kernel reports it.
+    pub gbit_per_second: Option<u32>,
+    /// Number of such links.
+    pub count: u32,
+}
+
+/// Drives of one kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drive {
+    /// Manufacturer.
+    pub vendor: Option<String>,
+    /// Model.
+    pub model: Option<String>,
+    /// `nvme`, `sas`, `sata` or `other`.
+    pub interface: &'static str,
+    /// Whether it is a spinning disk.
+    pub rotational: bool,
+    /// Capacity in decimal GB, as manufacturers count.
+    pub capacity_gb: u64,
+    /// Number of such drives.
+    pub count: u32,
 }

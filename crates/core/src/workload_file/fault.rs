@@ -6,7 +6,7 @@ use crate::failure::{Failure, Problems};
 
 /// An error in a workload file or a `--params` option.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct WorkloadFault {
     /// Line and column, from 1; `None` if it has no position in a text.
     pub place: Option<(usize, usize)>,
     /// What is wrong and what to write instead.
@@ -19,13 +19,13 @@ pub struct WorkloadError {
     /// The file's name, or `--params`.
     pub source_name: String,
     /// The errors in file order; never empty.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<WorkloadFault>,
 }
 
 impl WorkloadError {
     /// Errors of `source_name` without a position.
     pub fn new(source_name: &str, messages: Vec<String>) -> Self {
-        let fault = |message| Fault { place: None, message };
+        let fault = |message| WorkloadFault { place: None, message };
         Self {
             source_name: source_name.to_string(),
             faults: messages.into_iter().map(fault).collect(),

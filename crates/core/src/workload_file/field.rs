@@ -193,3 +193,11 @@ pub fn text(value: &Value) -> Option<String> {
         _ => None,
     }
 }
+
+/// A value in one line, as JSON, which is valid YAML.
+pub fn line(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => serde_json::to_string(other).expect("plain values are JSON"),
+    }
+}

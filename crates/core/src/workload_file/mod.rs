@@ -11,24 +11,7 @@ mod params;
 pub mod place;
 mod read;
 mod table;
-mod write;
 
-use serde::{Deserialize, Serialize};
-
-pub use fault::{Fault, WorkloadError};
-pub use field::{Field, count, number, shown, text, wants};
-pub use read::Contents;
-pub use table::{Key, Table};
-pub use write::{line, sections};
-
-/// A key that was accepted but has no effect.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeyNote {
-    /// The key's path, `reader.pin_memory`.
-    pub key: String,
-    /// Its value, in one line.
-    #[serde(default)]
-    pub value: String,
-    /// Why it has no effect.
-    pub reason: String,
-}
+pub use fault::{WorkloadError, WorkloadFault};
+pub use field::{Field, count, line, number, shown, text, wants};
+pub use table::{Contents, Key, KeyNote, Table, sections};

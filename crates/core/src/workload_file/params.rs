@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use serde_yaml::{Mapping, Value};
 
 use super::fault::WorkloadError;
-use super::read::Contents;
-use super::table::{Key, Table};
+use super::table::{Contents, Key, Table};
 
 /// Parts of values, by the key of the value.
 type Parts<W> = BTreeMap<&'static str, (&'static Key<W>, Mapping)>;

@@ -9,10 +9,10 @@ use serde::de::{
     DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 
-use super::fault::Fault;
+use super::fault::WorkloadFault;
 
 /// A location in a parsed file.
-pub struct Place {
+pub struct TextPlace {
     /// The entry index at each level of sections and lists, outermost first.
     pub entries: Vec<usize>,
     /// Whether it is the last entry's key rather than its value.
@@ -20,21 +20,21 @@ pub struct Place {
 }
 
 /// Line and column of `place` in `text`, from 1.
-pub fn find(text: &str, place: &Place) -> Option<(usize, usize)> {
+pub fn find(text: &str, place: &TextPlace) -> Option<(usize, usize)> {
     let steps = Steps { entries: &place.entries, at_key: place.at_key };
     let stopped = steps.deserialize(serde_yaml::Deserializer::from_str(text));
     stopped.err().and_then(|error| line_and_column(&error))
 }
 
 /// A YAML syntax error.
-pub fn of_error(error: &serde_yaml::Error) -> Fault {
+pub fn of_error(error: &serde_yaml::Error) -> WorkloadFault {
     let place = line_and_column(error);
     let mut message = error.to_string();
     for kind in [" as u128", " as i128"] {
         let nothing_holds_it = format!("{kind}, expected any YAML value");
         message = message.replace(&nothing_holds_it, ", which is out of range");
     }
-    Fault {
+    WorkloadFault {
         place,
         message: match place {
             // The position is already shown in front.

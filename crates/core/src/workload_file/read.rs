@@ -1,39 +1,14 @@
 //! Reads a workload file according to the table of its keys.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde_yaml::{Mapping, Value};
 
-use super::fault::{Fault, WorkloadError};
+use super::fault::{WorkloadError, WorkloadFault};
 use super::field::{shown, text, wants};
-use super::place::{Place, find, of_error};
-use super::table::{Key, Table, Target};
+use super::place::{TextPlace, find, of_error};
+use super::table::{Contents, Key, KeyOrSection, Table};
 
 /// Limit on reported errors: more are not worth reading.
 const MAX_FAULTS: usize = 20;
-
-/// The contents of a file and `--params`, including the spelling of keys, which reveals a file's
-/// edition.
-#[derive(Debug, Default)]
-pub struct Contents {
-    /// Values by key path, with aliases resolved.
-    pub(super) values: BTreeMap<&'static str, Value>,
-    /// The file's keys as written, including aliases.
-    pub written: BTreeSet<&'static str>,
-}
-
-impl Contents {
-    /// Whether the key `path` is present.
-    pub fn has(&self, path: &str) -> bool {
-        self.values.contains_key(path)
-    }
-
-    /// Whether any key of `section` is present.
-    pub fn has_section(&self, section: &str) -> bool {
-        let mut sections = self.values.keys().filter_map(|path| path.split_once('.'));
-        sections.any(|(of, _)| of == section)
-    }
-}
 
 impl<W: Default> Table<W> {
     /// Reads the file `source_name` with content `text`, and then each `key=value` of `params`,
@@ -75,7 +50,8 @@ impl<W: Default> Table<W> {
             return Ok(walk.contents);
         }
         let found = walk.faults.into_iter().take(MAX_FAULTS);
-        let faults = found.map(|(place, message)| Fault { place: find(text, &place), message });
+        let faults =
+            found.map(|(place, message)| WorkloadFault { place: find(text, &place), message });
         Err(error(faults.collect()))
     }
 
@@ -101,7 +77,7 @@ struct Walk<'a, W: 'static> {
     contents: Contents,
     /// The entry indices that lead to the current position.
     at: Vec<usize>,
-    faults: Vec<(Place, String)>,
+    faults: Vec<(TextPlace, String)>,
 }
 
 impl<W: Default> Walk<'_, W> {
@@ -128,8 +104,8 @@ impl<W: Default> Walk<'_, W> {
             self.at.push(index);
             let name = text(name).unwrap_or_else(|| shown(name));
             match self.table.look_up(section, &name, value) {
-                Some(Target::Section(path)) => self.section(&path, value),
-                Some(Target::Leaf(key)) => self.leaf(key, value),
+                Some(KeyOrSection::Section(path)) => self.section(&path, value),
+                Some(KeyOrSection::Leaf(key)) => self.leaf(key, value),
                 None => {
                     let path = [section, &name].join(".");
                     let message = self.table.unknown(path.trim_start_matches('.'));
@@ -150,7 +126,7 @@ impl<W: Default> Walk<'_, W> {
     }
 
     fn fault(&mut self, at_key: bool, message: String) {
-        let place = Place { entries: self.at.clone(), at_key };
+        let place = TextPlace { entries: self.at.clone(), at_key };
         self.faults.push((place, message));
     }
 }

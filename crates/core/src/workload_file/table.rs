@@ -1,11 +1,11 @@
 //! The table of a workload's keys: what each sets, and suggestions for misspelt keys.
 
-use serde_yaml::Value;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::KeyNote;
-use super::field::{Field, count, number, text, wants};
-use super::read::Contents;
-use super::write::line;
+use serde::{Deserialize, Serialize};
+use serde_yaml::{Mapping, Value};
+
+use super::field::{Field, count, line, number, text, wants};
 use crate::names::distance;
 
 /// The keys of one kind of workload.
@@ -108,8 +108,43 @@ impl<W> Key<W> {
     }
 }
 
+/// The contents of a file and `--params`, including the spelling of keys, which reveals a file's
+/// edition.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// Values by key path, with aliases resolved.
+    pub(super) values: BTreeMap<&'static str, Value>,
+    /// The file's keys as written, including aliases.
+    pub written: BTreeSet<&'static str>,
+}
+
+impl Contents {
+    /// Whether the key `path` is present.
+    pub fn has(&self, path: &str) -> bool {
+        self.values.contains_key(path)
+    }
+
+    /// Whether any key of `section` is present.
+    pub fn has_section(&self, section: &str) -> bool {
+        let mut sections = self.values.keys().filter_map(|path| path.split_once('.'));
+        sections.any(|(of, _)| of == section)
+    }
+}
+
+/// A key that was accepted but has no effect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyNote {
+    /// The key's path, `reader.pin_memory`.
+    pub key: String,
+    /// Its value, in one line.
+    #[serde(default)]
+    pub value: String,
+    /// Why it has no effect.
+    pub reason: String,
+}
+
 /// What a name in a section refers to.
-pub(super) enum Target<W: 'static> {
+pub(super) enum KeyOrSection<W: 'static> {
     /// A section, by its path.
     Section(String),
     /// A key.
@@ -132,20 +167,25 @@ impl<W> Table<W> {
     }
 
     /// Resolves `name` in `section`, given its `value`.
-    pub(super) fn look_up(&self, section: &str, name: &str, value: &Value) -> Option<Target<W>> {
+    pub(super) fn look_up(
+        &self,
+        section: &str,
+        name: &str,
+        value: &Value,
+    ) -> Option<KeyOrSection<W>> {
         let path = match self.section_alias(name).filter(|_| section.is_empty()) {
-            Some("") => return Some(Target::Section(String::new())),
+            Some("") => return Some(KeyOrSection::Section(String::new())),
             Some(of) => of.to_string(),
             None => join(section, name),
         };
         let is_section = self.keys.iter().any(|key| key.is_below(&path));
         // `model` is a section or, up to v1.0, the model's name.
         if is_section && (value.is_mapping() || value.is_null()) {
-            return Some(Target::Section(path));
+            return Some(KeyOrSection::Section(path));
         }
         match self.at(&path) {
-            Some(key) => Some(Target::Leaf(key)),
-            None => is_section.then_some(Target::Section(path)),
+            Some(key) => Some(KeyOrSection::Leaf(key)),
+            None => is_section.then_some(KeyOrSection::Section(path)),
         }
     }
 
@@ -226,4 +266,29 @@ fn split(path: &str) -> (&str, &str) {
 
 fn join(section: &str, name: &str) -> String {
     if section.is_empty() { name.to_string() } else { format!("{section}.{name}") }
+}
+
+impl<W: Clone> Table<W> {
+    /// Path and value of every key set in `workload`, in the table's order.
+    pub fn values(&self, workload: &W) -> Vec<(&'static str, Value)> {
+        let mut workload = workload.clone();
+        let values = self.keys.iter().map(|key| (key.path(), key.value(&mut workload)));
+        values.filter(|(_, value)| !value.is_null()).collect()
+    }
+}
+
+/// Nests `values` in the sections given by their paths.
+pub fn sections(values: Vec<(&'static str, Value)>) -> Mapping {
+    let mut file = Mapping::new();
+    for (path, value) in values {
+        let mut names = path.split('.');
+        let last = names.next_back().unwrap_or(path);
+        let section = names.fold(&mut file, |section, name| {
+            let inner = section.entry(name.into()).or_insert_with(|| Mapping::new().into());
+            // A table never writes a key and a section with the same name.
+            inner.as_mapping_mut().expect("a section")
+        });
+        section.insert(last.into(), value);
+    }
+    file
 }

@@ -119,13 +119,13 @@ pub(crate) fn read_span(
 
 /// Bytes of a file starting at `offset`, with little-endian fields.
 #[derive(Clone, Copy)]
-pub(crate) struct Window<'a> {
+pub(crate) struct ByteWindow<'a> {
     pub(crate) name: &'a str,
     pub(crate) offset: u64,
     pub(crate) bytes: &'a [u8],
 }
 
-impl<'a> Window<'a> {
+impl<'a> ByteWindow<'a> {
     pub(crate) fn new(name: &'a str, offset: u64, bytes: &'a [u8]) -> Self {
         Self { name, offset, bytes }
     }

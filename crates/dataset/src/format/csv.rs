@@ -4,10 +4,11 @@
 //! The numbers are drawn from 0 to 254, like DLIO's. The number of digits of each follows from its
 //! column, in the proportions of a uniform draw, so that the file size is known beforehand.
 
+use super::bytes::ReadAt;
+use super::error::FormatError;
 use super::framed::{self, Piece, Pieces};
 use super::{
-    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, one_sample,
-    total_payload,
+    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, one_sample, total_payload,
 };
 use crate::content::{BLOCK_BYTES, FileContent};
 
@@ -77,7 +78,7 @@ impl Format for Csv {
 
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
         total_payload(file)?;
-        let mut table = Table {
+        let mut table = CsvTable {
             columns: file.shape.bytes(),
             rows: file.samples,
             content: file.content,
@@ -95,7 +96,7 @@ impl Format for Csv {
 }
 
 /// State of a table being written.
-struct Table {
+struct CsvTable {
     columns: u64,
     rows: u64,
     content: FileContent,
@@ -106,7 +107,7 @@ struct Table {
     block: u64,
 }
 
-impl Pieces for Table {
+impl Pieces for CsvTable {
     /// As many numbers as there are bytes in a block of content.
     fn next_piece(&mut self) -> Option<Piece> {
         if self.row == Some(self.rows) {
@@ -141,7 +142,6 @@ impl Pieces for Table {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 

@@ -6,12 +6,10 @@
 //! module reads and writes only the few fields that differ between files instead of implementing
 //! all of HDF5.
 
-use super::bytes::{Window, read_span};
+use super::bytes::{ByteWindow, ReadAt, Span, read_span};
+use super::error::FormatError;
 use super::framed::{self, Piece};
-use super::{
-    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, Span, Spans,
-    total_payload,
-};
+use super::{ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, Spans, total_payload};
 use crate::sizes::SampleShape;
 
 /// HDF5 files of DLIO's layout.
@@ -146,7 +144,7 @@ impl Format for Hdf5 {
     fn inspect(&self, name: &str, source: &mut dyn ReadAt) -> Result<FileLayout, FormatError> {
         let span = Span { offset: 0, bytes: DATA_AT };
         let head = read_span(name, source, span, "the head of an HDF5 file")?;
-        let head = Window::new(name, 0, &head);
+        let head = ByteWindow::new(name, 0, &head);
         head.expect(0, FIXED[0].1, "the signature of HDF5")?;
         let what = "the array `records` where DLIO v2.0 describes it";
         head.expect(0x2d0, b"records\0", what)?;
@@ -174,7 +172,7 @@ impl Format for Hdf5 {
 }
 
 /// The samples of `records`, and its place, from the messages of its object header.
-fn described(head: &Window) -> Result<(u64, Span), FormatError> {
+fn described(head: &ByteWindow) -> Result<(u64, Span), FormatError> {
     let (mut samples, mut place) = (None, None);
     let end = RECORDS_AT + DESCRIPTION_HEAD.len() + MESSAGES_BYTES;
     let mut at = RECORDS_AT + DESCRIPTION_HEAD.len();
@@ -202,7 +200,6 @@ fn described(head: &Window) -> Result<(u64, Span), FormatError> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 

@@ -4,11 +4,12 @@
 //! DLIO's own generator restarts the offsets every 2 GiB of a file, so its index is wrong beyond
 //! that. Offsets here are the true ones.
 
-use super::bytes::{Window, read_span};
+use super::bytes::{ByteWindow, ReadAt, Span, read_span};
+use super::error::FormatError;
 use super::framed::{self, Piece};
 use super::{
-    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, SideFile,
-    SidePlace, Span, Spans, total_payload,
+    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, SideFile, SidePlace, Spans,
+    total_payload,
 };
 
 /// Suffix appended to the data file's name for the samples' offsets.
@@ -96,12 +97,11 @@ fn read_numbers(name: &str, source: &mut dyn ReadAt) -> Result<Vec<u64>, FormatE
         return Err(FormatError::unexpected(name, 0, expected, format!("{bytes} bytes")));
     }
     let data = read_span(name, source, Span { offset: 0, bytes }, "64-bit numbers")?;
-    let window = Window::new(name, 0, &data);
+    let window = ByteWindow::new(name, 0, &data);
     (0..data.len() / 8).map(|index| window.u64(8 * index, "a 64-bit number")).collect()
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 

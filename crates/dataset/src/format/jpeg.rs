@@ -5,10 +5,11 @@
 //! the file like any image: Pillow parses the header, then passes the decoder successive 64 KiB
 //! blocks until the last scan. The pixel values do not matter to DLIO, which discards them.
 
+use super::bytes::ReadAt;
+use super::error::FormatError;
 use super::framed::{self, Piece, Pieces};
 use super::{
-    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, one_sample,
-    total_payload,
+    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, one_sample, total_payload,
 };
 
 /// Real images with comment segments of content.
@@ -51,7 +52,7 @@ impl Format for Jpeg {
 
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
         let filler = total_payload(file)?.saturating_sub(smallest());
-        let mut pieces = Image { filler, next: Part::Head };
+        let mut pieces = JpegImage { filler, next: JpegPart::Head };
         framed::write(&mut pieces, file.content, sink)
     }
 
@@ -63,7 +64,7 @@ impl Format for Jpeg {
 }
 
 /// The next part of an image.
-enum Part {
+enum JpegPart {
     Head,
     CommentHead,
     Comment(u64),
@@ -71,45 +72,44 @@ enum Part {
     End,
 }
 
-struct Image {
+struct JpegImage {
     /// Remaining bytes for comments, their headers included.
     filler: u64,
-    next: Part,
+    next: JpegPart,
 }
 
-impl Pieces for Image {
+impl Pieces for JpegImage {
     fn next_piece(&mut self) -> Option<Piece> {
         let (piece, next) = match self.next {
-            Part::Head => (Piece::Literal(HEAD.concat()), self.after_segment()),
-            Part::CommentHead => {
+            JpegPart::Head => (Piece::Literal(HEAD.concat()), self.after_segment()),
+            JpegPart::CommentHead => {
                 let content = (self.filler - COMMENT_HEAD).min(MOST_COMMENT);
                 self.filler -= COMMENT_HEAD + content;
                 let [high, low] = (content as u16 + 2).to_be_bytes();
                 let head = vec![0xff, 0xfe, high, low];
-                (Piece::Literal(head), Part::Comment(content))
+                (Piece::Literal(head), JpegPart::Comment(content))
             }
-            Part::Comment(bytes) => (Piece::Content(bytes), self.after_segment()),
-            Part::Tail => {
+            JpegPart::Comment(bytes) => (Piece::Content(bytes), self.after_segment()),
+            JpegPart::Tail => {
                 // Too few bytes for a comment: a marker may be preceded by any number of these.
                 let mut tail = vec![0xff; self.filler as usize];
                 tail.extend(TAIL.concat());
-                (Piece::Literal(tail), Part::End)
+                (Piece::Literal(tail), JpegPart::End)
             }
-            Part::End => return None,
+            JpegPart::End => return None,
         };
         self.next = next;
         Some(piece)
     }
 }
 
-impl Image {
-    fn after_segment(&self) -> Part {
-        if self.filler < COMMENT_HEAD { Part::Tail } else { Part::CommentHead }
+impl JpegImage {
+    fn after_segment(&self) -> JpegPart {
+        if self.filler < COMMENT_HEAD { JpegPart::Tail } else { JpegPart::CommentHead }
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 

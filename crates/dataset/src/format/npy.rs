@@ -2,11 +2,10 @@
 //!
 //! The header is written as numpy does; reading accepts versions 1 to 3 and any spacing.
 
-use super::bytes::{Window, read_span};
+use super::bytes::{ByteWindow, ReadAt, Span, read_span};
+use super::error::FormatError;
 use super::framed::{self, Piece};
-use super::{
-    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, Span, Spans,
-};
+use super::{ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, Spans};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// numpy pads headers so that the array starts at a multiple of this.
@@ -93,7 +92,7 @@ pub(crate) fn array_shape(file: &FileSpec) -> Vec<u64> {
 
 /// Parses a header from bytes of the file `name` that start at `offset`.
 pub(crate) fn parse(name: &str, offset: u64, bytes: &[u8]) -> Result<Header, FormatError> {
-    let window = Window::new(name, offset, bytes);
+    let window = ByteWindow::new(name, offset, bytes);
     window.expect(0, MAGIC, "the numpy magic")?;
     let version = window.take(6, 2, "the numpy format version")?[0];
     let (length, start) = match version {
@@ -217,7 +216,6 @@ fn check_array_end(name: &str, array: Span, file_bytes: u64) -> Result<(), Forma
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 

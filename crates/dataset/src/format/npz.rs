@@ -8,25 +8,17 @@
 
 use crc_fast::{CrcAlgorithm, Digest, checksum};
 
+use super::bytes::ReadAt;
+use super::error::FormatError;
 use super::framed::{self, Piece, Pieces};
-use super::npz_read;
-use super::{
-    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, Patch, ReadAt,
-    Spans, npy,
+use super::npz_read::{
+    self, CENTRAL_BYTES, CENTRAL_SIGNATURE, END_BYTES, END_SIGNATURE, END64_BYTES, END64_SIGNATURE,
+    LOCAL_BYTES, LOCAL_SIGNATURE, LOCATOR64_BYTES, LOCATOR64_SIGNATURE,
 };
+use super::{ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, Patch, Spans, npy};
 
-pub use super::npz_read::{Member, check_tail, read_head, read_members};
+pub use super::npz_read::{NpzMember, check_tail, read_head, read_members};
 
-pub(super) const LOCAL_SIGNATURE: [u8; 4] = *b"PK\x03\x04";
-pub(super) const CENTRAL_SIGNATURE: [u8; 4] = *b"PK\x01\x02";
-pub(super) const END_SIGNATURE: [u8; 4] = *b"PK\x05\x06";
-pub(super) const END64_SIGNATURE: [u8; 4] = *b"PK\x06\x06";
-pub(super) const LOCATOR64_SIGNATURE: [u8; 4] = *b"PK\x06\x07";
-pub(super) const LOCAL_BYTES: usize = 30;
-pub(super) const CENTRAL_BYTES: usize = 46;
-pub(super) const END_BYTES: usize = 22;
-pub(super) const END64_BYTES: usize = 56;
-pub(super) const LOCATOR64_BYTES: usize = 20;
 const ZIP64_FIELD: u16 = 1;
 /// Python's zipfile uses the directory's 64-bit fields above this.
 const ZIP64_LIMIT: u64 = (1 << 31) - 1;
@@ -47,14 +39,14 @@ pub struct Npz;
 
 /// One member while it is being written.
 #[derive(Clone)]
-struct Entry {
+struct NpzEntry {
     name: &'static str,
     crc: u32,
     bytes: u64,
     offset: u64,
 }
 
-impl Entry {
+impl NpzEntry {
     fn local_header(&self) -> Vec<u8> {
         let mut out = LOCAL_SIGNATURE.to_vec();
         put16(&mut out, &[VERSION, 0, 0, 0, DATE]);
@@ -119,8 +111,8 @@ fn put32(out: &mut Vec<u8>, values: &[u32]) {
 }
 
 /// The central directory and the end records.
-fn directory(entries: &[Entry], offset: u64) -> Vec<u8> {
-    let mut out: Vec<u8> = entries.iter().flat_map(Entry::central_header).collect();
+fn directory(entries: &[NpzEntry], offset: u64) -> Vec<u8> {
+    let mut out: Vec<u8> = entries.iter().flat_map(NpzEntry::central_header).collect();
     let bytes = out.len() as u64;
     let count = entries.len() as u16;
     if offset > ZIP64_LIMIT {
@@ -150,8 +142,8 @@ struct Plan {
     shape: Vec<u64>,
     array_bytes: u64,
     samples: u64,
-    x: Entry,
-    y: Entry,
+    x: NpzEntry,
+    y: NpzEntry,
 }
 
 impl Plan {
@@ -159,13 +151,13 @@ impl Plan {
         let descr = npy::descr(file.shape.element_bytes)?;
         let shape = npy::array_shape(file);
         let array_bytes = super::total_payload(file)?;
-        let x = Entry {
+        let x = NpzEntry {
             name: "x.npy",
             crc: 0,
             bytes: npy::header_bytes(descr, &shape) + array_bytes,
             offset: 0,
         };
-        let y = Entry {
+        let y = NpzEntry {
             name: "y.npy",
             crc: 0,
             bytes: npy::header_bytes(LABEL_DESCR, &[file.samples])
@@ -200,7 +192,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 
 /// The pieces in file order.
 #[derive(Clone, Copy, PartialEq)]
-enum Part {
+enum NpzPart {
     Header,
     Array,
     Rest,
@@ -210,15 +202,15 @@ enum Part {
 struct NpzPieces {
     plan: Plan,
     digest: Digest,
-    next: Part,
+    next: NpzPart,
 }
 
 impl NpzPieces {
     /// Everything after the samples: the labels, and the directory with both checksums.
     fn rest(&self) -> Vec<u8> {
         let labels = self.plan.labels();
-        let x = Entry { crc: self.digest.finalize() as u32, ..self.plan.x.clone() };
-        let y = Entry { crc: crc32(&labels), ..self.plan.y.clone() };
+        let x = NpzEntry { crc: self.digest.finalize() as u32, ..self.plan.x.clone() };
+        let y = NpzEntry { crc: crc32(&labels), ..self.plan.y.clone() };
         let mut bytes = y.local_header();
         bytes.extend_from_slice(&labels);
         let offset = y.end();
@@ -230,21 +222,21 @@ impl NpzPieces {
 impl Pieces for NpzPieces {
     fn next_piece(&mut self) -> Option<Piece> {
         let piece = match self.next {
-            Part::Header => {
+            NpzPart::Header => {
                 let mut bytes = self.plan.x.local_header();
                 bytes.extend_from_slice(&self.plan.array_header());
-                self.next = Part::Array;
+                self.next = NpzPart::Array;
                 Piece::Literal(bytes)
             }
-            Part::Array => {
-                self.next = Part::Rest;
+            NpzPart::Array => {
+                self.next = NpzPart::Rest;
                 Piece::Content(self.plan.array_bytes)
             }
-            Part::Rest => {
-                self.next = Part::End;
+            NpzPart::Rest => {
+                self.next = NpzPart::End;
                 Piece::Literal(self.rest())
             }
-            Part::End => return None,
+            NpzPart::End => return None,
         };
         Some(piece)
     }
@@ -271,7 +263,7 @@ impl Format for Npz {
         let plan = Plan::new(file)?;
         let mut digest = Digest::new(CrcAlgorithm::Crc32IsoHdlc);
         digest.update(&plan.array_header());
-        let mut pieces = NpzPieces { plan, digest, next: Part::Header };
+        let mut pieces = NpzPieces { plan, digest, next: NpzPart::Header };
         framed::write(&mut pieces, file.content, sink)
     }
 
@@ -295,13 +287,13 @@ impl Format for Npz {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 
     use super::super::testing::{assert_robust, encode, inspect, spec};
-    use super::{Entry, Format, Npz, check_tail, crc32, directory, read_head};
-    use crate::format::{Span, Spans};
+    use super::{Format, Npz, NpzEntry, check_tail, crc32, directory, read_head};
+    use crate::format::Spans;
+    use crate::format::bytes::Span;
 
     #[test]
     fn the_layout_is_numpys() {
@@ -317,7 +309,7 @@ mod tests {
 
     #[test]
     fn directories_beyond_two_gib_have_wide_fields() {
-        let entry = Entry { name: "x.npy", crc: 7, bytes: 3 << 30, offset: 0 };
+        let entry = NpzEntry { name: "x.npy", crc: 7, bytes: 3 << 30, offset: 0 };
         let tail = directory(std::slice::from_ref(&entry), entry.end());
         assert_eq!(entry.central_bytes(), 71);
         // 46 + 5 + 20 bytes of entry, 56 + 20 + 22 bytes of end records.

@@ -1,12 +1,19 @@
 //! Reads the framing of a zip of stored numpy arrays: end record, directory, local headers.
 
-use super::bytes::{ReadAt, Span, Window, read_span};
-use super::npz::{
-    CENTRAL_BYTES, CENTRAL_SIGNATURE, END_BYTES, END_SIGNATURE, END64_BYTES, END64_SIGNATURE,
-    LOCAL_BYTES, LOCAL_SIGNATURE, LOCATOR64_BYTES, LOCATOR64_SIGNATURE,
-};
-use super::{FormatError, npy};
+use super::bytes::{ByteWindow, ReadAt, Span, read_span};
+use super::error::FormatError;
+use super::npy;
 
+pub(super) const LOCAL_SIGNATURE: [u8; 4] = *b"PK\x03\x04";
+pub(super) const CENTRAL_SIGNATURE: [u8; 4] = *b"PK\x01\x02";
+pub(super) const END_SIGNATURE: [u8; 4] = *b"PK\x05\x06";
+pub(super) const END64_SIGNATURE: [u8; 4] = *b"PK\x06\x06";
+pub(super) const LOCATOR64_SIGNATURE: [u8; 4] = *b"PK\x06\x07";
+pub(super) const LOCAL_BYTES: usize = 30;
+pub(super) const CENTRAL_BYTES: usize = 46;
+pub(super) const END_BYTES: usize = 22;
+pub(super) const END64_BYTES: usize = 56;
+pub(super) const LOCATOR64_BYTES: usize = 20;
 /// Upper bound on the directory size of a file of samples.
 const MAX_DIRECTORY_BYTES: u64 = 1 << 20;
 /// Bytes read for a local header, its name and fields, and the numpy header after it.
@@ -14,7 +21,7 @@ const MEMBER_HEAD_BYTES: u64 = 1024;
 
 /// A member as listed in the directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Member {
+pub struct NpzMember {
     /// Its name, `x.npy`.
     pub name: String,
     /// Offset of its local header.
@@ -25,7 +32,7 @@ pub struct Member {
     pub crc32: u32,
 }
 
-struct End {
+struct EndRecord {
     directory: Span,
     members: u64,
 }
@@ -34,10 +41,10 @@ struct End {
 ///
 /// # Errors
 /// If the end record or the directory is not that of a zip of stored members.
-pub fn read_members(name: &str, source: &mut dyn ReadAt) -> Result<Vec<Member>, FormatError> {
+pub fn read_members(name: &str, source: &mut dyn ReadAt) -> Result<Vec<NpzMember>, FormatError> {
     let end = read_end(name, source)?;
     let bytes = read_span(name, source, end.directory, "the zip directory")?;
-    let window = Window::new(name, end.directory.offset, &bytes);
+    let window = ByteWindow::new(name, end.directory.offset, &bytes);
     let mut members = Vec::new();
     let mut at = 0;
     for _ in 0..end.members {
@@ -48,7 +55,7 @@ pub fn read_members(name: &str, source: &mut dyn ReadAt) -> Result<Vec<Member>, 
     Ok(members)
 }
 
-fn read_end(name: &str, source: &mut dyn ReadAt) -> Result<End, FormatError> {
+fn read_end(name: &str, source: &mut dyn ReadAt) -> Result<EndRecord, FormatError> {
     let file_bytes = source.file_bytes();
     let Some(offset) = file_bytes.checked_sub(END_BYTES as u64) else {
         let expected = "a zip end record of 22 bytes";
@@ -56,7 +63,7 @@ fn read_end(name: &str, source: &mut dyn ReadAt) -> Result<End, FormatError> {
     };
     let span = Span { offset, bytes: END_BYTES as u64 };
     let bytes = read_span(name, source, span, "the zip end record")?;
-    let window = Window::new(name, offset, &bytes);
+    let window = ByteWindow::new(name, offset, &bytes);
     window.expect(0, &END_SIGNATURE, "the zip end record")?;
     let mut members = u64::from(window.u16(10, "the number of members")?);
     let mut directory = Span {
@@ -74,7 +81,7 @@ fn read_end(name: &str, source: &mut dyn ReadAt) -> Result<End, FormatError> {
         let expected = "a directory that ends before the end record";
         return Err(window.wrong(16, expected, format!("its end at byte {}", directory.end())));
     }
-    Ok(End { directory, members })
+    Ok(EndRecord { directory, members })
 }
 
 fn read_end64(
@@ -89,7 +96,7 @@ fn read_end64(
     };
     let span = Span { offset, bytes: both };
     let bytes = read_span(name, source, span, what)?;
-    let window = Window::new(name, offset, &bytes);
+    let window = ByteWindow::new(name, offset, &bytes);
     window.expect(END64_BYTES, &LOCATOR64_SIGNATURE, "the zip64 locator")?;
     window.expect(0, &END64_SIGNATURE, "the zip64 end record")?;
     let directory = Span {
@@ -100,7 +107,7 @@ fn read_end64(
 }
 
 /// Reads the directory entry at `at`; returns it and the start of the next one.
-fn read_central(window: &Window<'_>, at: usize) -> Result<(Member, usize), FormatError> {
+fn read_central(window: &ByteWindow<'_>, at: usize) -> Result<(NpzMember, usize), FormatError> {
     window.expect(at, &CENTRAL_SIGNATURE, "a zip directory entry")?;
     let method = window.u16(at + 10, "the compression method")?;
     if method != 0 {
@@ -124,7 +131,7 @@ fn read_central(window: &Window<'_>, at: usize) -> Result<(Member, usize), Forma
         let found = format!("{stored} stored, {unpacked} unpacked");
         return Err(window.wrong(at + 20, "equal sizes of a stored member", found));
     }
-    let member = Member {
+    let member = NpzMember {
         name: String::from_utf8_lossy(name).into_owned(),
         header_offset,
         bytes: unpacked,
@@ -135,13 +142,13 @@ fn read_central(window: &Window<'_>, at: usize) -> Result<(Member, usize), Forma
 
 /// The 64-bit values, in order, that replace 32-bit fields of all ones.
 struct WideFields<'a, 'w> {
-    window: &'w Window<'a>,
+    window: &'w ByteWindow<'a>,
     at: usize,
     end: usize,
 }
 
 impl<'a, 'w> WideFields<'a, 'w> {
-    fn find(window: &'w Window<'a>, at: usize, bytes: usize) -> Result<Self, FormatError> {
+    fn find(window: &'w ByteWindow<'a>, at: usize, bytes: usize) -> Result<Self, FormatError> {
         let end = at + bytes;
         let mut field = at;
         while field + 4 <= end {
@@ -181,7 +188,7 @@ pub fn read_head(
     file_bytes: u64,
     head: &[u8],
 ) -> Result<(npy::Header, Span), FormatError> {
-    let window = Window::new(name, 0, head);
+    let window = ByteWindow::new(name, 0, head);
     window.expect(0, &LOCAL_SIGNATURE, "a zip member")?;
     let method = window.u16(8, "the compression method")?;
     if method != 0 {
@@ -201,7 +208,7 @@ pub fn read_head(
 pub(super) fn read_array(
     name: &str,
     source: &mut dyn ReadAt,
-    member: &Member,
+    member: &NpzMember,
 ) -> Result<(npy::Header, Span), FormatError> {
     let file_bytes = source.file_bytes();
     let head = Span {
@@ -209,7 +216,7 @@ pub(super) fn read_array(
         bytes: MEMBER_HEAD_BYTES.min(file_bytes.saturating_sub(member.header_offset)),
     };
     let head = read_span(name, source, head, "a zip member")?;
-    let window = Window::new(name, member.header_offset, &head);
+    let window = ByteWindow::new(name, member.header_offset, &head);
     window.expect(0, &LOCAL_SIGNATURE, "a zip member")?;
     let name_bytes = u64::from(window.u16(26, "the name's length")?);
     let extra_bytes = u64::from(window.u16(28, "the extra field's length")?);
@@ -226,7 +233,7 @@ pub(super) fn read_array(
 /// # Errors
 /// If they are not those of a zip.
 pub fn check_tail(name: &str, offset: u64, tail: &[u8]) -> Result<(), FormatError> {
-    let window = Window::new(name, offset, tail);
+    let window = ByteWindow::new(name, offset, tail);
     let Some(end) = tail.len().checked_sub(END_BYTES) else {
         // The record starts in the piece before this one.
         return Ok(());
@@ -247,7 +254,7 @@ fn array_of(
     member: &str,
     data: Span,
     file_bytes: u64,
-    window: &Window<'_>,
+    window: &ByteWindow<'_>,
 ) -> Result<(npy::Header, Span), FormatError> {
     if data.end() > file_bytes {
         let expected = format!("member `{member}` of {} bytes", data.bytes);

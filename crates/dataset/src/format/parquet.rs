@@ -17,10 +17,9 @@ use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
 pub use crate::section::{ElementType, ParquetColumn};
 
-use super::{
-    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, Spans,
-    parquet_footer,
-};
+use super::bytes::ReadAt;
+use super::error::FormatError;
+use super::{ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, Spans, parquet_footer};
 use crate::content::{BLOCK_BYTES, FileContent};
 
 pub use super::parquet_footer::{Footer, RowGroup, read_footer};
@@ -370,7 +369,6 @@ impl Format for Parquet {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
     use stormlp_core::names::VariantArray;

@@ -1,8 +1,8 @@
 //! The footer of a parquet file: row groups, columns, and the positions of their bytes.
 
-use super::FormatError;
-use super::bytes::{ReadAt, Span, Window, read_span};
-use super::thrift::{BINARY, I64, LIST, Reader, STRUCT};
+use super::bytes::{ByteWindow, ReadAt, Span, read_span};
+use super::error::FormatError;
+use super::thrift::{BINARY, I64, LIST, STRUCT, ThriftReader};
 
 const MAGIC: &[u8] = b"PAR1";
 /// The footer's length and the magic after it.
@@ -48,10 +48,10 @@ pub fn read_footer(name: &str, source: &mut dyn ReadAt) -> Result<Footer, Format
     };
     let head = Span { offset: 0, bytes: magic_bytes };
     let head = read_span(name, source, head, "the parquet magic")?;
-    Window::new(name, 0, &head).expect(0, MAGIC, "the parquet magic")?;
+    ByteWindow::new(name, 0, &head).expect(0, MAGIC, "the parquet magic")?;
     let tail = Span { offset: tail_offset, bytes: TAIL_BYTES };
     let tail = read_span(name, source, tail, "the parquet tail")?;
-    let window = Window::new(name, tail_offset, &tail);
+    let window = ByteWindow::new(name, tail_offset, &tail);
     window.expect(4, MAGIC, "the parquet magic")?;
     let length = u64::from(window.u32(0, "the footer's length")?);
     if length > MAX_FOOTER_BYTES || length + magic_bytes > tail_offset {
@@ -69,17 +69,17 @@ fn decode(name: &str, span: Span, bytes: &[u8]) -> Result<Footer, FormatError> {
     let wrong = |at: u64, expected: &str, found: String| {
         FormatError::unexpected(name, span.offset + at, expected, found)
     };
-    let mut reader = Reader::new(bytes);
+    let mut reader = ThriftReader::new(bytes);
     let Some((said, groups)) = metadata(&mut reader) else {
         let found = "malformed metadata".to_string();
         return Err(wrong(reader.position(), "parquet metadata", found));
     };
-    let paths = |group: &Group| -> Vec<String> {
+    let paths = |group: &StoredGroup| -> Vec<String> {
         let chunks = group.chunks.iter();
         chunks.map(|chunk| chunk.path.join(".")).collect()
     };
     let columns = groups.first().map(paths).unwrap_or_default();
-    let row_group = |(index, group): (usize, &Group)| {
+    let row_group = |(index, group): (usize, &StoredGroup)| {
         let found = match row_group(group, span.offset) {
             Some(places) if paths(group) == columns => return Ok(places),
             Some(_) => "columns that differ from the first row group's",
@@ -99,13 +99,13 @@ fn decode(name: &str, span: Span, bytes: &[u8]) -> Result<Footer, FormatError> {
 }
 
 /// A row group as stored in the footer.
-struct Group<'a> {
+struct StoredGroup<'a> {
     rows: i64,
-    chunks: Vec<Chunk<'a>>,
+    chunks: Vec<StoredChunk<'a>>,
 }
 
 /// One column's bytes in a row group, as stored in the footer.
-struct Chunk<'a> {
+struct StoredChunk<'a> {
     path: Vec<&'a str>,
     offset: i64,
     bytes: i64,
@@ -113,7 +113,7 @@ struct Chunk<'a> {
 
 /// The file's number of rows and its row groups. Field numbers here and below are those of
 /// parquet.thrift.
-fn metadata<'a>(reader: &mut Reader<'a>) -> Option<(i64, Vec<Group<'a>>)> {
+fn metadata<'a>(reader: &mut ThriftReader<'a>) -> Option<(i64, Vec<StoredGroup<'a>>)> {
     let (mut rows, mut groups) = (None, Vec::new());
     reader.structure(|reader, field| {
         match field {
@@ -129,7 +129,7 @@ fn metadata<'a>(reader: &mut Reader<'a>) -> Option<(i64, Vec<Group<'a>>)> {
     Some((rows?, groups))
 }
 
-fn group<'a>(reader: &mut Reader<'a>) -> Option<Group<'a>> {
+fn group<'a>(reader: &mut ThriftReader<'a>) -> Option<StoredGroup<'a>> {
     let (mut rows, mut chunks) = (None, Vec::new());
     reader.structure(|reader, field| {
         match field {
@@ -151,10 +151,10 @@ fn group<'a>(reader: &mut Reader<'a>) -> Option<Group<'a>> {
         Some(())
     })?;
     let rows = rows?;
-    Some(Group { rows, chunks })
+    Some(StoredGroup { rows, chunks })
 }
 
-fn chunk<'a>(reader: &mut Reader<'a>) -> Option<Chunk<'a>> {
+fn chunk<'a>(reader: &mut ThriftReader<'a>) -> Option<StoredChunk<'a>> {
     let (mut path, mut bytes, mut data, mut dictionary) = (Vec::new(), None, None, None);
     reader.structure(|reader, field| {
         match field {
@@ -169,7 +169,7 @@ fn chunk<'a>(reader: &mut Reader<'a>) -> Option<Chunk<'a>> {
         }
         Some(())
     })?;
-    Some(Chunk {
+    Some(StoredChunk {
         path,
         // It starts with its dictionary, if it has one.
         offset: dictionary.or(data)?,
@@ -178,8 +178,8 @@ fn chunk<'a>(reader: &mut Reader<'a>) -> Option<Chunk<'a>> {
 }
 
 /// The row group's positions; `None` if they are not before `end`.
-fn row_group(group: &Group, end: u64) -> Option<RowGroup> {
-    let span = |chunk: &Chunk| {
+fn row_group(group: &StoredGroup, end: u64) -> Option<RowGroup> {
+    let span = |chunk: &StoredChunk| {
         let span = Span {
             offset: u64::try_from(chunk.offset).ok()?,
             bytes: u64::try_from(chunk.bytes).ok()?,
@@ -197,7 +197,6 @@ fn row_group(group: &Group, end: u64) -> Option<RowGroup> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 
@@ -206,7 +205,7 @@ mod tests {
     use super::super::parquet::Parquet;
     use super::super::testing::{assert_robust, column, encode, inspect, spec};
     use super::{decode, read_footer};
-    use crate::format::Span;
+    use crate::format::bytes::Span;
     use crate::section::ElementType;
 
     #[test]

@@ -7,10 +7,11 @@
 use crc_fast::{CrcAlgorithm, Digest, checksum};
 use simd_adler32::Adler32;
 
+use super::bytes::ReadAt;
+use super::error::FormatError;
 use super::framed::{self, Piece, Pieces};
 use super::{
-    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, one_sample,
-    total_payload,
+    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, one_sample, total_payload,
 };
 
 /// Real images of grey pixels.
@@ -38,14 +39,14 @@ const MOST_FILLER: u64 = 1 << 30;
 
 /// Distribution of a file's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Layout {
+struct PngLayout {
     width: u64,
     height: u64,
     /// Size of the filler chunks, including their frames.
     filler: u64,
 }
 
-impl Layout {
+impl PngLayout {
     /// The layout of a file of `size` bytes, or of the smallest possible file.
     fn of(size: u64) -> Self {
         let size = size.max(Self::smallest());
@@ -89,11 +90,11 @@ fn without_filler(width: u64, height: u64) -> u64 {
 impl Format for Png {
     /// The requested size; an image cannot be smaller than the smallest file.
     fn file_bytes(&self, file: &FileSpec) -> Option<u64> {
-        Some(total_payload(file).ok()?.max(Layout::smallest()))
+        Some(total_payload(file).ok()?.max(PngLayout::smallest()))
     }
 
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
-        let mut pieces = Image::new(Layout::of(total_payload(file)?));
+        let mut pieces = PngImage::new(PngLayout::of(total_payload(file)?));
         framed::write(&mut pieces, file.content, sink)
     }
 
@@ -115,7 +116,7 @@ fn whole_chunk(kind: [u8; 4], content: &[u8]) -> Vec<u8> {
 }
 
 /// The next part of an image.
-enum Part {
+enum PngPart {
     Head,
     Filler,
     ImageData,
@@ -123,9 +124,9 @@ enum Part {
     Nothing,
 }
 
-struct Image {
-    layout: Layout,
-    next: Part,
+struct PngImage {
+    layout: PngLayout,
+    next: PngPart,
     /// The chunk being written: its remaining bytes, and the checksum of those written so far.
     /// `None` between chunks.
     chunk: Option<(u64, Digest)>,
@@ -134,11 +135,11 @@ struct Image {
     zlib: Zlib,
 }
 
-impl Image {
-    fn new(layout: Layout) -> Self {
+impl PngImage {
+    fn new(layout: PngLayout) -> Self {
         Self {
             layout,
-            next: Part::Head,
+            next: PngPart::Head,
             chunk: None,
             filler: layout.filler,
             zlib: Zlib {
@@ -200,24 +201,26 @@ impl Image {
     }
 }
 
-impl Pieces for Image {
+impl Pieces for PngImage {
     fn next_piece(&mut self) -> Option<Piece> {
         if let Some(sum) = self.end_of_chunk() {
             return Some(sum);
         }
         loop {
             let (piece, after) = match self.next {
-                Part::Head => (Some(Piece::Literal(self.head())), Part::Filler),
-                Part::Filler => match self.filler() {
+                PngPart::Head => (Some(Piece::Literal(self.head())), PngPart::Filler),
+                PngPart::Filler => match self.filler() {
                     Some(piece) => return Some(piece),
-                    None => (None, Part::ImageData),
+                    None => (None, PngPart::ImageData),
                 },
-                Part::ImageData => match self.image_data() {
+                PngPart::ImageData => match self.image_data() {
                     Some(piece) => return Some(piece),
-                    None => (None, Part::End),
+                    None => (None, PngPart::End),
                 },
-                Part::End => (Some(Piece::Literal(whole_chunk(*b"IEND", &[]))), Part::Nothing),
-                Part::Nothing => return None,
+                PngPart::End => {
+                    (Some(Piece::Literal(whole_chunk(*b"IEND", &[]))), PngPart::Nothing)
+                }
+                PngPart::Nothing => return None,
             };
             self.next = after;
             if piece.is_some() {
@@ -230,7 +233,7 @@ impl Pieces for Image {
         if let Some((_, digest)) = &mut self.chunk {
             digest.update(bytes);
         }
-        if matches!(self.next, Part::ImageData) {
+        if matches!(self.next, PngPart::ImageData) {
             self.zlib.sum.write(bytes);
         }
     }
@@ -305,7 +308,6 @@ impl Zlib {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 
@@ -349,7 +351,7 @@ mod tests {
     fn assert_is_an_image(size: u64, chunk: usize) {
         let file = spec(1, &[1, size]);
         let (bytes, _) = encode(&Png, &file, chunk);
-        assert_eq!(bytes.len() as u64, size.max(Layout::smallest()));
+        assert_eq!(bytes.len() as u64, size.max(PngLayout::smallest()));
         assert_eq!(Png.file_bytes(&file), Some(bytes.len() as u64));
         let chunks = chunks(&bytes);
         let kinds: Vec<[u8; 4]> = chunks.iter().map(|(kind, _)| *kind).collect();
@@ -374,7 +376,7 @@ mod tests {
     #[test]
     fn very_large_images_have_fewer_pixels_and_more_filler() {
         for size in [200_000_000, 5_000_000_000] {
-            let layout = Layout::of(size);
+            let layout = PngLayout::of(size);
             assert!(layout.width * layout.height <= MOST_PIXELS, "{layout:?}");
             let all = without_filler(layout.width, layout.height) + layout.filler;
             assert_eq!(all, size);

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::{ChunkSink, FileLayout, FileSpec, Finish, Format, FormatError, SinkError};
+use super::error::FormatError;
+use super::{ChunkSink, FileLayout, FileSpec, Finish, Format, SinkError};
 use crate::content::{Content, FileContent};
 use crate::section::{ElementType, ParquetColumn};
 use crate::sizes::SampleShape;

@@ -6,18 +6,19 @@
 
 use std::fmt::Write;
 
-use crc_fast::{CrcAlgorithm, Digest, checksum};
+use crc_fast::{CrcAlgorithm, Digest};
 
+use super::bytes::{ReadAt, Span};
+use super::error::FormatError;
 use super::framed::{self, Piece, Pieces};
+use super::tfrecord_scan::{crc32c, masked_crc32c};
 use super::{
-    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, FormatError, ReadAt, SideFile,
-    SidePlace, Span, Spans, tfrecord_scan, total_payload,
+    ChunkSink, EncodeError, FileLayout, FileSpec, Finish, Format, SideFile, SidePlace, Spans,
+    tfrecord_scan, total_payload,
 };
 
-/// Size of the length and its CRC.
-pub const HEADER_BYTES: u64 = 12;
-/// Size of the payload's CRC.
-pub const FOOTER_BYTES: u64 = 4;
+pub use super::tfrecord_scan::{FOOTER_BYTES, HEADER_BYTES};
+
 /// Suffix appended to the file's name for the index that DALI reads.
 pub const INDEX_SUFFIX: &str = ".idx";
 /// Protocol buffers reject larger messages.
@@ -26,15 +27,6 @@ const MAX_MESSAGE_BYTES: u64 = (1 << 31) - 1;
 /// The tfrecord format, as DLIO writes it.
 #[derive(Debug, Clone, Copy)]
 pub struct Tfrecord;
-
-/// CRC-32C, rotated and offset so that the CRC of data that contains CRCs remains useful.
-pub(crate) fn masked_crc32c(crc: u32) -> u32 {
-    crc.rotate_right(15).wrapping_add(0xa282_ead8)
-}
-
-pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
-    checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
-}
 
 fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -102,22 +94,22 @@ impl Example {
 
 /// The next part of a record.
 #[derive(Clone, Copy, PartialEq)]
-enum Part {
+enum RecordPart {
     Before,
     Image,
     After,
 }
 
-struct Records {
+struct RecordPieces {
     example: Example,
     image_bytes: u64,
     records: u64,
     written: u64,
-    next: Part,
+    next: RecordPart,
     digest: Digest,
 }
 
-impl Records {
+impl RecordPieces {
     fn new(file: &FileSpec) -> Result<Self, EncodeError> {
         total_payload(file)?;
         let image_bytes = file.shape.bytes();
@@ -134,7 +126,7 @@ impl Records {
             image_bytes,
             records: file.samples,
             written: 0,
-            next: Part::Before,
+            next: RecordPart::Before,
             digest: Digest::new(CrcAlgorithm::Crc32Iscsi),
         })
     }
@@ -162,20 +154,20 @@ impl Records {
     }
 }
 
-impl Pieces for Records {
+impl Pieces for RecordPieces {
     fn next_piece(&mut self) -> Option<Piece> {
         match self.next {
-            Part::Before if self.written == self.records => None,
-            Part::Before => {
-                self.next = Part::Image;
+            RecordPart::Before if self.written == self.records => None,
+            RecordPart::Before => {
+                self.next = RecordPart::Image;
                 Some(Piece::Literal(self.before()))
             }
-            Part::Image => {
-                self.next = Part::After;
+            RecordPart::Image => {
+                self.next = RecordPart::After;
                 Some(Piece::Content(self.image_bytes))
             }
-            Part::After => {
-                self.next = Part::Before;
+            RecordPart::After => {
+                self.next = RecordPart::Before;
                 self.written += 1;
                 Some(Piece::Literal(self.after()))
             }
@@ -205,12 +197,12 @@ impl Pieces for Records {
 
 impl Format for Tfrecord {
     fn file_bytes(&self, file: &FileSpec) -> Option<u64> {
-        let records = Records::new(file).ok()?;
+        let records = RecordPieces::new(file).ok()?;
         records.record_bytes().checked_mul(file.samples)
     }
 
     fn encode(&self, file: &FileSpec, sink: &mut dyn ChunkSink) -> Result<Finish, EncodeError> {
-        framed::write(&mut Records::new(file)?, file.content, sink)
+        framed::write(&mut RecordPieces::new(file)?, file.content, sink)
     }
 
     /// Reads the first record's header. If the file is a whole number of such records, they are
@@ -237,7 +229,6 @@ impl Format for Tfrecord {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 

@@ -1,11 +1,23 @@
 //! Iterating over the records of a tfrecord file: by random access to their headers, or in a stream
 //! of buffers as they arrive from storage.
 
-use crc_fast::{CrcAlgorithm, Digest};
+use crc_fast::{CrcAlgorithm, Digest, checksum};
 
-use super::FormatError;
-use super::bytes::{ReadAt, Span, Window, hex, read_span};
-use super::tfrecord::{FOOTER_BYTES, HEADER_BYTES, crc32c, masked_crc32c};
+use super::bytes::{ByteWindow, ReadAt, Span, hex, read_span};
+use super::error::FormatError;
+
+/// Size of the length and its CRC.
+pub const HEADER_BYTES: u64 = 12;
+/// Size of the payload's CRC.
+pub const FOOTER_BYTES: u64 = 4;
+/// CRC-32C, rotated and offset so that the CRC of data that contains CRCs remains useful.
+pub(crate) fn masked_crc32c(crc: u32) -> u32 {
+    crc.rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
+    checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}
 
 /// Reads the record header at `offset` of the file `name`; returns the position of its payload.
 ///
@@ -25,7 +37,7 @@ fn parse_header(
     bytes: &[u8],
     file_bytes: u64,
 ) -> Result<Span, FormatError> {
-    let window = Window::new(name, offset, bytes);
+    let window = ByteWindow::new(name, offset, bytes);
     let length = window.u64(0, "a record's length")?;
     let crc = window.u32(8, "the CRC of a record's length")?;
     let expected = masked_crc32c(crc32c(window.take(0, 8, "a record's length")?));
@@ -55,7 +67,7 @@ pub enum PayloadCheck {
 }
 
 /// State of the scanner.
-enum State {
+enum ScanState {
     Header,
     Payload(Span),
     Footer(Span),
@@ -68,7 +80,7 @@ pub struct RecordScanner {
     name: String,
     file_bytes: u64,
     offset: u64,
-    state: State,
+    state: ScanState,
     held: Vec<u8>,
     digest: Option<Digest>,
     records: u64,
@@ -82,7 +94,7 @@ impl RecordScanner {
             name: name.to_string(),
             file_bytes,
             offset: 0,
-            state: State::Header,
+            state: ScanState::Header,
             held: Vec::with_capacity(HEADER_BYTES as usize),
             digest: (check == PayloadCheck::Crc).then(|| Digest::new(CrcAlgorithm::Crc32Iscsi)),
             records: 0,
@@ -103,9 +115,9 @@ impl RecordScanner {
         let before = self.records;
         while !bytes.is_empty() {
             let taken = match self.state {
-                State::Header => self.header(bytes)?,
-                State::Payload(payload) => self.payload(payload, bytes),
-                State::Footer(payload) => self.footer(payload, bytes)?,
+                ScanState::Header => self.header(bytes)?,
+                ScanState::Payload(payload) => self.payload(payload, bytes),
+                ScanState::Footer(payload) => self.footer(payload, bytes)?,
             };
             self.offset += taken as u64;
             bytes = &bytes[taken..];
@@ -118,7 +130,7 @@ impl RecordScanner {
     /// # Errors
     /// If the file ends within a record.
     pub fn finish(self) -> Result<u64, FormatError> {
-        let inside = !matches!(self.state, State::Header) || !self.held.is_empty();
+        let inside = !matches!(self.state, ScanState::Header) || !self.held.is_empty();
         if inside {
             let expected = format!("the rest of record {}", self.records);
             return Err(FormatError::truncated(&self.name, self.offset, expected, self.offset));
@@ -139,8 +151,11 @@ impl RecordScanner {
         if self.held.len() as u64 == HEADER_BYTES {
             let payload = parse_header(&self.name, start, &self.held, self.file_bytes)?;
             self.held.clear();
-            self.state =
-                if payload.bytes == 0 { State::Footer(payload) } else { State::Payload(payload) };
+            self.state = if payload.bytes == 0 {
+                ScanState::Footer(payload)
+            } else {
+                ScanState::Payload(payload)
+            };
         }
         Ok(taken)
     }
@@ -152,7 +167,7 @@ impl RecordScanner {
             digest.update(&bytes[..taken]);
         }
         if taken as u64 == left {
-            self.state = State::Footer(payload);
+            self.state = ScanState::Footer(payload);
         }
         taken
     }
@@ -175,14 +190,13 @@ impl RecordScanner {
             }
             self.held.clear();
             self.records += 1;
-            self.state = State::Header;
+            self.state = ScanState::Header;
         }
         Ok(taken)
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 

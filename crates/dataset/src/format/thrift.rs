@@ -13,12 +13,12 @@ pub(super) const LIST: u8 = 9;
 pub(super) const STRUCT: u8 = 12;
 
 /// Reads values from bytes; every function returns `None` for invalid input.
-pub(super) struct Reader<'a> {
+pub(super) struct ThriftReader<'a> {
     bytes: &'a [u8],
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ThriftReader<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, rest: bytes }
     }
@@ -151,10 +151,10 @@ impl<'a> Reader<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::Reader;
+    use super::ThriftReader;
 
     fn skipped(bytes: &[u8]) -> Option<u64> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = ThriftReader::new(bytes);
         reader.structure(|reader, (_, kind)| reader.skip(kind))?;
         Some(reader.position())
     }

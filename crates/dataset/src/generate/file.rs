@@ -9,18 +9,18 @@ use stormlp_core::stop::StopToken;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{self, Access, Durability};
 
-use super::GeneratePlan;
 use super::error::GenerateError;
-use super::lanes::Way;
-use super::sink::{CHECKSUM, FileSink, PlainFile, Target, Writer, Written, trim};
+use super::lanes::WriteWay;
+use super::plan::GeneratePlan;
+use super::sink::{CHECKSUM, FileSink, FileTarget, PlainFile, Writer, Written, trim};
 use crate::content::BLOCK_BYTES;
 use crate::format::{EncodeError, FileSpec, Finish, SideFile, SidePlace, SinkError};
 use crate::manifest::{Journal, ManifestFile, ManifestSideFile, crc64_text};
 
 /// Destination of the files, and what the steps report to.
-pub(super) struct Context<'a> {
+pub(super) struct FileContext<'a> {
     pub(super) plan: &'a GeneratePlan,
-    pub(super) way: Way,
+    pub(super) way: WriteWay,
     pub(super) journal: &'a Journal<'a>,
     /// Counts bytes written with plain calls.
     pub(super) plain_bytes: &'a AtomicU64,
@@ -41,7 +41,7 @@ impl<E: Into<GenerateError>> From<E> for Trouble {
 
 /// Makes file `index` and returns its manifest entry. On any failure, no part of it remains.
 pub(super) fn make(
-    context: &Context<'_>,
+    context: &FileContext<'_>,
     driver: &mut Writer<'_>,
     index: u64,
 ) -> Result<ManifestFile, Trouble> {
@@ -72,7 +72,7 @@ pub(super) fn make(
 }
 
 fn write(
-    context: &Context<'_>,
+    context: &FileContext<'_>,
     driver: &mut Writer<'_>,
     index: u64,
     path: &Path,
@@ -87,7 +87,7 @@ fn write(
     let io = |source: io::Error| TransferError::file("write", path, source);
     let keep = file.try_clone().map_err(io)?;
     let attached = driver.attach(file)?;
-    let sink = FileSink::new(driver, Target::Path(attached), context.stop);
+    let sink = FileSink::new(driver, FileTarget::Path(attached), context.stop);
     let outcome = encode(plan, &spec, sink);
     let detached = driver.detach(attached);
     let (written, finish) = outcome.map_err(|error| trouble(path, error))?;
@@ -101,14 +101,14 @@ fn write(
 
 /// Likewise for a small file: without preallocation, engine, truncation or a sync of its own.
 fn write_small(
-    context: &Context<'_>,
+    context: &FileContext<'_>,
     driver: &mut Writer<'_>,
     index: u64,
     path: &Path,
 ) -> Result<(Written, Finish), Trouble> {
     let (plan, storage) = (context.plan, &*context.plan.storage);
     let file = storage.open(path, Access::Create, false)?;
-    let target = Target::File(PlainFile { storage, file, path });
+    let target = FileTarget::File(PlainFile { storage, file, path });
     let sink = FileSink::new(driver, target, context.stop);
     let outcome = encode(plan, &plan.dataset.file(index), sink);
     let (written, finish) = outcome.map_err(|error| trouble(path, error))?;
@@ -169,7 +169,7 @@ fn side_files(name: &str, side_files: &[SideFile]) -> Vec<ManifestSideFile> {
 /// Side files are small: they are written through the page cache, each under a temporary name
 /// first.
 fn write_side_files(
-    context: &Context<'_>,
+    context: &FileContext<'_>,
     file: &ManifestFile,
     side_files: &[SideFile],
 ) -> Result<(), GenerateError> {

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use stormlp_core::path::{EngineKind, MemoryKind, PathKind};
-use stormlp_transfer::engine::probe_uring;
+use stormlp_transfer::engine::uring;
 use stormlp_transfer::storage::{Access, Storage, is_direct_refused, temporary_name};
 use stormlp_transfer::{
     Accelerator, HostStandIn, PathBuffers, PathSpec, Region, TransferError, TransferPath,
 };
 
-use super::GeneratePlan;
 use super::error::GenerateError;
+use super::plan::GeneratePlan;
 
 /// Buffer size: a request size that every device handles well.
 pub(super) const CHUNK_BYTES: usize = 2 << 20;
@@ -54,7 +54,7 @@ pub(super) fn check_file_sizes(plan: &GeneratePlan, limit_bytes: u64) -> Result<
 /// Rejects a requested engine that the kernel does not support, before anything is made.
 pub(super) fn check_engine(engine: Option<EngineKind>) -> Result<(), GenerateError> {
     match engine {
-        Some(EngineKind::Uring | EngineKind::TokioUring) => match probe_uring() {
+        Some(EngineKind::Uring | EngineKind::TokioUring) => match uring::probe() {
             Ok(_) => Ok(()),
             Err(error) => Err(GenerateError::Setup(format!("{error}; use --engine psync"))),
         },
@@ -68,7 +68,7 @@ const SMALL_FILE_BYTES: u64 = 64 << 10;
 
 /// How files are opened and written, decided before the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct WriteWay {
     pub(super) engine: EngineKind,
     pub(super) direct: bool,
     /// Whether files are small: written with plain calls through the page cache, and synced
@@ -76,7 +76,7 @@ pub(super) struct Way {
     pub(super) small: bool,
 }
 
-impl Way {
+impl WriteWay {
     /// Plain calls for small files, unless an engine was requested. Otherwise the requested engine,
     /// or the best that this kernel allows, with `O_DIRECT` if the folder's file system supports
     /// it.
@@ -85,7 +85,7 @@ impl Way {
         if plan.engine.is_none() && mean_bytes < SMALL_FILE_BYTES {
             return Ok(Self { engine: EngineKind::Psync, direct: false, small: true });
         }
-        let engine = plan.engine.unwrap_or_else(|| match probe_uring() {
+        let engine = plan.engine.unwrap_or_else(|| match uring::probe() {
             Ok(_) => EngineKind::Uring,
             Err(_) => EngineKind::Psync,
         });

@@ -17,7 +17,9 @@ use stormlp_transfer::{
     Completion, FileId, PathSpec, Rejected, Slot, Transfer, TransferError, TransferPath, build_path,
 };
 
-use super::{Existing, GenerateError, GeneratePlan, run, verify};
+use super::error::GenerateError;
+use super::plan::{Existing, GeneratePlan};
+use super::{run, verify};
 use crate::content::Content;
 use crate::dataset::{Dataset, FormatKind, Recipe};
 use crate::format::jpeg::Jpeg;

@@ -14,11 +14,11 @@ use stormlp_transfer::storage::FolderLock;
 use stormlp_transfer::telemetry::CpuTimes;
 use stormlp_transfer::{Driver, DriverSet, PathBuffers};
 
-use super::GeneratePlan;
 use super::crew;
 use super::error::GenerateError;
-use super::file::{self, Context, Trouble};
-use super::lanes::{self, Way};
+use super::file::{self, FileContext, Trouble};
+use super::lanes::{self, WriteWay};
+use super::plan::GeneratePlan;
 use super::survey::{self, Survey};
 use crate::dataset::FormatKind;
 use crate::manifest::{
@@ -70,7 +70,7 @@ pub struct Generation<'a> {
     share: Share,
     head: ManifestHead,
     survey: Survey,
-    way: Way,
+    way: WriteWay,
     journal: Journal<'a>,
     _lock: Option<FolderLock>,
 }
@@ -121,7 +121,7 @@ impl<'a> Generation<'a> {
         (mut survey, journal, lock): (Survey, Journal<'a>, Option<FolderLock>),
     ) -> Result<Self, GenerateError> {
         survey.to_make.retain(|index| share.has(*index));
-        Ok(Self { plan, share, head, survey, way: Way::choose(plan)?, journal, _lock: lock })
+        Ok(Self { plan, share, head, survey, way: WriteWay::choose(plan)?, journal, _lock: lock })
     }
 
     /// Makes this process's files.
@@ -129,7 +129,7 @@ impl<'a> Generation<'a> {
     /// # Errors
     /// If storage fails, or the user stops.
     pub fn make(&self, observer: &dyn Observer, stop: &StopToken) -> Result<Made, GenerateError> {
-        let crew = Crew::new(self.plan, &self.survey, &self.journal, self.way, stop);
+        let crew = GeneratorCrew::new(self.plan, &self.survey, &self.journal, self.way, stop);
         let cpu = CpuTimes::of_process();
         let started = Instant::now();
         crew.work(observer)?;
@@ -138,7 +138,7 @@ impl<'a> Generation<'a> {
         }
         let seconds = started.elapsed().as_secs_f64();
         let cpu = CpuTimes::of_process().since(cpu);
-        let Outcome { made, failure } = crew.outcome();
+        let CrewTotals { made, failure } = crew.outcome();
         if let Some(failure) = failure {
             // The first error is the one that counts.
             let _ = self.journal.flush();
@@ -217,7 +217,7 @@ fn in_order(
     files.into_iter().map(|(_, file)| file).collect()
 }
 
-fn warnings(plan: &GeneratePlan, way: Way) -> Vec<Warning> {
+fn warnings(plan: &GeneratePlan, way: WriteWay) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if !way.direct && !way.small {
         warnings.push(Warning::new(
@@ -244,32 +244,32 @@ fn make_folders(plan: &GeneratePlan) -> Result<(), GenerateError> {
 }
 
 /// Combined results of the threads.
-struct Outcome {
+struct CrewTotals {
     made: HashMap<u64, ManifestFile>,
     failure: Option<GenerateError>,
 }
 
 /// The threads and their shared state: a counter of files, a journal, the first failure.
-struct Crew<'a> {
+struct GeneratorCrew<'a> {
     plan: &'a GeneratePlan,
     survey: &'a Survey,
     journal: &'a Journal<'a>,
-    way: Way,
+    way: WriteWay,
     stop: &'a StopToken,
     next: AtomicUsize,
     drivers: DriverSet,
     /// Bytes written with plain calls.
     plain_bytes: AtomicU64,
     failed: StopToken,
-    outcome: Mutex<Outcome>,
+    outcome: Mutex<CrewTotals>,
 }
 
-impl<'a> Crew<'a> {
+impl<'a> GeneratorCrew<'a> {
     fn new(
         plan: &'a GeneratePlan,
         survey: &'a Survey,
         journal: &'a Journal<'a>,
-        way: Way,
+        way: WriteWay,
         stop: &'a StopToken,
     ) -> Self {
         Self {
@@ -282,16 +282,16 @@ impl<'a> Crew<'a> {
             drivers: DriverSet::new(plan.thread_count()),
             plain_bytes: AtomicU64::new(0),
             failed: StopToken::new(),
-            outcome: Mutex::new(Outcome { made: HashMap::new(), failure: None }),
+            outcome: Mutex::new(CrewTotals { made: HashMap::new(), failure: None }),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Outcome> {
+    fn lock(&self) -> MutexGuard<'_, CrewTotals> {
         // A panicked thread ends the run; the state it left here is still consistent.
         self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn outcome(self) -> Outcome {
+    fn outcome(self) -> CrewTotals {
         self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -331,7 +331,7 @@ impl<'a> Crew<'a> {
             Ok(path) => Driver::new(path, &self.drivers, index),
             Err(error) => return self.fail(error),
         };
-        let context = Context {
+        let context = FileContext {
             plan: self.plan,
             way: self.way,
             journal: self.journal,

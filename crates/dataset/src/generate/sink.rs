@@ -69,7 +69,7 @@ fn drain(driver: &mut Writer<'_>) -> Result<(), SinkError> {
 }
 
 /// Where buffers are written.
-pub(super) enum Target<'a> {
+pub(super) enum FileTarget<'a> {
     /// A file attached to the driver's path, written in whole blocks with several in flight.
     Path(FileId),
     /// A separate file, written with plain calls.
@@ -86,7 +86,7 @@ pub(super) struct PlainFile<'a> {
 /// A file being written.
 pub(super) struct FileSink<'a, 'd> {
     driver: &'a mut Writer<'d>,
-    target: Target<'a>,
+    target: FileTarget<'a>,
     stop: &'a StopToken,
     current: Option<Slot>,
     /// The first buffer and how much of it is used, until a second one is requested.
@@ -103,7 +103,11 @@ pub(super) struct Written {
 }
 
 impl<'a, 'd> FileSink<'a, 'd> {
-    pub(super) fn new(driver: &'a mut Writer<'d>, target: Target<'a>, stop: &'a StopToken) -> Self {
+    pub(super) fn new(
+        driver: &'a mut Writer<'d>,
+        target: FileTarget<'a>,
+        stop: &'a StopToken,
+    ) -> Self {
         Self {
             driver,
             target,
@@ -154,13 +158,13 @@ impl<'a, 'd> FileSink<'a, 'd> {
     /// Writes a buffer; for the driver's path, zero-padded to a whole block.
     fn send(&mut self, offset: u64, mut slot: Slot, bytes: usize) -> Result<(), SinkError> {
         match &self.target {
-            Target::Path(file) => {
+            FileTarget::Path(file) => {
                 let len = padded(bytes);
                 host(&mut slot)[bytes..len].fill(0);
                 let place = Place { direction: Direction::Write, file: *file, offset, len };
                 self.driver.submit(slot, place, len)
             }
-            Target::File(PlainFile { storage, file, path }) => {
+            FileTarget::File(PlainFile { storage, file, path }) => {
                 let data = &host(&mut slot)[..bytes];
                 let written = storage.write_at(file, path, offset, data);
                 self.driver.put_back(slot);

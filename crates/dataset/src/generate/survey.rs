@@ -13,9 +13,8 @@ use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Left, Storage};
 
 use super::error::GenerateError;
-use super::state::{State, state_of};
-use super::verify::{check_framing, check_side_files};
-use super::{Existing, GeneratePlan, room};
+use super::plan::{Existing, GeneratePlan, room};
+use super::verify::{FileState, check_framing, check_side_files, state_of};
 use crate::content::BLOCK_BYTES;
 use crate::manifest::{
     JOURNAL_NAME, MANIFEST_NAME, ManifestError, ManifestFile, ManifestHead, Record,
@@ -143,9 +142,11 @@ fn remove_dataset(
     let (mut ours, mut others) = (Vec::new(), Vec::new());
     for file in listed.values() {
         match state_of(storage, folder, file)? {
-            State::Gone => {}
-            State::Whole(_) | State::Empty => ours.push(file.name.clone()),
-            State::Damaged(what) | State::Foreign(what) => others.push((file.name.clone(), what)),
+            FileState::Gone => {}
+            FileState::Whole(_) | FileState::Empty => ours.push(file.name.clone()),
+            FileState::Damaged(what) | FileState::Foreign(what) => {
+                others.push((file.name.clone(), what))
+            }
         }
         for side in &file.side_files {
             match storage.left(&folder.join(&side.name), Some(side.bytes), None)? {
@@ -238,11 +239,11 @@ fn resume(
     record: &Record,
 ) -> Result<Survey, GenerateError> {
     if record.head.recipe != head.recipe {
-        return Err(another(plan, &record.head));
+        return Err(plan.another(&record.head));
     }
     let looked = look_at_all(plan, record)?;
     refuse_changed(plan, looked.foreign)?;
-    let Looked { kept, mut damaged, .. } = looked;
+    let Surveyed { kept, mut damaged, .. } = looked;
     damaged.sort_unstable();
     for name in &damaged {
         // Made by stormlp and of no use to anyone: removed before it is made again.
@@ -257,7 +258,7 @@ fn resume(
 
 /// The result of checking every file of a dataset.
 #[derive(Default)]
-struct Looked {
+struct Surveyed {
     kept: HashMap<u64, ManifestFile>,
     damaged: Vec<String>,
     foreign: Vec<(String, String)>,
@@ -265,8 +266,8 @@ struct Looked {
 }
 
 /// Checks every file of the dataset on several threads, since some must be read.
-fn look_at_all(plan: &GeneratePlan, record: &Record) -> Result<Looked, GenerateError> {
-    let looked = Mutex::new(Looked::default());
+fn look_at_all(plan: &GeneratePlan, record: &Record) -> Result<Surveyed, GenerateError> {
+    let looked = Mutex::new(Surveyed::default());
     let next = AtomicU64::new(0);
     let failed = StopToken::new();
     let look = |()| {
@@ -279,10 +280,10 @@ fn look_at_all(plan: &GeneratePlan, record: &Record) -> Result<Looked, GenerateE
             let state = state_of_index(plan, record, index, &name);
             let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
             match state {
-                Ok(State::Whole(file)) => drop(looked.kept.insert(index, file)),
-                Ok(State::Gone) => {}
-                Ok(State::Empty | State::Damaged(_)) => looked.damaged.push(name),
-                Ok(State::Foreign(what)) => looked.foreign.push((name, what)),
+                Ok(FileState::Whole(file)) => drop(looked.kept.insert(index, file)),
+                Ok(FileState::Gone) => {}
+                Ok(FileState::Empty | FileState::Damaged(_)) => looked.damaged.push(name),
+                Ok(FileState::Foreign(what)) => looked.foreign.push((name, what)),
                 Err(error) => {
                     looked.failed = Some(error);
                     failed.stop();
@@ -304,16 +305,16 @@ fn with_side_files(
     storage: &dyn Storage,
     folder: &Path,
     file: ManifestFile,
-) -> Result<State, TransferError> {
+) -> Result<FileState, TransferError> {
     for side in &file.side_files {
         if let Left::Other(what) = storage.left(&folder.join(&side.name), None, None)? {
             let beside = format!("next to its index {}, which is {what}", side.name);
-            return Ok(State::Foreign(beside));
+            return Ok(FileState::Foreign(beside));
         }
     }
     Ok(match check_side_files(storage, folder, &file) {
-        Ok(()) => State::Whole(file),
-        Err(fault) => State::Damaged(fault),
+        Ok(()) => FileState::Whole(file),
+        Err(fault) => FileState::Damaged(fault),
     })
 }
 
@@ -323,58 +324,26 @@ fn state_of_index(
     record: &Record,
     index: u64,
     name: &str,
-) -> Result<State, TransferError> {
+) -> Result<FileState, TransferError> {
     let (storage, folder) = (&*plan.storage, plan.folder.as_path());
     match record.files.get(name) {
         Some(file) => match state_of(storage, folder, file)? {
             // It was complete once; a file that was only about to get its name never was.
-            State::Gone if file.changed_ns > 0 => Ok(State::Damaged("gone".to_string())),
-            State::Whole(file) => with_side_files(storage, folder, file),
+            FileState::Gone if file.changed_ns > 0 => Ok(FileState::Damaged("gone".to_string())),
+            FileState::Whole(file) => with_side_files(storage, folder, file),
             state => Ok(state),
         },
         None => Ok(match storage.left(&folder.join(name), None, None)? {
-            Left::Nothing => State::Gone,
-            Left::Same(found) if found.bytes == 0 => State::Empty,
+            Left::Nothing => FileState::Gone,
+            Left::Same(found) if found.bytes == 0 => FileState::Empty,
             // A run of an older version may have been killed before it listed a file it had made.
             Left::Same(found) => match check_framing(plan, index, name, found.bytes) {
-                Ok(_) => State::Gone,
-                Err(_) => State::Foreign("a file that no manifest lists".to_string()),
+                Ok(_) => FileState::Gone,
+                Err(_) => FileState::Foreign("a file that no manifest lists".to_string()),
             },
-            Left::Other(what) => State::Foreign(what),
+            Left::Other(what) => FileState::Foreign(what),
         }),
     }
-}
-
-/// The error for a folder that holds a different dataset than the plan's.
-pub(super) fn another(plan: &GeneratePlan, head: &ManifestHead) -> GenerateError {
-    let (theirs, ours) = differences(head, &plan.manifest_head());
-    GenerateError::Another { folder: plan.folder.clone(), theirs, ours }
-}
-
-/// The differences between two heads, in the terms of the command line.
-fn differences(theirs: &ManifestHead, ours: &ManifestHead) -> (String, String) {
-    let fields = |head: &ManifestHead| {
-        [
-            format!("workload {}", head.workload),
-            format!("format {}", head.format),
-            format!("{} training files", head.train_files),
-            format!("{} evaluation files", head.valid_files),
-            format!("{} samples per file", head.samples_per_file),
-            format!("content {}", head.content),
-            format!("seed {}", head.seed),
-            format!("profile {}", head.profile),
-        ]
-    };
-    let differing: Vec<(String, String)> = fields(theirs)
-        .into_iter()
-        .zip(fields(ours))
-        .filter(|(theirs, ours)| theirs != ours)
-        .collect();
-    if differing.is_empty() {
-        return ("other sample sizes or names".to_string(), "the planned ones".to_string());
-    }
-    let (theirs, ours): (Vec<_>, Vec<_>) = differing.into_iter().unzip();
-    (theirs.join(", "), ours.join(", "))
 }
 
 /// Fails if the files to be made do not fit next to those that are kept.

@@ -1,5 +1,7 @@
 //! Verification of a dataset: every file against its manifest, or against its format if there is
-//! none. Nothing is written.
+//! none. Nothing is written. And the state of a file that a manifest or journal lists: only files
+//! that are still as they were made are ever removed or replaced, anything else may be someone's
+//! data.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,11 +13,11 @@ use stormlp_core::event::{Event, Observer, Unit};
 use stormlp_core::facts::FoundFile;
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::TransferError;
-use stormlp_transfer::storage::{Access, Storage};
+use stormlp_transfer::storage::{Access, Facts, Kind, Left, Storage};
 
-use super::GeneratePlan;
 use super::crew;
 use super::error::GenerateError;
+use super::plan::GeneratePlan;
 use super::sink::CHECKSUM;
 use crate::inventory;
 use crate::manifest::{ManifestFile, Record, crc64_text};
@@ -42,7 +44,7 @@ pub fn verify(
     if let Some(record) = &record
         && record.head.recipe != plan.manifest_head().recipe
     {
-        return Err(super::survey::another(plan, &record.head));
+        return Err(plan.another(&record.head));
     }
     let files = plan.dataset.files();
     observer.event(&Event::PhaseStarted {
@@ -170,7 +172,7 @@ pub(super) fn check_framing(
 }
 
 /// The checksum of a file, read from storage: its cached pages are dropped first.
-pub(super) fn checksum_of(storage: &dyn Storage, path: &Path) -> Result<u64, TransferError> {
+fn checksum_of(storage: &dyn Storage, path: &Path) -> Result<u64, TransferError> {
     // If nothing can be dropped, the cache is as good a source as any.
     let _ = storage.drop_cached(path);
     let file = storage.open(path, Access::Read, false)?;
@@ -184,4 +186,66 @@ pub(super) fn checksum_of(storage: &dyn Storage, path: &Path) -> Result<u64, Tra
         digest.update(&buffer[..read]);
         offset += read as u64;
     }
+}
+
+/// State of a listed file.
+#[derive(Debug)]
+pub enum FileState {
+    /// There is no entry under its name.
+    Gone,
+    /// It has its bytes; here is its current listing.
+    Whole(ManifestFile),
+    /// It is empty.
+    Empty,
+    /// It is the original file, but truncated or altered: what it is now.
+    Damaged(String),
+    /// A different entry is under its name: what it is.
+    Foreign(String),
+}
+
+/// State of `file` in its dataset's folder, without its side files. Size and change time suffice;
+/// if the change time differs (a copied folder), the checksum decides.
+///
+/// # Errors
+/// If storage does not provide it.
+pub fn state_of(
+    storage: &dyn Storage,
+    folder: &Path,
+    file: &ManifestFile,
+) -> Result<FileState, TransferError> {
+    let path = folder.join(&file.name);
+    let found = match storage.left(&path, Some(file.bytes), None)? {
+        Left::Nothing => return Ok(FileState::Gone),
+        Left::Same(found) => found,
+        Left::Other(what) => {
+            let found = storage.look(&path).ok().flatten();
+            return Ok(if found.is_some_and(|found| is_the_file(file, &found)) {
+                FileState::Damaged(what)
+            } else {
+                FileState::Foreign(what)
+            });
+        }
+    };
+    if found.bytes != file.bytes {
+        return Ok(FileState::Empty);
+    }
+    if found.changed_ns != file.changed_ns && crc64_text(checksum_of(storage, &path)?) != file.crc64
+    {
+        let what = "a file of other content".to_string();
+        return Ok(if is_the_file(file, &found) {
+            FileState::Damaged(what)
+        } else {
+            FileState::Foreign(what)
+        });
+    }
+    Ok(FileState::Whole(ManifestFile {
+        changed_ns: found.changed_ns,
+        identity: Some(found.identity),
+        ..file.clone()
+    }))
+}
+
+/// Whether the file found is the original one, whatever its content now.
+fn is_the_file(file: &ManifestFile, found: &Facts) -> bool {
+    found.kind == Kind::File && !found.link && file.identity == Some(found.identity)
 }

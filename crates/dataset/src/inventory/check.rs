@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use stormlp_core::facts::FoundFile;
 use stormlp_core::units::counted;
 
-use super::{FoundDataset, FoundSplit, base_name};
+use super::scan::{FoundDataset, FoundSplit, base_name};
 use stormlp_transfer::storage::Storage;
 
 use crate::dataset::{Dataset, FormatKind};

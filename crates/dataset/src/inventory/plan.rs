@@ -6,7 +6,8 @@ use crate::inventory::facts::Inventory;
 use stormlp_core::facts::{Availability, FoundFile};
 use stormlp_transfer::storage::Storage;
 
-use super::{FoundDataset, dlio_order, inspect};
+use super::check::inspect;
+use super::scan::{FoundDataset, dlio_order};
 use crate::dataset::Dataset;
 use crate::names::Split;
 

@@ -1,6 +1,6 @@
 //! Hosts that work in parallel and wait for each other at the end.
 
-use crate::GroupError;
+use crate::error::GroupError;
 use stormlp_core::stop::StopToken;
 
 use super::Hosts;

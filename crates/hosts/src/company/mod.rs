@@ -3,19 +3,21 @@
 //!
 //! Only durations are exchanged; clocks are never compared.
 
-mod alive;
 mod alongside;
 mod roll_call;
 mod series;
 
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::{Group, GroupError, Next};
+use crate::error::GroupError;
+use crate::group::Group;
+use crate::rounds::Next;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stormlp_core::group::{GroupFacts, Member};
@@ -23,7 +25,6 @@ use stormlp_core::stop::StopToken;
 
 use stormlp_transfer::surroundings::unix_seconds;
 
-use alive::Alive;
 use roll_call::RollCall;
 
 pub use series::sum as sum_of_series;
@@ -358,6 +359,37 @@ struct AtWork {
     /// Ends the work.
     stop: StopToken,
     alive: Option<Alive>,
+}
+
+/// A thread that ends the concurrent work once another host is lost: for local work of unbounded
+/// duration, such as laying out files, dropping caches and saving reports.
+#[derive(Debug)]
+struct Alive {
+    done: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Alive {
+    /// Starts monitoring; `stop` is triggered on this host once another one is lost.
+    fn begin(hosts: Hosts, stop: StopToken) -> io::Result<Self> {
+        let (done, is_done) = mpsc::channel();
+        let look = move || {
+            while is_done.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                if hosts.lost().is_some() {
+                    return stop.stop();
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("alive".to_string()).spawn(look)?;
+        Ok(Self { done, thread })
+    }
+
+    /// Ends monitoring when the work is done: from then on, whoever waits monitors the others.
+    fn end(self) {
+        drop(self.done);
+        // The thread has no result.
+        let _ = self.thread.join();
+    }
 }
 
 /// How long a stopped run has waited for the others.

@@ -98,7 +98,6 @@ impl RollCall {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

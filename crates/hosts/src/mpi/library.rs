@@ -18,19 +18,19 @@ const MPICH: [&CStr; 4] =
     [c"libmpich.so.12", c"libmpi.so.12", c"libmpi_abi.so.1", c"libmpi_abi.so.0"];
 
 /// An opened library. It is never closed: it has its own threads and exit handlers.
-pub(crate) struct Library {
+pub(crate) struct MpiLibrary {
     pub(super) path: String,
     pub(super) flavour: Flavour,
 }
 
 /// The type of handles.
 pub(super) enum Flavour {
-    Pointers(Table<*mut c_void>),
-    Integers(Table<c_int>),
+    Pointers(MpiTable<*mut c_void>),
+    Integers(MpiTable<c_int>),
 }
 
 // SAFETY: the addresses are of functions and of constants of a library that is never closed.
-unsafe impl Send for Library {}
+unsafe impl Send for MpiLibrary {}
 
 type Init = unsafe extern "C" fn(*mut c_int, *mut *mut *mut c_char) -> c_int;
 type GetInteger<H> = unsafe extern "C" fn(H, *mut c_int) -> c_int;
@@ -45,7 +45,7 @@ type Version = unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int;
 
 /// The functions and constants in use.
 #[derive(Clone, Copy)]
-pub(super) struct Table<H> {
+pub(super) struct MpiTable<H> {
     pub(super) init: Init,
     pub(super) rank: GetInteger<H>,
     pub(super) size: GetInteger<H>,
@@ -66,7 +66,7 @@ pub(super) struct Table<H> {
 ///
 /// # Errors
 /// Why none can be opened, or why the one found cannot be used.
-pub(crate) fn find(open_mpi: bool) -> Result<Library, String> {
+pub(crate) fn find(open_mpi: bool) -> Result<MpiLibrary, String> {
     if let Some(path) = std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()) {
         // SAFETY: the user names an MPI library, whose initialisers are meant to run on loading.
         let opened = unsafe { Opened::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) };
@@ -87,7 +87,7 @@ pub(crate) fn find(open_mpi: bool) -> Result<Library, String> {
     Err(format!("none of {} can be opened", names.join(", ")))
 }
 
-fn examine(opened: Opened, path: String) -> Result<Library, String> {
+fn examine(opened: Opened, path: String) -> Result<MpiLibrary, String> {
     let flavour = if path.contains("mpi_abi") {
         // The standard ABI uses small integers in place of addresses.
         let constant = |value: usize| std::ptr::without_provenance_mut(value);
@@ -102,14 +102,14 @@ fn examine(opened: Opened, path: String) -> Result<Library, String> {
         table(&opened, numbers).map(Flavour::Integers)
     }?;
     std::mem::forget(opened);
-    Ok(Library { path, flavour })
+    Ok(MpiLibrary { path, flavour })
 }
 
 /// Resolves the functions. The constants of the library are known by now.
-fn table<H>(opened: &Opened, [world, byte, errors_return]: [H; 3]) -> Result<Table<H>, String> {
+fn table<H>(opened: &Opened, [world, byte, errors_return]: [H; 3]) -> Result<MpiTable<H>, String> {
     // SAFETY: each name has the type that the MPI standard gives it, with handles of this flavour.
     unsafe {
-        Ok(Table {
+        Ok(MpiTable {
             init: function(opened, c"MPI_Init")?,
             rank: function(opened, c"MPI_Comm_rank")?,
             size: function(opened, c"MPI_Comm_size")?,

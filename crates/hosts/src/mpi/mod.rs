@@ -10,10 +10,10 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use library::{Flavour, Table};
-pub(crate) use library::{Library, find};
+use library::{Flavour, MpiTable};
+pub(crate) use library::{MpiLibrary, find};
 
-use crate::rounds::{Backend, Seen};
+use crate::rounds::{Backend, LibraryView};
 
 /// How long to poll without sleeping, only yielding the CPU to other threads.
 const EAGER: Duration = Duration::from_millis(1);
@@ -29,23 +29,23 @@ const STATUS_WORDS: usize = 16;
 /// An initialised MPI library, for either type of handle.
 pub(crate) enum Mpi {
     /// Handles are pointers.
-    Pointers(Calls<*mut c_void>),
+    Pointers(MpiCalls<*mut c_void>),
     /// Handles are integers.
-    Integers(Calls<c_int>),
+    Integers(MpiCalls<c_int>),
 }
 
 impl Mpi {
     /// Initialises the library on the thread that will make all calls.
-    pub(crate) fn init(library: Library) -> Result<Self, String> {
+    pub(crate) fn init(library: MpiLibrary) -> Result<Self, String> {
         match library.flavour {
-            Flavour::Pointers(table) => Calls::init(table, library.path).map(Self::Pointers),
-            Flavour::Integers(table) => Calls::init(table, library.path).map(Self::Integers),
+            Flavour::Pointers(table) => MpiCalls::init(table, library.path).map(Self::Pointers),
+            Flavour::Integers(table) => MpiCalls::init(table, library.path).map(Self::Integers),
         }
     }
 }
 
 impl Backend for Mpi {
-    fn seen(&self) -> Seen {
+    fn seen(&self) -> LibraryView {
         match self {
             Self::Pointers(calls) => calls.seen.clone(),
             Self::Integers(calls) => calls.seen.clone(),
@@ -82,13 +82,13 @@ impl Backend for Mpi {
 }
 
 /// The functions in use, for one type of handle.
-pub(crate) struct Calls<H> {
-    table: Table<H>,
-    seen: Seen,
+pub(crate) struct MpiCalls<H> {
+    table: MpiTable<H>,
+    seen: LibraryView,
 }
 
-impl<H: Copy> Calls<H> {
-    fn init(table: Table<H>, path: String) -> Result<Self, String> {
+impl<H: Copy> MpiCalls<H> {
+    fn init(table: MpiTable<H>, path: String) -> Result<Self, String> {
         // SAFETY: MPI takes no arguments where both are null, and this is the process's only call.
         check("MPI_Init", unsafe { (table.init)(std::ptr::null_mut(), std::ptr::null_mut()) })?;
         // A lost host must not end this process before its results are saved.
@@ -102,7 +102,7 @@ impl<H: Copy> Calls<H> {
         // SAFETY: as above.
         check("MPI_Comm_size", unsafe { (table.size)(table.world, &raw mut size) })?;
         let library = version(table.version).unwrap_or(path);
-        let seen = Seen { rank: rank.max(0) as u32, size: size.max(1) as u32, library };
+        let seen = LibraryView { rank: rank.max(0) as u32, size: size.max(1) as u32, library };
         Ok(Self { table, seen })
     }
 

@@ -359,7 +359,6 @@ fn evidence(asked: PathKind, parts: &[CellPart<'_>]) -> Option<Evidence> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::plan::CellPlan;

@@ -3,7 +3,8 @@
 
 use crate::submission::{Edition, NOTICE, REHEARSAL_ORGANISATION};
 use serde_json::{Map, Value, json};
-use stormlp_checkpoint::plan::{CheckpointProfile, CheckpointReport};
+use stormlp_checkpoint::plan::CheckpointProfile;
+use stormlp_checkpoint::report::CheckpointReport;
 use stormlp_core::names::file_name;
 use stormlp_core::report::Head;
 use stormlp_core::units::GIB;

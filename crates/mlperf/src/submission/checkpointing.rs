@@ -11,7 +11,7 @@ use super::rule::{COPY_FILES, Finding, Official, each_run, or_passed};
 use super::rule::{advice, failed, holds, passed, passed_open, unknown};
 use super::survey::{RunGroup, Submission};
 use super::timestamp;
-use stormlp_checkpoint::plan::resolve::HOST_RANKS;
+use stormlp_checkpoint::plan::HOST_RANKS;
 use stormlp_checkpoint::plan::rules::{COUNT, MEMORIES, outgrows_memory};
 use stormlp_checkpoint::plan::{CheckpointWorkload, builtin};
 use stormlp_core::units::{GIB, counted, format_duration};

@@ -31,6 +31,7 @@ pub mod tree;
 pub use check::{CheckReport, Verdict, check};
 pub use edition::Edition;
 pub use figures::{CheckpointTime, EpochFigures, EpochTimes};
+pub use marks::REHEARSAL_ORGANISATION;
 pub(crate) use report_file::label as model_label;
 pub use rule::{Finding, FindingKind, Official, RuleFinding};
 pub use survey::{Submission, TreeShape};
@@ -48,9 +49,6 @@ pub const EQUIVALENCE: &str = "A rehearsed figure is a stormlp figure, modelled 
 
 /// Scored runs of a training result; a warm-up comes before them.
 pub const SCORED_RUNS: u32 = stormlp_training::plan::rules::CLOSED_RUNS;
-
-/// The organisation in the tree of a rehearsal.
-pub const REHEARSAL_ORGANISATION: &str = "stormlp-rehearsal";
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::REHEARSAL_ORGANISATION;
 use super::leaf::{Leaf, plain};
+use super::marks::REHEARSAL_ORGANISATION;
 use super::rule::{COPY_FROM_RESULTS, Finding, failed, or_passed};
 use super::survey::{RunGroup, Submission};
 use super::tree::{Content, Entry, Parsed, join, last};

@@ -218,7 +218,6 @@ fn shares(counts: impl Iterator<Item = (u64, u64)>, name: impl Fn(u64) -> String
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::around::tests::series;

@@ -279,7 +279,6 @@ fn sizes(loads: &[&Load]) -> Option<String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use stormlp_core::report::NamedSeries;

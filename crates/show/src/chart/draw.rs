@@ -10,8 +10,8 @@ use plotters::style::{Color, IntoFont, TRANSPARENT, TextStyle};
 use stormlp_core::printable::printable;
 
 use super::palette::{AXIS, Colour, GRID, INK, PALETTE, PAPER, page_rules};
+use super::plot::{Bars, Chart, Extent, Line, Lines, Plot};
 use super::ruler::Ruler;
-use super::{Bars, Chart, Extent, Line, Lines, Plot};
 use crate::numbers::short;
 
 const WIDTH: i32 = 880;
@@ -215,10 +215,10 @@ fn bars_above(bars: &Bars) -> i32 {
 }
 
 fn draw_bars(area: &Area<'_>, plot: &Area<'_>, bars: &Bars, stretch: &[f64]) -> Drawn {
-    let totals = bars.rows.iter().map(super::Bar::total);
+    let totals = bars.rows.iter().map(super::plot::Bar::total);
     let limit = bars.limit.iter().map(|(value, _)| *value);
     let values = totals.chain(limit.clone()).chain(stretch.iter().copied());
-    let axis = super::Axis::new(&bars.unit, super::Scale::Linear);
+    let axis = super::plot::Axis::new(&bars.unit, super::plot::Scale::Linear);
     let rows = Ruler::plain(bars.rows.len() as f64);
     let above = names_above(bars);
     let letters = bars.rows.iter().map(|row| row.name.chars().count()).max();
@@ -325,13 +325,17 @@ fn draw_legend(area: &Area<'_>, top: i32, legend: &[(bool, String)]) -> Drawn {
 /// A shape for each line, so that lines differ in more than colour; hollow from the sixth on.
 fn draw_marker(area: &Area<'_>, index: usize, at: Pixel) -> Drawn {
     draw_shape(area, index, at, MARKER, colour_of(index))?;
-    if index >= super::MOST_LINES { draw_shape(area, index, at, MARKER / 2, PAPER) } else { Ok(()) }
+    if index >= super::plot::MOST_LINES {
+        draw_shape(area, index, at, MARKER / 2, PAPER)
+    } else {
+        Ok(())
+    }
 }
 
 fn draw_shape(area: &Area<'_>, index: usize, (x, y): Pixel, size: i32, colour: Colour) -> Drawn {
     let style = colour.light.filled();
     let (more, less) = (size + 3, size - 1);
-    match index % super::MOST_LINES {
+    match index % super::plot::MOST_LINES {
         0 => area.draw(&Circle::new((x, y), size, style)),
         1 => area.draw(&Rectangle::new([(x - less, y - less), (x + less, y + less)], style)),
         2 => {

@@ -7,23 +7,8 @@ use plotters::coord::ranged1d::{
 };
 use stormlp_core::units::short_size;
 
-use super::Axis;
+use super::plot::{Axis, Scale};
 use crate::numbers::short;
-
-/// The scale of an axis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scale {
-    /// Linear, from zero.
-    Linear,
-    /// Logarithmic.
-    Log,
-    /// Sizes in bytes as equidistant categories.
-    Sizes,
-    /// Numbers as equidistant categories.
-    Counts,
-    /// Quantiles from 0 to 1, by the logarithm of the remainder.
-    Quantiles,
-}
 
 /// Approximate number of labelled ticks.
 const TICKS: f64 = 5.0;

@@ -1,7 +1,7 @@
 //! The numbers of a chart as a table.
 
+use super::plot::{Bars, Chart, Lines, Plot};
 use super::ruler::words;
-use super::{Bars, Chart, Lines, Plot};
 use crate::document::{Cell, Column, Table};
 use crate::numbers::short;
 

@@ -37,12 +37,12 @@ const RECORDS: [(&str, &str); 16] = [
     ("verdict", "/verdict"),
 ];
 
-/// The record columns of a comparison.
-pub fn record_columns() -> Vec<&'static str> {
-    RECORDS.iter().map(|(name, _)| *name).collect()
-}
-
 impl Comparison {
+    /// The columns of its records.
+    pub fn record_columns() -> Vec<&'static str> {
+        RECORDS.iter().map(|(name, _)| *name).collect()
+    }
+
     /// The comparison for a reader: verdict, basis, each figure.
     pub fn document(&self) -> Document {
         let mut document = Document::new(&self.sentence);

@@ -1,9 +1,9 @@
 //! The figures of a report for speed and cost.
 
-use crate::comparison::judge::Run;
+use crate::comparison::judge::FigureRun;
 use stormlp_core::report::Series;
 
-use crate::document::{Direction, Quantity};
+use crate::document::{Better, Quantity};
 
 /// Smaller changes are ignored: half a percent is irrelevant.
 const SMALLEST_CHANGE: f64 = 0.005;
@@ -89,13 +89,13 @@ impl Figure {
     }
 
     /// Its value and variation in the run.
-    pub fn run(&self) -> Run {
-        Run { value: self.quantity.estimate.value, within: self.within.clone() }
+    pub fn run(&self) -> FigureRun {
+        FigureRun { value: self.quantity.estimate.value, within: self.within.clone() }
     }
 
     /// Whether higher values are better.
     pub fn higher_is_better(&self) -> bool {
-        self.quantity.direction == Direction::Higher
+        self.quantity.direction == Better::Higher
     }
 
     /// Whether it has this subject and name.

@@ -1,7 +1,6 @@
 //! Whether two measurements of the same work differ: tests each figure with the runs of both sides.
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod simulation_tests;
 
 use serde::{Deserialize, Serialize};
@@ -17,7 +16,7 @@ const FEWEST_RUNS: usize = 3;
 
 /// One run's data of a figure.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Run {
+pub struct FigureRun {
     /// The value of the figure.
     pub value: f64,
     /// Its values within the run, in any unit: repetitions, epochs, intervals. Empty if the run
@@ -37,9 +36,9 @@ pub struct Pair {
     /// show it, so this is assumed if there is one run per side.
     pub run_to_run: f64,
     /// The baseline runs.
-    pub baseline: Vec<Run>,
+    pub baseline: Vec<FigureRun>,
     /// The current runs.
-    pub now: Vec<Run>,
+    pub now: Vec<FigureRun>,
 }
 
 /// The verdict on a figure, or on all together.
@@ -106,7 +105,7 @@ pub struct Level {
 
 /// The result for a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Outcome {
+pub struct Judged {
     /// The baseline.
     pub baseline: Level,
     /// The current value.
@@ -125,7 +124,7 @@ pub struct Outcome {
 
 /// Judges the figures of a comparison. They form one family: in at most [`SIGNIFICANCE`] of all
 /// comparisons, any of them is called different although nothing changed.
-pub fn judge(pairs: &[Pair]) -> Vec<Outcome> {
+pub fn judge(pairs: &[Pair]) -> Vec<Judged> {
     let tested: Vec<Option<(Basis, f64)>> = pairs.iter().map(test).collect();
     let alone: Vec<f64> = tested.iter().flatten().map(|(_, p)| *p).collect();
     let mut adjusted = holm(&alone).into_iter();
@@ -137,7 +136,7 @@ pub fn judge(pairs: &[Pair]) -> Vec<Outcome> {
         let adjusted = tested.and_then(|_| adjusted.next());
         let change = (now.value - baseline.value) / baseline.value.abs();
         let change = change.is_finite().then_some(change);
-        Outcome {
+        Judged {
             baseline,
             now,
             change,
@@ -164,7 +163,8 @@ fn test(pair: &Pair) -> Option<(Basis, f64)> {
     match (before, now) {
         ([], _) | (_, []) => None,
         ([before], [now]) => {
-            let of = |run: &Run| UncertainMean::of_series(run.value, &run.within, FEWEST_SAMPLES);
+            let of =
+                |run: &FigureRun| UncertainMean::of_series(run.value, &run.within, FEWEST_SAMPLES);
             let (before, now) = (of(before)?, of(now)?);
             let runs = before.value.powi(2) + now.value.powi(2);
             let probability = welch(before, now, pair.run_to_run.powi(2) * runs);
@@ -192,12 +192,12 @@ fn test(pair: &Pair) -> Option<(Basis, f64)> {
     }
 }
 
-fn values(runs: &[Run]) -> Vec<f64> {
+fn values(runs: &[FigureRun]) -> Vec<f64> {
     runs.iter().map(|run| run.value).collect()
 }
 
 /// The mean level of several runs.
-fn level(runs: &[Run]) -> Level {
+fn level(runs: &[FigureRun]) -> Level {
     let values = values(runs);
     Level {
         value: mean(&values),
@@ -207,7 +207,7 @@ fn level(runs: &[Run]) -> Level {
 }
 
 /// The level of a single run compared with a single run.
-fn level_within(run: &Run) -> Level {
+fn level_within(run: &FigureRun) -> Level {
     if run.within.len() < 2 {
         return level(std::slice::from_ref(run));
     }
@@ -227,8 +227,8 @@ mod tests {
 
     use super::*;
 
-    fn runs(values: &[f64]) -> Vec<Run> {
-        let run = |value: &f64| Run { value: *value, within: Vec::new() };
+    fn runs(values: &[f64]) -> Vec<FigureRun> {
+        let run = |value: &f64| FigureRun { value: *value, within: Vec::new() };
         values.iter().map(run).collect()
     }
 
@@ -242,7 +242,7 @@ mod tests {
         }
     }
 
-    fn only(pair: Pair) -> Outcome {
+    fn only(pair: Pair) -> Judged {
         judge(&[pair])[0]
     }
 
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn within_one_run_the_series_decides_in_any_unit() {
-        let course = |value: f64, unit: f64| Run {
+        let course = |value: f64, unit: f64| FigureRun {
             value,
             within: (0..60).map(|n| unit * (1.0 + 0.02 * f64::from(n % 3))).collect(),
         };

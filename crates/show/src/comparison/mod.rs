@@ -3,17 +3,16 @@
 
 mod broken;
 mod document;
-mod figure;
+pub(crate) mod figure;
 pub mod judge;
 
-use crate::comparison::judge::{Basis, Level, Outcome, Pair, Run, Verdict, judge};
+use crate::comparison::judge::{Basis, FigureRun, Judged, Level, Pair, Verdict, judge};
 use serde::Serialize;
 use stormlp_core::report::ReportKind;
 
 use crate::settings;
 use crate::shown::{Shown, contradictions, status};
 
-pub use document::record_columns;
 pub use figure::Figure;
 pub use settings::Difference;
 
@@ -171,7 +170,7 @@ impl Compared {
         self.change_percent.map_or(f64::INFINITY, f64::abs)
     }
 
-    fn new(then: &Figure, pair: &Pair, outcome: &Outcome) -> Self {
+    fn new(then: &Figure, pair: &Pair, outcome: &Judged) -> Self {
         let (subject, figure) = (then.subject.clone(), then.name);
         let Level { value, deviation, samples } = outcome.now;
         Self {
@@ -342,7 +341,7 @@ fn matched(
             baseline: then.iter().map(Figure::run).collect(),
             now: now.iter().map(Figure::run).collect(),
         };
-        let is_nothing = |run: &Run| run.value == 0.0;
+        let is_nothing = |run: &FigureRun| run.value == 0.0;
         // Any rate is more than a baseline of zero, but not an improvement.
         if pair.higher_is_better && pair.baseline.iter().any(is_nothing) {
             let name = full_name(&figure.subject, figure.name);

@@ -6,7 +6,7 @@ use stormlp_core::facts::{AcceleratorFacts, Availability, HostFacts, PathSupport
 use stormlp_core::machine::{
     AcsBridge, BlockDevice, BlockKind, BuildFacts, DirectSupport, Fact, Filesystem, GpuFacts,
     IoUringFacts, LibraryFacts, Machine, MemoryFacts, NumaNode, NvidiaFs, PciGpu, PcieLink,
-    ProcessorFacts, QueueFacts, RingFlag, StorageFacts, TargetFacts, advice,
+    ProcessorFacts, QueueFacts, RingFlag, StorageFacts, TargetFacts,
 };
 use stormlp_core::path::PathKind;
 use stormlp_core::units::{GIB, TIB};
@@ -180,7 +180,7 @@ fn server() -> Machine {
         storage: storage(),
         warnings: Vec::new(),
     };
-    machine.warnings = advice(&machine);
+    machine.warnings = machine.advice();
     machine
 }
 
@@ -205,7 +205,7 @@ fn the_reason_for_no_cuda_device_is_reported_if_the_bus_has_none() {
 fn a_static_build_reports_what_it_cannot_open() {
     let mut machine = server();
     machine.build.statically_linked = true;
-    machine.warnings = advice(&machine);
+    machine.warnings = machine.advice();
     let text = text(&machine);
     assert!(text.contains("static: opens no libraries"), "{text}");
     assert!(text.contains("cannot open libcuda"), "{text}");
@@ -213,10 +213,10 @@ fn a_static_build_reports_what_it_cannot_open() {
 
 /// The advice added by the `change` to the server.
 fn advised(change: impl FnOnce(&mut Machine)) -> Vec<String> {
-    let before = advice(&server());
+    let before = server().advice();
     let mut machine = server();
     change(&mut machine);
-    let after = advice(&machine).into_iter();
+    let after = machine.advice().into_iter();
     after.filter(|warning| !before.contains(warning)).map(|warning| warning.to_string()).collect()
 }
 
@@ -275,7 +275,7 @@ fn a_good_machine_gets_no_advice() {
     if let Fact::Known(filesystem) = &mut machine.storage.filesystem {
         filesystem.super_options = "rw,data=ordered".into();
     }
-    assert_eq!(advice(&machine), []);
+    assert_eq!(machine.advice(), []);
 }
 
 /// A fictitious server, for the tests of every renderer.

@@ -108,7 +108,7 @@ pub fn page(mut sheets: Vec<Sheet>) -> String {
         }
     };
     for (nth, sheet) in (1..).zip(&sheets) {
-        let mut page = Page { text: &mut text, level, nth };
+        let mut page = HtmlPage { text: &mut text, level, nth };
         page.sheet(sheet);
     }
     if level == 2 {
@@ -151,7 +151,7 @@ fn machine(head: &Head) -> Facts {
 }
 
 /// A part of a page under construction.
-struct Page<'a> {
+struct HtmlPage<'a> {
     text: &'a mut Text,
     /// Heading level; headings below are one level deeper.
     level: u8,
@@ -159,7 +159,7 @@ struct Page<'a> {
     nth: usize,
 }
 
-impl Page<'_> {
+impl HtmlPage<'_> {
     fn sheet(&mut self, sheet: &Sheet) {
         let document = &sheet.document;
         self.text.push("<article>\n<header>\n");

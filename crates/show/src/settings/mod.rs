@@ -33,7 +33,7 @@ pub struct Difference {
 
 /// A named setting.
 #[derive(Debug, Clone)]
-struct Setting {
+struct NamedSetting {
     name: &'static str,
     words: String,
     /// The places in the plan that follow from it.
@@ -43,7 +43,7 @@ struct Setting {
 /// Everything that must match for two runs to be the same work.
 #[derive(Debug, Clone)]
 pub struct Work {
-    named: Vec<Setting>,
+    named: Vec<NamedSetting>,
     /// The values at every place of the plan, and other parts of the work.
     places: BTreeMap<String, String>,
 }
@@ -61,7 +61,7 @@ impl Work {
         words: impl ToString,
         explains: &'static [&'static str],
     ) {
-        self.named.push(Setting { name, words: words.to_string(), explains });
+        self.named.push(NamedSetting { name, words: words.to_string(), explains });
     }
 
     /// Adds something else that is part of the work.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use stormlp_core::facts::Identity;
 use stormlp_core::printable::printable;
 use stormlp_core::units::{ByteSize, counted};
-use stormlp_dataset::generate::{State, state_of};
+use stormlp_dataset::generate::{FileState, state_of};
 use stormlp_dataset::manifest::{JOURNAL_NAME, ManifestFile, Record, journals_beside};
 use stormlp_matrix::plan::MANIFEST_NAME;
 use stormlp_transfer::TransferError;
@@ -197,9 +197,9 @@ impl Listed {
                 left => left,
             }),
             Self::OfDataset(file) => Ok(match state_of(&Disk, folder, file)? {
-                State::Gone => Left::Nothing,
-                State::Whole(_) | State::Empty => Left::Same(Disk.found(path)?),
-                State::Damaged(what) | State::Foreign(what) => Left::Other(what),
+                FileState::Gone => Left::Nothing,
+                FileState::Whole(_) | FileState::Empty => Left::Same(Disk.found(path)?),
+                FileState::Damaged(what) | FileState::Foreign(what) => Left::Other(what),
             }),
         }
     }

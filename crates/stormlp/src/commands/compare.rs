@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::any_report::AnyReport;
 use stormlp_core::units::counted;
 use stormlp_show::comparison::judge::Verdict;
-use stormlp_show::comparison::{Comparison, Named, record_columns};
+use stormlp_show::comparison::{Comparison, Named};
 
 use super::deliver::AnswerArgs;
 use super::saved;
@@ -55,7 +55,7 @@ pub(crate) struct Args {
 /// Compares the reports.
 pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     let (baseline, now) = sides(args.baseline, args.now)?;
-    let answer = args.answer.open(&record_columns())?;
+    let answer = args.answer.open(&Comparison::record_columns())?;
     let (baseline, now) = (read(&baseline)?, read(&now)?);
     check_kinds(&baseline, &now)?;
     let comparison = Comparison::of(&named(&baseline), &named(&now), args.force);

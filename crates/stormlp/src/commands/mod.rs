@@ -10,6 +10,7 @@ pub(crate) mod datasize;
 mod deliver;
 mod detached;
 pub(crate) mod doctor;
+mod find;
 pub(crate) mod gds;
 pub(crate) mod gdsio;
 pub(crate) mod man;

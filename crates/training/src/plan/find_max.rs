@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::probe::CONFIDENCE_PERCENT;
-use super::search::{Search, Trial, TrialKind};
+use super::search::{RunKind, Search, Trial};
 use crate::report::{Bound, Measures};
 
 /// Above this AU throughput is not the limit, so it gives no estimate for larger counts.
@@ -123,17 +123,6 @@ pub struct Tried {
     pub bound: Bound,
 }
 
-/// The kind of trial.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum RunKind {
-    /// The beginning of a run, until its verdict was certain.
-    Probe,
-    /// All epochs.
-    Full,
-}
-
 impl FindMax {
     /// A search without any trials yet.
     pub fn begun(confirm_runs: u32) -> Self {
@@ -251,10 +240,7 @@ impl Tried {
         let limited = self.au_percent > 0.0 && self.au_percent < UNLIMITED_PERCENT;
         Trial {
             count: self.accelerators,
-            kind: match self.kind {
-                RunKind::Probe => TrialKind::Probe,
-                RunKind::Full => TrialKind::Full,
-            },
+            kind: self.kind,
             // There is no count below one accelerator to try.
             passed: self.meets && (!self.rests_on_read_ahead || self.accelerators == 1),
             certain: self.certain,

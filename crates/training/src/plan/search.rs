@@ -8,12 +8,16 @@
 //! It follows the suggestion of the last run as long as plain bisection from there would stay
 //! within ceil(log₂ N) + 4 probes, and bisects otherwise: a cliff costs no more than a slope.
 
-/// How a count was tried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TrialKind {
-    /// Short; its verdict may be a guess.
+use serde::{Deserialize, Serialize};
+
+/// The kind of trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum RunKind {
+    /// The beginning of a run, until its verdict was certain; that may be a guess.
     Probe,
-    /// A full run.
+    /// All epochs.
     Full,
 }
 
@@ -23,7 +27,7 @@ pub struct Trial {
     /// The count.
     pub count: u32,
     /// How it was tried.
-    pub kind: TrialKind,
+    pub kind: RunKind,
     /// Whether it passed.
     pub passed: bool,
     /// Whether the verdict is certain, at the probe's confidence; a full run always is.
@@ -31,17 +35,6 @@ pub struct Trial {
     /// The largest count that would pass if throughput stayed the same, if throughput was the
     /// limit.
     pub suggests: Option<u32>,
-}
-
-/// What to do next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    /// Probe a count.
-    Probe(u32),
-    /// Run a count in full.
-    Full(u32),
-    /// The answer is known.
-    Done,
 }
 
 /// The current bracket.
@@ -131,23 +124,25 @@ impl Search {
 
     /// Probes so far.
     pub fn probes(&self) -> u32 {
-        let probes = self.trials.iter().filter(|t| t.kind == TrialKind::Probe);
+        let probes = self.trials.iter().filter(|t| t.kind == RunKind::Probe);
         probes.count() as u32
     }
 
-    /// What to do next.
-    pub fn next(&self) -> Next {
+    /// The count to try next, and how; `None` once the answer is known.
+    pub fn next(&self) -> Option<(u32, RunKind)> {
         let Bracket { passing, missing } = self.bracket();
         if self.trials.is_empty() {
-            return Next::Probe(self.first);
+            return Some((self.first, RunKind::Probe));
         }
         match missing {
-            None if passing < self.most => Next::Probe(self.upwards(passing)),
-            Some(missing) if missing - passing > 1 => Next::Probe(self.between(passing, missing)),
+            None if passing < self.most => Some((self.upwards(passing), RunKind::Probe)),
+            Some(missing) if missing - passing > 1 => {
+                Some((self.between(passing, missing), RunKind::Probe))
+            }
             _ => {
                 let ends = [Some(passing), missing].into_iter().flatten();
                 let mut unconfirmed = ends.filter(|count| self.full_runs(*count) < self.confirm);
-                unconfirmed.find(|count| *count > 0).map_or(Next::Done, Next::Full)
+                unconfirmed.find(|count| *count > 0).map(|count| (count, RunKind::Full))
             }
         }
     }
@@ -176,7 +171,7 @@ impl Search {
     }
 
     fn full_runs(&self, count: u32) -> u32 {
-        let full = self.of(count).into_iter().filter(|t| t.kind == TrialKind::Full);
+        let full = self.of(count).into_iter().filter(|t| t.kind == RunKind::Full);
         full.count() as u32
     }
 

@@ -17,7 +17,7 @@ impl<F: Fn(u32) -> f64> Curve for F {
 
 const THRESHOLD: f64 = 90.0;
 
-fn trial(curve: &dyn Curve, count: u32, kind: TrialKind) -> Trial {
+fn trial(curve: &dyn Curve, count: u32, kind: RunKind) -> Trial {
     let au = curve.au(count);
     let suggested = (f64::from(count) * au / THRESHOLD) as u32;
     Trial {
@@ -32,9 +32,8 @@ fn trial(curve: &dyn Curve, count: u32, kind: TrialKind) -> Trial {
 fn run(mut search: Search, curve: &dyn Curve) -> Search {
     for _ in 0..10_000 {
         match search.next() {
-            Next::Probe(count) => search.tell(trial(curve, count, TrialKind::Probe)),
-            Next::Full(count) => search.tell(trial(curve, count, TrialKind::Full)),
-            Next::Done => return search,
+            Some((count, kind)) => search.tell(trial(curve, count, kind)),
+            None => return search,
         }
     }
     panic!("no end: {:?}", &search.trials[..20]);
@@ -49,7 +48,7 @@ fn saturating(capacity: f64) -> impl Fn(u32) -> f64 {
 fn a_good_estimate_needs_two_probes() {
     let search = run(Search::new(20, 1000, 1), &saturating(20.4));
     let tried: Vec<_> = search.trials().iter().map(|t| (t.count, t.kind)).collect();
-    use TrialKind::{Full, Probe};
+    use RunKind::{Full, Probe};
     assert_eq!(tried, [(20, Probe), (21, Probe), (20, Full), (21, Full)]);
     assert!(!search.is_lower_bound());
 }
@@ -60,17 +59,17 @@ fn a_count_that_passes_and_misses_is_none_that_always_passed() {
     let tell = |search: &mut Search, count, kind, passed, certain| {
         search.tell(Trial { count, kind, passed, certain, suggests: None });
     };
-    use TrialKind::{Full, Probe};
+    use RunKind::{Full, Probe};
     tell(&mut search, 23, Probe, true, true);
     tell(&mut search, 24, Probe, false, true);
-    assert_eq!(search.next(), Next::Full(23));
+    assert_eq!(search.next(), Some((23, RunKind::Full)));
     tell(&mut search, 23, Full, false, true);
     assert_eq!(search.inconsistent(), [23]);
     assert_eq!(search.bracket(), Bracket { passing: 0, missing: Some(23) });
     tell(&mut search, 22, Probe, true, true);
-    assert_eq!(search.next(), Next::Full(22));
+    assert_eq!(search.next(), Some((22, RunKind::Full)));
     tell(&mut search, 22, Full, true, true);
-    assert_eq!(search.next(), Next::Done, "23 has had its full run");
+    assert_eq!(search.next(), None, "23 has had its full run");
     assert_eq!(search.bracket(), Bracket { passing: 22, missing: Some(23) });
 }
 
@@ -79,20 +78,20 @@ fn a_guess_is_overruled_by_a_full_run() {
     let mut search = Search::new(8, 100, 1);
     let guess = |count, passed| Trial {
         count,
-        kind: TrialKind::Probe,
+        kind: RunKind::Probe,
         passed,
         certain: false,
         suggests: None,
     };
     search.tell(guess(8, true));
     search.tell(guess(9, false));
-    assert_eq!(search.next(), Next::Full(8));
-    search.tell(Trial { kind: TrialKind::Full, certain: true, ..guess(8, true) });
-    assert_eq!(search.next(), Next::Full(9));
-    search.tell(Trial { kind: TrialKind::Full, certain: true, ..guess(9, true) });
+    assert_eq!(search.next(), Some((8, RunKind::Full)));
+    search.tell(Trial { kind: RunKind::Full, certain: true, ..guess(8, true) });
+    assert_eq!(search.next(), Some((9, RunKind::Full)));
+    search.tell(Trial { kind: RunKind::Full, certain: true, ..guess(9, true) });
     assert_eq!(search.bracket(), Bracket { passing: 9, missing: None });
     assert_eq!(search.inconsistent(), [0; 0]);
-    assert!(matches!(search.next(), Next::Probe(count) if count > 9));
+    assert!(matches!(search.next(), Some((count, RunKind::Probe)) if count > 9));
 }
 
 #[test]
@@ -100,7 +99,7 @@ fn not_even_one_is_confirmed_too() {
     let search = run(Search::new(5, 100, 1), &|_| 40.0);
     assert_eq!(search.bracket(), Bracket { passing: 0, missing: Some(1) });
     let last = search.trials().last().unwrap();
-    assert_eq!((last.count, last.kind), (1, TrialKind::Full));
+    assert_eq!((last.count, last.kind), (1, RunKind::Full));
 }
 
 #[test]
@@ -191,21 +190,19 @@ proptest! {
         let mut search = Search::new(first, 2000, confirm);
         let margin = (f64::from(answer) * width).ceil() as u32;
         for (passes, certain) in draws {
-            let (count, kind) = match search.next() {
-                Next::Probe(count) => (count, TrialKind::Probe),
-                Next::Full(count) => (count, TrialKind::Full),
-                Next::Done => break,
+            let Some((count, kind)) = search.next() else {
+                break;
             };
             let noisy = count.abs_diff(answer) <= margin;
             search.tell(Trial {
                 count,
                 kind,
                 passed: if noisy { passes } else { count <= answer },
-                certain: kind == TrialKind::Full || certain || !noisy,
+                certain: kind == RunKind::Full || certain || !noisy,
                 suggests: None,
             });
         }
-        prop_assert_eq!(search.next(), Next::Done);
+        prop_assert_eq!(search.next(), None);
         let found = search.bracket();
         let missing = found.missing.unwrap();
         prop_assert!(found.passing < missing);
@@ -214,7 +211,7 @@ proptest! {
         let missed = |t: &&Trial| t.count == found.passing && t.certain && !t.passed;
         prop_assert!(search.trials().iter().find(missed).is_none());
         let of_answer = search.trials().iter().filter(|t| t.count == found.passing);
-        let full = of_answer.filter(|t| t.kind == TrialKind::Full).count() as u32;
+        let full = of_answer.filter(|t| t.kind == RunKind::Full).count() as u32;
         prop_assert!(found.passing == 0 || full == confirm);
         for count in search.inconsistent() {
             prop_assert!(count > found.passing);

@@ -158,7 +158,7 @@ fn run_on(spec: &CrewSpec, loader: &Loader, files: Files, phase: PhaseSpec) -> O
 /// Engines available on this machine.
 fn engines() -> Vec<EngineKind> {
     let mut engines = vec![EngineKind::Psync];
-    match engine::probe_uring() {
+    match engine::uring::probe() {
         Ok(_) => engines.extend([EngineKind::Uring, EngineKind::TokioUring]),
         Err(error) => eprintln!("skipped io_uring: {error}"),
     }

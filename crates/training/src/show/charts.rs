@@ -1,7 +1,8 @@
 //! The charts of a training run: results by epoch and over time, waiting time by cause, and storage
 //! activity.
 
-use crate::plan::find_max::{FindMax, RunKind, Tried};
+use crate::plan::find_max::{FindMax, Tried};
+use crate::plan::search::RunKind;
 use crate::report::{EpochReport, TrainReport};
 use stormlp_core::report::Series;
 use stormlp_core::stats::mean;

@@ -1,7 +1,8 @@
 //! Renders a search for the maximum number of accelerators: the answer, its limit, every count
 //! tried, and below that the full run at the answer.
 
-use crate::plan::find_max::{FindMax, Limit, RunKind, Tried};
+use crate::plan::find_max::{FindMax, Limit, Tried};
+use crate::plan::search::RunKind;
 use crate::report::{Bound, TrainReport};
 use stormlp_core::report::Ending;
 use stormlp_core::units::{counted, format_duration};

@@ -7,16 +7,16 @@ use cudarc::driver::{CudaContext, sys};
 use stormlp_core::operation::Direction;
 use stormlp_core::transport::WaitMode;
 
-use super::stream::{Event, Stream};
-use super::{bind, failed};
-use crate::accelerator::{CopyQueue, QueuedCopy};
+use super::calls::{bind, failed};
+use super::stream::{Stream, StreamEvent};
+use crate::accelerator::device::{CopyQueue, QueuedCopy};
 use crate::error::TransferError;
 
 /// A stream of copies, each followed by an event.
 pub(super) struct CudaCopies {
     stream: Stream,
-    idle_events: Vec<Event>,
-    in_flight: VecDeque<(QueuedCopy, Event)>,
+    idle_events: Vec<StreamEvent>,
+    in_flight: VecDeque<(QueuedCopy, StreamEvent)>,
     over: Vec<QueuedCopy>,
     context: Arc<CudaContext>,
 }
@@ -34,7 +34,7 @@ impl CudaCopies {
         Ok(Self {
             stream: Stream::new(context)?,
             idle_events: (0..capacity)
-                .map(|_| Event::new(context, wait))
+                .map(|_| StreamEvent::new(context, wait))
                 .collect::<Result<_, _>>()?,
             in_flight: VecDeque::with_capacity(capacity),
             over: Vec::with_capacity(capacity),
@@ -43,7 +43,7 @@ impl CudaCopies {
     }
 
     /// Enqueues a copy on the stream, followed by an event.
-    fn start(&self, copy: &mut QueuedCopy, event: &Event) -> Result<(), TransferError> {
+    fn start(&self, copy: &mut QueuedCopy, event: &StreamEvent) -> Result<(), TransferError> {
         assert!(
             copy.len <= copy.host.len() && copy.len <= copy.accelerator.len(),
             "a copy beyond the end of a buffer"

@@ -6,14 +6,16 @@ use cudarc::driver::{CudaContext, DriverError, result, sys};
 use stormlp_core::path::MemoryKind;
 use stormlp_core::transport::WaitMode;
 
+use super::calls::{absent, bind, failed, forget_current, present};
 use super::copies::CudaCopies;
 use super::memory::{DeviceMemory, PinnedMemory, VirtualMemory};
 use super::pins::Pins;
 use super::stream::Stream;
-use super::{absent, bind, failed, forget_current, present};
-use crate::accelerator::{Accelerator, AcceleratorBuffer, CopyQueue, HostStandIn};
+use crate::accelerator::device::{Accelerator, CopyQueue};
+use crate::accelerator::stand_in::HostStandIn;
 use crate::error::TransferError;
 use crate::region::{HostBuffer, Region};
+use crate::transfer::AcceleratorBuffer;
 
 /// A GPU of this machine.
 #[derive(Debug, Clone)]

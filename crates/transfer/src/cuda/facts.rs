@@ -6,7 +6,7 @@ use std::path::Path;
 use cudarc::driver::{result, sys};
 use stormlp_core::facts::AcceleratorFacts;
 
-use super::{absent, failed, present};
+use super::calls::{absent, failed, present};
 use crate::error::TransferError;
 
 /// The CUDA version that the driver supports, `12.8`.
@@ -97,7 +97,6 @@ fn bar1_bytes(folder: &Path) -> Option<u64> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, result, sys};
 
+use super::calls::{bind, failed};
 use super::stream::{copy_to_device, copy_to_host};
-use super::{bind, failed};
-use crate::accelerator::AcceleratorBuffer;
 use crate::error::TransferError;
+use crate::transfer::AcceleratorBuffer;
 
 /// The pinning granularity of the direct routes: registered memory that starts and ends on such a
 /// boundary shares no page with other memory, and is aligned for direct transfers.
@@ -217,7 +217,7 @@ impl PinnedMemory {
         // SAFETY: the context is current; the content is written below.
         let start =
             unsafe { result::malloc_host(len.max(1), 0) }.map_err(failed("cuMemHostAlloc"))?;
-        let start = std::ptr::NonNull::new(start.cast::<u8>()).ok_or_else(super::absent)?;
+        let start = std::ptr::NonNull::new(start.cast::<u8>()).ok_or_else(super::calls::absent)?;
         // SAFETY: just allocated with that length, and nobody has seen it.
         unsafe { start.write_bytes(0, len) };
         Ok(Self { start, len, context: Arc::clone(context) })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, sys};
 
-use super::{bind, failed};
+use super::calls::{bind, failed};
 use crate::error::TransferError;
 use crate::region::{HostBuffer, MappingShare};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, DriverError, result, sys};
 use stormlp_core::transport::WaitMode;
 
-use super::{bind, failed};
+use super::calls::{bind, failed};
 use crate::error::TransferError;
 
 /// CUDA's handle for the calling thread's own stream (`CU_STREAM_PER_THREAD`). Copies of different
@@ -117,12 +117,12 @@ impl Drop for Stream {
 
 /// An event on a stream; destroyed when dropped.
 #[derive(Debug)]
-pub(super) struct Event {
+pub(super) struct StreamEvent {
     raw: sys::CUevent,
     context: Arc<CudaContext>,
 }
 
-impl Event {
+impl StreamEvent {
     /// An event without timing, whose waiter sleeps or spins.
     pub(super) fn new(context: &Arc<CudaContext>, wait: WaitMode) -> Result<Self, TransferError> {
         bind(context)?;
@@ -160,7 +160,7 @@ impl Event {
     }
 }
 
-impl Drop for Event {
+impl Drop for StreamEvent {
     fn drop(&mut self) {
         let _ = bind(&self.context);
         // SAFETY: made once by `new`, destroyed once; CUDA allows it at any time.

@@ -1,11 +1,14 @@
-//! When cuFile counts transfers by route: for a while before measuring, so that it does not affect
-//! the measurement, or throughout at a requested level.
+//! What cuFile and this process count: when the library counts transfers by route, so that it does
+//! not affect the measurement, and how much the paths have moved, the reference for the kernel's
+//! counts.
 
+use derive_more::{Add, AddAssign, Sum};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::driver::Driver;
+use super::kernel::NvidiaFsCounts;
 use super::loader::{Api, StatsApi};
-use super::stats::{Counters, RawStatistics};
+use super::stats::{RawStatistics, RouteCounters};
 
 /// The level with per-GPU route counts; the most expensive.
 const ROUTES: u8 = 3;
@@ -31,16 +34,16 @@ pub(super) struct Switch {
     stats: Option<StatsApi>,
     statistics: Statistics,
     api: &'static Api,
-    state: Mutex<State>,
+    state: Mutex<SwitchState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SwitchState {
     on: bool,
     /// The number of users that need it on.
     holders: usize,
     /// The counts when it was last turned off; the library continues from there.
-    before: Option<Counters>,
+    before: Option<RouteCounters>,
 }
 
 impl Switch {
@@ -52,7 +55,7 @@ impl Switch {
             Statistics::Throughout(level) => level,
         };
         let on = stats.is_some_and(|stats| set_level(stats, level));
-        let state = State { on, ..State::default() };
+        let state = SwitchState { on, ..SwitchState::default() };
         Self { stats, statistics, api, state: Mutex::new(state) }
     }
 
@@ -63,7 +66,7 @@ impl Switch {
     }
 
     /// Adds a user.
-    fn take(&self) {
+    pub(super) fn take(&self) {
         let mut state = self.lock();
         state.holders += 1;
         if !state.on
@@ -75,7 +78,7 @@ impl Switch {
     }
 
     /// Removes a user; the last one turns it off.
-    fn release(&self) {
+    pub(super) fn release(&self) {
         let mut state = self.lock();
         state.holders -= 1;
         if state.holders == 0 && state.on && self.statistics == Statistics::WhileAsked {
@@ -98,20 +101,20 @@ impl Switch {
     }
 
     /// The counts since the driver was opened; `None` if nothing was counted.
-    pub(super) fn counters(&self) -> Option<Counters> {
+    pub(super) fn counters(&self) -> Option<RouteCounters> {
         let state = self.lock();
         self.sum(&state)
     }
 
-    fn sum(&self, state: &State) -> Option<Counters> {
+    fn sum(&self, state: &SwitchState) -> Option<RouteCounters> {
         if state.on { self.read() } else { state.before }
     }
 
-    fn read(&self) -> Option<Counters> {
+    fn read(&self) -> Option<RouteCounters> {
         let mut raw = RawStatistics::new();
         // SAFETY: the buffer is zeroed, aligned for words and six times the newest layout.
         let status = unsafe { (self.stats?.level_3)(raw.as_mut_ptr()) };
-        (status.err == 0).then(|| Counters::read(&raw, self.api.version()))?
+        (status.err == 0).then(|| RouteCounters::read(&raw, self.api.version()))?
     }
 
     fn start(&self) -> bool {
@@ -119,7 +122,7 @@ impl Switch {
         self.stats.is_some_and(|stats| unsafe { (stats.start)() }.err == 0)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SwitchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -130,19 +133,102 @@ fn set_level(stats: StatsApi, level: u8) -> bool {
     unsafe { (stats.set_level)(level.into()) }.err == 0
 }
 
-/// While it lives, cuFile counts transfers by route, if it can.
-#[derive(Debug)]
-pub(crate) struct Count(Arc<Driver>);
+/// A number of transfers and their bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Add, AddAssign, Sum)]
+pub(crate) struct Transferred {
+    pub(crate) operations: u64,
+    pub(crate) bytes: u64,
+}
 
-impl Count {
-    pub(super) fn new(driver: Arc<Driver>) -> Self {
-        driver.switch().take();
-        Self(driver)
+impl Transferred {
+    /// What was moved since `earlier`.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            operations: self.operations.saturating_sub(earlier.operations),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+        }
     }
 }
 
-impl Drop for Count {
-    fn drop(&mut self) {
-        self.0.switch().release();
+/// A running total, written by a single thread.
+#[derive(Debug, Default)]
+pub(super) struct Total {
+    operations: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Total {
+    #[inline]
+    pub(super) fn add(&self, bytes: usize) {
+        let add = |count: &AtomicU64, more| {
+            count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        };
+        add(&self.operations, 1);
+        add(&self.bytes, bytes as u64);
+    }
+
+    pub(super) fn read(&self) -> Transferred {
+        Transferred {
+            operations: self.operations.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// One path's counts, on cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct PathCounts {
+    /// Submitted transfers, whatever the result.
+    pub(super) begun: Total,
+    /// Successful transfers.
+    pub(super) moved: Total,
+    /// Transfers that cuFile may move by POSIX calls even if compatibility mode is forbidden.
+    pub(super) unbound: Total,
+}
+
+impl PathCounts {
+    pub(super) fn read(&self) -> PathSums {
+        PathSums {
+            begun: self.begun.read(),
+            moved: self.moved.read(),
+            unbound: self.unbound.read(),
+        }
+    }
+}
+
+/// The summed counts of several paths.
+#[derive(Debug, Clone, Copy, Default, Add, AddAssign, Sum)]
+pub(super) struct PathSums {
+    pub(super) begun: Transferred,
+    pub(super) moved: Transferred,
+    pub(super) unbound: Transferred,
+}
+
+/// The counts before the first of a group of concurrent paths. Shared by all of them: individual
+/// baselines might or might not include what the others had moved by then.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Before {
+    pub(crate) nvfs: NvidiaFsCounts,
+    pub(crate) counters: RouteCounters,
+    pub(super) sums: PathSums,
+}
+
+/// The counts of all paths of a driver.
+#[derive(Debug, Default)]
+pub(super) struct Tallies(Mutex<Books>);
+
+#[derive(Debug, Default)]
+pub(super) struct Books {
+    pub(super) paths: Vec<Arc<PathCounts>>,
+    /// The counts of dropped paths.
+    pub(super) gone: PathSums,
+    /// The baseline of the current paths.
+    pub(super) before: Option<Before>,
+}
+
+impl Tallies {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Books> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

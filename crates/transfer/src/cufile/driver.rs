@@ -7,13 +7,12 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use super::count::{Count, Statistics, Switch};
+use super::count::{Statistics, Switch, Tallies};
 use super::error::{CuFileError, check};
 use super::kernel::no_p2pdma;
 use super::loader::Api;
-use super::stats::Counters;
+use super::stats::RouteCounters;
 use super::sys::{self, bool_parameter, size_parameter};
-use super::tally::Tallies;
 
 /// Settings for opening the driver.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -232,13 +231,8 @@ impl Driver {
     }
 
     /// What cuFile has counted in this process; `None` if it has not.
-    pub fn counters(&self) -> Option<Counters> {
+    pub fn counters(&self) -> Option<RouteCounters> {
         self.switch.counters()
-    }
-
-    /// Makes cuFile count until all returned values are dropped.
-    pub(crate) fn count(self: &Arc<Self>) -> Count {
-        Count::new(Arc::clone(self))
     }
 
     /// The switch for the library's counting.

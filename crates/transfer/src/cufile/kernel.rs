@@ -17,7 +17,7 @@ pub(crate) const TO_ENABLE: &str =
 
 /// The counts of nvidia-fs; host-wide, including other processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NvidiaFs {
+pub(crate) enum NvidiaFsCounts {
     /// The driver is not loaded.
     Absent,
     /// It is loaded but does not count reads and writes.
@@ -35,7 +35,7 @@ pub(crate) struct NvfsCounts {
     pub(crate) mebibytes: Option<u64>,
 }
 
-impl NvidiaFs {
+impl NvidiaFsCounts {
     /// The current state on this machine.
     pub(crate) fn now() -> Self {
         Self::below(&Root::system())
@@ -127,7 +127,6 @@ fn no_p2pdma_below(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -149,33 +148,34 @@ mod tests {
         (folder, root)
     }
 
-    fn driver(files: &[(&str, &str)]) -> NvidiaFs {
+    fn driver(files: &[(&str, &str)]) -> NvidiaFsCounts {
         let (_folder, root) = machine(files);
-        NvidiaFs::below(&root)
+        NvidiaFsCounts::below(&root)
     }
 
     #[test]
     fn the_drivers_counts_are_read_where_it_counts() {
-        let counted = NvidiaFs::Counting(NvfsCounts { operations: 16, mebibytes: Some(8) });
+        let counted = NvidiaFsCounts::Counting(NvfsCounts { operations: 16, mebibytes: Some(8) });
         assert_eq!(driver(&[(STATISTICS, TEXT), (SWITCH, "1\n")]), counted);
         assert_eq!(driver(&[(STATISTICS, TEXT)]), counted);
         let off = driver(&[(STATISTICS, TEXT), (SWITCH, "0\n")]);
-        assert_eq!(off, NvidiaFs::NotCounting);
+        assert_eq!(off, NvidiaFsCounts::NotCounting);
         let disabled = TEXT.replace("Enabled", "Disabled");
-        assert_eq!(driver(&[(STATISTICS, &disabled)]), NvidiaFs::NotCounting);
+        assert_eq!(driver(&[(STATISTICS, &disabled)]), NvidiaFsCounts::NotCounting);
         let strange = driver(&[(STATISTICS, "what is this")]);
-        assert_eq!(strange, NvidiaFs::NotCounting);
+        assert_eq!(strange, NvidiaFsCounts::NotCounting);
         // As in a container without the driver's files.
-        assert_eq!(driver(&[(SWITCH, "1\n")]), NvidiaFs::NotCounting);
-        assert_eq!(driver(&[("/proc/cpuinfo", "")]), NvidiaFs::Absent);
+        assert_eq!(driver(&[(SWITCH, "1\n")]), NvidiaFsCounts::NotCounting);
+        assert_eq!(driver(&[("/proc/cpuinfo", "")]), NvidiaFsCounts::Absent);
     }
 
     #[test]
     fn only_counts_from_the_start_are_complete() {
-        let counting = |operations| NvidiaFs::Counting(NvfsCounts { operations, mebibytes: None });
+        let counting =
+            |operations| NvidiaFsCounts::Counting(NvfsCounts { operations, mebibytes: None });
         assert_eq!(counting(9).since(counting(4)).operations(), Some(5));
-        assert_eq!(counting(9).since(NvidiaFs::NotCounting).operations(), None);
-        assert_eq!(NvidiaFs::Absent.since(NvidiaFs::Absent), NvidiaFs::Absent);
+        assert_eq!(counting(9).since(NvidiaFsCounts::NotCounting).operations(), None);
+        assert_eq!(NvidiaFsCounts::Absent.since(NvidiaFsCounts::Absent), NvidiaFsCounts::Absent);
     }
 
     #[test]

@@ -280,7 +280,6 @@ fn cause(error: &libloading::Error) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -56,7 +56,7 @@ impl RawStatistics {
 
 /// The counts of cuFile in this process so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct RouteCounters {
     /// Successful reads, excluding batches.
     pub reads: u64,
     /// Successful writes, excluding batches.
@@ -79,7 +79,7 @@ pub struct Counters {
     pub batch_posix: u64,
 }
 
-impl Counters {
+impl RouteCounters {
     /// Parses what the library of `version` wrote; `None` if the layout is unexpected.
     pub(super) fn read(raw: &RawStatistics, version: LibraryVersion) -> Option<Self> {
         let words = &raw.0[..];
@@ -130,11 +130,10 @@ impl Counters {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
-    fn statistics(version: LibraryVersion) -> Counters {
+    fn statistics(version: LibraryVersion) -> RouteCounters {
         let level_1_words = if version.counts_vectored() { 78 } else { 64 };
         let mut raw = RawStatistics::new();
         raw.0[0] = 5;
@@ -145,7 +144,7 @@ mod tests {
         for (gpu, word, value) in [(0, 7, 1), (1, 8, 2), (1, 9, 3), (1, 20, 10), (15, 22, 40)] {
             raw.0[gpus_at + 1 + gpu * 31 + word] = value;
         }
-        Counters::read(&raw, version).unwrap()
+        RouteCounters::read(&raw, version).unwrap()
     }
 
     #[test]
@@ -153,7 +152,7 @@ mod tests {
         let mut raw = RawStatistics::new();
         raw.0[142] = 17;
         let version = LibraryVersion::from_number(1190);
-        assert_eq!(Counters::read(&raw, version), None);
+        assert_eq!(RouteCounters::read(&raw, version), None);
     }
 
     #[test]

@@ -1,113 +1,14 @@
-//! How much the cuFile paths of this process have moved: the reference for the kernel's counts.
+//! One path's share of the counting: what it has moved, and that cuFile counts while it lives.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use derive_more::{Add, AddAssign, Sum};
-
+use super::count::{Before, PathCounts, PathSums, Transferred};
 use super::driver::Driver;
-use super::kernel::NvidiaFs;
-use super::stats::Counters;
-
-/// A number of transfers and their bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Add, AddAssign, Sum)]
-pub(crate) struct Moved {
-    pub(crate) operations: u64,
-    pub(crate) bytes: u64,
-}
-
-impl Moved {
-    /// What was moved since `earlier`.
-    pub(crate) fn since(self, earlier: Self) -> Self {
-        Self {
-            operations: self.operations.saturating_sub(earlier.operations),
-            bytes: self.bytes.saturating_sub(earlier.bytes),
-        }
-    }
-}
-
-/// A running total, written by a single thread.
-#[derive(Debug, Default)]
-struct Total {
-    operations: AtomicU64,
-    bytes: AtomicU64,
-}
-
-impl Total {
-    #[inline]
-    fn add(&self, bytes: usize) {
-        let add = |count: &AtomicU64, more| {
-            count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
-        };
-        add(&self.operations, 1);
-        add(&self.bytes, bytes as u64);
-    }
-
-    fn read(&self) -> Moved {
-        Moved {
-            operations: self.operations.load(Ordering::Relaxed),
-            bytes: self.bytes.load(Ordering::Relaxed),
-        }
-    }
-}
-
-/// One path's counts, on cache lines of its own.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Counts {
-    /// Submitted transfers, whatever the result.
-    begun: Total,
-    /// Successful transfers.
-    moved: Total,
-    /// Transfers that cuFile may move by POSIX calls even if compatibility mode is forbidden.
-    unbound: Total,
-}
-
-impl Counts {
-    fn read(&self) -> Sums {
-        Sums { begun: self.begun.read(), moved: self.moved.read(), unbound: self.unbound.read() }
-    }
-}
-
-/// The summed counts of several paths.
-#[derive(Debug, Clone, Copy, Default, Add, AddAssign, Sum)]
-struct Sums {
-    begun: Moved,
-    moved: Moved,
-    unbound: Moved,
-}
-
-/// The counts before the first of a group of concurrent paths. Shared by all of them: individual
-/// baselines might or might not include what the others had moved by then.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Before {
-    pub(crate) nvfs: NvidiaFs,
-    pub(crate) counters: Counters,
-    sums: Sums,
-}
-
-/// The counts of all paths of a driver.
-#[derive(Debug, Default)]
-pub(super) struct Tallies(Mutex<Books>);
-
-#[derive(Debug, Default)]
-struct Books {
-    paths: Vec<Arc<Counts>>,
-    /// The counts of dropped paths.
-    gone: Sums,
-    /// The baseline of the current paths.
-    before: Option<Before>,
-}
-
-impl Tallies {
-    fn lock(&self) -> MutexGuard<'_, Books> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+use super::kernel::NvidiaFsCounts;
 
 #[derive(Debug)]
 pub(crate) struct Tally {
-    counts: Arc<Counts>,
+    counts: Arc<PathCounts>,
     driver: Arc<Driver>,
     before: Before,
 }
@@ -121,7 +22,7 @@ impl Tally {
             Some(before) if !books.paths.is_empty() => before,
             // Nothing of this process is in flight, and the lock is held until this is read.
             _ => Before {
-                nvfs: NvidiaFs::now(),
+                nvfs: NvidiaFsCounts::now(),
                 counters: driver.counters().unwrap_or_default(),
                 sums: books.gone,
             },
@@ -163,24 +64,24 @@ impl Tally {
     }
 
     /// The counts of all paths of the process, including dropped ones.
-    fn sums(&self) -> Sums {
+    fn sums(&self) -> PathSums {
         let books = self.driver.tallies().lock();
-        let now: Sums = books.paths.iter().map(|counts| counts.read()).sum();
+        let now: PathSums = books.paths.iter().map(|counts| counts.read()).sum();
         books.gone + now
     }
 
     /// What all paths of the process have moved since the baseline.
-    pub(crate) fn moved(&self) -> Moved {
+    pub(crate) fn moved(&self) -> Transferred {
         self.sums().moved.since(self.before.sums.moved)
     }
 
     /// What they have started since the baseline.
-    pub(crate) fn begun(&self) -> Moved {
+    pub(crate) fn begun(&self) -> Transferred {
         self.sums().begun.since(self.before.sums.begun)
     }
 
     /// What cuFile may have moved by POSIX calls even if compatibility mode is forbidden.
-    pub(crate) fn unbound(&self) -> Moved {
+    pub(crate) fn unbound(&self) -> Transferred {
         self.sums().unbound.since(self.before.sums.unbound)
     }
 }
@@ -190,5 +91,22 @@ impl Drop for Tally {
         let mut books = self.driver.tallies().lock();
         books.gone += self.counts.read();
         books.paths.retain(|counts| !Arc::ptr_eq(counts, &self.counts));
+    }
+}
+
+/// While it lives, cuFile counts transfers by route, if it can.
+#[derive(Debug)]
+pub(crate) struct RouteCounting(Arc<Driver>);
+
+impl RouteCounting {
+    pub(crate) fn new(driver: Arc<Driver>) -> Self {
+        driver.switch().take();
+        Self(driver)
+    }
+}
+
+impl Drop for RouteCounting {
+    fn drop(&mut self) {
+        self.0.switch().release();
     }
 }

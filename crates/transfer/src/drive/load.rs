@@ -13,20 +13,20 @@ const DEEPEST: usize = 1024;
 
 /// The number of transfers in flight at each submission, itself included, and the transfer sizes.
 #[derive(Debug)]
-struct Load {
+struct DriverLoad {
     /// By the number in flight.
     depths: Box<[u64]>,
     /// By transfer size, rounded up to a power of two.
     sizes: [u64; 64],
 }
 
-impl Default for Load {
+impl Default for DriverLoad {
     fn default() -> Self {
         Self { depths: vec![0; DEEPEST + 1].into_boxed_slice(), sizes: [0; 64] }
     }
 }
 
-impl Load {
+impl DriverLoad {
     fn count(&mut self, in_flight: u64, bytes: usize) {
         self.depths[(in_flight as usize).min(DEEPEST)] += 1;
         self.sizes[bytes.max(1).next_power_of_two().ilog2() as usize] += 1;
@@ -44,7 +44,7 @@ impl Load {
 /// The transfers of one driver in flight over time, on cache lines of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Flight {
+struct FlightTime {
     in_flight: u64,
     /// The time of the last change.
     since: Option<Stamp>,
@@ -52,7 +52,7 @@ struct Flight {
     nanos: u64,
 }
 
-impl Flight {
+impl FlightTime {
     /// Nanoseconds in flight up to `now`.
     fn until(&self, now: Stamp) -> u64 {
         let since = self.since.map_or(0, |since| now.nanos_since(since));
@@ -81,9 +81,9 @@ pub(super) struct Together {
     in_flight: AtomicU64,
     most: AtomicU64,
     /// Per driver. Its own thread updates it, and the monitoring thread reads it occasionally.
-    flights: Vec<Mutex<Flight>>,
+    flights: Vec<Mutex<FlightTime>>,
     /// The load submitted by finished drivers.
-    load: Mutex<Load>,
+    load: Mutex<DriverLoad>,
 }
 
 impl Together {
@@ -129,9 +129,9 @@ impl Together {
 /// One driver's share of the statistics.
 pub(super) struct Counting<'a> {
     together: &'a Together,
-    flight: &'a Mutex<Flight>,
+    flight: &'a Mutex<FlightTime>,
     in_flight: u64,
-    load: Load,
+    load: DriverLoad,
 }
 
 impl<'a> Counting<'a> {
@@ -144,7 +144,7 @@ impl<'a> Counting<'a> {
             // A thread may have several drivers in succession, and one that failed may have left
             // transfers behind.
             in_flight: lock(flight).in_flight,
-            load: Load::default(),
+            load: DriverLoad::default(),
         }
     }
 

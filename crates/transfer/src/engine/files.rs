@@ -4,17 +4,17 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, RawFd};
 
-use super::FileId;
 use crate::error::TransferError;
+use crate::transfer::FileId;
 
 /// Files by number.
 #[derive(Debug)]
-pub(crate) struct FileTable {
+pub(crate) struct AttachedFiles {
     files: Vec<Option<File>>,
     free: Vec<u32>,
 }
 
-impl FileTable {
+impl AttachedFiles {
     pub(crate) fn new(max_files: usize) -> Self {
         let max_files = u32::try_from(max_files).unwrap_or(u32::MAX);
         Self { files: (0..max_files).map(|_| None).collect(), free: (0..max_files).rev().collect() }

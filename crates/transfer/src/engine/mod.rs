@@ -8,7 +8,7 @@ mod files;
 mod psync;
 #[cfg(feature = "tokio-uring")]
 mod tokio_uring;
-mod uring;
+pub mod uring;
 
 use std::fs::File;
 use std::io;
@@ -20,15 +20,11 @@ use stormlp_core::facts::Availability;
 use stormlp_core::path::EngineKind;
 
 use crate::error::TransferError;
-use crate::paths::{Completion, Rejected, Transfer};
 use crate::region::HostBuffer;
-use crate::slot::{Slot, SlotMemory};
+use crate::transfer::{Completion, Rejected, Transfer};
+use crate::transfer::{Slot, SlotMemory};
 
-pub use uring::probe as probe_uring;
-
-/// A file attached to an engine or a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct FileId(pub(crate) u32);
+use crate::transfer::FileId;
 
 /// Issues reads and writes of host memory to the kernel; owned by one thread.
 pub(crate) trait Engine {
@@ -127,11 +123,10 @@ fn completion(slot: Slot, result: io::Result<usize>) -> Completion {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::paths::Place;
     use crate::region::Region;
+    use crate::transfer::Place;
     use std::io::Write as _;
     use stormlp_core::operation::Direction;
 

@@ -8,23 +8,28 @@ use stormlp_core::evidence::EngineFacts;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::EngineKind;
 
-use super::files::FileTable;
-use super::{Engine, FileId, completion};
+use super::files::AttachedFiles;
+use super::{Engine, completion};
 use crate::error::TransferError;
-use crate::paths::{Completion, Rejected, Transfer};
-use crate::slot::Slot;
+use crate::transfer::FileId;
+use crate::transfer::Slot;
+use crate::transfer::{Completion, Rejected, Transfer};
 
 /// Executes operations inside `wait`, one after the other: with more than one in flight the
 /// latency includes queueing time, as on any device with a single server.
 pub(crate) struct PsyncEngine {
-    files: FileTable,
+    files: AttachedFiles,
     slots: Vec<Slot>,
     line: VecDeque<Transfer>,
 }
 
 impl PsyncEngine {
     pub(crate) fn new(slots: Vec<Slot>, max_files: usize) -> Self {
-        Self { files: FileTable::new(max_files), line: VecDeque::with_capacity(slots.len()), slots }
+        Self {
+            files: AttachedFiles::new(max_files),
+            line: VecDeque::with_capacity(slots.len()),
+            slots,
+        }
     }
 
     /// Executes one operation synchronously.

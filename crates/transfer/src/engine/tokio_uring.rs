@@ -13,10 +13,11 @@ use stormlp_core::path::EngineKind;
 use tokio_uring::buf::fixed::FixedBufRegistry;
 use tokio_uring::buf::{BoundedBuf as _, IoBuf, IoBufMut};
 
-use super::{Engine, FileId, completion};
+use super::{Engine, completion};
 use crate::error::TransferError;
-use crate::paths::{Completion, Rejected, Transfer};
-use crate::slot::Slot;
+use crate::transfer::FileId;
+use crate::transfer::Slot;
+use crate::transfer::{Completion, Rejected, Transfer};
 
 /// A second reference to a buffer's bytes, as required by the registry.
 struct Alias {

@@ -10,11 +10,12 @@ use stormlp_core::evidence::EngineFacts;
 use stormlp_core::operation::Direction;
 use stormlp_core::path::EngineKind;
 
-use super::files::FileTable;
-use super::{Engine, FileId, completion};
+use super::files::AttachedFiles;
+use super::{Engine, completion};
 use crate::error::TransferError;
-use crate::paths::{Completion, Place, Rejected, Transfer};
-use crate::slot::Slot;
+use crate::transfer::FileId;
+use crate::transfer::Slot;
+use crate::transfer::{Completion, Place, Rejected, Transfer};
 
 /// Marks the completion of the poll on the waking eventfd; no slot has this number.
 const WAKE: u64 = u64::MAX;
@@ -35,7 +36,7 @@ pub(crate) struct UringEngine {
     ring: IoUring,
     in_flight: Vec<Option<Slot>>,
     slots: Vec<Slot>,
-    files: FileTable,
+    files: AttachedFiles,
     wake: Option<OwnedFd>,
     queued: usize,
     flying: usize,
@@ -131,7 +132,7 @@ impl UringEngine {
         }
         Ok(Self {
             in_flight: slots.iter().map(|_| None).collect(),
-            files: FileTable::new(max_files),
+            files: AttachedFiles::new(max_files),
             ring,
             slots,
             wake: None,

@@ -12,15 +12,17 @@ use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 
 use super::idle::NAP;
-use super::{Completion, DirectWatch, FileId, PathSpec, Place, Rejected, Transfer, TransferPath};
-use crate::accelerator::{CopyQueue, QueuedCopy};
+use super::{DirectWatch, PathSpec};
+use crate::accelerator::device::{CopyQueue, QueuedCopy};
 use crate::cuda::Pins;
 use crate::engine::{self, Engine};
 use crate::error::TransferError;
-use crate::slot::{Slot, SlotMemory};
+use crate::transfer::FileId;
+use crate::transfer::{Completion, Place, Rejected, Transfer, TransferPath};
+use crate::transfer::{Slot, SlotMemory};
 
 /// Slot n and its bounce buffer, unless the engine or the copy queue holds them.
-struct Pair {
+struct BouncePair {
     place: Option<Place>,
     memory: Option<Slot>,
     bounce: Option<Slot>,
@@ -31,7 +33,7 @@ struct Pair {
 pub(crate) struct BouncePath {
     kind: PathKind,
     engine: Box<dyn Engine>,
-    pairs: Vec<Pair>,
+    pairs: Vec<BouncePair>,
     slots: Vec<Slot>,
     copies: Option<Box<dyn CopyQueue>>,
     copying: usize,
@@ -55,7 +57,8 @@ impl BouncePath {
         spec.accelerator.bind_thread()?;
         let pins = spec.accelerator.pin(&spec.host)?;
         let mut engine = engine::build(spec.engine, spec.host, spec.submit_batch, spec.max_files)?;
-        let pair = |bounce| Pair { place: None, memory: None, bounce: Some(bounce), moved: 0 };
+        let pair =
+            |bounce| BouncePair { place: None, memory: None, bounce: Some(bounce), moved: 0 };
         let capacity = spec.accelerator_buffers.len();
         let memory = spec.accelerator_buffers.into_iter();
         Ok(Self {

@@ -2,9 +2,10 @@
 
 use stormlp_core::path::{MemoryKind, PathKind, buffers_needed};
 
-use crate::accelerator::{Accelerator, AcceleratorBuffer};
+use crate::accelerator::device::Accelerator;
 use crate::error::TransferError;
 use crate::region::{HostBuffer, Region};
+use crate::transfer::AcceleratorBuffer;
 
 /// Minimum buffer alignment for direct I/O.
 const ALIGN_BYTES: usize = 4096;

@@ -9,10 +9,12 @@ use std::fs::File;
 
 use stormlp_core::evidence::Evidence;
 
+use super::PathSpec;
 use super::gds_common::GdsCommon;
-use super::{Completion, FileId, PathSpec, Rejected, Transfer, TransferPath};
 use crate::error::TransferError;
-use crate::slot::Slot;
+use crate::transfer::FileId;
+use crate::transfer::Slot;
+use crate::transfer::{Completion, Rejected, Transfer, TransferPath};
 
 /// Reads and writes registered memory with blocking calls.
 pub(crate) struct GdsPath {

@@ -12,16 +12,18 @@ use std::sync::Arc;
 use stormlp_core::evidence::Evidence;
 use stormlp_core::transport::WaitMode;
 
+use super::PathSpec;
 use super::gds_common::{Flying, GdsCommon, rejected};
 use super::idle::Idle;
-use super::{Completion, FileId, PathSpec, Rejected, Transfer, TransferPath};
 use crate::cuda::Stream;
 use crate::cufile::{CuFileError, FileStream};
 use crate::error::TransferError;
-use crate::slot::Slot;
+use crate::transfer::FileId;
+use crate::transfer::Slot;
+use crate::transfer::{Completion, Rejected, Transfer, TransferPath};
 
 /// A stream registered with cuFile, with at most one transfer on it.
-struct Lane {
+struct StreamLane {
     // Before `stream`: deregistered first, then destroyed.
     file_stream: FileStream,
     stream: Stream,
@@ -30,7 +32,7 @@ struct Lane {
 /// Enqueues transfers on streams, one stream per slot.
 pub(crate) struct GdsStreamPath {
     // Before `common`: streams end before their files are deregistered.
-    lanes: Vec<Lane>,
+    lanes: Vec<StreamLane>,
     common: GdsCommon,
     flying: Flying,
     /// Slots of transfers on their streams.
@@ -62,7 +64,7 @@ impl GdsStreamPath {
             // says of the transfers, and `submit` rejects others.
             let file_stream =
                 unsafe { FileStream::register(driver, stream.raw().cast(), page_aligned) }?;
-            lanes.push(Lane { file_stream, stream });
+            lanes.push(StreamLane { file_stream, stream });
         }
         Ok(Self {
             lanes,

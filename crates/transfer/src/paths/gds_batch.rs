@@ -9,11 +9,13 @@ use std::fs::File;
 use stormlp_core::evidence::Evidence;
 use stormlp_core::path::PathKind;
 
+use super::PathSpec;
 use super::gds_common::{Flying, GdsCommon};
-use super::{Completion, FileId, PathSpec, Rejected, Transfer, TransferPath};
 use crate::cufile::{Batch, BatchEntry};
 use crate::error::TransferError;
-use crate::slot::Slot;
+use crate::transfer::FileId;
+use crate::transfer::Slot;
+use crate::transfer::{Completion, Rejected, Transfer, TransferPath};
 
 /// Submits what was collected since the last batch, or the last `wait`, to cuFile in one call.
 pub(crate) struct GdsBatchPath {

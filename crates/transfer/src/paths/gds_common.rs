@@ -7,15 +7,18 @@ use stormlp_core::evidence::{Counted, CuFileEvidence, Evidence};
 use stormlp_core::operation::Direction;
 use stormlp_core::path::PathKind;
 
-use super::gds_route::{self, Operations, Seen};
-use super::{Completion, DirectWatch, FileId, PathSpec, Place, Rejected, Transfer};
-use crate::accelerator::{Accelerator, AcceleratorBuffer};
+use super::gds_route::{self, Operations, RouteCounts};
+use super::{DirectWatch, PathSpec};
+use crate::accelerator::device::Accelerator;
 use crate::cufile::{
-    Count, Counters, CuFileError, Driver, FileHandle, NvidiaFs, Registration, Settings, Statistics,
-    Tally,
+    CuFileError, Driver, FileHandle, NvidiaFsCounts, Registration, RouteCounters, RouteCounting,
+    Settings, Statistics, Tally,
 };
 use crate::error::TransferError;
-use crate::slot::{Slot, SlotMemory};
+use crate::transfer::AcceleratorBuffer;
+use crate::transfer::FileId;
+use crate::transfer::{Completion, Place, Rejected, Transfer};
+use crate::transfer::{Slot, SlotMemory};
 
 /// How many transfers of a path cuFile counts by route, unless its lane ends counting earlier.
 const COUNTED_AT_FIRST: u64 = 64;
@@ -34,7 +37,7 @@ pub(super) struct GdsCommon {
     /// The longest transfer that is bound to a direct route when compatibility mode is forbidden.
     longest_bound: usize,
     /// Enables cuFile's counting while present.
-    count: Option<Count>,
+    count: Option<RouteCounting>,
     /// Whether all counted transfers came before the measured part.
     counted_beforehand: bool,
 }
@@ -62,7 +65,7 @@ impl GdsCommon {
                 buffer
             }));
         }
-        let count = driver.count();
+        let count = RouteCounting::new(Arc::clone(&driver));
         let longest_bound = longest_bound(spec.kind, &driver);
         Ok(Self {
             kind: spec.kind,
@@ -213,7 +216,7 @@ impl GdsCommon {
     }
 
     /// When cuFile counted the transfers behind the evidence.
-    fn counted(&self, counters: Option<&Counters>) -> Counted {
+    fn counted(&self, counters: Option<&RouteCounters>) -> Counted {
         match (counters, self.driver.settings().statistics) {
             (None, _) => Counted::Never,
             (Some(_), Statistics::Throughout(_)) => Counted::Throughout,
@@ -228,7 +231,7 @@ impl GdsCommon {
         let before = self.tally.before();
         // The kernel's counts lie between what had completed by then and what had begun.
         let moved = self.tally.moved();
-        let nvfs = NvidiaFs::now().since(before.nvfs);
+        let nvfs = NvidiaFsCounts::now().since(before.nvfs);
         let begun = self.tally.begun();
         let counters = self.driver.counters().map(|now| now.since(&before.counters));
         let counted = self.counted(counters.as_ref());
@@ -236,7 +239,7 @@ impl GdsCommon {
         let compat_mode_allowed = self.driver.compat_mode_allowed();
         let operations =
             counters.map(|counters| Operations::of(self.kind, self.on_host, &counters));
-        let verdict = gds_route::judge(&Seen {
+        let verdict = gds_route::judge(&RouteCounts {
             on_host: self.on_host,
             compat_mode_allowed,
             operations,

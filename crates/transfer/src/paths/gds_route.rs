@@ -9,7 +9,7 @@ use stormlp_core::evidence::{Counted, RouteProof};
 use stormlp_core::path::PathKind;
 use stormlp_core::units::counted;
 
-use crate::cufile::{Counters, Moved, NvfsCounts, NvidiaFs, TO_ENABLE};
+use crate::cufile::{NvfsCounts, NvidiaFsCounts, RouteCounters, TO_ENABLE, Transferred};
 
 /// Transfers by route, as cuFile counted them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) struct Operations {
 
 impl Operations {
     /// The counts relevant to `kind`: batches have separate counters.
-    pub(super) fn of(kind: PathKind, on_host: bool, counters: &Counters) -> Self {
+    pub(super) fn of(kind: PathKind, on_host: bool, counters: &RouteCounters) -> Self {
         if matches!(kind, PathKind::GdsBatch | PathKind::GdsBatchStream) {
             return Self {
                 p2p: counters.batch_p2p,
@@ -43,7 +43,7 @@ impl Operations {
 
 /// Observations since a path was built, including other paths of the process.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Seen<'a> {
+pub(super) struct RouteCounts<'a> {
     /// Whether they ended in host memory.
     pub(super) on_host: bool,
     pub(super) compat_mode_allowed: Option<bool>,
@@ -53,11 +53,11 @@ pub(super) struct Seen<'a> {
     /// Whether the library can count operations, if enabled.
     pub(super) can_count: bool,
     /// What nvidia-fs counted.
-    pub(super) nvfs: NvidiaFs,
+    pub(super) nvfs: NvidiaFsCounts,
     /// What the paths of this process moved, by their own count.
-    pub(super) moved: Moved,
+    pub(super) moved: Transferred,
     /// What they had started, including transfers that failed or are in flight.
-    pub(super) begun: Moved,
+    pub(super) begun: Transferred,
     /// How many of these cuFile may move by POSIX calls even when compatibility mode is forbidden.
     pub(super) unbound: u64,
     /// Why none of it used peer-to-peer DMA, if that is certain.
@@ -96,7 +96,7 @@ impl Route {
 
 /// A route with its evidence.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct RouteVerdict {
     pub(super) route: Route,
     pub(super) proof: RouteProof,
     /// One sentence for the report.
@@ -105,7 +105,7 @@ pub(super) struct Verdict {
     pub(super) to_prove: Option<String>,
 }
 
-impl Verdict {
+impl RouteVerdict {
     fn new(route: Route, proof: RouteProof, why: String) -> Self {
         let route_in_words = match route {
             Route::Direct => "direct",
@@ -119,7 +119,7 @@ impl Verdict {
 }
 
 /// The route according to `seen`.
-pub(super) fn judge(seen: &Seen<'_>) -> Verdict {
+pub(super) fn judge(seen: &RouteCounts<'_>) -> RouteVerdict {
     by_counters(seen)
         .or_else(|| nothing_moved(seen))
         .or_else(|| by_memory(seen))
@@ -130,7 +130,7 @@ pub(super) fn judge(seen: &Seen<'_>) -> Verdict {
 }
 
 /// Judges by cuFile's own counters.
-fn by_counters(seen: &Seen<'_>) -> Option<Verdict> {
+fn by_counters(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
     let Operations { p2p, nvfs, posix } = seen.operations?;
     let route = match (p2p.saturating_add(nvfs), posix) {
         (0, 0) => return None,
@@ -148,30 +148,30 @@ fn by_counters(seen: &Seen<'_>) -> Option<Verdict> {
         "cuFile counted {p2p} peer-to-peer, {nvfs} nvidia-fs and {posix} POSIX \
          transfers{memory}{when}"
     );
-    Some(Verdict::new(route, RouteProof::Counters, why))
+    Some(RouteVerdict::new(route, RouteProof::Counters, why))
 }
 
 /// Nothing was moved, so no route was taken.
-fn nothing_moved(seen: &Seen<'_>) -> Option<Verdict> {
-    (seen.moved.operations == 0).then(|| Verdict {
+fn nothing_moved(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
+    (seen.moved.operations == 0).then(|| RouteVerdict {
         to_prove: Some("find out why no transfer succeeded, and run it again".to_string()),
         summary: "no route was used: no transfer succeeded".to_string(),
-        ..Verdict::new(Route::Unknown, RouteProof::None, String::new())
+        ..RouteVerdict::new(Route::Unknown, RouteProof::None, String::new())
     })
 }
 
 /// Host memory has only one route.
-fn by_memory(seen: &Seen<'_>) -> Option<Verdict> {
+fn by_memory(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
     seen.on_host.then(|| {
         let why = "the buffers are host memory, for which cuFile has no direct route".to_string();
-        Verdict::new(Route::Posix, RouteProof::Elimination, why)
+        RouteVerdict::new(Route::Posix, RouteProof::Elimination, why)
     })
 }
 
 /// Judges by the statistics of nvidia-fs: they cover the whole host, but never another route's
 /// transfers.
-fn by_nvidia_fs(seen: &Seen<'_>) -> Option<Verdict> {
-    let NvidiaFs::Counting(counts) = seen.nvfs else {
+fn by_nvidia_fs(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
+    let NvidiaFsCounts::Counting(counts) = seen.nvfs else {
         return None;
     };
     let ours = seen.moved.operations;
@@ -181,7 +181,7 @@ fn by_nvidia_fs(seen: &Seen<'_>) -> Option<Verdict> {
     );
     if are_these(counts, seen) {
         let why = format!("{found}, and their bytes match");
-        return Some(Verdict::new(Route::Direct, RouteProof::NvidiaFs, why));
+        return Some(RouteVerdict::new(Route::Direct, RouteProof::NvidiaFs, why));
     }
     // Another direct route may have carried the rest.
     let why_not = seen.no_p2pdma?;
@@ -195,13 +195,13 @@ fn by_nvidia_fs(seen: &Seen<'_>) -> Option<Verdict> {
         _ => return None,
     };
     let why = format!("{found}, and {why_not}");
-    Some(Verdict::new(route, RouteProof::NvidiaFs, why))
+    Some(RouteVerdict::new(route, RouteProof::NvidiaFs, why))
 }
 
 /// Whether the driver's host-wide counts can only be the transfers in question, or as many with as
 /// many bytes: other processes' transfers would make them larger. Transfers in flight at the time
 /// may or may not be included, as may failed ones.
-fn are_these(counts: NvfsCounts, seen: &Seen<'_>) -> bool {
+fn are_these(counts: NvfsCounts, seen: &RouteCounts<'_>) -> bool {
     // A count without bytes could be anyone's.
     let Some(mebibytes) = counts.mebibytes else {
         return false;
@@ -217,19 +217,19 @@ fn are_these(counts: NvfsCounts, seen: &Seen<'_>) -> bool {
 }
 
 /// Compatibility mode was forbidden, and nothing bypassed that.
-fn by_setting(seen: &Seen<'_>) -> Option<Verdict> {
+fn by_setting(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
     let proves = seen.compat_mode_allowed == Some(false) && gap_of_the_setting(seen).is_none();
     proves.then(|| {
         let why = "compatibility mode was forbidden, so a fallback would have failed; routes were \
                    not counted"
             .to_string();
-        Verdict::new(Route::Direct, RouteProof::CompatForbidden, why)
+        RouteVerdict::new(Route::Direct, RouteProof::CompatForbidden, why)
     })
 }
 
 /// Why forbidding compatibility mode does not prove the route, if so: some cuFile settings use
 /// POSIX calls regardless.
-fn gap_of_the_setting(seen: &Seen<'_>) -> Option<String> {
+fn gap_of_the_setting(seen: &RouteCounts<'_>) -> Option<String> {
     let ours = seen.moved.operations;
     if seen.nvfs.operations().is_some_and(|all| all < ours) {
         return Some("nvidia-fs did not see all of them".to_string());
@@ -248,20 +248,20 @@ fn gap_of_the_setting(seen: &Seen<'_>) -> Option<String> {
 }
 
 /// No driver, no peer-to-peer DMA, and cuFile lists no storage with a route of its own.
-fn by_elimination(seen: &Seen<'_>) -> Option<Verdict> {
+fn by_elimination(seen: &RouteCounts<'_>) -> Option<RouteVerdict> {
     let why_not = seen.no_p2pdma?;
-    let nothing_else = seen.nvfs == NvidiaFs::Absent && !seen.has_direct_targets;
+    let nothing_else = seen.nvfs == NvidiaFsCounts::Absent && !seen.has_direct_targets;
     nothing_else.then(|| {
         let why = format!(
             "by elimination, since nvidia-fs is not loaded, {why_not}, and cuFile names \
                      no direct target"
         );
-        Verdict::new(Route::Posix, RouteProof::Elimination, why)
+        RouteVerdict::new(Route::Posix, RouteProof::Elimination, why)
     })
 }
 
 /// There is no evidence.
-fn unproven(seen: &Seen<'_>) -> Verdict {
+fn unproven(seen: &RouteCounts<'_>) -> RouteVerdict {
     let counters = match (seen.operations, seen.can_count) {
         (Some(_), _) => "cuFile's route counters stayed at zero",
         (None, true) => "cuFile's route counters are off",
@@ -270,9 +270,9 @@ fn unproven(seen: &Seen<'_>) -> Verdict {
     let ours = seen.moved.operations;
     let has_others = seen.nvfs.operations().is_some_and(|all| all > ours);
     let kernel = match seen.nvfs {
-        NvidiaFs::Absent => "nvidia-fs is not loaded".to_string(),
-        NvidiaFs::NotCounting => "nvidia-fs does not count reads and writes".to_string(),
-        NvidiaFs::Counting(counts) => format!(
+        NvidiaFsCounts::Absent => "nvidia-fs is not loaded".to_string(),
+        NvidiaFsCounts::NotCounting => "nvidia-fs does not count reads and writes".to_string(),
+        NvidiaFsCounts::Counting(counts) => format!(
             "nvidia-fs counted {} reads and writes on this host while {ours} transfers ran{}",
             counts.operations,
             if has_others { ", including other processes' or split ones" } else { "" }
@@ -284,24 +284,24 @@ fn unproven(seen: &Seen<'_>) -> Verdict {
         _ => "compatibility mode was allowed".to_string(),
     };
     let why = format!("{counters}, {kernel}, and {setting}");
-    Verdict {
+    RouteVerdict {
         to_prove: Some(to_prove(seen, gap.is_none(), has_others)),
-        ..Verdict::new(Route::Unknown, RouteProof::None, why)
+        ..RouteVerdict::new(Route::Unknown, RouteProof::None, why)
     }
 }
 
 /// What would prove a route, depending on whether the setting can.
-fn to_prove(seen: &Seen<'_>, by_setting: bool, has_others: bool) -> String {
+fn to_prove(seen: &RouteCounts<'_>, by_setting: bool, has_others: bool) -> String {
     let count = match (seen.operations, seen.can_count) {
         (None, true) => Some("leave out --cufile-stats to have routes counted".to_string()),
         _ => None,
     };
     let have_nvfs_count = match seen.nvfs {
-        NvidiaFs::NotCounting => Some(format!("have nvidia-fs count (`{TO_ENABLE}`)")),
-        NvidiaFs::Counting(_) if has_others => {
+        NvidiaFsCounts::NotCounting => Some(format!("have nvidia-fs count (`{TO_ENABLE}`)")),
+        NvidiaFsCounts::Counting(_) if has_others => {
             Some("stop everything else that uses GPUDirect Storage on this host".to_string())
         }
-        NvidiaFs::Absent | NvidiaFs::Counting(_) => None,
+        NvidiaFsCounts::Absent | NvidiaFsCounts::Counting(_) => None,
     };
     let forbid =
         "run with --require-gds, which makes a fallback an error and so proves the direct route";

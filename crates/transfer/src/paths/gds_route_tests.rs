@@ -3,17 +3,17 @@
 use super::*;
 
 /// One hundred transfers of 1 MiB.
-const HUNDRED: Moved = Moved { operations: 100, bytes: 100 << 20 };
+const HUNDRED: Transferred = Transferred { operations: 100, bytes: 100 << 20 };
 
 /// Transfers to a GPU without any evidence.
-fn nothing() -> Seen<'static> {
-    Seen {
+fn nothing() -> RouteCounts<'static> {
+    RouteCounts {
         on_host: false,
         compat_mode_allowed: Some(true),
         operations: None,
         counted: Counted::Never,
         can_count: false,
-        nvfs: NvidiaFs::Absent,
+        nvfs: NvidiaFsCounts::Absent,
         moved: HUNDRED,
         begun: HUNDRED,
         unbound: 0,
@@ -23,19 +23,19 @@ fn nothing() -> Seen<'static> {
     }
 }
 
-fn counted(p2p: u64, nvfs: u64, posix: u64) -> Seen<'static> {
-    Seen {
+fn counted(p2p: u64, nvfs: u64, posix: u64) -> RouteCounts<'static> {
+    RouteCounts {
         operations: Some(Operations { p2p, nvfs, posix }),
         counted: Counted::Throughout,
         ..nothing()
     }
 }
 
-fn kernel(operations: u64, mebibytes: Option<u64>) -> NvidiaFs {
-    NvidiaFs::Counting(NvfsCounts { operations, mebibytes })
+fn kernel(operations: u64, mebibytes: Option<u64>) -> NvidiaFsCounts {
+    NvidiaFsCounts::Counting(NvfsCounts { operations, mebibytes })
 }
 
-fn found(seen: Seen<'_>) -> (Route, RouteProof) {
+fn found(seen: RouteCounts<'_>) -> (Route, RouteProof) {
     let verdict = judge(&seen);
     (verdict.route, verdict.proof)
 }
@@ -57,11 +57,11 @@ fn a_direct_path_without_counts_is_unproven_but_not_a_fallback() {
         assert_eq!((verdict.route, verdict.proof), (Route::Unknown, RouteProof::None));
         assert!(verdict.to_prove.unwrap().contains("--require-gds"));
     }
-    let told_not_to = Seen { can_count: true, ..nothing() };
+    let told_not_to = RouteCounts { can_count: true, ..nothing() };
     let to_prove = judge(&told_not_to).to_prove.unwrap();
     assert!(to_prove.contains("--cufile-stats"), "{to_prove}");
-    let off = Seen {
-        nvfs: NvidiaFs::NotCounting,
+    let off = RouteCounts {
+        nvfs: NvidiaFsCounts::NotCounting,
         no_p2pdma: Some("there is none"),
         has_direct_targets: false,
         ..nothing()
@@ -73,7 +73,7 @@ fn a_direct_path_without_counts_is_unproven_but_not_a_fallback() {
 
 #[test]
 fn nvidia_fs_proves_only_what_it_counted_completely() {
-    let of = |nvfs| found(Seen { nvfs, ..nothing() });
+    let of = |nvfs| found(RouteCounts { nvfs, ..nothing() });
     let proven = (Route::Direct, RouteProof::NvidiaFs);
     assert_eq!(of(kernel(100, Some(100))), proven);
     assert_eq!(of(kernel(140, Some(99))), proven, "whole MiB are cut off");
@@ -86,7 +86,7 @@ fn nvidia_fs_proves_only_what_it_counted_completely() {
     assert_eq!(of(kernel(0, Some(0))), unproven);
     // Another program moved bytes meanwhile, which may account for all of the count.
     assert_eq!(of(kernel(150, Some(150))), unproven);
-    let others = judge(&Seen { nvfs: kernel(150, Some(150)), ..nothing() });
+    let others = judge(&RouteCounts { nvfs: kernel(150, Some(150)), ..nothing() });
     assert!(
         others.summary.contains("including other processes' or split ones"),
         "{}",
@@ -97,9 +97,14 @@ fn nvidia_fs_proves_only_what_it_counted_completely() {
 
 #[test]
 fn small_transfers_of_others_are_not_counted_as_ours() {
-    let small = Moved { operations: 8, bytes: 8 << 12 };
+    let small = Transferred { operations: 8, bytes: 8 << 12 };
     let of = |operations| {
-        found(Seen { moved: small, begun: small, nvfs: kernel(operations, Some(0)), ..nothing() })
+        found(RouteCounts {
+            moved: small,
+            begun: small,
+            nvfs: kernel(operations, Some(0)),
+            ..nothing()
+        })
     };
     assert_eq!(of(8), (Route::Direct, RouteProof::NvidiaFs));
     assert_eq!(of(100), (Route::Unknown, RouteProof::None));
@@ -107,24 +112,24 @@ fn small_transfers_of_others_are_not_counted_as_ours() {
 
 #[test]
 fn transfers_in_flight_may_be_counted_or_not() {
-    let begun = Moved { operations: 104, bytes: 104 << 20 };
+    let begun = Transferred { operations: 104, bytes: 104 << 20 };
     for counted in [100, 102, 104] {
-        let seen = Seen { begun, nvfs: kernel(counted, Some(counted)), ..nothing() };
+        let seen = RouteCounts { begun, nvfs: kernel(counted, Some(counted)), ..nothing() };
         assert_eq!(found(seen).0, Route::Direct, "{counted}");
     }
 }
 
 #[test]
 fn without_transfers_there_is_no_route() {
-    let failed = Seen {
-        moved: Moved::default(),
+    let failed = RouteCounts {
+        moved: Transferred::default(),
         compat_mode_allowed: Some(false),
         no_p2pdma: Some("there is none"),
         has_direct_targets: false,
         ..nothing()
     };
-    let on_host = Seen { on_host: true, ..failed };
-    let counting = Seen { nvfs: kernel(0, Some(0)), ..failed };
+    let on_host = RouteCounts { on_host: true, ..failed };
+    let counting = RouteCounts { nvfs: kernel(0, Some(0)), ..failed };
     for seen in [failed, on_host, counting] {
         let verdict = judge(&seen);
         assert_eq!(verdict.route, Route::Unknown);
@@ -136,7 +141,12 @@ fn without_transfers_there_is_no_route() {
 #[test]
 fn nvidia_fs_refutes_if_there_is_no_other_route() {
     let of = |nvfs, compat_mode_allowed| {
-        found(Seen { nvfs, compat_mode_allowed, no_p2pdma: Some("there is none"), ..nothing() })
+        found(RouteCounts {
+            nvfs,
+            compat_mode_allowed,
+            no_p2pdma: Some("there is none"),
+            ..nothing()
+        })
     };
     let allowed = Some(true);
     let by_nvfs = |route| (route, RouteProof::NvidiaFs);
@@ -145,7 +155,7 @@ fn nvidia_fs_refutes_if_there_is_no_other_route() {
     // More than these, so other processes' are included: nothing is refuted.
     let unproven = (Route::Unknown, RouteProof::None);
     assert_eq!(of(kernel(150, Some(150)), allowed), unproven);
-    let network = Seen {
+    let network = RouteCounts {
         nvfs: kernel(0, Some(0)),
         no_p2pdma: Some("there is none"),
         has_targets_of_their_own: true,
@@ -158,7 +168,7 @@ fn nvidia_fs_refutes_if_there_is_no_other_route() {
 
 #[test]
 fn compatibility_mode_follows_by_elimination() {
-    let left = Seen {
+    let left = RouteCounts {
         no_p2pdma: Some("libcufile 1.11 has no peer-to-peer DMA"),
         has_direct_targets: false,
         ..nothing()
@@ -166,25 +176,25 @@ fn compatibility_mode_follows_by_elimination() {
     let verdict = judge(&left);
     assert_eq!((verdict.route, verdict.proof), (Route::Posix, RouteProof::Elimination));
     assert!(verdict.summary.contains("by elimination, since nvidia-fs is not loaded"));
-    let other_target = Seen { has_direct_targets: true, ..left };
+    let other_target = RouteCounts { has_direct_targets: true, ..left };
     assert_eq!(judge(&other_target).route, Route::Unknown);
-    let forbidden = Seen { compat_mode_allowed: Some(false), ..left };
+    let forbidden = RouteCounts { compat_mode_allowed: Some(false), ..left };
     assert_eq!(found(forbidden), (Route::Direct, RouteProof::CompatForbidden));
-    let on_host = Seen { on_host: true, ..nothing() };
+    let on_host = RouteCounts { on_host: true, ..nothing() };
     assert_eq!(found(on_host), (Route::Posix, RouteProof::Elimination));
 }
 
 #[test]
 fn the_summary_states_when_it_was_counted() {
-    let beforehand = Seen { counted: Counted::Beforehand, ..counted(8, 0, 0) };
+    let beforehand = RouteCounts { counted: Counted::Beforehand, ..counted(8, 0, 0) };
     assert!(judge(&beforehand).summary.contains("before the measured part"));
-    let at_first = Seen { counted: Counted::AtFirst, ..counted(8, 0, 0) };
+    let at_first = RouteCounts { counted: Counted::AtFirst, ..counted(8, 0, 0) };
     assert!(judge(&at_first).summary.ends_with("in its first transfers"));
 }
 
 #[test]
 fn batches_are_judged_by_their_own_counters() {
-    let counters = Counters { reads: 9, posix: 9, batch_p2p: 4, ..Counters::default() };
+    let counters = RouteCounters { reads: 9, posix: 9, batch_p2p: 4, ..RouteCounters::default() };
     for kind in [PathKind::GdsBatch, PathKind::GdsBatchStream] {
         let batch = Operations::of(kind, false, &counters);
         assert_eq!((batch.p2p, batch.posix), (4, 0));
@@ -195,21 +205,21 @@ fn batches_are_judged_by_their_own_counters() {
 
 #[test]
 fn host_memory_counts_as_posix() {
-    let counters = Counters { reads: 5, writes: 2, ..Counters::default() };
+    let counters = RouteCounters { reads: 5, writes: 2, ..RouteCounters::default() };
     assert_eq!(Operations::of(PathKind::Gds, true, &counters).posix, 7);
 }
 
 #[test]
 fn forbidding_proves_only_transfers_that_no_setting_sends_by_posix_calls() {
-    let forbidden = Seen { compat_mode_allowed: Some(false), ..nothing() };
+    let forbidden = RouteCounts { compat_mode_allowed: Some(false), ..nothing() };
     let direct = (Route::Direct, RouteProof::CompatForbidden);
     assert_eq!(found(forbidden), direct);
-    let counting = |nvfs| Seen { nvfs, ..forbidden };
-    assert_eq!(found(counting(NvidiaFs::NotCounting)), direct);
+    let counting = |nvfs| RouteCounts { nvfs, ..forbidden };
+    assert_eq!(found(counting(NvidiaFsCounts::NotCounting)), direct);
     // Other processes' transfers are included, which refutes nothing.
     assert_eq!(found(counting(kernel(150, Some(150)))), direct);
-    let unbound = Seen { unbound: 1, ..forbidden };
-    let network = Seen { has_targets_of_their_own: true, ..forbidden };
+    let unbound = RouteCounts { unbound: 1, ..forbidden };
+    let network = RouteCounts { has_targets_of_their_own: true, ..forbidden };
     for (seen, why) in [
         (counting(kernel(0, Some(0))), "nvidia-fs did not see all"),
         (unbound, "1 transfer that is not aligned"),
@@ -221,7 +231,7 @@ fn forbidding_proves_only_transfers_that_no_setting_sends_by_posix_calls() {
         assert!(verdict.summary.contains(why), "{}", verdict.summary);
         assert!(!verdict.summary.contains("was allowed"), "{why}");
         // It has been tried; and if allowed, advice that proves nothing is omitted.
-        let allowed = Seen { compat_mode_allowed: Some(true), ..seen };
+        let allowed = RouteCounts { compat_mode_allowed: Some(true), ..seen };
         for seen in [seen, allowed] {
             let to_prove = judge(&seen).to_prove.unwrap();
             assert!(!to_prove.contains("--require-gds"), "{to_prove}");

@@ -6,10 +6,12 @@ use std::os::fd::BorrowedFd;
 use stormlp_core::evidence::{DirectIo, Evidence};
 use stormlp_core::path::PathKind;
 
-use super::{Completion, DirectWatch, FileId, PathSpec, Rejected, Transfer, TransferPath};
+use super::{DirectWatch, PathSpec};
 use crate::engine::{self, Engine};
 use crate::error::TransferError;
-use crate::slot::Slot;
+use crate::transfer::FileId;
+use crate::transfer::Slot;
+use crate::transfer::{Completion, Rejected, Transfer, TransferPath};
 
 /// The path's slots are those of its engine.
 pub(crate) struct HostPath {

@@ -5,10 +5,11 @@ use std::fs::File;
 use stormlp_core::evidence::{DirectIo, Evidence};
 use stormlp_core::path::PathKind;
 
-use super::{Completion, FileId, Rejected, Transfer, TransferPath};
 use crate::error::TransferError;
 use crate::region::HostBuffer;
-use crate::slot::{Slot, SlotMemory};
+use crate::transfer::FileId;
+use crate::transfer::{Completion, Rejected, Transfer, TransferPath};
+use crate::transfer::{Slot, SlotMemory};
 
 /// Completes every transfer immediately and touches neither file nor buffer.
 pub(crate) struct NullPath {

@@ -1,9 +1,11 @@
 //! Every path moves the same bytes.
 
 use super::*;
-use crate::accelerator::HostStandIn;
+use crate::accelerator::stand_in::HostStandIn;
 use crate::region::Region;
+use crate::transfer::{Place, Transfer};
 use std::os::unix::fs::OpenOptionsExt as _;
+use stormlp_core::operation::Direction;
 use stormlp_core::path::MemoryKind;
 
 const PATHS: [PathKind; 5] = [

@@ -235,7 +235,6 @@ pub(crate) fn pci_folder(address: &str) -> PathBuf {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::testing::Tree;
     use super::*;

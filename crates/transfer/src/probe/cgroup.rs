@@ -111,7 +111,6 @@ fn group_of(line: &str, version: Version) -> Option<String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::testing::Tree;
     use super::*;

@@ -289,7 +289,6 @@ fn marks(root: &Root, number: &str, file: &File) -> io::Result<Vec<Signature>> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::os::unix::fs::FileExt as _;
 

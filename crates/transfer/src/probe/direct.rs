@@ -104,7 +104,6 @@ fn alignment(file: &OwnedFd) -> (Fact<u32>, Fact<u32>) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -125,7 +125,6 @@ pub(crate) fn nvidia_fs(root: &Root) -> Fact<NvidiaFs> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::testing::Tree;
     use super::*;

@@ -186,7 +186,6 @@ fn needs_stream(path: PathKind) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

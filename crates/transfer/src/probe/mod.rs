@@ -27,7 +27,6 @@ use stormlp_core::facts::{HostFacts, StorageOfRun};
 use stormlp_core::machine::FORMAT_VERSION;
 use stormlp_core::machine::{
     BlockDevice, BuildFacts, DeviceClaims, DirectSupport, Fact, Filesystem, GpuFacts, Machine,
-    advice,
 };
 
 use self::libraries::Libraries;
@@ -109,7 +108,7 @@ pub fn machine(executable: &Path, directory: &Path, goes_on: &dyn Fn(Duration) -
         storage: storage::facts(&root, directory),
         warnings: Vec::new(),
     };
-    machine.warnings = advice(&machine);
+    machine.warnings = machine.advice();
     machine
 }
 

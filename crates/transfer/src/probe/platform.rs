@@ -104,7 +104,6 @@ fn redirect_bits(control: u16) -> Option<String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::testing::Tree;
     use super::*;

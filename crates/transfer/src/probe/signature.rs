@@ -93,7 +93,7 @@ const SWAP_PAGES: [u64; 5] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];
 
 /// The beginning and the end of a device or of part of it.
 #[derive(Debug)]
-struct Ends {
+struct DeviceEnds {
     size: u64,
     head: Vec<u8>,
     tail: Vec<u8>,
@@ -109,7 +109,7 @@ pub(crate) fn signatures(device: &File, start: u64, size: u64) -> io::Result<Vec
     let head = read(device, start, size.min(HEAD_BYTES))?;
     let tail_start = size - size.min(TAIL_BYTES);
     let tail = read(device, start + tail_start, size - tail_start)?;
-    let ends = Ends { size, head, tail, tail_start };
+    let ends = DeviceEnds { size, head, tail, tail_start };
     Ok(ends.signatures())
 }
 
@@ -129,7 +129,7 @@ fn read(device: &File, offset: u64, len: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-impl Ends {
+impl DeviceEnds {
     fn signatures(&self) -> Vec<&'static str> {
         let mut found: Vec<&'static str> = Vec::new();
         let plain = MAGICS.iter().filter(|m| self.has(m.offset, m.bytes));
@@ -253,7 +253,6 @@ impl Ends {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

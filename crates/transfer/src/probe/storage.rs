@@ -251,7 +251,6 @@ fn device_number(stat: &Stat) -> u64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use rustix::fs::{
@@ -14,11 +14,12 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::interface::{Access, Entry, Facts, Kind, Space, Storage};
 use super::reach::{self, Spot};
-use super::{Access, Entry, Facts, Kind, Space, Storage};
 use crate::error::TransferError;
 use crate::page_cache::{self, Residency};
-use crate::paths::{PathSpec, TransferPath, build_path};
+use crate::paths::{PathSpec, build_path};
+use crate::transfer::TransferPath;
 use stormlp_core::facts::Identity;
 
 /// The real storage.
@@ -196,23 +197,6 @@ impl Storage for Disk {
     }
 }
 
-impl Disk {
-    /// Opens a block device exclusively, with respect to everyone who opens it exclusively too:
-    /// file systems, arrays, volumes and swap do.
-    pub(super) fn claim(path: &Path) -> Result<File, TransferError> {
-        let mut options = File::options();
-        options.read(true).write(true).custom_flags(libc::O_EXCL);
-        options.open(path).map_err(|source| match source.raw_os_error() {
-            Some(libc::EBUSY) => TransferError::Unavailable {
-                what: format!("{} for writing", path.display()),
-                reason: "another program or the kernel has claimed it".to_string(),
-                remedy: "stop what uses it first, or name another device".to_string(),
-            },
-            _ => TransferError::file("claim", path, source),
-        })
-    }
-}
-
 /// A dangling link.
 const NOWHERE: Facts = Facts {
     kind: Kind::Nothing,
@@ -351,13 +335,12 @@ fn irregular(of: FileType) -> io::Error {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::storage::{Durability, temporary_name};
+    use crate::storage::interface::{Durability, temporary_name};
 
     #[test]
     fn an_atomic_write_leaves_no_temporary_file() {

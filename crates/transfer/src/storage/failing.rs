@@ -52,12 +52,13 @@ impl Gate for Failing {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::storage::{Access, Disk, Durability, Gated, Storage as _};
+    use crate::storage::disk::Disk;
+    use crate::storage::gated::Gated;
+    use crate::storage::interface::{Access, Durability, Storage as _};
 
     #[test]
     fn the_nth_operation_fails_and_the_others_do_not() {

@@ -41,7 +41,6 @@ pub(super) fn hole_bytes(file: &File, bytes: u64) -> io::Result<u64> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::os::unix::fs::FileExt as _;
 

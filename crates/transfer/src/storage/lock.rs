@@ -70,7 +70,6 @@ fn lock_file(folder: &Path) -> io::Result<File> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::parent;
 use crate::error::LinkInTheWay;
 
 /// Flags for opening parent folders: enough to continue from them.
@@ -96,12 +95,12 @@ pub(super) fn is_held(folder: &Path) -> bool {
 
 /// A name and the folder it is looked up in.
 pub(super) struct Spot {
-    folder: Start,
+    folder: LookupStart,
     /// A single name beneath a held folder; any path elsewhere.
     pub(super) name: PathBuf,
 }
 
-enum Start {
+enum LookupStart {
     /// Names outside held folders are looked up as usual.
     Anywhere,
     Held(Arc<OwnedFd>),
@@ -111,27 +110,27 @@ impl Spot {
     /// The spot of `path`; its last component is not resolved.
     pub(super) fn of(path: &Path) -> Result<Self, Errno> {
         let Some((held, rest)) = beneath(path)? else {
-            return Ok(Self { folder: Start::Anywhere, name: path.to_path_buf() });
+            return Ok(Self { folder: LookupStart::Anywhere, name: path.to_path_buf() });
         };
         let name = rest.file_name().ok_or(Errno::XDEV)?;
         let folder = match parent(rest) {
             above if above == Path::new(".") => Arc::clone(&held.folder),
             above => held.beneath(above)?,
         };
-        Ok(Self { folder: Start::Held(folder), name: name.into() })
+        Ok(Self { folder: LookupStart::Held(folder), name: name.into() })
     }
 
     /// The folder the name is looked up in.
     pub(super) fn folder(&self) -> BorrowedFd<'_> {
         match &self.folder {
-            Start::Anywhere => CWD,
-            Start::Held(folder) => folder.as_fd(),
+            LookupStart::Anywhere => CWD,
+            LookupStart::Held(folder) => folder.as_fd(),
         }
     }
 
     /// Whether the spot lies beneath a held folder.
     pub(super) fn is_held(&self) -> bool {
-        !matches!(self.folder, Start::Anywhere)
+        !matches!(self.folder, LookupStart::Anywhere)
     }
 }
 
@@ -182,7 +181,7 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
 fn make_top(folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder).map_err(|error| match dead_link(folder) {
         Some(link) => io::Error::other(LinkInTheWay(format!(
-            "{} is a link that does not lead to a folder",
+            "{} is a link that leads to no folder",
             link.display()
         ))),
         None => error,
@@ -200,11 +199,11 @@ pub fn dead_link(folder: &Path) -> Option<&Path> {
 pub(super) fn told(errno: Errno) -> io::Error {
     match errno {
         Errno::LOOP => io::Error::other(LinkInTheWay(
-            "the path contains a link, and links are not followed in a folder that stormlp writes to; \
-             put the data itself there, or name the folder that the link points to"
+            "a link is on the way, and none is followed in a folder that stormlp writes to; \
+             put the data itself there, or name the folder that the link leads to"
                 .to_string(),
         )),
-        Errno::XDEV => io::Error::other("it points outside its folder"),
+        Errno::XDEV => io::Error::other("it leads out of its folder"),
         errno => errno.into(),
     }
 }
@@ -341,8 +340,12 @@ fn next(
     }
 }
 
+/// The folder that a file lies in.
+pub(super) fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
@@ -361,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_reach_files_without_following_links() {
+    fn both_ways_reach_files_and_follow_no_link() {
         type Open = fn(&OwnedFd, &Path, OFlags, Mode) -> Result<OwnedFd, Errno>;
         let tree = tree();
         let top = open_folder(tree.path()).unwrap();
@@ -381,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_may_be_held_before_it_exists_and_may_be_a_link() {
+    fn a_folder_may_be_held_before_it_is_there_and_may_be_a_link() {
         let tree = tree();
         let top = tree.path().join("new");
         hold(&top);
@@ -391,7 +394,7 @@ mod tests {
         assert!(held);
         symlink("/etc", top.join("a/out")).unwrap();
         let error = make_folder(&top.join("a/out/c")).unwrap_err();
-        assert!(error.to_string().contains("the path contains a link"), "{error}");
+        assert!(error.to_string().contains("a link is on the way"), "{error}");
 
         let linked = tree.path().join("linked");
         hold(&linked);

@@ -14,12 +14,12 @@ use super::gated::{Gate, Grant, Request};
 #[derive(Debug)]
 pub struct Throttled {
     throttle: Throttle,
-    lines: Mutex<Lines>,
+    lines: Mutex<Queues>,
 }
 
 /// When each queue is free again.
 #[derive(Debug, Default)]
-struct Lines {
+struct Queues {
     requests: Duration,
     reads: Duration,
     writes: Duration,
@@ -65,7 +65,6 @@ impl Gate for Throttled {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::path::Path;
     use std::sync::Arc;
@@ -74,8 +73,13 @@ mod tests {
     use stormlp_core::path::{EngineKind, PathKind};
 
     use super::*;
-    use crate::storage::{Access, Clock, Disk, Gated, Storage};
-    use crate::{HostStandIn, PathSpec, Place, Region, Transfer};
+    use crate::accelerator::stand_in::HostStandIn;
+    use crate::paths::PathSpec;
+    use crate::region::Region;
+    use crate::storage::disk::Disk;
+    use crate::storage::gated::{Clock, Gated};
+    use crate::storage::interface::{Access, Storage};
+    use crate::transfer::{Place, Transfer};
 
     /// A clock that only advances when someone sleeps.
     #[derive(Default)]
@@ -167,7 +171,7 @@ mod tests {
         let (storage, clock) = throttled("write=1000B");
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a");
-        let certain = crate::storage::Durability::Certain;
+        let certain = crate::storage::interface::Durability::Certain;
         storage.write(&file, &[1; 500], certain).unwrap();
         assert_eq!(clock.now().as_millis(), 500);
         let told = &storage.warnings()[0].fact;

@@ -51,7 +51,6 @@ impl CachedData {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -145,7 +145,6 @@ impl BlockDevices {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -16,11 +16,11 @@ const LIBRARY: &str = "libnvidia-ml.so.1";
 /// NVML averages utilisation over up to a second, and each query goes to the driver.
 const SELDOM: Duration = Duration::from_secs(1);
 /// Byte counters in NVML. Received and sent are from the GPU's point of view.
-const COUNTS: [Count; 4] = [
-    Count::of_pcie(field_id::NVML_FI_DEV_PCIE_COUNT_RX_BYTES),
-    Count::of_pcie(field_id::NVML_FI_DEV_PCIE_COUNT_TX_BYTES),
-    Count::of_nvlink(field_id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX),
-    Count::of_nvlink(field_id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX),
+const COUNTS: [NvmlCounter; 4] = [
+    NvmlCounter::of_pcie(field_id::NVML_FI_DEV_PCIE_COUNT_RX_BYTES),
+    NvmlCounter::of_pcie(field_id::NVML_FI_DEV_PCIE_COUNT_TX_BYTES),
+    NvmlCounter::of_nvlink(field_id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX),
+    NvmlCounter::of_nvlink(field_id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX),
 ];
 /// The sum over all links of a GPU (`nvmlDeviceGetFieldValues`).
 const ALL_LINKS: u32 = u32::MAX;
@@ -162,7 +162,7 @@ fn succeeded(returned: nvml::nvmlReturn_t) -> bool {
 
 /// A byte counter of NVML.
 #[derive(Debug, Clone, Copy)]
-struct Count {
+struct NvmlCounter {
     id: u32,
     scope: u32,
     /// Bytes per count.
@@ -171,7 +171,7 @@ struct Count {
     never_per_second: f64,
 }
 
-impl Count {
+impl NvmlCounter {
     /// PCIe fields have no scope. Generation 6 carries 128 GB/s over 16 lanes.
     const fn of_pcie(id: u32) -> Self {
         Self { id, scope: 0, unit_bytes: 1.0, never_per_second: 0.2e12 }
@@ -185,7 +185,7 @@ impl Count {
 
 /// The value of a field and its maximum: the counter wraps around after that.
 #[derive(Debug, Clone, Copy)]
-struct Read {
+struct NvmlReading {
     count: u64,
     most: u64,
 }
@@ -206,8 +206,8 @@ enum Sum {
 
 impl Sum {
     /// Advances to the reading at `now`; NaN if the number of wrap-arounds is ambiguous.
-    fn go_on(&mut self, of: Count, read: Read, now: Instant) -> f64 {
-        let Read { count, most } = read;
+    fn go_on(&mut self, of: NvmlCounter, read: NvmlReading, now: Instant) -> f64 {
+        let NvmlReading { count, most } = read;
         let bytes = match *self {
             Self::Lost => None,
             Self::Unread => Some(count as f64 * of.unit_bytes),
@@ -230,7 +230,7 @@ impl Sum {
 }
 
 /// The value of a field, by its declared type.
-fn value(field: &nvml::nvmlFieldValue_t) -> Option<Read> {
+fn value(field: &nvml::nvmlFieldValue_t) -> Option<NvmlReading> {
     if !succeeded(field.nvmlReturn) {
         return None;
     }
@@ -247,11 +247,10 @@ fn value(field: &nvml::nvmlFieldValue_t) -> Option<Read> {
             _ => return None,
         }
     };
-    Some(Read { count, most })
+    Some(NvmlReading { count, most })
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use std::process::Command;
@@ -311,11 +310,11 @@ mod tests {
     fn a_restarted_counter_continues_and_a_doubtful_one_is_dropped() {
         let begun = Instant::now();
         let [pcie, _, nvlink, _] = COUNTS;
-        let course = |of: Count, most: u64, read: &[u64]| -> Vec<f64> {
+        let course = |of: NvmlCounter, most: u64, read: &[u64]| -> Vec<f64> {
             let mut sum = Sum::default();
             let second = Duration::from_secs(1);
             let sums = (0..).zip(read).map(|(nth, count)| {
-                let read = Read { count: *count, most };
+                let read = NvmlReading { count: *count, most };
                 sum.go_on(of, read, begun + second * nth)
             });
             sums.collect()

@@ -74,7 +74,6 @@ fn bytes_of(memory: &str, name: &str) -> Option<f64> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -155,7 +155,6 @@ impl Instruments {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -68,7 +68,6 @@ pub fn peak_rss_bytes() -> u64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -82,7 +82,6 @@ impl Port {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::probe::testing::Tree;

@@ -1,6 +1,6 @@
 //! Page cache state of a checkpoint before its restore.
 
-use crate::plan::CacheBefore;
+use crate::report::CacheBefore;
 use stormlp_transfer::page_cache::Method;
 
 use super::super::error::CheckpointError;
@@ -20,7 +20,7 @@ impl Run<'_> {
         };
         let tasks = if tasks.is_empty() { &written } else { &tasks };
         let files = || tasks.iter().flat_map(|task| &task.files);
-        if plan.cold {
+        if plan.request.cold {
             for file in written.iter().flat_map(|task| &task.files).chain(files()) {
                 storage.drop_cached(&file.path)?;
             }
@@ -35,7 +35,7 @@ impl Run<'_> {
         }
         let mut paths = files().map(|file| file.path.as_path());
         let Some(residency) = storage.cached(&mut paths)? else {
-            if plan.cold && plan.path().uses_page_cache() {
+            if plan.request.cold && plan.path().uses_page_cache() {
                 // Residency is required here: an error that hides it ends the run.
                 for file in files() {
                     storage.residency(&file.path)?;
@@ -44,12 +44,12 @@ impl Run<'_> {
             return Ok(None);
         };
         let (share, files) = (residency.share(), files().count() as u64);
-        if plan.cold && plan.path().uses_page_cache() && share > COLD_SHARE {
+        if plan.request.cold && plan.path().uses_page_cache() && share > COLD_SHARE {
             return Err(CheckpointError::StillCached { step, share: share * 100.0 });
         }
         Ok(Some(CacheBefore {
             share,
-            dropped: plan.cold,
+            dropped: plan.request.cold,
             // The kernel either has the call or does not.
             by_cachestat: match residency.method {
                 Method::Cachestat => files,

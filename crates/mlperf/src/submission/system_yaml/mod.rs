@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_yaml::{Mapping, Value};
 
 use stormlp_core::names::unknown_among;
-use stormlp_core::workload_file::place::{Place, find, of_error};
+use stormlp_core::workload_file::place::{TextPlace, find, of_error};
 
 pub use draft::draft;
 use schema::{BLANK, FieldKind, ROOT, SchemaField};
@@ -77,7 +77,7 @@ impl Checker<'_> {
         if self.faults.len() >= MOST_FAULTS {
             return;
         }
-        let place = Place { entries: self.at.clone(), at_key };
+        let place = TextPlace { entries: self.at.clone(), at_key };
         self.faults.push(YamlFault {
             field: field.to_string(),
             line: find(self.text, &place).map(|(line, _)| line),

@@ -33,7 +33,7 @@ const MOODY: Drive =
 
 impl Drive {
     /// A run with this many intervals at `share` of the drive's rate.
-    fn run(self, random: &mut Mt19937, share: f64, intervals: usize) -> Run {
+    fn run(self, random: &mut Mt19937, share: f64, intervals: usize) -> FigureRun {
         let level = share * (1.0 + self.run_to_run * random.next_gaussian());
         let slope = self.drift * (2.0 * random.next_f64() - 1.0);
         let fresh = (1.0 - self.memory.powi(2)).sqrt();
@@ -46,12 +46,12 @@ impl Drive {
             1e9 * level * rate * if stalled { 0.5 } else { 1.0 }
         };
         let within: Vec<f64> = (0..intervals).map(&mut interval).collect();
-        Run { value: mean(&within), within }
+        FigureRun { value: mean(&within), within }
     }
 
     /// The verdict for this many runs per side, the later ones at `share` of the rate.
     fn compare(self, random: &mut Mt19937, share: f64, runs: usize, intervals: usize) -> Verdict {
-        let mut side = |share: f64| -> Vec<Run> {
+        let mut side = |share: f64| -> Vec<FigureRun> {
             (0..runs).map(|_| self.run(random, share, intervals)).collect()
         };
         let mut pairs = Vec::new();
@@ -79,7 +79,7 @@ impl Drive {
 
 /// Mean latency at a fixed queue depth for a throughput: one number per run.
 fn latency(throughput: &Pair) -> Pair {
-    let of = |run: &Run| Run { value: 1e12 / run.value, within: Vec::new() };
+    let of = |run: &FigureRun| FigureRun { value: 1e12 / run.value, within: Vec::new() };
     Pair {
         higher_is_better: false,
         baseline: throughput.baseline.iter().map(of).collect(),

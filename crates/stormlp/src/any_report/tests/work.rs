@@ -85,7 +85,7 @@ fn where_and_how_often_is_no_part_of_the_work() {
         (&gds, "/plan/files/0/path", "/elsewhere".into()),
         (&train, "/plan/data/folder", "/elsewhere".into()),
         (&train, "/plan/telemetry_seconds", 1.0.into()),
-        (&checkpoint, "/plan/folders/0", "/elsewhere".into()),
+        (&checkpoint, "/plan/request/folders/0", "/elsewhere".into()),
         (&checkpoint, "/plan/writes", 77.into()),
     ] {
         assert_eq!(changed(report, place, value), Vec::<String>::new(), "{place}");

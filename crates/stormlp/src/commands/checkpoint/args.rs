@@ -8,6 +8,7 @@ use stormlp_checkpoint::plan::{
 };
 use stormlp_core::location::Location;
 use stormlp_core::names::file_name;
+use stormlp_core::shell::CommandLine;
 use stormlp_mlperf::submission::Edition;
 
 use crate::commands::deliver::OutputArgs;
@@ -174,6 +175,9 @@ pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
     check_cufile(request.path, request.require_gds, request.cufile_stats)?;
     check_wait(&request.threading, request.path.ends_in_accelerator())?;
     request.workload = workload(&request.model)?;
+    // Not every path is UTF-8; other bytes are replaced.
+    let typed = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    request.command = CommandLine::new(typed);
     if request.folders.is_empty() {
         request.folders.push(default_folder(&request.workload));
     }

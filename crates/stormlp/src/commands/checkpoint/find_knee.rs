@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::time::Instant;
 
-use serde::{Deserialize, Serialize};
 use stormlp_checkpoint::plan::{
-    CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, CheckpointResults,
-    FindStreams, KNEE_STREAMS, ScaleChoice, StreamKnee,
+    CheckpointFacts, CheckpointPlan, CheckpointRequest, FindStreams, KNEE_STREAMS, ScaleChoice,
+    StreamKnee,
 };
+use stormlp_checkpoint::report::{CheckpointReport, CheckpointResults, tried_streams};
 use stormlp_checkpoint::run::{Look, run_in_company, scan};
 use stormlp_checkpoint::show::{mark, opening};
 use stormlp_core::event::Silent;
@@ -25,6 +25,7 @@ use stormlp_transfer::surroundings::Surroundings;
 
 use super::{Args, ending, hosts, planned};
 use crate::commands::deliver::{Delivery, Savers, copy_of};
+use crate::commands::find::{Finder, Ran, find};
 use crate::commands::party::{blame_launcher, shared_fate};
 use crate::output;
 use crate::session::Session;
@@ -34,8 +35,8 @@ use stormlp_hosts::party::Party;
 /// Default number of saves, and of restores, per run.
 const UNITS: u32 = 2;
 
-/// A search in progress.
-struct Hunt<'a> {
+/// A search for the fewest streams.
+struct StreamFinder<'a> {
     request: CheckpointRequest,
     host: HostFacts,
     /// Measured write rate of the storage before the first run: all runs have the same size.
@@ -45,21 +46,11 @@ struct Hunt<'a> {
     others: Option<Hosts>,
     session: &'a Session,
     delivery: &'a Delivery,
-    savers: Savers,
+    /// The plan of the first run.
+    first: CheckpointPlan,
     find: FindStreams,
     /// The last report for each number of streams.
     reports: Vec<(u32, CheckpointReport)>,
-}
-
-/// The next action of a search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum Next {
-    /// Run with this number of streams.
-    Try(u32),
-    /// End: the answer is known.
-    Enough,
-    /// End: it was stopped.
-    Stopped,
 }
 
 /// Prepares the first run of a search, with the saves and restores of every run.
@@ -91,11 +82,11 @@ pub(super) fn run(
     }
     let facts = hosts::tried(&request, party, session)?;
     let first = hosts::plan(&request, &host, &facts, (party, session))?;
-    request.scale = Some(ScaleChoice::Factor(first.scale));
+    request.scale = Some(ScaleChoice::Factor(first.scaling.factor));
     let streams = possible(&request, &host, &facts, (party, session), &first)?;
-    let savers = delivery.savers(&format!("{}-find-knee", first.model), party, session)?;
+    let mut savers = delivery.savers(&format!("{}-find-knee", first.model), party, session)?;
     let others = party.hosts(savers.parts_folder())?;
-    let mut hunt = Hunt {
+    let mut finder = StreamFinder {
         request,
         host,
         trial_bytes_per_second: facts.trial_bytes_per_second,
@@ -103,17 +94,17 @@ pub(super) fn run(
         others,
         session,
         delivery: &delivery,
-        savers,
+        first,
         find: FindStreams::begun(streams),
         reports: Vec::new(),
     };
     if !session.quiet {
-        output::say_page(&text::render(&opening(&first), output::width()));
+        output::say_page(&text::render(&opening(&finder.first), output::width()));
     }
-    let begun = hunt.empty(&first);
-    hunt.savers.begin(&begun, |of| copy_of(&begun, of))?;
-    let ended = hunt.go()?;
-    hunt.deliver(ended, &first)
+    let begun = finder.report(Ending::Unfinished);
+    savers.begin(&begun, |of| copy_of(&begun, of))?;
+    let ended = find(&mut finder, &mut savers, Some(party), session)?;
+    finder.deliver(ended, savers)
 }
 
 /// The numbers of streams that keep the size of a run; one host computes them for all.
@@ -132,49 +123,75 @@ fn possible(
     if party.is_alone() { Ok(find()) } else { party.from_first(&session.group.leads().then(find)) }
 }
 
-impl Hunt<'_> {
-    /// Runs what the search asks for until the answer is known or the user stops it.
-    fn go(&mut self) -> Result<Ending, Failure> {
-        loop {
-            let streams = match self.next()? {
-                Next::Try(streams) => streams,
-                Next::Enough => return Ok(Ending::Complete),
-                Next::Stopped => return Ok(Ending::Stopped),
-            };
-            let plan = self.plan(streams)?;
-            let begun = Instant::now();
-            let report = self.one(&plan)?;
-            if report.ending != Ending::Complete {
-                return Ok(report.ending);
-            }
-            self.find.take(streams, &report, begun.elapsed().as_secs_f64());
-            self.reports.retain(|(known, _)| *known != streams);
-            self.reports.push((streams, report));
-            self.say_last_run();
-            let so_far = self.report(Ending::Unfinished);
-            if let Some(report) = so_far {
-                self.savers.unit(|| report);
-            }
-        }
+impl Finder for StreamFinder<'_> {
+    /// A number of streams.
+    type Trial = u32;
+    type Plan = CheckpointPlan;
+    type Results = CheckpointResults;
+
+    fn next(&self) -> Option<u32> {
+        self.find.next()
     }
 
-    /// The next number of streams, on which all hosts agree: the first host chooses it, and a stop
-    /// on any host stops all.
-    fn next(&self) -> Result<Next, Failure> {
-        let stopped = self.session.stop.is_stopped();
-        let own = match (stopped, self.find.next()) {
-            (true, _) => Next::Stopped,
-            (false, Some(streams)) => Next::Try(streams),
-            (false, None) => Next::Enough,
+    fn run(&mut self, streams: u32) -> Result<Ran, Failure> {
+        let plan = self.plan(streams)?;
+        let begun = Instant::now();
+        let report = self.one(&plan)?;
+        if report.ending != Ending::Complete {
+            return Ok(Ran::Ended(report.ending));
+        }
+        self.find.take(tried_streams(&report, streams, begun.elapsed().as_secs_f64()));
+        self.reports.retain(|(known, _)| *known != streams);
+        self.reports.push((streams, report));
+        Ok(Ran::Measured)
+    }
+
+    /// The rates of the last run, what is known so far, and the estimated time left.
+    fn line(&self) -> String {
+        let Some(run) = self.find.tried.last() else {
+            return String::new();
         };
-        if self.party.is_alone() {
-            return Ok(own);
-        }
-        let all = self.party.exchange(&own)?;
-        let stopped = all.contains(&Next::Stopped).then_some(Next::Stopped);
-        Ok(stopped.or(all.first().copied()).unwrap_or(own))
+        let rates =
+            [("saved", &run.save_gib_per_second), ("restored", &run.restore_gib_per_second)];
+        let rates = rates.into_iter().filter(|(_, rates)| !rates.is_empty());
+        let rates: Vec<String> =
+            rates.map(|(done, rates)| format!("{done} at {:.3} GiB/s", mean(rates))).collect();
+        let left = match self.find.likely_left() {
+            0 => String::new(),
+            runs => {
+                let each: Vec<f64> = self.find.tried.iter().map(|run| run.seconds).collect();
+                format!("; about {} left", format_duration(runs as f64 * mean(&each)))
+            }
+        };
+        format!(
+            "{} a rank: {} ({}); enough by now: {}{left}",
+            counted(u64::from(run.streams), "stream"),
+            rates.join(", "),
+            format_duration(run.seconds),
+            known(&self.find)
+        )
     }
 
+    /// The report of the run at the knee of saves, or of restores if nothing is saved, including
+    /// the search.
+    fn report(&self, ending: Ending) -> CheckpointReport {
+        let knee = self.find.save.as_ref().or(self.find.restore.as_ref());
+        let of_knee =
+            knee.and_then(|knee| self.reports.iter().find(|(streams, _)| *streams == knee.streams));
+        let mut report = match of_knee {
+            Some((_, report)) => report.clone(),
+            None => {
+                let head = self.delivery.head(self.host.clone(), self.session);
+                CheckpointReport::new(head, self.first.clone(), CheckpointResults::default())
+            }
+        };
+        report.results.find_knee = Some(self.find.clone());
+        report.ending = ending;
+        report
+    }
+}
+
+impl StreamFinder<'_> {
     /// The plan for a number of streams, on storage as it is now.
     fn plan(&mut self, streams: u32) -> Result<CheckpointPlan, Failure> {
         self.request.streams = Some(streams);
@@ -211,66 +228,14 @@ impl Hunt<'_> {
         Ok(report)
     }
 
-    /// Prints a line for the last run: its rates, what is known so far, and the estimated time
-    /// left.
-    fn say_last_run(&self) {
-        let Some(run) = self.find.tried.last().filter(|_| !self.session.quiet) else {
-            return;
-        };
-        let rates =
-            [("saved", &run.save_gib_per_second), ("restored", &run.restore_gib_per_second)];
-        let rates = rates.into_iter().filter(|(_, rates)| !rates.is_empty());
-        let rates: Vec<String> =
-            rates.map(|(done, rates)| format!("{done} at {:.3} GiB/s", mean(rates))).collect();
-        let left = match self.find.likely_left() {
-            0 => String::new(),
-            runs => {
-                let each: Vec<f64> = self.find.tried.iter().map(|run| run.seconds).collect();
-                format!("; about {} left", format_duration(runs as f64 * mean(&each)))
-            }
-        };
-        output::say(format!(
-            "{} a rank: {} ({}); enough by now: {}{left}",
-            counted(u64::from(run.streams), "stream"),
-            rates.join(", "),
-            format_duration(run.seconds),
-            known(&self.find)
-        ));
-    }
-
-    fn empty(&self, plan: &CheckpointPlan) -> CheckpointReport {
-        let head = self.delivery.head(self.host.clone(), self.session);
-        let results = CheckpointResults {
-            find_knee: Some(self.find.clone()),
-            ..CheckpointResults::default()
-        };
-        CheckpointReport::new(head, plan.clone(), results)
-    }
-
-    /// The report of the run at the knee of saves, or of restores if nothing is saved, including
-    /// the search.
-    fn report(&self, ending: Ending) -> Option<CheckpointReport> {
-        let knee = self.find.save.as_ref().or(self.find.restore.as_ref())?;
-        let of_knee = self.reports.iter().find(|(streams, _)| *streams == knee.streams);
-        let mut report = of_knee.map(|(_, report)| report.clone())?;
-        report.results.find_knee = Some(self.find.clone());
-        report.ending = ending;
-        Some(report)
-    }
-
-    fn deliver(self, ended: Ending, first: &CheckpointPlan) -> Result<(), Failure> {
-        let report = self.report(ended.clone()).unwrap_or_else(|| {
-            let mut report = self.empty(first);
-            report.ending = ended;
-            report
-        });
+    fn deliver(self, ended: Ending, savers: Savers) -> Result<(), Failure> {
+        let report = self.report(ended);
         let how = |saved: Option<&Path>| ending(&report, saved);
         let own = |of| copy_of(&report, of);
-        let saved = self.savers;
-        let delivered = saved.finish((&report, own), self.delivery, self.session, how);
+        let delivered = savers.finish((&report, own), self.delivery, self.session, how);
         let others = self.others.as_ref();
         let delivered = delivered.map_err(|failure| shared_fate(failure, &report.ending, others));
-        delivered.map_err(|failure| match mark(first) {
+        delivered.map_err(|failure| match mark(&self.first) {
             Some(mark) => failure.marked(&mark),
             None => failure,
         })

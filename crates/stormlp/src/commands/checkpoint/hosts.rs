@@ -59,7 +59,7 @@ pub(super) fn seen_by_all(
     let look = || look().map(|facts| of_all(facts, party));
     let own = party.owns_folder().then(look).transpose();
     let own = party.agree(own)?;
-    let all = party.exchange(&own.as_ref().map(Seen::of))?;
+    let all = party.exchange(&own.as_ref().map(StorageSeen::of))?;
     let mut facts = own.unwrap_or_default();
     for seen in all.into_iter().flatten() {
         seen.limit(&mut facts);
@@ -69,14 +69,14 @@ pub(super) fn seen_by_all(
 
 /// Facts about the folders as seen by one host.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Seen {
+struct StorageSeen {
     /// Free space of each folder.
     free_bytes: Vec<u64>,
     /// Measured write rate of the first folder.
     trial_bytes_per_second: Option<f64>,
 }
 
-impl Seen {
+impl StorageSeen {
     fn of(facts: &CheckpointFacts) -> Self {
         let folders = facts.folders.iter();
         Self {
@@ -128,18 +128,14 @@ pub(super) fn plan(
     if party.is_alone() {
         return planned(request, host, facts);
     }
-    let own = session.group.leads().then(|| dealt(planned(request, host, facts)?, request, party));
+    let own = session.group.leads().then(|| dealt(planned(request, host, facts)?, party));
     let own = party.agree(own.transpose())?;
     party.from_first(&own)
 }
 
 /// Assigns the ranks to hosts, and makes each host restore what another host wrote unless requested
 /// otherwise.
-fn dealt(
-    mut plan: CheckpointPlan,
-    request: &CheckpointRequest,
-    party: &Party,
-) -> Result<CheckpointPlan, Failure> {
+fn dealt(mut plan: CheckpointPlan, party: &Party) -> Result<CheckpointPlan, Failure> {
     let (ranks, count) = (plan.ranks.len(), party.members().len());
     if count > ranks {
         let error = anyhow::anyhow!("{count} hosts, and {ranks} ranks to deal to them");
@@ -147,7 +143,11 @@ fn dealt(
     }
     let further = ranks.div_ceil(count);
     let shared = !party.has_local_data();
-    if shared && request.rank_shift.is_none() && !plan.closed && !plan.restores.is_empty() {
+    if shared
+        && plan.request.rank_shift.is_none()
+        && !plan.request.closed
+        && !plan.restores.is_empty()
+    {
         plan.rank_shift = further as u64;
         let members = party.members();
         let wrote = if members.iter().all(|member| member.leads_host(members)) {
@@ -180,22 +180,25 @@ fn dealt(
     Ok(plan)
 }
 
-/// Request fields that may differ between hosts.
-const APART: [&str; 2] = ["model", "results_beside_data"];
+/// Request fields that may differ between hosts: each may have the workload's file elsewhere.
+const APART: [&str; 1] = ["model"];
 /// Names of request fields that differ from their keys.
 const NAMES: [(&str, &str); 6] = [
     ("chunk_bytes", "option --chunk-size"),
     ("folders", "option --dir"),
     ("overlap_step_seconds", "option --overlap"),
     ("pause_seconds", "option --pause"),
-    ("workload", "workload"),
+    ("telemetry_seconds", "option --telemetry"),
     promises::OF_THREADS,
 ];
 
 /// The part of `request` that must be equal on all hosts. It is taken before a seed is drawn: each
 /// host draws its own, and that of the first one counts.
 pub(super) fn asked(request: &CheckpointRequest) -> Vec<Promise> {
-    promises::asked(request, &APART, &NAMES)
+    let mut promises = promises::asked(request, &APART, &NAMES);
+    let workload = serde_json::json!({ "workload": request.workload });
+    promises.extend(promises::of(&workload, &[], &[]));
+    promises
 }
 
 /// Checks that all hosts see the same folders.
@@ -203,7 +206,7 @@ pub(super) fn asked(request: &CheckpointRequest) -> Vec<Promise> {
 /// # Errors
 /// All hosts fail alike if one does not.
 fn check(plan: &CheckpointPlan, party: &Party, session: &Session) -> Result<(), Failure> {
-    for folder in &plan.folders {
+    for folder in &plan.request.folders {
         let nearest = session.storage.nearest(folder.folder());
         party.check_shared(&nearest)?;
     }
@@ -236,23 +239,24 @@ mod tests {
     #[test]
     fn the_worst_host_decides_what_all_have() {
         let mut first = facts(800, Some(40.0));
-        Seen::of(&facts(200, Some(60.0))).limit(&mut first);
-        assert_eq!(Seen::of(&first), Seen::of(&facts(200, Some(40.0))));
-        Seen::of(&facts(900, Some(10.0))).limit(&mut first);
-        assert_eq!(Seen::of(&first), Seen::of(&facts(200, Some(10.0))));
+        StorageSeen::of(&facts(200, Some(60.0))).limit(&mut first);
+        assert_eq!(StorageSeen::of(&first), StorageSeen::of(&facts(200, Some(40.0))));
+        StorageSeen::of(&facts(900, Some(10.0))).limit(&mut first);
+        assert_eq!(StorageSeen::of(&first), StorageSeen::of(&facts(200, Some(10.0))));
         // A later look does not run a trial.
-        Seen::of(&facts(100, None)).limit(&mut first);
-        assert_eq!(Seen::of(&first), Seen::of(&facts(100, None)));
+        StorageSeen::of(&facts(100, None)).limit(&mut first);
+        assert_eq!(StorageSeen::of(&first), StorageSeen::of(&facts(100, None)));
     }
 
     #[test]
     fn processes_of_one_host_share_what_it_has() {
-        let of = |here, processes| Seen::of(&scaled(facts(600, Some(60.0)), here, processes));
-        assert_eq!(of(1, 1), Seen::of(&facts(600, Some(60.0))));
+        let of =
+            |here, processes| StorageSeen::of(&scaled(facts(600, Some(60.0)), here, processes));
+        assert_eq!(of(1, 1), StorageSeen::of(&facts(600, Some(60.0))));
         // Both on one host: its storage is all there is.
-        assert_eq!(of(2, 2), Seen::of(&facts(600, Some(60.0))));
-        assert_eq!(of(1, 2), Seen::of(&facts(1200, Some(120.0))));
+        assert_eq!(of(2, 2), StorageSeen::of(&facts(600, Some(60.0))));
+        assert_eq!(of(1, 2), StorageSeen::of(&facts(1200, Some(120.0))));
         // Three of four on this host: it is full when it has three quarters of the data.
-        assert_eq!(of(3, 4), Seen::of(&facts(800, Some(80.0))));
+        assert_eq!(of(3, 4), StorageSeen::of(&facts(800, Some(80.0))));
     }
 }

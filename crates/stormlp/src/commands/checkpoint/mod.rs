@@ -8,10 +8,10 @@ mod hosts;
 use std::path::Path;
 
 use stormlp_checkpoint::plan::{
-    CheckpointFacts, CheckpointPlan, CheckpointReport, CheckpointRequest, CheckpointResults,
-    Resolution, ScaleChoice, resolve,
+    CheckpointFacts, CheckpointPlan, CheckpointRequest, Resolution, ScaleChoice, resolve,
 };
-use stormlp_checkpoint::run::{Cleaned, Look, clean, run_in_company, scan, write_rate};
+use stormlp_checkpoint::report::{CheckpointReport, CheckpointResults};
+use stormlp_checkpoint::run::{CleanedFolder, Look, clean, run_in_company, scan, write_rate};
 use stormlp_checkpoint::show as checkpoint;
 use stormlp_checkpoint::show::{DryRun, mark, opening};
 use stormlp_core::facts::HostFacts;
@@ -149,7 +149,7 @@ fn carry_out(
         output::say_page(&text::render(&opening, output::width()));
     }
     if plan.path().needs_cufile() {
-        savers.prepare_cufile(plan.require_gds);
+        savers.prepare_cufile(plan.request.require_gds);
     }
     let report = emulate(head, plan, &mut savers, company, session)?;
     Ok((report, savers))
@@ -224,7 +224,7 @@ fn dry_run(
         return Err(resolution.problems.into());
     };
     let dry_run = DryRun { plan, problems: &resolution.problems };
-    output.print_plan(&dry_run, plan.closed, checkpoint::dry_run)?;
+    output.print_plan(&dry_run, plan.request.closed, checkpoint::dry_run)?;
     // A dry run may show a plan that is too large for this machine.
     match resolution.problems.cause() {
         Cause::Capacity => Ok(()),
@@ -249,7 +249,7 @@ fn emulate(
         savers.unit(|| report.clone());
     };
     run_in_company(head, plan, company, &surroundings, &mut on_unit).map_err(|error| {
-        let remedy = detached::remedy(&error, company, plan.closed);
+        let remedy = detached::remedy(&error, company, plan.request.closed);
         Failure::machine(error).with_help(remedy)
     })
 }
@@ -273,8 +273,8 @@ fn ending(report: &CheckpointReport, saved: Option<&Path>) -> Result<(), Failure
 fn clean_folders(request: &CheckpointRequest) -> Result<(), Failure> {
     let mut lines = Vec::new();
     for folder in &request.folders {
-        let Cleaned { checkpoints, files, bytes, left } =
-            clean(&Disk, folder.folder()).map_err(|error| {
+        let CleanedFolder { checkpoints, files, bytes, left } = clean(&Disk, folder.folder())
+            .map_err(|error| {
                 let remedy = error.remedy(false);
                 Failure::machine(error).with_help(remedy)
             })?;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::any_report::AnyReport;
 use stormlp_checkpoint::plan as checkpoints;
-use stormlp_checkpoint::plan::CheckpointReport;
+use stormlp_checkpoint::report::CheckpointReport;
 use stormlp_checkpoint::run as checkpoint;
 use stormlp_core::report::Head;
 use stormlp_core::report::PartOf;

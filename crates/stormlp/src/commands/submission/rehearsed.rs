@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use chrono::Utc;
 use serde_json::Value;
-use stormlp_checkpoint::plan::CheckpointReport;
+use stormlp_checkpoint::report::CheckpointReport;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::location::Location;
 use stormlp_core::report::Ending;
@@ -253,7 +253,7 @@ impl RehearsedTree {
         if report.ending != Ending::Complete {
             return Ok(());
         }
-        let data = report.plan.folders.first().map(Location::folder);
+        let data = report.plan.request.folders.first().map(Location::folder);
         let separate = separate(data, Some(&self.folder));
         deliver::write_mlperf(Some(&self.folder), |taken| {
             checkpointing(report, &self.rehearsal, separate, taken)

@@ -18,15 +18,15 @@ use stormlp_core::warning::Warning;
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_matrix::show::Columns;
 use stormlp_training::plan::distribution::Distribution;
-use stormlp_training::plan::find_max::{FindMax, Limit, RunKind, StorageEstimate, Tried};
+use stormlp_training::plan::find_max::{FindMax, Limit, StorageEstimate, Tried};
 use stormlp_training::plan::metrics;
 use stormlp_training::plan::probe::{Enough, Judge};
 use stormlp_training::plan::request::TrainRequest;
 use stormlp_training::plan::resolve::Resolved;
-use stormlp_training::plan::search::{Next, Search};
+use stormlp_training::plan::search::{RunKind, Search};
 use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::plan::workload::Workload;
-use stormlp_training::report::TrainReport;
+use stormlp_training::report::{TrainReport, TrainResults};
 use stormlp_training::run as training;
 use stormlp_training::run::Course;
 use stormlp_transfer::storage::FolderLock;
@@ -35,7 +35,8 @@ use stormlp_transfer::surroundings::Surroundings;
 use super::args::DataArgs;
 use super::data::{self, Data};
 use super::{Args, check_phases, facts, head, is_null, lock, request};
-use crate::commands::deliver::{Delivery, Saver};
+use crate::commands::deliver::{Delivery, Saver, Savers, copy_of};
+use crate::commands::find::{Finder, Ran, find};
 use crate::output;
 use crate::session::Session;
 use stormlp_core::failure::Failure;
@@ -73,8 +74,8 @@ impl FindMaxArgs {
     }
 }
 
-/// A search, and everything its runs have in common.
-struct Hunt<'a> {
+/// A search for the largest number of accelerators, and everything its runs have in common.
+struct AcceleratorFinder<'a> {
     args: &'a DataArgs,
     /// The workload as given by the user.
     name: &'a str,
@@ -94,7 +95,8 @@ struct Hunt<'a> {
     find: FindMax,
     /// The reports of full runs.
     full: Vec<TrainReport>,
-    saver: Saver,
+    /// The plan for one accelerator on the dataset that was there.
+    first: TrainPlan,
     lock: Option<FolderLock>,
     begun: Instant,
     /// Seconds spent on the search before it was resumed.
@@ -128,14 +130,14 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     }
     let delivery = args.output.open(ReportKind::Train, Columns::Standard)?;
     let saved = args.find.resume.as_deref().map(resume::read).transpose()?;
-    let saver = match &saved {
+    let mut savers = Savers::alone(match &saved {
         Some(saved) => Saver::resume(&saved.path),
         None => delivery.saver(&format!("{}-find-max", plan.workload), session)?,
-    };
+    });
     let confirm = args.find.confirm.unwrap_or(1);
     let mut warnings = data.warnings;
     warnings.extend(session.storage.warnings());
-    let mut hunt = Hunt {
+    let mut finder = AcceleratorFinder {
         args: &args.data,
         name: &name,
         datagen_options: args.workload.datagen_options(&request),
@@ -151,73 +153,91 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         search: Search::new(1, MOST_ACCELERATORS, confirm),
         find: FindMax::begun(confirm),
         full: Vec::new(),
-        saver,
+        first: plan,
         lock: None,
         begun: Instant::now(),
         before_seconds: 0.0,
     };
     if let Some(saved) = saved {
-        hunt.take(saved, &plan)?;
+        finder.take(saved)?;
     } else {
-        let report = hunt.report(Ending::Unfinished, &plan);
-        hunt.saver.begin(&report)?;
+        let begun = finder.report(Ending::Unfinished);
+        savers.begin(&begun, |of| copy_of(&begun, of))?;
     }
-    if plan.transport.path.needs_cufile() {
-        hunt.saver.prepare_cufile(plan.require_gds);
+    if finder.first.transport.path.needs_cufile() {
+        savers.prepare_cufile(finder.first.require_gds);
     }
     if let Some(dataset) = &data.to_make {
-        hunt.inventory = dataset.make(&hunt.inventory, session)?;
-        hunt.begun = Instant::now();
+        finder.inventory = dataset.make(&finder.inventory, session)?;
+        finder.begun = Instant::now();
     }
-    hunt.lock = lock(&plan)?;
-    let ending = hunt.go()?;
-    hunt.deliver(ending, &plan, &delivery)
+    finder.lock = lock(&finder.first)?;
+    if finder.find.estimate.is_none() && finder.search.trials().is_empty() {
+        finder.read_first()?;
+    }
+    let ending = find(&mut finder, &mut savers, None, session)?;
+    finder.deliver(ending, savers, &delivery)
 }
 
-impl Hunt<'_> {
-    /// Runs what the search asks for until the answer is known or the user stops it.
-    fn go(&mut self) -> Result<Ending, Failure> {
-        if self.find.estimate.is_none() && self.search.trials().is_empty() {
-            self.read_first()?;
-        }
-        while !self.session.stop.is_stopped() {
-            let (count, kind) = match self.search.next() {
-                Next::Probe(count) => (count, RunKind::Probe),
-                Next::Full(count) => (count, RunKind::Full),
-                Next::Done => return Ok(Ending::Complete),
-            };
-            let Some(plan) = self.plan(count)? else {
-                // The limit that was reached is known now.
-                continue;
-            };
-            let begun = Instant::now();
-            let tried = match kind {
-                RunKind::Probe => self.probe(plan)?,
-                RunKind::Full => match self.full_run(plan)? {
-                    Ok(tried) => Some(tried),
-                    Err(ending) => return Ok(ending),
-                },
-            };
-            let Some(mut tried) = tried else { break };
-            tried.seconds = begun.elapsed().as_secs_f64();
-            self.take_in(tried);
-        }
-        Ok(Ending::Stopped)
+impl Finder for AcceleratorFinder<'_> {
+    /// A number of accelerators, and how it is tried.
+    type Trial = (u32, RunKind);
+    type Plan = TrainPlan;
+    type Results = TrainResults;
+
+    fn next(&self) -> Option<(u32, RunKind)> {
+        self.search.next()
     }
 
-    /// Records a run, saves the results so far and prints them.
-    fn take_in(&mut self, tried: Tried) {
+    fn run(&mut self, (count, kind): (u32, RunKind)) -> Result<Ran, Failure> {
+        let Some(plan) = self.plan(count)? else {
+            return Ok(Ran::Impossible);
+        };
+        let begun = Instant::now();
+        let tried = match kind {
+            RunKind::Probe => self.probe(plan)?.ok_or(Ending::Stopped),
+            RunKind::Full => self.full_run(plan)?,
+        };
+        let mut tried = match tried {
+            Ok(tried) => tried,
+            Err(ending) => return Ok(Ran::Ended(ending)),
+        };
+        tried.seconds = begun.elapsed().as_secs_f64();
         self.search.tell(tried.trial(self.threshold_percent));
         self.find.tried.push(tried);
-        self.find.conclude(&self.search);
-        self.find.search_seconds = self.before_seconds + self.begun.elapsed().as_secs_f64();
-        if let Some(last) = self.find.tried.last() {
-            self.say(self.line(last));
-            if let Ok(Some(plan)) = self.plan_as_it_is(last.accelerators) {
-                let report = self.report(Ending::Unfinished, &plan);
-                self.saver.save(&report);
+        self.conclude();
+        Ok(Ran::Measured)
+    }
+
+    fn line(&self) -> String {
+        self.find.tried.last().map_or(String::new(), |last| self.line_of(last))
+    }
+
+    /// The report of the full run at the answer, or of no run yet, including the search.
+    fn report(&self, ending: Ending) -> TrainReport {
+        let shown = self.find.largest_accelerators.max(1);
+        let of_answer = |report: &&TrainReport| report.results.accelerators == shown;
+        let answer = self.full.iter().rev().find(of_answer).cloned();
+        let mut report = answer.unwrap_or_else(|| {
+            let plan = self.plan_as_it_is(shown).unwrap_or_else(|| self.first.clone());
+            training::begun(&self.course(plan))
+        });
+        for warning in &self.warnings {
+            if !report.warnings.contains(warning) {
+                report.warnings.push(warning.clone());
             }
         }
+        report.ending = ending;
+        report.results.find_max = Some(self.find.clone());
+        report
+    }
+}
+
+impl AcceleratorFinder<'_> {
+    /// Updates the answer from the runs so far.
+    fn conclude(&mut self) {
+        self.find.conclude(&self.search);
+        self.find.search_seconds = self.before_seconds + self.begun.elapsed().as_secs_f64();
     }
 
     fn say(&self, line: impl std::fmt::Display) {
@@ -233,7 +253,7 @@ impl Hunt<'_> {
         };
         let wanted = READS.div_ceil(one.loader.concurrent_reads().max(1)) as u32;
         let possible = (1..=wanted.max(1)).rev();
-        let mut plans = possible.filter_map(|count| self.plan_as_it_is(count).ok().flatten());
+        let mut plans = possible.filter_map(|count| self.plan_as_it_is(count));
         let plan = beginning(plans.next().unwrap_or(one));
         let compute = plan.compute.mean_seconds();
         let plan = TrainPlan {
@@ -396,45 +416,27 @@ impl Hunt<'_> {
     }
 
     /// The plan for `count` accelerators on the existing dataset, if it is valid.
-    fn plan_as_it_is(&self, count: u32) -> Result<Option<TrainPlan>, Failure> {
-        Ok(self.resolve(count).ok().map(|resolved| resolved.plan))
-    }
-
-    /// The report of the full run at the answer, or of no run yet, including the search.
-    fn report(&self, ending: Ending, plan: &TrainPlan) -> TrainReport {
-        let shown = self.find.largest_accelerators.max(1);
-        let of_answer = |report: &&TrainReport| report.results.accelerators == shown;
-        let answer = self.full.iter().rev().find(of_answer).cloned();
-        let mut report = answer.unwrap_or_else(|| training::begun(&self.course(plan.clone())));
-        for warning in &self.warnings {
-            if !report.warnings.contains(warning) {
-                report.warnings.push(warning.clone());
-            }
-        }
-        report.ending = ending;
-        report.results.find_max = Some(self.find.clone());
-        report
+    fn plan_as_it_is(&self, count: u32) -> Option<TrainPlan> {
+        self.resolve(count).ok().map(|resolved| resolved.plan)
     }
 
     /// Saves and prints the result of the search.
     fn deliver(
         mut self,
         ending: Ending,
-        plan: &TrainPlan,
+        savers: Savers,
         delivery: &Delivery,
     ) -> Result<(), Failure> {
-        self.find.conclude(&self.search);
-        self.find.search_seconds = self.before_seconds + self.begun.elapsed().as_secs_f64();
+        self.conclude();
         if self.find.limited_by.is_none() && ending == Ending::Complete {
             self.find.limited_by = Some(Limit::Nothing);
         }
         self.tell_of_read_ahead();
-        let shown = self.plan_as_it_is(self.find.largest_accelerators.max(1))?;
-        let mut report = self.report(ending, shown.as_ref().unwrap_or(plan));
+        let mut report = self.report(ending);
         report.head.ended_at = Some(Session::now());
-        let (session, find) = (self.session, self.find.clone());
-        let outcome = |saved: Option<&Path>| messages::ended(&report, &find, session, saved);
-        delivery.finish(self.saver, &report, session, outcome)
+        let (session, find) = (self.session, &self.find);
+        let outcome = |saved: Option<&Path>| messages::ended(&report, find, session, saved);
+        savers.finish((&report, |of| copy_of(&report, of)), delivery, session, outcome)
     }
 }
 

@@ -10,7 +10,7 @@ use libloading::Library;
 use stormlp_core::facts::Availability;
 use stormlp_core::operation::Direction;
 
-use super::{CuFileProbe, CudaProbe, MARK, Message, Step};
+use super::message::{CuFileProbe, CudaProbe, MARK, Message, ProbeStep};
 use crate::cuda;
 use crate::cufile::buffer::Registration;
 use crate::cufile::driver::{Driver, Settings};
@@ -50,15 +50,15 @@ fn tell(message: &Message) {
 
 /// Runs the steps, announcing each before it begins.
 fn find_out(probe: &mut CuFileProbe, folder: Option<&Path>) -> Result<(), CuFileError> {
-    tell(&Message::Begins(Step::Cuda));
+    tell(&Message::Begins(ProbeStep::Cuda));
     probe.cuda = ask_cuda();
     tell(&Message::Found(Box::new(probe.clone())));
-    tell(&Message::Begins(Step::Load));
+    tell(&Message::Begins(ProbeStep::Load));
     let api = Api::get()?;
     probe.library_version = Some(api.version().to_string());
     probe.library_path = Some(api.path().to_path_buf());
     tell(&Message::Found(Box::new(probe.clone())));
-    tell(&Message::Begins(Step::OpenDriver));
+    tell(&Message::Begins(ProbeStep::OpenDriver));
     let driver = Driver::open(&Settings::default())?;
     probe.driver = Availability::Available;
     if let Ok(properties) = driver.properties() {
@@ -72,11 +72,11 @@ fn find_out(probe: &mut CuFileProbe, folder: Option<&Path>) -> Result<(), CuFile
     probe.parameters = driver.parameters();
     tell(&Message::Found(Box::new(probe.clone())));
     if let Some(folder) = folder {
-        tell(&Message::Begins(Step::UseFolder));
+        tell(&Message::Begins(ProbeStep::UseFolder));
         probe.folder = Some(use_folder(&driver, folder));
         tell(&Message::Found(Box::new(probe.clone())));
     }
-    tell(&Message::Begins(Step::CloseDriver));
+    tell(&Message::Begins(ProbeStep::CloseDriver));
     drop(driver);
     Ok(())
 }
@@ -100,7 +100,7 @@ fn ask_cuda() -> CudaProbe {
 
 /// Whether cuFile can read a file in `folder` into host memory.
 fn use_folder(driver: &Arc<Driver>, folder: &Path) -> Availability {
-    let path = super::probe_file(folder, std::process::id());
+    let path = super::message::probe_file(folder, std::process::id());
     // The file is removed whatever happens to the parent.
     let parent = rustix::process::getppid();
     end_with_parent(false);

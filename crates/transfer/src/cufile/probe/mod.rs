@@ -7,20 +7,23 @@
 //! proves nothing.
 
 mod child;
-mod words;
+mod message;
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _};
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-use stormlp_core::facts::{AcceleratorFacts, Availability};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use stormlp_core::facts::Availability;
 
-use self::words::Words;
 use super::log::LOG_VARIABLE;
 
 pub use child::child_main;
+pub use message::{CuFileProbe, CudaProbe, ProbeStep};
+use message::{MARK, Message, probe_file};
 
 /// The hidden first argument that makes the executable the child: the caller of [`run`] must
 /// dispatch it to [`child_main`], with the folder (if any) as the second argument.
@@ -32,120 +35,6 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// How long to wait for a killed child.
 const DEATH: Duration = Duration::from_secs(1);
-
-/// Distinguishes the child's lines from library output.
-const MARK: &str = "stormlp-cufile-probe ";
-
-/// The step the child had started when it last reported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Step {
-    /// Before the library was opened.
-    Start,
-    /// Opening CUDA and listing its devices.
-    Cuda,
-    /// Opening libcufile.
-    Load,
-    /// `cuFileDriverOpen`.
-    OpenDriver,
-    /// Registering a file of the folder and reading it.
-    UseFolder,
-    /// Closing the driver.
-    CloseDriver,
-}
-
-impl Step {
-    /// The step in words.
-    fn words(self) -> &'static str {
-        match self {
-            Self::Start => "the start of the probe",
-            Self::Cuda => "listing CUDA's devices",
-            Self::Load => "loading libcufile",
-            Self::OpenDriver => "cuFileDriverOpen",
-            Self::UseFolder => "the transfer in the data folder",
-            Self::CloseDriver => "cuFileDriverClose",
-        }
-    }
-}
-
-/// The child's findings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CuFileProbe {
-    /// Whether cuFile can be used: the library loads and its driver opens and closes.
-    pub driver: Availability,
-    /// Whether cuFile accepts files in the requested folder; `None` without a folder or without a
-    /// driver.
-    pub folder: Option<Availability>,
-    /// Version of the library, `1.16`.
-    pub library_version: Option<String>,
-    /// Where the library was found.
-    pub library_path: Option<PathBuf>,
-    /// Version of nvidia-fs, `2.24`; `None` when it is not loaded.
-    pub nvfs_version: Option<String>,
-    /// Whether cuFile may fall back to POSIX calls.
-    pub compat_mode_allowed: Option<bool>,
-    /// Size in bytes of the buffer for transfers without a direct route.
-    #[serde(default)]
-    pub per_buffer_cache_bytes: Option<u64>,
-    /// The driver's properties, one each.
-    pub properties: Vec<String>,
-    /// Direct routes for each kind of target, `nvme: p2pdma, nvfs`.
-    pub routes: Vec<String>,
-    /// Settings that affect the route and the speed.
-    pub parameters: Vec<String>,
-    /// The findings on CUDA.
-    #[serde(default)]
-    pub cuda: CudaProbe,
-}
-
-/// The child's findings on CUDA.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct CudaProbe {
-    /// Version of CUDA that the driver supports, `12.8`.
-    pub version: Option<String>,
-    /// Where the library was found.
-    pub library_path: Option<PathBuf>,
-    /// The GPUs it can use.
-    pub devices: Vec<AcceleratorFacts>,
-    /// Why there are none.
-    pub problem: Option<String>,
-}
-
-impl CuFileProbe {
-    fn unavailable(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            driver: Availability::unavailable(reason, remedy),
-            folder: None,
-            library_version: None,
-            library_path: None,
-            nvfs_version: None,
-            compat_mode_allowed: None,
-            per_buffer_cache_bytes: None,
-            properties: Vec::new(),
-            routes: Vec::new(),
-            parameters: Vec::new(),
-            cuda: CudaProbe::default(),
-        }
-    }
-
-    /// Whether the cuFile paths can run on the requested folder.
-    pub fn availability(&self) -> Availability {
-        match (&self.driver, &self.folder) {
-            (Availability::Available, Some(folder)) => folder.clone(),
-            (driver, _) => driver.clone(),
-        }
-    }
-}
-
-/// A message of the child, one per line.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Message {
-    /// A step begins.
-    Begins(Step),
-    /// The findings so far; the last message counts.
-    Found(Box<CuFileProbe>),
-}
 
 /// Asks a child process, `exe` with [`ARGUMENT`], what cuFile can do here and in `folder`.
 ///
@@ -165,7 +54,7 @@ pub fn run(
         // The probe's log is not needed, and would end up in the current directory.
         command.env(LOG_VARIABLE, "/dev/null");
     }
-    let patience = Patience { limit: time_limit, goes_on };
+    let patience = ChildPatience { limit: time_limit, goes_on };
     let attended = command.spawn().and_then(|child| {
         let pid = child.id();
         attend(child, patience, Child::kill).map(|ended| (ended, pid))
@@ -185,14 +74,9 @@ pub fn run(
     }
 }
 
-/// The file that the child with this PID tests cuFile on.
-fn probe_file(folder: &Path, pid: u32) -> PathBuf {
-    folder.join(format!(".stormlp-cufile-probe-{pid}"))
-}
-
 /// How long to wait for a child.
 #[derive(Clone, Copy)]
-struct Patience<'a> {
+struct ChildPatience<'a> {
     limit: Duration,
     goes_on: &'a dyn Fn(Duration) -> bool,
 }
@@ -211,7 +95,7 @@ struct Ended {
 /// the pipes open: they are not waited for.
 fn attend(
     mut child: Child,
-    patience: Patience<'_>,
+    patience: ChildPatience<'_>,
     kill: impl FnOnce(&mut Child) -> io::Result<()>,
 ) -> io::Result<Ended> {
     let mut stdout = child.stdout.take().map(Words::of).transpose()?;
@@ -226,7 +110,7 @@ fn attend(
     let mut left_behind = None;
     if status.is_none() {
         kill(&mut child)?;
-        let patience = Patience { limit: DEATH, goes_on: &|_| true };
+        let patience = ChildPatience { limit: DEATH, goes_on: &|_| true };
         // That it was killed is what counts.
         let died = ended_within(patience, &mut child, &mut listen)?;
         left_behind = died.is_none().then(|| child.id());
@@ -241,7 +125,7 @@ fn attend(
 
 /// Reads the child's output until it ends or patience runs out.
 fn ended_within(
-    patience: Patience<'_>,
+    patience: ChildPatience<'_>,
     child: &mut Child,
     listen: &mut dyn FnMut() -> io::Result<()>,
 ) -> io::Result<Option<ExitStatus>> {
@@ -260,7 +144,7 @@ fn ended_within(
 
 /// The result from the child's output and exit.
 fn judge(ended: &Ended, time_limit: Duration) -> CuFileProbe {
-    let mut step = Step::Start;
+    let mut step = ProbeStep::Start;
     let mut found = None;
     let messages = ended.stdout.lines().filter_map(|line| line.split_once(MARK));
     for message in messages.filter_map(|(_, json)| serde_json::from_str(json).ok()) {
@@ -291,7 +175,7 @@ fn judge(ended: &Ended, time_limit: Duration) -> CuFileProbe {
     let remedy = "repair or remove the NVIDIA driver stack, or name another library with \
                   STORMLP_LIBCUFILE; the other paths do not need cuFile";
     let verdict = Availability::unavailable(trouble, remedy);
-    if step == Step::UseFolder {
+    if step == ProbeStep::UseFolder {
         probe.folder = Some(verdict);
     } else {
         probe.driver = verdict;
@@ -300,8 +184,8 @@ fn judge(ended: &Ended, time_limit: Duration) -> CuFileProbe {
 }
 
 /// Known reasons for a step to hang.
-fn hint_on_hanging(step: Step) -> &'static str {
-    if step == Step::OpenDriver && !Path::new("/proc/modules").exists() {
+fn hint_on_hanging(step: ProbeStep) -> &'static str {
+    if step == ProbeStep::OpenDriver && !Path::new("/proc/modules").exists() {
         " (/proc/modules is missing here, which libcufile 1.16 to 1.20 waits for)"
     } else {
         ""
@@ -320,9 +204,55 @@ fn add_library_words<'a>(availability: &mut Availability, lines: impl Iterator<I
     }
 }
 
+/// Output beyond this is dropped: a library that prints endlessly must not fill memory.
+const KEPT_BYTES: usize = 1 << 20;
+/// Bytes read at a time, so that endless output cannot block the reader.
+const TURN_BYTES: usize = 1 << 20;
+
+/// The reading end of a pipe, and what has been read from it.
+#[derive(Debug)]
+struct Words {
+    pipe: File,
+    bytes: Vec<u8>,
+}
+
+impl Words {
+    /// Reads `pipe` without ever blocking.
+    fn of(pipe: impl Into<OwnedFd>) -> io::Result<Self> {
+        let pipe = File::from(pipe.into());
+        fcntl_setfl(&pipe, fcntl_getfl(&pipe)? | OFlags::NONBLOCK)?;
+        Ok(Self { pipe, bytes: Vec::new() })
+    }
+
+    /// Reads what is in the pipe now, so that the child does not block on a full one.
+    fn take(&mut self) -> io::Result<()> {
+        let mut block = [0; 16 << 10];
+        let mut left = TURN_BYTES;
+        while left > 0 {
+            match self.pipe.read(&mut block) {
+                Ok(0) => return Ok(()),
+                Ok(read) => {
+                    let room = KEPT_BYTES - self.bytes.len();
+                    self.bytes.extend_from_slice(&block[..read.min(room)]);
+                    left = left.saturating_sub(read);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn into_text(self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+}
+
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
 
     fn ended(status: Option<i32>, stdout: &str, stderr: &str) -> Ended {
@@ -348,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_child_that_hangs_is_killed_and_the_step_named() {
-        let said = line(&Message::Begins(Step::OpenDriver));
+        let said = line(&Message::Begins(ProbeStep::OpenDriver));
         let probe = judge(&ended(None, &said, ""), Duration::from_millis(1500));
         assert!(reason(&probe.driver).starts_with("cuFileDriverOpen did not return within 1.5 s"));
     }
@@ -358,7 +288,7 @@ mod tests {
         let mut found = CuFileProbe::unavailable("", "");
         found.driver = Availability::Available;
         let said =
-            line(&Message::Found(Box::new(found))) + &line(&Message::Begins(Step::UseFolder));
+            line(&Message::Found(Box::new(found))) + &line(&Message::Begins(ProbeStep::UseFolder));
         let probe = judge(&ended(Some(libc::SIGSEGV), &said, ""), TIME_LIMIT);
         assert!(probe.driver.is_available());
         assert!(reason(&probe.availability()).contains("signal: 11"));
@@ -395,7 +325,7 @@ mod tests {
         assert_eq!(ended.stderr, "said\n");
     }
 
-    const PATIENT: Patience<'_> = Patience { limit: TIME_LIMIT, goes_on: &|_| true };
+    const PATIENT: ChildPatience<'_> = ChildPatience { limit: TIME_LIMIT, goes_on: &|_| true };
 
     /// A child that sleeps for longer than any test.
     fn sleeper() -> Child {
@@ -408,7 +338,7 @@ mod tests {
     fn a_child_that_survives_its_kill_is_left_behind_and_named() {
         let child = sleeper();
         let process = child.id();
-        let patience = Patience { limit: Duration::from_millis(10), ..PATIENT };
+        let patience = ChildPatience { limit: Duration::from_millis(10), ..PATIENT };
         // As in the kernel's uninterruptible sleep, the signal has no effect.
         let ended = attend(child, patience, |_| Ok(())).unwrap();
         let probe = judge(&ended, patience.limit);
@@ -423,7 +353,7 @@ mod tests {
 
     #[test]
     fn giving_up_does_not_wait_for_the_limit() {
-        let patience = Patience { goes_on: &|_| false, ..PATIENT };
+        let patience = ChildPatience { goes_on: &|_| false, ..PATIENT };
         let ended = attend(sleeper(), patience, Child::kill).unwrap();
         assert!(ended.status.is_none() && ended.left_behind.is_none());
     }
@@ -451,5 +381,18 @@ mod tests {
         assert!(reason(&probe.driver).contains("died in the start"), "{probe:?}");
         let probe = run(Path::new("/nowhere/at-all"), None, TIME_LIMIT, &goes_on);
         assert!(reason(&probe.driver).contains("could not run"), "{probe:?}");
+    }
+
+    #[test]
+    fn output_is_limited_and_an_open_pipe_is_not_waited_for() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let mut words = Words::of(reader).unwrap();
+        words.take().unwrap();
+        for _ in 0..40 {
+            writer.write_all(&[b'x'; 32 << 10]).unwrap();
+            words.take().unwrap();
+        }
+        assert_eq!(words.bytes.len(), KEPT_BYTES);
+        assert!(words.into_text().starts_with("xxx"));
     }
 }

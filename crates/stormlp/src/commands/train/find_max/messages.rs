@@ -5,17 +5,17 @@ use std::path::Path;
 use stormlp_core::report::Ending;
 use stormlp_core::shell::shell_word;
 use stormlp_core::units::{counted, format_duration};
-use stormlp_training::plan::find_max::{FindMax, RunKind, Tried};
-use stormlp_training::plan::search::Next;
+use stormlp_training::plan::find_max::{FindMax, Tried};
+use stormlp_training::plan::search::RunKind;
 use stormlp_training::report::TrainReport;
 
-use super::Hunt;
+use super::AcceleratorFinder;
 use crate::session::Session;
 use stormlp_core::failure::Failure;
 
-impl Hunt<'_> {
+impl AcceleratorFinder<'_> {
     /// The result of a run, what is known so far and the estimated time left.
-    pub(super) fn line(&self, tried: &Tried) -> String {
+    pub(super) fn line_of(&self, tried: &Tried) -> String {
         let spread = tried.au_spread.map_or(String::new(), |spread| format!(" ± {spread:.1}"));
         let verb = match (tried.meets, tried.certain) {
             _ if tried.rests_on_read_ahead => "only with what was read ahead meets",
@@ -29,8 +29,8 @@ impl Hunt<'_> {
             RunKind::Full => "full run",
         };
         let left = match self.search.next() {
-            Next::Done => String::new(),
-            _ => format!("; about {} left", format_duration(self.seconds_left())),
+            None => String::new(),
+            Some(_) => format!("; about {} left", format_duration(self.seconds_left())),
         };
         format!(
             "{kind}: {}: AU {:.1}{spread} %, {verb} {:.1} % ({}, {}); {}{left}",
@@ -53,7 +53,7 @@ impl Hunt<'_> {
         };
         let count = self.search.bracket().passing.max(1);
         let planned = || {
-            let plan = self.plan_as_it_is(count).ok().flatten()?;
+            let plan = self.plan_as_it_is(count)?;
             let computed = plan.compute_seconds() * f64::from(plan.runs);
             Some(computed / (self.threshold_percent / 100.0).max(0.1))
         };

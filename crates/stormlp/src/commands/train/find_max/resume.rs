@@ -10,12 +10,12 @@ use stormlp_training::plan::find_max::FindMax;
 use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::report::TrainReport;
 
-use super::Hunt;
+use super::AcceleratorFinder;
 use crate::commands::saved;
 use stormlp_core::failure::Failure;
 
 /// The saved report of a search.
-pub(super) struct Saved {
+pub(super) struct SavedSearch {
     pub(super) path: PathBuf,
     report: TrainReport,
     find: FindMax,
@@ -25,12 +25,12 @@ pub(super) struct Saved {
 ///
 /// # Errors
 /// If it cannot be read, or does not contain a search.
-pub(super) fn read(path: &Path) -> Result<Saved, Failure> {
+pub(super) fn read(path: &Path) -> Result<SavedSearch, Failure> {
     let path = saved::file(path);
     let report = saved::of_kind(&path, ReportKind::Train)?;
     match report {
         AnyReport::Train(mut report) => match report.results.find_max.take() {
-            Some(find) => Ok(Saved { path, report, find }),
+            Some(find) => Ok(SavedSearch { path, report, find }),
             None => Err(Failure::no_plan(anyhow::anyhow!(
                 "{} is the report of one run, not of `stormlp train --find-max`",
                 path.display()
@@ -40,13 +40,13 @@ pub(super) fn read(path: &Path) -> Result<Saved, Failure> {
     }
 }
 
-impl Hunt<'_> {
-    /// Reuses the runs of a saved search; `plan` is the current one for one accelerator.
+impl AcceleratorFinder<'_> {
+    /// Reuses the runs of a saved search.
     ///
     /// # Errors
     /// With exit code 3 if it is from another machine or for other work.
-    pub(super) fn take(&mut self, saved: Saved, plan: &TrainPlan) -> Result<(), Failure> {
-        let Saved { path, report, find } = saved;
+    pub(super) fn take(&mut self, saved: SavedSearch) -> Result<(), Failure> {
+        let SavedSearch { path, report, find } = saved;
         let refuse = |what: String| {
             let error = anyhow::anyhow!("{} {what}", path.display());
             Err(Failure::no_plan(error).with_help(format!(
@@ -58,8 +58,8 @@ impl Hunt<'_> {
         if here != there {
             return refuse(format!("was measured on {there}, but this host is {here}"));
         }
-        let now = self.plan_as_it_is(report.plan.accelerators)?;
-        if let Some(key) = difference(now.as_ref().unwrap_or(plan), &report.plan) {
+        let now = self.plan_as_it_is(report.plan.accelerators);
+        if let Some(key) = difference(now.as_ref().unwrap_or(&self.first), &report.plan) {
             return refuse(format!("is from a different run: `{key}` differs"));
         }
         // The plan does not record storage impairment.

@@ -1,13 +1,15 @@
-//! The memory that transfers end in: GPU memory, or host memory standing in for it.
+//! What a device does for transfers: allocates memory, and copies asynchronously.
 
 use stormlp_core::operation::Direction;
 use stormlp_core::path::MemoryKind;
 use stormlp_core::transport::WaitMode;
 
-use crate::cuda::{CudaDevice, Pins, Stream};
+use crate::cuda::pins::Pins;
+use crate::cuda::stream::Stream;
 use crate::error::TransferError;
 use crate::region::{HostBuffer, Region};
-use crate::slot::Slot;
+use crate::transfer::AcceleratorBuffer;
+use crate::transfer::Slot;
 
 /// A device whose memory transfers use, and the allocator of that memory.
 pub trait Accelerator: Send + Sync {
@@ -68,42 +70,6 @@ pub trait Accelerator: Send + Sync {
     }
 }
 
-/// An exclusively owned piece of accelerator memory.
-pub trait AcceleratorBuffer: Send {
-    /// Length in bytes.
-    fn len(&self) -> usize;
-
-    /// Whether the length is zero.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The address as the device and cuFile know it.
-    fn address(&self) -> usize;
-
-    /// The contents, if the host can access them.
-    fn host(&self) -> Option<&[u8]> {
-        None
-    }
-
-    /// The contents, mutable, if the host can access them.
-    fn host_mut(&mut self) -> Option<&mut [u8]> {
-        None
-    }
-
-    /// Copies `source` to the start of this memory and waits for completion.
-    ///
-    /// # Errors
-    /// When the device fails.
-    fn copy_from_host(&mut self, source: &[u8]) -> Result<(), TransferError>;
-
-    /// Copies the start of this memory to `target` and waits for completion.
-    ///
-    /// # Errors
-    /// When the device fails.
-    fn copy_to_host(&self, target: &mut [u8]) -> Result<(), TransferError>;
-}
-
 /// A copy that owns both ends until it completes.
 pub struct QueuedCopy {
     /// The direction: to the accelerator for a read, to the host for a write.
@@ -137,84 +103,4 @@ pub trait CopyQueue {
 
     /// Returns finished copies, waiting until there are at least `min`.
     fn wait(&mut self, min: usize, done: &mut Vec<QueuedCopy>);
-}
-
-/// Host memory standing in for accelerator memory. Reports call it emulated.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct HostStandIn;
-
-impl Accelerator for HostStandIn {
-    fn name(&self) -> String {
-        "host memory (emulated)".to_string()
-    }
-
-    fn is_emulated(&self) -> bool {
-        true
-    }
-
-    fn allocate(
-        &self,
-        bytes: usize,
-        _kind: MemoryKind,
-        region: &mut Region,
-    ) -> Result<Box<dyn AcceleratorBuffer>, TransferError> {
-        let buffer = region.carve(bytes, 4096).ok_or(TransferError::Memory {
-            bytes,
-            source: std::io::Error::from_raw_os_error(libc::ENOMEM),
-        })?;
-        Ok(Box::new(EmulatedBuffer(buffer)))
-    }
-
-    fn bind_thread(&self) -> Result<(), TransferError> {
-        Ok(())
-    }
-
-    fn copy_queue(&self, capacity: usize) -> Result<Box<dyn CopyQueue>, TransferError> {
-        Ok(Box::new(crate::thread::CopyThread::spawn(capacity)?))
-    }
-}
-
-struct EmulatedBuffer(HostBuffer);
-
-impl AcceleratorBuffer for EmulatedBuffer {
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn address(&self) -> usize {
-        self.0.as_raw() as usize
-    }
-
-    fn host(&self) -> Option<&[u8]> {
-        Some(&self.0)
-    }
-
-    fn host_mut(&mut self) -> Option<&mut [u8]> {
-        Some(&mut self.0)
-    }
-
-    fn copy_from_host(&mut self, source: &[u8]) -> Result<(), TransferError> {
-        self.0[..source.len()].copy_from_slice(source);
-        Ok(())
-    }
-
-    fn copy_to_host(&self, target: &mut [u8]) -> Result<(), TransferError> {
-        target.copy_from_slice(&self.0[..target.len()]);
-        Ok(())
-    }
-}
-
-/// Opens the accelerator with the given CUDA index, whose threads wait as `wait` says; without an
-/// index, the host stand-in.
-///
-/// # Errors
-/// When there is no such device on this machine.
-pub fn open(
-    cuda_index: Option<u32>,
-    wait: WaitMode,
-) -> Result<std::sync::Arc<dyn Accelerator>, TransferError> {
-    match cuda_index {
-        None => Ok(std::sync::Arc::new(HostStandIn)),
-        Some(index) => Ok(std::sync::Arc::new(CudaDevice::open_to(index, wait)?)),
-    }
 }

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::ruler::Ruler;
+use super::super::draw::svg;
+use super::super::ruler::Ruler;
 use super::*;
 
 fn linear(name: &str) -> Axis {

@@ -1,0 +1,205 @@
+//! What is generated where: the plan of a run, its outline, and whether there is room.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use stormlp_core::path::EngineKind;
+use stormlp_transfer::storage::{Disk, Space, Storage};
+
+use super::error::GenerateError;
+use crate::dataset::{Dataset, Recipe};
+use crate::manifest::{MADE_BY, ManifestHead};
+use crate::report::GenerateOutline;
+
+/// What may happen to the contents of the folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Existing {
+    /// Nothing: an occupied folder is an error.
+    Refuse,
+    /// Complete files of the same dataset are kept; all others are made.
+    Resume,
+    /// An existing dataset is removed.
+    Overwrite,
+}
+
+/// A dataset and its destination.
+#[derive(Serialize)]
+pub struct GeneratePlan {
+    /// The dataset folder; samples are in its `train/` and `valid/`.
+    pub folder: PathBuf,
+    /// The workload's name, for the manifest.
+    pub workload: String,
+    /// The profile that decided sizes, for the manifest.
+    pub profile: String,
+    /// The dataset.
+    pub dataset: Dataset,
+    /// What may happen to existing files.
+    pub existing: Existing,
+    /// Number of threads; 0 means [`default_threads`].
+    pub threads: usize,
+    /// The storage that the folder is on.
+    #[serde(skip)]
+    pub storage: Arc<dyn Storage>,
+    /// The I/O engine; `None` uses io_uring if the kernel allows it, else `pwrite`.
+    pub engine: Option<EngineKind>,
+}
+
+impl GeneratePlan {
+    /// A plan for a folder that must be empty.
+    #[must_use]
+    pub fn new(folder: PathBuf, workload: &str, profile: &str, dataset: Dataset) -> Self {
+        Self {
+            folder,
+            workload: workload.to_string(),
+            profile: profile.to_string(),
+            dataset,
+            existing: Existing::Refuse,
+            threads: 0,
+            storage: Arc::new(Disk),
+            engine: None,
+        }
+    }
+
+    /// The manifest head that the run will write.
+    #[must_use]
+    pub fn manifest_head(&self) -> ManifestHead {
+        let recipe = self.dataset.recipe();
+        ManifestHead {
+            format_version: ManifestHead::version(),
+            made_by: MADE_BY.to_string(),
+            workload: self.workload.clone(),
+            profile: self.profile.clone(),
+            format: recipe.format.name().to_string(),
+            train_files: recipe.train_files,
+            valid_files: recipe.valid_files,
+            samples_per_file: recipe.samples_per_file,
+            content: recipe.content.name().to_string(),
+            seed: recipe.seed,
+            recipe: recipe.text(),
+        }
+    }
+
+    /// A summary of the plan, for `--dry-run`.
+    #[must_use]
+    pub fn outline(&self) -> GenerateOutline {
+        let recipe = self.dataset.recipe();
+        let space = room(&*self.storage, &self.folder).ok();
+        let bytes = self.dataset.total_bytes();
+        GenerateOutline {
+            folder: self.folder.clone(),
+            workload: self.workload.clone(),
+            profile: self.profile.clone(),
+            format: recipe.format.name().to_string(),
+            files: self.dataset.files(),
+            train_files: recipe.train_files,
+            valid_files: recipe.valid_files,
+            subfolders: recipe.train_subfolders,
+            samples_per_file: recipe.samples_per_file,
+            bytes,
+            bytes_are_exact: self.dataset.sizes_are_exact(),
+            content: recipe.content.name().to_string(),
+            seed: recipe.seed,
+            threads: self.thread_count(),
+            free_bytes: space.map(|space| space.free_bytes),
+            fits: space.map(|space| bytes <= space.free_bytes),
+        }
+    }
+
+    /// The number of threads that the run will use.
+    #[must_use]
+    pub fn thread_count(&self) -> usize {
+        let threads = match self.threads {
+            0 => default_threads(),
+            given => given,
+        };
+        threads.min(usize::try_from(self.dataset.files()).unwrap_or(usize::MAX))
+    }
+
+    /// The error for a folder that holds the dataset of `head`, which is not the plan's.
+    pub(super) fn another(&self, head: &ManifestHead) -> GenerateError {
+        let (theirs, ours) = differences(head, &self.manifest_head());
+        GenerateError::Another { folder: self.folder.clone(), theirs, ours }
+    }
+}
+
+/// The actual size of a dataset of many files is at least this fraction of its estimate.
+const ESTIMATE_SLACK: f64 = 0.8;
+/// Below this number of files, the exact sizes are drawn right away.
+const MANY_FILES: u64 = 100_000;
+
+/// Rejects a dataset of many files that is far too large, before its sizes are drawn, which takes
+/// time. [`run`] checks the exact sizes.
+///
+/// # Errors
+/// [`GenerateError::TooLarge`], or if the folder's file system cannot be queried.
+pub fn check_room(
+    storage: &dyn Storage,
+    recipe: &Recipe,
+    folder: &Path,
+    existing: Existing,
+) -> Result<(), GenerateError> {
+    let files = recipe.train_files.saturating_add(recipe.valid_files);
+    if files < MANY_FILES {
+        return Ok(());
+    }
+    let space = room(storage, folder)?;
+    let room = match existing {
+        Existing::Refuse => space.free_bytes,
+        // Existing data stays as part of the dataset, or makes room.
+        Existing::Resume | Existing::Overwrite => space.total_bytes,
+    };
+    let about = recipe.estimated_bytes();
+    if about * ESTIMATE_SLACK <= room as f64 {
+        return Ok(());
+    }
+    Err(GenerateError::TooLarge {
+        folder: folder.to_path_buf(),
+        free_bytes: space.free_bytes,
+        about_bytes: about as u64,
+    })
+}
+
+/// Available space for a folder that may not exist yet.
+///
+/// # Errors
+/// If its file system cannot be queried.
+pub fn room(storage: &dyn Storage, folder: &Path) -> Result<Space, GenerateError> {
+    let space = storage.space(&storage.nearest(folder));
+    space.map_err(GenerateError::setup)
+}
+
+/// Default number of threads: two per CPU, since a thread waits for storage at the end of every
+/// file, and at most 16, which limits the buffers to 256 MiB.
+#[must_use]
+pub fn default_threads() -> usize {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    (2 * cpus).clamp(2, 16)
+}
+
+/// The differences between two heads, in the terms of the command line.
+fn differences(theirs: &ManifestHead, ours: &ManifestHead) -> (String, String) {
+    let fields = |head: &ManifestHead| {
+        [
+            format!("workload {}", head.workload),
+            format!("format {}", head.format),
+            format!("{} training files", head.train_files),
+            format!("{} evaluation files", head.valid_files),
+            format!("{} samples per file", head.samples_per_file),
+            format!("content {}", head.content),
+            format!("seed {}", head.seed),
+            format!("profile {}", head.profile),
+        ]
+    };
+    let differing: Vec<(String, String)> = fields(theirs)
+        .into_iter()
+        .zip(fields(ours))
+        .filter(|(theirs, ours)| theirs != ours)
+        .collect();
+    if differing.is_empty() {
+        return ("other sample sizes or names".to_string(), "the planned ones".to_string());
+    }
+    let (theirs, ours): (Vec<_>, Vec<_>) = differing.into_iter().unzip();
+    (theirs.join(", "), ours.join(", "))
+}

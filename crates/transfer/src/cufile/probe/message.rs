@@ -1,0 +1,125 @@
+//! What the child of the probe tells its parent, line by line.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use stormlp_core::facts::{AcceleratorFacts, Availability};
+
+/// Distinguishes the child's lines from library output.
+pub(super) const MARK: &str = "stormlp-cufile-probe ";
+
+/// The step the child had started when it last reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeStep {
+    /// Before the library was opened.
+    Start,
+    /// Opening CUDA and listing its devices.
+    Cuda,
+    /// Opening libcufile.
+    Load,
+    /// `cuFileDriverOpen`.
+    OpenDriver,
+    /// Registering a file of the folder and reading it.
+    UseFolder,
+    /// Closing the driver.
+    CloseDriver,
+}
+
+impl ProbeStep {
+    /// The step in words.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Start => "the start of the probe",
+            Self::Cuda => "listing CUDA's devices",
+            Self::Load => "loading libcufile",
+            Self::OpenDriver => "cuFileDriverOpen",
+            Self::UseFolder => "the transfer in the data folder",
+            Self::CloseDriver => "cuFileDriverClose",
+        }
+    }
+}
+
+/// The child's findings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CuFileProbe {
+    /// Whether cuFile can be used: the library loads and its driver opens and closes.
+    pub driver: Availability,
+    /// Whether cuFile accepts files in the requested folder; `None` without a folder or without a
+    /// driver.
+    pub folder: Option<Availability>,
+    /// Version of the library, `1.16`.
+    pub library_version: Option<String>,
+    /// Where the library was found.
+    pub library_path: Option<PathBuf>,
+    /// Version of nvidia-fs, `2.24`; `None` when it is not loaded.
+    pub nvfs_version: Option<String>,
+    /// Whether cuFile may fall back to POSIX calls.
+    pub compat_mode_allowed: Option<bool>,
+    /// Size in bytes of the buffer for transfers without a direct route.
+    #[serde(default)]
+    pub per_buffer_cache_bytes: Option<u64>,
+    /// The driver's properties, one each.
+    pub properties: Vec<String>,
+    /// Direct routes for each kind of target, `nvme: p2pdma, nvfs`.
+    pub routes: Vec<String>,
+    /// Settings that affect the route and the speed.
+    pub parameters: Vec<String>,
+    /// The findings on CUDA.
+    #[serde(default)]
+    pub cuda: CudaProbe,
+}
+
+/// The child's findings on CUDA.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CudaProbe {
+    /// Version of CUDA that the driver supports, `12.8`.
+    pub version: Option<String>,
+    /// Where the library was found.
+    pub library_path: Option<PathBuf>,
+    /// The GPUs it can use.
+    pub devices: Vec<AcceleratorFacts>,
+    /// Why there are none.
+    pub problem: Option<String>,
+}
+
+impl CuFileProbe {
+    pub(super) fn unavailable(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            driver: Availability::unavailable(reason, remedy),
+            folder: None,
+            library_version: None,
+            library_path: None,
+            nvfs_version: None,
+            compat_mode_allowed: None,
+            per_buffer_cache_bytes: None,
+            properties: Vec::new(),
+            routes: Vec::new(),
+            parameters: Vec::new(),
+            cuda: CudaProbe::default(),
+        }
+    }
+
+    /// Whether the cuFile paths can run on the requested folder.
+    pub fn availability(&self) -> Availability {
+        match (&self.driver, &self.folder) {
+            (Availability::Available, Some(folder)) => folder.clone(),
+            (driver, _) => driver.clone(),
+        }
+    }
+}
+
+/// A message of the child, one per line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Message {
+    /// A step begins.
+    Begins(ProbeStep),
+    /// The findings so far; the last message counts.
+    Found(Box<CuFileProbe>),
+}
+
+/// The file that the child with this PID tests cuFile on.
+pub(super) fn probe_file(folder: &Path, pid: u32) -> PathBuf {
+    folder.join(format!(".stormlp-cufile-probe-{pid}"))
+}

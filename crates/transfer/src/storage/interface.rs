@@ -1,0 +1,495 @@
+//! What can be done with files, whatever stands behind them.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use stormlp_core::facts::Identity;
+use stormlp_core::warning::Warning;
+
+use super::lock::{FolderLock, LockError};
+use super::reach::parent;
+use super::{holes, reach};
+use crate::error::TransferError;
+use crate::page_cache::Residency;
+use crate::paths::PathSpec;
+use crate::telemetry::BlockDevices;
+use crate::transfer::TransferPath;
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Read an existing file.
+    Read,
+    /// Read and write an existing file.
+    ReadWrite,
+    /// Read and write a new file; an older file of that name is removed, and anything but a
+    /// regular file is an error.
+    Create,
+}
+
+/// The type of a directory entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A block device.
+    BlockDevice,
+    /// A dangling link.
+    Nothing,
+    /// A link beneath a held folder, where links are not followed.
+    Link,
+    /// Something that cannot hold data: a socket, a pipe, a character device.
+    Other,
+}
+
+/// Metadata of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// Its type.
+    pub kind: Kind,
+    /// Size of a file, or capacity of a device, in bytes.
+    pub bytes: u64,
+    /// Bytes allocated to a file. Less than its size if it has holes, or if the file system
+    /// compresses or packs its data.
+    pub allocated_bytes: u64,
+    /// The time of the last change (ctime), in nanoseconds since 1970; unlike the modification
+    /// time, it cannot be set back.
+    pub changed_ns: u64,
+    /// The identity of the file within its file system.
+    pub identity: Identity,
+    /// Whether the name is a link to the file.
+    pub link: bool,
+    /// The file system: equal for all files that share its space.
+    pub file_system_id: u64,
+}
+
+/// The current state of a file recorded in a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Left {
+    /// The file does not exist.
+    Nothing,
+    /// The regular file that was recorded, as far as the record identifies it, or an empty one.
+    Same(Facts),
+    /// Something else (described): it may not have been created by stormlp.
+    Other(String),
+}
+
+impl Facts {
+    /// Whether it is known to differ from the file that was `made`.
+    pub fn is_another(&self, made: Option<Identity>) -> bool {
+        made.is_some_and(|made| !made.may_be(self.identity))
+    }
+
+    /// A description for messages.
+    pub fn what(&self) -> &'static str {
+        match self.kind {
+            _ if self.link => "a link",
+            Kind::File => "a file",
+            Kind::Folder => "a folder",
+            Kind::BlockDevice => "a device",
+            Kind::Nothing | Kind::Link => "a link",
+            Kind::Other => "a pipe, a socket or a device",
+        }
+    }
+}
+
+/// An entry of a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The name, without the folder.
+    pub name: OsString,
+    /// The metadata; those of the target if it is a link.
+    pub facts: Facts,
+}
+
+impl Entry {
+    /// The name, if it is valid UTF-8.
+    pub fn text(&self) -> Option<&str> {
+        self.name.to_str()
+    }
+
+    /// Whether it is a regular file.
+    pub fn is_file(&self) -> bool {
+        self.facts.kind == Kind::File
+    }
+
+    /// Whether it is a folder.
+    pub fn is_folder(&self) -> bool {
+        self.facts.kind == Kind::Folder
+    }
+}
+
+/// Space on a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes available to unprivileged users.
+    pub free_bytes: u64,
+    /// Total bytes of the file system.
+    pub total_bytes: u64,
+}
+
+/// The guarantee that a replaced small file survives a crash in its new form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Guaranteed: its folder is synced too.
+    Certain,
+    /// It is complete, though possibly the old version.
+    Whole,
+    /// It may be lost or truncated, like a file that is cheap to recreate.
+    Unsynced,
+}
+
+/// Access to files. Every error names the file and the action.
+pub trait Storage: Send + Sync {
+    /// From now on, in the whole process, everything beneath `folder` is opened relative to the
+    /// folder itself and without following links; call this before writing to a folder. The folder
+    /// may be a link and need not exist yet. Call it again when another host may have replaced
+    /// folders in it.
+    fn hold(&self, folder: &Path) {
+        reach::hold(folder);
+    }
+
+    /// Metadata of a name, following links unless it is in a held folder; `None` if it does not
+    /// exist.
+    ///
+    /// # Errors
+    /// When the metadata cannot be read.
+    fn look(&self, path: &Path) -> Result<Option<Facts>, TransferError>;
+
+    /// The entries of a folder, sorted by name.
+    ///
+    /// # Errors
+    /// When it cannot be read or does not exist.
+    fn list(&self, folder: &Path) -> Result<Vec<Entry>, TransferError>;
+
+    /// Opens a file, with `O_DIRECT` if `direct`.
+    ///
+    /// # Errors
+    /// The kernel's error. [`is_direct_refused`] recognises a file system without `O_DIRECT`;
+    /// whether to use the page cache instead is up to the caller, which must report it.
+    fn open(&self, path: &Path, access: Access, direct: bool) -> Result<File, TransferError>;
+
+    /// Sets a file's final size before it is written: allocates blocks if the file system can, so
+    /// that a full disk is detected now and direct writes need not extend the file.
+    ///
+    /// # Errors
+    /// `ENOSPC` when there is not enough space, and any other error of the kernel.
+    fn preallocate(&self, file: &File, path: &Path, bytes: u64) -> Result<(), TransferError>;
+
+    /// Reads at `offset`; 0 bytes at the end of the file.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    fn read_at(
+        &self,
+        file: &File,
+        path: &Path,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize, TransferError>;
+
+    /// Writes all of `bytes` at `offset`.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    fn write_at(
+        &self,
+        file: &File,
+        path: &Path,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), TransferError>;
+
+    /// Makes data written to a file survive a crash.
+    ///
+    /// # Errors
+    /// The kernel's error; written data may then be lost.
+    fn sync(&self, file: &File, path: &Path) -> Result<(), TransferError>;
+
+    /// Creates a folder and its missing parents.
+    ///
+    /// # Errors
+    /// When one of them cannot be created.
+    fn make_folder(&self, folder: &Path) -> Result<(), TransferError>;
+
+    /// Makes creations and renames in `folder` survive a crash.
+    ///
+    /// # Errors
+    /// When the folder cannot be opened or synced.
+    fn sync_folder(&self, folder: &Path) -> Result<(), TransferError>;
+
+    /// Makes all data written to the file system of `folder` survive a crash.
+    ///
+    /// # Errors
+    /// When the folder cannot be opened, or the kernel could not write all of it.
+    fn sync_all(&self, folder: &Path) -> Result<(), TransferError>;
+
+    /// Renames a file or folder.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), TransferError>;
+
+    /// Removes a file or link; `false` if it does not exist.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    fn remove(&self, path: &Path) -> Result<bool, TransferError>;
+
+    /// Removes a folder; `false` if it does not exist or is not empty.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    fn remove_folder(&self, folder: &Path) -> Result<bool, TransferError>;
+
+    /// Free and total bytes of the file system that holds `path`, as available to unprivileged
+    /// users.
+    ///
+    /// # Errors
+    /// When the kernel does not report it.
+    fn space(&self, path: &Path) -> Result<Space, TransferError>;
+
+    /// The page cache residency of a file.
+    ///
+    /// # Errors
+    /// When it cannot be determined; [`TransferError::is_permission_denied`] if the kernel does
+    /// not report it to this user.
+    fn residency(&self, path: &Path) -> Result<Residency, TransferError>;
+
+    /// Drops a file from the page cache. [`Storage::residency`] shows whether it worked.
+    ///
+    /// # Errors
+    /// When the file cannot be synced or the advice is rejected.
+    fn drop_cached(&self, path: &Path) -> Result<(), TransferError>;
+
+    /// The block devices under files and folders, if any.
+    fn devices(&self, paths: &[&Path]) -> BlockDevices {
+        BlockDevices::behind(paths.iter().copied())
+    }
+
+    /// Locks a folder against other runs.
+    ///
+    /// # Errors
+    /// As [`FolderLock::take`].
+    fn lock(&self, folder: &Path) -> Result<FolderLock, LockError> {
+        FolderLock::take(folder)
+    }
+
+    /// Claims a block device that is about to be written, for as long as the handle lives:
+    /// meanwhile it cannot be mounted or become part of another device.
+    ///
+    /// # Errors
+    /// When it is already claimed or cannot be opened.
+    fn claim_device(&self, path: &Path) -> Result<File, TransferError> {
+        // Exclusive with respect to everyone who opens it so: file systems, arrays, volumes, swap.
+        let mut options = File::options();
+        options.read(true).write(true).custom_flags(libc::O_EXCL);
+        options.open(path).map_err(|source| match source.raw_os_error() {
+            Some(libc::EBUSY) => TransferError::Unavailable {
+                what: format!("{} for writing", path.display()),
+                reason: "another program or the kernel has claimed it".to_string(),
+                remedy: "stop what uses it first, or name another device".to_string(),
+            },
+            _ => TransferError::file("claim", path, source),
+        })
+    }
+
+    /// Builds a transfer path on the calling thread, which must be the one to use it.
+    ///
+    /// # Errors
+    /// When this machine cannot run it: io_uring refused, no cuFile, no such device.
+    fn path(&self, spec: PathSpec) -> Result<Box<dyn TransferPath>, TransferError>;
+
+    /// The properties of this storage that distort results.
+    fn warnings(&self) -> Vec<Warning> {
+        Vec::new()
+    }
+
+    /// Creates a file for writing, preallocated if the file system supports it.
+    ///
+    /// # Errors
+    /// The kernel's error; `ENOSPC` when there is not enough space.
+    fn create(&self, path: &Path, bytes: u64, direct: bool) -> Result<File, TransferError> {
+        let file = self.open(path, Access::Create, direct)?;
+        self.preallocate(&file, path, bytes)?;
+        Ok(file)
+    }
+
+    /// Whether the folder exists.
+    fn is_folder(&self, path: &Path) -> bool {
+        matches!(self.look(path), Ok(Some(facts)) if facts.kind == Kind::Folder)
+    }
+
+    /// Metadata of an existing name.
+    ///
+    /// # Errors
+    /// When it does not exist or the metadata cannot be read.
+    fn found(&self, path: &Path) -> Result<Facts, TransferError> {
+        self.look(path)?.ok_or_else(|| {
+            let nothing = io::Error::from_raw_os_error(libc::ENOENT);
+            TransferError::file("inspect", path, nothing)
+        })
+    }
+
+    /// The size of a regular file in bytes.
+    ///
+    /// # Errors
+    /// When it does not exist or is not a regular file.
+    fn regular_file(&self, path: &Path) -> Result<u64, TransferError> {
+        let facts = self.found(path)?;
+        if facts.kind == Kind::File {
+            return Ok(facts.bytes);
+        }
+        let reason = io::Error::other("it is not a regular file");
+        Err(TransferError::file("open", path, reason))
+    }
+
+    /// The current state of a file recorded with `bytes` and the identity `made`, as far as either
+    /// is known. A file that is empty by now counts as the same: it holds nothing to lose.
+    ///
+    /// # Errors
+    /// When the metadata cannot be read.
+    fn left(
+        &self,
+        path: &Path,
+        bytes: Option<u64>,
+        made: Option<Identity>,
+    ) -> Result<Left, TransferError> {
+        let found = match self.look(path) {
+            // The kernel was never asked, since there is a link on the way.
+            Err(error) if error.errno().is_none() => {
+                return Ok(Left::Other("behind a link".to_string()));
+            }
+            found => found?,
+        };
+        let Some(found) = found else {
+            return Ok(Left::Nothing);
+        };
+        let other_size = bytes.filter(|bytes| *bytes != found.bytes);
+        Ok(match other_size {
+            _ if found.kind != Kind::File || found.link => Left::Other(found.what().to_string()),
+            _ if found.bytes == 0 => Left::Same(found),
+            Some(bytes) => Left::Other(format!("a file of {} bytes, not of {bytes}", found.bytes)),
+            None if found.is_another(made) => Left::Other(match bytes {
+                Some(_) => "another file of the same size".to_string(),
+                None => "another file".to_string(),
+            }),
+            None => Left::Same(found),
+        })
+    }
+
+    /// Removes the remains of a failed attempt to write a file. Whatever was in its way stays, and
+    /// so may a part that cannot be removed: the error of the attempt says more.
+    fn discard(&self, path: &Path) {
+        if let Ok(Left::Same(_)) = self.left(path, None, None) {
+            let _ = self.remove(path);
+        }
+    }
+
+    /// How many of the first `bytes` of a file are in holes or unwritten extents: reading them
+    /// does not access a device.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or the kernel does not report it.
+    fn hole_bytes(&self, path: &Path, bytes: u64) -> Result<u64, TransferError> {
+        let file = self.open(path, Access::Read, false)?;
+        holes::hole_bytes(&file, bytes)
+            .map_err(|source| TransferError::file("find holes in", path, source))
+    }
+
+    /// The contents of a small file; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is not valid UTF-8.
+    fn read_text(&self, path: &Path) -> Result<Option<String>, TransferError> {
+        let file = match self.open(path, Access::Read, false) {
+            Err(error) if error.is_not_found() => return Ok(None),
+            opened => opened?,
+        };
+        let (mut content, mut filled) = (Vec::new(), 0);
+        loop {
+            content.resize(filled + (64 << 10), 0);
+            match self.read_at(&file, path, filled as u64, &mut content[filled..])? {
+                0 => break,
+                read => filled += read,
+            }
+        }
+        content.truncate(filled);
+        let text = String::from_utf8(content).map_err(|error| {
+            TransferError::file("read", path, io::Error::new(io::ErrorKind::InvalidData, error))
+        });
+        text.map(Some)
+    }
+
+    /// Writes a small file atomically: it exists completely or not at all, even after a crash.
+    ///
+    /// # Errors
+    /// When writing, syncing or renaming fails; the old file is then unchanged.
+    fn write(
+        &self,
+        path: &Path,
+        content: &[u8],
+        durability: Durability,
+    ) -> Result<(), TransferError> {
+        let temporary = temporary_name(path);
+        let write = || {
+            let file = self.open(&temporary, Access::Create, false)?;
+            self.write_at(&file, &temporary, 0, content)?;
+            if durability != Durability::Unsynced {
+                self.sync(&file, &temporary)?;
+            }
+            self.rename(&temporary, path)
+        };
+        write().map_err(|error| {
+            self.discard(&temporary);
+            error.on(path)
+        })?;
+        match durability {
+            Durability::Certain => self.sync_folder(parent(path)),
+            Durability::Whole | Durability::Unsynced => Ok(()),
+        }
+    }
+
+    /// The path itself, or its nearest existing parent.
+    fn nearest(&self, path: &Path) -> PathBuf {
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        let there = |path: &&Path| self.look(path).is_ok_and(|found| found.is_some());
+        let found = absolute.ancestors().find(there);
+        found.map_or_else(|| PathBuf::from("/"), Path::to_path_buf)
+    }
+
+    /// The total page cache residency of several files; `None` if the kernel does not report it to
+    /// this user, or without files.
+    ///
+    /// # Errors
+    /// When it cannot be determined for another reason.
+    fn cached(
+        &self,
+        paths: &mut dyn Iterator<Item = &Path>,
+    ) -> Result<Option<Residency>, TransferError> {
+        let mut sum: Option<Residency> = None;
+        for path in paths {
+            match self.residency(path) {
+                Err(error) if error.is_permission_denied() => return Ok(None),
+                told => {
+                    let told = told?;
+                    sum = Some(sum.map_or(told, |sum| sum.plus(told)));
+                }
+            }
+        }
+        Ok(sum)
+    }
+}
+
+/// The name under which `path` is written until it is complete.
+pub fn temporary_name(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".partial");
+    path.with_file_name(name)
+}
