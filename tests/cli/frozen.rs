@@ -42,7 +42,7 @@ const PLACES: [(&str, &str); 50] = [
     ("au_percent", "/au_percent/profile"),
     ("samples_per_second", "/samples_per_second"),
     ("mib_per_second", "/mib_per_second"),
-    ("threshold_percent", "/threshold_percent"),
+    ("threshold_percent", "/plan/metric/threshold_percent"),
     ("meets_threshold", "/meets_threshold"),
     ("bound", "/verdict/bound"),
     ("epochs", "/epochs#"),

@@ -48,9 +48,9 @@ fn a_starter_set_is_made_once_and_read_every_epoch() {
     assert!(said.contains("report: stormlp-results/train-unet3d-"), "{said}");
 
     let report = report(folder.path(), &words);
-    assert_eq!(report["workload"], "unet3d");
-    assert_eq!(report["profile"], "v2");
-    assert_eq!(report["steps_per_epoch"], 4);
+    assert_eq!(report["plan"]["workload"], "unet3d");
+    assert_eq!(report["plan"]["profile"], "v2");
+    assert_eq!(report["plan"]["steps_per_epoch"], 4);
     assert_eq!(report["epochs"].as_array().unwrap().len(), 2);
     assert_eq!(report["ending"]["status"], "complete");
     for key in ["profile", "nominal", "measured", "including_startup"] {
@@ -155,7 +155,7 @@ fn column_files_are_read_by_row_group() {
         --epochs 1 --params dataset.parquet.row_group_size=16 metric.au=0.001";
     let report = report(folder.path(), words);
     assert_eq!(report["plan"]["reads"]["kind"], "row_groups");
-    let steps = report["steps_per_epoch"].as_u64().unwrap();
+    let steps = report["plan"]["steps_per_epoch"].as_u64().unwrap();
     assert!(steps > 0);
     let block = &report["epochs"][0]["accelerators"][0]["blocks"][0];
     assert_eq!(block["steps"].as_u64().unwrap(), steps);
@@ -167,7 +167,7 @@ fn null_storage_needs_no_dataset() {
     let words = "unet3d --storage null -n 16 --steps 5 --epochs 1 --compute-time 5ms \
         --params metric.au=0.001";
     let report = report(folder.path(), words);
-    assert_eq!(report["accelerators"], 16);
+    assert_eq!(report["plan"]["accelerators"], 16);
     assert_eq!(report["evidence"][0]["effective_path"], "null");
     assert_eq!(report["device_bytes_read"], Value::Null);
     assert!(!folder.path().join("stormlp-data").exists());
@@ -219,7 +219,7 @@ fn several_runs_begin_with_a_warm_up() {
     // The warm-up is in no distribution, and every step but an epoch's first is in this one.
     let histograms = report["histograms"].as_array().unwrap();
     let mut waits = histograms.iter().filter(|one| one["name"] == "fetch_wait");
-    let steps = report["steps_per_epoch"].as_u64().unwrap();
+    let steps = report["plan"]["steps_per_epoch"].as_u64().unwrap();
     assert_eq!(waits.next().unwrap()["count"], 2 * (steps - 1));
     // A file for each sample of 21, whichever run it is.
     assert_eq!(runs[0]["bytes_read"], report["bytes_read"]);
@@ -279,10 +279,9 @@ fn the_configuration_of_a_run_makes_the_same_plan() {
     let again = format!("{} --dry-run --format json", config.display());
     let plan = stdout(train(folder.path(), &again).assert().success());
     let mut plan: Value = serde_json::from_str(&plan).unwrap();
-    assert_eq!(plan["workload_source"], config.to_str().unwrap());
-    plan["workload_source"] = first["plan"]["workload"].clone();
+    assert_eq!(plan["request"]["workload"], config.to_str().unwrap());
+    plan["request"] = first["plan"]["request"].clone();
     // A dry run writes no files of MLPerf's, for which a run keeps the times, in 8 bytes a step.
-    plan["keep_step_times"] = true.into();
     let memory = plan["memory_bytes"].as_u64().unwrap() + 8 * 3 * 2;
     plan["memory_bytes"] = memory.into();
     assert_eq!(plan, first["plan"]);
@@ -405,7 +404,7 @@ fn omitted_files_are_reported_once() {
     // What stormlp made is the dataset, all of it: nothing is left out.
     let words = words.replace("--files 21", "") + " dataset.num_files_train=21";
     let report = report(folder.path(), &words);
-    assert_eq!(report["steps_per_epoch"], 4);
+    assert_eq!(report["plan"]["steps_per_epoch"], 4);
     let mut facts = warnings(&report);
     facts.retain(|fact| fact.contains("the workload has"));
     assert_eq!(facts, [""; 0]);

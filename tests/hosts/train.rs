@@ -58,7 +58,7 @@ fn two_hosts_are_one_run_with_one_report() {
             let said = said(&output);
             assert!(matches!(output.status.code(), Some(0 | 6)), "{said}");
             let report = report(folder.path());
-            assert_eq!(report["accelerators"], 4);
+            assert_eq!(report["plan"]["accelerators"], 4);
             assert_eq!(report["plan"]["hosts"], serde_json::json!([2, 2]));
             assert_eq!(report["group"]["backend"], backend);
             assert_eq!(report["group"]["size"], 2);
@@ -109,7 +109,7 @@ fn two_hosts_read_the_same_files_as_one() {
         let output = alone.output().unwrap();
         assert!(matches!(output.status.code(), Some(0 | 6)), "{}", said(&output));
         let one = report(folder.path());
-        assert_eq!(two["steps_per_epoch"], one["steps_per_epoch"]);
+        assert_eq!(two["plan"]["steps_per_epoch"], one["plan"]["steps_per_epoch"]);
         // Readers at the end of an epoch may or may not have begun with what nobody waits for.
         let bytes = |report: &Value| report["bytes_read"].as_f64().unwrap();
         let (of_two, of_one) = (bytes(&two), bytes(&one));
@@ -395,7 +395,7 @@ fn epochs_of_detached_hosts_outlive_one_of_them() {
         let run = &runs(folder.path())[0];
         for part in parts(run).iter().map(|part| json(part)) {
             assert_eq!(part["hosts"].as_array().unwrap().len(), 1);
-            assert_eq!(part["accelerators"], 1);
+            assert_eq!(part["plan"]["accelerators"], 1);
             let warnings = part["warnings"].to_string();
             assert!(warnings.contains("not what all 2 hosts did"), "{warnings}");
         }
@@ -403,7 +403,7 @@ fn epochs_of_detached_hosts_outlive_one_of_them() {
         let merged = alone(folder.path(), &["report", "merge", run, "--format", "json"]);
         assert!(merged.status.success(), "{}", said(&merged));
         let merged: Value = serde_json::from_slice(&merged.stdout).unwrap();
-        assert_eq!(merged["accelerators"], 2);
+        assert_eq!(merged["plan"]["accelerators"], 2);
         assert_eq!(merged["hosts"].as_array().unwrap().len(), 2);
         assert!(merged["epochs"].as_array().unwrap().len() > 1);
         let cost = merged["bytes_read"].as_u64().unwrap();

@@ -41,6 +41,9 @@ pub enum UnitError {
     /// A range such as `1M:16M:1M` is invalid.
     #[error("`{0}` is not a range: write start:end:step with start <= end and step > 0")]
     Range(String),
+    /// The size is zero where there must be some.
+    #[error("it must be 1 byte or more")]
+    Zero,
 }
 
 impl ByteSize {
@@ -113,6 +116,17 @@ pub fn short_size(bytes: u64) -> String {
 /// As [`ByteSize`].
 pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     text.parse().map(ByteSize::bytes)
+}
+
+/// Reads a size in bytes above zero.
+///
+/// # Errors
+/// As [`parse_bytes`], and if the size is zero.
+pub fn parse_some_bytes(text: &str) -> Result<u64, UnitError> {
+    match parse_bytes(text)? {
+        0 => Err(UnitError::Zero),
+        bytes => Ok(bytes),
+    }
 }
 
 /// Reads a duration in seconds.

@@ -46,7 +46,7 @@ pub fn files(
     steps: &[Vec<StepLists>],
     taken: &dyn Fn(&str) -> bool,
 ) -> Vec<OutputFile> {
-    let results = match report.results.profile {
+    let results = match report.plan.profile {
         Profile::V3 => format!("whatif/stormlp/results/{}", report.head.host.hostname),
         Profile::V1 | Profile::V2 | Profile::Native => String::new(),
     };
@@ -129,10 +129,10 @@ impl<'a> OneRun<'a> {
     fn mark(&self) -> Value {
         json!({
             "version": self.report.head.host.stormlp_version,
-            "profile": self.report.results.profile,
+            "profile": self.report.plan.profile,
             "run": self.number,
             "warm_up": self.warm_up,
-            "held_to_closed_rules": self.report.plan.closed,
+            "held_to_closed_rules": self.report.plan.request.closed,
             "client": self.report.plan.client.map(|client| json!({
                 "step_seconds": client.step_seconds,
                 "cpu_seconds_per_gib": client.cpu_seconds_per_gib,
@@ -163,7 +163,7 @@ fn run_files(run: &OneRun, workload: &Workload, folder: &str, files: &mut Vec<Ou
         files.push(OutputFile { path: format!("{folder}/{name}"), content });
     };
     push("summary.json", pretty(&summary(run)));
-    for rank in 0..run.report.results.accelerators {
+    for rank in 0..run.report.plan.accelerators {
         let name = format!("{rank}_per_epoch_stats.json");
         push(&name, pretty(&per_epoch(run, rank)));
         push(&format!("{rank}_output.json"), pretty(&output(run, rank)));
@@ -209,7 +209,7 @@ fn summary(run: &OneRun) -> Value {
     };
     let mut summary = json!({
         "start": stamp::iso(run.started),
-        "num_accelerators": report.results.accelerators,
+        "num_accelerators": report.plan.accelerators,
         "metric": metric(run),
         "num_files_train": plan.data.files,
         "num_files_eval": plan.data.eval_files,
@@ -220,7 +220,7 @@ fn summary(run: &OneRun) -> Value {
         "end": stamp::iso(run.started + run.duration),
         "stormlp": run.mark(),
     });
-    let of_host = official::hosts(host, machines, report.results.profile == Profile::V3);
+    let of_host = official::hosts(host, machines, report.plan.profile == Profile::V3);
     if let Value::Object(entries) = &mut summary {
         entries.extend(of_host);
     }
@@ -248,7 +248,7 @@ fn metric(run: &OneRun) -> Value {
     if !evaluations.is_empty() {
         let au: Vec<f64> = evaluations.iter().map(|e| e.au_percent).collect();
         let throughput: Vec<f64> = evaluations.iter().map(|e| e.samples_per_second).collect();
-        let meets = run.complete && stats::mean(&au) >= run.report.results.threshold_percent;
+        let meets = run.complete && stats::mean(&au) >= run.report.plan.metric.threshold_percent;
         phase(run, "eval", &au, &throughput, meets, &mut metric);
     }
     checkpoints(run, &mut metric);
@@ -285,7 +285,7 @@ fn checkpoints(run: &OneRun, metric: &mut Value) {
     let Some(last) = run.checkpoints.last() else {
         return;
     };
-    if run.report.results.profile == Profile::V1 {
+    if run.report.plan.profile == Profile::V1 {
         return;
     }
     let written = run.checkpoints.iter();
@@ -350,7 +350,7 @@ fn per_epoch(run: &OneRun, rank: u32) -> Value {
 fn saved(run: &OneRun, checkpoint: &WrittenCheckpoint) -> (&'static str, Value) {
     let seconds = checkpoint.duration_seconds;
     let mut entry = span(run, checkpoint.started_seconds, seconds);
-    if run.report.results.profile == Profile::V1 {
+    if run.report.plan.profile == Profile::V1 {
         return ("ckpt", entry);
     }
     entry["duration"] = seconds.into();
@@ -362,7 +362,7 @@ fn saved(run: &OneRun, checkpoint: &WrittenCheckpoint) -> (&'static str, Value) 
 fn output(run: &OneRun, rank: u32) -> Value {
     let report = run.report;
     let rule = Rule::of(&report.plan);
-    let is_v3 = report.results.profile == Profile::V3;
+    let is_v3 = report.plan.profile == Profile::V3;
     let process = (0..)
         .take(report.plan.hosts.len())
         .find(|process| report.plan.accelerators_of(*process).contains(&rank));

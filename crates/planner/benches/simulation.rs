@@ -14,7 +14,7 @@ use stormlp_core::stop::StopToken;
 use stormlp_planner::plan::{Scenario, StorageModel};
 use stormlp_planner::simulate::simulate;
 use stormlp_training::plan::catalog;
-use stormlp_training::plan::request::TrainRequest;
+use stormlp_training::plan::request::{RunLength, TrainRequest};
 use stormlp_training::plan::resolve::imagined;
 use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_transfer::telemetry::peak_rss_bytes;
@@ -24,8 +24,7 @@ fn plan(accelerators: u32, steps: u64, epochs: u32) -> TrainPlan {
     let workload = catalog::find("unet3d", Some("h100")).unwrap();
     let request = TrainRequest {
         accelerators: Some(accelerators),
-        steps: Some(steps),
-        epochs: Some(epochs),
+        length: RunLength { steps: Some(steps), epochs: Some(epochs), ..RunLength::default() },
         files: Some(u64::from(accelerators) * 7 * steps),
         memory_limit_bytes: Some(u64::MAX),
         ..TrainRequest::default()

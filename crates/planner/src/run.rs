@@ -8,8 +8,8 @@ use crate::plan::assumptions;
 use crate::plan::request::MAX_ACCELERATORS;
 use crate::plan::storage::MAX_DEVICES;
 use crate::plan::{
-    AtCount, AtDevices, Case, CheckpointTimes, Extent, LimitedBy, Prediction, SizingAnswer,
-    SizingRequest, StorageModel, StoragePart, search,
+    AtCount, AtDevices, Case, CheckpointTimes, Extent, LimitedBy, Prediction, Sizing, SizingAnswer,
+    StorageModel, StoragePart, search,
 };
 use stormlp_core::failure::Problems;
 use stormlp_core::stop::StopToken;
@@ -89,25 +89,25 @@ pub type Look<'a> = &'a dyn Fn(Simulating);
 /// # Errors
 /// If workload and options do not result in a valid plan, or `stop` was triggered.
 pub fn answer(
-    request: &SizingRequest,
+    sizing: &Sizing,
     depth: Depth,
     stop: &StopToken,
     look: Look<'_>,
 ) -> Result<SizingAnswer, SizingError> {
     let mut study = Study {
-        request,
+        sizing,
         stop,
         look,
         done: Cell::new(0),
         stage: Cell::default(),
         known: BTreeMap::new(),
     };
-    let devices = request.storage.devices;
+    let devices = sizing.storage.devices;
     let largest = study.largest_confirmed(devices)?;
-    let accelerators = request.accelerators.unwrap_or(largest.max(1));
+    let accelerators = sizing.asked.accelerators.unwrap_or(largest.max(1));
     let whole = study.whole(accelerators, devices)?;
     let (search_limited_by, search_part) = study.limit_above(largest, devices)?;
-    let need = match (depth, request.accelerators) {
+    let need = match (depth, sizing.asked.accelerators) {
         (Depth::Tables, Some(asked)) => study.needed(asked)?,
         _ => Need::default(),
     };
@@ -119,32 +119,28 @@ pub fn answer(
         largest_accelerators: largest,
         // If memory is the limit, storage could not feed more either.
         is_lower_bound: !matches!(search_limited_by, LimitedBy::Storage | LimitedBy::Memory),
-        limited_by: match request.accelerators {
+        limited_by: match sizing.asked.accelerators {
             Some(_) => whole.prediction.limited_by,
             None => search_limited_by,
         },
-        storage_part: match request.accelerators {
+        storage_part: match sizing.asked.accelerators {
             Some(_) => whole.prediction.storage_part(),
             None => search_part,
         },
-        model_error: assumptions::model_error(request, &whole.case.whole, search_part),
+        model_error: assumptions::model_error(sizing, &whole.case.whole, search_part),
         search_limited_by,
         needed_devices: need.devices,
         needed_hosts: need.hosts,
         tried_devices: need.tried_devices,
         over_accelerators,
         over_devices,
-        ..whole.into_answer(request)
+        ..whole.into_answer(sizing)
     })
 }
 
 /// Explains throughput above the storage bandwidth.
-fn above_storage(
-    request: &SizingRequest,
-    plan: &TrainPlan,
-    prediction: &Prediction,
-) -> Option<String> {
-    let storage = &request.storage;
+fn above_storage(sizing: &Sizing, plan: &TrainPlan, prediction: &Prediction) -> Option<String> {
+    let storage = &sizing.storage;
     let rate = prediction.samples_per_second * plan.data.read_sample_bytes * plan.passes();
     let more = 100.0 * (rate / storage.read_bytes_per_second() - 1.0);
     let is_all = storage.cache_bytes.is_none() && storage.surface.is_none();
@@ -157,16 +153,16 @@ fn above_storage(
 }
 
 /// Checkpoint times of the job on this many hosts.
-fn checkpoint(request: &SizingRequest, hosts: u32) -> Option<CheckpointTimes> {
-    let (what, bytes) = request.checkpoint.clone()?;
-    let storage = &request.storage;
+fn checkpoint(sizing: &Sizing, hosts: u32) -> Option<CheckpointTimes> {
+    let (what, bytes) = sizing.checkpoint.clone()?;
+    let storage = &sizing.storage;
     let links = storage.link.map_or(f64::INFINITY, |link| link.bytes_per_second * f64::from(hosts));
     Some(CheckpointTimes::new(
         what,
         bytes,
         storage.write_bytes_per_second().map(|rate| rate.min(links)),
         storage.read_bytes_per_second().min(links),
-        request.mtbf_seconds,
+        sizing.asked.mtbf_seconds,
     ))
 }
 
@@ -177,7 +173,7 @@ fn demand(plan: &TrainPlan) -> f64 {
 
 /// The state of the search.
 struct Study<'a> {
-    request: &'a SizingRequest,
+    sizing: &'a Sizing,
     stop: &'a StopToken,
     look: Look<'a>,
     /// Number of completed simulations.
@@ -221,20 +217,20 @@ impl Whole {
     }
 
     /// The answer without any results of a search.
-    fn into_answer(self, request: &SizingRequest) -> SizingAnswer {
+    fn into_answer(self, sizing: &Sizing) -> SizingAnswer {
         let meets_threshold = self.meets();
         let Self { case, prediction } = self;
-        let mut notes = assumptions::of(request, &case.whole);
+        let mut notes = assumptions::of(sizing, &case.whole);
         notes.extend(prediction.assumptions.iter().cloned());
         notes.extend(case.assumptions());
-        notes.extend(above_storage(request, &case.whole, &prediction));
+        notes.extend(above_storage(sizing, &case.whole, &prediction));
         let run_seconds = case.run_seconds(&prediction);
         let plan = case.whole;
         SizingAnswer {
             measured: false,
             profile: plan.profile,
             accelerators: plan.accelerators,
-            asked: request.accelerators.is_some(),
+            asked: sizing.asked.accelerators.is_some(),
             hosts: case.hosts,
             au_percent: prediction.au_percent,
             threshold_percent: plan.metric.threshold_percent,
@@ -250,13 +246,13 @@ impl Whole {
             needed_devices: None,
             needed_hosts: None,
             tried_devices: None,
-            storage: request.storage.to_string(),
-            storage_source: request.storage_source.clone(),
-            storage_model: request.storage.clone(),
+            storage: sizing.storage.to_string(),
+            storage_source: sizing.storage_source.clone(),
+            storage_model: sizing.storage.clone(),
             dataset: case.size,
-            host_memory_bytes: request.host_memory_bytes,
+            host_memory_bytes: sizing.host_memory_bytes,
             run_seconds,
-            checkpoint: checkpoint(request, case.hosts),
+            checkpoint: checkpoint(sizing, case.hosts),
             over_accelerators: Vec::new(),
             over_devices: Vec::new(),
             assumptions: notes,
@@ -304,13 +300,13 @@ impl Study<'_> {
         (accelerators, hosts, devices): (u32, u32, u32),
         extent: Extent,
     ) -> Result<Case, Problems> {
-        let storage = StorageModel { devices, ..self.request.storage.clone() };
-        self.request.case(accelerators, hosts, &storage, extent)
+        let storage = StorageModel { devices, ..self.sizing.storage.clone() };
+        self.sizing.case(accelerators, hosts, &storage, extent)
     }
 
     /// The run of this many accelerators, with the prediction for all of it.
     fn whole(&mut self, accelerators: u32, devices: u32) -> Result<Whole, SizingError> {
-        let key = (accelerators, self.request.hosts_of(accelerators), devices);
+        let key = (accelerators, self.sizing.hosts_of(accelerators), devices);
         let case = self.case(key, FULL)?;
         let prediction = match self.known.get(&key) {
             Some(known) if known.is_full => known.prediction.clone(),
@@ -322,7 +318,7 @@ impl Study<'_> {
     }
 
     fn meets(&mut self, accelerators: u32, hosts: u32, devices: u32) -> Result<bool, SizingError> {
-        let threshold = self.request.workload.metric.au * 100.0;
+        let threshold = self.sizing.workload.metric.au * 100.0;
         Ok(!self.rests_on_read_ahead(accelerators, hosts, devices)?
             && self.at(accelerators, hosts, devices)?.au_percent >= threshold)
     }
@@ -339,10 +335,10 @@ impl Study<'_> {
 
     /// Largest number of accelerators that meets the threshold on `devices`; 0 if none does.
     fn largest(&mut self, devices: u32) -> Result<u32, SizingError> {
-        let request = self.request;
+        let sizing = self.sizing;
         let guess = self.guess(devices)?;
-        search::last(guess, request.most_accelerators(), |count| {
-            self.meets(count, request.hosts_of(count), devices)
+        search::last(guess, sizing.most_accelerators(), |count| {
+            self.meets(count, sizing.hosts_of(count), devices)
         })
     }
 
@@ -350,9 +346,9 @@ impl Study<'_> {
     /// the threshold.
     fn largest_confirmed(&mut self, devices: u32) -> Result<u32, SizingError> {
         let judged = self.largest(devices)?;
-        let most = self.request.most_accelerators();
+        let most = self.sizing.most_accelerators();
         let mut meets = |count| {
-            let hosts = self.request.hosts_of(count);
+            let hosts = self.sizing.hosts_of(count);
             Ok::<_, SizingError>(
                 !self.rests_on_read_ahead(count, hosts, devices)?
                     && self.whole(count, devices)?.meets(),
@@ -373,8 +369,8 @@ impl Study<'_> {
 
     /// Number of accelerators that bandwidth alone would feed.
     fn guess(&self, devices: u32) -> Result<u32, SizingError> {
-        let storage = &self.request.storage;
-        let one = self.request.case(1, self.request.hosts_of(1), storage, TRIAL)?.whole;
+        let storage = &self.sizing.storage;
+        let one = self.sizing.case(1, self.sizing.hosts_of(1), storage, TRIAL)?.whole;
         let demand = one.demand_bytes_per_second() * one.metric.threshold_percent / 100.0;
         let rate = storage.device.read_bytes_per_second * f64::from(devices);
         Ok((rate / demand).clamp(1.0, f64::from(MAX_ACCELERATORS)) as u32)
@@ -386,11 +382,11 @@ impl Study<'_> {
         largest: u32,
         devices: u32,
     ) -> Result<(LimitedBy, Option<StoragePart>), SizingError> {
-        if largest >= self.request.most_accelerators() {
+        if largest >= self.sizing.most_accelerators() {
             // The hosts are full, or the end of the search is reached.
             return Ok((LimitedBy::Client, None));
         }
-        let hosts = self.request.hosts_of(largest + 1);
+        let hosts = self.sizing.hosts_of(largest + 1);
         if self.rests_on_read_ahead(largest + 1, hosts, devices)? {
             return Ok((LimitedBy::Storage, Some(StoragePart::Devices)));
         }
@@ -402,17 +398,17 @@ impl Study<'_> {
     /// the devices for those.
     fn needed(&mut self, accelerators: u32) -> Result<Need, SizingError> {
         self.stage.set(Stage::Needs);
-        let request = self.request;
-        if request.storage.surface.is_some() {
+        let sizing = self.sizing;
+        if sizing.storage.surface.is_some() {
             // The measurement covers the whole storage; more of it cannot be predicted.
             return Ok(Need::default());
         }
         let (enough, fewest) = self.devices_of_bandwidth(accelerators)?;
-        let fixed = request.hosts_of(accelerators);
-        let hosts = match (request.hosts, request.accelerators_per_host) {
+        let fixed = sizing.hosts_of(accelerators);
+        let hosts = match (sizing.hosts, sizing.asked.accelerators_per_host) {
             (_, Some(_)) => fixed,
             (Some(_), None) => fixed,
-            (None, None) if request.storage.link.is_some() || request.client.is_some() => {
+            (None, None) if sizing.storage.link.is_some() || sizing.client.is_some() => {
                 match self.fewest_hosts(accelerators, enough)? {
                     Some(hosts) => hosts,
                     None => return Ok(Need::more_than(enough)),
@@ -436,12 +432,12 @@ impl Study<'_> {
         hosts: u32,
         devices: u32,
     ) -> Result<Need, SizingError> {
-        let one = self.request.storage.devices;
+        let one = self.sizing.storage.devices;
         let whole = self.case((accelerators, hosts, one), TRIAL)?.whole;
         let demand = demand(&whole) * whole.metric.threshold_percent;
-        let of_one = 100.0 * self.request.storage.device.read_bytes_per_second;
+        let of_one = 100.0 * self.sizing.storage.device.read_bytes_per_second;
         // Without a page cache the bandwidth is needed, however far a part of a run reads ahead.
-        let mut devices = match self.request.storage.cache_bytes {
+        let mut devices = match self.sizing.storage.cache_bytes {
             None => devices.max((demand / of_one).ceil() as u32),
             Some(_) => devices,
         };
@@ -466,10 +462,10 @@ impl Study<'_> {
 
     /// A number of devices with certainly enough bandwidth, and a lower bound.
     fn devices_of_bandwidth(&self, accelerators: u32) -> Result<(u32, u32), SizingError> {
-        let request = self.request;
-        let hosts = request.hosts_of(accelerators);
-        let plan = request.case(accelerators, hosts, &request.storage, TRIAL)?.whole;
-        let of_one = request.storage.device.read_bytes_per_second;
+        let sizing = self.sizing;
+        let hosts = sizing.hosts_of(accelerators);
+        let plan = sizing.case(accelerators, hosts, &sizing.storage, TRIAL)?.whole;
+        let of_one = sizing.storage.device.read_bytes_per_second;
         let devices = (demand(&plan) / of_one).ceil();
         let most = |count: f64| count.clamp(1.0, f64::from(MAX_DEVICES)) as u32;
         let fewest = devices * plan.metric.threshold_percent / 100.0 - 1.0;
@@ -492,19 +488,19 @@ impl Study<'_> {
 
     /// Rows for powers of two, for the largest and the requested number of accelerators.
     fn over_accelerators(&mut self, largest: u32, asked: u32) -> Result<Vec<AtCount>, SizingError> {
-        let threshold_percent = self.request.workload.metric.au * 100.0;
-        let most = self.request.most_accelerators();
+        let threshold_percent = self.sizing.workload.metric.au * 100.0;
+        let most = self.sizing.most_accelerators();
         let end = largest.max(1).saturating_mul(2).min(most);
         let powers = (0..32).map(|power| 1u32 << power);
         let mut counts: Vec<u32> = powers.take_while(|count| *count <= end).collect();
         counts.extend([largest.max(1), (largest + 1).min(most), asked]);
         counts.sort_unstable();
         counts.dedup();
-        let devices = self.request.storage.devices;
+        let devices = self.sizing.storage.devices;
         let rows = counts.len();
         let row = |(nth, count): (usize, u32)| {
             self.stage.set(Stage::Accelerators(nth + 1, rows));
-            let hosts = self.request.hosts_of(count);
+            let hosts = self.sizing.hosts_of(count);
             let prediction = self.at(count, hosts, devices)?;
             Ok(AtCount {
                 rests_on_read_ahead: self.rests_on_read_ahead(count, hosts, devices)?,
@@ -516,7 +512,7 @@ impl Study<'_> {
 
     /// Rows with the most accelerators for several numbers of devices.
     fn over_devices(&mut self) -> Result<Vec<AtDevices>, SizingError> {
-        let storage = &self.request.storage;
+        let storage = &self.sizing.storage;
         if storage.surface.is_some() {
             return Ok(Vec::new());
         }
@@ -541,7 +537,7 @@ impl Study<'_> {
     fn row_of_devices(&mut self, devices: u32) -> Result<AtDevices, SizingError> {
         let largest_accelerators = self.largest(devices)?;
         let shown = largest_accelerators.max(1);
-        let hosts = self.request.hosts_of(shown);
+        let hosts = self.sizing.hosts_of(shown);
         let prediction = self.at(shown, hosts, devices)?;
         let (limited_by, storage_part) = self.limit_above(largest_accelerators, devices)?;
         Ok(AtDevices {

@@ -1,42 +1,37 @@
 //! Compares answers with published results, and parts of runs with whole ones.
 
-use crate::plan::presets;
+use crate::plan::{SizingRequest, presets};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::units::GIB;
 use stormlp_training::plan::catalog;
 use stormlp_training::plan::client::ClientCost;
-use stormlp_training::plan::request::TrainRequest;
 
 use super::*;
 
 /// A request for `storage` with H100s by the rules of v1.0 and hosts with as much memory as the
 /// published ones.
-fn request(workload: &str, storage: StorageModel) -> SizingRequest {
+fn sizing(workload: &str, storage: StorageModel) -> Sizing {
     let entry = catalog::find(workload, Some("h100")).unwrap();
-    SizingRequest {
+    Sizing {
         workload: entry.workload(&[]).unwrap(),
-        train: TrainRequest { profile: Some(Profile::V1), ..TrainRequest::default() },
+        asked: SizingRequest { profile: Some(Profile::V1), ..SizingRequest::default() },
         host: HostFacts::fixture(),
-        accelerators: None,
         hosts: None,
-        accelerators_per_host: None,
         host_memory_bytes: 1006 * GIB,
         host_cpus: 104,
         client: None,
-        barrier_seconds: 0.0,
         path: PathKind::Buffered,
         storage,
         storage_source: "a test".to_string(),
         checkpoint: None,
-        mtbf_seconds: None,
     }
 }
 
-fn study<'a>(request: &'a SizingRequest, stop: &'a StopToken) -> Study<'a> {
+fn study<'a>(sizing: &'a Sizing, stop: &'a StopToken) -> Study<'a> {
     Study {
-        request,
+        sizing,
         stop,
         look: &|_| {},
         done: Cell::new(0),
@@ -54,8 +49,8 @@ fn published_results_limited_by_drives_are_predicted() {
         ("solidigm-d5-p5336", 1, 2, 5_938.05),
     ] {
         let storage = StorageModel { devices, ..presets::find(drive).unwrap().storage };
-        let (request, stop) = (request("unet3d", storage), StopToken::new());
-        let mut study = study(&request, &stop);
+        let (sizing, stop) = (sizing("unet3d", storage), StopToken::new());
+        let mut study = study(&sizing, &stop);
         let largest = study.largest(devices).unwrap();
         assert!(largest.abs_diff(published) <= 1, "{drive}: {largest}");
         let prediction = study.at(published, 1, devices).unwrap();
@@ -67,9 +62,9 @@ fn published_results_limited_by_drives_are_predicted() {
 #[test]
 fn a_part_of_a_run_predicts_the_whole() {
     // Storage with 80 % of the bandwidth that five accelerators need.
-    let (request, stop) = (request("unet3d", StorageModel::of_bandwidth(12.7e9)), StopToken::new());
+    let (sizing, stop) = (sizing("unet3d", StorageModel::of_bandwidth(12.7e9)), StopToken::new());
     let simulated = |extent| {
-        let case = request.case(5, 1, &request.storage, extent).unwrap();
+        let case = sizing.case(5, 1, &sizing.storage, extent).unwrap();
         let prediction = simulate(&case.plan, &case.scenario, &stop).unwrap();
         (prediction.au_percent, case.run_seconds(&case.of_all(prediction.clone())))
     };
@@ -81,11 +76,11 @@ fn a_part_of_a_run_predicts_the_whole() {
 
 #[test]
 fn a_slow_client_limits_before_storage() {
-    let mut request = request("unet3d", StorageModel::of_bandwidth(1e12));
-    request.client =
+    let mut sizing = sizing("unet3d", StorageModel::of_bandwidth(1e12));
+    sizing.client =
         Some(ClientCost { step_seconds: 0.1, cpu_seconds_per_gib: 0.0, cpus: 1, estimated: false });
     let stop = StopToken::new();
-    let mut study = study(&request, &stop);
+    let mut study = study(&sizing, &stop);
     assert_eq!(study.largest(1).unwrap(), 0);
     let one = study.at(1, 1, 1).unwrap();
     assert_eq!(one.limited_by, LimitedBy::Client);
@@ -97,9 +92,9 @@ fn a_slow_client_limits_before_storage() {
 fn required_hosts_and_drives_are_found() {
     let mut storage = StorageModel::of_bandwidth(7e9);
     storage.link = Some(crate::plan::Link { bytes_per_second: 12.5e9, round_trip_seconds: 20e-6 });
-    let request = request("unet3d", storage);
+    let sizing = sizing("unet3d", storage);
     let stop = StopToken::new();
-    let Need { hosts, devices, .. } = study(&request, &stop).needed(10).unwrap();
+    let Need { hosts, devices, .. } = study(&sizing, &stop).needed(10).unwrap();
     // 90 % of their demand is 28.6 GB/s; three hosts have links for 37.5 GB/s.
     assert!(matches!(hosts, Some(3)), "{hosts:?}");
     assert!(matches!(devices, Some(5 | 6)), "{devices:?}");
@@ -109,9 +104,9 @@ fn required_hosts_and_drives_are_found() {
 fn no_profile_reports_more_than_storage_bandwidth() {
     let storage = StorageModel::of_bandwidth(7e9);
     for profile in [Profile::V1, Profile::V2, Profile::V3] {
-        let mut request = request("resnet50", storage.clone());
-        request.train.profile = Some(profile);
-        let case = request.case(64, 1, &request.storage, Extent::Reads(10_000)).unwrap();
+        let mut sizing = sizing("resnet50", storage.clone());
+        sizing.asked.profile = Some(profile);
+        let case = sizing.case(64, 1, &sizing.storage, Extent::Reads(10_000)).unwrap();
         let prediction = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
         let prediction = case.of_all(prediction);
         // 7 GB/s = 6,676 MiB/s.
@@ -122,31 +117,31 @@ fn no_profile_reports_more_than_storage_bandwidth() {
 
 #[test]
 fn a_step_limit_beyond_the_dataset_has_no_effect() {
-    let mut request = request("unet3d", StorageModel::of_bandwidth(7e9));
-    request.host_memory_bytes = GIB;
-    request.workload.train.total_training_steps = Some(1000);
-    let storage = request.storage.clone();
-    let steps = |request: &SizingRequest| {
-        let case = request.case(1, 1, &storage, Extent::Whole).unwrap();
+    let mut sizing = sizing("unet3d", StorageModel::of_bandwidth(7e9));
+    sizing.host_memory_bytes = GIB;
+    sizing.workload.train.total_training_steps = Some(1000);
+    let storage = sizing.storage.clone();
+    let steps = |sizing: &Sizing| {
+        let case = sizing.case(1, 1, &storage, Extent::Whole).unwrap();
         case.whole.steps_per_epoch
     };
-    assert!((499..=500).contains(&steps(&request)));
-    request.workload.train.total_training_steps = Some(50);
-    assert_eq!(steps(&request), 50);
+    assert!((499..=500).contains(&steps(&sizing)));
+    sizing.workload.train.total_training_steps = Some(50);
+    assert_eq!(steps(&sizing), 50);
 }
 
 #[test]
 fn required_drives_have_the_required_bandwidth() {
-    let mut request = request("unet3d", StorageModel::of_bandwidth(1e9));
-    request.host_memory_bytes = GIB;
-    request.train.epochs = Some(1);
+    let mut sizing = sizing("unet3d", StorageModel::of_bandwidth(1e9));
+    sizing.host_memory_bytes = GIB;
+    sizing.asked.length.epochs = Some(1);
     let stop = StopToken::new();
-    let Need { hosts, devices, .. } = study(&request, &stop).needed(40).unwrap();
+    let Need { hosts, devices, .. } = study(&sizing, &stop).needed(40).unwrap();
     let devices = devices.unwrap();
     // 90 % of 40 times 3.18 GB/s is 114.3 GB/s.
     assert!((115..=120).contains(&devices), "{devices}");
-    let storage = StorageModel { devices, ..request.storage.clone() };
-    let case = request.case(40, hosts.unwrap(), &storage, FULL).unwrap();
+    let storage = StorageModel { devices, ..sizing.storage.clone() };
+    let case = sizing.case(40, hosts.unwrap(), &storage, FULL).unwrap();
     let whole = simulate(&case.plan, &case.scenario, &stop).unwrap();
     assert!(whole.au_percent >= 90.0, "{}", whole.au_percent);
 }
@@ -163,10 +158,10 @@ fn some_accelerators_on_their_share_represent_all() {
     for (what, storage, hosts) in
         [("slow", slow, 1), ("late", late, 1), ("behind links", behind_links, 20)]
     {
-        let mut request = request("resnet50", storage);
-        request.hosts = Some(hosts);
+        let mut sizing = sizing("resnet50", storage);
+        sizing.hosts = Some(hosts);
         let simulated = |extent| {
-            let case = request.case(160, hosts, &request.storage, extent).unwrap();
+            let case = sizing.case(160, hosts, &sizing.storage, extent).unwrap();
             let prediction = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
             (case.plan.accelerators, case.of_all(prediction))
         };
@@ -182,23 +177,23 @@ fn some_accelerators_on_their_share_represent_all() {
 }
 
 /// A request for a workload of the catalog with its own edition and `accelerator`.
-fn of_catalog(workload: &str, accelerator: &str, storage: StorageModel) -> SizingRequest {
+fn of_catalog(workload: &str, accelerator: &str, storage: StorageModel) -> Sizing {
     let entry = catalog::find(workload, Some(accelerator)).unwrap();
-    let mut request = request("unet3d", storage);
-    request.workload = entry.workload(&[]).unwrap();
-    request.train.profile = None;
-    request
+    let mut sizing = sizing("unet3d", storage);
+    sizing.workload = entry.workload(&[]).unwrap();
+    sizing.asked.profile = None;
+    sizing
 }
 
 #[test]
 fn dependence_on_prefetched_samples_is_an_assumption() {
-    let request = of_catalog("flux", "b200", StorageModel::of_bandwidth(14.5e9));
-    let case = request.case(200, 1, &request.storage, TRIAL).unwrap();
+    let sizing = of_catalog("flux", "b200", StorageModel::of_bandwidth(14.5e9));
+    let case = sizing.case(200, 1, &sizing.storage, TRIAL).unwrap();
     let notes = case.assumptions().join("; ");
     assert!(notes.contains("batches ahead, and an epoch has"), "{notes}");
     assert!(!case.rests_on_read_ahead(), "bandwidth is sufficient for 200");
-    let request = of_catalog("unet3d", "b200", StorageModel::of_bandwidth(14.5e9));
-    let case = request.case(8, 1, &request.storage, TRIAL).unwrap();
+    let sizing = of_catalog("unet3d", "b200", StorageModel::of_bandwidth(14.5e9));
+    let case = sizing.case(8, 1, &sizing.storage, TRIAL).unwrap();
     assert_eq!(case.assumptions(), Vec::<String>::new());
     assert!(!case.rests_on_read_ahead(), "it does not read that far ahead");
 }
@@ -206,10 +201,10 @@ fn dependence_on_prefetched_samples_is_an_assumption() {
 #[test]
 fn read_ahead_does_not_raise_the_largest_number_above_bandwidth() {
     let storage = StorageModel::of_bandwidth(3e8);
-    let mut request = of_catalog("flux", "b200", storage.clone());
-    request.host_memory_bytes = GIB;
-    let found = answer(&request, Depth::Tables, &StopToken::new(), &|_| {}).unwrap();
-    let one = request.case(1, 1, &storage, TRIAL).unwrap().whole;
+    let mut sizing = of_catalog("flux", "b200", storage.clone());
+    sizing.host_memory_bytes = GIB;
+    let found = answer(&sizing, Depth::Tables, &StopToken::new(), &|_| {}).unwrap();
+    let one = sizing.case(1, 1, &storage, TRIAL).unwrap().whole;
     let takes = one.demand_bytes_per_second() * one.metric.threshold_percent / 100.0;
     assert_eq!(found.largest_accelerators, (3e8 / takes) as u32);
     assert_eq!(found.search_limited_by, LimitedBy::Storage);
@@ -222,9 +217,9 @@ fn read_ahead_does_not_raise_the_largest_number_above_bandwidth() {
 
 #[test]
 fn with_fewer_files_than_accelerators_each_reads_all_files() {
-    let mut request = of_catalog("bert", "v100", StorageModel::of_bandwidth(14.5e7));
-    request.host_memory_bytes = 16 * GIB;
-    let found = answer(&request, Depth::Brief, &StopToken::new(), &|_| {}).unwrap();
+    let mut sizing = of_catalog("bert", "v100", StorageModel::of_bandwidth(14.5e7));
+    sizing.host_memory_bytes = 16 * GIB;
+    let found = answer(&sizing, Depth::Brief, &StopToken::new(), &|_| {}).unwrap();
     let files = u32::try_from(found.dataset.files).unwrap();
     // With more accelerators than files, each reads the whole dataset.
     assert_eq!(found.largest_accelerators, files);
@@ -237,11 +232,11 @@ fn a_part_of_a_run_predicts_the_whole_for_record_formats() {
     for (bytes_per_second, latency_seconds) in [(1.3e9, 0.0), (3e9, 0.012), (2e9, 0.005)] {
         let mut storage = StorageModel::of_bandwidth(bytes_per_second);
         storage.device.latency_seconds = latency_seconds;
-        let mut request = request("resnet50", storage);
-        request.host_memory_bytes = GIB;
-        request.train.epochs = Some(1);
+        let mut sizing = sizing("resnet50", storage);
+        sizing.host_memory_bytes = GIB;
+        sizing.asked.length.epochs = Some(1);
         let simulated = |extent| {
-            let case = request.case(4, 1, &request.storage, extent).unwrap();
+            let case = sizing.case(4, 1, &sizing.storage, extent).unwrap();
             let prediction = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
             (case.plan.steps_per_epoch, prediction.au_percent)
         };
@@ -253,14 +248,14 @@ fn a_part_of_a_run_predicts_the_whole_for_record_formats() {
 
 #[test]
 fn the_callback_receives_the_purpose_of_each_simulation() {
-    let mut request = request("unet3d", StorageModel::of_bandwidth(7e9));
-    request.host_memory_bytes = GIB;
-    request.train.epochs = Some(1);
-    request.train.steps = Some(20);
-    request.accelerators = Some(3);
+    let mut sizing = sizing("unet3d", StorageModel::of_bandwidth(7e9));
+    sizing.host_memory_bytes = GIB;
+    sizing.asked.length.epochs = Some(1);
+    sizing.asked.length.steps = Some(20);
+    sizing.asked.accelerators = Some(3);
     let seen = std::cell::RefCell::new(Vec::new());
     let look = |at| seen.borrow_mut().push(at);
-    answer(&request, Depth::Tables, &StopToken::new(), &look).unwrap();
+    answer(&sizing, Depth::Tables, &StopToken::new(), &look).unwrap();
     let seen: Vec<Simulating> = seen.into_inner();
     assert_eq!(seen[0].stage, Stage::Largest);
     assert!(seen.iter().any(|at| at.stage == Stage::Needs && at.accelerators == 3));
@@ -273,12 +268,12 @@ fn the_callback_receives_the_purpose_of_each_simulation() {
 #[test]
 fn throughput_above_storage_bandwidth_is_explained() {
     let notes = |accelerators| {
-        let mut request = request("unet3d", StorageModel::of_bandwidth(7e9));
-        request.host_memory_bytes = GIB;
-        request.train.epochs = Some(1);
-        request.train.profile = Some(Profile::V2);
-        request.accelerators = Some(accelerators);
-        let found = answer(&request, Depth::Brief, &StopToken::new(), &|_| {}).unwrap();
+        let mut sizing = sizing("unet3d", StorageModel::of_bandwidth(7e9));
+        sizing.host_memory_bytes = GIB;
+        sizing.asked.length.epochs = Some(1);
+        sizing.asked.profile = Some(Profile::V2);
+        sizing.asked.accelerators = Some(accelerators);
+        let found = answer(&sizing, Depth::Brief, &StopToken::new(), &|_| {}).unwrap();
         found.assumptions.join("; ")
     };
     let (limited, fed) = (notes(8), notes(1));

@@ -7,26 +7,15 @@ use crate::plan::find_max::FindMax;
 use crate::plan::train_plan::TrainPlan;
 use stormlp_core::group::{GroupFacts, HostReport};
 use stormlp_core::histogram::LatencyUs;
-use stormlp_core::profile::Profile;
 use stormlp_core::report::Report;
 
 /// The report of `stormlp train`.
 pub type TrainReport = Report<TrainPlan, TrainResults>;
 
-/// Results of a training run.
+/// What a training run measured; the plan beside it says of what.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrainResults {
-    /// The workload's name.
-    pub workload: String,
-    /// The emulated accelerator.
-    pub accelerator: String,
-    /// Emulated accelerators in total.
-    pub accelerators: u32,
-    /// The edition whose formulas `au_percent.profile` and the throughput follow.
-    pub profile: Profile,
-    /// Steps per epoch of each accelerator.
-    pub steps_per_epoch: u64,
     /// Epochs of the scored run; of the last one if there are several.
     pub epochs: Vec<EpochReport>,
     /// Means over the epochs of all scored runs.
@@ -34,8 +23,6 @@ pub struct TrainResults {
     pub mean: Measures,
     /// Population standard deviations over the same epochs.
     pub stdev: Spread,
-    /// Target AU in percent.
-    pub threshold_percent: f64,
     /// Whether every epoch ran and the mean AU by the profile's formula reaches the threshold.
     pub meets_threshold: bool,
     /// Mean bytes and CPU time of the epochs of a scored run; excludes evaluations and the time

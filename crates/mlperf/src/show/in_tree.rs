@@ -10,7 +10,23 @@ use stormlp_show::settings::{Difference, Work};
 use stormlp_show::stamp;
 
 /// Fields of a plan that may differ between runs: how it was requested, and estimates.
-const APART: &[&str] = &["workload_source", "transport.engine_asked", "memory_bytes"];
+const APART: &[&str] = &["request", "transport.engine_asked", "memory_bytes"];
+/// Of a training run's request, what no other field of its plan follows from.
+const OF_REQUEST: [&str; 7] = [
+    "barrier",
+    "closed",
+    "cold",
+    "cufile_stats",
+    "keep_step_times",
+    "require_gds",
+    "telemetry_seconds",
+];
+
+/// The work of `plan`.
+fn work(plan: &Value) -> Work {
+    let add = |work: Work, key: &str| work.with(key, &plan["request"][key].to_string());
+    OF_REQUEST.into_iter().fold(Work::of_plan(plan, APART), add)
+}
 
 /// A complete run in a rehearsal's tree.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,15 +56,13 @@ impl RunInTree {
     /// Its differences from runs of `plan` on `host`.
     pub fn differences(&self, plan: &impl Serialize, host: &HostFacts) -> Vec<Difference> {
         let rehearsed = &self.provenance["rehearsed"];
-        let then = Work::of_plan(&rehearsed["plan"], APART)
+        let then = work(&rehearsed["plan"])
             .with("host", rehearsed["host"].as_str().unwrap_or_default())
             .with("stormlp", self.provenance["tool"]["version"].as_str().unwrap_or_default());
         // Digits may change when it is written and read.
         let plan = serde_json::to_string(plan).unwrap_or_default();
         let plan: serde_json::Value = serde_json::from_str(&plan).unwrap_or_default();
-        let now = Work::of_plan(&plan, APART)
-            .with("host", &host.hostname)
-            .with("stormlp", &host.stormlp_version);
+        let now = work(&plan).with("host", &host.hostname).with("stormlp", &host.stormlp_version);
         settings::differences(&then, &now)
     }
 

@@ -306,7 +306,7 @@ fn an_incomplete_evaluation_does_not_count() {
 #[test]
 fn v1_has_its_own_keys_for_checkpoints() {
     let mut report = report_with_evaluations();
-    report.results.profile = Profile::V1;
+    report.plan.profile = Profile::V1;
     let files = files(&report, &workload(), &[], &|_| false);
     let summary: Value = serde_json::from_str(&file(&files, "summary.json").content).unwrap();
     assert!(summary["metric"].get("checkpoint_size_GB").is_none());
@@ -350,7 +350,7 @@ fn folders(files: &[OutputFile]) -> Vec<&str> {
 #[test]
 fn v3_and_several_runs_have_a_folder_each() {
     let mut report = report_of_runs(2, 70.0);
-    report.results.profile = Profile::V3;
+    report.plan.profile = Profile::V3;
     let files = files(&report, &workload(), &[], &|_| false);
     assert_eq!(
         folders(&files),

@@ -1,26 +1,22 @@
 //! The assumptions behind an answer, each with the option that changes it.
 
+use super::case::Sizing;
 use super::prediction::StoragePart;
-use super::request::SizingRequest;
 use super::storage::DEFAULT_STRIPE_BYTES;
 use stormlp_core::units::{ByteSize, counted, format_duration, short_size};
 use stormlp_training::plan::train_plan::TrainPlan;
 
 /// The error of the model for published runs, and how this plan differs from them.
 /// docs/validation.md lists the runs.
-pub fn model_error(
-    request: &SizingRequest,
-    plan: &TrainPlan,
-    limit: Option<StoragePart>,
-) -> String {
-    let storage = &request.storage;
+pub fn model_error(sizing: &Sizing, plan: &TrainPlan, limit: Option<StoragePart>) -> String {
+    let storage = &sizing.storage;
     let others = [
         (plan.workload != "unet3d", "for another workload"),
         (storage.surface.is_some(), "based on measured storage"),
         (storage.link.is_some(), "over a network"),
         (storage.cache_bytes.is_some(), "with a page cache"),
         (storage.devices > MOST_VALIDATED_DEVICES, "for more drives"),
-        (request.hosts_of(plan.accelerators) > 1, "for several hosts"),
+        (sizing.hosts_of(plan.accelerators) > 1, "for several hosts"),
         (limit != Some(StoragePart::Devices), "not limited by its drives"),
     ];
     let others: Vec<&str> =
@@ -40,17 +36,17 @@ pub fn model_error(
 const MOST_VALIDATED_DEVICES: u32 = 4;
 
 /// The assumptions for `request` with the run `plan`.
-pub fn of(request: &SizingRequest, plan: &TrainPlan) -> Vec<String> {
+pub fn of(sizing: &Sizing, plan: &TrainPlan) -> Vec<String> {
     let mut notes = vec![
         "everything here is simulated, nothing was measured".to_string(),
         format!(
             "storage is {} ({}), performs the same at any fill level and age, and serves no other clients",
-            request.storage, request.storage_source
+            sizing.storage, sizing.storage_source
         ),
     ];
-    notes.extend(of_storage(request));
-    notes.extend(of_hosts(request, plan));
-    if request.checkpoint.is_some() {
+    notes.extend(of_storage(sizing));
+    notes.extend(of_hosts(sizing, plan));
+    if sizing.checkpoint.is_some() {
         notes.push(
             "checkpoint times are size divided by bandwidth: overhead for files, latency and syncs is not \
              included"
@@ -68,8 +64,8 @@ pub fn of(request: &SizingRequest, plan: &TrainPlan) -> Vec<String> {
     notes
 }
 
-fn of_storage(request: &SizingRequest) -> Vec<String> {
-    let storage = &request.storage;
+fn of_storage(sizing: &Sizing) -> Vec<String> {
+    let storage = &sizing.storage;
     let mut notes = Vec::new();
     if let Some(surface) = &storage.surface {
         notes.push(format!(
@@ -116,7 +112,7 @@ fn of_storage(request: &SizingRequest) -> Vec<String> {
     notes
 }
 
-fn of_hosts(request: &SizingRequest, plan: &TrainPlan) -> Vec<String> {
+fn of_hosts(sizing: &Sizing, plan: &TrainPlan) -> Vec<String> {
     let mut notes = Vec::new();
     notes.push(match plan.client {
         None => "reading, parsing and copying take hosts no time: set --host-cost-per-step and \
@@ -126,16 +122,16 @@ fn of_hosts(request: &SizingRequest, plan: &TrainPlan) -> Vec<String> {
             "each step costs a host {} in addition to loading and compute, each GiB {} of {}{}",
             format_duration(cost.step_seconds),
             format_duration(cost.cpu_seconds_per_gib),
-            counted(u64::from(request.host_cpus), "CPU"),
+            counted(u64::from(sizing.host_cpus), "CPU"),
             if cost.estimated { "; these are estimates from another host" } else { "" }
         ),
     });
-    if request.barrier_seconds == 0.0 {
+    if sizing.asked.barrier_seconds.unwrap_or(0.0) == 0.0 {
         notes.push("the barrier takes no time: set it with --barrier".to_string());
     }
     notes.push(format!(
         "the dataset is as large as MLPerf's rules require for {} of memory per host",
-        ByteSize(request.host_memory_bytes)
+        ByteSize(sizing.host_memory_bytes)
     ));
     notes
 }

@@ -5,6 +5,7 @@
 
 pub mod answer;
 pub mod assumptions;
+pub mod case;
 pub mod checkpoint;
 mod measured;
 mod parse;
@@ -18,9 +19,10 @@ pub mod storage;
 mod surface;
 
 pub use answer::{AtCount, AtDevices, SizingAnswer};
+pub use case::{Case, Extent, Sizing};
 pub use checkpoint::{CheckpointTimes, Optimum};
 pub use prediction::{LimitedBy, Prediction, StoragePart};
-pub use request::{Case, Extent, SizingRequest};
+pub use request::SizingRequest;
 pub use scenario::{Scenario, Shares};
 pub use storage::{DeviceFigures, Link, StorageModel};
 pub use surface::{Surface, SurfacePoint};

@@ -1,258 +1,138 @@
-//! The input of `stormlp plan`: workload, storage, hosts, and number of accelerators.
+//! The request for a prediction: the options of `stormlp plan`, not validated yet.
 
-use super::part::{self, Part};
-use super::prediction::Prediction;
-use super::scenario::Scenario;
-use super::storage::StorageModel;
-use stormlp_core::facts::HostFacts;
-use stormlp_core::failure::Problems;
+use std::path::PathBuf;
+
+#[cfg(feature = "cli")]
+use stormlp_core::numbers::whole;
 use stormlp_core::path::PathKind;
-use stormlp_training::plan::client::ClientCost;
-use stormlp_training::plan::datasize::{DataSize, SizeRequest, datasize};
-use stormlp_training::plan::request::TrainRequest;
-use stormlp_training::plan::resolve::imagined;
-use stormlp_training::plan::train_plan::TrainPlan;
-use stormlp_training::plan::workload::Workload;
+use stormlp_core::profile::Profile;
+#[cfg(feature = "cli")]
+use stormlp_core::units::{parse_seconds, parse_some_bytes};
+use stormlp_training::plan::client::Client;
+use stormlp_training::plan::distribution::Distribution;
+use stormlp_training::plan::request::{Readers, RunLength};
 
 /// Upper end of the search.
 pub const MAX_ACCELERATORS: u32 = 100_000;
 
-/// The input of `stormlp plan`.
-#[derive(Debug, Clone)]
+/// Options of a prediction. `None` falls back to the workload, then to the default.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[cfg_attr(feature = "cli", derive(clap::Args), command(next_help_heading = "Workload"))]
 pub struct SizingRequest {
-    /// The workload to simulate.
-    pub workload: Workload,
-    /// Overrides: batch, epochs, steps, profile. Accelerators and dataset are set by the plan.
-    pub train: TrainRequest,
-    /// This machine, which a run's plan requires.
-    pub host: HostFacts,
-    /// Number of accelerators to predict; `None` to search for the largest.
+    /// A built-in workload (see `stormlp workloads`), or a YAML file in MLPerf Storage or DLIO
+    /// format
+    #[cfg_attr(
+        feature = "cli",
+        arg(value_name = "WORKLOAD", required_unless_present = "list_storage")
+    )]
+    pub workload: Option<String>,
+
+    /// Figures such as read=14.5GB/s,latency=80us, a preset name, or a saved `stormlp gds` report
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "STORAGE", required_unless_present = "list_storage")
+    )]
+    pub storage: Option<String>,
+
+    /// Accelerator to emulate [default: h100, or the workload's]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "NAME"))]
+    pub accelerator: Option<String>,
+
+    /// Total number of accelerators [default: the most that reach the threshold]
+    #[cfg_attr(feature = "cli", arg(short = 'n', long, value_name = "N",
+        value_parser = whole::<u32>(1..=u64::from(MAX_ACCELERATORS))))]
     pub accelerators: Option<u32>,
-    /// Number of hosts, if given.
+
+    /// Rules for read order, read pattern and metrics [default: the workload's edition]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "v1|v2|v3|native"))]
+    pub profile: Option<Profile>,
+
+    /// Emulated compute time per step, such as 162ms, or in DLIO's format
+    #[cfg_attr(feature = "cli", arg(long = "compute-time", value_name = "TIME"))]
+    pub compute: Option<Distribution>,
+
+    /// Batch size, epochs and steps.
+    #[cfg_attr(feature = "cli", command(flatten))]
+    pub length: RunLength,
+
+    /// Reader workers and prefetching.
+    #[cfg_attr(feature = "cli", command(flatten))]
+    pub readers: Readers,
+
+    /// Read path: buffered uses the page cache, cpu and gds bypass it
+    /// [default: buffered, or cpu if the workload sets odirect]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "PATH"))]
+    pub path: Option<PathKind>,
+
+    /// Seed for shuffling and all random values
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u64>(..)))]
+    pub seed: Option<u64>,
+
+    /// Workload parameters to override, as in mlpstorage: reader.batch_size=8
+    #[cfg_attr(feature = "cli", arg(long, value_name = "KEY=VALUE", num_args = 1..))]
+    pub params: Vec<String>,
+
+    /// Number of hosts [default: 1, or as many as --accelerators-per-host requires]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N",
+        value_parser = whole::<u32>(1..=u64::from(MAX_ACCELERATORS)), help_heading = "Hosts"))]
     pub hosts: Option<u32>,
-    /// Largest number of accelerators per host, if given.
+
+    /// Maximum number of accelerators per host
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N",
+        value_parser = whole::<u32>(1..=u64::from(MAX_ACCELERATORS)), help_heading = "Hosts"))]
     pub accelerators_per_host: Option<u32>,
-    /// Memory per host in bytes, which determines the size of the dataset.
-    pub host_memory_bytes: u64,
-    /// CPUs per host, which share the client's work.
-    pub host_cpus: u32,
-    /// CPU cost of the client, if any.
-    pub client: Option<ClientCost>,
-    /// Duration of the barrier of each step.
-    pub barrier_seconds: f64,
-    /// The read path.
-    pub path: PathKind,
-    /// The storage to simulate.
-    pub storage: StorageModel,
-    /// Source of its figures.
-    pub storage_source: String,
-    /// A checkpoint: its model or description, and its size in bytes.
-    pub checkpoint: Option<(String, u64)>,
-    /// Mean time between failures of the whole job in seconds.
+
+    /// Memory per host, which determines the dataset size
+    /// [default: this host's, or its cgroup limit if lower]
+    #[cfg_attr(feature = "cli", arg(long = "host-memory", value_name = "SIZE",
+        value_parser = parse_some_bytes, help_heading = "Hosts"))]
+    pub host_memory_bytes: Option<u64>,
+
+    /// CPUs per host, which share the CPU cost of reading [default: this host's]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u32>(1..=65_536),
+        help_heading = "Hosts"))]
+    pub host_cpus: Option<u32>,
+
+    /// Duration of each step's barrier [default: 0]
+    #[cfg_attr(feature = "cli", arg(long = "barrier", value_name = "TIME",
+        value_parser = parse_seconds, help_heading = "Hosts"))]
+    pub barrier_seconds: Option<f64>,
+
+    /// Measured host cost: a saved report of `stormlp train WORKLOAD --storage null` on such a
+    /// host; the two options below override it
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "REPORT", conflicts_with = "client", help_heading = "Hosts")
+    )]
+    pub host_cost: Option<PathBuf>,
+
+    /// Time per step besides loading and compute, as shown by `stormlp train --storage null`
+    /// [default: 0, or DLIO's with --client dlio]
+    #[cfg_attr(feature = "cli", arg(long = "host-cost-per-step", value_name = "TIME",
+        value_parser = parse_seconds, help_heading = "Hosts"))]
+    pub host_cost_per_step_seconds: Option<f64>,
+
+    /// CPU time of reader threads per GiB [default: 0, or DLIO's with --client dlio]
+    #[cfg_attr(feature = "cli", arg(long = "host-cost-per-gib", value_name = "TIME",
+        value_parser = parse_seconds, help_heading = "Hosts"))]
+    pub host_cost_per_gib_seconds: Option<f64>,
+
+    /// Add the cost of the official client, unless set by the two options above: dlio or none
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "dlio|none", default_value = "none", help_heading = "Hosts")
+    )]
+    pub client: Client,
+
+    /// Checkpoint size, or a model such as llama3-70b [default: the workload's checkpoint, if any]
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "SIZE|MODEL", help_heading = "Checkpoints")
+    )]
+    pub checkpoint: Option<String>,
+
+    /// Mean time between failures of the whole job, such as 12h
+    #[cfg_attr(feature = "cli", arg(long = "mtbf", value_name = "TIME",
+        value_parser = parse_seconds, help_heading = "Checkpoints"))]
     pub mtbf_seconds: Option<f64>,
-}
-
-/// A run of a number of accelerators, ready to be simulated.
-#[derive(Debug, Clone)]
-pub struct Case {
-    /// The whole run.
-    pub whole: TrainPlan,
-    /// The part of it that is simulated.
-    pub plan: TrainPlan,
-    /// Hosts and storage of the simulated part.
-    pub scenario: Scenario,
-    /// Hosts of the whole run.
-    pub hosts: u32,
-    /// The dataset required by MLPerf's rules.
-    pub size: DataSize,
-}
-
-impl Case {
-    /// Scales the outcome of the simulated accelerators to all of them.
-    pub fn of_all(&self, simulated: Prediction) -> Prediction {
-        let times = f64::from(self.whole.accelerators) / f64::from(self.plan.accelerators);
-        Prediction {
-            samples_per_second: simulated.samples_per_second * times,
-            mib_per_second: simulated.mib_per_second * times,
-            read_mib_per_second: simulated.read_mib_per_second * times,
-            ..simulated
-        }
-    }
-
-    /// Duration of the whole run, at the pace of the simulated part.
-    pub fn run_seconds(&self, of_all: &Prediction) -> f64 {
-        let whole = &self.whole;
-        let steps = whole.steps_per_epoch * u64::from(whole.epochs);
-        if steps == self.plan.steps_per_epoch * u64::from(self.plan.epochs)
-            || of_all.samples_per_second <= 0.0
-        {
-            return of_all.run_seconds;
-        }
-        steps as f64 * whole.global_batch() as f64 / of_all.samples_per_second
-    }
-
-    /// Assumptions made by simulating only a part.
-    pub fn assumptions(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        let (some, all) = (self.plan.accelerators, self.whole.accelerators);
-        if some < all {
-            notes.push(format!(
-                "{some} accelerators on their share of storage and hosts represent all {all}, which \
-                 behave alike"
-            ));
-        }
-        if part::reads_far_ahead(&self.whole) {
-            notes.push(format!(
-                "loaders read up to {} batches ahead, and an epoch has {} steps: many of the samples that AU counts \
-                 may be prefetched, so the largest number of accelerators is capped by bandwidth \
-                 (longer epochs, --steps, give more accurate results)",
-                part::filling(&self.whole),
-                self.whole.steps_per_epoch
-            ));
-        }
-        notes
-    }
-
-    /// Whether AU reaches the threshold only thanks to prefetched samples: reaching it takes more
-    /// bandwidth than storage has.
-    pub fn rests_on_read_ahead(&self) -> bool {
-        let (whole, storage) = (&self.whole, &self.scenario.storage);
-        let takes = whole.demand_bytes_per_second() * whole.passes();
-        storage.cache_bytes.is_none()
-            && part::reads_far_ahead(whole)
-            && takes * whole.metric.threshold_percent / 100.0 > storage.read_bytes_per_second()
-    }
-}
-
-/// The part of a run that is simulated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
-    /// About this many reads by all accelerators together.
-    Reads(u64),
-    /// The whole run.
-    Whole,
-}
-
-impl SizingRequest {
-    /// Number of hosts for a number of accelerators.
-    pub fn hosts_of(&self, accelerators: u32) -> u32 {
-        match (self.hosts, self.accelerators_per_host) {
-            (Some(hosts), _) => hosts,
-            (None, Some(of_one)) => accelerators.div_ceil(of_one.max(1)).max(1),
-            (None, None) => 1,
-        }
-    }
-
-    /// Largest number of accelerators that the hosts have room for.
-    pub fn most_accelerators(&self) -> u32 {
-        let room = self
-            .hosts
-            .zip(self.accelerators_per_host)
-            .map(|(hosts, of_one)| hosts.saturating_mul(of_one));
-        room.unwrap_or(MAX_ACCELERATORS).min(MAX_ACCELERATORS)
-    }
-
-    /// A run of this many accelerators on `hosts` and `storage`.
-    ///
-    /// # Errors
-    /// If workload and options do not result in a valid plan.
-    pub fn case(
-        &self,
-        accelerators: u32,
-        hosts: u32,
-        storage: &StorageModel,
-        extent: Extent,
-    ) -> Result<Case, Problems> {
-        let size = self.size(accelerators, hosts)?;
-        let of_workload = self.workload.train.total_training_steps;
-        // The dataset follows the rules: a limit beyond its end has no effect.
-        let of_workload = of_workload.filter(|steps| *steps < size.steps_per_epoch);
-        let steps = self.train.steps.or(of_workload);
-        let whole = self.plan(accelerators, hosts, size.files, steps)?;
-        if whole.compute.mean_seconds() <= 0.0 {
-            let mut problems = Problems::default();
-            problems.plan("without compute time, AU is undefined", "set --compute-time above 0");
-            return Err(problems);
-        }
-        let mut scenario = Scenario {
-            hosts,
-            barrier_seconds: self.barrier_seconds,
-            sample_stdev_bytes: self.workload.dataset.record_length_bytes_stdev,
-            direct: self.path.wants_direct(),
-            ..Scenario::of(storage.clone())
-        };
-        if let Extent::Reads(room) = extent {
-            scenario.events = scenario.events.min(room);
-        }
-        let in_all = whole.reads_of_epoch() * f64::from(whole.epochs);
-        match extent {
-            Extent::Reads(room) if (room as f64) < in_all => {
-                self.part(whole, scenario, size, room as f64)
-            }
-            Extent::Reads(_) | Extent::Whole => {
-                Ok(Case { plan: whole.clone(), whole, scenario, hosts, size })
-            }
-        }
-    }
-
-    /// A part of the run. Prefetched samples matter little in a whole epoch, so AU excludes the steps
-    /// they last for.
-    fn part(
-        &self,
-        whole: TrainPlan,
-        mut scenario: Scenario,
-        size: DataSize,
-        room: f64,
-    ) -> Result<Case, Problems> {
-        let part = Part::of(&whole, &scenario, size.files, room);
-        let made = |files| self.plan(part.accelerators, part.hosts, files, Some(part.steps));
-        // If these files are too few for such an epoch, use all of them.
-        let mut plan = made(part.files).or_else(|_| made(size.files))?;
-        part.cut(&mut plan, &whole);
-        let of_data = plan.data.files as f64 / size.files.max(1) as f64;
-        let cache = scenario.storage.cache_bytes;
-        scenario.storage.cache_bytes = cache.map(|bytes| (bytes as f64 * of_data).ceil() as u64);
-        scenario.shares = part.shares(&whole, &scenario);
-        let hosts = std::mem::replace(&mut scenario.hosts, part.hosts);
-        Ok(Case { whole, plan, scenario, hosts, size })
-    }
-
-    /// The dataset required by MLPerf's rules.
-    fn size(&self, accelerators: u32, hosts: u32) -> Result<DataSize, Problems> {
-        let profile = self.train.profile.unwrap_or(self.workload.edition);
-        let usual = SizeRequest::of(&self.workload, profile, u64::from(accelerators));
-        let batch_size = self.train.batch_size.map_or(usual.batch_size, u64::from);
-        let request = SizeRequest {
-            hosts: u64::from(hosts),
-            host_memory_bytes: self.host_memory_bytes,
-            batch_size,
-            ..usual
-        };
-        datasize(&request).map_err(|error| {
-            let mut problems = Problems::default();
-            problems.plan(error.to_string(), "");
-            problems
-        })
-    }
-
-    fn plan(
-        &self,
-        accelerators: u32,
-        hosts: u32,
-        files: u64,
-        steps: Option<u64>,
-    ) -> Result<TrainPlan, Problems> {
-        let request = TrainRequest {
-            accelerators: Some(accelerators),
-            files: Some(files),
-            steps,
-            ..self.train.clone()
-        };
-        let mut workload = self.workload.clone();
-        workload.train.total_training_steps = None;
-        let mut plan = imagined(&workload, &request, &self.host, self.path)?;
-        let cpus = self.host_cpus.saturating_mul(hosts);
-        plan.client = self.client.map(|client| client.on(cpus));
-        Ok(plan)
-    }
 }

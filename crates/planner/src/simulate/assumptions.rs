@@ -43,7 +43,7 @@ pub(super) fn of(plan: &TrainPlan, scenario: &Scenario, calls: &Calls) -> Vec<St
         ));
     }
     match storage.cache_bytes.filter(|_| !calls.direct) {
-        Some(_) if plan.cold => {
+        Some(_) if plan.request.cold => {
             notes.push("files are dropped from the page cache before each epoch".to_string());
         }
         Some(bytes) => notes.push(format!(

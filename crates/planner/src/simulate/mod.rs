@@ -16,7 +16,6 @@ use std::sync::Arc;
 use crate::plan::{LimitedBy, Prediction, Scenario};
 use stormlp_core::stop::StopToken;
 use stormlp_training::plan::metrics;
-use stormlp_training::plan::request::StorageKind;
 use stormlp_training::plan::train_plan::{EvaluationPlan, TrainPlan};
 use stormlp_training::report::{Bound, EpochReport, Measures, WaitingSeconds, scored};
 use stormlp_transfer::telemetry::CpuTimes;
@@ -91,8 +90,7 @@ fn simulate_over(
     if steps == 0 || accelerators == 0 || plan.data.files == 0 {
         return Err(SimulateError::NothingToDo { steps, accelerators });
     }
-    let plan = TrainPlan { storage: StorageKind::Real, ..plan.clone() };
-    let mut simulation = Simulation::new(&plan, scenario, sizes);
+    let mut simulation = Simulation::new(plan, scenario, sizes);
     let epochs = simulation.epochs(stop)?;
     Ok(simulation.prediction(&epochs))
 }
@@ -185,21 +183,8 @@ impl<'a> Simulation<'a> {
         let first = self.reading();
         self.run(spec, stop)?;
         let last = self.reading();
-        let measured = PhaseMeasured {
-            waiting: attribution::divide(&first, &last, 1, false),
-            first,
-            last,
-            cached: None,
-            accelerators: measure::accelerators(&self.machine.blocks(), 0),
-            first_accelerator: 0,
-            waits_us: Vec::new(),
-            device_read_bytes: None,
-            checkpoints: Vec::new(),
-            blamed_ns: self.machine.blamed_ns(),
-            preread_samples: self.machine.preread_samples(),
-            histograms: self.machine.histograms().clone(),
-            steps: Vec::new(),
-        };
+        let waiting = attribution::divide(&first, &last, 1, false);
+        let measured = PhaseMeasured::between([&first, &last], waiting, &self.machine, 0);
         Ok(measure::epoch(plan, epoch, &measured))
     }
 
@@ -255,7 +240,7 @@ impl<'a> Simulation<'a> {
         let measures: Vec<Measures> = scored(plan, epochs);
         let mean = metrics::mean(&measures);
         let all: Vec<&EpochReport> = epochs.iter().collect();
-        let verdict = verdict::verdict(plan, &all, &mean, None);
+        let cause = verdict::main_cause(plan, &all, &mean);
         let served = self.storage.served();
         let elapsed_ns = self.clock.now.max(1) as f64;
         let devices = f64::from(storage::groups(self.scenario));
@@ -269,7 +254,7 @@ impl<'a> Simulation<'a> {
             mib_per_second: metrics::mib(&metrics::Rule::of(plan), samples_per_second),
             read_mib_per_second: mean.read_mib_per_second,
             run_seconds: elapsed_ns / 1e9,
-            limited_by: match limited_by(verdict.bound, &mean.waiting_seconds) {
+            limited_by: match limited_by(cause, &mean.waiting_seconds) {
                 LimitedBy::Storage if cached_percent > FROM_MEMORY_PERCENT => LimitedBy::Memory,
                 other => other,
             },

@@ -6,7 +6,7 @@ use stormlp_core::facts::HostFacts;
 use stormlp_core::path::PathKind;
 use stormlp_training::plan::catalog;
 use stormlp_training::plan::client::ClientCost;
-use stormlp_training::plan::request::TrainRequest;
+use stormlp_training::plan::request::{RunLength, TrainRequest};
 use stormlp_training::plan::resolve::imagined;
 
 use super::*;
@@ -18,8 +18,7 @@ fn plan(workload: &str, accelerators: u32, steps: u64, epochs: u32) -> TrainPlan
     let entry = catalog::find(workload, None).unwrap();
     let request = TrainRequest {
         accelerators: Some(accelerators),
-        steps: Some(steps),
-        epochs: Some(epochs),
+        length: RunLength { steps: Some(steps), epochs: Some(epochs), ..RunLength::default() },
         files: (workload == "unet3d").then_some(u64::from(accelerators) * 7 * steps),
         ..TrainRequest::default()
     };
@@ -106,7 +105,7 @@ fn a_dataset_that_fits_the_cache_is_read_once() {
     assert!(run.epoch_au_percent[0] < 60.0, "{run:?}");
     assert!(run.epoch_au_percent[2] > 99.0, "{run:?}");
     assert_near(run.cached_percent, 100.0 * 2.0 / 3.0, 1.0, "cached");
-    let cold = TrainPlan { cold: true, ..plan };
+    let cold = TrainPlan { request: TrainRequest { cold: true, ..plan.request.clone() }, ..plan };
     assert_eq!(predicted(&cold, &scenario).cached_percent, 0.0);
     scenario.direct = true;
     assert_eq!(predicted(&cold, &scenario).cached_percent, 0.0);
@@ -268,8 +267,7 @@ fn every_builtin_workload_can_be_predicted() {
         let workload = entry.workload(&[]).unwrap();
         let request = TrainRequest {
             accelerators: Some(2),
-            steps: Some(5),
-            epochs: Some(2),
+            length: RunLength { steps: Some(5), epochs: Some(2), ..RunLength::default() },
             ..TrainRequest::default()
         };
         let host = HostFacts::fixture();

@@ -6,6 +6,7 @@ use stormlp_core::difference::Promise;
 use stormlp_core::event::{Event, Observer as _, Unit};
 use stormlp_core::numbers::whole;
 use stormlp_core::profile::Profile;
+use stormlp_core::shell::CommandLine;
 use stormlp_core::transport::EngineChoice;
 use stormlp_dataset::content::Content;
 use stormlp_dataset::dataset::{Dataset, Recipe};
@@ -138,7 +139,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         let printed = args.format.print(&found, text::verification);
         return match found.faults.len() {
             0 => printed,
-            bad => Err(bad_files(bad, found.by_checksum, session, &plan)),
+            bad => Err(bad_files(bad, found.by_checksum, &plan)),
         };
     }
     let report = if party.is_alone() {
@@ -290,17 +291,16 @@ fn drawn(recipe: Recipe, session: &Session) -> Result<Dataset, Failure> {
 }
 
 /// The command line without its mode options.
-fn command_line(session: &Session) -> String {
+fn command_line() -> CommandLine {
+    let typed = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let modes = ["--resume", "--verify", "--overwrite", "--dry-run"];
-    let line = session.command_line();
-    let words = line.split(' ').filter(|word| !modes.contains(word));
-    words.collect::<Vec<_>>().join(" ")
+    modes.into_iter().fold(CommandLine::new(typed), CommandLine::without_flag)
 }
 
-fn bad_files(bad: usize, by_checksum: bool, session: &Session, plan: &GeneratePlan) -> Failure {
+fn bad_files(bad: usize, by_checksum: bool, plan: &GeneratePlan) -> Failure {
     let files = plan.dataset.files();
     let error = anyhow::anyhow!("{bad} of {files} files are bad in {}", plan.folder.display());
-    let command = command_line(session);
+    let command = command_line();
     Failure::storage(error).with_help(if by_checksum {
         // Data lost by the disk leaves no trace that --resume would check.
         format!("remove the bad files, then make them again with `{command} --resume`")
@@ -317,7 +317,7 @@ pub(crate) const LARGER_FILES: &str = "raise the limit on the size of files (uli
 
 /// The exit code and the advice for an error.
 fn failure(error: GenerateError, session: &Session) -> Failure {
-    let command = command_line(session);
+    let command = command_line();
     let full = error.is_full();
     match error {
         error if error.is_link() => Failure::machine(error).with_help(NO_LINK),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use stormlp_core::numbers::whole;
 use stormlp_core::profile::Profile;
-use stormlp_core::units::ByteSize;
+use stormlp_core::units::parse_some_bytes;
 use stormlp_training::plan::datasize::{SizeRequest, datasize};
 use stormlp_training::show as training;
 use stormlp_training::show::SizeAnswer;
@@ -45,8 +45,8 @@ pub(crate) struct Args {
     hosts: u32,
 
     /// Memory per host [default: this host's, or its cgroup limit if lower]
-    #[arg(long, visible_alias = "memory", value_name = "SIZE", value_parser = workloads::parse_some_bytes)]
-    host_memory: Option<ByteSize>,
+    #[arg(long, visible_alias = "memory", value_name = "SIZE", value_parser = parse_some_bytes)]
+    host_memory: Option<u64>,
 
     /// Rounding rules: v1 and v2 round down, v3 and native up [default: the workload's edition]
     #[arg(long, value_name = "v1|v2|v3|native")]
@@ -87,7 +87,7 @@ fn answer(args: &Args, session: &Session) -> Result<SizeAnswer, Failure> {
     workloads::tell_edition(&workload, args.profile, session);
     let profile = args.profile.unwrap_or(workload.edition);
     let host_memory_bytes =
-        args.host_memory.map_or_else(|| probe::host_facts().usable_memory_bytes(), ByteSize::bytes);
+        args.host_memory.unwrap_or_else(|| probe::host_facts().usable_memory_bytes());
     let mut request = SizeRequest {
         hosts: u64::from(args.hosts),
         host_memory_bytes,

@@ -21,7 +21,6 @@ mod saved;
 pub(crate) mod submission;
 mod threads;
 pub(crate) mod train;
-mod workload_args;
 pub(crate) mod workloads;
 
 use crate::cli::Command;

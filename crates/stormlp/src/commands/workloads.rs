@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Subcommand;
 use stormlp_core::profile::Profile;
-use stormlp_core::units::{ByteSize, UnitError};
+use stormlp_core::units::ByteSize;
 use stormlp_training::plan::catalog;
 use stormlp_training::plan::catalog::{CATALOG, Entry};
 use stormlp_training::plan::warnings::edition;
@@ -90,15 +90,6 @@ pub(crate) fn sets(params: &[String], path: &str) -> bool {
 /// Parses a folder. It is UTF-8, because plans and reports store it as text.
 pub(crate) fn parse_folder(text: &str) -> Result<PathBuf, String> {
     Ok(PathBuf::from(text))
-}
-
-/// Parses a size above zero.
-pub(crate) fn parse_some_bytes(text: &str) -> Result<ByteSize, String> {
-    let size: ByteSize = text.parse().map_err(|error: UnitError| error.to_string())?;
-    match size.bytes() {
-        0 => Err("it must be 1 byte or more".to_string()),
-        _ => Ok(size),
-    }
 }
 
 fn built_in(name: &str, accelerator: Option<&str>) -> Result<&'static Entry, Failure> {

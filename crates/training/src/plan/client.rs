@@ -26,7 +26,11 @@ use stormlp_core::units::GIB;
     IntoStaticStr,
     VariantArray,
     VariantNames,
+    Serialize,
+    Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown::<Self>)]
 pub enum Client {
     /// No client: storage and compute only.

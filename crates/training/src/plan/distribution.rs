@@ -3,8 +3,10 @@
 //! The forms are DLIO's: a number, a number with a standard deviation, or a map with a `type`.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use stormlp_core::units::parse_seconds;
 
 /// Maximum length of a step: one day.
 const MAX_SECONDS: f64 = 86_400.0;
@@ -121,6 +123,20 @@ impl Distribution {
     }
 }
 
+/// Read from the command line as a duration, or in DLIO's format.
+impl FromStr for Distribution {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.trim_start().starts_with('{') {
+            let value = serde_yaml::from_str(text).map_err(|error| error.to_string())?;
+            return Self::from_yaml(&value);
+        }
+        let seconds = parse_seconds(text).map_err(|error| error.to_string())?;
+        Self::from_yaml(&seconds.into())
+    }
+}
+
 impl fmt::Display for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -131,5 +147,27 @@ impl fmt::Display for Distribution {
             Self::Exponential { scale } => write!(f, "exponential({scale} s)"),
             Self::Poisson { lam } => write!(f, "poisson({lam} s)"),
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compute_times_are_durations_or_dlios_distributions() {
+        let parse = |text: &str| text.parse::<Distribution>();
+        let ms = parse("162ms").unwrap();
+        assert_eq!(ms, Distribution::constant(0.162));
+        assert_eq!(parse("0.162").unwrap(), ms);
+        assert_eq!(
+            parse("{type: normal, mean: 0.3, stdev: 0.02}").unwrap(),
+            Distribution::Normal { mean: 0.3, stdev: 0.02 }
+        );
+        assert!(parse("{type: normal, mean: -1, stdev: 0}").is_err());
+        assert!(parse("fast").is_err());
+        let error = parse("{type: zipf, mean: 1}").unwrap_err();
+        assert!(error.contains("`normal`, `uniform`, `gamma`"), "{error}");
     }
 }

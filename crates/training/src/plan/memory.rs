@@ -32,8 +32,11 @@ pub(super) fn estimate(plan: &TrainPlan) -> u64 {
             u64::from(read_threads) + u64::from(prefetch_batches)
         }
     };
-    let step_times =
-        if plan.keep_step_times { plan.steps_per_epoch.saturating_mul(STEP_TIME_BYTES) } else { 0 };
+    let step_times = if plan.request.keep_step_times {
+        plan.steps_per_epoch.saturating_mul(STEP_TIME_BYTES)
+    } else {
+        0
+    };
     let each_epoch = accelerators
         .saturating_mul(step_times.saturating_add(ACCELERATOR_EPOCH_BYTES))
         .saturating_add(EPOCH_BYTES);

@@ -1,17 +1,21 @@
-//! Command-line options that override the workload.
+//! The request for a run: the options of `stormlp train`, not validated yet.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use super::barrier::StepBarrier;
-use super::client::ClientCost;
+use super::client::{Client, ClientCost};
 use super::distribution::Distribution;
 use stormlp_core::location::Location;
+#[cfg(feature = "cli")]
+use stormlp_core::numbers::whole;
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::{DeviceId, EngineChoice, Pages, Threading};
+#[cfg(feature = "cli")]
+use stormlp_core::units::{parse_seconds, parse_some_bytes};
 
 /// Maximum reading workers per accelerator; more than any host has CPUs for.
 pub const MAX_READ_THREADS: u32 = 1024;
@@ -22,20 +26,22 @@ pub const MAX_EPOCHS: u32 = 1_000_000;
 /// Maximum scored runs per command.
 pub const MAX_RUNS: u32 = 1000;
 
-/// Where the data of a run come from.
+/// Where the data of a run come from. Without storage, reads complete at once, which shows this
+/// host's ceiling for the workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum StorageKind {
-    /// From the dataset folder.
+    /// From the dataset.
     #[default]
     Real,
-    /// Nowhere; reads complete at once. Shows this host's ceiling for the workload.
+    /// From nowhere.
     Null,
 }
 
 /// The processes that run a workload together.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RequestedHosts {
     /// Accelerators of each process, by rank.
     pub accelerators: Vec<u32>,
@@ -47,79 +53,313 @@ pub struct RequestedHosts {
     pub memory_bytes: u64,
 }
 
-/// Overrides of a workload; `None` keeps the workload's value.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct TrainRequest {
-    /// The workload as given on the command line (built-in name or file); defaults to its own name.
-    pub workload: Option<String>,
-    /// `--profile`.
-    pub profile: Option<Profile>,
-    /// `--accelerators`, in total; default 1.
-    pub accelerators: Option<u32>,
-    /// The processes that run it together, whose accelerators add up to that total; `None` for one.
-    pub hosts: Option<RequestedHosts>,
-    /// `--batch-size`.
+/// The length of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
+#[serde(default)]
+pub struct RunLength {
+    /// Samples per step and accelerator
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u32>(1..)))]
     pub batch_size: Option<u32>,
-    /// `--read-threads`.
-    pub read_threads: Option<u32>,
-    /// `--prefetch`.
-    pub prefetch: Option<u32>,
-    /// `--epochs`.
+
+    /// Number of epochs
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N",
+        value_parser = whole::<u32>(1..=u64::from(MAX_EPOCHS))))]
     pub epochs: Option<u32>,
-    /// `--steps`, for each epoch.
+
+    /// Steps per epoch [default: as many as the dataset has]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u64>(1..)))]
     pub steps: Option<u64>,
-    /// `--files`.
-    pub files: Option<u64>,
-    /// `--samples-per-file`.
-    pub samples_per_file: Option<u64>,
-    /// `--compute-time`.
-    pub compute: Option<Distribution>,
-    /// `--client`: the client overhead to account for; `None` for no overhead.
-    pub client: Option<ClientCost>,
-    /// `--barrier`.
-    pub barrier: StepBarrier,
-    /// Name of an accelerator profile, shown as the accelerator in the report.
+}
+
+/// Readers and prefetching.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
+#[serde(default)]
+pub struct Readers {
+    /// Reader workers per accelerator; 0 reads inline, like PyTorch
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N",
+        value_parser = whole::<u32>(..=u64::from(MAX_READ_THREADS))))]
+    pub read_threads: Option<u32>,
+
+    /// Batches to prefetch
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N",
+        value_parser = whole::<u32>(..=u64::from(MAX_PREFETCH))))]
+    pub prefetch: Option<u32>,
+}
+
+/// Options of a training run. `None` falls back to the workload, then to the default.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "cli", derive(clap::Args), command(next_help_heading = "The workload"))]
+#[serde(default)]
+pub struct TrainRequest {
+    /// A built-in workload (see `stormlp workloads`), or a YAML file in MLPerf Storage or DLIO
+    /// format
+    #[cfg_attr(feature = "cli", arg(value_name = "WORKLOAD"))]
+    pub workload: String,
+
+    /// Accelerator to emulate: v100, a100, h100, b200, mi355 [default: h100, or the workload's]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "NAME"))]
     pub accelerator: Option<String>,
-    /// `--seed`.
-    pub seed: Option<u64>,
-    /// Seed for shuffles that differ from run to run, drawn when the request is created.
-    pub drawn_seed: u64,
-    /// `--data-dir`: the dataset folder.
-    pub data_dir: Option<Location>,
-    /// `--path`; default `buffered`, or `cpu` where the workload sets `reader.odirect`.
-    pub path: Option<PathKind>,
-    /// `--engine`.
-    pub engine: EngineChoice,
-    /// `--device`; `None` takes the first accelerator, or else the stand-in.
-    pub device: Option<DeviceId>,
-    /// `--pages`.
-    pub pages: Pages,
-    /// `--require-gds`: a cuFile path that falls back is an error.
-    pub require_gds: bool,
-    /// `--cufile-stats`: the level at which cuFile collects statistics throughout the run.
-    pub cufile_stats: Option<u8>,
-    /// `--wait`, `--numa` and `--cpus`.
-    pub threading: Threading,
-    /// Telemetry interval.
-    pub telemetry: Telemetry,
-    /// `--cold`.
-    pub cold: bool,
-    /// `--storage`.
-    pub storage: StorageKind,
-    /// `--transfer-size` in bytes.
-    pub transfer_size: Option<u64>,
-    /// `--runs`: number of scored runs; above 1 a warm-up run precedes them.
+
+    /// Total number of accelerators [default: 1]
+    #[cfg_attr(feature = "cli", arg(short = 'n', long, value_name = "N",
+        value_parser = whole::<u32>(1..)))]
+    pub accelerators: Option<u32>,
+
+    /// Rules for read order, read pattern and metrics [default: the workload's edition]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "v1|v2|v3|native"))]
+    pub profile: Option<Profile>,
+
+    /// Emulated compute time per step, such as 162ms (plain numbers are seconds), or in DLIO's
+    /// format, '{type: normal, mean: 0.3, stdev: 0.02}'
+    #[cfg_attr(feature = "cli", arg(long = "compute-time", value_name = "TIME"))]
+    pub compute: Option<Distribution>,
+
+    /// Add the cost of the official client, so that AU predicts its result: dlio or none
+    #[cfg_attr(feature = "cli", arg(long, value_name = "dlio|none", default_value = "none"))]
+    pub client: Client,
+
+    /// DLIO's overhead per step [default: 1.25ms, an estimate from another host]
+    #[cfg_attr(feature = "cli", arg(long = "client-step", value_name = "TIME",
+        value_parser = parse_seconds))]
+    pub client_step_seconds: Option<f64>,
+
+    /// CPU time of DLIO's workers per GiB [default: 0.9s, an estimate from another host]
+    #[cfg_attr(feature = "cli", arg(long = "client-cpu-per-gib", value_name = "TIME",
+        value_parser = parse_seconds))]
+    pub client_cpu_seconds_per_gib: Option<f64>,
+
+    /// Accelerator description file: name, computation_time, batch_size
+    #[cfg_attr(feature = "cli", arg(long, value_name = "FILE", conflicts_with = "accelerator"))]
+    pub accelerator_profile: Option<PathBuf>,
+
+    /// The name in that file, read by the command line as are its other values.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    pub accelerator_name: Option<String>,
+
+    /// Batch size, epochs and steps.
+    #[cfg_attr(feature = "cli", command(flatten))]
+    #[serde(flatten)]
+    pub length: RunLength,
+
+    /// Number of scored runs; several are preceded by an unscored warm-up run, like MLPerf's 5
+    /// [default: 1; 5 with --closed]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N",
+        value_parser = whole::<u32>(1..=u64::from(MAX_RUNS))))]
     pub runs: Option<u32>,
-    /// `--closed`: whether MLPerf's closed rules apply.
+
+    /// Enforce MLPerf's closed rules, and list all violations
+    #[cfg_attr(feature = "cli", arg(long))]
     pub closed: bool,
-    /// Results folders that are known to share the dataset's file system.
-    pub results_beside_data: Vec<PathBuf>,
-    /// `--threads`: I/O threads; `None` chooses by path and CPUs.
+
+    /// Seed for shuffling
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u64>(..)))]
+    pub seed: Option<u64>,
+
+    /// Workload parameters to override, as in mlpstorage: reader.read_threads=8
+    #[cfg_attr(feature = "cli", arg(long, value_name = "KEY=VALUE", num_args = 1..))]
+    pub params: Vec<String>,
+
+    /// Dataset folder, with samples in train/ and valid/ [default: ./stormlp-data/WORKLOAD]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR", help_heading = "The dataset",
+        value_parser = str::parse::<Location>, value_hint = clap::ValueHint::AnyPath))]
+    pub data_dir: Option<Location>,
+
+    /// Number of training files to use
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u64>(1..),
+        help_heading = "The dataset"))]
+    pub files: Option<u64>,
+
+    /// Samples per file
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N",
+        value_parser = whole::<u64>(1..=u64::from(u32::MAX)), help_heading = "The dataset"))]
+    pub samples_per_file: Option<u64>,
+
+    /// Generate the dataset if the folder is empty, in any folder
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "The dataset"))]
+    pub generate: bool,
+
+    /// Generate the dataset required by MLPerf's rules for this host, not a starter dataset
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "The dataset"))]
+    pub full: bool,
+
+    /// Path: buffered and cpu read to host memory; page-cache, cpu-gpu and cpu-async-gpu to GPU
+    /// memory, or host memory that emulates it; gds requires libcufile (see `stormlp doctor`); null
+    /// is --storage null [default: buffered, or cpu if the workload sets odirect]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "PATH", help_heading = "Reading"))]
+    pub path: Option<PathKind>,
+
+    /// Accelerator memory: cuda:0, or host for emulation in host memory [default: the first GPU,
+    /// else host]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DEVICE", help_heading = "Reading"))]
+    pub device: Option<DeviceId>,
+
+    /// null does no I/O and needs no dataset: it shows this host's upper limit for the workload
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "real|null", default_value = "real", help_heading = "Reading")
+    )]
+    pub storage: StorageKind,
+
+    /// Fail if path gds falls back to another path
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Reading"))]
+    pub require_gds: bool,
+
+    /// cuFile statistics level for the whole run, which costs time: 0 is off, 3 reports routes
+    /// [default: routes of the first transfers only]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "LEVEL", value_parser = whole::<u8>(0..=3),
+        help_heading = "Reading"))]
+    pub cufile_stats: Option<u8>,
+
+    /// Drop files from the page cache before each epoch, and verify it
+    #[cfg_attr(feature = "cli", arg(long, help_heading = "Reading"))]
+    pub cold: bool,
+
+    /// Reader workers and prefetching.
+    #[cfg_attr(feature = "cli", command(flatten, next_help_heading = "Reading"))]
+    #[serde(flatten)]
+    pub readers: Readers,
+
+    /// Read size for record files; split into chunks of up to 256K through the page cache and 1M
+    /// with O_DIRECT [default: the workload's, else TensorFlow's 256K, or 1M with O_DIRECT, which
+    /// has no read-ahead]
+    #[cfg_attr(feature = "cli", arg(long = "transfer-size", value_name = "SIZE",
+        value_parser = parse_some_bytes, help_heading = "Reading"))]
+    pub transfer_bytes: Option<u64>,
+
+    /// I/O engine: auto, uring, tokio-uring, psync
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "NAME", default_value = "auto", help_heading = "Reading")
+    )]
+    pub engine: EngineChoice,
+
+    /// Page size for buffers in host memory: huge (if available) or small
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "SIZE", default_value = "huge", help_heading = "Reading")
+    )]
+    pub pages: Pages,
+
+    /// I/O threads of this process [default: one per CPU]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u32>(1..=1024),
+        help_heading = "Reading"))]
     pub threads: Option<u32>,
-    /// Whether to keep the times of every step (`--mlperf-output`).
-    pub keep_step_times: bool,
-    /// `--memory-limit` in bytes; `None` uses the host's memory.
+
+    /// Memory limit of the run [default: this host's memory, or its cgroup limit]
+    #[cfg_attr(feature = "cli", arg(long = "memory-limit", value_name = "SIZE",
+        value_parser = parse_some_bytes, help_heading = "Reading"))]
     pub memory_limit_bytes: Option<u64>,
-    /// Folder for checkpoints written during training.
+
+    /// Folder for checkpoints written during training
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR", help_heading = "Reading",
+        value_parser = str::parse::<Location>, value_hint = clap::ValueHint::AnyPath))]
     pub checkpoint_folder: Option<Location>,
+
+    /// How threads wait, and the placement of threads and buffers.
+    #[cfg_attr(feature = "cli", command(flatten))]
+    pub threading: Threading,
+
+    /// Find the largest number of accelerators that meets the workload's threshold; drops files
+    /// from the page cache before each run
+    #[cfg_attr(feature = "cli", arg(long,
+        conflicts_with_all = ["accelerators", "closed", "mlperf_output", "dry_run"],
+        help_heading = "How many accelerators"))]
+    pub find_max: bool,
+
+    /// Full runs with the result and with one accelerator more; with 0, the result is based on
+    /// probes, each with 99 % confidence [default: 1]
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", requires = "find_max",
+        value_parser = whole::<u32>(0..=100), help_heading = "How many accelerators"))]
+    pub confirm: Option<u32>,
+
+    /// Resume the search of a saved report, with the same options
+    #[cfg_attr(
+        feature = "cli",
+        arg(
+            long,
+            value_name = "REPORT",
+            requires = "find_max",
+            help_heading = "How many accelerators"
+        )
+    )]
+    #[serde(skip)]
+    pub resume: Option<PathBuf>,
+
+    /// Total number of accelerators of all hosts, the same number on each
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N",
+        conflicts_with_all = ["accelerators", "find_max"], value_parser = whole::<u32>(1..),
+        help_heading = "Several hosts"))]
+    pub accelerators_total: Option<u32>,
+
+    /// The dataset is local to each host, so results do not describe shared storage
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, conflicts_with = "find_max", help_heading = "Several hosts")
+    )]
+    pub local_data: bool,
+
+    /// When accelerators wait for each other: every-step, as in the benchmark; epoch, at the end of
+    /// each epoch only; none, where hosts run all epochs independently. Without every-step, AU is
+    /// not comparable with benchmark results
+    #[cfg_attr(
+        feature = "cli",
+        arg(
+            long,
+            value_name = "WHEN",
+            default_value_t,
+            hide_default_value = true,
+            conflicts_with = "find_max",
+            help_heading = "Several hosts"
+        )
+    )]
+    pub barrier: StepBarrier,
+
+    /// The processes that run it together, whose accelerators add up to that total; `None` for one.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    #[serde(skip)]
+    pub hosts: Option<RequestedHosts>,
+
+    /// Seed for shuffles that differ from run to run, drawn when the request is created.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    #[serde(skip)]
+    pub drawn_seed: u64,
+
+    /// Telemetry interval, an option common to all runs; in seconds, `null` disables it.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    #[serde(rename = "telemetry_seconds")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
+    pub telemetry: Telemetry,
+
+    /// Whether to keep the times of every step, for MLPerf's files.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    pub keep_step_times: bool,
+
+    /// Results folders that are known to share the dataset's file system.
+    #[cfg_attr(feature = "cli", arg(skip))]
+    #[serde(skip)]
+    pub results_beside_data: Vec<PathBuf>,
+}
+
+impl TrainRequest {
+    /// The cost of the client to account for.
+    pub fn client_cost(&self) -> Option<ClientCost> {
+        let (step, cpu) = (self.client_step_seconds, self.client_cpu_seconds_per_gib);
+        let usual = ClientCost::DLIO;
+        (self.client == Client::Dlio).then(|| ClientCost {
+            step_seconds: step.unwrap_or(usual.step_seconds),
+            cpu_seconds_per_gib: cpu.unwrap_or(usual.cpu_seconds_per_gib),
+            estimated: step.is_none() || cpu.is_none(),
+            ..usual
+        })
+    }
+
+    /// Whether nothing is read, by either of the options for that.
+    pub fn is_null(&self) -> bool {
+        self.storage == StorageKind::Null || self.path == Some(PathKind::Null)
+    }
 }

@@ -156,16 +156,16 @@ impl Resolver<'_> {
     fn plan(&mut self) -> TrainPlan {
         let (workload, request) = (self.workload, self.request);
         let profile = request.profile.unwrap_or(workload.edition);
-        let (storage, path) = self.path();
+        let path = self.path();
         let of_files = self.split(profile);
         let (accelerators, read_threads) = (of_files.accelerators, of_files.read_threads);
-        let epochs = request.epochs.unwrap_or(workload.train.epochs);
+        let epochs = request.length.epochs.unwrap_or(workload.train.epochs);
         let epochs = self.positive("--epochs (train.epochs)", epochs);
         let runs = self.runs();
         if let Some(threads) = request.threads {
             self.positive("--threads", threads);
         }
-        let data = self.data(storage, &of_files);
+        let data = self.data(path, &of_files);
         let split = Split { files: data.files, ..of_files };
         let steps_per_epoch = self.steps(&split);
         let compute =
@@ -181,9 +181,9 @@ impl Resolver<'_> {
         };
         let transport = transport::decide(request, path, &reader, self.host, &mut self.problems);
         self.check_direct(path);
+        self.check_barrier();
         let mut plan = TrainPlan {
             workload: workload.name.clone(),
-            workload_source: self.workload_source().to_string(),
             accelerator: self.accelerator().to_string(),
             profile,
             accelerators,
@@ -192,28 +192,21 @@ impl Resolver<'_> {
             steps_per_epoch,
             epochs,
             runs,
-            closed: request.closed,
             loader,
             reads,
             compute,
             preprocess: self.time("reader.preprocess_time", workload.reader.preprocess_time),
-            client: request.client.map(|client| client.on(self.own_cpus())),
-            barrier: self.barrier(),
+            client: request.client_cost().map(|client| client.on(self.own_cpus())),
             block_end: profile.block_end(),
             prewarm: profile == Profile::V3 && data.format != DataFormat::Tfrecord,
             metric: self.metric(),
             shuffle: self.shuffle(),
-            evaluation: self.evaluation(&split, data.eval_files, storage),
+            evaluation: self.evaluation(&split, data.eval_files, path),
             checkpoint: self.checkpoint(profile),
             transport,
-            storage,
-            cold: request.cold && storage == StorageKind::Real,
-            require_gds: request.require_gds,
-            cufile_stats: request.cufile_stats,
-            telemetry: request.telemetry,
-            keep_step_times: request.keep_step_times,
             memory_bytes: 0,
             data,
+            request: request.clone(),
         };
         plan.memory_bytes = memory::estimate(&plan);
         plan
@@ -246,21 +239,15 @@ impl Resolver<'_> {
     }
 
     fn accelerator(&self) -> &str {
-        let named = self.request.accelerator.as_ref();
+        let named = self.request.accelerator_name.as_ref();
         named.unwrap_or(&self.workload.accelerator)
-    }
-
-    /// The name by which `stormlp datagen` finds the workload.
-    fn workload_source(&self) -> &str {
-        let named = self.request.workload.as_ref();
-        named.unwrap_or(&self.workload.name)
     }
 
     /// How samples are split, before the number of files is known.
     fn split(&mut self, profile: Profile) -> Split {
         let (workload, request) = (self.workload, self.request);
-        let batch_size = request.batch_size.unwrap_or(workload.reader.batch_size);
-        let read_threads = request.read_threads.unwrap_or(workload.reader.read_threads);
+        let batch_size = request.length.batch_size.unwrap_or(workload.reader.batch_size);
+        let read_threads = request.readers.read_threads.unwrap_or(workload.reader.read_threads);
         Split {
             profile,
             format: workload.dataset.format,
@@ -323,13 +310,12 @@ impl Resolver<'_> {
         au * 100.0
     }
 
-    fn path(&mut self) -> (StorageKind, PathKind) {
-        let asked = self.request.path;
-        if self.request.storage == StorageKind::Null || asked == Some(PathKind::Null) {
-            return (StorageKind::Null, PathKind::Null);
+    fn path(&mut self) -> PathKind {
+        if self.request.is_null() {
+            return PathKind::Null;
         }
         let default = if self.workload.reader.odirect { PathKind::Cpu } else { PathKind::Buffered };
-        let path = asked.unwrap_or(default);
+        let path = self.request.path.unwrap_or(default);
         if !PATHS.contains(&path) {
             let names: Vec<&str> = PATHS.iter().map(|path| path.name()).collect();
             self.problems.plan(
@@ -337,9 +323,9 @@ impl Resolver<'_> {
                 format!("use --path {} or null", names.join(", ")),
             );
             // Prevents follow-up problems about it.
-            return (StorageKind::Real, default);
+            return default;
         }
-        (StorageKind::Real, path)
+        path
     }
 
     /// Reports a file system that refuses O_DIRECT: falling back to the page cache would measure
@@ -369,7 +355,7 @@ impl Resolver<'_> {
         files: u64,
     ) -> LoaderPlan {
         let reader = &self.workload.reader;
-        let prefetch = self.request.prefetch.unwrap_or(reader.prefetch_size);
+        let prefetch = self.request.readers.prefetch.unwrap_or(reader.prefetch_size);
         if format == DataFormat::Tfrecord {
             return LoaderPlan::Interleave {
                 read_threads: read_threads.max(1),
@@ -406,7 +392,7 @@ impl Resolver<'_> {
             DataFormat::IndexedBinary => ReadPattern::IndexedSample,
             DataFormat::Parquet => ReadPattern::RowGroups,
             DataFormat::Tfrecord => {
-                let asked = self.request.transfer_size.or(self.workload.reader.transfer_size);
+                let asked = self.request.transfer_bytes.or(self.workload.reader.transfer_size);
                 if asked == Some(0) {
                     self.problems.plan(
                         "--transfer-size is 0",
@@ -429,7 +415,7 @@ impl Resolver<'_> {
         &mut self,
         split: &Split,
         eval_files: u64,
-        storage: StorageKind,
+        path: PathKind,
     ) -> Option<EvaluationPlan> {
         if !self.workload.workflow.evaluation {
             return None;
@@ -437,7 +423,7 @@ impl Resolver<'_> {
         let batch_size =
             self.positive("reader.batch_size_eval", self.workload.reader.batch_size_eval);
         let found = self.inventory.valid.len() as u64;
-        if storage == StorageKind::Real && found < eval_files {
+        if path != PathKind::Null && found < eval_files {
             self.problems.plan(
                 format!(
                     "{} has {found} evaluation files in valid/, but the workload has {eval_files}",

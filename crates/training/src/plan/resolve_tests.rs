@@ -5,8 +5,8 @@ use strum::VariantArray as _;
 
 use crate::plan::barrier::StepBarrier;
 use crate::plan::catalog;
-use crate::plan::client::ClientCost;
-use crate::plan::request::RequestedHosts;
+use crate::plan::client::Client;
+use crate::plan::request::{Readers, RequestedHosts, RunLength};
 use stormlp_core::facts::FoundFile;
 use stormlp_core::note::Cause;
 use stormlp_core::profile::BlockEnd;
@@ -156,7 +156,7 @@ fn resnet50_goes_through_the_interleave() {
 fn null_storage_needs_no_files() {
     let request = TrainRequest {
         storage: StorageKind::Null,
-        steps: Some(100),
+        length: RunLength { steps: Some(100), ..RunLength::default() },
         accelerators: Some(16),
         ..TrainRequest::default()
     };
@@ -202,7 +202,7 @@ fn all_problems_are_told_at_once() {
     let unet3d = workload("unet3d", "h100");
     let request = TrainRequest {
         accelerators: Some(0),
-        epochs: Some(0),
+        length: RunLength { epochs: Some(0), ..RunLength::default() },
         files: Some(12),
         samples_per_file: Some(4),
         path: Some(PathKind::GdsBatch),
@@ -242,7 +242,8 @@ fn only(resolved: Result<Resolved, Problems>) -> String {
 #[test]
 fn an_empty_folder_names_the_command() {
     let unet3d = workload("unet3d", "h100");
-    let resolved = resolve(&unet3d, &TrainRequest::default(), &folder(0, 0));
+    let request = TrainRequest { workload: "unet3d".to_string(), ..TrainRequest::default() };
+    let resolved = resolve(&unet3d, &request, &folder(0, 0));
     insta::assert_snapshot!(only(resolved), @"/data/set has no npz files in train/; make them with `stormlp datagen unet3d --data-dir /data/set`");
 }
 
@@ -252,7 +253,7 @@ fn too_many_accelerators_and_too_few_steps_are_told_with_their_numbers() {
     let data = folder(168, 146_600_628);
     let ask = |accelerators, steps| TrainRequest {
         accelerators: Some(accelerators),
-        steps,
+        length: RunLength { steps, ..RunLength::default() },
         ..TrainRequest::default()
     };
     insta::assert_snapshot!(only(resolve(&unet3d, &ask(100, None), &data)), @"168 samples in 168 files are less than one step of 100 accelerators with batches of 7, 700 samples; use more files (--files) or fewer accelerators (--accelerators)");
@@ -287,7 +288,10 @@ fn too_few_steps_name_what_decided_them() {
     let null = TrainRequest { storage: StorageKind::Null, ..TrainRequest::default() };
     assert_eq!(few(TrainRequest::default()), "use more files");
     assert_eq!(few(null.clone()), "set --steps");
-    assert_eq!(few(TrainRequest { steps, ..null }), "set more --steps");
+    assert_eq!(
+        few(TrainRequest { length: RunLength { steps, ..RunLength::default() }, ..null }),
+        "set more --steps"
+    );
 }
 
 #[test]
@@ -301,9 +305,18 @@ fn memory_grows_with_what_is_kept() {
     };
     let base = bytes(TrainRequest::default());
     for more in [
-        TrainRequest { read_threads: Some(1024), ..TrainRequest::default() },
-        TrainRequest { prefetch: Some(65_536), ..TrainRequest::default() },
-        TrainRequest { epochs: Some(1_000_000), ..TrainRequest::default() },
+        TrainRequest {
+            readers: Readers { read_threads: Some(1024), ..Readers::default() },
+            ..TrainRequest::default()
+        },
+        TrainRequest {
+            readers: Readers { prefetch: Some(65_536), ..Readers::default() },
+            ..TrainRequest::default()
+        },
+        TrainRequest {
+            length: RunLength { epochs: Some(1_000_000), ..RunLength::default() },
+            ..TrainRequest::default()
+        },
         TrainRequest { keep_step_times: true, ..TrainRequest::default() },
     ] {
         assert!(bytes(more.clone()) > base, "{more:?}");
@@ -315,7 +328,10 @@ fn checkpoints_may_not_cut_an_epoch_into_blocks_without_au() {
     let mut unet3d = workload("unet3d", "h100");
     let mut planned = |between, steps| {
         unet3d.checkpoint.steps_between_checkpoints = Some(between);
-        let request = TrainRequest { steps: Some(steps), ..TrainRequest::default() };
+        let request = TrainRequest {
+            length: RunLength { steps: Some(steps), ..RunLength::default() },
+            ..TrainRequest::default()
+        };
         resolve(&unet3d, &request, &folder(168, 146_600_628))
     };
     let refused = planned(2, 12).unwrap_err().to_string();
@@ -330,7 +346,7 @@ fn processes_of_one_host_share_its_cpus() {
     let unet3d = workload("unet3d", "h100");
     let cpus = |hosts| {
         let request = TrainRequest {
-            client: Some(ClientCost::DLIO),
+            client: Client::Dlio,
             accelerators: Some(4),
             hosts: Some(RequestedHosts {
                 accelerators: vec![1; 4],
@@ -371,9 +387,12 @@ fn null_storage_imagines_enough_files_for_every_kind_of_loader() {
         for (batch_size, accelerators, steps) in [(300, 2, 5), (7, 3, 11), (1, 1, 3)] {
             let request = TrainRequest {
                 storage: StorageKind::Null,
-                batch_size: Some(batch_size),
+                length: RunLength {
+                    batch_size: Some(batch_size),
+                    steps: Some(steps),
+                    ..RunLength::default()
+                },
                 accelerators: Some(accelerators),
-                steps: Some(steps),
                 ..TrainRequest::default()
             };
             let got = resolve(&workload(name, accelerator), &request, &Inventory::default());
@@ -383,7 +402,7 @@ fn null_storage_imagines_enough_files_for_every_kind_of_loader() {
     let endless = TrainRequest {
         storage: StorageKind::Null,
         accelerators: Some(2),
-        steps: Some(u64::MAX),
+        length: RunLength { steps: Some(u64::MAX), ..RunLength::default() },
         ..TrainRequest::default()
     };
     let refused = resolve(&workload("unet3d", "h100"), &endless, &Inventory::default())

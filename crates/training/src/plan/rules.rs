@@ -6,7 +6,7 @@
 
 use super::catalog;
 use super::datasize::{SizeRequest, datasize};
-use super::request::{RequestedHosts, StorageKind, TrainRequest};
+use super::request::{RequestedHosts, TrainRequest};
 use super::workload::Workload;
 use crate::plan::train_plan::TrainPlan;
 use stormlp_core::facts::HostFacts;
@@ -247,9 +247,9 @@ fn transfers(
     let path = plan.transport.path;
     let direct = path == PathKind::Cpu && (plan.workload == "unet3d" || edition.name == V3.name);
     let rules = [
-        (plan.storage == StorageKind::Null, "--storage null reads no dataset".to_string()),
+        (plan.is_null(), "--storage null reads no dataset".to_string()),
         (
-            plan.storage == StorageKind::Real && path != PathKind::Buffered && !direct,
+            !plan.is_null() && path != PathKind::Buffered && !direct,
             format!(
                 "--path {path}; it is buffered{}",
                 if edition.name == V3.name {
@@ -260,8 +260,8 @@ fn transfers(
             ),
         ),
         (
-            !plan.barrier.is_at_every_step(),
-            format!("--barrier {}; a barrier ends each step", plan.barrier),
+            !plan.request.barrier.is_at_every_step(),
+            format!("--barrier {}; a barrier ends each step", plan.request.barrier),
         ),
         (request.engine != EngineChoice::Auto, "--engine may not be set".to_string()),
     ];
@@ -305,7 +305,7 @@ fn data(
         request.host_memory_bytes = all.memory_bytes / request.hosts;
     }
     let needed = datasize(&request).ok()?;
-    (plan.storage == StorageKind::Real && plan.data.files < needed.files).then(|| {
+    (!plan.is_null() && plan.data.files < needed.files).then(|| {
         let what = format!(
             "{} in the dataset; five times this host's memory and 500 steps per epoch require {} \
              (use --full; see `stormlp datasize` for the calculation)",

@@ -62,7 +62,7 @@ fn every_broken_rule_is_named_with_its_number() {
         "metric.au=0.5",
     ];
     let found = broken(&params, 14, |request| {
-        request.batch_size = Some(4);
+        request.length.batch_size = Some(4);
         request.engine = EngineChoice::Psync;
         request.path = Some(PathKind::PageCache);
         request.runs = Some(2);

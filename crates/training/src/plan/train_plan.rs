@@ -4,14 +4,13 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::barrier::StepBarrier;
 use super::client::ClientCost;
 use super::distribution::Distribution;
-use super::request::StorageKind;
+use super::request::TrainRequest;
 use super::workload::Shuffle;
 use stormlp_core::location::Location;
+use stormlp_core::path::PathKind;
 use stormlp_core::profile::{BlockEnd, Profile};
-use stormlp_core::telemetry::Telemetry;
 use stormlp_core::transport::Transport;
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_dataset::section::{DataFormat, ParquetColumn};
@@ -20,11 +19,10 @@ use stormlp_dataset::section::{DataFormat, ParquetColumn};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrainPlan {
+    /// The options of the run as given. Where another field says the same, that one was decided.
+    pub request: TrainRequest,
     /// The workload's name.
     pub workload: String,
-    /// The workload as given on the command line: a built-in name or a file.
-    #[serde(default)]
-    pub workload_source: String,
     /// The emulated accelerator.
     pub accelerator: String,
     /// The edition to reproduce.
@@ -42,9 +40,6 @@ pub struct TrainPlan {
     pub epochs: u32,
     /// Runs; above 1 the first is an unscored warm-up.
     pub runs: u32,
-    /// Whether MLPerf's closed rules were enforced.
-    #[serde(default)]
-    pub closed: bool,
     /// The dataset.
     pub data: DataPlan,
     /// The loader of each accelerator.
@@ -58,9 +53,6 @@ pub struct TrainPlan {
     /// Overhead of the official client; `None` when it is not accounted for.
     #[serde(default)]
     pub client: Option<ClientCost>,
-    /// When the accelerators wait for each other.
-    #[serde(default)]
-    pub barrier: StepBarrier,
     /// When a block of steps ends.
     pub block_end: BlockEnd,
     /// Whether a first batch is read and discarded before each epoch (v3.0's loader start).
@@ -75,28 +67,16 @@ pub struct TrainPlan {
     pub checkpoint: Option<CheckpointPlan>,
     /// How the data is transferred.
     pub transport: Transport,
-    /// Where the data comes from.
-    pub storage: StorageKind,
-    /// Whether the files are evicted from the page cache before each epoch.
-    pub cold: bool,
-    /// Whether a `gds` path that falls back is an error.
-    #[serde(default)]
-    pub require_gds: bool,
-    /// The level at which cuFile collects statistics throughout the run; if not set, only the
-    /// routes of the first transfers are counted.
-    #[serde(default)]
-    pub cufile_stats: Option<u8>,
-    /// Telemetry interval in seconds for devices, host, network and GPUs; `null` disables it.
-    #[serde(rename = "telemetry_seconds", default = "Telemetry::off")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
-    pub telemetry: Telemetry,
-    /// Whether the times of every step are kept.
-    pub keep_step_times: bool,
     /// Estimated memory of the run in bytes.
     pub memory_bytes: u64,
 }
 
 impl TrainPlan {
+    /// Whether nothing is read: null storage.
+    pub fn is_null(&self) -> bool {
+        self.transport.path == PathKind::Null
+    }
+
     /// The accelerators of process `rank`; numbering is contiguous, process by process.
     pub fn accelerators_of(&self, rank: u32) -> Range<u32> {
         let Some(own) = self.hosts.get(rank as usize) else {

@@ -2,7 +2,7 @@
 
 use super::datasize::{MEMORY_MULTIPLE, MIN_STEPS};
 use super::edition::EditionFrom;
-use super::request::{StorageKind, TrainRequest};
+use super::request::TrainRequest;
 use super::resolve::steps_needed;
 use super::workload::{DataLoader, Workload};
 use crate::plan::train_plan::TrainPlan;
@@ -21,7 +21,7 @@ pub(super) fn of(
     host: &HostFacts,
 ) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    if plan.storage == StorageKind::Real {
+    if !plan.is_null() {
         warnings.extend(memory(plan, host));
     }
     if plan.transport.path.has_engine() {
@@ -49,7 +49,7 @@ fn memory(plan: &TrainPlan, host: &HostFacts) -> Option<Warning> {
     let data = ByteSize(plan.data.bytes);
     let advice = "`--full` makes a comparable dataset, see `stormlp datasize` for its size";
     if plan.data.bytes <= memory {
-        let cold = if plan.cold { "; --cold keeps the page cache out" } else { "" };
+        let cold = if plan.request.cold { "; --cold keeps the page cache out" } else { "" };
         return Some(Warning::new(
             WarningKind::FitsInMemory,
             format!(
@@ -91,13 +91,13 @@ pub fn edition(workload: &Workload, asked: Option<Profile>) -> Option<Warning> {
 /// Without the step barrier a slow accelerator holds up no others, so AU is higher than in any
 /// edition.
 fn no_step_barrier(plan: &TrainPlan) -> Option<Warning> {
-    (!plan.barrier.is_at_every_step()).then(|| {
+    (!plan.request.barrier.is_at_every_step()).then(|| {
         Warning::new(
             WarningKind::NotComparable,
             format!(
                 "accelerators do not wait for each other after each step (--barrier {}), as they \
                  do in every edition: AU is not comparable with benchmark results",
-                plan.barrier
+                plan.request.barrier
             ),
             "remove --barrier for comparable results",
         )
@@ -105,9 +105,9 @@ fn no_step_barrier(plan: &TrainPlan) -> Option<Warning> {
 }
 
 fn few_steps(plan: &TrainPlan, request: &TrainRequest) -> Option<Warning> {
-    let advice = match request.steps {
+    let advice = match request.length.steps {
         Some(_) => "set more --steps",
-        None if plan.storage == StorageKind::Null => "set --steps",
+        None if plan.is_null() => "set --steps",
         None => "use more files",
     };
     (plan.steps_per_epoch < MIN_STEPS - 1).then(|| {

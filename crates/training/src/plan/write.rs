@@ -7,7 +7,6 @@ use serde_yaml::{Mapping, Value};
 
 use super::edition::EditionFrom;
 use super::keys::KEYS;
-use super::request::StorageKind;
 use super::resolve::default_transfer_bytes;
 use super::steps::{Split, steps};
 use super::workload::Workload;
@@ -41,7 +40,7 @@ impl Workload {
                 reader.transfer_size = Some(transfer_size);
             }
         }
-        if plan.storage == StorageKind::Real {
+        if !plan.is_null() {
             reader.odirect = !plan.transport.path.uses_page_cache();
         }
         let train = &mut planned.train;

@@ -12,12 +12,23 @@ const LOOK_AT_FILES: usize = 4096;
 
 /// Cached share of the dataset.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cached {
+pub(super) struct Cached {
     /// Share of the checked bytes, 0 to 1; `None` if the kernel does not report it to this user.
     pub(super) share: Option<f64>,
     /// Files checked.
     pub(super) files: usize,
     pub(super) method: Option<Method>,
+}
+
+impl Cached {
+    /// How the share was determined, as reports name it.
+    pub(super) fn method(self) -> Option<String> {
+        let name = |method| match method {
+            Method::Cachestat => "cachestat",
+            Method::Mincore => "mincore",
+        };
+        self.method.map(|method| name(method).to_string())
+    }
 }
 
 /// Measures how much of the files is in the page cache.

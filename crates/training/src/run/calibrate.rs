@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::plan::request::StorageKind;
+use crate::plan::request::TrainRequest;
 use crate::plan::train_plan::TrainPlan;
 use crate::report::Measures;
 use stormlp_core::event::Silent;
@@ -61,7 +61,6 @@ fn on_null_storage(plan: &TrainPlan, host: &HostFacts) -> TrainPlan {
     let step = plan.compute.mean_seconds().max(1e-4);
     let most = (SECONDS / step).ceil() as u64;
     TrainPlan {
-        storage: StorageKind::Null,
         transport: plan.transport_without_storage(host),
         hosts: Vec::new(),
         epochs: 1,
@@ -69,9 +68,12 @@ fn on_null_storage(plan: &TrainPlan, host: &HostFacts) -> TrainPlan {
         steps_per_epoch: plan.steps_per_epoch.min(most.max(4)),
         evaluation: None,
         checkpoint: None,
-        cold: false,
-        keep_step_times: false,
-        telemetry: Telemetry::Off,
+        request: TrainRequest {
+            cold: false,
+            keep_step_times: false,
+            telemetry: Telemetry::Off,
+            ..plan.request.clone()
+        },
         ..plan.clone()
     }
 }

@@ -73,7 +73,7 @@ impl TrainError {
                 format!(
                     "check the dataset with `stormlp datagen {} --data-dir {} --verify` and the \
                      options it was made with, the storage with `stormlp doctor`",
-                    shell_word(&plan.workload_source),
+                    shell_word(&plan.request.workload),
                     shell_word(&plan.data.folder.as_ref().map_or(".".into(), ToString::to_string)),
                 ),
             ),
@@ -93,7 +93,7 @@ impl TrainError {
                 "please report it with the command line and what was printed above".to_string(),
             ),
         };
-        let fell_back = self.transfer().and_then(|e| fallback::remedy(plan.require_gds, e));
+        let fell_back = self.transfer().and_then(|e| fallback::remedy(plan.request.require_gds, e));
         Note::new(cause, self.to_string(), fell_back.map_or(remedy, str::to_string))
     }
 

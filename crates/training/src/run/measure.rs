@@ -7,22 +7,34 @@ use crate::report::{
     AcceleratorEpoch, BlockSums, Cost, DeviceUse, EpochReport, EvaluationReport, RunReport,
     Slowest, StepLatency, WaitingSeconds, WrittenCheckpoint, scored,
 };
-use stormlp_transfer::page_cache::Method;
+use serde::{Deserialize, Serialize};
+use stormlp_transfer::telemetry::{CpuTimes, DeviceCounters};
 
 use super::attribution::Reading;
-use super::cache::Cached;
-use super::machine::{BlockTally, Nanos, StepHistograms, StepTimes};
+use super::machine::{BlockTally, Machine, Nanos, StepHistograms, StepTimes};
 
-/// The measurements of one phase.
+/// The measurements of one phase, by one host or by all of them together.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PhaseMeasured {
-    /// The counters at its start.
-    pub first: Reading,
-    /// The counters at its end.
-    pub last: Reading,
+    /// When it began on the clock of this host's run.
+    pub started_ns: Nanos,
+    /// How long it took.
+    pub duration_ns: Nanos,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// CPU time of the process.
+    pub cpu: CpuTimes,
+    /// Counts of this host's block devices; `None` if there are none, or for several hosts, whose
+    /// devices have no common utilisation.
+    pub device: Option<DeviceCounters>,
+    /// Bytes read by the block devices of all hosts.
+    pub device_bytes_read: Option<u64>,
     /// Time that accelerators waited for data, by cause.
     pub waiting: WaitingSeconds,
-    /// The cached share of the dataset at its start; `None` when nothing is read.
-    pub cached: Option<Cached>,
+    /// Share of the dataset in the page cache at its start.
+    pub cached_share: Option<f64>,
+    /// How that share was determined.
+    pub cached_method: Option<String>,
     /// The accelerators that began a block, with their blocks.
     pub accelerators: Vec<AcceleratorEpoch>,
     /// How long each accelerator kept the others waiting at barriers.
@@ -31,8 +43,6 @@ pub struct PhaseMeasured {
     pub first_accelerator: u32,
     /// How long each step barrier waited for other hosts.
     pub waits_us: Vec<u32>,
-    /// Bytes read by the block devices of several hosts; for a single host see its readings.
-    pub device_read_bytes: Option<u64>,
     /// Checkpoints written within it.
     pub checkpoints: Vec<WrittenCheckpoint>,
     /// Samples received before AU's window began.
@@ -44,12 +54,75 @@ pub struct PhaseMeasured {
 }
 
 impl PhaseMeasured {
-    fn bytes_read(&self) -> u64 {
-        self.last.bytes - self.first.bytes
+    /// What `machine` and the counters measured between `first` and `last`; the first of its
+    /// accelerators has the number `first_accelerator`.
+    pub fn between(
+        [first, last]: [&Reading; 2],
+        waiting: WaitingSeconds,
+        machine: &Machine,
+        first_accelerator: u32,
+    ) -> Self {
+        let device = first.device.zip(last.device).map(|(first, last)| last.since(first));
+        Self {
+            started_ns: first.now,
+            duration_ns: last.now - first.now,
+            bytes_read: last.bytes - first.bytes,
+            cpu: last.cpu.since(first.cpu),
+            device,
+            device_bytes_read: device.map(|device| device.read_bytes),
+            waiting,
+            cached_share: None,
+            cached_method: None,
+            accelerators: accelerators(&machine.blocks(), first_accelerator),
+            blamed_ns: machine.blamed_ns(),
+            first_accelerator,
+            waits_us: Vec::new(),
+            checkpoints: Vec::new(),
+            preread_samples: machine.preread_samples(),
+            histograms: machine.histograms().clone(),
+            steps: step_lists(machine.step_times()),
+        }
+    }
+
+    /// Adds what the next host measured in the same phase: sums, the longest duration, accelerators
+    /// by number. The clock stays that of the first.
+    #[must_use]
+    fn and(mut self, next: Self) -> Self {
+        self.duration_ns = self.duration_ns.max(next.duration_ns);
+        self.bytes_read += next.bytes_read;
+        self.cpu.user_seconds += next.cpu.user_seconds;
+        self.cpu.system_seconds += next.cpu.system_seconds;
+        self.device = None;
+        let device_bytes = self.device_bytes_read.zip(next.device_bytes_read);
+        self.device_bytes_read = device_bytes.map(|(own, theirs)| own + theirs);
+        self.waiting += next.waiting;
+        self.cached_share =
+            [self.cached_share, next.cached_share].into_iter().flatten().reduce(f64::max);
+        self.cached_method = self.cached_method.or(next.cached_method);
+        self.accelerators.extend(next.accelerators);
+        self.blamed_ns.extend(next.blamed_ns);
+        self.checkpoints.extend(next.checkpoints);
+        self.preread_samples += next.preread_samples;
+        self.histograms.merge(&next.histograms);
+        self.steps.extend(next.steps);
+        self
+    }
+
+    /// The phase as all `hosts` measured it, by rank, on the clock of this one.
+    pub(super) fn become_of_all(&mut self, hosts: &[Self]) {
+        let started_ns = self.started_ns;
+        if let Some(all) = hosts.iter().cloned().reduce(Self::and) {
+            *self = Self { started_ns, ..all };
+        }
+    }
+
+    /// The end on the clock of this host's run.
+    pub(super) fn ended_ns(&self) -> Nanos {
+        self.started_ns + self.duration_ns
     }
 
     fn seconds(&self) -> f64 {
-        (self.last.now - self.first.now) as f64 / 1e9
+        self.duration_ns as f64 / 1e9
     }
 }
 
@@ -60,33 +133,25 @@ pub fn epoch(plan: &TrainPlan, epoch: u32, phase: &PhaseMeasured) -> EpochReport
     let mut measures = metrics::epoch_measures(&Rule::of(plan), &blocks);
     measures.waiting_seconds = phase.waiting;
     let elapsed = phase.seconds().max(f64::MIN_POSITIVE);
-    measures.read_mib_per_second = phase.bytes_read() as f64 / f64::from(1u32 << 20) / elapsed;
+    measures.read_mib_per_second = phase.bytes_read as f64 / f64::from(1u32 << 20) / elapsed;
     let samples = plan.steps_per_epoch * plan.global_batch();
     let share = phase.preread_samples as f64 / samples.max(1) as f64;
     measures.preread_share = Some(share.min(1.0));
-    let cpu = phase.last.cpu.since(phase.first.cpu);
-    let device = phase.first.device.zip(phase.last.device).map(|(first, last)| last.since(first));
     let milliseconds = 1e3 * elapsed;
     EpochReport {
         epoch,
         measures,
         cost: Cost {
-            bytes_read: phase.bytes_read(),
-            device_bytes_read: phase.device_read_bytes.or(device.map(|device| device.read_bytes)),
-            cpu_user_seconds: cpu.user_seconds,
-            cpu_system_seconds: cpu.system_seconds,
+            bytes_read: phase.bytes_read,
+            device_bytes_read: phase.device_bytes_read,
+            cpu_user_seconds: phase.cpu.user_seconds,
+            cpu_system_seconds: phase.cpu.system_seconds,
         },
-        started_seconds: phase.first.now as f64 / 1e9,
+        started_seconds: phase.started_ns as f64 / 1e9,
         duration_seconds: phase.seconds(),
-        cached_share: phase.cached.and_then(|cached| cached.share),
-        cached_method: phase.cached.and_then(|cached| cached.method).map(|method| {
-            match method {
-                Method::Cachestat => "cachestat",
-                Method::Mincore => "mincore",
-            }
-            .to_string()
-        }),
-        device: device.map(|device| DeviceUse {
+        cached_share: phase.cached_share,
+        cached_method: phase.cached_method.clone(),
+        device: phase.device.map(|device| DeviceUse {
             busy_percent: (100.0 * device.busy_ms as f64 / milliseconds).min(100.0),
             queue_depth: device.queued_ms as f64 / milliseconds,
             request_bytes: device.read_bytes as f64 / device.reads.max(1) as f64,
@@ -100,7 +165,7 @@ pub fn epoch(plan: &TrainPlan, epoch: u32, phase: &PhaseMeasured) -> EpochReport
 }
 
 /// The accelerators that began a block, with their blocks, by rank; ranks start at `first`.
-pub fn accelerators(blocks: &[Vec<BlockTally>], first: u32) -> Vec<AcceleratorEpoch> {
+fn accelerators(blocks: &[Vec<BlockTally>], first: u32) -> Vec<AcceleratorEpoch> {
     (first..)
         .zip(blocks)
         .filter(|(_, blocks)| !blocks.is_empty())
@@ -157,9 +222,9 @@ pub(super) fn evaluation(plan: &EvaluationPlan, phase: &PhaseMeasured) -> Evalua
         steps: blocks.iter().map(|block| block.steps).min().unwrap_or(0),
         au_percent: au,
         samples_per_second: throughput,
-        started_seconds: phase.first.now as f64 / 1e9,
+        started_seconds: phase.started_ns as f64 / 1e9,
         duration_seconds: phase.seconds(),
-        bytes_read: phase.bytes_read(),
+        bytes_read: phase.bytes_read,
         accelerators,
     }
 }
@@ -175,7 +240,7 @@ pub(super) fn sum_up(run: &mut RunReport, plan: &TrainPlan, complete: bool, now:
 }
 
 /// Fetch wait and measured compute in seconds, by accelerator and step.
-pub(super) fn step_lists(times: Vec<Vec<StepTimes>>) -> Vec<Vec<(f32, f32)>> {
+fn step_lists(times: Vec<Vec<StepTimes>>) -> Vec<Vec<(f32, f32)>> {
     let pair = |step: StepTimes| (step.fetch_seconds, step.compute_seconds);
     let of_each = times.into_iter();
     of_each.map(|steps| steps.into_iter().map(pair).collect()).collect()

@@ -65,7 +65,6 @@ fn results(plan: &TrainPlan, parts: &[TrainReport], epochs: Vec<EpochReport>) ->
     let checkpoints = parts.iter().flat_map(|part| &part.results.checkpoints);
     let ends = epochs.iter().map(|epoch| epoch.started_seconds + epoch.duration_seconds);
     TrainResults {
-        accelerators: plan.accelerators,
         stdev: metrics::spread(&measures),
         meets_threshold: false,
         cost: Cost::total(epochs.iter().map(|epoch| &epoch.cost)),

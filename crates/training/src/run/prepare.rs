@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::plan::distribution::Distribution;
-use crate::plan::request::StorageKind;
 use crate::plan::train_plan::{EvaluationPlan, LoaderPlan, ReadPattern, TrainPlan};
 use crate::plan::workload::Shuffle;
 use stormlp_core::facts::FoundFile;
@@ -62,10 +61,10 @@ pub(super) fn orders(
     inventory: &Inventory,
     own: &Range<u32>,
 ) -> Orders {
-    let folder = plan.data.folder.as_ref();
-    let files = |found: &[FoundFile], count: u64, bytes: u64| match (plan.storage, folder) {
-        (StorageKind::Real, Some(folder)) => real_files(folder, found, count),
-        _ => null_files(count, bytes),
+    let folder = plan.data.folder.as_ref().filter(|_| !plan.is_null());
+    let files = |found: &[FoundFile], count: u64, bytes: u64| match folder {
+        Some(folder) => real_files(folder, found, count),
+        None => null_files(count, bytes),
     };
     let train = files(&inventory.train, plan.data.files, plan.data.bytes);
     let valid = files(&inventory.valid, plan.data.eval_files, plan.data.eval_bytes);
@@ -136,7 +135,7 @@ pub fn training(plan: &TrainPlan, epoch: u32, shares: Vec<Share>) -> PhaseSpec {
     let seed = plan.shuffle.seed;
     PhaseSpec {
         steps: plan.steps_per_epoch,
-        barrier: plan.barrier.is_at_every_step(),
+        barrier: plan.request.barrier.is_at_every_step(),
         barrier_ns: 0,
         fetch_after_last: plan.block_end == BlockEnd::AfterNextFetch,
         exclude_start_steps: plan.metric.exclude_start_steps,
@@ -302,7 +301,7 @@ pub fn rows_of_groups(rows: u64, group_rows: u64) -> Vec<u64> {
 }
 
 fn pattern(plan: &TrainPlan, workers: u64) -> Pattern {
-    let null = plan.storage == StorageKind::Null;
+    let null = plan.is_null();
     let data = &plan.data;
     match &plan.reads {
         ReadPattern::Records { transfer_size } if null => Pattern::NullRecords {

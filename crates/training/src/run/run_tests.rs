@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::plan::barrier::StepBarrier;
 use crate::plan::catalog;
 use crate::plan::distribution::Distribution;
-use crate::plan::request::{StorageKind, TrainRequest};
+use crate::plan::request::{RunLength, StorageKind, TrainRequest};
 use crate::plan::train_plan::{CheckpointPlan, EvaluationPlan, LoaderPlan, TrainPlan};
 use crate::report::AcceleratorEpoch;
 use stormlp_core::event::Silent;
@@ -76,9 +76,7 @@ fn plan() -> TrainPlan {
     let workload = catalog::find("unet3d", Some("h100")).unwrap().workload(&[]).unwrap();
     let request = TrainRequest {
         accelerators: Some(2),
-        batch_size: Some(2),
-        epochs: Some(3),
-        steps: Some(STEPS),
+        length: RunLength { batch_size: Some(2), epochs: Some(3), steps: Some(STEPS) },
         compute: Some(Distribution::Constant { seconds: 0.0005 }),
         storage: StorageKind::Null,
         ..TrainRequest::default()
@@ -250,7 +248,11 @@ fn a_checkpoint_that_fails_ends_the_phase_at_its_step() {
 
 #[test]
 fn without_the_barrier_of_steps_each_accelerator_goes_on_alone() {
-    let plan = TrainPlan { barrier: StepBarrier::Epoch, ..plan() };
+    let plan = {
+        let plan = plan();
+        let request = TrainRequest { barrier: StepBarrier::Epoch, ..plan.request.clone() };
+        TrainPlan { request, ..plan }
+    };
     let run = told(&plan, SOUND, &mut || {}, &StopToken::new());
     assert_eq!(run.ending, Ending::Complete);
     assert_eq!(steps(&run), vec![vec![vec![STEPS]; 2]; 3]);

@@ -11,18 +11,14 @@ use crate::plan::metrics;
 use crate::plan::metrics::Rule;
 use crate::plan::probe::Judge;
 use crate::plan::train_plan::TrainPlan;
-use crate::report::{AcceleratorEpoch, BlockSums, WaitingSeconds, WrittenCheckpoint};
-use serde::{Deserialize, Serialize};
+use crate::report::{AcceleratorEpoch, BlockSums, WrittenCheckpoint};
 use stormlp_core::group::{BarrierUs, GroupFacts, HostReport};
-use stormlp_core::histogram::{LatencyHistogram, PackedHistogram};
 use stormlp_core::stop::StopToken;
 use stormlp_core::warning::{Warning, WarningKind};
-use stormlp_transfer::telemetry::CpuTimes;
 
 use super::error::TrainError;
-use super::machine::{Nanos, StepHistograms};
 use super::measure::PhaseMeasured;
-use stormlp_hosts::company::{Hosts, garbled};
+use stormlp_hosts::company::Hosts;
 
 /// Other participants in a run.
 pub(super) struct Others<'a> {
@@ -44,61 +40,6 @@ impl<'a> Others<'a> {
     }
 }
 
-/// A host's measurements of a phase, as sent to the others.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Part {
-    accelerators: Vec<AcceleratorEpoch>,
-    waiting: WaitingSeconds,
-    blamed_ns: Vec<Nanos>,
-    preread_samples: u64,
-    /// Histograms of fetch wait, barrier wait and overshoot.
-    histograms: [PackedHistogram; 3],
-    steps: Vec<Vec<(f32, f32)>>,
-    bytes: u64,
-    duration_ns: Nanos,
-    cpu: CpuTimes,
-    device_read_bytes: Option<u64>,
-    cached_share: Option<f64>,
-    checkpoints: Vec<WrittenCheckpoint>,
-    /// Its waiting time at each step barrier.
-    waits_us: Vec<u32>,
-}
-
-impl Part {
-    fn of(phase: &PhaseMeasured) -> Self {
-        let histograms = &phase.histograms;
-        let device = phase.first.device.zip(phase.last.device);
-        Self {
-            accelerators: phase.accelerators.clone(),
-            waiting: phase.waiting,
-            blamed_ns: phase.blamed_ns.clone(),
-            preread_samples: phase.preread_samples,
-            histograms: [
-                histograms.fetch.pack(),
-                histograms.barrier.pack(),
-                histograms.overshoot.pack(),
-            ],
-            steps: phase.steps.clone(),
-            bytes: phase.last.bytes - phase.first.bytes,
-            duration_ns: phase.last.now - phase.first.now,
-            cpu: phase.last.cpu.since(phase.first.cpu),
-            device_read_bytes: device.map(|(first, last)| last.since(first).read_bytes),
-            cached_share: phase.cached.and_then(|cached| cached.share),
-            checkpoints: phase.checkpoints.clone(),
-            waits_us: phase.waits_us.clone(),
-        }
-    }
-
-    fn step_histograms(&self) -> Option<StepHistograms> {
-        let [fetch, barrier, overshoot] = &self.histograms;
-        Some(StepHistograms {
-            fetch: LatencyHistogram::unpack(fetch)?,
-            barrier: LatencyHistogram::unpack(barrier)?,
-            overshoot: LatencyHistogram::unpack(overshoot)?,
-        })
-    }
-}
-
 /// The accelerators of this process: all of them without `hosts`.
 pub(super) fn accelerators(hosts: Option<&Hosts>, plan: &TrainPlan) -> Range<u32> {
     match hosts {
@@ -117,25 +58,25 @@ pub(super) fn put_together(
     tally: Option<&mut HostsTally>,
     stop: &StopToken,
 ) -> Result<bool, TrainError> {
-    let Some(parts) = hosts.exchange(&Part::of(phase), stop)? else {
+    let Some(all) = hosts.exchange(&*phase, stop)? else {
         return Ok(false);
     };
-    become_of_all(hosts, plan, phase, tally, &parts)?;
+    merge(hosts, plan, phase, tally, &all);
     Ok(true)
 }
 
-fn become_of_all(
+/// Makes `phase` that of `all` hosts, by rank.
+fn merge(
     hosts: &Hosts,
     plan: &TrainPlan,
     phase: &mut PhaseMeasured,
     tally: Option<&mut HostsTally>,
-    parts: &[Part],
-) -> Result<(), TrainError> {
-    merge(phase, parts).ok_or_else(|| garbled(&"a histogram is none"))?;
+    all: &[PhaseMeasured],
+) {
+    phase.become_of_all(all);
     if let Some(tally) = tally {
-        tally.add(hosts, plan, parts);
+        tally.add(hosts, plan, (0, all));
     }
-    Ok(())
 }
 
 /// Likewise for the `phases` of a run that all hosts completed, with the `checkpoints` between
@@ -148,58 +89,19 @@ pub(super) fn put_run_together<'p>(
     (tally, stop): (&mut HostsTally, &StopToken),
 ) -> Result<Option<usize>, TrainError> {
     let phases: Vec<(bool, &mut PhaseMeasured)> = phases.collect();
-    let own: Vec<Part> = phases.iter().map(|(_, phase)| Part::of(phase)).collect();
+    let own: Vec<PhaseMeasured> = phases.iter().map(|(_, phase)| (*phase).clone()).collect();
     let Some(all) = hosts.exchange(&(own, checkpoints.clone()), stop)? else {
         return Ok(None);
     };
     let whole = all.iter().map(|(parts, _)| parts.len()).min().unwrap_or(0);
     for (nth, (is_training, phase)) in phases.into_iter().take(whole).enumerate() {
-        let parts: Vec<Part> =
+        let parts: Vec<PhaseMeasured> =
             all.iter().filter_map(|(parts, _)| parts.get(nth)).cloned().collect();
         let tally = is_training.then_some(&mut *tally);
-        become_of_all(hosts, plan, phase, tally, &parts)?;
+        merge(hosts, plan, phase, tally, &parts);
     }
     *checkpoints = all.into_iter().flat_map(|(_, theirs)| theirs).collect();
     Ok(Some(whole))
-}
-
-/// Merges all hosts into `phase`: sums, the longest duration, accelerators by number.
-fn merge(phase: &mut PhaseMeasured, parts: &[Part]) -> Option<()> {
-    let mut histograms = StepHistograms::default();
-    for part in parts {
-        histograms.merge(&part.step_histograms()?);
-    }
-    phase.histograms = histograms;
-    phase.first_accelerator = 0;
-    phase.accelerators = each(parts, |part| &part.accelerators);
-    phase.blamed_ns = each(parts, |part| &part.blamed_ns);
-    phase.steps = each(parts, |part| &part.steps);
-    phase.checkpoints = each(parts, |part| &part.checkpoints);
-    phase.preread_samples = parts.iter().map(|part| part.preread_samples).sum();
-    phase.waiting = WaitingSeconds::default();
-    (phase.last.bytes, phase.last.cpu) = (phase.first.bytes, phase.first.cpu);
-    let mut duration_ns = 0;
-    for part in parts {
-        phase.waiting += part.waiting;
-        phase.last.bytes += part.bytes;
-        phase.last.cpu.user_seconds += part.cpu.user_seconds;
-        phase.last.cpu.system_seconds += part.cpu.system_seconds;
-        duration_ns = duration_ns.max(part.duration_ns);
-    }
-    phase.last.now = phase.first.now + duration_ns;
-    // Devices of several hosts have no common utilisation; the bytes they read are summed.
-    let device_bytes: Option<Vec<u64>> = parts.iter().map(|part| part.device_read_bytes).collect();
-    phase.device_read_bytes = device_bytes.map(|bytes| bytes.iter().sum());
-    (phase.first.device, phase.last.device) = (None, None);
-    if let Some(cached) = &mut phase.cached {
-        let shares = parts.iter().filter_map(|part| part.cached_share);
-        cached.share = shares.reduce(f64::max).or(cached.share);
-    }
-    Some(())
-}
-
-fn each<T: Clone>(parts: &[Part], get: impl Fn(&Part) -> &Vec<T>) -> Vec<T> {
-    parts.iter().flat_map(|part| get(part).clone()).collect()
 }
 
 /// Results by host and of the barriers between hosts, over the epochs so far.
@@ -217,15 +119,11 @@ impl HostsTally {
     /// Adds an epoch of this host alone, when the others' data is unknown.
     pub(super) fn add_own(&mut self, hosts: &Hosts, plan: &TrainPlan, phase: &PhaseMeasured) {
         let rank = hosts.group.rank() as usize;
-        self.add_of(hosts, plan, (rank, &[Part::of(phase)]));
-    }
-
-    fn add(&mut self, hosts: &Hosts, plan: &TrainPlan, parts: &[Part]) {
-        self.add_of(hosts, plan, (0, parts));
+        self.add(hosts, plan, (rank, std::slice::from_ref(phase)));
     }
 
     /// Adds the parts of an epoch for the hosts from rank `first` on.
-    fn add_of(&mut self, hosts: &Hosts, plan: &TrainPlan, (first, parts): (usize, &[Part])) {
+    fn add(&mut self, hosts: &Hosts, plan: &TrainPlan, (first, parts): (usize, &[PhaseMeasured])) {
         if self.hosts.is_empty() {
             let all = hosts.names().into_iter().zip(&plan.hosts);
             let named = all.map(|(name, accelerators)| HostReport::new(&name, *accelerators));
@@ -233,7 +131,7 @@ impl HostsTally {
             self.facts = Some(hosts.facts.clone());
         }
         for (host, part) in self.hosts.iter_mut().zip(parts) {
-            host.bytes_read += part.bytes;
+            host.bytes_read += part.bytes_read;
         }
         // An epoch cut short is excluded from the mean, if there are others.
         let steps = |one: &AcceleratorEpoch| one.blocks.iter().map(|block| block.steps).sum();
@@ -249,7 +147,7 @@ impl HostsTally {
             // A running mean: all epochs weigh the same, as in the mean of the run.
             host.au_percent += (au - host.au_percent) / f64::from(self.epochs);
         }
-        if !plan.barrier.is_at_every_step() {
+        if !plan.request.barrier.is_at_every_step() {
             return;
         }
         let waits: Vec<&[u32]> = parts.iter().map(|part| part.waits_us.as_slice()).collect();
@@ -330,7 +228,7 @@ fn split(waits: &[&[u32]]) -> Vec<(usize, u32)> {
 }
 
 /// The AU if the barriers between hosts cost nothing once all had arrived.
-fn ideal_au_percent(plan: &TrainPlan, parts: &[Part], own_us: &[f64]) -> f64 {
+fn ideal_au_percent(plan: &TrainPlan, parts: &[PhaseMeasured], own_us: &[f64]) -> f64 {
     let first = plan.metric.exclude_start_steps as usize;
     let end = own_us.len().saturating_sub(plan.metric.exclude_end_steps as usize);
     let of_window: f64 = own_us.get(first..end).unwrap_or_default().iter().sum();

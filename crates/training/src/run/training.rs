@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::plan::metrics;
 use crate::plan::probe::Judge;
-use crate::plan::request::StorageKind;
 use crate::plan::train_plan::TrainPlan;
 use crate::report::{
     Calibration, Cost, EpochReport, RunReport, StepLatency, TrainReport, TrainResults, scored,
@@ -150,7 +149,8 @@ fn devices(plan: &TrainPlan) -> Result<Held, TrainError> {
     thread::bind(plan.transport.placement.cpus.as_ref()).map_err(TrainError::Device)?;
     let accelerator = accelerator::open(device, plan.transport.wait).map_err(TrainError::Device)?;
     let needed = plan.transport.path.needs_cufile();
-    let cufile = hold_cufile(needed, &settings(plan.require_gds, plan.cufile_stats));
+    let cufile =
+        hold_cufile(needed, &settings(plan.request.require_gds, plan.request.cufile_stats));
     Ok((accelerator, cufile.map_err(TrainError::Path)?))
 }
 
@@ -223,14 +223,8 @@ fn report(
     let timed = timed(of_scored);
     let ending = last.map_or(Ending::Stopped, |run| run.ending.clone());
     let results = TrainResults {
-        workload: plan.workload.clone(),
-        accelerator: plan.accelerator.clone(),
-        accelerators: plan.accelerators,
-        profile: plan.profile,
-        steps_per_epoch: plan.steps_per_epoch,
         epochs: shown.map_or_else(Vec::new, |run| run.epochs.clone()),
         stdev: metrics::spread(&measures),
-        threshold_percent: plan.metric.threshold_percent,
         meets_threshold: ending == Ending::Complete
             && !measures.is_empty()
             && mean.au_percent.profile >= plan.metric.threshold_percent,
@@ -306,7 +300,7 @@ fn find_ceiling(
     surroundings: &Surroundings<'_>,
 ) {
     let plan = &course.plan;
-    let wanted = plan.storage == StorageKind::Real
+    let wanted = !plan.is_null()
         && report.ending == Ending::Complete
         // It would cover only one of several hosts.
         && plan.hosts.is_empty()

@@ -3,7 +3,6 @@
 use std::ops::Add;
 
 use crate::plan::catalog;
-use crate::plan::request::StorageKind;
 use crate::plan::train_plan::TrainPlan;
 use crate::report::{AuPercent, Bound, EpochReport, Measures, Verdict, WaitingSeconds};
 use stormlp_core::units::counted;
@@ -40,12 +39,10 @@ pub fn verdict(
         };
     }
     let au = mean.au_percent.profile;
-    let waiting = sum(epochs);
-    let ahead = read_ahead_share(plan, mean).filter(|share| *share > READ_AHEAD_SHARE);
-    if plan.storage == StorageKind::Null {
+    if plan.is_null() {
         return ceiling_of_host(plan, au);
     }
-    let bound = bound(au, ahead.is_some(), &waiting);
+    let bound = main_cause(plan, epochs, mean);
     if let Some(ceiling) = ceiling
         && au < COMPUTE_BOUND_PERCENT
         && ceiling.profile - au < NEAR_CEILING_POINTS
@@ -59,7 +56,17 @@ pub fn verdict(
             ),
         };
     }
-    Verdict { bound, sentence: sentence(bound, plan, epochs, mean, &waiting) }
+    Verdict { bound, sentence: sentence(bound, plan, epochs, mean, &sum(epochs)) }
+}
+
+/// The main cause of waiting over `epochs`, whatever storage they read from.
+pub fn main_cause(plan: &TrainPlan, epochs: &[&EpochReport], mean: &Measures) -> Bound {
+    let is_measured = epochs.iter().any(|epoch| !epoch.accelerators.is_empty());
+    if !is_measured || plan.compute.mean_seconds() < 1e-9 {
+        return Bound::Unknown;
+    }
+    let ahead = read_ahead_share(plan, mean).is_some_and(|share| share > READ_AHEAD_SHARE);
+    bound(mean.au_percent.profile, ahead, &sum(epochs))
 }
 
 /// The verdict for a run that read nothing.

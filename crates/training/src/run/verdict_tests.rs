@@ -1,7 +1,7 @@
 //! Tests the cause and the wording of verdicts.
 
-use crate::plan::client::ClientCost;
-use crate::plan::request::TrainRequest;
+use crate::plan::client::{Client, ClientCost};
+use crate::plan::request::{RunLength, TrainRequest};
 use crate::report::{AcceleratorEpoch, Cost, Slowest, StepLatency};
 use stormlp_core::facts::FoundFile;
 use stormlp_core::facts::HostFacts;
@@ -107,8 +107,11 @@ fn an_accelerator_is_named_only_with_its_own_compute_time_and_batch() {
     let plain = judged(&plan(&TrainRequest::default()), 46.0, 0.1, storage).sentence;
     let asks = "epoch 1 got 1.47 GB/s, one H100 asks for 3.18";
     assert!(plain.contains(asks), "{plain}");
-    let request =
-        TrainRequest { batch_size: Some(2), accelerators: Some(3), ..TrainRequest::default() };
+    let request = TrainRequest {
+        length: RunLength { batch_size: Some(2), ..RunLength::default() },
+        accelerators: Some(3),
+        ..TrainRequest::default()
+    };
     let other = judged(&plan(&request), 46.0, 0.1, storage).sentence;
     let asks = "3 accelerators of this compute time and batch ask for 2.72";
     assert!(other.contains(asks), "{other}");
@@ -126,7 +129,7 @@ fn one_accelerator_is_not_told_to_become_fewer() {
 
 #[test]
 fn a_client_that_is_in_every_step_is_not_told_to_read_faster() {
-    let request = TrainRequest { client: Some(ClientCost::DLIO), ..TrainRequest::default() };
+    let request = TrainRequest { client: Client::Dlio, ..TrainRequest::default() };
     let plan = plan(&request);
     let steps = plan.steps_per_epoch as f64 * ClientCost::DLIO.step_seconds;
     let of_steps = judged(&plan, 90.0, 0.1, waiting(0.0, steps, 0.0, 0.0)).sentence;

@@ -1,7 +1,6 @@
 //! Warnings about the reliability of results that only the run itself can give.
 
 use crate::plan::client::ClientCost;
-use crate::plan::request::StorageKind;
 use crate::report::TrainReport;
 use stormlp_core::evidence::DirectIo;
 use stormlp_core::profile::Profile;
@@ -141,7 +140,7 @@ fn over_full(report: &TrainReport) -> Option<Warning> {
 /// Warns when AU relies largely on data read before it began to count.
 fn read_ahead(report: &TrainReport) -> Option<Warning> {
     let share = verdict::read_ahead_share(&report.plan, &report.results.mean)?;
-    let real = report.plan.storage == StorageKind::Real;
+    let real = !report.plan.is_null();
     (real && share > verdict::READ_AHEAD_SHARE).then(|| {
         Warning::new(
             WarningKind::TooShort,
@@ -156,7 +155,7 @@ fn read_ahead(report: &TrainReport) -> Option<Warning> {
 }
 
 fn cold(report: &TrainReport) -> Option<Warning> {
-    if !report.plan.cold {
+    if !report.plan.request.cold {
         return None;
     }
     let epochs = report.results.scored_epochs();
@@ -184,7 +183,7 @@ fn cold(report: &TrainReport) -> Option<Warning> {
 /// Warns about a run that meets its threshold where DLIO, with its own work, might not.
 fn upper_bound(report: &TrainReport) -> Option<Warning> {
     let plan = &report.plan;
-    let measured = plan.client.is_none() && plan.storage == StorageKind::Real;
+    let measured = plan.client.is_none() && !plan.is_null();
     if !measured || plan.profile == Profile::Native {
         return None;
     }

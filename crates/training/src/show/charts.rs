@@ -52,7 +52,7 @@ fn counts_tried(report: &TrainReport, find: &FindMax) -> Group {
     };
     let accelerators = || Axis::new("accelerators", Scale::Counts);
     let few = "fewer than two counts were tried";
-    let threshold = report.results.threshold_percent;
+    let threshold = report.plan.metric.threshold_percent;
     let ends = counts.iter().map(|count| (f64::from(*count), threshold));
     let au = |tried: &Tried| tried.au_percent;
     let lines = vec![
@@ -116,7 +116,7 @@ fn how_it_went(report: &TrainReport) -> Group {
         "How it went".to_string()
     });
     let au = of_epochs(report, |epoch| Some(epoch.measures.au_percent.profile));
-    let target = report.results.threshold_percent;
+    let target = report.plan.metric.threshold_percent;
     let percent = format!("{target:.1}");
     let words = format!("{} % to reach", percent.trim_end_matches(".0"));
     let what = "Accelerator utilisation by epoch";

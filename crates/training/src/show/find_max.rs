@@ -17,7 +17,7 @@ pub(super) fn document(report: &TrainReport, find: &FindMax, run: Document) -> D
         document.section("Every count tried", Some(table(find)));
     }
     if !report.results.epochs.is_empty() {
-        let count = counted(u64::from(report.results.accelerators), "accelerator");
+        let count = counted(u64::from(report.plan.accelerators), "accelerator");
         let mut facts = Facts::default();
         facts.add("result", &run.headline);
         facts.0.extend(run.facts.0);
@@ -34,10 +34,9 @@ pub(super) fn document(report: &TrainReport, find: &FindMax, run: Document) -> D
 }
 
 fn headline(report: &TrainReport, find: &FindMax) -> String {
-    let results = &report.results;
     let what = format!(
         "the {:.1} % of {} on {}",
-        results.threshold_percent, results.workload, results.accelerator
+        report.plan.metric.threshold_percent, report.plan.workload, report.plan.accelerator
     );
     let largest = u64::from(find.largest_accelerators);
     let count = counted(largest, "accelerator");

@@ -6,7 +6,7 @@ use super::{document, workloads};
 use crate::plan::catalog;
 use crate::plan::metrics;
 use crate::plan::metrics::Rule;
-use crate::plan::request::TrainRequest;
+use crate::plan::request::{RunLength, TrainRequest};
 use crate::plan::train_plan::TrainPlan;
 use crate::plan::workload::Workload;
 use crate::report::*;
@@ -43,8 +43,11 @@ pub fn plan() -> TrainPlan {
             .collect(),
         ..Inventory::default()
     };
-    let request =
-        TrainRequest { accelerators: Some(2), epochs: Some(2), ..TrainRequest::default() };
+    let request = TrainRequest {
+        accelerators: Some(2),
+        length: RunLength { epochs: Some(2), ..RunLength::default() },
+        ..TrainRequest::default()
+    };
     TrainPlan::resolve(&workload(), &request, &host(), &inventory).unwrap().plan
 }
 
@@ -115,15 +118,9 @@ pub fn report() -> TrainReport {
         host(),
     );
     let results = TrainResults {
-        workload: plan.workload.clone(),
-        accelerator: plan.accelerator.clone(),
-        accelerators: plan.accelerators,
-        profile: plan.profile,
-        steps_per_epoch: plan.steps_per_epoch,
         epochs,
         mean,
         stdev: metrics::spread(&measures),
-        threshold_percent: 90.0,
         meets_threshold: mean.au_percent.profile >= 90.0,
         cost: Cost {
             bytes_read: 2 * BYTES,

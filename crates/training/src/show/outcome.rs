@@ -16,7 +16,7 @@ pub(super) fn outcome(report: &TrainReport, status: String) -> Outcome {
             figure: (!find.tried.is_empty()).then(|| Quantity::higher(largest, "accelerators")),
             verdict: match report.ending {
                 Ending::Complete => {
-                    format!("{bound} so many meet {:.1} %", results.threshold_percent)
+                    format!("{bound} so many meet {:.1} %", report.plan.metric.threshold_percent)
                 }
                 _ => status,
             },
@@ -28,7 +28,7 @@ pub(super) fn outcome(report: &TrainReport, status: String) -> Outcome {
         what: "AU",
         figure: is_measured.then(|| Quantity::higher(results.mean.au_percent.profile, "%")),
         verdict: match report.ending {
-            Ending::Complete => format!("{verb} {:.1} %", results.threshold_percent),
+            Ending::Complete => format!("{verb} {:.1} %", report.plan.metric.threshold_percent),
             _ => status,
         },
     }

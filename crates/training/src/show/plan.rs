@@ -54,7 +54,7 @@ pub fn plan(plan: &TrainPlan) -> Document {
         facts.add("threads", words);
     }
     facts.add("order", order(plan));
-    if let Some(remark) = plan.barrier.remark() {
+    if let Some(remark) = plan.request.barrier.remark() {
         facts.add("barrier", remark);
     }
     facts.add("AU", metric(plan));
@@ -192,14 +192,19 @@ fn order(plan: &TrainPlan) -> String {
 }
 
 fn path(plan: &TrainPlan) -> String {
-    let cold =
-        if plan.cold { "; files are dropped from the page cache before each epoch" } else { "" };
+    let cold = if plan.request.cold {
+        "; files are dropped from the page cache before each epoch"
+    } else {
+        ""
+    };
     format!("{} ({}){cold}", plan.transport.path, plan.transport.path.route())
 }
 
 fn metric(plan: &TrainPlan) -> String {
     let end = match plan.block_end {
-        BlockEnd::AfterLastBarrier if !plan.barrier.is_at_every_step() => "after the last step",
+        BlockEnd::AfterLastBarrier if !plan.request.barrier.is_at_every_step() => {
+            "after the last step"
+        }
         BlockEnd::AfterLastBarrier => "after the last barrier",
         BlockEnd::AfterNextFetch => "after one more fetch",
     };

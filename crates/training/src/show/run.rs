@@ -29,10 +29,10 @@ pub const RECORDS: [(&str, &str); 32] = [
     ("started_at", "started_at"),
     ("hostname", "host/hostname"),
     ("command", "command"),
-    ("workload", "workload"),
-    ("accelerator", "accelerator"),
-    ("accelerators", "accelerators"),
-    ("profile", "profile"),
+    ("workload", "plan/workload"),
+    ("accelerator", "plan/accelerator"),
+    ("accelerators", "plan/accelerators"),
+    ("profile", "plan/profile"),
     ("path", "plan/transport/path"),
     ("run", "/run"),
     ("warm_up", "/warm_up"),
@@ -56,7 +56,7 @@ pub const RECORDS: [(&str, &str); 32] = [
     ("duration_seconds", "/duration_seconds"),
     ("whole", "/whole"),
     ("hosts", "/hosts"),
-    ("barrier", "plan/barrier"),
+    ("barrier", "plan/request/barrier"),
 ];
 
 /// The result of a run, or of a search whose answer it is.
@@ -150,13 +150,13 @@ fn headline(report: &TrainReport) -> String {
         Ending::Complete => format!(
             "AU {:.2} %{}{}: {verb} the {:.1} % of {}",
             report.results.mean.au_percent.profile,
-            match report.plan.barrier.remark() {
+            match report.plan.request.barrier.remark() {
                 Some(remark) => format!(" ({remark})"),
                 None => String::new(),
             },
             if is_from_memory(report) { " (mostly read from memory)" } else { "" },
-            report.results.threshold_percent,
-            report.results.workload
+            report.plan.metric.threshold_percent,
+            report.plan.workload
         ),
         Ending::Unfinished => {
             "no result yet: unfinished; the run goes on, or was killed".to_string()
@@ -248,7 +248,7 @@ pub(super) fn setting(plan: &TrainPlan) -> String {
         },
         plan.profile,
         plan.profile.describe(),
-        if plan.closed { ", held to its closed rules" } else { "" }
+        if plan.request.closed { ", held to its closed rules" } else { "" }
     )
 }
 
@@ -339,7 +339,7 @@ fn throughput(report: &TrainReport, facts: &mut Facts) {
             "{:.2} % by profile {} (nominal compute {:.2} %, measured {:.2} %, including start-up \
              {:.2} %){}",
             au.profile,
-            report.results.profile,
+            report.plan.profile,
             au.nominal,
             au.measured,
             au.including_startup,

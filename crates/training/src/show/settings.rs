@@ -1,24 +1,20 @@
 //! The settings that make two runs of this lane comparable.
 
-use crate::plan::request::StorageKind;
 use crate::report::TrainReport;
 
 use stormlp_show::settings::{Work, switch};
 
 /// Keys of the plan that do not change the work; of its runs only the presence of a warm-up counts.
+/// Of the request, what no other field follows from is added by name.
 const APART: &[&str] = &[
-    "workload_source",
+    "request",
     "runs",
-    "closed",
     "data.folder",
     "metric.threshold_percent",
     "shuffle.seed",
     "shuffle.file_seed",
     "checkpoint.folder",
     "transport.engine_asked",
-    "require_gds",
-    "telemetry_seconds",
-    "keep_step_times",
     "memory_bytes",
 ];
 
@@ -26,7 +22,11 @@ const APART: &[&str] = &[
 pub(super) fn work(report: &TrainReport) -> Work {
     let plan = &report.plan;
     let warm_up = if plan.runs > 1 { "yes" } else { "no" };
-    let mut settings = Work::of_plan(plan, APART).with("a warm-up run", warm_up);
+    let of_cufile = plan.request.cufile_stats.map_or("none".to_string(), |level| level.to_string());
+    let mut settings = Work::of_plan(plan, APART)
+        .with("a warm-up run", warm_up)
+        .with("barrier", &plan.request.barrier.to_string())
+        .with("cufile_stats", &of_cufile);
     let of_workload = &[
         "data",
         "loader",
@@ -50,17 +50,14 @@ pub(super) fn work(report: &TrainReport) -> Work {
         let explains = &["transport.placement", "transport.wait"];
         settings.add("threads", words, explains);
     }
-    let storage = match plan.storage {
-        StorageKind::Real => "real",
-        StorageKind::Null => "null",
-    };
-    settings.add("storage", storage, &["storage", "data.bytes", "data.eval_bytes"]);
+    let storage = if plan.is_null() { "null" } else { "real" };
+    settings.add("storage", storage, &["data.bytes", "data.eval_bytes"]);
     settings.add("dataset", super::data(plan), &["data", "steps_per_epoch"]);
     settings.add("loader", super::loader(plan), &["loader"]);
     settings.add("compute", plan.compute, &["compute"]);
     let client = plan.client.as_ref().map_or("none".to_string(), ToString::to_string);
     settings.add("client", client, &["client"]);
-    settings.add("cold", switch(plan.cold), &["cold"]);
+    settings.add("cold", switch(plan.request.cold), &[]);
     settings.add("batch", plan.batch_size, &["batch_size", "steps_per_epoch"]);
     settings.add("steps", plan.steps_per_epoch, &["steps_per_epoch"]);
     settings.add("epochs", plan.epochs, &["epochs"]);

@@ -151,12 +151,6 @@ fn contradictions_of_runs() -> Vec<(usize, &'static str, Value, &'static str)> {
         (1, "/meets_threshold", json!(false), "meets_threshold is"),
         (
             1,
-            "/steps_per_epoch",
-            json!(1_000_000_000_000_000_u64),
-            "steps_per_epoch is 1000000000000000",
-        ),
-        (
-            1,
             "/epochs/0/au_percent/profile",
             json!(150.0),
             "epochs.0.au_percent.profile is 150.0000, but the blocks of its accelerators",

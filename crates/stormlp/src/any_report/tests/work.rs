@@ -84,7 +84,7 @@ fn where_and_how_often_is_no_part_of_the_work() {
         (&gds, "/plan/request/seed", 7.into()),
         (&gds, "/plan/files/0/path", "/elsewhere".into()),
         (&train, "/plan/data/folder", "/elsewhere".into()),
-        (&train, "/plan/telemetry_seconds", 1.0.into()),
+        (&train, "/plan/request/telemetry_seconds", 1.0.into()),
         (&checkpoint, "/plan/request/folders/0", "/elsewhere".into()),
         (&checkpoint, "/plan/writes", 77.into()),
     ] {

@@ -6,7 +6,6 @@ use crate::any_report::AnyReport;
 use stormlp_core::report::{Ending, ReportKind};
 use stormlp_core::units::GIB;
 use stormlp_training::plan::client::ClientCost;
-use stormlp_training::plan::request::StorageKind;
 use stormlp_training::report::TrainReport;
 
 use crate::commands::saved;
@@ -31,7 +30,7 @@ pub(super) fn read(place: &Path) -> Result<ClientCost, Failure> {
             return Err(no_use(format!("is a report of `stormlp {}`", other.head().kind.name())));
         }
     };
-    if report.plan.storage != StorageKind::Null {
+    if !report.plan.is_null() {
         return Err(no_use("was run on storage, which also affects AU".to_string()));
     }
     if report.ending != Ending::Complete {

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use stormlp_core::units::{counted, format_duration};
 use stormlp_planner::plan::presets;
 use stormlp_planner::plan::presets::Preset;
-use stormlp_planner::plan::{SizingAnswer, SizingRequest};
-use stormlp_planner::run as sizing;
+use stormlp_planner::plan::{Sizing, SizingAnswer, SizingRequest};
+use stormlp_planner::run as predict;
 use stormlp_planner::run::{Depth, Look, Simulating, SizingError, Stage};
 use stormlp_planner::show::{document, record_columns, sheet};
 use stormlp_planner::simulate::SimulateError;
@@ -51,16 +51,11 @@ The exit code is 0 whatever AU is. See docs/sizing.md."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
-    workload: args::WorkloadArgs,
-
-    #[command(flatten)]
-    hosts: args::HostArgs,
-
-    #[command(flatten)]
-    checkpoint: args::CheckpointArgs,
+    request: SizingRequest,
 
     /// List the presets for --storage with the sources of their figures
-    #[arg(long)]
+    // With the request's last options.
+    #[arg(long, help_heading = "Checkpoints")]
     list_storage: bool,
 
     /// Omit tables and required drives and hosts, which take most of the time
@@ -76,27 +71,23 @@ pub(crate) struct Args {
 /// # Errors
 /// With exit code 3 if workload, storage or options are invalid, 4 if a file cannot be read.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    let Args { workload, hosts, checkpoint, list_storage, brief, answer } = args;
+    let Args { request, list_storage, brief, answer } = args;
     if list_storage {
         return list();
     }
     let answer = answer.open(&record_columns())?;
-    let request = args::request(&workload, &hosts, &checkpoint)?;
-    workloads::tell_edition(&request.workload, request.train.profile, session);
+    let sizing = args::sizing(request)?;
+    workloads::tell_edition(&sizing.workload, sizing.asked.profile, session);
     let depth = if brief { Depth::Brief } else { Depth::Tables };
-    show(&answer, &predicted(&request, depth, session)?)
+    show(&answer, &predicted(&sizing, depth, session)?)
 }
 
 fn show(answer: &Answer, found: &SizingAnswer) -> Result<(), Failure> {
     answer.write_with(found, &document(found), || sheet(found))
 }
 
-fn predicted(
-    request: &SizingRequest,
-    depth: Depth,
-    session: &Session,
-) -> Result<SizingAnswer, Failure> {
-    with_progress(session, |look| sizing::answer(request, depth, &session.stop, look)).map_err(
+fn predicted(sizing: &Sizing, depth: Depth, session: &Session) -> Result<SizingAnswer, Failure> {
+    with_progress(session, |look| predict::answer(sizing, depth, &session.stop, look)).map_err(
         |error| match error {
             SizingError::Problems(problems) => problems.into(),
             SizingError::Simulation(SimulateError::Stopped) => {

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use stormlp_checkpoint::plan::builtin;
 use stormlp_core::numbers::whole;
-use stormlp_core::units::ByteSize;
+use stormlp_core::units::parse_some_bytes;
 use stormlp_mlperf::show as submission;
 use stormlp_mlperf::submission::Edition;
 use stormlp_mlperf::submission::plan::{PlanRequest, Planned, plan, usual_accelerator};
 use stormlp_transfer::probe;
 
-use crate::commands::workloads::{self, parse_some_bytes};
+use crate::commands::workloads;
 use crate::output::Format;
 use stormlp_core::failure::Failure;
 
@@ -48,15 +48,15 @@ pub(crate) struct Args {
 
     /// Memory per client [default: this host's]
     #[arg(long, value_name = "SIZE", value_parser = parse_some_bytes)]
-    host_memory: Option<ByteSize>,
+    host_memory: Option<u64>,
 
     /// Write bandwidth of the storage, for the time estimate
     #[arg(long, value_name = "SIZE", value_parser = parse_some_bytes)]
-    write_rate: Option<ByteSize>,
+    write_rate: Option<u64>,
 
     /// Read bandwidth of the storage, for the time estimate
     #[arg(long, value_name = "SIZE", value_parser = parse_some_bytes)]
-    read_rate: Option<ByteSize>,
+    read_rate: Option<u64>,
 
     /// Folder for datasets, on the storage under test
     #[arg(long, value_name = "DIR", default_value = "/mnt/storage/data")]
@@ -106,12 +106,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         })
         .collect::<Result<_, Failure>>()?;
     let memory = || probe::host_facts().usable_memory_bytes();
-    let rate = |rate: Option<ByteSize>| rate.map(|rate| rate.bytes() as f64);
+    let rate = |rate: Option<u64>| rate.map(|rate| rate as f64);
     let request = PlanRequest {
         edition: args.edition,
         accelerators: args.accelerators,
         hosts: args.hosts.clone(),
-        host_memory_bytes: args.host_memory.map_or_else(memory, ByteSize::bytes),
+        host_memory_bytes: args.host_memory.unwrap_or_else(memory),
         write_bytes_per_second: rate(args.write_rate),
         read_bytes_per_second: rate(args.read_rate),
         data: args.data_dir.clone(),

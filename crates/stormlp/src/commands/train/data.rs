@@ -26,7 +26,6 @@ use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Disk, Storage as _};
 
-use super::args::DataArgs;
 use super::starter;
 use crate::commands::datagen::{LARGER_FILES, NO_LINK};
 use crate::output;
@@ -99,18 +98,17 @@ struct Place {
 }
 
 /// Finds the dataset, or chooses a starter set, and checks it against the workload. Nothing is
-/// written: a plan comes first. `name` is the workload as given by the user.
+/// written: a plan comes first.
 ///
 /// # Errors
 /// With exit code 4 if there is no dataset, 5 if it is damaged, 3 if it does not fit the workload.
 pub(crate) fn find(
     as_asked: &Workload,
     request: &TrainRequest,
-    args: &DataArgs,
-    name: &str,
     facts: &HostFacts,
     session: &Session,
 ) -> Result<Data, Failure> {
+    let name = &*request.workload;
     let place = place(as_asked, request);
     let profile = request.profile.unwrap_or(as_asked.edition);
     let mut workload = as_asked.clone();
@@ -120,7 +118,7 @@ pub(crate) fn find(
     let workload = &mut workload;
     let datagen = datagen_command(name, &place);
     let found = scan(&place.folder, workload, &datagen)?;
-    let may_generate = place.is_default || args.generate || args.full;
+    let may_generate = place.is_default || request.generate || request.full;
     let begun =
         found.as_ref().and_then(|found| found.record.as_ref()).map(|record| record.head.clone());
     let as_asked = workload.clone();
@@ -128,7 +126,7 @@ pub(crate) fn find(
     if let Some(head) = &begun {
         take_for_starter(workload, head, profile);
     }
-    if args.full {
+    if request.full {
         refuse_smaller(workload, request, facts, &place.folder, found.as_ref())?;
     }
     let whole = found
@@ -139,7 +137,7 @@ pub(crate) fn find(
         }
         let (kind, files) = match &begun {
             Some(head) => (Kind::Rest, head.train_files),
-            None => files_to_make(workload, request, args, facts, &place.folder)?,
+            None => files_to_make(workload, request, facts, &place.folder)?,
         };
         let warning = unused_folder(workload, &place, name);
         tell(warning.as_ref().filter(|_| !session.quiet));
@@ -458,11 +456,10 @@ pub(super) fn dataset(workload: &Workload, profile: Profile) -> Result<Dataset, 
 fn files_to_make(
     workload: &Workload,
     request: &TrainRequest,
-    args: &DataArgs,
     facts: &HostFacts,
     folder: &Path,
 ) -> Result<(Kind, u64), Failure> {
-    if args.full {
+    if request.full {
         return Ok((Kind::Full, full_files(workload, request, facts)?));
     }
     let files = match request.files {

@@ -5,13 +5,12 @@ mod dataset;
 mod messages;
 mod resume;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use stormlp_core::event::Silent;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Problems;
-use stormlp_core::numbers::whole;
 use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::units::counted;
 use stormlp_core::warning::Warning;
@@ -32,9 +31,8 @@ use stormlp_training::run::Course;
 use stormlp_transfer::storage::FolderLock;
 use stormlp_transfer::surroundings::Surroundings;
 
-use super::args::DataArgs;
 use super::data::{self, Data};
-use super::{Args, check_phases, facts, head, is_null, lock, request};
+use super::{Args, check_phases, facts, head, lock};
 use crate::commands::deliver::{Delivery, Saver, Savers, copy_of};
 use crate::commands::find::{Finder, Ran, find};
 use crate::output;
@@ -48,40 +46,9 @@ const READS: usize = 16;
 /// Upper limit of the search.
 const MOST_ACCELERATORS: u32 = 1_000_000;
 
-/// The options of the search.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "How many accelerators")]
-pub(super) struct FindMaxArgs {
-    /// Find the largest number of accelerators that meets the workload's threshold; drops files
-    /// from the page cache before each run
-    #[arg(long, conflicts_with_all = ["accelerators", "closed", "mlperf_output", "dry_run"])]
-    find_max: bool,
-
-    /// Full runs with the result and with one accelerator more; with 0, the result is based on
-    /// probes, each with 99 % confidence [default: 1]
-    #[arg(long, value_name = "N", requires = "find_max", value_parser = whole::<u32>(0..=100))]
-    confirm: Option<u32>,
-
-    /// Resume the search of a saved report, with the same options
-    #[arg(long, value_name = "REPORT", requires = "find_max")]
-    resume: Option<PathBuf>,
-}
-
-impl FindMaxArgs {
-    /// Whether a search was requested.
-    pub(super) fn is_wanted(&self) -> bool {
-        self.find_max
-    }
-}
-
 /// A search for the largest number of accelerators, and everything its runs have in common.
 struct AcceleratorFinder<'a> {
-    args: &'a DataArgs,
-    /// The workload as given by the user.
-    name: &'a str,
     session: &'a Session,
-    /// Options of `stormlp datagen` that generate the requested files.
-    datagen_options: String,
     /// As requested, regardless of the existing dataset.
     as_asked: Workload,
     workload: Workload,
@@ -108,20 +75,19 @@ struct AcceleratorFinder<'a> {
 /// # Errors
 /// Those of a run, and with exit code 6 if not even one accelerator meets the threshold.
 pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    let as_asked = super::args::workload(&args.workload)?;
-    let name = args.workload.workload.clone();
-    check_phases(&as_asked, &name)?;
-    let mut request = request(&args, &as_asked)?;
+    let as_asked = super::args::workload(&args.request)?;
+    check_phases(&as_asked, &args.request.workload)?;
+    let mut request = super::args::request(&args, &as_asked)?;
     let facts = facts(&request, session)?;
-    let data = if is_null(&request) {
+    let data = if request.is_null() {
         Data::none(&as_asked)
     } else {
-        data::find(&as_asked, &request, &args.data, &name, &facts, session)?
+        data::find(&as_asked, &request, &facts, session)?
     };
     let mut workload = as_asked.clone();
     workload.dataset = data.spec;
     // A probe that reads data cached by the previous one would not measure the storage.
-    request.cold |= !is_null(&request);
+    request.cold |= !request.is_null();
     let plan = TrainPlan::resolve(&workload, &request, &facts, &data.inventory)?.plan;
     if plan.compute.mean_seconds() <= 0.0 {
         return Err(Failure::usage(
@@ -129,18 +95,15 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         ));
     }
     let delivery = args.output.open(ReportKind::Train, Columns::Standard)?;
-    let saved = args.find.resume.as_deref().map(resume::read).transpose()?;
+    let saved = request.resume.as_deref().map(resume::read).transpose()?;
     let mut savers = Savers::alone(match &saved {
         Some(saved) => Saver::resume(&saved.path),
         None => delivery.saver(&format!("{}-find-max", plan.workload), session)?,
     });
-    let confirm = args.find.confirm.unwrap_or(1);
+    let confirm = request.confirm.unwrap_or(1);
     let mut warnings = data.warnings;
     warnings.extend(session.storage.warnings());
     let mut finder = AcceleratorFinder {
-        args: &args.data,
-        name: &name,
-        datagen_options: args.workload.datagen_options(&request),
         session,
         head: head(&plan, facts.clone(), &delivery, session),
         threshold_percent: plan.metric.threshold_percent,
@@ -165,7 +128,7 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         savers.begin(&begun, |of| copy_of(&begun, of))?;
     }
     if finder.first.transport.path.needs_cufile() {
-        savers.prepare_cufile(finder.first.require_gds);
+        savers.prepare_cufile(finder.first.request.require_gds);
     }
     if let Some(dataset) = &data.to_make {
         finder.inventory = dataset.make(&finder.inventory, session)?;
@@ -216,7 +179,7 @@ impl Finder for AcceleratorFinder<'_> {
     /// The report of the full run at the answer, or of no run yet, including the search.
     fn report(&self, ending: Ending) -> TrainReport {
         let shown = self.find.largest_accelerators.max(1);
-        let of_answer = |report: &&TrainReport| report.results.accelerators == shown;
+        let of_answer = |report: &&TrainReport| report.plan.accelerators == shown;
         let answer = self.full.iter().rev().find(of_answer).cloned();
         let mut report = answer.unwrap_or_else(|| {
             let plan = self.plan_as_it_is(shown).unwrap_or_else(|| self.first.clone());
@@ -305,7 +268,7 @@ impl AcceleratorFinder<'_> {
         let report = self.run_probe(plan, &mut judge)?;
         let forecast = judge.forecast();
         let lives_on_read_ahead =
-            !is_null(&self.request) && judge.may_live_on_read_ahead(threshold);
+            !self.request.is_null() && judge.may_live_on_read_ahead(threshold);
         if self.session.stop.is_stopped() && !forecast.is_some_and(|forecast| forecast.certain) {
             return Ok(None);
         }
@@ -442,12 +405,5 @@ impl AcceleratorFinder<'_> {
 
 /// The first epoch of a run, without the work between epochs.
 fn beginning(plan: TrainPlan) -> TrainPlan {
-    TrainPlan {
-        epochs: 1,
-        runs: 1,
-        evaluation: None,
-        checkpoint: None,
-        keep_step_times: false,
-        ..plan
-    }
+    TrainPlan { epochs: 1, runs: 1, evaluation: None, checkpoint: None, ..plan }
 }

@@ -25,8 +25,8 @@ pub(super) fn ended(report: &TrainReport, path: Option<&Path>) -> Result<(), Fai
         Ending::Complete => Err(Failure::missed_target(format!(
             "AU {:.2} % is below the {:.1} % that {} asks for",
             report.results.mean.au_percent.profile,
-            report.results.threshold_percent,
-            report.results.workload
+            report.plan.metric.threshold_percent,
+            report.plan.workload
         ))),
     }
 }

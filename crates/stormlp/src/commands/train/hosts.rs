@@ -7,13 +7,11 @@ use std::hash::{Hash as _, Hasher as _};
 use serde::{Deserialize, Serialize};
 use stormlp_core::difference::Promise;
 use stormlp_core::group::{self, memory_bytes};
-use stormlp_core::numbers::whole;
 use stormlp_core::report::Ending;
 use stormlp_core::units::{ByteSize, counted};
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_hosts::company::Hosts;
-use stormlp_training::plan::barrier::StepBarrier;
 use stormlp_training::plan::request::{RequestedHosts, TrainRequest};
 use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::report::TrainReport;
@@ -22,31 +20,6 @@ use crate::session::Session;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::party::Party;
 use stormlp_hosts::promises;
-
-/// How the hosts of a run share its work and its data.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Several hosts")]
-pub(crate) struct HostsArgs {
-    /// Total number of accelerators of all hosts, the same number on each
-    #[arg(long, value_name = "N", conflicts_with_all = ["accelerators", "find_max"], value_parser = whole::<u32>(1..))]
-    accelerators_total: Option<u32>,
-
-    /// The dataset is local to each host, so results do not describe shared storage
-    #[arg(long, conflicts_with = "find_max")]
-    pub(super) local_data: bool,
-
-    /// When accelerators wait for each other: every-step, as in the benchmark; epoch, at the end of
-    /// each epoch only; none, where hosts run all epochs independently. Without every-step, AU is
-    /// not comparable with benchmark results
-    #[arg(
-        long,
-        value_name = "WHEN",
-        default_value_t,
-        hide_default_value = true,
-        conflicts_with = "find_max"
-    )]
-    pub(super) barrier: StepBarrier,
-}
 
 /// The options of a process.
 #[derive(Serialize, Deserialize)]
@@ -62,12 +35,11 @@ struct Asks {
 /// If the accelerators cannot be divided evenly.
 pub(super) fn ask(
     party: &Party,
-    args: &HostsArgs,
     request: &mut TrainRequest,
     session: &Session,
 ) -> Result<(), Failure> {
     let group = &*session.group;
-    if let Some(total) = args.accelerators_total {
+    if let Some(total) = request.accelerators_total {
         request.accelerators = Some(divided(total, group.size())?);
     }
     if party.is_alone() {
@@ -75,7 +47,7 @@ pub(super) fn ask(
     }
     let asks = Asks {
         accelerators: request.accelerators.unwrap_or(1),
-        total: args.accelerators_total,
+        total: request.accelerators_total,
         drawn_seed: request.drawn_seed,
     };
     let asks = party.exchange(&asks)?;
@@ -134,10 +106,10 @@ pub(super) fn crowded(party: &Party, others: Option<&Hosts>) -> Option<Warning> 
     ))
 }
 
-/// Plan fields that may differ between hosts: location of the files, and values derived from the
-/// number of CPUs and accelerators.
+/// Plan fields that may differ between hosts, besides the request, which is compared by itself:
+/// location of the files, and values derived from the number of CPUs and accelerators.
 const APART: [&str; 13] = [
-    "workload_source",
+    "request",
     "memory_bytes",
     "data.folder",
     "checkpoint.folder",
@@ -152,38 +124,39 @@ const APART: [&str; 13] = [
     "transport.placement",
 ];
 /// Names of plan parts that differ from their keys.
-const NAMES: [(&str, &str); 13] = [
-    ("barrier", "option --barrier"),
+const NAMES: [(&str, &str); 8] = [
     ("checkpoint", "checkpoints"),
     ("client", "option --client"),
-    ("closed", "option --closed"),
-    ("cold", "option --cold"),
     ("compute", "compute time"),
     ("epochs", "number of epochs"),
-    ("keep_step_times", "option --mlperf-output"),
     ("metric", "parameters metric.*"),
     ("preprocess", "parameter reader.preprocess_time"),
     ("runs", "number of runs, including warm-up"),
-    ("telemetry_seconds", "option --telemetry"),
     ("transport", "way the bytes travel (--path, --engine, --device, --pages)"),
 ];
 
-/// Request fields that may differ between hosts: accelerators and location of the files.
-const ASKED_APART: [&str; 7] = [
+/// Request fields that may differ between hosts: accelerators, location of the files, and what is
+/// compared by its effect on the plan.
+const ASKED_APART: [&str; 8] = [
     "workload",
+    "accelerator",
+    "accelerator_profile",
     "accelerators",
-    "hosts",
-    "drawn_seed",
+    "accelerators_total",
+    "params",
     "data_dir",
     "checkpoint_folder",
-    "results_beside_data",
 ];
 /// Names of request fields that differ from their keys.
-const ASKED_NAMES: [(&str, &str); 5] = [
-    ("accelerator", "option --accelerator-profile"),
+const ASKED_NAMES: [(&str, &str); 9] = [
+    ("accelerator_name", "option --accelerator-profile"),
+    ("client_cpu_seconds_per_gib", "option --client-cpu-per-gib"),
+    ("client_step_seconds", "option --client-step"),
     ("compute", "option --compute-time"),
     ("keep_step_times", "option --mlperf-output"),
     ("memory_limit_bytes", "option --memory-limit"),
+    ("telemetry_seconds", "option --telemetry"),
+    ("transfer_bytes", "option --transfer-size"),
     promises::OF_THREADS,
 ];
 

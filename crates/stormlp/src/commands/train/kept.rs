@@ -32,7 +32,7 @@ impl Kept<'_> {
             tree.set_aside()?;
         }
         if course.plan.transport.path.needs_cufile() {
-            self.savers.prepare_cufile(course.plan.require_gds);
+            self.savers.prepare_cufile(course.plan.request.require_gds);
         }
         let begun = training::begun(course);
         self.savers.begin(&begun, |of| copy_of(&begun, of))

@@ -16,12 +16,11 @@ use stormlp_core::location::Location;
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::report::{Head, ReportKind};
-use stormlp_core::transport::{DeviceId, Threading};
+use stormlp_core::transport::DeviceId;
 use stormlp_core::warning::Warning;
-use stormlp_dataset::section::DataFormat;
 use stormlp_hosts::company::Hosts;
-use stormlp_mlperf::submission::Edition;
-use stormlp_training::plan::request::{StorageKind, TrainRequest};
+use stormlp_mlperf::submission::{Edition, SCORED_RUNS};
+use stormlp_training::plan::request::TrainRequest;
 use stormlp_training::plan::resolve::{Resolved, rules_broken_without_data};
 use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::plan::workload::Workload;
@@ -34,13 +33,11 @@ use stormlp_transfer::surroundings::Surroundings;
 
 use stormlp_matrix::show::Columns;
 
-pub(crate) use self::args::parse_compute;
 use self::data::Data;
 use self::kept::Kept;
 use super::deliver::{self, Delivery, OutputArgs, copy_of};
 use super::party::blame_launcher;
 use super::submission::{self, RehearsedTree};
-use super::threads::check_wait;
 use crate::hosts::Needs;
 use crate::session::Session;
 use stormlp_core::failure::Failure;
@@ -69,22 +66,7 @@ powers of 1024, kB, MB, GB powers of 1000."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
-    workload: args::WorkloadArgs,
-
-    #[command(flatten)]
-    data: args::DataArgs,
-
-    #[command(flatten)]
-    read: args::ReadArgs,
-
-    #[command(flatten)]
-    threads: Threading,
-
-    #[command(flatten)]
-    find: find_max::FindMaxArgs,
-
-    #[command(flatten)]
-    hosts: hosts::HostsArgs,
+    request: TrainRequest,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -121,13 +103,13 @@ struct Prepared {
 
 /// Runs the workload.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    if args.find.is_wanted() {
+    if args.request.find_max {
         return find_max::run(args, session);
     }
-    let party = session.party(args.hosts.local_data)?;
+    let party = session.party(args.request.local_data)?;
     let mut asked = party.agree(asked(&args, session))?;
     let options = hosts::asked(&asked.request);
-    hosts::ask(&party, &args.hosts, &mut asked.request, session)?;
+    hosts::ask(&party, &mut asked.request, session)?;
     let prepared = prepare(&args, asked, &party, session);
     let promises = |one: &Prepared| {
         let decided = hosts::promises(&one.plan, &one.data.inventory);
@@ -151,9 +133,9 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 
 /// The request of the command line for this host.
 fn asked(args: &Args, session: &Session) -> Result<Asked, Failure> {
-    let workload = args::workload(&args.workload)?;
-    check_phases(&workload, &args.workload.workload)?;
-    let request = request(args, &workload)?;
+    let workload = args::workload(&args.request)?;
+    check_phases(&workload, &args.request.workload)?;
+    let request = args::request(args, &workload)?;
     let facts = facts(&request, session)?;
     Ok(Asked { workload, request, facts })
 }
@@ -166,11 +148,10 @@ fn prepare(
     session: &Session,
 ) -> Result<Prepared, Failure> {
     let Asked { mut workload, mut request, facts } = asked;
-    let name = &args.workload.workload;
-    let data = if is_null(&request) {
+    let data = if request.is_null() {
         Data::none(&workload)
     } else {
-        data::find(&workload, &request, &args.data, name, &facts, session)
+        data::find(&workload, &request, &facts, session)
             .map_err(|failure| with_broken_rules(failure, &workload, &request, &facts))?
     };
     if data.to_make.is_some() && !party.is_alone() {
@@ -195,7 +176,7 @@ fn print_plan(args: &Args, prepared: &Prepared, session: &Session) -> Result<(),
         dataset.announce("a run would first make", session);
     }
     let plan = &prepared.plan;
-    args.output.print_plan(plan, plan.closed, |plan| {
+    args.output.print_plan(plan, plan.request.closed, |plan| {
         let mut document = stormlp_training::show::plan(plan);
         document.warn(&prepared.warnings);
         document
@@ -271,7 +252,7 @@ fn run_course(
 impl Args {
     /// A search runs on one host, one count after the other; everything else runs with the others.
     pub(crate) fn needs(&self) -> Needs {
-        if self.find.is_wanted() { Needs::OneProcess("train --find-max") } else { Needs::Group }
+        if self.request.find_max { Needs::OneProcess("train --find-max") } else { Needs::Group }
     }
 
     /// The workload's model, and the edition it is run as.
@@ -279,8 +260,8 @@ impl Args {
     /// # Errors
     /// Those of [`run`].
     pub(crate) fn model(&self) -> Result<(String, Profile), Failure> {
-        let workload = args::workload(&self.workload)?;
-        let profile = self.workload.profile().unwrap_or(workload.edition);
+        let workload = args::workload(&self.request)?;
+        let profile = self.request.profile.unwrap_or(workload.edition);
         Ok((workload.name, profile))
     }
 
@@ -289,7 +270,7 @@ impl Args {
     /// # Errors
     /// If options request another edition.
     pub(crate) fn keep_edition(&mut self, edition: Option<Edition>) -> Result<(), Failure> {
-        self.workload.keep_edition(edition)
+        args::keep_edition(&mut self.request, edition)
     }
 
     /// Turns the run into a rehearsal whose files go to `tree`.
@@ -298,10 +279,10 @@ impl Args {
     /// If a folder for MLPerf's files was given, or a search of many short runs was requested.
     pub(crate) fn rehearse(&mut self, tree: RehearsedTree) -> Result<(), Failure> {
         submission::refuse_output(self.mlperf_output.as_deref())?;
-        if self.find.is_wanted() {
+        if self.request.find_max {
             return Err(Failure::usage("--find-max cannot be used in a rehearsal"));
         }
-        self.workload.score_as_mlperf();
+        self.request.runs.get_or_insert(SCORED_RUNS);
         self.mlperf_output = Some(tree.folder().to_path_buf());
         self.rehearsal = Some(tree);
         Ok(())
@@ -313,36 +294,6 @@ fn head(plan: &TrainPlan, mut facts: HostFacts, delivery: &Delivery, session: &S
     let folder = plan.data.folder.as_ref().map(Location::folder);
     facts.storage = probe::storage_of_run(folder);
     delivery.head(facts, session)
-}
-
-/// The request for `workload`.
-fn request(args: &Args, workload: &Workload) -> Result<TrainRequest, Failure> {
-    let mut request = args::request(&args.workload, &args.data, &args.read)?;
-    let ends_there = request.path.is_some_and(PathKind::ends_in_accelerator);
-    check_wait(&args.threads, ends_there)?;
-    request.threading = args.threads.clone();
-    request.telemetry = args.output.telemetry();
-    if request.transfer_size.is_some() && workload.dataset.format != DataFormat::Tfrecord {
-        return Err(Failure::usage(format!(
-            "--transfer-size has no effect on {} files: it is for tfrecord",
-            workload.dataset.format
-        )));
-    }
-    let barrier = args.hosts.barrier;
-    if !barrier.is_at_every_step() && args.mlperf_output.is_some() {
-        return Err(Failure::usage(format!(
-            "--barrier {barrier} cannot be combined with --mlperf-output or a rehearsal: official \
-             runs have a barrier after each step"
-        )));
-    }
-    request.barrier = barrier;
-    request.workload = Some(args.workload.workload.clone());
-    request.keep_step_times = args.mlperf_output.is_some();
-    if request.data_dir.is_none() && args.workload.sets("dataset.data_folder") {
-        // A folder given on the command line is meant to be used.
-        request.data_dir = workload.dataset.data_folder.as_ref().map(Location::from);
-    }
-    Ok(request)
 }
 
 /// Rejects a DLIO file that only generates a dataset or only writes checkpoints.
@@ -377,15 +328,11 @@ fn with_broken_rules(
 
 /// The result folders on the dataset's file system, if the rules ask for them.
 fn results_beside(args: &Args, request: &TrainRequest, data: &Data) -> Vec<PathBuf> {
-    if !request.closed || is_null(request) {
+    if !request.closed || request.is_null() {
         return Vec::new();
     }
     let folder = data.inventory.folder.folder();
     args.output.beside([folder], args.mlperf_output.as_deref())
-}
-
-fn is_null(request: &TrainRequest) -> bool {
-    request.storage == StorageKind::Null || request.path == Some(PathKind::Null)
 }
 
 /// The facts needed by a run; GPU libraries are probed only for paths that use them.
@@ -400,7 +347,7 @@ fn facts(request: &TrainRequest, session: &Session) -> Result<HostFacts, Failure
     };
     // Threads are bound near the drives of the dataset; an unnamed dataset is generated in the
     // current folder.
-    let reads = (!is_null(request)).then_some(folder.unwrap_or(Path::new(".")));
+    let reads = (!request.is_null()).then_some(folder.unwrap_or(Path::new(".")));
     facts.storage = probe::storage_of_run(reads);
     Ok(facts)
 }

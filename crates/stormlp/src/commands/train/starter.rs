@@ -53,8 +53,8 @@ fn files_within(
     let samples_per_file = spec.num_samples_per_file.max(1) as f64;
     let file_bytes = spec.record_length_bytes * samples_per_file;
     let accelerators = u64::from(request.accelerators.unwrap_or(1));
-    let step_samples =
-        f64::from(request.batch_size.unwrap_or(workload.reader.batch_size)) * accelerators as f64;
+    let step_samples = f64::from(request.length.batch_size.unwrap_or(workload.reader.batch_size))
+        * accelerators as f64;
     let files_of = |steps: f64| (steps * step_samples / samples_per_file).ceil() as u64;
     let least = match files_of(LEAST_STEPS).max(1) {
         few if few < accelerators => few,
@@ -94,12 +94,12 @@ fn files_within(
 
 /// Steps per epoch that give a run its intended duration.
 fn steps(workload: &Workload, request: &TrainRequest) -> f64 {
-    if let Some(steps) = request.steps {
+    if let Some(steps) = request.length.steps {
         // One more than requested, so that the prefetch after the last step finds data.
         return steps as f64 + 1.0;
     }
     let compute = request.compute.unwrap_or(workload.train.computation_time);
-    let epochs = f64::from(request.epochs.unwrap_or(workload.train.epochs));
+    let epochs = f64::from(request.length.epochs.unwrap_or(workload.train.epochs));
     SECONDS / epochs / compute.mean_seconds().max(1e-4)
 }
 

@@ -1,9 +1,9 @@
 //! Selects the files of a run: those found, or imagined ones with null storage.
 
 use super::Resolver;
-use crate::plan::request::StorageKind;
 use crate::plan::steps::{Split, steps};
 use crate::plan::train_plan::DataPlan;
+use stormlp_core::path::PathKind;
 use stormlp_core::shell::shell_word;
 use stormlp_core::units::counted;
 use stormlp_dataset::section::DataFormat;
@@ -19,7 +19,7 @@ impl Resolver<'_> {
     }
 
     /// Resolves the dataset; `split` is complete except for the number of files.
-    pub(super) fn data(&mut self, storage: StorageKind, split: &Split) -> DataPlan {
+    pub(super) fn data(&mut self, path: PathKind, split: &Split) -> DataPlan {
         let spec = &self.workload.dataset;
         let samples_per_file = split.samples_per_file;
         if !(spec.record_length_bytes >= 0.01 && spec.record_length_bytes <= 1e15) {
@@ -28,9 +28,9 @@ impl Resolver<'_> {
                 "it must be 1 to 1e15 bytes",
             );
         }
-        let files = match storage {
-            StorageKind::Null => self.imagined_files(split),
-            StorageKind::Real => self.found_files(samples_per_file),
+        let files = match path {
+            PathKind::Null => self.imagined_files(split),
+            _ => self.found_files(samples_per_file),
         };
         let sample_bytes = spec.record_length_bytes;
         let nominal = |files: u64| (files as f64 * samples_per_file as f64 * sample_bytes) as u64;
@@ -39,7 +39,7 @@ impl Resolver<'_> {
         let read: u64 = columns.iter().filter(|c| c.read).map(|c| c.row_bytes()).sum();
         let parquet = spec.format == DataFormat::Parquet;
         let mut data = DataPlan {
-            folder: (storage == StorageKind::Real).then(|| self.inventory.folder.clone()),
+            folder: (path != PathKind::Null).then(|| self.inventory.folder.clone()),
             format: spec.format,
             files,
             eval_files,
@@ -66,15 +66,16 @@ impl Resolver<'_> {
         }
         let accelerators = u64::from(split.accelerators);
         let step = accelerators * u64::from(split.batch_size);
-        let samples = self.request.steps.unwrap_or(1).saturating_mul(step);
+        let samples = self.request.length.steps.unwrap_or(1).saturating_mul(step);
         // Where files are dealt, every accelerator gets whole files.
         let dealt = samples.div_ceil(split.samples_per_file).div_ceil(accelerators);
         let mut files = dealt.saturating_mul(accelerators);
-        if self.request.steps.is_none() {
+        if self.request.length.steps.is_none() {
             files = files.max(self.workload.dataset.num_files_train);
         }
         // Workers of some loaders drop samples that do not fill a batch.
-        let too_few = |files| steps(&Split { files, ..*split }) < self.request.steps.unwrap_or(1);
+        let too_few =
+            |files| steps(&Split { files, ..*split }) < self.request.length.steps.unwrap_or(1);
         while too_few(files) && files < u64::MAX {
             files = files.saturating_mul(2);
         }
@@ -95,7 +96,7 @@ impl Resolver<'_> {
                 format!("{folder} has no {format} files in train/{foreign}"),
                 format!(
                     "make them with `stormlp datagen {} --data-dir {folder}`",
-                    shell_word(self.workload_source())
+                    shell_word(&self.request.workload)
                 ),
             );
             // Returns a valid count to prevent follow-up problems.
@@ -106,7 +107,7 @@ impl Resolver<'_> {
                 format!("the dataset in {folder} is unfinished"),
                 format!(
                     "continue with `stormlp datagen {} --data-dir {folder} --resume`",
-                    shell_word(self.workload_source())
+                    shell_word(&self.request.workload)
                 ),
             );
         }

@@ -2,9 +2,7 @@
 
 use super::{Resolver, steps_needed};
 use crate::plan::barrier::StepBarrier;
-use crate::plan::request::StorageKind;
 use crate::plan::steps::{Split, steps};
-use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::units::counted;
 
@@ -50,7 +48,7 @@ impl Resolver<'_> {
     /// Requested steps per epoch; if not set, the dataset decides.
     fn wanted_steps(&self) -> Option<u64> {
         let of_workload = self.workload.train.total_training_steps;
-        self.request.steps.or(of_workload)
+        self.request.length.steps.or(of_workload)
     }
 
     /// AU excludes steps at both ends of a block, and v2.0's throughput one more.
@@ -85,7 +83,7 @@ impl Resolver<'_> {
     }
 
     /// Without the step barrier, there is no common window in which all are at the same step.
-    pub(super) fn barrier(&mut self) -> StepBarrier {
+    pub(super) fn check_barrier(&mut self) {
         let barrier = self.request.barrier;
         if barrier == StepBarrier::None && self.request.hosts.is_none() {
             self.problems.plan(
@@ -103,7 +101,6 @@ impl Resolver<'_> {
                 "remove --barrier, or set --params workflow.checkpoint=False",
             );
         }
-        barrier
     }
 
     pub(super) fn steps_between_checkpoints(&self) -> Option<u64> {
@@ -113,8 +110,6 @@ impl Resolver<'_> {
 
     /// Nothing is written with null storage.
     pub(super) fn writes_checkpoints(&self) -> bool {
-        let request = self.request;
-        let is_null = request.storage == StorageKind::Null || request.path == Some(PathKind::Null);
-        self.workload.workflow.checkpoint && !is_null
+        self.workload.workflow.checkpoint && !self.request.is_null()
     }
 }

@@ -69,12 +69,12 @@ impl<'a> Runner<'a> {
 
     /// Whether this host proceeds from epoch to epoch without waiting for others.
     pub(super) fn is_on_its_own(&self) -> bool {
-        self.hosts.is_some() && self.plan.barrier == StepBarrier::None
+        self.hosts.is_some() && self.plan.request.barrier == StepBarrier::None
     }
 
     /// Whether a barrier over all hosts ends each step of a phase.
     fn has_step_barrier(&self, kind: Kind<'_>) -> bool {
-        matches!(kind, Kind::Training) && self.plan.barrier.is_at_every_step()
+        matches!(kind, Kind::Training) && self.plan.request.barrier.is_at_every_step()
     }
 
     /// Merges this host's measurements with those of all hosts.
@@ -228,7 +228,7 @@ impl<'a> Runner<'a> {
     /// Ends the run if the other hosts have kept this one waiting for too long.
     pub(super) fn check_hosts(&self) {
         // Without step barriers hosts send heartbeats.
-        let waits = self.plan.barrier.is_at_every_step();
+        let waits = self.plan.request.barrier.is_at_every_step();
         let Some(hosts) = self.hosts.filter(|_| waits) else {
             return;
         };
@@ -246,7 +246,7 @@ impl<'a> Runner<'a> {
     pub(super) fn abort_for_all(&self) -> Cut {
         // This host no longer reaches any barrier.
         let cut = self.abort();
-        let waited_for = self.hosts.filter(|_| self.plan.barrier.is_at_every_step());
+        let waited_for = self.hosts.filter(|_| self.plan.request.barrier.is_at_every_step());
         let Some(hosts) = waited_for else {
             return cut;
         };
@@ -263,7 +263,7 @@ impl<'a> Runner<'a> {
 
     /// Wait time until the next check of the counters and the other hosts.
     pub(super) fn patience(&self) -> Duration {
-        let tick = self.plan.telemetry.tick();
+        let tick = self.plan.request.telemetry.tick();
         match self.hosts {
             None => tick,
             Some(_) => tick.min(LOOK_AT_HOSTS),

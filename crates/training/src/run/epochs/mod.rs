@@ -134,7 +134,7 @@ pub(super) fn run(
         accelerator: Arc::clone(accelerator),
     };
     let group = hosts.map(|hosts| Arc::clone(&hosts.group));
-    let crew = Crew::start(&spec, loaders, plan.keep_step_times, group)?;
+    let crew = Crew::start(&spec, loaders, plan.request.keep_step_times, group)?;
     if judge.is_some() {
         crew.shared.with(|machine, _| machine.mark_steps());
     }
@@ -149,7 +149,7 @@ pub(super) fn run(
         on_epoch,
         judge,
         devices,
-        sampler: Sampler::new(plan.telemetry, &instruments),
+        sampler: Sampler::new(plan.request.telemetry, &instruments),
         measured,
         writer,
         written: Vec::new(),
@@ -173,7 +173,7 @@ pub(super) fn run(
     measured.series.load = shared.drivers.load();
     let broken = tally.evidence.as_ref().and_then(|evidence| {
         let path = plan.transport.path;
-        fallback::broken_demand(plan.require_gds, path, evidence, tally.reads)
+        fallback::broken_demand(plan.request.require_gds, path, evidence, tally.reads)
     });
     if let (Some(message), Ending::Complete | Ending::Stopped) = (broken, &measured.ending) {
         measured.ending = Ending::failed(Cause::Storage, message, fallback::REMEDY);
@@ -206,7 +206,7 @@ fn watched(plan: &TrainPlan) -> Option<&Path> {
 /// The instruments for a run of `plan` over `orders`.
 fn instruments(plan: &TrainPlan, orders: &Orders, watched: Option<&Path>) -> Instruments {
     let gpu = plan.transport.device.and_then(DeviceId::cuda_index);
-    let instruments = Instruments::around(watched, gpu, plan.telemetry);
+    let instruments = Instruments::around(watched, gpu, plan.request.telemetry);
     if moves_nothing(plan) {
         return instruments;
     }
@@ -326,7 +326,7 @@ impl<'a> Runner<'a> {
             return Err(Cut::Failed);
         }
         loop {
-            match self.crew.shared.wait(self.plan.telemetry.tick()) {
+            match self.crew.shared.wait(self.plan.request.telemetry.tick()) {
                 None if self.surroundings.stop.is_stopped() => return Err(self.abort()),
                 None => {}
                 Some(_) => break,
@@ -363,20 +363,12 @@ impl<'a> Runner<'a> {
         let went = went.and_then(|()| self.verdict()).and_then(|()| self.catch_up(kind, steps));
         self.surroundings.observer.event(&Event::PhaseFinished);
         let shared = &self.crew.shared;
+        let own = self.own.start;
         let mut measured = shared.with(|machine, _| PhaseMeasured {
-            first,
-            last,
-            waiting,
-            cached,
-            accelerators: measure::accelerators(&machine.blocks(), self.own.start),
-            first_accelerator: self.own.start,
             waits_us: machine.joint().map_or(Vec::new(), |joint| joint.waits_us().to_vec()),
-            device_read_bytes: None,
-            checkpoints: Vec::new(),
-            blamed_ns: machine.blamed_ns(),
-            preread_samples: machine.preread_samples(),
-            histograms: machine.histograms().clone(),
-            steps: measure::step_lists(machine.step_times()),
+            cached_share: cached.and_then(|cached| cached.share),
+            cached_method: cached.and_then(Cached::method),
+            ..PhaseMeasured::between([&first, &last], waiting, machine, own)
         });
         measured.checkpoints = std::mem::take(&mut self.written);
         let went = if self.is_on_its_own() {
@@ -453,7 +445,7 @@ impl<'a> Runner<'a> {
                 measured.report.epochs.push(report);
                 measured.report.checkpoints.extend(phase.checkpoints.iter().cloned());
                 self.distributions.steps.merge(&phase.histograms);
-                if plan.keep_step_times {
+                if plan.request.keep_step_times {
                     measured.steps.push(StepLists {
                         epoch,
                         steps: phase.steps.clone(),
@@ -471,7 +463,7 @@ impl<'a> Runner<'a> {
             }
         }
         measured.series = self.sampler.series();
-        (self.on_epoch)(measured, self.distributions, phase.last.now);
+        (self.on_epoch)(measured, self.distributions, phase.ended_ns());
     }
 
     /// Evicts the files from the page cache for a cold run, and measures the cached share.
@@ -480,7 +472,7 @@ impl<'a> Runner<'a> {
             return Ok(None);
         }
         let files = source.files();
-        if self.plan.cold {
+        if self.plan.request.cold {
             cache::drop_all(self.storage, files)?;
         }
         cache::look(self.storage, files).map(Some)

@@ -1,6 +1,7 @@
 //! Tallies of the machine: block times for AU, and waiting time by cause.
 
 use derive_more::{AddAssign, Sub};
+use serde::{Deserialize, Serialize};
 use stormlp_core::histogram::LatencyHistogram;
 
 use super::Nanos;
@@ -57,7 +58,7 @@ pub struct StepTimes {
 }
 
 /// Histograms over all accelerators of one phase.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct StepHistograms {
     /// Fetch wait of every step but the first.
     pub fetch: LatencyHistogram,

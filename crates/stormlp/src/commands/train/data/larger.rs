@@ -4,7 +4,6 @@ use stormlp_dataset::spec::{self, Making};
 use stormlp_training::plan::request::TrainRequest;
 use stormlp_training::plan::workload::Workload;
 
-use super::super::args::DataArgs;
 use super::super::starter;
 use super::{Data, Kind, datagen_command, direct_support, place, scan, to_make};
 use crate::session::Session;
@@ -19,13 +18,11 @@ use stormlp_core::failure::Failure;
 pub(in crate::commands::train) fn larger(
     as_asked: &Workload,
     request: &TrainRequest,
-    args: &DataArgs,
-    name: &str,
     session: &Session,
 ) -> Result<Option<Data>, Failure> {
     let place = place(as_asked, request);
-    let may_generate = place.is_default || args.generate;
-    if !may_generate || args.full || request.files.is_some() {
+    let may_generate = place.is_default || request.generate;
+    if !may_generate || request.full || request.files.is_some() {
         return Ok(None);
     }
     let profile = request.profile.unwrap_or(as_asked.edition);
@@ -34,7 +31,7 @@ pub(in crate::commands::train) fn larger(
         workload.dataset.num_samples_per_file = samples;
     }
     let workload = &mut workload;
-    let found = scan(&place.folder, workload, &datagen_command(name, &place))?;
+    let found = scan(&place.folder, workload, &datagen_command(&request.workload, &place))?;
     let Some(record) = found.and_then(|found| found.record) else {
         return Ok(None);
     };

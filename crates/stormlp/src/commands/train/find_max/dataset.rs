@@ -12,7 +12,8 @@ use stormlp_training::plan::request::TrainRequest;
 use stormlp_training::plan::resolve::Resolved;
 use stormlp_training::plan::train_plan::TrainPlan;
 
-use super::super::{data, is_null, lock};
+use super::super::args::datagen_options;
+use super::super::{data, lock};
 use super::AcceleratorFinder;
 use stormlp_core::failure::Failure;
 
@@ -28,7 +29,7 @@ impl AcceleratorFinder<'_> {
             Ok(resolved) => resolved.plan.steps_per_epoch < FEW_STEPS,
             Err(problems) => problems.cause() == Cause::Plan,
         };
-        if short && !is_null(&self.request) && self.grow(count)? {
+        if short && !self.request.is_null() && self.grow(count)? {
             resolved = self.resolve(count);
         }
         match resolved {
@@ -57,7 +58,7 @@ impl AcceleratorFinder<'_> {
         // configured number of files is not a limit: it is meant for few accelerators.
         let files = &mut workload.dataset.num_files_train;
         *files = self.files_for(count.saturating_mul(2), self.enough_steps()).max(*files);
-        let larger = data::larger(&workload, &request, self.args, self.name, session)?;
+        let larger = data::larger(&workload, &request, session)?;
         let Some(larger) = larger else {
             return Ok(false);
         };
@@ -143,22 +144,22 @@ impl AcceleratorFinder<'_> {
                 1 => "1 accelerator has".to_string(),
                 count => format!("{count} accelerators have"),
             },
-            shell_word(self.name),
+            shell_word(&self.request.workload),
             shell_word(&folder.to_string()),
             self.files_for(count, steps),
-            self.datagen_options
+            datagen_options(&self.request)
         )
     }
 
     /// The number of steps of an epoch that is conclusive.
     fn enough_steps(&self) -> u64 {
-        FEW_STEPS.max(self.request.steps.unwrap_or(0))
+        FEW_STEPS.max(self.request.length.steps.unwrap_or(0))
     }
 
     /// The number of files that gives `count` accelerators this many steps.
     fn files_for(&self, count: u32, steps: u64) -> u64 {
         let spec = &self.workload.dataset;
-        let batch = self.request.batch_size.unwrap_or(self.workload.reader.batch_size);
+        let batch = self.request.length.batch_size.unwrap_or(self.workload.reader.batch_size);
         let step_samples = u64::from(batch) * u64::from(count);
         let samples = step_samples.saturating_mul(steps);
         samples.div_ceil(spec.num_samples_per_file.max(1))

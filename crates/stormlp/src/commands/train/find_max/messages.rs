@@ -94,7 +94,7 @@ pub(super) fn ended(
             let au = find.au_of_one();
             Err(Failure::missed_target(format!(
                 "not even one accelerator reaches the {:.1} % that {} asks for{au}",
-                report.results.threshold_percent, report.results.workload
+                report.plan.metric.threshold_percent, report.plan.workload
             )))
         }
     }

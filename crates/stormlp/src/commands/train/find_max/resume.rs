@@ -102,6 +102,11 @@ fn difference(now: &TrainPlan, then: &TrainPlan) -> Option<String> {
     let has_grown = now.data.files > then.data.files && then.data.folder == now.data.folder;
     let value = |plan: &TrainPlan| {
         let mut value = serde_json::to_value(plan).unwrap_or_default();
+        // The other options decide the rest of the plan, or are none of its business.
+        let asked = value["request"].take();
+        for key in ["workload", "barrier", "cold", "require_gds", "cufile_stats"] {
+            value[key] = asked[key].clone();
+        }
         if has_grown {
             value["data"]["files"] = Value::Null;
             value["data"]["eval_files"] = Value::Null;
