@@ -66,7 +66,7 @@ metric: {au: 0.001}
     let words = "my.yaml --profile v2";
     train(folder.path(), words).assert().success();
     let words = format!("{words} --params workflow.evaluation=True");
-    check(folder.path(), &words, 4, &["valid/ holds 0 files"]);
+    check(folder.path(), &words, 4, &["valid/ contains 0 files"]);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn special_files_are_not_samples() {
     make_pipe_of(pipe);
     let words = format!("unet3d --data-dir data --files 21 {SMALL}");
     let name = pipe.file_name().unwrap().to_str().unwrap();
-    check(folder.path(), &words, 4, &["holds 20 files", name]);
+    check(folder.path(), &words, 4, &["contains 20 files", name]);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_starter_set_is_checked_by_the_names_it_has() {
     assert!(!again.contains("subfolders"), "{again}");
     let gone = "train/img_07_of_21.npz";
     fs::remove_file(folder.path().join("stormlp-data/unet3d").join(gone)).unwrap();
-    check(folder.path(), &words, 4, &["holds 20 files", gone]);
+    check(folder.path(), &words, 4, &["contains 20 files", gone]);
 }
 
 #[test]

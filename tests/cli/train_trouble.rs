@@ -158,7 +158,7 @@ fn too_few_files_and_wrong_sample_counts_name_both_numbers() {
     let words = format!("unet3d --data-dir data --files 30 {SMALL}");
     check(folder.path(), &words, 4, &["21 files", "30", "--files"]);
     let words = format!("unet3d --data-dir data --files 21 --samples-per-file 2 {SMALL}");
-    check(folder.path(), &words, 3, &["holds 1 sample,", "--samples-per-file"]);
+    check(folder.path(), &words, 3, &["contains 1 sample,", "--samples-per-file"]);
 }
 
 #[test]
@@ -400,7 +400,7 @@ fn a_later_run_that_cannot_begin_leaves_the_report_of_those_before_it() {
     assert_eq!(child.wait().unwrap().code(), Some(5));
     let report = saved(folder.path());
     let message = report["ending"]["fact"].as_str().unwrap();
-    assert!(message.contains("run 2 could not begin"), "{message}");
+    assert!(message.contains("run 2 could not start"), "{message}");
     assert_eq!(report["runs"].as_array().unwrap().len(), 1);
     assert_eq!(report["runs"][0]["complete"], true);
     assert_eq!(report["meets_threshold"], false);
