@@ -45,7 +45,7 @@ fn every_format_has_the_knee() {
     let folder = folder();
     let page = stdout(gds(folder.path(), SMALL).assert().success());
     assert!(page.contains("The fewest in flight within 2 % of the best"), "{page}");
-    assert!(page.contains("Every cell measured"), "{page}");
+    assert!(page.contains("All measured cells"), "{page}");
     let report = saved(folder.path());
     for (format, marks) in [
         ("markdown", "## The fewest in flight"),
@@ -131,7 +131,7 @@ fn a_checkpoint_has_knees_of_saves_and_of_restores() {
     let path = saved(folder.path());
     let page = stdout(crate::stormlp().arg("report").arg(path).assert().success());
     assert!(
-        page.contains("enough are ") && page.contains("Every number of streams tried"),
+        page.contains("enough are ") && page.contains("All numbers of streams tried"),
         "{page}"
     );
     let warned = report["warnings"].to_string();

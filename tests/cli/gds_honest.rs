@@ -71,7 +71,7 @@ fn pages_are_as_requested_and_reported() {
     let folder = folder();
     let words = "--file-size 4M --threads 1 --passes 1 --path cpu --pages small";
     let told = stdout(gds(folder.path(), words).assert().success());
-    assert!(told.contains("on small pages in every cell (small ones asked for)"), "{told}");
+    assert!(told.contains("on small pages in every cell (small pages requested)"), "{told}");
     assert!(!told.contains("transparent_hugepage/enabled"), "no advice against it: {told}");
     let wrong = stderr(gds(folder.path(), "--pages tiny").assert().code(2));
     assert!(wrong.contains("huge") && wrong.contains("small"), "{wrong}");
@@ -92,8 +92,8 @@ fn a_repeated_timed_cell_reports_device_traffic_and_warnings_are_grouped() {
     let words = "--file-size 64K --threads 1 --duration 60ms --path cpu,buffered \
                  --io-size 4K,8K,16K,32K";
     let told = stdout(gds(folder.path(), words).assert().success());
-    assert!(told.contains("it went over its files more than once"), "{told}");
-    assert!(told.contains("it went over its files") && told.contains(" times: "), "{told}");
+    assert!(told.contains("it covered its files more than once"), "{told}");
+    assert!(told.contains("it covered its files") && told.contains(" times: "), "{told}");
     let short: Vec<&str> = told.lines().filter(|line| line.contains("the cell ran for")).collect();
     assert_eq!(short.len(), 1, "{told}");
     assert!(short[0].contains("in 8 of 8 cells"), "{told}");

@@ -234,7 +234,7 @@ fn newer_damaged_and_foreign_reports_are_reported_without_a_panic() {
     }
     fs::write(&path, broken.to_string()).unwrap();
     let page = shown(place, "report results/gds --format html");
-    assert!(page.contains("no histogram of it with more than one latency can be read"));
+    assert!(page.contains("it has no readable histogram with more than one latency"));
 }
 
 #[test]

@@ -468,7 +468,7 @@ fn five_runs_are_scored_after_a_warm_up_and_all_are_in_the_table() {
         "over the epochs of all scored runs",
         "(mean of all scored runs)",
         "(a scored run at the mean)",
-        "Around all runs, the warm-up too",
+        "Telemetry of all runs, including the warm-up",
     ] {
         assert!(text.contains(scope), "{scope}: {text}");
     }

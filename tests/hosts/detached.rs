@@ -62,7 +62,7 @@ fn checkpoints_of_hosts_without_a_launcher_are_merged() {
     for host in started {
         let output = host.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", said(&output));
-        assert!(said(&output).contains("the first byte is measured at"));
+        assert!(said(&output).contains("the measurement starts at"));
     }
     let own = json(&report(path, "results-h1-night"));
     assert_eq!(own["part"]["run_id"], "night");

@@ -214,7 +214,7 @@ fn job(request: &CheckpointRequest, problems: &mut Problems) -> Option<(Layout, 
             if !ranks.is_multiple_of(group) {
                 problems.plan(
                     format!(
-                        "{ranks} ranks are no multiple of tensor × pipeline = {} × {} = {group}",
+                        "{ranks} ranks are not a multiple of tensor × pipeline = {} × {} = {group}",
                         workload.tensor, workload.pipeline
                     ),
                     if request.closed {
@@ -332,7 +332,7 @@ fn size_problems(layout: &Layout, plan: &CheckpointPlan, problems: &mut Problems
         };
         problems.plan(
             format!(
-                "--rank-shift {} with {} ranks{cut}: there is no rank so much further on",
+                "--rank-shift {} with {} ranks{cut}: there is no rank that many positions later",
                 plan.rank_shift, scaling.ranks
             ),
             match scaling.ranks {

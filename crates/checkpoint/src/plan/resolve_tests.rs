@@ -122,7 +122,7 @@ fn ranks_must_be_a_multiple_in_default_mode_only() {
     let mut odd = request("llama3-70b");
     odd.ranks = Some(12);
     let problems = whats(&odd, &facts(GIB));
-    assert!(problems[0].contains("12 ranks are no multiple of tensor × pipeline = 8 × 1 = 8"));
+    assert!(problems[0].contains("12 ranks are not a multiple of tensor × pipeline = 8 × 1 = 8"));
     odd.mode = Some(Mode::Subset);
     odd.dry_run = true;
     let subset = resolve(&odd, &host(), &CheckpointFacts::default());

@@ -20,7 +20,7 @@ fn closed_rules_are_held_one_by_one() {
         (|r| r.pause_seconds = Some(1.0), "rule 2.2.5 of v2.0: a pause of 1 s; it is 5 s"),
         (|r| r.rank_shift = Some(1), "rule 2.2.5 of v2.0: --overlap, --rank-shift"),
         (|r| r.scale = Some(ScaleChoice::Factor(0.5)), "rule 2.2.5 of v2.0: --scale below 1"),
-        (|r| r.path = PathKind::Cpu, "rule 2.2.5 of v2.0: --path cpu; it is buffered in v2"),
+        (|r| r.path = PathKind::Cpu, "rule 2.2.5 of v2.0: --path cpu; it must be buffered in v2"),
         (|r| r.path = PathKind::PageCache, "rule 2.2.5 of v2.0: --path page-cache"),
         (|r| r.streams = Some(4), "rule 2.2.5 of v2.0: --streams 4"),
         (|r| r.chunk_bytes = Some(4096), "rule 2.2.5 of v2.0: --chunk-size"),

@@ -122,7 +122,7 @@ pub(super) fn setup(plan: &CheckpointPlan, facts: &mut Facts) {
 /// Space required by the checkpoints that are kept at the same time, compared to free space.
 fn space(plan: &CheckpointPlan) -> String {
     let kept = plan.peak_bytes.checked_div(plan.total_bytes).unwrap_or(0);
-    let free = plan.free_bytes.map_or("not looked at".to_string(), gib);
+    let free = plan.free_bytes.map_or("not checked".to_string(), gib);
     let peak = gib(plan.peak_bytes);
     format!("up to {kept} checkpoints at a time: {peak}; free: {free}")
 }

@@ -239,7 +239,7 @@ impl FolderJob<'_> {
         if bytes < largest_io + self.offset_bytes() {
             problems.machine(
                 format!(
-                    "{} has {} free; {} files of a quarter of that hold no transfer of {}",
+                    "{} has {} free; {} files of a quarter of that are too small for a transfer of {}",
                     self.facts.path.display(),
                     ByteSize(self.facts.free_bytes),
                     self.sharers,

@@ -30,7 +30,7 @@ pub enum MatrixError {
         seconds: f64,
     },
     /// A test file was replaced with something else.
-    #[error("{path} is {found}, which stormlp did not make there; it is left as it is")]
+    #[error("{path} is {found}, which stormlp did not create; it was left unchanged")]
     Replaced {
         /// The file.
         path: PathBuf,

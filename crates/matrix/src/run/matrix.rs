@@ -288,7 +288,7 @@ impl Matrix<'_> {
                     self.fault = Some(Ending::failed(
                         Cause::Internal,
                         panic.to_string(),
-                        "please report it, with the command and what stormlp printed; the cells \
+                        "please report it with the command and stormlp's output; the cells \
                          before it are whole",
                     ));
                 }
@@ -482,7 +482,7 @@ fn short(
     match cell.op.direction() {
         Direction::Write => format!("only {what} were written; the file system may be full"),
         Direction::Read if file.made_here => {
-            format!("{what}: the file was truncated; run again to have it laid out anew")
+            format!("{what}: the file was truncated; run again to recreate it")
         }
         Direction::Read => {
             format!("{what}: the file is too small; use a smaller --file-size or another file")

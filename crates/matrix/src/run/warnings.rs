@@ -119,10 +119,10 @@ fn again(plan: &MatrixPlan, reach: Reach, measured: &Measurement) -> Option<Warn
     let devices = measured.device_names.join(", ");
     let source = match reach.device_share {
         Some(_) if reach.is_of_others_too() => format!(
-            "{devices} moved more than it read, for others too, so its own share is not known"
+            "{devices} moved more than it read, including other programs' traffic, so its own share is unknown"
         ),
         Some(share) => format!("{:.0} % of its bytes came from {devices}", 100.0 * share),
-        None => "no block device tells what came from storage".to_string(),
+        None => "no block device shows how much came from storage".to_string(),
     };
     let doubt = if reach.through_cache {
         ""
@@ -131,7 +131,7 @@ fn again(plan: &MatrixPlan, reach: Reach, measured: &Measurement) -> Option<Warn
     };
     Some(Warning::new(
         WarningKind::CacheState,
-        format!("it went over its files {:.1} times: {source}{doubt}", reach.rounds),
+        format!("it covered its files {:.1} times: {source}{doubt}", reach.rounds),
         "use --passes 1, or a larger --file-size, to read everything once",
     ))
 }
@@ -151,12 +151,12 @@ fn stayed(reach: Reach, measured: &Measurement) -> Option<Warning> {
                  was in the page cache",
                 ByteSize(reached)
             ),
-            "`stormlp gds --fsync end` has the time of storage",
+            "`stormlp gds --fsync end` includes the time of storage",
         ),
         (Some(reached), true) => (
             format!(
-                "{} of the {wrote} that it wrote reached {devices}: it went over its files {:.1} \
-                 times, and later writes took the place of earlier ones in the page cache",
+                "{} of the {wrote} it wrote reached {devices}: it covered its files {:.1} \
+                 times, and later writes replaced earlier ones in the page cache",
                 ByteSize(reached),
                 reach.rounds
             ),
@@ -167,7 +167,7 @@ fn stayed(reach: Reach, measured: &Measurement) -> Option<Warning> {
                 "it wrote {wrote} to the page cache and did not sync: nothing tells how much of it \
                  reached storage"
             ),
-            "`stormlp gds --fsync end` has the time of storage",
+            "`stormlp gds --fsync end` includes the time of storage",
         ),
         (None, true) => return None,
     };
@@ -203,7 +203,7 @@ fn tail(measured: &Measurement) -> Option<Warning> {
                 "thread {thread} ended at {:.2} s, {ratio:.1} times the first one's {:.2} s",
                 measured.last_done_seconds, measured.first_done_seconds
             ),
-            "look at that thread's file or device",
+            "check that thread's file or device",
         )
     })
 }
@@ -270,7 +270,7 @@ fn buffers(cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
     (large && small && !meant).then(|| {
         Warning::new(
             WarningKind::Buffers,
-            "the buffers lie on 4 KiB pages, so large transfers are split",
+            "the buffers use 4 KiB pages, so large transfers are split",
             "set transparent_hugepage/enabled to madvise or always, or reserve vm.nr_hugepages",
         )
     })

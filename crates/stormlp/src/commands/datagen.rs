@@ -153,7 +153,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         return Ok(());
     };
     let printed = args.format.print(&report, text::report);
-    output::or_warn(printed, "the dataset is whole");
+    output::or_warn(printed, "the dataset is complete");
     Ok(())
 }
 
@@ -171,7 +171,7 @@ impl Args {
 /// Names of plan parts that differ from their keys.
 const NAMES: [(&str, &str); 5] = [
     ("engine", "option --engine"),
-    ("existing", "way with what is there (--resume, --overwrite)"),
+    ("existing", "handling of existing files (--resume, --overwrite)"),
     ("folder", "dataset's folder"),
     ("profile", "option --profile"),
     ("threads", "option --threads"),
@@ -311,7 +311,7 @@ fn bad_files(bad: usize, by_checksum: bool, plan: &GeneratePlan) -> Failure {
 
 /// Advice for a link in place of a dataset.
 pub(crate) const NO_LINK: &str =
-    "remove the link and have the data itself there, or choose another --data-dir";
+    "remove the link and put the data itself there, or choose another --data-dir";
 /// Advice for a limit below the size of a dataset file.
 pub(crate) const LARGER_FILES: &str = "raise the limit on the size of files (ulimit -f)";
 
@@ -337,9 +337,9 @@ fn failure(error: GenerateError, session: &Session) -> Failure {
             Failure::machine(error).with_help(help)
         }
         GenerateError::Changed { .. } => Failure::machine(error)
-            .with_help("move it away if it is yours, or remove it; then run the same again"),
+            .with_help("move it away if it is yours, or remove it; then run the command again"),
         GenerateError::Another { .. } => Failure::no_plan(error)
-            .with_help("give the options it was made with, or --overwrite to make it anew"),
+            .with_help("give the options it was made with, or --overwrite to recreate it"),
         GenerateError::Locked(_) | GenerateError::Setup(_) => Failure::machine(error),
         GenerateError::Memory { .. } => Failure::machine(error)
             .with_help("use fewer --threads, or give the control group more memory"),
@@ -352,28 +352,28 @@ fn failure(error: GenerateError, session: &Session) -> Failure {
                 true => anyhow::Error::new(error),
                 // The other hosts do not report how many files they wrote.
                 false => anyhow::anyhow!(
-                    "stopped with {made} of {files} files made on this host, and what the others made"
+                    "stopped with {made} of {files} files made on this host, plus those of the other hosts"
                 ),
             };
             Failure::stopped(error).with_help(format!("continue with `{command} --resume`"))
         }
         GenerateError::CheckStopped { .. } => {
-            Failure::stopped(error).with_help("nothing was changed; --verify starts anew")
+            Failure::stopped(error).with_help("nothing was changed; --verify starts over")
         }
         GenerateError::File(_) | GenerateError::Manifest(_) if full => Failure::storage(error)
             .with_help(format!(
-            "free some space and continue with `{command} --resume`; the files made so far are whole"
+            "free some space and continue with `{command} --resume`; the files made so far are complete"
         )),
         GenerateError::File(_) => Failure::storage(error).with_help(format!(
-            "the files made so far are whole: continue with `{command} --resume`"
+            "the files made so far are complete: continue with `{command} --resume`"
         )),
         GenerateError::Manifest(ManifestError::Malformed { .. }) => Failure::storage(error)
-            .with_help(format!("`{command} --overwrite` makes the dataset anew")),
+            .with_help(format!("`{command} --overwrite` recreates the dataset")),
         GenerateError::Manifest(ManifestError::Another { .. }) => {
             Failure::storage(error).with_help("choose another --data-dir")
         }
         GenerateError::Manifest(ManifestError::File(_)) => Failure::storage(error).with_help(
-            format!("once it can be read and written, `{command} --resume` goes on"),
+            format!("once it can be read and written, `{command} --resume` continues"),
         ),
         GenerateError::Format(_) => Failure::no_plan(error),
         GenerateError::Crew(_) => Failure::bug(error).with_help(format!(

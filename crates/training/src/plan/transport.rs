@@ -100,7 +100,7 @@ pub(super) fn decide(
 }
 
 impl TrainPlan {
-    /// The transport of the same loaders on `host` with storage that takes no time.
+    /// The transport of the same loaders on `host` with infinitely fast storage.
     pub fn transport_without_storage(&self, host: &HostFacts) -> Transport {
         let reads = self.loader.concurrent_reads() * self.accelerators as usize;
         let engine = self.transport.engine;

@@ -20,7 +20,7 @@ const LEAST_SECONDS: f64 = 0.005;
 /// about what storage can sustain.
 pub(super) const READ_AHEAD_SHARE: f64 = 0.3;
 
-/// The verdict over `epochs`; `ceiling` is the AU on storage that takes no time, if known.
+/// The verdict over `epochs`; `ceiling` is the AU on infinitely fast storage, if known.
 pub fn verdict(
     plan: &TrainPlan,
     epochs: &[&EpochReport],
@@ -51,7 +51,7 @@ pub fn verdict(
             bound: Bound::Client,
             sentence: format!(
                 "client-bound: AU {au:.1} % is within {NEAR_CEILING_POINTS:.0} points of the \
-                 {:.1} % that this host reaches on storage that takes no time",
+                 {:.1} % that this host reaches on infinitely fast storage",
                 ceiling.profile
             ),
         };
@@ -130,22 +130,22 @@ fn sentence(
     let of_counted = |part: f64| 100.0 * part / counted.max(f64::MIN_POSITIVE);
     match bound {
         Bound::Compute => {
-            format!("compute-bound: AU {au:.1} %, data was there when it was asked for")
+            format!("compute-bound: AU {au:.1} %, data was always ready")
         }
-        Bound::ReadAhead => format!("AU {au:.1} % rests largely on what had been read ahead"),
+        Bound::ReadAhead => format!("AU {au:.1} % is largely due to prefetched samples"),
         Bound::Storage => format!(
-            "storage-bound: {:.0} % of the waiting for data was storage at work{}",
+            "storage-bound: {:.0} % of the wait for data was spent in storage{}",
             of_counted(waiting.storage),
             slowest_epoch(plan, epochs)
         ),
         Bound::Client => format!(
-            "client-bound: in {:.0} % of the waiting for data storage was idle while {}; {}",
+            "client-bound: in {:.0} % of the wait for data storage was idle while {}; {}",
             of_counted(waiting.cpu),
             clients_work(plan),
             spare_the_host(plan, epochs, waiting)
         ),
         Bound::StorageAndClient => format!(
-            "bound by storage and client alike: {:.0} % of the waiting for data was storage at \
+            "bound by both storage and client: {:.0} % of the waiting for data was storage at \
              work, in {:.0} % {}{}; {}",
             of_counted(waiting.storage),
             of_counted(waiting.cpu),
@@ -155,10 +155,10 @@ fn sentence(
         ),
         Bound::Barrier => at_barriers(au, epochs, waiting.barrier),
         Bound::Startup => format!(
-            "AU {au:.1} %; {:.2} s of waiting were the first batches of epochs",
+            "AU {au:.1} %; {:.2} s of the wait was for the first batches of epochs",
             waiting.startup
         ),
-        Bound::Unknown => "the waiting has no cause that was measured".to_string(),
+        Bound::Unknown => "the cause of the waiting was not measured".to_string(),
     }
 }
 
@@ -209,9 +209,9 @@ fn spare_the_host(
     let steps = plan.steps_per_epoch as f64 * epochs.len() as f64 * f64::from(plan.accelerators);
     let of_steps = plan.client.map(|client| client.step_seconds * steps);
     if of_steps.is_some_and(|of_steps| of_steps > 0.5 * waiting.cpu) {
-        "it takes most of it in each step, whatever the storage: only longer steps change that"
+        "its cost per step is most of it, regardless of storage: only longer steps help"
     } else if plan.client.is_some() {
-        "the official tool would be held back as well: try more --read-threads or fewer accelerators"
+        "the official tool would be slowed down as well: try more --read-threads or fewer accelerators"
     } else if !plan.preprocess.is_zero() {
         "try more --read-threads, which preprocess at the same time"
     } else if plan.accelerators > 1 {

@@ -94,7 +94,7 @@ fn a_run_that_lives_on_what_was_read_ahead_is_not_called_compute_bound() {
     let verdict = judged(&plan, 99.0, 0.5, waiting(0.0, 0.0, 0.0, 1.0));
     assert_eq!(verdict.bound, Bound::ReadAhead);
     // The share and the advice are given once, by a warning.
-    assert_eq!(verdict.sentence, "AU 99.0 % rests largely on what had been read ahead");
+    assert_eq!(verdict.sentence, "AU 99.0 % is largely due to prefetched samples");
     let verdict = judged(&plan, 99.0, 0.2, waiting(0.0, 0.0, 0.0, 1.0));
     assert_eq!(verdict.bound, Bound::Compute);
     let verdict = judged(&plan, 60.0, 0.5, waiting(1.0, 0.0, 0.0, 1.0));

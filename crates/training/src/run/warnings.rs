@@ -51,7 +51,7 @@ pub(super) fn of_run(report: &TrainReport, pages: &[Backing]) -> Vec<Warning> {
     if pages.contains(&Backing::SmallPages) && !meant {
         warnings.push(Warning::new(
             WarningKind::Buffers,
-            "buffers lie on small pages: large direct reads are split and cost more CPU",
+            "buffers use small pages: large direct reads are split and cost more CPU",
             "allow transparent huge pages, or reserve some with vm.nr_hugepages",
         ));
     }
@@ -164,7 +164,7 @@ fn cold(report: &TrainReport) -> Option<Warning> {
             WarningKind::CacheState,
             "it is not known whether the page cache was empty: the kernel tells this only to those \
              who own the files or may write to them",
-            "run as the owner of the dataset; the bytes read from the device tell it as well",
+            "run as the owner of the dataset, or check the bytes read from the device",
         ));
     }
     let shares = epochs.iter().filter_map(|epoch| epoch.cached_share);
@@ -176,7 +176,7 @@ fn cold(report: &TrainReport) -> Option<Warning> {
                 "{:.1} % of the dataset was still in the page cache when an epoch began",
                 100.0 * most
             ),
-            "this run was not cold: another process holds these files, or they lie in memory (tmpfs)",
+            "this run was not cold: another process holds these files, or they are in memory (tmpfs)",
         )
     })
 }
@@ -201,7 +201,7 @@ fn upper_bound(report: &TrainReport) -> Option<Warning> {
         Warning::new(
             WarningKind::UpperBound,
             format!(
-                "AU is an upper bound: DLIO's own cost is not in it; with {dlio} the official tool \
+                "AU is an upper bound: it does not include DLIO's own cost; with {dlio} the official tool \
                  would reach about {official:.1} %, below {threshold} %"
             ),
             "run again with --client dlio, with the figures of your host \

@@ -220,7 +220,7 @@ fn metric(plan: &TrainPlan) -> String {
 fn demand(plan: &TrainPlan) -> String {
     let demand = plan.demand_bytes_per_second();
     if !demand.is_finite() {
-        return "as fast as storage is: no compute".to_string();
+        return "no compute: as fast as storage allows".to_string();
     }
     format!(
         "{:.2} GB/s at an AU of 100 %; at least {} of compute in a run",

@@ -62,7 +62,7 @@ fn entries(facts: &HostFacts, runnable: &[&CellPlan]) -> Option<Warning> {
             WarningKind::KnownIssue,
             format!(
                 "batch entries of {} are larger than cuFile's buffer for one, {}: without a \
-                 direct route, and with libcufile before 1.18 in any case, they go by POSIX calls",
+                 direct route, and with libcufile before 1.18 in any case, they use POSIX calls",
                 ByteSize(largest),
                 ByteSize(buffer)
             ),

@@ -51,7 +51,7 @@ fn a_path_that_is_left_out_of_a_comparison_is_named() {
     let headline = text.lines().next().unwrap();
     assert!(headline.starts_with("cpu ran 2.00 times faster than cpu-gpu"), "{headline}");
     assert!(
-        headline.ends_with("; writes by buffered are left out: they stayed in memory"),
+        headline.ends_with("; writes by buffered are omitted: they stayed in memory"),
         "{headline}"
     );
 }
@@ -85,7 +85,7 @@ fn reads_that_came_again_have_the_share_of_the_device_in_their_row() {
     let numbers = of_cell(&mut report, 1);
     (numbers.bytes, numbers.device_read_bytes) = (16 * GIB, Some(4 * GIB));
     let again = table(&report);
-    assert!(again.contains("[2] it went over its files more than once"), "{again}");
+    assert!(again.contains("[2] it covered its files more than once"), "{again}");
     assert!(again.contains(" 25 % "), "{again}");
 }
 

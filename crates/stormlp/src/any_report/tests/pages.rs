@@ -153,7 +153,7 @@ fn a_report_without_series_says_what_is_not_drawn() {
     let page = page(vec![sheet(&report.into())]);
     for (what, why) in [
         ("Accelerator utilisation by epoch", NO_EPOCH),
-        ("Transfers in flight over time", "the report holds no numbers of them"),
+        ("Transfers in flight over time", "the report has no values of them"),
         ("Waits and reads over all", "no readable distribution"),
     ] {
         let absent = page.lines().filter(|line| line.starts_with("<li>"));
@@ -162,7 +162,7 @@ fn a_report_without_series_says_what_is_not_drawn() {
     assert!(!page.contains("<svg"));
 }
 
-const NO_EPOCH: &str = "the report holds no epoch";
+const NO_EPOCH: &str = "the report contains no epoch";
 
 #[test]
 fn large_reports_are_pages_that_a_mail_takes() {

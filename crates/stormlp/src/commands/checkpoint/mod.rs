@@ -185,7 +185,7 @@ fn trial(
     match write_rate(&*session.trial_storage, &nearest) {
         Ok(rate) => Ok(Some(rate)),
         Err(error) => {
-            let what = format!("a trial of how fast {} writes failed", folder.path);
+            let what = format!("the trial write to {} failed", folder.path);
             let error = anyhow::Error::new(error).context(what);
             Err(Failure::machine(error).with_help(
                 "look at the kernel's log for the device and at quotas and limits (ulimit -f), \

@@ -91,7 +91,7 @@ fn share(
             }
             JobTarget::File(file) if writes => {
                 return Err(Failure::usage(format!(
-                    "all hosts would write over each other in {}",
+                    "all hosts would overwrite each other's data in {}",
                     file.display()
                 ))
                 .with_help(

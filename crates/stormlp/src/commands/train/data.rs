@@ -304,7 +304,7 @@ fn unused_folder(workload: &Workload, place: &Place, name: &str) -> Option<Warni
         Warning::new(
             WarningKind::Dataset,
             format!(
-                "dataset.data_folder of {name} is {named}, which holds no dataset: {} is used",
+                "dataset.data_folder of {name} is {named}, which contains no dataset: {} is used",
                 place.folder.display()
             ),
             "name the dataset's folder with --data-dir",
@@ -406,7 +406,7 @@ fn scan(
         Err(ScanError::Missing(_)) => Ok(None),
         Err(ScanError::Manifest(error @ ManifestError::Malformed { .. })) => {
             Err(Failure::machine(error)
-                .with_help(format!("`{datagen} --overwrite` makes the dataset anew")))
+                .with_help(format!("`{datagen} --overwrite` recreates the dataset")))
         }
         Err(error) => Err(Failure::machine(error)
             .with_help("give a dataset folder that you may read: --data-dir DIR")),
@@ -420,7 +420,7 @@ fn nothing_there(folder: &Path, workload: &Workload, datagen: &str) -> Failure {
             .with_help("give the folder that has train/ in it: --data-dir DIR");
     }
     Failure::machine(anyhow::anyhow!(
-        "{} holds no {} files of a dataset",
+        "{} contains no {} files of a dataset",
         folder.display(),
         workload.dataset.format
     ))
@@ -499,7 +499,7 @@ fn refuse_smaller(
         return Ok(());
     }
     let error = anyhow::anyhow!(
-        "{} holds a dataset of {}, --full asks for {wanted}",
+        "{} contains a dataset of {}, --full requires {wanted}",
         folder.display(),
         counted(there, "training file")
     );
@@ -510,7 +510,7 @@ fn refuse_smaller(
 }
 
 fn generation(error: GenerateError, session: &Session) -> Failure {
-    let again = format!("`{}` goes on with it", session.command_line());
+    let again = format!("`{}` continues it", session.command_line());
     let full = error.is_full();
     match error {
         error if error.is_link() => Failure::machine(error).with_help(NO_LINK),
@@ -537,7 +537,7 @@ fn generation(error: GenerateError, session: &Session) -> Failure {
             Failure::storage(error).with_help(again)
         }
         GenerateError::Changed { .. } => Failure::machine(error)
-            .with_help("move it away if it is yours, or remove it; then run the same again"),
+            .with_help("move it away if it is yours, or remove it; then run the command again"),
         GenerateError::Another { .. } => Failure::machine(error)
             .with_help("choose another --data-dir, or remove it with `stormlp clean`"),
         other => Failure::machine(other),

@@ -138,7 +138,7 @@ mod tests {
             let landed = Landed { samples: 1, ..Landed::default() };
             machine.on_read_complete(read, landed, came);
             assert!(machine.take_wish().is_some());
-            assert_eq!(machine.take_wish(), None, "it is told once");
+            assert_eq!(machine.take_wish(), None, "it is reported once");
             assert_eq!(machine.halt(), None);
             machine.others_came(waited, came + waited);
         }
