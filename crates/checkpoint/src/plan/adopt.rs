@@ -142,8 +142,8 @@ pub(super) fn warning(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<
         Warning::new(
             WarningKind::EarlierCheckpoints,
             format!(
-                "{} in {} {} made by others: the names and sizes of the files are those of {}, their \
-                 content is not checked",
+                "{} in {} {} made by others: file names and sizes match {}, content is not \
+                 checked",
                 named(&steps),
                 plan.folder_names(|_| true),
                 if steps.len() == 1 { "was" } else { "were" },

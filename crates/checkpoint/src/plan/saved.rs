@@ -174,8 +174,8 @@ fn never_cold(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Pro
         };
         problems.machine(
             format!(
-                "--cold: {} is on {kind}, which keeps its files in memory: no restore from there \
-                 is cold",
+                "--cold: {} is on {kind}, which keeps its files in memory: restores from it \
+                 cannot be cold",
                 folder.path
             ),
             if plan.request.closed {
@@ -358,8 +358,8 @@ fn on_holes(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning> {
         Warning::new(
             WarningKind::Holes,
             format!(
-                "{share:.0} % of what is restored lies in holes: no device is read for that, so \
-                 restores look faster than storage is"
+                "{share:.0} % of what is restored is holes: these are not read from any device, \
+                 so restores appear faster than storage"
             ),
             "save the checkpoints again",
         )

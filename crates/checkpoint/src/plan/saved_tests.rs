@@ -195,8 +195,8 @@ fn no_restore_is_cold_from_files_that_are_in_memory() {
         assert!(!resolution.has_no_valid_plan(), "it is the directory's fault");
         assert_eq!(
             resolution.problems[0].fact,
-            "--cold: ckpt is on tmpfs, which keeps its files in memory: no restore from there is \
-             cold"
+            "--cold: ckpt is on tmpfs, which keeps its files in memory: restores from it cannot \
+             be cold"
         );
     }
     cold.reads = Some(0);

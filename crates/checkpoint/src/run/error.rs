@@ -29,8 +29,8 @@ pub enum CheckpointError {
     },
     /// `fsync` failed: the kernel may have dropped data it could not write.
     #[error(
-        "data loss: fsync of {path} failed ({}); what was written may be lost, and asking again \
-         would hide that, so it was not retried",
+        "data loss: fsync of {path} failed ({}); written data may be lost; it was not retried, \
+         since that would hide the loss",
         .source.reason()
     )]
     DataLoss {
@@ -136,8 +136,8 @@ impl CheckpointError {
                  another --dir"
             }
             Self::Transfer(_) => {
-                "look at the kernel's log for the device, then run it again; `stormlp doctor` \
-                 shows what is there"
+                "check the kernel log for the device, then run again; `stormlp doctor` shows \
+                 the storage"
             }
             Self::NoSpace { .. } if closed => {
                 "free some space or use another --dir; the checkpoint is marked incomplete, \

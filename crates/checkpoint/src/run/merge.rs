@@ -269,14 +269,14 @@ fn evidence(parts: &[CheckpointReport]) -> Vec<NamedEvidence> {
 fn warnings(results: &CheckpointResults, torn: &[String]) -> Vec<Warning> {
     let mut warnings = vec![Warning::new(
         WarningKind::Hosts,
-        "each of these hosts saved and restored checkpoints of its own: the rates are of hosts at the \
-         same time, not of one checkpoint of a job, whose ranks wait for each other",
+        "each of these hosts saved and restored checkpoints of its own: the rates are those of \
+         independent hosts, not of one checkpoint of a job, whose ranks wait for each other",
         "start the hosts with a launcher to measure one checkpoint of all of them",
     )];
     if !torn.is_empty() {
         let fact = format!(
-            "left out, as not completed on every host: {}; the latencies and the verified \
-             bytes are of all transfers, these included",
+            "left out, as not completed on every host: {}; latencies and verified bytes \
+             still include their transfers",
             torn.join(", ")
         );
         warnings.push(Warning::new(WarningKind::Hosts, fact, ""));

@@ -46,8 +46,8 @@ pub(super) fn describe(results: &CheckpointResults, facts: &mut Facts) {
     if let Some((_, text)) = facts.0.iter_mut().find(|(name, _)| name == "checkpoint") {
         text.push_str(&each);
     }
-    let text = "began by their own clocks (--start-at), each with checkpoints of its own; no run of \
-                the benchmark";
+    let text = "started by their own clocks (--start-at), each with checkpoints of its own; not a \
+                run of the benchmark";
     facts.add("hosts", format!("{hosts} that {text}"));
 }
 

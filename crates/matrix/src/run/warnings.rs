@@ -147,8 +147,8 @@ fn stayed(reach: Reach, measured: &Measurement) -> Option<Warning> {
         (Some(_), _) if !reach.is_mostly_memory() => return None,
         (Some(reached), false) => (
             format!(
-                "{} of the {wrote} that it wrote had reached {devices} when it ended, the rest \
-                 was in the page cache",
+                "{} of the {wrote} it wrote had reached {devices} when it ended; the rest was \
+                 in the page cache",
                 ByteSize(reached)
             ),
             "`stormlp gds --fsync end` includes the time of storage",
@@ -164,8 +164,8 @@ fn stayed(reach: Reach, measured: &Measurement) -> Option<Warning> {
         ),
         (None, false) => (
             format!(
-                "it wrote {wrote} to the page cache and did not sync: nothing tells how much of it \
-                 reached storage"
+                "it wrote {wrote} to the page cache and did not sync: how much of it reached \
+                 storage is unknown"
             ),
             "`stormlp gds --fsync end` includes the time of storage",
         ),

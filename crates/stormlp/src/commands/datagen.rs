@@ -377,7 +377,7 @@ fn failure(error: GenerateError, session: &Session) -> Failure {
         ),
         GenerateError::Format(_) => Failure::no_plan(error),
         GenerateError::Crew(_) => Failure::bug(error).with_help(format!(
-            "please report it; `{command} --resume` keeps the files that are whole and makes the \
+            "please report it; `{command} --resume` keeps the complete files and makes the \
              others"
         )),
     }

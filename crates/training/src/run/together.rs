@@ -184,13 +184,13 @@ impl HostsTally {
             Warning::new(
                 WarningKind::Hosts,
                 format!(
-                    "this is what {} measured, not what all {} hosts did: with --barrier none they \
-                     tell each other at the end of the run, and these have not been put together",
+                    "this covers {}, not all {} hosts: with --barrier none hosts exchange their \
+                     results at the end of the run, which was not reached",
                     names.join(", "),
                     plan.hosts.len()
                 ),
-                "where the run broke off, `stormlp report merge` with the folder of the run puts the \
-                 parts of all hosts together",
+                "`stormlp report merge` with the folder of an interrupted run merges the parts of \
+                 all hosts",
             )
         })
     }

@@ -33,8 +33,8 @@ pub fn verdict(
     if plan.compute.mean_seconds() < 1e-9 {
         return Verdict {
             bound: Bound::Unknown,
-            sentence: "no compute is emulated, so AU says nothing; samples/s is what the loaders \
-                       reach"
+            sentence: "no compute is emulated, so AU is meaningless; samples/s is what the \
+                       loaders reach"
                 .to_string(),
         };
     }
@@ -74,8 +74,8 @@ fn ceiling_of_host(plan: &TrainPlan, au: f64) -> Verdict {
     Verdict {
         bound: if au >= COMPUTE_BOUND_PERCENT { Bound::Compute } else { Bound::Client },
         sentence: format!(
-            "the ceiling of this host for {} of this workload: AU {au:.1} % on storage that takes \
-             no time",
+            "the ceiling of this host for {} of this workload: AU {au:.1} % on infinitely fast \
+             storage",
             counted(u64::from(plan.accelerators), "accelerator")
         ),
     }
@@ -145,8 +145,8 @@ fn sentence(
             spare_the_host(plan, epochs, waiting)
         ),
         Bound::StorageAndClient => format!(
-            "bound by both storage and client: {:.0} % of the waiting for data was storage at \
-             work, in {:.0} % {}{}; {}",
+            "bound by both storage and client: {:.0} % of the wait for data was spent in \
+             storage, in {:.0} % {}{}; {}",
             of_counted(waiting.storage),
             of_counted(waiting.cpu),
             clients_work(plan),

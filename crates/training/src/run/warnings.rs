@@ -74,9 +74,9 @@ fn barrier(report: &TrainReport) -> Option<Warning> {
         Warning::new(
             WarningKind::HarnessBound,
             format!(
-                "the barrier between the hosts took {:.0} µs at the median after the last of them \
-                 had come, {share:.1} % of a step's compute: AU is lower by that, whatever storage \
-                 does",
+                "the barrier between the hosts took {:.0} µs at the median after the last \
+                 arrival, {share:.1} % of a step's compute: AU is lower by that, regardless of \
+                 storage",
                 own.p50
             ),
             "--group mpi is the fastest on most networks; leave a CPU free on every host",
@@ -95,8 +95,8 @@ fn pacing(report: &TrainReport) -> Option<Warning> {
         Warning::new(
             WarningKind::Pacing,
             format!(
-                "this host was late itself: it saw compute end {late_us:.0} µs after its time on \
-                 average and asked for the next reads that much later, which may have cost up to \
+                "this host was late itself: on average it noticed the end of compute \
+                 {late_us:.0} µs late and issued the next reads that much later, which may have cost up to \
                  {cost:.1} points of AU (steps compute for {compute_us:.0} µs)"
             ),
             "leave a CPU free, or emulate fewer accelerators on this host",
@@ -145,8 +145,8 @@ fn read_ahead(report: &TrainReport) -> Option<Warning> {
         Warning::new(
             WarningKind::TooShort,
             format!(
-                "{:.0} % of the samples that AU counts had been read before its first step: the \
-                 storage was not asked to sustain this rate",
+                "{:.0} % of the samples that AU counts were read before its first step: storage \
+                 did not have to sustain this rate",
                 100.0 * share
             ),
             "make epochs longer: more --files, and a higher --steps where that limits them",
@@ -162,8 +162,8 @@ fn cold(report: &TrainReport) -> Option<Warning> {
     if epochs.iter().any(|epoch| epoch.cached_share.is_none()) {
         return Some(Warning::new(
             WarningKind::CacheState,
-            "it is not known whether the page cache was empty: the kernel tells this only to those \
-             who own the files or may write to them",
+            "it is not known whether the page cache was empty: the kernel reports this only to \
+             users who own the files or may write to them",
             "run as the owner of the dataset, or check the bytes read from the device",
         ));
     }

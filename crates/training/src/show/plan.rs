@@ -174,8 +174,8 @@ fn order(plan: &TrainPlan) -> String {
     match &plan.loader {
         // Up to v2.0 DLIO's sampler for PyTorch and DALI shuffled nothing, whatever the settings.
         LoaderPlan::Workers { .. } if !plan.profile.reshuffles() => {
-            "contiguous ranges by file name, the same in every epoch (so this edition read, \
-             whatever file_shuffle says)"
+            "contiguous ranges by file name, the same in every epoch (as this edition does, \
+             regardless of file_shuffle)"
                 .to_string()
         }
         LoaderPlan::Workers { .. } => format!(

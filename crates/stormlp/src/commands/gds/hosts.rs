@@ -95,8 +95,8 @@ fn share(
                     file.display()
                 ))
                 .with_help(
-                    "name a folder with --dir, or --local-data where the file or device of that \
-                     name is another one on every host",
+                    "name a folder with --dir, or --local-data if the file or device of that \
+                     name is different on each host",
                 ));
             }
             JobTarget::File(_) => {}

@@ -159,8 +159,8 @@ fn check_hosts(path: &Path, report: &MatrixReport, party: &Party) -> Result<(), 
                 processes(of),
                 processes(now)
             ),
-            "resume it as it was begun, under the same launcher where there was one; or start a new \
-             matrix",
+            "resume it the way it was started, under the same launcher if there was one; or start a \
+             new matrix",
         );
     }
     let names = party.names();

@@ -71,8 +71,8 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
             Warning::new(
                 WarningKind::Hosts,
                 format!(
-                    "this is made of {made} of the run `{run_id}`, of {}: whoever else was given \
-                     that --run-id is missing here",
+                    "merged from {made} of the run `{run_id}`, of {}: other hosts with that \
+                     --run-id are missing here",
                     hosts.join(", ")
                 ),
                 "name the reports of all",
