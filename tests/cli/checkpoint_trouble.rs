@@ -23,7 +23,7 @@ fn invalid_numbers_are_refused() {
         (&["--chunk-size", "1000"], "a chunk of 1000 B"),
         (&["--keep", "0"], "keeping 0"),
         (&["--writes", "0", "--reads", "0"], "nothing to do"),
-        (&["--writes", "2", "--reads", "3"], "3 restores were asked for; 2 checkpoints are there"),
+        (&["--writes", "2", "--reads", "3"], "3 restores requested; 2 checkpoints are available"),
         (&["--closed"], "rule 2.2.1 of v2.0: "),
         (
             &["--closed", "--profile", "v3", "--results-dir", "results"],
@@ -134,7 +134,7 @@ fn a_failed_trial_is_reported() {
     let mut shell = assert_cmd::Command::new("bash");
     shell.args(["-c", run, env!("CARGO_BIN_EXE_stormlp")]);
     let said = stderr(shell.current_dir(folder.path()).assert().code(4));
-    assert!(said.contains("trial of how fast d writes failed"), "{said}");
+    assert!(said.contains("trial write to d failed"), "{said}");
     assert!(said.contains("File too large"), "{said}");
     assert!(!folder.path().join("d").exists());
 }
@@ -143,7 +143,7 @@ fn a_failed_trial_is_reported() {
 fn a_dry_run_ends_as_the_run_would() {
     let folder = folder();
     let restore = ["--writes", "0", "--reads", "1"];
-    let missing = "restores were asked for; 0 checkpoints are there";
+    let missing = "restores requested; 0 checkpoints are available";
     refuses(folder.path(), &restore, 4, missing);
     let dry = [&restore[..], &["--dry-run"]].concat();
     let assert = tiny(folder.path(), &dry).assert().code(4);

@@ -171,7 +171,7 @@ fn a_dry_run_of_a_search_for_streams_plans_its_first_run() {
     let run = checkpoint::tiny(folder.path(), &["--find-knee", "--dry-run", "--format", "json"]);
     let run = run_of(run);
     let said = String::from_utf8(run.get_output().stderr.clone()).unwrap();
-    assert!(said.contains("this is its first run, with 1 stream a rank"), "{said}");
+    assert!(said.contains("this is its first run, with 1 stream per rank"), "{said}");
     let plan: Value = serde_json::from_str(&stdout(run)).unwrap();
     let plan = plan.get("plan").unwrap_or(&plan);
     assert_eq!(plan["writes"], 2, "{plan}");

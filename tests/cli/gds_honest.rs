@@ -115,7 +115,7 @@ fn a_sparse_file_is_named_and_wins_no_comparison() {
     let text = stdout(gds(folder.path(), words).assert().success());
     assert!(text.contains("50 % of half are holes or unwritten"), "{text}");
     assert!(!text.contains("times faster"), "{text}");
-    assert!(text.contains("50 % of its files lies in holes"), "{text}");
+    assert!(text.contains("50 % of its files is holes"), "{text}");
     let mut gdsio = stormlp();
     gdsio.args("gdsio -x 1 -I 0 -i 64K -f half".split(' '));
     let done = gdsio.current_dir(folder.path()).assert().success();

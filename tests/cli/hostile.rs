@@ -158,7 +158,7 @@ fn a_checkpoint_with_a_foreign_file_of_the_same_size_is_neither_replaced_nor_rem
     fs::rename(place.path("mine"), &file).unwrap();
     let told = stderr(place.run(&save).code(4));
     assert!(
-        told.contains("is another file of the same size, which is not what stormlp made"),
+        told.contains("is another file of the same size, which stormlp did not create"),
         "{told}"
     );
     let left = stdout(place.run(&format!("{CHECKPOINT} --clean")).success());
@@ -182,7 +182,7 @@ fn remove_leaves_a_file_of_the_same_size_that_stormlp_did_not_make() {
     // It is named, and as often as it is found there.
     for _ in 0..2 {
         let told = stdout(place.run(&format!("{GDS} --remove")).success());
-        let named = "data/stormlp.0 is another file of the same size, which stormlp did not make";
+        let named = "data/stormlp.0 is another file of the same size, which stormlp did not create";
         assert!(told.contains(named), "{told}");
         assert_eq!(fs::read(&mine).unwrap(), vec![1; bytes]);
     }
@@ -311,7 +311,7 @@ fn clean_reports_what_has_the_name_of_a_manifest() {
     pipe(&place.path("data/.stormlp-manifest.json"));
     let told = stderr(place.run("clean data").code(4));
     assert!(
-        told.contains(".stormlp-manifest.json is a pipe, a socket or a device and no manifest"),
+        told.contains(".stormlp-manifest.json is a pipe, a socket or a device, not a manifest"),
         "{told}"
     );
 }

@@ -119,7 +119,7 @@ fn a_full_set_is_not_mistaken_for_a_starter_set() {
     let words = format!("unet3d --epochs 1 --compute-time 1ms --files 21 {SMALL}");
     train(folder.path(), &words).assert().success();
     let words = format!("unet3d --epochs 1 --full {SMALL}");
-    check(folder.path(), &words, 4, &["21 training files, --full asks for", "stormlp clean"]);
+    check(folder.path(), &words, 4, &["21 training files, --full requires", "stormlp clean"]);
 }
 
 #[test]

@@ -333,7 +333,7 @@ fn a_stopped_run_is_resumed() {
     let mut of_part = SMALL.to_vec();
     of_part.extend(["--repeat", "100", "--resume", part.to_str().unwrap()]);
     let told = said(&alone(folder.path(), &of_part));
-    assert!(told.contains("is the part that"), "{told}");
+    assert!(told.contains("is the part of"), "{told}");
     let mut again = launcher.two(folder.path(), &asked).spawn().unwrap();
     let begun = Instant::now();
     let journal = run.join("report.cells.jsonl");

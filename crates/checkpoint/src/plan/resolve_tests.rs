@@ -306,7 +306,7 @@ fn more_restores_than_checkpoints_is_an_error() {
     let (mut request, facts) = after_a_scaled_save();
     request.reads = Some(3);
     let problems = whats(&request, &facts);
-    assert!(problems[0].contains("3 restores were asked for; 2 checkpoints are there"));
+    assert!(problems[0].contains("3 restores requested; 2 checkpoints are available"));
     let mut facts = facts;
     facts.saved.push(SavedPart {
         step: 3,

@@ -15,9 +15,9 @@ fn closed(model: &str, change: impl Fn(&mut CheckpointRequest)) -> CheckpointReq
 fn closed_rules_are_held_one_by_one() {
     type Change = fn(&mut CheckpointRequest);
     let breaches: [(Change, &str); 13] = [
-        (|r| r.writes = Some(3), "rule 2.2.5 of v2.0: 3 writes and 3 reads; it is 10 of both"),
+        (|r| r.writes = Some(3), "rule 2.2.5 of v2.0: 3 writes and 3 reads; 10 of each are required"),
         (|r| r.fsync = Some(FsyncPolicy::None), "rule 2.2.2 of v2.0: --fsync none"),
-        (|r| r.pause_seconds = Some(1.0), "rule 2.2.5 of v2.0: a pause of 1 s; it is 5 s"),
+        (|r| r.pause_seconds = Some(1.0), "rule 2.2.5 of v2.0: a pause of 1 s; it must be 5 s"),
         (|r| r.rank_shift = Some(1), "rule 2.2.5 of v2.0: --overlap, --rank-shift"),
         (|r| r.scale = Some(ScaleChoice::Factor(0.5)), "rule 2.2.5 of v2.0: --scale below 1"),
         (|r| r.path = PathKind::Cpu, "rule 2.2.5 of v2.0: --path cpu; it must be buffered in v2"),
@@ -88,7 +88,7 @@ fn a_closed_subset_is_of_eight_ranks_and_in_v3_of_the_8b() {
     let large = of("llama3-405b", CheckpointProfile::V3, None);
     assert!(large.contains("8B model only"), "{large}");
     let twelve = of("llama3-70b", CheckpointProfile::V2, Some(12));
-    assert!(twelve.contains("a subset of 12 ranks; it is 8"), "{twelve}");
+    assert!(twelve.contains("a subset of 12 ranks; it must be 8"), "{twelve}");
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn a_run_that_saves_never_restores_an_older_runs() {
     mine.reads = Some(2);
     let problems = whats(&mine, &facts);
     assert!(
-        problems[0].contains("2 restores were asked for; 1 checkpoint is there"),
+        problems[0].contains("2 restores requested; 1 checkpoint is available"),
         "{problems:?}"
     );
     mine.reads = None;
@@ -94,7 +94,7 @@ fn restoring_leaves_out_what_an_older_run_left_at_another_scale_and_says_so() {
         "{fact}"
     );
     request.reads = Some(3);
-    assert!(whats(&request, &facts)[0].contains("3 restores were asked for"));
+    assert!(whats(&request, &facts)[0].contains("3 restores requested"));
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn parts_of_two_saves_with_the_same_files_are_refused_with_both_folders() {
     let [problem] = &resolution.problems[..] else { panic!("{:?}", resolution.problems) };
     assert_eq!(
         problem.fact,
-        "checkpoint 1 is not of one save: ckpt/global_epoch1_step1 and b/global_epoch1_step1 were \
+        "checkpoint 1 does not come from one save: ckpt/global_epoch1_step1 and b/global_epoch1_step1 were \
          saved by different runs"
     );
     // With the content of one run, the same two parts are a checkpoint.
@@ -215,7 +215,7 @@ fn what_stormlp_did_not_make_inside_its_own_is_in_the_way_too() {
         (None, "global_epoch1_step1/notes.txt is in the way"),
         (
             Some("a link".to_string()),
-            "global_epoch1_step1/notes.txt is a link, which is not what stormlp made",
+            "global_epoch1_step1/notes.txt is a link, which stormlp did not create",
         ),
     ] {
         let name = "notes.txt".to_string();

@@ -268,7 +268,7 @@ fn an_edition_that_nothing_tells_is_warned_of() {
     let null = TrainRequest { storage: StorageKind::Null, ..TrainRequest::default() };
     let got = resolve(&mine, &null, &Inventory::default()).unwrap();
     insta::assert_snapshot!(warning_lines(&got), @r"
-    no edition is named: native is taken, stormlp's corrected definitions; choose one with --profile, or name it in the file (stormlp.profile)
+    no edition is given: native is assumed, stormlp's corrected definitions; choose one with --profile, or name it in the file (stormlp.profile)
     npz files are read as PyTorch's workers read them, not as TensorFlow's generators
     ");
     let named = TrainRequest { profile: Some(Profile::V2), ..null };

@@ -68,7 +68,7 @@ fn a_write_that_stayed_in_the_page_cache_says_so_in_its_row() {
     assert!(narrow.contains("   device"), "what a note refers to stays: {narrow}");
     of_cell(&mut report, 0).device_written_bytes = None;
     let text = table(&report);
-    assert!(text.contains("no block device tells"), "{text}");
+    assert!(text.contains("no block device shows"), "{text}");
     let lines = reached(&writes(Fsync::None));
     assert_eq!(
         lines,

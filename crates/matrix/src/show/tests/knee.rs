@@ -70,12 +70,12 @@ fn a_search_that_was_stopped_says_so_far() {
     report.ending = Ending::Stopped;
     let page = table(&report);
     assert!(page.contains("so far"), "{page}");
-    assert!(page.contains("did not come to its end"), "{page}");
+    assert!(page.contains("did not finish"), "{page}");
     assert!(page.contains("stopped by the user"), "{page}");
 }
 
 #[test]
 fn without_repetitions_noise_is_not_known() {
     let page = table(&searched(usize::MAX, 1));
-    assert!(page.contains("so that noise is not known"), "{page}");
+    assert!(page.contains("so noise is unknown"), "{page}");
 }

@@ -241,7 +241,7 @@ fn a_cell_that_stands_twice_and_one_without_transfers_are_told() {
     let cell = report.results.cells[0].clone();
     report.results.cells.push(cell);
     let findings = AnyReport::from(report).contradictions().join("; ");
-    assert!(findings.contains("cells.1.cell is 0, as that of cells.0 is"), "{findings}");
+    assert!(findings.contains("cells.1.cell is 0, the same as that of cells.0"), "{findings}");
     let mut report = matrix::fixtures::run_of(20.0);
     let numbers = report.results.cells[0].measurement.as_mut().unwrap();
     (numbers.operations, numbers.bytes) = (0, 0);
