@@ -225,7 +225,7 @@ fn a_single_incomplete_checkpoint_is_reported_with_the_command_that_saves_it() {
     fs::remove_file(step.join(name)).unwrap();
     let message = stderr(tiny(folder.path(), &["--writes", "0"]).assert().code(4));
     assert!(message.contains(&format!("{name} is missing")), "{message}");
-    assert!(message.contains("is not whole"), "{message}");
+    assert!(message.contains("is incomplete and cannot be repaired"), "{message}");
     // The command it names mends it.
     let command = message.split('`').nth(1).unwrap();
     let mut again = stormlp();

@@ -61,7 +61,7 @@ fn a_missing_place_is_a_failure() {
     ] {
         let assert = stormlp().arg("doctor").arg(path).assert().code(4);
         let text = stderr(assert);
-        assert!(text.contains(said) && text.contains("help: name a folder"), "{text}");
+        assert!(text.contains(said) && text.contains("help: name an existing folder"), "{text}");
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }

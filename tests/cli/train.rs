@@ -449,7 +449,7 @@ fn a_missed_threshold_is_6_with_the_reason() {
     let folder = folder();
     let words = MISSED;
     let said = stderr(train(folder.path(), words).assert().code(6));
-    assert!(said.contains("is below the 100.0 % that unet3d asks for"), "{said}");
+    assert!(said.contains("is below the 100.0 % that unet3d requires"), "{said}");
 }
 
 #[test]

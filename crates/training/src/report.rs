@@ -274,7 +274,8 @@ impl EpochReport {
             false if self.lacks_hosts(plan) => {
                 let (own, all) = (self.accelerators.len(), plan.accelerators);
                 format!(
-                    "cut short, and with {own} of {all} accelerators: the other hosts did not report"
+                    "cut short, and with {own} of {all} accelerators: the other hosts did not \
+                     report"
                 )
             }
             false => format!("cut short after {fewest} of {of_all} steps"),

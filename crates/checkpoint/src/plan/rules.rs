@@ -82,9 +82,11 @@ fn of_the_model(plan: &CheckpointPlan) -> Vec<Rule> {
     let all = model.parallelism_of_all_ranks().ranks();
     let size = match plan.mode {
         Mode::Default => (RANKS, ranks == all, format!("{ranks} ranks; {} has {all}", plan.model)),
-        Mode::Subset => {
-            (SUBSET, ranks == HOST_RANKS, format!("a subset of {ranks} ranks; it must be {HOST_RANKS}"))
-        }
+        Mode::Subset => (
+            SUBSET,
+            ranks == HOST_RANKS,
+            format!("a subset of {ranks} ranks; it must be {HOST_RANKS}"),
+        ),
     };
     let smallest = builtin::names().next() == Some(model.name.as_str());
     vec![
@@ -137,7 +139,8 @@ fn of_the_order(plan: &CheckpointPlan, host: &HostFacts) -> Vec<Rule> {
             ORDER,
             matches!((writes, reads), (COUNT, COUNT) | (COUNT, 0) | (0, COUNT)),
             format!(
-                "{writes} writes and {reads} reads; {COUNT} of each are required, in one run or in two"
+                "{writes} writes and {reads} reads; {COUNT} of each are required, in one run or \
+                 in two"
             ),
         ),
         (

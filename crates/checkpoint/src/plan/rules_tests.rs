@@ -15,7 +15,11 @@ fn closed(model: &str, change: impl Fn(&mut CheckpointRequest)) -> CheckpointReq
 fn closed_rules_are_held_one_by_one() {
     type Change = fn(&mut CheckpointRequest);
     let breaches: [(Change, &str); 13] = [
-        (|r| r.writes = Some(3), "rule 2.2.5 of v2.0: 3 writes and 3 reads; 10 of each are required"),
+        (
+            |r| r.writes = Some(3),
+            "rule 2.2.5 of v2.0: 3 writes and 3 reads; 10 of each are \
+                                  required",
+        ),
         (|r| r.fsync = Some(FsyncPolicy::None), "rule 2.2.2 of v2.0: --fsync none"),
         (|r| r.pause_seconds = Some(1.0), "rule 2.2.5 of v2.0: a pause of 1 s; it must be 5 s"),
         (|r| r.rank_shift = Some(1), "rule 2.2.5 of v2.0: --overlap, --rank-shift"),

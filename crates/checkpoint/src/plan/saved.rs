@@ -207,7 +207,8 @@ fn too_few(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Proble
         } else {
             format!("use --reads {there}, or more --writes or --keep")
         };
-        problems.plan(format!("{what}: a run that saves can only restore its own checkpoints"), help);
+        problems
+            .plan(format!("{what}: a run that saves can only restore its own checkpoints"), help);
         return;
     }
     let size = match plan.request.scale {

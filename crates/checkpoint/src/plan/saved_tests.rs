@@ -130,7 +130,7 @@ fn parts_of_different_saves_make_no_checkpoint() {
     let other = SavedPart { folder: 1, ..facts.saved[0].clone() };
     facts.saved.push(other);
     let problems = whats(&request, &facts);
-    assert!(problems[0].contains("holds the files of other ranks"), "{problems:?}");
+    assert!(problems[0].contains("contains the files of other ranks"), "{problems:?}");
 }
 
 #[test]
@@ -157,8 +157,8 @@ fn parts_of_two_saves_with_the_same_files_are_refused_with_both_folders() {
     let [problem] = &resolution.problems[..] else { panic!("{:?}", resolution.problems) };
     assert_eq!(
         problem.fact,
-        "checkpoint 1 does not come from one save: ckpt/global_epoch1_step1 and b/global_epoch1_step1 were \
-         saved by different runs"
+        "checkpoint 1 does not come from one save: ckpt/global_epoch1_step1 and \
+         b/global_epoch1_step1 were saved by different runs"
     );
     // With the content of one run, the same two parts are a checkpoint.
     for part in &mut facts.saved {

@@ -81,7 +81,8 @@ fn on_saves(plan: &CheckpointPlan) -> Vec<Warning> {
     if plan.request.verify && plan.writes > 0 && matches!(plan.device(), Some(DeviceId::Cuda(_))) {
         warnings.push(Warning::new(
             WarningKind::HarnessBound,
-            "saves include stamping content and copying it to device memory, which --verify requires",
+            "saves include stamping content and copying it to device memory, which --verify \
+             requires",
             "measure saves without --verify; restores are compared after the measurement",
         ));
     }

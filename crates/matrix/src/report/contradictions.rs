@@ -74,7 +74,8 @@ impl CellSums {
         let number = cell.cell;
         if let Some(first) = before.position(|one| one.cell == number) {
             self.push(format!(
-                "{place}.cell is {number}, the same as that of cells.{first}: a planned cell appears twice, and counts once"
+                "{place}.cell is {number}, the same as that of cells.{first}: a planned cell \
+                 appears twice, and counts once"
             ));
         }
         let Some(planned) = report.plan.cells.get(number) else {

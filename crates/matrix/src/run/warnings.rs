@@ -119,7 +119,8 @@ fn again(plan: &MatrixPlan, reach: Reach, measured: &Measurement) -> Option<Warn
     let devices = measured.device_names.join(", ");
     let source = match reach.device_share {
         Some(_) if reach.is_of_others_too() => format!(
-            "{devices} moved more than it read, including other programs' traffic, so its own share is unknown"
+            "{devices} moved more than it read, including other programs' traffic, so its own \
+             share is unknown"
         ),
         Some(share) => format!("{:.0} % of its bytes came from {devices}", 100.0 * share),
         None => "no block device shows how much came from storage".to_string(),

@@ -310,7 +310,8 @@ fn courses(groups: &[CellGroup<'_>]) -> Group {
     let combinations = combinations(groups);
     if combinations.len() > MOST_OVER_TIME {
         drawn.absent.push(format!(
-            "Shown for up to {MOST_OVER_TIME} combinations; the report contains the series of all {}.",
+            "Shown for up to {MOST_OVER_TIME} combinations; the report contains the series of all \
+             {}.",
             combinations.len()
         ));
         return drawn;

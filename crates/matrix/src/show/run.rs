@@ -264,10 +264,9 @@ fn buffers_words(report: &MatrixReport) -> String {
     match found.as_slice() {
         [] => format!("{asked} pages requested"),
         [one] => format!("on {one} in every cell ({asked} pages requested)"),
-        several => format!(
-            "on {}, see the column `pages` ({asked} pages requested)",
-            several.join(", ")
-        ),
+        several => {
+            format!("on {}, see the column `pages` ({asked} pages requested)", several.join(", "))
+        }
     }
 }
 

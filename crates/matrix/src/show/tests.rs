@@ -204,7 +204,10 @@ fn a_plan_tells_what_all_hosts_write_first() {
     // The second host already has its files.
     let two = told(&[layout(0, 2, 2 << 20), layout(2, 0, 0), layout(1, 1, 1 << 20)]);
     assert!(
-        two.contains("3 used as they are, 0 created, 3 filled by the 3 hosts (3 MiB to write first)"),
+        two.contains(
+            "3 used as they are, 0 created, 3 filled by the 3 hosts (3 MiB to write \
+                      first)"
+        ),
         "{two}"
     );
 }

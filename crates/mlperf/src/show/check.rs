@@ -68,7 +68,10 @@ fn headline(report: &CheckReport, tree: &str) -> String {
             format!("{tree}: every rule that can be checked is met; closed division")
         }
         Verdict::Rehearsal => {
-            format!("{tree}: a rehearsal that breaks none of the rules it can meet; not a submission")
+            format!(
+                "{tree}: a rehearsal that breaks none of the rules it can meet; not a \
+                     submission"
+            )
         }
     }
 }

@@ -321,9 +321,8 @@ fn failure(error: GenerateError, session: &Session) -> Failure {
     let full = error.is_full();
     match error {
         error if error.is_link() => Failure::machine(error).with_help(NO_LINK),
-        error if error.is_too_large() => Failure::machine(error).with_help(format!(
-            "{LARGER_FILES}, then continue with `{command} --resume`"
-        )),
+        error if error.is_too_large() => Failure::machine(error)
+            .with_help(format!("{LARGER_FILES}, then continue with `{command} --resume`")),
         GenerateError::FileLimit { .. } => Failure::machine(error).with_help(LARGER_FILES),
         GenerateError::Occupied { resumable, .. } => {
             let help = if resumable {
@@ -352,7 +351,8 @@ fn failure(error: GenerateError, session: &Session) -> Failure {
                 true => anyhow::Error::new(error),
                 // The other hosts do not report how many files they wrote.
                 false => anyhow::anyhow!(
-                    "stopped with {made} of {files} files made on this host, plus those of the other hosts"
+                    "stopped with {made} of {files} files made on this host, plus those of the \
+                     other hosts"
                 ),
             };
             Failure::stopped(error).with_help(format!("continue with `{command} --resume`"))
@@ -362,8 +362,9 @@ fn failure(error: GenerateError, session: &Session) -> Failure {
         }
         GenerateError::File(_) | GenerateError::Manifest(_) if full => Failure::storage(error)
             .with_help(format!(
-            "free some space and continue with `{command} --resume`; the files made so far are complete"
-        )),
+                "free some space and continue with `{command} --resume`; the files made so far are \
+             complete"
+            )),
         GenerateError::File(_) => Failure::storage(error).with_help(format!(
             "the files made so far are complete: continue with `{command} --resume`"
         )),
@@ -372,9 +373,8 @@ fn failure(error: GenerateError, session: &Session) -> Failure {
         GenerateError::Manifest(ManifestError::Another { .. }) => {
             Failure::storage(error).with_help("choose another --data-dir")
         }
-        GenerateError::Manifest(ManifestError::File(_)) => Failure::storage(error).with_help(
-            format!("once it can be read and written, `{command} --resume` continues"),
-        ),
+        GenerateError::Manifest(ManifestError::File(_)) => Failure::storage(error)
+            .with_help(format!("once it can be read and written, `{command} --resume` continues")),
         GenerateError::Format(_) => Failure::no_plan(error),
         GenerateError::Crew(_) => Failure::bug(error).with_help(format!(
             "please report it; `{command} --resume` keeps the complete files and makes the \

@@ -139,7 +139,7 @@ fn sentence(
             slowest_epoch(plan, epochs)
         ),
         Bound::Client => format!(
-            "client-bound: in {:.0} % of the wait for data storage was idle while {}; {}",
+            "client-bound: for {:.0} % of the wait for data, storage was idle while {}; {}",
             of_counted(waiting.cpu),
             clients_work(plan),
             spare_the_host(plan, epochs, waiting)
@@ -211,7 +211,8 @@ fn spare_the_host(
     if of_steps.is_some_and(|of_steps| of_steps > 0.5 * waiting.cpu) {
         "its cost per step is most of it, regardless of storage: only longer steps help"
     } else if plan.client.is_some() {
-        "the official tool would be slowed down as well: try more --read-threads or fewer accelerators"
+        "the official tool would be slowed down as well: try more --read-threads or fewer \
+         accelerators"
     } else if !plan.preprocess.is_zero() {
         "try more --read-threads, which preprocess at the same time"
     } else if plan.accelerators > 1 {
@@ -254,7 +255,7 @@ fn askers(plan: &TrainPlan) -> String {
         1 => format!("one {word}"),
         many => counted(u64::from(many), word),
     };
-    let asks = if plan.accelerators == 1 { "asks for" } else { "ask for" };
+    let asks = if plan.accelerators == 1 { "needs" } else { "need" };
     if as_published(plan) {
         return format!("{} {asks}", asking(&plan.accelerator.to_uppercase()));
     }

@@ -105,7 +105,7 @@ fn a_run_that_lives_on_what_was_read_ahead_is_not_called_compute_bound() {
 fn an_accelerator_is_named_only_with_its_own_compute_time_and_batch() {
     let storage = waiting(1.0, 0.0, 0.0, 0.0);
     let plain = judged(&plan(&TrainRequest::default()), 46.0, 0.1, storage).sentence;
-    let asks = "epoch 1 got 1.47 GB/s, one H100 asks for 3.18";
+    let asks = "epoch 1 got 1.47 GB/s, one H100 needs 3.18";
     assert!(plain.contains(asks), "{plain}");
     let request = TrainRequest {
         length: RunLength { batch_size: Some(2), ..RunLength::default() },
@@ -113,7 +113,7 @@ fn an_accelerator_is_named_only_with_its_own_compute_time_and_batch() {
         ..TrainRequest::default()
     };
     let other = judged(&plan(&request), 46.0, 0.1, storage).sentence;
-    let asks = "3 accelerators of this compute time and batch ask for 2.72";
+    let asks = "3 accelerators of this compute time and batch need 2.72";
     assert!(other.contains(asks), "{other}");
 }
 

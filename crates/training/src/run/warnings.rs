@@ -96,8 +96,8 @@ fn pacing(report: &TrainReport) -> Option<Warning> {
             WarningKind::Pacing,
             format!(
                 "this host was late itself: on average it noticed the end of compute \
-                 {late_us:.0} µs late and issued the next reads that much later, which may have cost up to \
-                 {cost:.1} points of AU (steps compute for {compute_us:.0} µs)"
+                 {late_us:.0} µs late and issued the next reads that much later, which may have \
+                 cost up to {cost:.1} points of AU (steps compute for {compute_us:.0} µs)"
             ),
             "leave a CPU free, or emulate fewer accelerators on this host",
         )
@@ -176,7 +176,8 @@ fn cold(report: &TrainReport) -> Option<Warning> {
                 "{:.1} % of the dataset was still in the page cache when an epoch began",
                 100.0 * most
             ),
-            "this run was not cold: another process holds these files, or they are in memory (tmpfs)",
+            "this run was not cold: another process holds these files, or they are in memory \
+             (tmpfs)",
         )
     })
 }
@@ -201,8 +202,8 @@ fn upper_bound(report: &TrainReport) -> Option<Warning> {
         Warning::new(
             WarningKind::UpperBound,
             format!(
-                "AU is an upper bound: it does not include DLIO's own cost; with {dlio} the official tool \
-                 would reach about {official:.1} %, below {threshold} %"
+                "AU is an upper bound: it does not include DLIO's own cost; with {dlio} the \
+                 official tool would reach about {official:.1} %, below {threshold} %"
             ),
             "run again with --client dlio, with the figures of your host \
              (--client-step, --client-cpu-per-gib)",

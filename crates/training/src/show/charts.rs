@@ -202,7 +202,11 @@ fn storage(report: &TrainReport) -> Group {
     drawn.add(what, Chart::bars(what, "KiB", sizes), "the block device of the data is unknown");
     let what = "Data in the page cache when an epoch began";
     let shares = of_epochs(report, |epoch| Some(epoch.cached_share? * 100.0));
-    drawn.add(what, Chart::bars(what, "%", shares), "the kernel was not asked, or did not report it");
+    drawn.add(
+        what,
+        Chart::bars(what, "%", shares),
+        "the kernel was not asked, or did not report it",
+    );
     drawn
 }
 

@@ -157,7 +157,10 @@ fn dealt(mut plan: CheckpointPlan, party: &Party) -> Result<CheckpointPlan, Fail
         };
         plan.warnings.push(Warning::new(
             WarningKind::Hosts,
-            format!("each rank restores the files of the one {further} positions later, which {wrote}"),
+            format!(
+                "each rank restores the files of the one {further} positions later, which \
+                     {wrote}"
+            ),
             "with --rank-shift 0 each restores its own",
         ));
     }

@@ -242,8 +242,7 @@ fn matrix_failure(error: MatrixError) -> Failure {
         }
         MatrixError::Hosts(error) => Some(error.remedy().to_string()),
         MatrixError::Late { .. } => Some(
-            "the test files exist now: run again on every host with a later --start-at"
-                .to_string(),
+            "the test files exist now: run again on every host with a later --start-at".to_string(),
         ),
         MatrixError::Crew(CrewError::Start(_)) => Some(
             "use fewer --threads, or allow more (ulimit -u, the control group's pids)".to_string(),

@@ -138,9 +138,7 @@ fn check_hosts(path: &Path, report: &MatrixReport, party: &Party) -> Result<(), 
             format!("is the part of {} in a run of several hosts", part.host),
             match part.rank {
                 Some(_) => "resume the report of the run, two folders above, under the launcher",
-                None => {
-                    "`stormlp report merge` shows what these hosts have; restart all of them"
-                }
+                None => "`stormlp report merge` shows what these hosts have; restart all of them",
             },
         );
     }
@@ -159,8 +157,8 @@ fn check_hosts(path: &Path, report: &MatrixReport, party: &Party) -> Result<(), 
                 processes(of),
                 processes(now)
             ),
-            "resume it the way it was started, under the same launcher if there was one; or start a \
-             new matrix",
+            "resume it the way it was started, under the same launcher if there was one; or start \
+             a new matrix",
         );
     }
     let names = party.names();

@@ -58,8 +58,10 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     let reports: Vec<AnyReport> =
         found.iter().map(|file| saved::any(file)).collect::<Result<_, _>>()?;
     let reports = parts::in_order(reports, |report| report.head()).map_err(|why| {
-        Failure::no_plan(anyhow::anyhow!("these reports cannot be merged: {why}"))
-            .with_help("name the parts of one run: the folder `parts` of its results, or the reports of hosts with the same --run-id and --start-at")
+        Failure::no_plan(anyhow::anyhow!("these reports cannot be merged: {why}")).with_help(
+            "name the parts of one run: the folder `parts` of its results, or the \
+                        reports of hosts with the same --run-id and --start-at",
+        )
     })?;
     let missing = parts::missing(reports.iter().map(|report| report.head()));
     let detached = parts::detached(reports.iter().map(|report| report.head()));
@@ -168,10 +170,12 @@ fn same_work<'p, P: 'p>(
     };
     match hosts.find_map(|other| difference(first, other)) {
         None => Ok(()),
-        Some(difference) => Err(Failure::no_plan(anyhow::anyhow!(
-            "these reports cannot be merged: {difference}"
-        ))
-        .with_help("start all hosts with the same options, except for the locations of files")),
+        Some(difference) => {
+            Err(Failure::no_plan(anyhow::anyhow!("these reports cannot be merged: {difference}"))
+                .with_help(
+                    "start all hosts with the same options, except for the locations of files",
+                ))
+        }
     }
 }
 

@@ -90,9 +90,7 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     request.cold |= !request.is_null();
     let plan = TrainPlan::resolve(&workload, &request, &facts, &data.inventory)?.plan;
     if plan.compute.mean_seconds() <= 0.0 {
-        return Err(Failure::usage(
-            "--find-max has no AU to search by: no compute is emulated",
-        ));
+        return Err(Failure::usage("--find-max has no AU to search by: no compute is emulated"));
     }
     let delivery = args.output.open(ReportKind::Train, Columns::Standard)?;
     let saved = request.resume.as_deref().map(resume::read).transpose()?;
