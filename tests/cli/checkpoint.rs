@@ -234,7 +234,7 @@ fn ranks_are_spread_over_directories_and_cleaned_from_all_of_them() {
 }
 
 #[test]
-fn overlapped_saves_say_how_long_training_waited() {
+fn overlapped_saves_report_how_long_training_waited() {
     let folder = folder();
     let arguments = ["--writes", "1", "--reads", "0", "--overlap", "5ms"];
     let text = stdout(tiny(folder.path(), &arguments).assert().success());

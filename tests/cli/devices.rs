@@ -214,7 +214,7 @@ fn a_device_in_use_is_never_overwritten() {
 }
 
 #[test]
-fn a_file_behind_a_loop_device_is_never_written_over_nor_is_its_disk_written_by_gdsio() {
+fn a_file_of_a_loop_device_is_never_overwritten_nor_is_its_disk_by_gdsio() {
     let Some(mut device) = Loop::new() else {
         return;
     };

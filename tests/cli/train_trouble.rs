@@ -385,7 +385,7 @@ fn interrupt(child: &Child) {
 }
 
 #[test]
-fn a_later_run_that_cannot_begin_leaves_the_report_of_those_before_it() {
+fn a_later_run_that_cannot_start_keeps_the_report_of_earlier_ones() {
     let folder = folder();
     dataset(folder.path(), "unet3d", 28, "");
     let words = format!(

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_told_what_is_one() {
+    fn invalid_numbers_are_rejected_with_an_example() {
         let mut found = Vec::new();
         numbers(&Cli::command(), &["stormlp".to_string()], &mut found);
         assert!(found.len() > 40, "{found:?}");
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_of_the_command_line_holds_together() {
+    fn the_command_line_definition_is_consistent() {
         Cli::command().debug_assert();
     }
 }

@@ -201,7 +201,7 @@ fn a_factor_below_the_smallest_part_is_refused_with_one_that_works() {
 }
 
 #[test]
-fn ranks_that_were_asked_for_stay_or_are_refused_with_the_numbers() {
+fn requested_ranks_are_kept_or_refused_with_the_numbers() {
     let mut asked = request("llama3-70b");
     asked.ranks = Some(128);
     let kept = plan(&asked, &facts(100 * GIB));
@@ -325,7 +325,7 @@ fn more_restores_than_checkpoints_is_an_error() {
 }
 
 #[test]
-fn what_is_not_whole_is_not_restored() {
+fn incomplete_checkpoints_are_not_restored() {
     let (request, facts) = after_a_scaled_save();
     type Damage = fn(&mut SavedPart);
     let damages: [(Damage, &str); 3] = [

@@ -12,7 +12,7 @@ fn closed(model: &str, change: impl Fn(&mut CheckpointRequest)) -> CheckpointReq
 }
 
 #[test]
-fn closed_rules_are_held_one_by_one() {
+fn closed_rules_are_enforced_one_by_one() {
     type Change = fn(&mut CheckpointRequest);
     let breaches: [(Change, &str); 13] = [
         (
@@ -96,7 +96,7 @@ fn a_closed_subset_is_of_eight_ranks_and_in_v3_of_the_8b() {
 }
 
 #[test]
-fn closed_restores_are_cold_where_the_host_could_hold_what_it_wrote() {
+fn closed_restores_are_cold_if_memory_could_hold_the_checkpoints() {
     let large = HostFacts { memory_bytes: 1024 * GIB, ..host() };
     let problems = |request: &CheckpointRequest| {
         let all = resolve(request, &large, &facts(100_000 * GIB)).problems;
@@ -126,7 +126,7 @@ fn mlperfs_own_files_are_its_models_under_any_name() {
 }
 
 #[test]
-fn a_closed_run_is_told_nothing_that_it_may_not_do() {
+fn a_closed_run_gets_no_advice_that_breaks_the_rules() {
     let small = HostFacts { open_files_limit: 64, memory_bytes: 1 << 20, ..host() };
     let problems = resolve(&closed("llama3-8b", |_| {}), &small, &facts(GIB)).problems;
     let of_machine: Vec<&Note<Cause>> =

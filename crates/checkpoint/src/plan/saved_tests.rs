@@ -12,7 +12,7 @@ fn with_saved(there: &CheckpointRequest, steps: u32) -> CheckpointFacts {
 }
 
 #[test]
-fn a_save_replaces_the_same_model_at_any_scale_and_says_so() {
+fn a_save_replaces_the_same_model_at_any_scale_and_reports_it() {
     let mut small = request("llama3-8b");
     small.scale = Some(ScaleChoice::Factor(0.02));
     small.writes = Some(3);
@@ -28,7 +28,7 @@ fn a_save_replaces_the_same_model_at_any_scale_and_says_so() {
 }
 
 #[test]
-fn what_is_replaced_is_said_of_the_directories_it_lies_in() {
+fn replaced_checkpoints_are_reported_per_directory() {
     let mut mine = request("llama3-8b");
     mine.writes = Some(1);
     let mut facts = with_saved(&mine, 1);
@@ -79,7 +79,7 @@ fn a_run_that_saves_never_restores_an_older_runs() {
 }
 
 #[test]
-fn restoring_leaves_out_what_an_older_run_left_at_another_scale_and_says_so() {
+fn restoring_skips_checkpoints_of_another_scale_and_reports_it() {
     let (mut request, mut facts) = after_a_scaled_save();
     let mut full = request.clone();
     full.scale = Some(ScaleChoice::Factor(0.02));
@@ -98,7 +98,7 @@ fn restoring_leaves_out_what_an_older_run_left_at_another_scale_and_says_so() {
 }
 
 #[test]
-fn one_that_is_not_whole_is_named_though_no_other_is_there() {
+fn an_incomplete_checkpoint_is_named_even_if_it_is_the_only_one() {
     let (request, mut facts) = after_a_scaled_save();
     facts.saved.truncate(1);
     facts.saved[0].files.clear();
@@ -170,7 +170,7 @@ fn parts_of_two_saves_with_the_same_files_are_refused_with_both_folders() {
 }
 
 #[test]
-fn a_marker_gives_no_layers_that_its_model_never_had() {
+fn a_marker_cannot_add_layers_to_its_model() {
     let (request, mut facts) = after_a_scaled_save();
     for part in &mut facts.saved {
         if let Some(Ok(marker)) = &mut part.marker {
@@ -226,7 +226,7 @@ fn what_stormlp_did_not_make_inside_its_own_is_in_the_way_too() {
 }
 
 #[test]
-fn what_a_scaled_run_leaves_in_place_is_no_room_for_it() {
+fn checkpoints_a_scaled_run_keeps_are_not_free_space() {
     // Ten checkpoints fill the storage; a scaled run replaces two of them.
     let mut ten = request("llama3-8b");
     ten.scale = Some(ScaleChoice::Factor(0.1));

@@ -137,7 +137,7 @@ fn what_not_every_host_has_is_left_out() {
 }
 
 #[test]
-fn a_fallback_is_not_hidden_behind_hosts_that_had_none() {
+fn a_fallback_is_not_hidden_by_hosts_without_one() {
     use stormlp_core::evidence::{DirectIo, Evidence};
     use stormlp_core::path::PathKind;
 

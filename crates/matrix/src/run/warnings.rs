@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_falls_is_told_with_how_far() {
+    fn a_falling_rate_is_reported_with_its_amount() {
         let halves = (0..40).map(|i| if i < 20 { 100 + i % 3 } else { 70 + i % 3 });
         let warning = drift_of(halves, None).map(|warning| warning.fact);
         let told = "throughput fell by 30 % from the first half of the run to the second";
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_large_transfers_are_no_drift() {
+    fn a_few_large_transfers_are_not_a_drift() {
         let late = (0..40).map(|i| if i < 20 { 0 } else { 30 });
         assert_eq!(drift_of(late, None), None, "the first half holds nothing");
         let few = (0..40).map(|i| u64::from(i % 8 == 0) * if i < 20 { 20 } else { 30 });
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_within_what_intervals_differ_by_is_no_drift() {
+    fn a_change_within_the_variation_of_intervals_is_not_a_drift() {
         // Bursts of 32: one more burst in a half is 25 %.
         let bursts = (0..40).map(|i| if i % 5 == 0 || i == 38 { 320 } else { 0 });
         assert_eq!(drift_of(bursts, None), None);

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_that_not_all_had_say_nothing() {
+    fn steps_not_shared_by_all_are_ignored() {
         assert_eq!(split(&[&[1, 2], &[3]]), [(0, 1)]);
         assert_eq!(split(&[]), []);
     }

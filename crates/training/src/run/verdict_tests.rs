@@ -118,7 +118,7 @@ fn an_accelerator_is_named_only_with_its_own_compute_time_and_batch() {
 }
 
 #[test]
-fn one_accelerator_is_not_told_to_become_fewer() {
+fn one_accelerator_is_not_advised_to_use_fewer() {
     let client = waiting(0.0, 1.0, 0.0, 0.0);
     let one = judged(&plan(&TrainRequest::default()), 50.0, 0.1, client).sentence;
     assert!(one.ends_with("try more or faster CPUs"), "{one}");
@@ -128,7 +128,7 @@ fn one_accelerator_is_not_told_to_become_fewer() {
 }
 
 #[test]
-fn a_client_that_is_in_every_step_is_not_told_to_read_faster() {
+fn client_cost_per_step_is_not_met_with_advice_to_read_faster() {
     let request = TrainRequest { client: Client::Dlio, ..TrainRequest::default() };
     let plan = plan(&request);
     let steps = plan.steps_per_epoch as f64 * ClientCost::DLIO.step_seconds;
@@ -139,7 +139,7 @@ fn a_client_that_is_in_every_step_is_not_told_to_read_faster() {
 }
 
 #[test]
-fn what_would_be_told_as_no_time_explains_nothing() {
+fn a_wait_shown_as_zero_explains_nothing() {
     let plan = plan(&TrainRequest::default());
     let of = |barrier: f64, kept_others_seconds: f64| {
         let slowest = Slowest { accelerator: 3, kept_others_seconds };

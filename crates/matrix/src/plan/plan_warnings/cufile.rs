@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_beyond_the_queues_are_told() {
+    fn streams_beyond_the_queues_are_reported() {
         let mut facts = HostFacts::fixture();
         let told = said(PathKind::GdsAsync, None, &facts);
         assert!(told[0].contains("32 transfers") && told[0].contains("8 queues"), "{told:?}");

@@ -57,7 +57,7 @@ fn a_path_that_is_left_out_of_a_comparison_is_named() {
 }
 
 #[test]
-fn a_write_that_stayed_in_the_page_cache_says_so_in_its_row() {
+fn a_write_that_stayed_in_the_page_cache_is_marked_in_its_row() {
     let mut report = writes(Fsync::None);
     of_cell(&mut report, 0).device_written_bytes = Some(GIB);
     let text = table(&report);
@@ -115,7 +115,7 @@ fn warned(facts: &[(usize, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn a_cell_that_stands_twice_is_no_repetition() {
+fn a_duplicate_cell_is_not_a_repetition() {
     let mut report = super::run_of(20.0);
     let once = table(&report);
     let twice = report.results.cells[0].clone();

@@ -41,7 +41,7 @@ fn searched(most_cells: usize, repeat: u32) -> MatrixReport {
 }
 
 #[test]
-fn a_search_is_told_by_its_knees() {
+fn a_search_is_summarized_by_its_knees() {
     let report = searched(usize::MAX, 3);
     let page = document(&report, Columns::Standard);
     assert!(
@@ -65,7 +65,7 @@ fn a_search_is_told_by_its_knees() {
 }
 
 #[test]
-fn a_search_that_was_stopped_says_so_far() {
+fn a_stopped_search_is_marked_so_far() {
     let mut report = searched(3, 3);
     report.ending = Ending::Stopped;
     let page = table(&report);

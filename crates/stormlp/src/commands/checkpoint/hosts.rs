@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_of_one_host_share_what_it_has() {
+    fn processes_of_one_host_share_its_resources() {
         let of =
             |here, processes| StorageSeen::of(&scaled(facts(600, Some(60.0)), here, processes));
         assert_eq!(of(1, 1), StorageSeen::of(&facts(600, Some(60.0))));

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_ends_when_the_other_hosts_have_come_too() {
+    fn a_step_ends_when_the_other_hosts_have_arrived() {
         let mut machine = Machine::new(vec![workers(1, 1, 1)], false).with_other_hosts();
         let spec = PhaseSpec {
             steps: 2,
