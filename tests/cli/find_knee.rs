@@ -114,7 +114,7 @@ fn a_checkpoint_has_knees_of_saves_and_of_restores() {
     let words = ["--find-knee", "--telemetry", "off", "--format", "json"];
     let run = checkpoint::tiny(folder.path(), &words).assert().success();
     let said = String::from_utf8(run.get_output().stderr.clone()).unwrap();
-    assert!(said.contains("1 stream a rank: saved at ") && said.contains(" left"), "{said}");
+    assert!(said.contains("1 stream per rank: saved at ") && said.contains(" left"), "{said}");
     let report: Value = serde_json::from_str(&stdout(run)).unwrap();
     let find = &report["find_knee"];
     let tried = find["tried"].as_array().unwrap();

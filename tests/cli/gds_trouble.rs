@@ -225,10 +225,10 @@ fn a_path_that_is_neither_file_nor_device_is_one_error() {
     for name in ["/dev/zero", "/dev/tty", "pipe", "a-folder"] {
         for op in ["read", "write"] {
             let words = format!("--path cpu --op {op} --file {name}");
-            let told = stderr(gds(folder.path(), &words).assert().code(3));
-            let errors = told.lines().filter(|line| !line.starts_with("help")).count();
-            assert_eq!(errors, 1, "{told}");
-            assert!(told.contains("is not a file or block device"), "{told}");
+            let message = stderr(gds(folder.path(), &words).assert().code(3));
+            let errors = message.lines().filter(|line| !line.starts_with("help")).count();
+            assert_eq!(errors, 1, "{message}");
+            assert!(message.contains("is not a file or block device"), "{message}");
         }
     }
 }

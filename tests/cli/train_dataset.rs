@@ -109,8 +109,8 @@ fn a_pipe_is_not_accepted_as_an_index() {
     verify.current_dir(folder.path()).arg("datagen");
     let options = format!("unet3d --data-dir data --files 21 --verify {words}");
     let bad = verify.args(options.split_whitespace()).assert().code(5);
-    let told = String::from_utf8(bad.get_output().stdout.clone()).unwrap();
-    assert!(told.contains("bad: train/img_05_of_21.indexed_binary.off.idx"), "{told}");
+    let message = String::from_utf8(bad.get_output().stdout.clone()).unwrap();
+    assert!(message.contains("bad: train/img_05_of_21.indexed_binary.off.idx"), "{message}");
 }
 
 #[test]

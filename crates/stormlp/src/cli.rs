@@ -48,10 +48,10 @@ pub(crate) fn check_text(mut words: impl Iterator<Item = OsString>) -> Result<()
     match words.find(|word| word.to_str().is_none()) {
         None => Ok(()),
         Some(word) => Err(Failure::no_plan(anyhow::anyhow!(
-            "`{}` is not UTF-8, and reports hold every path as text",
+            "`{}` is not UTF-8, and reports store paths as text",
             word.to_string_lossy()
         ))
-        .with_help("give it a name that is text, or a link of such a name")),
+        .with_help("rename it, or use a link with a UTF-8 name")),
     }
 }
 

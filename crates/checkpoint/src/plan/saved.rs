@@ -324,7 +324,7 @@ fn on_left_out(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning
             plan.folder_names(|_| true),
             why.map_or(String::new(), |why| format!(" ({why})")),
         ),
-        "use --reads to say how many are restored",
+        "use --reads to set the number of restores",
     ))
 }
 

@@ -87,7 +87,10 @@ pub(super) fn setup(plan: &CheckpointPlan, facts: &mut Facts) {
     let per_rank =
         if least == most { gib(most) } else { format!("{} to {}", gib(least), gib(most)) };
     let (total, exact) = (gib(plan.total_bytes), plan.total_bytes);
-    facts.add("checkpoint", format!("{total} ({exact} bytes) in {files} files, {per_rank} a rank"));
+    facts.add(
+        "checkpoint",
+        format!("{total} ({exact} bytes) in {files} files, {per_rank} per rank"),
+    );
     facts.add(
         "order",
         format!(
@@ -136,7 +139,7 @@ pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
         document.facts.add(
             name,
             format!(
-                "by {} ({} threads, {} in flight a rank), {} a transfer",
+                "by {} ({} threads, {} in flight per rank), {} per transfer",
                 phase.engine,
                 phase.threads,
                 phase.window,

@@ -87,9 +87,7 @@ impl CellSums {
         self.hold_count(place, "repeat", repeat, of, "the plan's");
         let (asked, planned) = (cell.requested_path, planned.transport.path);
         if asked != planned {
-            self.push(format!(
-                "{place}.requested_path is {asked}, but the plan asked for {planned}"
-            ));
+            self.push(format!("{place}.requested_path is {asked}, but the plan has {planned}"));
         }
     }
 

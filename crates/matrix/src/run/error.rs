@@ -38,7 +38,7 @@ pub enum MatrixError {
         found: String,
     },
     /// A data folder's manifest cannot be used.
-    #[error("{path}: {source}; remove it if the folder holds nothing of value")]
+    #[error("{path}: {source}; remove it if the folder contains nothing of value")]
     Manifest {
         /// The manifest.
         path: PathBuf,

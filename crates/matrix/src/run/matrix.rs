@@ -289,7 +289,7 @@ impl Matrix<'_> {
                         Cause::Internal,
                         panic.to_string(),
                         "please report it with the command and stormlp's output; the cells \
-                         before it are whole",
+                         before it are complete",
                     ));
                 }
                 failed(index, cell, &error)
@@ -449,7 +449,7 @@ fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[WorkerOutcome])
         }
         WorkerFailure::Mismatch { visit, mismatch } => Reason {
             text: format!(
-                "{file} holds {:#04x} at offset {}, {:#04x} was expected; lay it out again with \
+                "{file} has {:#04x} at offset {}, {:#04x} was expected; lay it out again with \
                  the same --seed, or look for corruption",
                 mismatch.found,
                 visit.offset + mismatch.at as u64,

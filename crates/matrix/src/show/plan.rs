@@ -40,7 +40,7 @@ pub fn plan(plan: &MatrixPlan, layouts: &[LayoutSummary]) -> Document {
     facts.add(
         "how",
         format!(
-            "engine {}, page cache {}, {span} a cell after {} of warm-up, buffers {} on {} pages",
+            "engine {}, page cache {}, {span} per cell after {} of warm-up, buffers {} on {} pages",
             plan.engines_in_words(),
             plan.request.cache.name(),
             format_duration(plan.request.warmup_seconds),
@@ -77,7 +77,7 @@ fn layout_words(layouts: &[LayoutSummary]) -> String {
 
 fn cells(plan: &MatrixPlan) -> Table {
     let words = ["path", "op", "I/O"].map(|name| Column::words(name, 0));
-    let numbers = ["threads", "depth", "repeat", "asked for", "estimate"];
+    let numbers = ["threads", "depth", "repeat", "requested", "estimate"];
     let numbers = numbers.map(|name| Column::numbers(name, 0));
     let mut table = Table::new(words.into_iter().chain(numbers));
     for cell in &plan.cells {

@@ -167,7 +167,7 @@ fn facts(report: &MatrixReport, groups: &[CellGroup<'_>], document: &mut Documen
     facts.add("files", format!("{}{of_each}", files_words(plan)));
     storage::describe(&head.host, facts);
     let span = match plan.request.span() {
-        CellSpan::Seconds(seconds) => format!("{} a cell", format_duration(seconds)),
+        CellSpan::Seconds(seconds) => format!("{} per cell", format_duration(seconds)),
         CellSpan::Passes(1) => "one pass over the files per cell".to_string(),
         CellSpan::Passes(passes) => format!("{passes} passes over the files per cell"),
     };
@@ -215,7 +215,7 @@ pub(super) fn files_words(plan: &MatrixPlan) -> String {
         folders.map(ToString::to_string).collect()
     };
     format!(
-        "{}, {} in all, in {}",
+        "{}, {} in total, in {}",
         counted(plan.files.len() as u64, "file"),
         ByteSize(bytes),
         places.join(", ")

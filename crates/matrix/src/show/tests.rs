@@ -188,10 +188,10 @@ fn a_mix_is_shown_in_plan_and_result() {
     let mut request = plain();
     request.read_percent = Some(70);
     let report = report(&request, both);
-    let told = "70 % reads and 30 % writes in each cell";
-    assert!(table(&report).contains(told));
+    let message = "70 % reads and 30 % writes in each cell";
+    assert!(table(&report).contains(message));
     let plan = super::plan(&report.plan, &[report.plan.layout()]);
-    assert!(text::render(&plan, None).contains(told));
+    assert!(text::render(&plan, None).contains(message));
 }
 
 #[test]

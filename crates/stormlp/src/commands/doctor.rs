@@ -22,7 +22,7 @@ use stormlp_core::group::GroupFacts;
 #[command(after_help = "\
 Examples:
   stormlp doctor                              this machine and the current folder
-  stormlp doctor /mnt/nvme                    the storage behind another folder
+  stormlp doctor /mnt/nvme                    the storage of another folder
   stormlp doctor /dev/nvme0n1                 a block device itself; a file goes as well
   stormlp doctor /mnt/nvme --format json      for scripts; unknown values carry their reason
   mpirun -n 2 --map-by ppr:1:node --host h1,h2 stormlp doctor /shared

@@ -159,7 +159,7 @@ fn headline(report: &TrainReport) -> String {
             report.plan.workload
         ),
         Ending::Unfinished => {
-            "no result yet: unfinished; the run goes on, or was killed".to_string()
+            "no result yet: unfinished; the run is still going, or was killed".to_string()
         }
         Ending::Stopped => "no result: the run was stopped by the user".to_string(),
         Ending::Failed(note) => format!("no result: {}", note.fact),

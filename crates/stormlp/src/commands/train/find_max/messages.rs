@@ -80,7 +80,7 @@ pub(super) fn ended(
             let again = saved.map(|path| {
                 let command = session.command_line_without("--resume");
                 let path = shell_word(&path.to_string_lossy());
-                format!("`{command} --resume {path}` goes on")
+                format!("`{command} --resume {path}` continues")
             });
             let failure = Failure::stopped(error);
             Err(match again {
