@@ -100,20 +100,20 @@ fn checking_cold_files_leaves_them_cold() {
 fn too_few_too_many_and_foreign_files() {
     let folder = tempfile::tempdir().unwrap();
     let empty = finding(folder.path(), recipe(FormatKind::Npz));
-    assert_eq!((empty.kind, empty.fatal), (FindingKind::Empty, true));
+    assert_eq!((empty.kind, empty.kind.refused().is_some()), (FindingKind::Empty, true));
     make(folder.path(), recipe(FormatKind::Npz));
     let mut fewer = recipe(FormatKind::Npz);
     fewer.train_files = 3;
     let extra = finding(folder.path(), fewer);
-    assert_eq!((extra.kind, extra.fatal), (FindingKind::Extra, false));
-    assert_eq!(extra.advice, "the first 3 are used; use all with --files=4");
+    assert_eq!((extra.kind, extra.kind.refused().is_some()), (FindingKind::Extra, false));
+    assert_eq!(extra.remedy, "the first 3 are used; use all with --files=4");
     fs::write(folder.path().join("train/readme.md"), b"x").unwrap();
     let foreign = finding(folder.path(), recipe(FormatKind::Npz));
-    assert_eq!((foreign.kind, foreign.fatal), (FindingKind::Foreign, false));
+    assert_eq!((foreign.kind, foreign.kind.refused().is_some()), (FindingKind::Foreign, false));
     fs::remove_file(folder.path().join("train/readme.md")).unwrap();
     fs::remove_file(folder.path().join("train/img_2_of_4.npz")).unwrap();
     let missing = finding(folder.path(), recipe(FormatKind::Npz));
-    assert!(missing.fatal);
+    assert_eq!(missing.kind, FindingKind::Gone);
     assert_eq!(
         missing.fact,
         "train/ contains 3 files, but the workload has 4: missing train/img_2_of_4.npz"
@@ -148,7 +148,7 @@ fn files_in_one_subfolder_are_to_be_moved_up() {
     fs::remove_file(folder.path().join(MANIFEST_NAME)).unwrap();
     let found = finding(folder.path(), recipe(FormatKind::Npz));
     assert_eq!(found.kind, FindingKind::Subfolders);
-    assert_eq!(found.advice, "set --params dataset.num_subfolders_train=2");
+    assert_eq!(found.remedy, "set --params dataset.num_subfolders_train=2");
 
     let file = |name: &str| folder.path().join("train").join(name);
     for name in ["img_1_of_4.npz", "img_3_of_4.npz"] {
@@ -156,7 +156,7 @@ fn files_in_one_subfolder_are_to_be_moved_up() {
     }
     let found = finding(folder.path(), two);
     assert_eq!(
-        found.advice,
+        found.remedy,
         "move the files up into train/ and set --params dataset.num_subfolders_train=0"
     );
     // To DLIO, one subfolder is none.
@@ -164,7 +164,7 @@ fn files_in_one_subfolder_are_to_be_moved_up() {
         let mut none = recipe(FormatKind::Npz);
         none.train_subfolders = subfolders;
         let found = finding(folder.path(), none);
-        assert_eq!(found.advice, "move the files up into train/");
+        assert_eq!(found.remedy, "move the files up into train/");
     }
     for entry in fs::read_dir(file("0")).unwrap() {
         let entry = entry.unwrap();
@@ -190,11 +190,11 @@ fn other_counts_and_sizes_of_samples() {
     other.samples_per_file = 1;
     let samples = finding(folder.path(), other);
     assert_eq!(samples.kind, FindingKind::SamplesPerFile);
-    assert_eq!(samples.advice, "run with --samples-per-file=2");
+    assert_eq!(samples.remedy, "run with --samples-per-file=2");
     let mut larger = recipe(FormatKind::Tfrecord);
     larger.size = SizeRule::Length { mean_bytes: 15_000.0, stdev_bytes: 0.0 };
     let size = finding(folder.path(), larger);
-    assert_eq!((size.kind, size.fatal), (FindingKind::SampleSize, false));
+    assert_eq!((size.kind, size.kind.refused().is_some()), (FindingKind::SampleSize, false));
     assert!(size.fact.contains("the workload's have 15000 (-33 %)"), "{}", size.fact);
 }
 

@@ -190,7 +190,7 @@ mod tests {
     fn parts_of_different_runs_are_refused() {
         let whole = Head { part: None, ..head("r", "a", None) };
         let cases = [
-            (whole, "no part"),
+            (whole, "is not part of a run"),
             (head("other", "b", None), "two runs"),
             (head("r", "a", None), "the same part, from a"),
         ];

@@ -21,8 +21,8 @@ use stormlp_core::report::PartOf;
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_transfer::storage::{Disk, Durability, Storage as _};
 
-use crate::Group;
 use crate::company::Hosts;
+use crate::group::Group;
 use crate::rounds::{AroundBarrier, Moment};
 
 /// Number of empty barriers to time.

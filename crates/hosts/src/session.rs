@@ -17,7 +17,7 @@ use stormlp_transfer::cufile::probe::TIME_LIMIT;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{self, Storage};
 
-use crate::Group;
+use crate::group::Group;
 use crate::party::Party;
 use stormlp_core::failure::Failure;
 

@@ -1,10 +1,11 @@
 //! Resolution of requests on hosts and directories of all kinds.
 
 use super::*;
-use crate::plan::{
-    CheckpointProfile, FolderFacts, FsyncPolicy, MarkedFile, Marker, Mode, SavedPart, builtin,
-    parse,
-};
+use crate::plan::choice::{CheckpointProfile, FsyncPolicy};
+use crate::plan::facts::{FolderFacts, SavedPart};
+use crate::plan::marker::{MarkedFile, Marker};
+use crate::plan::workload::Mode;
+use crate::plan::{builtin, parse};
 use stormlp_core::facts::{Availability, FoundFile};
 use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::shell::CommandLine;

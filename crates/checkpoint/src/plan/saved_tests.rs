@@ -1,7 +1,7 @@
 //! Treatment of existing checkpoints.
 
 use super::*;
-use crate::plan::OtherFile;
+use crate::plan::facts::OtherFile;
 use stormlp_core::warning::WarningKind;
 
 /// Storage with checkpoints of request `there` under steps 1 to `steps`.

@@ -1,6 +1,7 @@
 //! Reports for tests.
 
-use super::{DryRun, document, dry_run};
+use super::plan::{DryRun, dry_run};
+use super::run::document;
 use crate::plan::{
     CheckpointFacts, CheckpointPlan, CheckpointRequest, ScaleChoice, parse, resolve,
 };

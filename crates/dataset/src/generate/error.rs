@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use stormlp_core::failure::Failure;
+use stormlp_core::note::Cause;
 use stormlp_core::units::ByteSize;
 use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
@@ -177,6 +179,94 @@ impl GenerateError {
         match self {
             Self::File(error) | Self::Manifest(ManifestError::File(error)) => Some(error),
             _ => None,
+        }
+    }
+}
+
+/// Advice for a limit below the size of a dataset file.
+const LARGER_FILES: &str = "raise the limit on the size of files (ulimit -f)";
+
+impl GenerateError {
+    /// The failure of a command. The same files are continued by the command `resume`, and made
+    /// anew by `overwrite`.
+    pub fn failure(self, resume: &str, overwrite: &str) -> Failure {
+        let remedy = self.remedy(resume, overwrite);
+        Failure::new(self.cause(), self).with_help(remedy)
+    }
+
+    fn cause(&self) -> Cause {
+        match self {
+            error if error.is_link() || error.is_too_large() => Cause::Machine,
+            Self::FileLimit { .. }
+            | Self::Occupied { .. }
+            | Self::Changed { .. }
+            | Self::Locked(_)
+            | Self::Setup(_)
+            | Self::Memory { .. }
+            | Self::Crew(CrewError::Start(_))
+            | Self::Space { .. }
+            | Self::TooLarge { .. } => Cause::Machine,
+            Self::Another { .. } | Self::Format(_) => Cause::Plan,
+            Self::Stopped { .. } | Self::CheckStopped { .. } => Cause::Stopped,
+            Self::File(_) | Self::Manifest(_) => Cause::Storage,
+            Self::Crew(_) => Cause::Internal,
+        }
+    }
+
+    fn remedy(&self, resume: &str, overwrite: &str) -> String {
+        match self {
+            error if error.is_link() => {
+                "remove the link and put the data itself there, or choose another --data-dir"
+                    .to_string()
+            }
+            error if error.is_too_large() => {
+                format!("{LARGER_FILES}, then continue with `{resume}`")
+            }
+            Self::FileLimit { .. } => LARGER_FILES.to_string(),
+            Self::Occupied { resumable: true, .. } => format!(
+                "`{resume}` continues or repairs it, `--verify` checks it, `--overwrite` recreates \
+                 it"
+            ),
+            Self::Occupied { .. } => {
+                format!("choose another --data-dir, or remove it with `{overwrite}`")
+            }
+            Self::Changed { .. } => {
+                "move it away if it is yours, or remove it; then run the command again".to_string()
+            }
+            Self::Another { .. } => {
+                "give the options it was made with, or --overwrite to recreate it".to_string()
+            }
+            Self::Memory { .. } => {
+                "use fewer --threads, or give the control group more memory".to_string()
+            }
+            Self::Crew(CrewError::Start(_)) => {
+                "use fewer --threads, or allow more (ulimit -u, the control group's pids)"
+                    .to_string()
+            }
+            Self::Space { .. } | Self::TooLarge { .. } => {
+                "free some space, choose another --data-dir, or use fewer --files".to_string()
+            }
+            Self::Stopped { .. } => format!("continue with `{resume}`"),
+            Self::CheckStopped { .. } => "nothing was changed; --verify starts over".to_string(),
+            Self::File(_) | Self::Manifest(_) if self.is_full() => format!(
+                "free some space and continue with `{resume}`; the files made so far are complete"
+            ),
+            Self::File(_) => {
+                format!("the files made so far are complete: continue with `{resume}`")
+            }
+            Self::Manifest(ManifestError::Malformed { .. }) => {
+                format!("`{overwrite}` recreates the dataset")
+            }
+            Self::Manifest(ManifestError::Another { .. }) => {
+                "choose another --data-dir".to_string()
+            }
+            Self::Manifest(ManifestError::File(_)) => {
+                format!("once it can be read and written, continue with `{resume}`")
+            }
+            Self::Crew(_) => format!(
+                "please report it; `{resume}` keeps the complete files and makes the others"
+            ),
+            Self::Locked(_) | Self::Setup(_) | Self::Format(_) => String::new(),
         }
     }
 }

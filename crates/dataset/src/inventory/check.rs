@@ -4,9 +4,12 @@ use std::collections::HashSet;
 use std::fmt::Display;
 use std::path::Path;
 
+use derive_more::Deref;
 use serde::{Deserialize, Serialize};
 use stormlp_core::facts::FoundFile;
+use stormlp_core::note::{Cause, Note};
 use stormlp_core::units::counted;
+use stormlp_core::warning::{Warning, WarningKind};
 
 use super::scan::{FoundDataset, FoundSplit, base_name};
 use stormlp_transfer::storage::Storage;
@@ -31,6 +34,8 @@ pub enum FindingKind {
     Unfinished,
     /// Fewer files than the workload specifies.
     Missing,
+    /// Files that were made and are no longer there.
+    Gone,
     /// More files than the workload specifies; the first are used.
     Extra,
     /// Files are in a different number of subfolders than the workload specifies.
@@ -51,26 +56,47 @@ pub enum FindingKind {
     SampleSize,
 }
 
-/// A deviation from what the workload requires.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Finding {
-    /// Its subject.
-    pub kind: FindingKind,
-    /// Whether it prevents a run on this dataset.
-    pub fatal: bool,
-    /// The facts, with both numbers.
-    pub fact: String,
-    /// How to resolve it.
-    pub advice: String,
+impl FindingKind {
+    /// Why a run on this dataset is refused; `None` if it can run, with a warning.
+    pub fn refused(self) -> Option<Cause> {
+        match self {
+            Self::Empty | Self::Unfinished | Self::Gone => Some(Cause::Machine),
+            Self::WrongSize | Self::Corrupt => Some(Cause::Storage),
+            Self::SamplesPerFile => Some(Cause::Plan),
+            Self::Missing
+            | Self::Extra
+            | Self::Subfolders
+            | Self::Foreign
+            | Self::Links
+            | Self::Holes
+            | Self::SampleSize => None,
+        }
+    }
 }
 
+/// A deviation from what the workload requires.
+#[derive(Debug, Clone, PartialEq, Eq, Deref)]
+pub struct Finding(pub Note<FindingKind>);
+
 impl Finding {
-    fn fatal(kind: FindingKind, fact: String, advice: impl Into<String>) -> Self {
-        Self { kind, fatal: true, fact, advice: advice.into() }
+    fn new(kind: FindingKind, fact: String, remedy: impl Into<String>) -> Self {
+        Self(Note::new(kind, fact, remedy))
     }
 
-    fn note(kind: FindingKind, fact: String, advice: impl Into<String>) -> Self {
-        Self { fatal: false, ..Self::fatal(kind, fact, advice) }
+    /// The warning of a run on this dataset.
+    ///
+    /// # Errors
+    /// Why the run is refused, if it is.
+    pub fn into_warning(self) -> Result<Warning, Note<Cause>> {
+        let Note { kind, fact, remedy } = self.0;
+        let of = match kind {
+            FindingKind::Holes => WarningKind::Holes,
+            _ => WarningKind::Dataset,
+        };
+        match kind.refused() {
+            Some(cause) => Err(Note::new(cause, fact, remedy)),
+            None => Ok(Warning::new(of, fact, remedy)),
+        }
     }
 }
 
@@ -87,7 +113,7 @@ pub fn check(
     let mend = &Mend::of(inventory, datagen);
     let mut findings = Vec::new();
     if inventory.train.files.is_empty() && dataset.recipe().train_files > 0 {
-        findings.push(Finding::fatal(
+        findings.push(Finding::new(
             FindingKind::Empty,
             format!(
                 "{} contains no {} files in train/",
@@ -108,7 +134,7 @@ pub fn check(
         findings.extend(holes(inventory.split(split), split, datagen));
     }
     findings.extend(wrong_sizes(inventory, mend));
-    if findings.iter().all(|finding| !finding.fatal) {
+    if findings.iter().all(|finding| finding.kind.refused().is_none()) {
         findings.extend(framing(storage, inventory, dataset, mend));
     }
     findings
@@ -116,7 +142,7 @@ pub fn check(
 
 fn unfinished(inventory: &FoundDataset, datagen: &str) -> Option<Finding> {
     let record = inventory.record.as_ref().filter(|record| !record.finished)?;
-    Some(Finding::fatal(
+    Some(Finding::new(
         FindingKind::Unfinished,
         format!(
             "the dataset is unfinished: {} of {} files were made",
@@ -161,7 +187,7 @@ fn gone(inventory: &FoundDataset, dataset: &Dataset, split: Split, mend: &Mend) 
     made.truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
     made.retain(|name| !names.contains(name.as_str()));
     (!made.is_empty()).then(|| {
-        Finding::note(
+        Finding::new(
             FindingKind::Missing,
             format!(
                 "files of this dataset are missing, and others are read in their place: {}",
@@ -191,8 +217,8 @@ fn count(
         let missing = (0..wanted)
             .map(|index| naming.path(index))
             .filter(|name| !names.contains(name.as_str()));
-        return Some(Finding::fatal(
-            FindingKind::Missing,
+        return Some(Finding::new(
+            FindingKind::Gone,
             format!(
                 "{folder}/ contains {there} files, but the workload has {wanted}: missing {}",
                 list(missing, wanted - there)
@@ -201,7 +227,7 @@ fn count(
         ));
     }
     (there > wanted && wanted > 0).then(|| {
-        Finding::note(
+        Finding::new(
             FindingKind::Extra,
             format!("{folder}/ contains {there} files, but the workload has {wanted}"),
             format!("the first {wanted} are used; use all with {option}={there}"),
@@ -228,7 +254,7 @@ fn subfolders(inventory: &FoundDataset, dataset: &Dataset, split: Split) -> Opti
         (there, _) => format!("set --params dataset.{key}={there}"),
     };
     (!found.files.is_empty() && found.subfolders != of_workload).then(|| {
-        Finding::note(
+        Finding::new(
             FindingKind::Subfolders,
             format!(
                 "{folder}/ has {}, but the workload says {of_workload}: the files are read where \
@@ -242,7 +268,7 @@ fn subfolders(inventory: &FoundDataset, dataset: &Dataset, split: Split) -> Opti
 
 fn foreign(found: &FoundSplit) -> Option<Finding> {
     (!found.foreign.is_empty()).then(|| {
-        Finding::note(
+        Finding::new(
             FindingKind::Foreign,
             format!(
                 "files that do not belong to this dataset: {}",
@@ -256,7 +282,7 @@ fn foreign(found: &FoundSplit) -> Option<Finding> {
 /// Links to other locations.
 fn links(found: &FoundSplit) -> Option<Finding> {
     let name = found.a_link.as_ref()?;
-    Some(Finding::note(
+    Some(Finding::new(
         FindingKind::Links,
         match found.links {
             1 => format!("{name} is a link and is followed"),
@@ -272,7 +298,7 @@ fn links(found: &FoundSplit) -> Option<Finding> {
 fn holes(found: &FoundSplit, split: Split, datagen: &str) -> Option<Finding> {
     let share = 100.0 * found.hole_bytes as f64 / found.bytes().max(1) as f64;
     (share >= 1.0).then(|| {
-        Finding::note(
+        Finding::new(
             FindingKind::Holes,
             format!(
                 "{share:.0} % of the data in {}/ is sparse: holes are not read from any device, \
@@ -308,7 +334,7 @@ fn wrong_sizes(inventory: &FoundDataset, mend: &Mend) -> Option<Finding> {
         format!("{} has {} bytes, but was made with {}", file.name, file.bytes, made.bytes)
     });
     (!wrong.is_empty()).then(|| {
-        Finding::fatal(FindingKind::WrongSize, list(told, wrong.len() as u64), mend.0.clone())
+        Finding::new(FindingKind::WrongSize, list(told, wrong.len() as u64), mend.0.clone())
     })
 }
 
@@ -333,16 +359,12 @@ fn framing(
         let layout = match inspect(storage, &inventory.folder, dataset, file) {
             Ok(layout) => layout,
             Err(error) => {
-                return vec![Finding::fatal(
-                    FindingKind::Corrupt,
-                    error.to_string(),
-                    mend.0.clone(),
-                )];
+                return vec![Finding::new(FindingKind::Corrupt, error.to_string(), mend.0.clone())];
             }
         };
         let wanted = dataset.recipe().samples_per_file;
         if layout.samples != wanted {
-            return vec![Finding::fatal(
+            return vec![Finding::new(
                 FindingKind::SamplesPerFile,
                 format!(
                     "{} contains {}, but the workload has {wanted} per file",
@@ -368,7 +390,7 @@ fn mean_size(inventory: &FoundDataset, dataset: &Dataset, share: f64) -> Option<
     // The text of a table is several times as large as the samples.
     let is_text = dataset.recipe().format == FormatKind::Csv;
     (!is_text && stray.abs() > MAX_MEAN_STRAY).then(|| {
-        Finding::note(
+        Finding::new(
             FindingKind::SampleSize,
             format!(
                 "samples have {found:.0} bytes on average, but the workload's have {wanted:.0} \

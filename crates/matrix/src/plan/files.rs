@@ -567,9 +567,7 @@ fn fitted_bytes(request: &MatrixRequest, facts: &HostFacts, folder: &Path) -> Op
     let CellSpan::Seconds(seconds) = request.span() else {
         return None;
     };
-    if request.preset.is_none() {
-        return None;
-    }
+    request.preset.as_ref()?;
     let seconds = seconds + request.warmup_seconds;
     let storage = facts.storage.iter();
     let mut of_folder = storage.filter(|storage| storage.paths.iter().any(|path| path == folder));

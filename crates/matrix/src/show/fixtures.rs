@@ -16,7 +16,7 @@ use stormlp_core::path::{EngineKind, PathKind};
 use stormlp_core::report::{Head, ReportKind, Series};
 use stormlp_core::units::GIB;
 
-use super::{Columns, document};
+use super::run::{Columns, document};
 use stormlp_show::document::Document;
 
 /// The machine of the reports.

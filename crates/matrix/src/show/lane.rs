@@ -23,7 +23,7 @@ impl Lane for MatrixResults {
     }
 
     fn document(report: &MatrixReport) -> Document {
-        super::document(report, super::Columns::Standard)
+        super::run::document(report, super::run::Columns::Standard)
     }
 
     fn charts(report: &MatrixReport) -> Vec<Group> {
@@ -49,12 +49,12 @@ impl Lane for MatrixResults {
             .filter(|(index, _)| done.iter().all(|cell| cell.cell != *index))
             .map(|(index, planned)| {
                 let cell = CellReport::without_numbers(index, planned, "it did not run");
-                (super::subject(report, &cell), cell.reason)
+                (super::group::subject(report, &cell), cell.reason)
             });
         let done = done.iter().map(|cell| {
             let reason = cell.reason.clone().unwrap_or_default();
             let fault = cell.result().is_none().then_some(reason);
-            (super::subject(report, cell), fault)
+            (super::group::subject(report, cell), fault)
         });
         done.chain(left_out).collect()
     }
@@ -66,7 +66,7 @@ fn outcome(report: &MatrixReport, status: String) -> Outcome {
     let failed = cells.iter().filter(|cell| cell.status == CellStatus::Failed).count();
     Outcome {
         what: "up to",
-        figure: super::best(report)
+        figure: super::run::best(report)
             .map(|rate| Quantity::higher(rate.value, "GiB/s").spread(rate.spread)),
         verdict: match failed {
             0 => status,

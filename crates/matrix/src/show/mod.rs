@@ -21,11 +21,8 @@ mod warnings;
 
 pub(crate) use charts::charts;
 pub use gdsio::result_lines as gdsio_lines;
-pub(crate) use group::{combinations, subject};
 pub use plan::plan;
 pub use progress::{cell_row, cell_row_head};
-pub(crate) use reach::fsync_setting;
 pub use reach::reached;
 pub use run::{Columns, RECORDS, document};
-pub(crate) use run::{best, memory_words};
 pub use warnings::of_cells as cell_warnings;

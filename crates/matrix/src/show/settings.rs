@@ -73,7 +73,7 @@ pub(super) fn work(report: &MatrixReport) -> Work {
     let mut settings = Work::of_plan(&once(plan), APART)
         .with("hosts", &report.hosts().to_string())
         .with("holes", &plan.hole_share().map_or("none".to_string(), percent));
-    for (name, words) in super::combinations(report) {
+    for (name, words) in super::group::combinations(report) {
         settings.add(name, words, &["cells", "crews", "devices"]);
     }
     settings.add("files", files_words(&plan.files), &["files", "crews"]);
@@ -88,7 +88,7 @@ pub(super) fn work(report: &MatrixReport) -> Work {
     settings.add("engine", plan.host_engine(), &["cells.engine"]);
     settings.add(
         "memory",
-        super::memory_words(report),
+        super::run::memory_words(report),
         &["devices", "cells.memory", "cells.emulated", "cells.device", "crews.workers.device"],
     );
     settings.add("pages", plan.pages().name(), &["cells.pages"]);
@@ -97,7 +97,7 @@ pub(super) fn work(report: &MatrixReport) -> Work {
         settings.add("threads", words, explains);
     }
     settings.add("verify", switch(plan.request.verify), &["request.verify"]);
-    let fsync = super::fsync_setting(plan);
+    let fsync = super::reach::fsync_setting(plan);
     settings.add("fsync", fsync, &["request.fsync", "cells.fsync"]);
     settings
 }

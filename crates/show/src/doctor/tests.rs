@@ -263,7 +263,7 @@ fn a_folder_that_cannot_be_written_to_is_advised_on_as_such() {
     let found = advised(|machine| {
         machine.storage.direct_io = Fact::unknown("cannot make a file in data: permission denied");
     });
-    assert!(found.len() == 1 && found[0].contains("may write to"), "{found:?}");
+    assert!(found.len() == 1 && found[0].contains("choose a writable folder"), "{found:?}");
 }
 
 #[test]

@@ -12,11 +12,9 @@ use stormlp_dataset::content::Content;
 use stormlp_dataset::dataset::{Dataset, Recipe};
 use stormlp_dataset::generate;
 use stormlp_dataset::generate::{Existing, GenerateError, GeneratePlan, Generation, Share};
-use stormlp_dataset::manifest::ManifestError;
 use stormlp_dataset::report::GenerateReport;
 use stormlp_dataset::spec::{self, DEFAULT_SEED, Making};
 use stormlp_training::show::datagen as text;
-use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::storage::Disk;
 
 use crate::commands::workloads;
@@ -309,76 +307,20 @@ fn bad_files(bad: usize, by_checksum: bool, plan: &GeneratePlan) -> Failure {
     })
 }
 
-/// Advice for a link in place of a dataset.
-pub(crate) const NO_LINK: &str =
-    "remove the link and put the data itself there, or choose another --data-dir";
-/// Advice for a limit below the size of a dataset file.
-pub(crate) const LARGER_FILES: &str = "raise the limit on the size of files (ulimit -f)";
-
 /// The exit code and the advice for an error.
 fn failure(error: GenerateError, session: &Session) -> Failure {
     let command = command_line();
-    let full = error.is_full();
-    match error {
-        error if error.is_link() => Failure::machine(error).with_help(NO_LINK),
-        error if error.is_too_large() => Failure::machine(error)
-            .with_help(format!("{LARGER_FILES}, then continue with `{command} --resume`")),
-        GenerateError::FileLimit { .. } => Failure::machine(error).with_help(LARGER_FILES),
-        GenerateError::Occupied { resumable, .. } => {
-            let help = if resumable {
-                format!(
-                    "`{command} --resume` continues or repairs it, `--verify` checks it, \
-                     `--overwrite` recreates it"
-                )
-            } else {
-                format!("choose another --data-dir, or remove it with `{command} --overwrite`")
-            };
-            Failure::machine(error).with_help(help)
-        }
-        GenerateError::Changed { .. } => Failure::machine(error)
-            .with_help("move it away if it is yours, or remove it; then run the command again"),
-        GenerateError::Another { .. } => Failure::no_plan(error)
-            .with_help("give the options it was made with, or --overwrite to recreate it"),
-        GenerateError::Locked(_) | GenerateError::Setup(_) => Failure::machine(error),
-        GenerateError::Memory { .. } => Failure::machine(error)
-            .with_help("use fewer --threads, or give the control group more memory"),
-        GenerateError::Crew(CrewError::Start(_)) => Failure::machine(error)
-            .with_help("use fewer --threads, or allow more (ulimit -u, the control group's pids)"),
-        GenerateError::Space { .. } | GenerateError::TooLarge { .. } => Failure::machine(error)
-            .with_help("free some space, choose another --data-dir, or make fewer --files"),
-        GenerateError::Stopped { made, files } => {
-            let error = match session.group.is_alone() {
-                true => anyhow::Error::new(error),
-                // The other hosts do not report how many files they wrote.
-                false => anyhow::anyhow!(
-                    "stopped with {made} of {files} files made on this host, plus those of the \
-                     other hosts"
-                ),
-            };
-            Failure::stopped(error).with_help(format!("continue with `{command} --resume`"))
-        }
-        GenerateError::CheckStopped { .. } => {
-            Failure::stopped(error).with_help("nothing was changed; --verify starts over")
-        }
-        GenerateError::File(_) | GenerateError::Manifest(_) if full => Failure::storage(error)
-            .with_help(format!(
-                "free some space and continue with `{command} --resume`; the files made so far are \
-             complete"
-            )),
-        GenerateError::File(_) => Failure::storage(error).with_help(format!(
-            "the files made so far are complete: continue with `{command} --resume`"
+    let stopped = match &error {
+        // The other hosts do not report how many files they wrote.
+        GenerateError::Stopped { made, files } if !session.group.is_alone() => Some(format!(
+            "stopped with {made} of {files} files made on this host, plus those of the other hosts"
         )),
-        GenerateError::Manifest(ManifestError::Malformed { .. }) => Failure::storage(error)
-            .with_help(format!("`{command} --overwrite` recreates the dataset")),
-        GenerateError::Manifest(ManifestError::Another { .. }) => {
-            Failure::storage(error).with_help("choose another --data-dir")
-        }
-        GenerateError::Manifest(ManifestError::File(_)) => Failure::storage(error)
-            .with_help(format!("once it can be read and written, `{command} --resume` continues")),
-        GenerateError::Format(_) => Failure::no_plan(error),
-        GenerateError::Crew(_) => Failure::bug(error).with_help(format!(
-            "please report it; `{command} --resume` keeps the complete files and makes the \
-             others"
-        )),
+        _ => None,
+    };
+    let mut failure =
+        error.failure(&format!("{command} --resume"), &format!("{command} --overwrite"));
+    if let Some(fact) = stopped {
+        failure.note.fact = fact;
     }
+    failure
 }

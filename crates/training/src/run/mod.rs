@@ -1,10 +1,12 @@
 //! Training: the emulated accelerators, their loaders, and the causes of waiting.
 
+pub mod agreement;
 pub mod attribution;
 mod cache;
 mod calibrate;
 mod checkpoint;
 pub mod crew;
+pub mod data;
 pub mod dataset;
 pub mod draw;
 mod epochs;

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::{document, workloads};
+use super::run::document;
+use super::workloads;
 use crate::plan::catalog;
 use crate::plan::metrics;
 use crate::plan::metrics::Rule;

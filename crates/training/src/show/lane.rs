@@ -23,7 +23,7 @@ impl Lane for TrainResults {
     }
 
     fn document(report: &TrainReport) -> Document {
-        super::document(report)
+        super::run::document(report)
     }
 
     fn charts(report: &TrainReport) -> Vec<Group> {

@@ -24,7 +24,6 @@ pub(crate) use charts::charts;
 pub use datasize::{SizeAnswer, datasize};
 pub(crate) use figures::figures;
 pub use plan::plan;
-pub(crate) use plan::{data, loader};
 pub use run::RECORDS;
 pub use run::document;
 pub use workloads::workloads;

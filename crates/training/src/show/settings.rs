@@ -52,8 +52,8 @@ pub(super) fn work(report: &TrainReport) -> Work {
     }
     let storage = if plan.is_null() { "null" } else { "real" };
     settings.add("storage", storage, &["data.bytes", "data.eval_bytes"]);
-    settings.add("dataset", super::data(plan), &["data", "steps_per_epoch"]);
-    settings.add("loader", super::loader(plan), &["loader"]);
+    settings.add("dataset", super::plan::data(plan), &["data", "steps_per_epoch"]);
+    settings.add("loader", super::plan::loader(plan), &["loader"]);
     settings.add("compute", plan.compute, &["compute"]);
     let client = plan.client.as_ref().map_or("none".to_string(), ToString::to_string);
     settings.add("client", client, &["client"]);

@@ -258,7 +258,7 @@ mod tests {
     fn a_file_system_that_hangs_is_not_waited_for() {
         let (_keep, never) = mpsc::channel::<()>();
         let answer = within(Duration::from_millis(20), move || never.recv());
-        assert!(answer.unwrap_err().contains("no answer"));
+        assert!(answer.unwrap_err().contains("did not respond"));
     }
 
     #[test]

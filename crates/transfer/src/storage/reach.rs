@@ -181,7 +181,7 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
 fn make_top(folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder).map_err(|error| match dead_link(folder) {
         Some(link) => io::Error::other(LinkInTheWay(format!(
-            "{} is a link that leads to no folder",
+            "{} is a link that does not lead to a folder",
             link.display()
         ))),
         None => error,
@@ -199,11 +199,11 @@ pub fn dead_link(folder: &Path) -> Option<&Path> {
 pub(super) fn told(errno: Errno) -> io::Error {
     match errno {
         Errno::LOOP => io::Error::other(LinkInTheWay(
-            "a link is on the way, and none is followed in a folder that stormlp writes to; \
-             put the data itself there, or name the folder that the link leads to"
+            "the path contains a link, and links are not followed in a folder that stormlp writes to; \
+             put the data itself there, or name the folder that the link points to"
                 .to_string(),
         )),
-        Errno::XDEV => io::Error::other("it leads out of its folder"),
+        Errno::XDEV => io::Error::other("it points outside its folder"),
         errno => errno.into(),
     }
 }
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_reach_files_and_follow_no_link() {
+    fn both_ways_reach_files_without_following_links() {
         type Open = fn(&OwnedFd, &Path, OFlags, Mode) -> Result<OwnedFd, Errno>;
         let tree = tree();
         let top = open_folder(tree.path()).unwrap();
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_may_be_held_before_it_is_there_and_may_be_a_link() {
+    fn a_folder_may_be_held_before_it_exists_and_may_be_a_link() {
         let tree = tree();
         let top = tree.path().join("new");
         hold(&top);
@@ -394,7 +394,7 @@ mod tests {
         assert!(held);
         symlink("/etc", top.join("a/out")).unwrap();
         let error = make_folder(&top.join("a/out/c")).unwrap_err();
-        assert!(error.to_string().contains("a link is on the way"), "{error}");
+        assert!(error.to_string().contains("the path contains a link"), "{error}");
 
         let linked = tree.path().join("linked");
         hold(&linked);

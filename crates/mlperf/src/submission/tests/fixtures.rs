@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::submission::check::CheckReport;
+use crate::submission::survey::Submission;
 use crate::submission::tree::{Content, Entry, Tree, join};
-use crate::submission::{CheckReport, Submission, check, system_yaml};
+use crate::submission::{check, system_yaml};
 
 /// A tree, built file by file.
 #[derive(Default)]

@@ -76,7 +76,7 @@ fn every_report_wide_column_has_a_value() {
 fn contradictions() -> Vec<(usize, &'static str, Value, &'static str)> {
     vec![
         (0, "/cells/0/iops", json!(1.0), "cells.0.iops is 1.0000"),
-        (0, "/cells/0/operations", json!(3), "operations of io_size_bytes come to"),
+        (0, "/cells/0/operations", json!(3), "operations of io_size_bytes add up to"),
         (
             0,
             "/cells/0/interval_bytes",

@@ -13,7 +13,8 @@ use stormlp_mlperf::submission::Edition;
 
 use crate::commands::deliver::OutputArgs;
 use crate::commands::detached::DetachedArgs;
-use crate::commands::submission::{self, RehearsedTree};
+use crate::commands::submission;
+use crate::commands::submission::rehearsed::RehearsedTree;
 use crate::commands::threads::{check_cufile, check_wait};
 use crate::commands::workloads::read_text;
 use crate::hosts::Needs;

@@ -23,7 +23,8 @@ use stormlp_show::text;
 use stormlp_transfer::storage::Disk;
 use stormlp_transfer::surroundings::Surroundings;
 
-use super::{Args, ending, hosts, planned};
+use super::args::Args;
+use super::{ending, hosts, planned};
 use crate::commands::deliver::{Delivery, Savers, copy_of};
 use crate::commands::find::{Finder, Ran, find};
 use crate::commands::party::{blame_launcher, shared_fate};

@@ -9,7 +9,8 @@ use stormlp_show::document::Document;
 use stormlp_show::html::Sheet;
 use stormlp_show::{html, markdown, text};
 
-use super::{Format, append_csv, cannot_write, check_folder, check_header, of_file, rows};
+use super::sink::{Format, cannot_write, check_folder, of_file};
+use super::{append_csv, check_header, rows};
 use crate::output;
 use stormlp_core::failure::Failure;
 

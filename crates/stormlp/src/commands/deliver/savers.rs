@@ -12,7 +12,8 @@ use stormlp_core::report::PartOf;
 use stormlp_core::report::Report;
 use stormlp_matrix::plan::{CellReport, MatrixReport};
 
-use super::{Delivery, Saver};
+use super::Delivery;
+use super::saver::Saver;
 use crate::commands::saved;
 use crate::session::Session;
 use stormlp_core::failure::Failure;

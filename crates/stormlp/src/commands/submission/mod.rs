@@ -6,7 +6,7 @@ mod image;
 mod plan;
 mod read;
 mod rehearse;
-mod rehearsed;
+pub(crate) mod rehearsed;
 mod system_yaml;
 
 use std::path::Path;
@@ -17,7 +17,6 @@ use crate::session::Session;
 use stormlp_core::failure::Failure;
 
 pub(crate) use rehearse::other_edition;
-pub(crate) use rehearsed::RehearsedTree;
 
 /// Arguments of `stormlp submission`.
 #[derive(Debug, clap::Args)]

@@ -31,13 +31,13 @@ use stormlp_training::run::Course;
 use stormlp_transfer::storage::FolderLock;
 use stormlp_transfer::surroundings::Surroundings;
 
-use super::data::{self, Data};
 use super::{Args, check_phases, facts, head, lock};
 use crate::commands::deliver::{Delivery, Saver, Savers, copy_of};
 use crate::commands::find::{Finder, Ran, find};
 use crate::output;
 use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_training::run::data::{self, Data};
 
 /// Duration of the initial read that estimates the storage bandwidth.
 const READ_SECONDS: f64 = 2.0;

@@ -9,7 +9,7 @@ use stormlp_training::run as training;
 use stormlp_training::run::{Course, SoFar, Unit};
 
 use super::super::deliver::{self, Savers, copy_of};
-use super::super::submission::RehearsedTree;
+use super::super::submission::rehearsed::RehearsedTree;
 use super::Prepared;
 use crate::output;
 use crate::session::Session;

@@ -2,12 +2,9 @@
 //! runs it.
 
 mod args;
-mod data;
 mod find_max;
 mod finish;
-mod hosts;
 mod kept;
-mod starter;
 
 use std::path::{Path, PathBuf};
 
@@ -33,16 +30,18 @@ use stormlp_transfer::surroundings::Surroundings;
 
 use stormlp_matrix::show::Columns;
 
-use self::data::Data;
 use self::kept::Kept;
 use super::deliver::{self, Delivery, OutputArgs, copy_of};
 use super::party::blame_launcher;
-use super::submission::{self, RehearsedTree};
+use super::submission;
+use super::submission::rehearsed::RehearsedTree;
 use crate::hosts::Needs;
 use crate::session::Session;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_hosts::party::Party;
+use stormlp_training::run::agreement;
+use stormlp_training::run::data::{self, Data};
 
 /// Arguments of `stormlp train`.
 #[derive(Debug, clap::Args)]
@@ -108,11 +107,11 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     }
     let party = session.party(args.request.local_data)?;
     let mut asked = party.agree(asked(&args, session))?;
-    let options = hosts::asked(&asked.request);
-    hosts::ask(&party, &mut asked.request, session)?;
+    let options = agreement::asked(&asked.request);
+    agreement::ask(&party, &mut asked.request, session)?;
     let prepared = prepare(&args, asked, &party, session);
     let promises = |one: &Prepared| {
-        let decided = hosts::promises(&one.plan, &one.data.inventory);
+        let decided = agreement::promises(&one.plan, &one.data.inventory);
         // The decided values are more specific than the options.
         [decided, options].concat()
     };
@@ -166,7 +165,7 @@ fn prepare(
         TrainPlan::resolve(&workload, &request, &facts, &data.inventory)?;
     let mut warnings = data.warnings.clone();
     warnings.extend(of_plan);
-    warnings.extend(hosts::warnings(party, &plan));
+    warnings.extend(agreement::warnings(party, &plan));
     Ok(Prepared { workload, facts, data, plan, warnings })
 }
 
@@ -202,7 +201,7 @@ fn run_prepared(
     let delivery = party.agree(opened())?;
     let savers = delivery.savers(&plan.workload, party, session)?;
     let others = party.hosts(savers.parts_folder())?;
-    warnings.extend(hosts::crowded(party, others.as_ref()));
+    warnings.extend(agreement::crowded(party, others.as_ref()));
     warnings.extend(session.storage.warnings());
     let mut course = Course {
         head: head(&plan, facts, &delivery, session),
@@ -226,7 +225,7 @@ fn run_prepared(
     let ended = |saved: Option<&Path>| finish::ended(&report, saved).and(for_mlperf);
     let own = |of| copy_of(&report, of);
     let went = kept.savers.finish((&report, own), &delivery, session, ended);
-    went.map_err(|failure| hosts::shared_fate(failure, &report, others.as_ref()))
+    went.map_err(|failure| agreement::shared_fate(failure, &report, others.as_ref()))
 }
 
 /// Runs the plan, alone or with the other processes.

@@ -13,7 +13,8 @@ use super::super::error::TrainError;
 use super::super::machine::Machine;
 use super::super::measure::PhaseMeasured;
 use super::super::together::HostsTally;
-use super::{Cut, Distributions, Kind, Orders, Runner};
+use super::{Cut, Distributions, Kind, Runner};
+use crate::run::prepare::Orders;
 
 /// Interval for checking whether other hosts keep this one waiting.
 const LOOK_AT_HOSTS: Duration = Duration::from_millis(200);

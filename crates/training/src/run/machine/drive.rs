@@ -4,8 +4,10 @@
 //! seconds. No clock, file or thread is involved: the same machine, device and seed give the same
 //! result.
 
+use super::loader::Landed;
+use super::phase::{Pace, PhaseSpec};
 use super::queue::Queue;
-use super::{Halt, Landed, Machine, Nanos, Pace, PhaseSpec, ReadRequest};
+use super::{Halt, Machine, Nanos, ReadRequest};
 
 /// Storage as seen by the machine.
 pub trait Device {

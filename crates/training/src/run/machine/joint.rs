@@ -120,7 +120,8 @@ impl Machine {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::drive_tests::workers;
-    use super::super::{Landed, Pace, PhaseSpec, Share};
+    use super::super::loader::{Landed, Share};
+    use super::super::phase::{Pace, PhaseSpec};
     use super::*;
 
     #[test]

@@ -1,6 +1,8 @@
 //! The specification of one epoch's training or one evaluation.
 
-use super::{ClientWork, Nanos, Share};
+use super::Nanos;
+use super::client::ClientWork;
+use super::loader::Share;
 
 /// A duration: constant, or drawn at each step.
 pub enum Pace {

@@ -2,7 +2,8 @@
 
 use crate::plan::probe::StepMark;
 
-use super::{BlockTally, Machine, Nanos, StepHistograms, StepTimes, Waits};
+use super::tally::{BlockTally, StepHistograms, StepTimes, Waits};
+use super::{Machine, Nanos};
 
 impl Machine {
     /// Records the end of each step from now on.

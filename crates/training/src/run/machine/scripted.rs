@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::drive::Device;
 use super::drive_tests::{MS, one_sample, records};
-use super::{Landed, Nanos, ReadRequest, Unit};
+use super::loader::{Landed, Unit};
+use super::{Nanos, ReadRequest};
 
 /// A device with scripted read times that records all requests.
 pub(super) struct Scripted {

@@ -13,9 +13,10 @@ use stormlp_training::plan::resolve::Resolved;
 use stormlp_training::plan::train_plan::TrainPlan;
 
 use super::super::args::datagen_options;
-use super::super::{data, lock};
+use super::super::lock;
 use super::AcceleratorFinder;
 use stormlp_core::failure::Failure;
+use stormlp_training::run::data;
 
 /// Epochs with fewer steps are inconclusive: a starter set is enlarged first.
 const FEW_STEPS: u64 = 24;

@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
+use crate::plan::request::TrainRequest;
+use crate::plan::workload::Workload;
 use stormlp_core::units::ByteSize;
 use stormlp_dataset::generate;
-use stormlp_training::plan::request::TrainRequest;
-use stormlp_training::plan::workload::Workload;
 use stormlp_transfer::storage::Disk;
 
-use super::data::dataset;
+use super::dataset;
 use stormlp_core::failure::Failure;
+use stormlp_core::note::Cause;
 
 /// Maximum size of a starter set.
 const MOST_BYTES: u64 = 10 << 30;
@@ -60,15 +61,16 @@ fn files_within(
         few if few < accelerators => few,
         files => files.next_multiple_of(accelerators),
     };
-    let too_large = |bytes: u64| {
-        Failure::machine(anyhow::anyhow!(
+    let too_large =
+        |bytes: u64| {
+            Failure::saying(Cause::Machine, format!(
             "three steps need {least} files for training, {} including evaluation files, but a \
              starter dataset is limited to {} here",
             ByteSize(bytes),
             ByteSize(most_bytes)
         ))
         .with_help("give the number of files with --files N, or use fewer --accelerators")
-    };
+        };
     // First by the mean size, to avoid computing the sizes of a far too large set.
     let within = trained_of((most_bytes as f64 / file_bytes) as u64, spec.num_files_eval);
     if within < least {
@@ -133,7 +135,7 @@ fn trained_of(files: u64, evaluated: u64) -> u64 {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::commands::workloads;
+    use crate::plan::catalog;
 
     fn request(accelerators: u32) -> TrainRequest {
         TrainRequest { accelerators: Some(accelerators), ..TrainRequest::default() }
@@ -142,7 +144,7 @@ mod tests {
     #[test]
     fn no_starter_set_exceeds_its_bound() {
         for name in ["unet3d", "resnet50", "cosmoflow"] {
-            let workload = workloads::load(name, None, &[]).unwrap();
+            let workload = catalog::find(name, None).unwrap().workload(&[]).unwrap();
             for accelerators in [1, 2] {
                 let request = request(accelerators);
                 for most_bytes in [MOST_BYTES, 9 << 30, 8 << 30] {
@@ -157,7 +159,7 @@ mod tests {
 
     #[test]
     fn the_largest_set_within_the_bound_is_near_it() {
-        let workload = workloads::load("unet3d", None, &[]).unwrap();
+        let workload = catalog::find("unet3d", None).unwrap().workload(&[]).unwrap();
         let files = files_within(&workload, &request(1), MOST_BYTES).unwrap();
         let bytes = drawn_bytes(&workload, &request(1), files).unwrap();
         assert!(bytes > MOST_BYTES / 20 * 19, "{}", ByteSize(bytes));
@@ -165,7 +167,7 @@ mod tests {
 
     #[test]
     fn three_steps_fit_or_are_refused_by_what_they_take() {
-        let workload = workloads::load("unet3d", None, &[]).unwrap();
+        let workload = catalog::find("unet3d", None).unwrap().workload(&[]).unwrap();
         let batch = u64::from(workload.reader.batch_size);
         let three = drawn_bytes(&workload, &request(1), 3 * batch).unwrap();
         let files = files_within(&workload, &request(1), three).unwrap();

@@ -1,10 +1,14 @@
 //! The dataset of a run: where it is, what it contains, and a starter set if it is missing.
 
 mod larger;
+mod starter;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::plan::datasize::{SizeRequest, datasize};
+use crate::plan::request::TrainRequest;
+use crate::plan::workload::Workload;
 use stormlp_core::facts::{Availability, HostFacts};
 use stormlp_core::machine::Fact;
 use stormlp_core::path::PathKind;
@@ -15,24 +19,19 @@ use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_dataset::dataset::Dataset;
 use stormlp_dataset::generate::{self, Existing, GenerateError, GeneratePlan};
 use stormlp_dataset::inventory::facts::Inventory;
-use stormlp_dataset::inventory::{self, Finding, FindingKind, FoundDataset, ScanError};
+use stormlp_dataset::inventory::{self, FoundDataset, ScanError};
 use stormlp_dataset::manifest::{ManifestError, ManifestHead};
 use stormlp_dataset::section::DatasetSpec;
 use stormlp_dataset::spec::{self, DEFAULT_SEED, Making};
-use stormlp_training::plan::datasize::{SizeRequest, datasize};
-use stormlp_training::plan::request::TrainRequest;
-use stormlp_training::plan::workload::Workload;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::probe;
 use stormlp_transfer::storage::{Disk, Storage as _};
 
-use super::starter;
-use crate::commands::datagen::{LARGER_FILES, NO_LINK};
-use crate::output;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_core::note::Cause;
+use stormlp_hosts::session::Session;
 
-pub(super) use larger::larger;
+pub use larger::larger;
 
 /// Assumed write rate of a disk, for the estimate before anything is measured.
 const WRITE_BYTES_PER_SECOND: f64 = 1e9;
@@ -40,19 +39,20 @@ const WRITE_BYTES_PER_SECOND: f64 = 1e9;
 const FILE_SECONDS: f64 = 1e-4;
 
 /// A dataset that was found or will be generated.
-pub(crate) struct Data {
+pub struct Data {
     /// Its files.
-    pub(crate) inventory: Inventory,
+    pub inventory: Inventory,
     /// Its parameters, in the workload's terms.
-    pub(crate) spec: DatasetSpec,
-    pub(crate) warnings: Vec<Warning>,
+    pub spec: DatasetSpec,
+    /// What does not fit the workload, and does not prevent a run.
+    pub warnings: Vec<Warning>,
     /// What must be generated before the inventory exists.
-    pub(crate) to_make: Option<ToMake>,
+    pub to_make: Option<ToMake>,
 }
 
 impl Data {
     /// The dataset of null storage, which has no files.
-    pub(crate) fn none(workload: &Workload) -> Self {
+    pub fn none(workload: &Workload) -> Self {
         Self {
             inventory: Inventory::default(),
             spec: workload.dataset.clone(),
@@ -63,7 +63,7 @@ impl Data {
 }
 
 /// A dataset to generate or complete.
-pub(crate) struct ToMake {
+pub struct ToMake {
     plan: GeneratePlan,
     kind: Kind,
 }
@@ -102,7 +102,7 @@ struct Place {
 ///
 /// # Errors
 /// With exit code 4 if there is no dataset, 5 if it is damaged, 3 if it does not fit the workload.
-pub(crate) fn find(
+pub fn find(
     as_asked: &Workload,
     request: &TrainRequest,
     facts: &HostFacts,
@@ -140,7 +140,10 @@ pub(crate) fn find(
             None => files_to_make(workload, request, facts, &place.folder)?,
         };
         let warning = unused_folder(workload, &place, name);
-        tell(warning.as_ref().filter(|_| !session.quiet));
+        // Before anything is written to another folder.
+        if let Some(warning) = warning.as_ref().filter(|_| !session.quiet) {
+            session.say(format!("warning: {warning}"));
+        }
         if kind == Kind::Starter {
             starter::shape(workload, files);
         }
@@ -157,7 +160,11 @@ pub(crate) fn find(
     let dataset = dataset(&as_read(workload), profile)?;
     let mut warnings: Vec<_> = unused_folder(workload, &place, name).into_iter().collect();
     for finding in inventory::check(&Disk, &found, &dataset, &format!("{datagen}{options}")) {
-        warnings.push(warning_of(finding, &place.folder)?);
+        let warning = finding.into_warning().map_err(|problem| {
+            let fact = format!("the dataset in {}: {}", place.folder.display(), problem.fact);
+            Failure::saying(problem.kind, fact).with_help(problem.remedy)
+        })?;
+        warnings.push(warning);
     }
     let inventory = found.for_plan(&Disk, &dataset);
     Ok(Data {
@@ -166,28 +173,6 @@ pub(crate) fn find(
         warnings,
         to_make: None,
     })
-}
-
-/// Prints the warning about a folder before anything is written to another one.
-fn tell(warning: Option<&Warning>) {
-    if let Some(warning) = warning {
-        output::say(format!("warning: {warning}"));
-    }
-}
-
-/// The warning for a finding, for the report.
-///
-/// # Errors
-/// If the dataset cannot be read as it is.
-fn warning_of(finding: Finding, folder: &Path) -> Result<Warning, Failure> {
-    if finding.fatal {
-        return Err(refused(&finding, folder));
-    }
-    let kind = match finding.kind {
-        FindingKind::Holes => WarningKind::Holes,
-        _ => WarningKind::Dataset,
-    };
-    Ok(Warning::new(kind, finding.fact, finding.advice))
 }
 
 /// The dataset that the workload now describes, with `files` training files, to be generated if it
@@ -226,11 +211,7 @@ impl ToMake {
     ///
     /// # Errors
     /// With exit code 4 if it does not fit, 5 if storage fails, 130 if the user stops it.
-    pub(crate) fn make(
-        &self,
-        planned: &Inventory,
-        session: &Session,
-    ) -> Result<Inventory, Failure> {
+    pub fn make(&self, planned: &Inventory, session: &Session) -> Result<Inventory, Failure> {
         self.announce("making", session);
         let GeneratePlan { folder, dataset, .. } = &self.plan;
         generate::run(&self.plan, &session.progress(), &session.stop)
@@ -241,16 +222,17 @@ impl ToMake {
         if dataset.is_as_planned(planned, &made) {
             return Ok(made);
         }
-        let error = anyhow::anyhow!(
+        let fact = format!(
             "the dataset that was made in {} is not the one that was planned",
             folder.display()
         );
         let folder = shell_word(&folder.to_string_lossy());
-        Err(Failure::bug(error).with_help(format!("remove it with `stormlp clean {folder}`")))
+        Err(Failure::saying(Cause::Internal, fact)
+            .with_help(format!("remove it with `stormlp clean {folder}`")))
     }
 
     /// Prints what `verb` applies to: number of files, bytes and estimated time.
-    pub(crate) fn announce(&self, verb: &str, session: &Session) {
+    pub fn announce(&self, verb: &str, session: &Session) {
         if session.quiet {
             return;
         }
@@ -263,7 +245,7 @@ impl ToMake {
             Kind::Rest => ("an unfinished dataset", "the rest of its"),
             Kind::Larger => ("too small a starter dataset", "a larger one of"),
         };
-        output::say(format!(
+        session.say(format!(
             "{there} in {}: {verb} {made} {}, {}, in about {}",
             self.plan.folder.display(),
             counted(files, "file"),
@@ -415,39 +397,21 @@ fn scan(
 
 fn nothing_there(folder: &Path, workload: &Workload, datagen: &str) -> Failure {
     if folder.is_file() {
-        let error = anyhow::anyhow!("{} is a file, not a dataset's folder", folder.display());
-        return Failure::machine(error)
+        let fact = format!("{} is a file, not a dataset's folder", folder.display());
+        return Failure::saying(Cause::Machine, fact)
             .with_help("give the folder that has train/ in it: --data-dir DIR");
     }
-    Failure::machine(anyhow::anyhow!(
-        "{} contains no {} files of a dataset",
-        folder.display(),
-        workload.dataset.format
-    ))
+    Failure::saying(
+        Cause::Machine,
+        format!("{} contains no {} files of a dataset", folder.display(), workload.dataset.format),
+    )
     .with_help(format!(
         "make one with `{datagen}`, or let this run make a starter set with --generate"
     ))
 }
 
-fn refused(finding: &Finding, folder: &Path) -> Failure {
-    let error = anyhow::anyhow!("the dataset in {}: {}", folder.display(), finding.fact);
-    let failure = match finding.kind {
-        FindingKind::Corrupt | FindingKind::WrongSize => Failure::storage(error),
-        FindingKind::SamplesPerFile | FindingKind::SampleSize => Failure::no_plan(error),
-        FindingKind::Empty
-        | FindingKind::Unfinished
-        | FindingKind::Missing
-        | FindingKind::Extra
-        | FindingKind::Subfolders
-        | FindingKind::Links
-        | FindingKind::Holes
-        | FindingKind::Foreign => Failure::machine(error),
-    };
-    failure.with_help(finding.advice.clone())
-}
-
 /// The dataset described by the workload.
-pub(super) fn dataset(workload: &Workload, profile: Profile) -> Result<Dataset, Failure> {
+pub fn dataset(workload: &Workload, profile: Profile) -> Result<Dataset, Failure> {
     let recipe = spec::recipe(&workload.dataset, Making::of(profile));
     Dataset::new(recipe).map_err(Failure::no_plan)
 }
@@ -498,49 +462,28 @@ fn refuse_smaller(
     if there == 0 || there >= wanted {
         return Ok(());
     }
-    let error = anyhow::anyhow!(
+    let fact = format!(
         "{} contains a dataset of {}, --full requires {wanted}",
         folder.display(),
         counted(there, "training file")
     );
-    Err(Failure::machine(error).with_help(format!(
+    Err(Failure::saying(Cause::Machine, fact).with_help(format!(
         "remove it with `stormlp clean {}`, or name another folder with --data-dir",
         shell_word(&folder.to_string_lossy())
     )))
 }
 
 fn generation(error: GenerateError, session: &Session) -> Failure {
-    let again = format!("`{}` continues it", session.command_line());
-    let full = error.is_full();
     match error {
-        error if error.is_link() => Failure::machine(error).with_help(NO_LINK),
-        error if error.is_too_large() => {
-            Failure::machine(error).with_help(format!("{LARGER_FILES}; {again}"))
-        }
-        GenerateError::FileLimit { .. } => Failure::machine(error).with_help(LARGER_FILES),
-        GenerateError::Stopped { .. } => Failure::stopped(error).with_help(again),
-        GenerateError::Space { .. } | GenerateError::TooLarge { .. } => Failure::machine(error)
-            .with_help("free some space, choose another --data-dir, or use fewer --files"),
-        GenerateError::Format(_) => Failure::no_plan(error),
-        GenerateError::Memory { .. } | GenerateError::Crew(CrewError::Start(_)) => {
-            Failure::machine(error).with_help(
-                "allow more memory or threads, or make the dataset \
-                with `stormlp datagen` and fewer --threads",
-            )
-        }
-        GenerateError::Crew(_) => Failure::bug(error).with_help(again),
-        GenerateError::File(_) | GenerateError::Manifest(_) if full => Failure::storage(error)
-            .with_help(
-                "free some space and run again, or choose another --data-dir with --generate",
-            ),
-        GenerateError::File(_) | GenerateError::Manifest(_) => {
-            Failure::storage(error).with_help(again)
-        }
-        GenerateError::Changed { .. } => Failure::machine(error)
-            .with_help("move it away if it is yours, or remove it; then run the command again"),
         GenerateError::Another { .. } => Failure::machine(error)
             .with_help("choose another --data-dir, or remove it with `stormlp clean`"),
-        other => Failure::machine(other),
+        GenerateError::Memory { .. } | GenerateError::Crew(CrewError::Start(_)) => {
+            Failure::machine(error).with_help(
+                "allow more memory or threads, or make the dataset with `stormlp datagen` and \
+                 fewer --threads",
+            )
+        }
+        error => error.failure(&session.command_line(), "stormlp datagen --overwrite"),
     }
 }
 

@@ -1,13 +1,13 @@
 //! Replaces a starter set that is too small by a larger one.
 
+use crate::plan::request::TrainRequest;
+use crate::plan::workload::Workload;
 use stormlp_dataset::spec::{self, Making};
-use stormlp_training::plan::request::TrainRequest;
-use stormlp_training::plan::workload::Workload;
 
-use super::super::starter;
+use super::starter;
 use super::{Data, Kind, datagen_command, direct_support, place, scan, to_make};
-use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::session::Session;
 
 /// A larger starter set for the accelerators of `request`, to replace the existing one; `None` if
 /// that is not a starter set of this workload, if the user set its size, or if there is no space
@@ -15,7 +15,7 @@ use stormlp_core::failure::Failure;
 ///
 /// # Errors
 /// If the folder cannot be read.
-pub(in crate::commands::train) fn larger(
+pub fn larger(
     as_asked: &Workload,
     request: &TrainRequest,
     session: &Session,

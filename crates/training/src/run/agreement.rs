@@ -4,6 +4,9 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
 
+use crate::plan::request::{RequestedHosts, TrainRequest};
+use crate::plan::train_plan::TrainPlan;
+use crate::report::TrainReport;
 use serde::{Deserialize, Serialize};
 use stormlp_core::difference::Promise;
 use stormlp_core::group::{self, memory_bytes};
@@ -12,14 +15,11 @@ use stormlp_core::units::{ByteSize, counted};
 use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_hosts::company::Hosts;
-use stormlp_training::plan::request::{RequestedHosts, TrainRequest};
-use stormlp_training::plan::train_plan::TrainPlan;
-use stormlp_training::report::TrainReport;
 
-use crate::session::Session;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::party::Party;
 use stormlp_hosts::promises;
+use stormlp_hosts::session::Session;
 
 /// The options of a process.
 #[derive(Serialize, Deserialize)]
@@ -33,11 +33,7 @@ struct Asks {
 ///
 /// # Errors
 /// If the accelerators cannot be divided evenly.
-pub(super) fn ask(
-    party: &Party,
-    request: &mut TrainRequest,
-    session: &Session,
-) -> Result<(), Failure> {
+pub fn ask(party: &Party, request: &mut TrainRequest, session: &Session) -> Result<(), Failure> {
     let group = &*session.group;
     if let Some(total) = request.accelerators_total {
         request.accelerators = Some(divided(total, group.size())?);
@@ -70,7 +66,7 @@ pub(super) fn ask(
 }
 
 /// Warnings about these hosts for the report.
-pub(super) fn warnings(party: &Party, plan: &TrainPlan) -> Vec<Warning> {
+pub fn warnings(party: &Party, plan: &TrainPlan) -> Vec<Warning> {
     let mut warnings = party.warnings();
     if plan.hosts.iter().any(|count| *count != plan.hosts[0]) {
         warnings.push(Warning::new(
@@ -92,7 +88,7 @@ pub(super) fn warnings(party: &Party, plan: &TrainPlan) -> Vec<Warning> {
 }
 
 /// Warns if processes share too few CPUs, with the cost of a barrier there.
-pub(super) fn crowded(party: &Party, others: Option<&Hosts>) -> Option<Warning> {
+pub fn crowded(party: &Party, others: Option<&Hosts>) -> Option<Warning> {
     let barrier = others?.facts.empty_barrier_us?;
     let (member, here) = group::crowded(party.members())?;
     Some(Warning::new(
@@ -161,12 +157,12 @@ const ASKED_NAMES: [(&str, &str); 9] = [
 ];
 
 /// The part of `request` that must be equal on all hosts.
-pub(super) fn asked(request: &TrainRequest) -> Vec<Promise> {
+pub fn asked(request: &TrainRequest) -> Vec<Promise> {
     promises::asked(request, &ASKED_APART, &ASKED_NAMES)
 }
 
 /// The part of a run of `plan` over `inventory` that must be equal on all hosts.
-pub(super) fn promises(plan: &TrainPlan, inventory: &Inventory) -> Vec<Promise> {
+pub fn promises(plan: &TrainPlan, inventory: &Inventory) -> Vec<Promise> {
     let mut hasher = DefaultHasher::new();
     for file in inventory.train.iter().chain(&inventory.valid) {
         (&file.name, file.bytes).hash(&mut hasher);
@@ -185,11 +181,7 @@ pub(super) fn promises(plan: &TrainPlan, inventory: &Inventory) -> Vec<Promise> 
 
 /// Marks a failure as common to all if the run completed on all `hosts`, or if all know that one
 /// was told to end.
-pub(super) fn shared_fate(
-    failure: Failure,
-    report: &TrainReport,
-    hosts: Option<&Hosts>,
-) -> Failure {
+pub fn shared_fate(failure: Failure, report: &TrainReport, hosts: Option<&Hosts>) -> Failure {
     let alike = match report.ending {
         Ending::Complete => !report.results.hosts.is_empty(),
         Ending::Stopped => {
