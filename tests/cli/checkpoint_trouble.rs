@@ -179,7 +179,7 @@ fn invalid_models_are_refused_with_all_their_faults() {
     let mut command = stormlp();
     let arguments = ["checkpoint", "llama3-70b", "--ranks", "12", "--dry-run"];
     let message = stderr(command.args(arguments).assert().code(3));
-    assert!(message.contains("no multiple of tensor × pipeline"), "{message}");
+    assert!(message.contains("not a multiple of tensor × pipeline"), "{message}");
 }
 
 #[test]

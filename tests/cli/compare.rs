@@ -196,7 +196,7 @@ fn unreadable_or_unwritable_files_are_named_without_a_panic() {
         ("a1 a2 a3", 2, "two sides"),
         ("a1 -- a2 --format json", 2, "--format comes after --"),
         ("a1 a2 --export nowhere/c.md", 4, "folder nowhere does not exist"),
-        ("a1 a2 --export c.xlsx", 2, "names no format"),
+        ("a1 a2 --export c.xlsx", 2, "not that of a format"),
         ("a1 a2 --format gdsio", 2, "gdsio"),
         ("a1 a2 --fail-on-regression -1", 2, "fail-on-regression"),
         ("a1 a2 --fail-on-regression much", 2, "is not a percentage"),

@@ -151,7 +151,7 @@ fn options_without_effect_and_reports_of_another_command_are_refused() {
             refused(&format!("{command} --dry-run {option}"), 2, "has no effect with --dry-run");
         }
         refused(&format!("{command} --dry-run --format csv"), 2, "a plan has the formats");
-        refused(&format!("{command} --export a.xlsx"), 2, "names no format");
+        refused(&format!("{command} --export a.xlsx"), 2, "not that of a format");
     }
     for command in [TRAIN, CHECKPOINT] {
         refused(&format!("{command} --format gdsio"), 2, "stormlp gds");

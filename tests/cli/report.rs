@@ -188,7 +188,7 @@ fn the_format_is_that_of_the_file_and_one_that_cannot_be_written_is_named() {
     shown(place, "report results/gds --output page --format html");
     assert!(fs::read_to_string(place.join("page")).unwrap().starts_with("<!DOCTYPE"));
     let said = refused(place, "report results/gds --output page", 2);
-    assert!(said.contains("names no format"), "{said}");
+    assert!(said.contains("not that of a format"), "{said}");
     let said = refused(place, "report results/gds --output none/a.html", 4);
     assert!(said.contains("--output none/a.html: folder none does not exist"), "{said}");
     fs::create_dir(place.join("a.html")).unwrap();

@@ -490,7 +490,7 @@ fn a_closed_run_names_every_rule_that_it_would_break() {
     fs::create_dir(folder.path().join("empty")).unwrap();
     let words = "unet3d --closed --dry-run --data-dir empty --params reader.prefetch_size=5";
     let said = stderr(train(folder.path(), words).assert().code(3));
-    for part in ["rule 10.1 of v2.0: reader.prefetch_size is 5", "empty holds no npz files"] {
+    for part in ["rule 10.1 of v2.0: reader.prefetch_size is 5", "empty contains no npz files"] {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert!(!said.contains("rule 7"), "{said}");

@@ -37,7 +37,7 @@ fn make_pipe_of(path: &Path) {
 fn a_given_folder_is_never_replaced_by_a_starter_set() {
     let folder = folder();
     let words = format!("unet3d {SMALL} dataset.data_folder=nowhere");
-    check(folder.path(), &words, 4, &["nowhere holds no npz files", "--generate"]);
+    check(folder.path(), &words, 4, &["nowhere contains no npz files", "--generate"]);
     fs::write(folder.path().join("file"), "").unwrap();
     let words = "unet3d --data-dir file";
     check(folder.path(), words, 4, &["file is a file, not a dataset's folder"]);

@@ -141,7 +141,7 @@ fn what_this_machine_lacks_is_4() {
         folder.path(),
         words,
         4,
-        &["elsewhere holds no npz", "stormlp datagen unet3d", "--generate"],
+        &["elsewhere contains no npz", "stormlp datagen unet3d", "--generate"],
     );
     check(folder.path(), "no-such.yaml", 4, &["no-such.yaml"]);
     let words = format!("retinanet --files 48 {SMALL} --path cpu-gpu --device cuda:7");

@@ -122,7 +122,7 @@ fn mlperfs_own_files_are_its_models_under_any_name() {
     assert_eq!(whats(&own, &facts(10_000 * GIB)), Vec::<String>::new());
     own.workload.architecture.num_layers = 31;
     let other = whats(&own, &facts(10_000 * GIB));
-    assert!(other[0].contains("none of MLPerf's models"), "{other:?}");
+    assert!(other[0].contains("not one of MLPerf's models"), "{other:?}");
 }
 
 #[test]
