@@ -150,7 +150,7 @@ fn a_dry_run_ends_as_the_run_would() {
     let plan = stdout(assert);
     assert!(plan.contains("This cannot run here"), "{plan}");
     refuses(folder.path(), &dry, 4, missing);
-    refuses(folder.path(), &["--dir", "tiny.yaml", "--dry-run"], 4, "no folder");
+    refuses(folder.path(), &["--dir", "tiny.yaml", "--dry-run"], 4, "is not a folder");
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn all_faults_of_a_workload_file_are_listed() {
 #[test]
 fn an_impossible_directory_is_refused() {
     let folder = folder();
-    refuses(folder.path(), &["--dir", "tiny.yaml"], 4, "is no folder");
+    refuses(folder.path(), &["--dir", "tiny.yaml"], 4, "is not a folder");
     fs::create_dir_all(folder.path().join("d/global_epoch1_step1")).unwrap();
     fs::write(folder.path().join("d/global_epoch1_step1/mine"), "x").unwrap();
     refuses(folder.path(), &["--dir", "d", "--writes", "1"], 4, "was not made by stormlp");

@@ -57,8 +57,8 @@ fn telemetry_is_reported_and_drawn_for_the_fastest_cell_of_each_path() {
     let around: Vec<_> = groups.iter().filter(|group| group.folded).collect();
     let titles: Vec<&str> = around.iter().map(|group| group.title.as_str()).collect();
     let expected = [
-        "Around cpu-gpu, read of 1 MiB, 8 threads, depth 1",
-        "Around page-cache, read of 1 MiB, 8 threads, depth 1",
+        "Telemetry of cpu-gpu, read of 1 MiB, 8 threads, depth 1",
+        "Telemetry of page-cache, read of 1 MiB, 8 threads, depth 1",
     ];
     assert_eq!(titles, expected);
     assert!(around.iter().all(|group| group.charts.len() == 2));
