@@ -485,7 +485,6 @@ fn read_measurement<'de, D: Deserializer<'de>>(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -281,7 +281,6 @@ impl BufferBacking {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -24,7 +24,6 @@ mod result_warnings;
 mod resume;
 mod space;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 pub use crate::plan::matrix_plan::{

@@ -196,7 +196,6 @@ fn write_file(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::fs;
     use std::path::Path;

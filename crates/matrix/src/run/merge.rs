@@ -15,7 +15,6 @@ use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_hosts::parts;
 use stormlp_hosts::parts::{count_hosts_once, names, share_at_once};
 
-use super::numbers::per_gib;
 use super::warnings;
 use stormlp_hosts::company::sum_of_series;
 
@@ -302,6 +301,14 @@ fn measurement(parts: &[CellPart<'_>]) -> Option<Measurement> {
     })
 }
 
+/// Seconds per GiB; 0 if nothing was moved.
+pub(super) fn per_gib(seconds: f64, bytes: u64) -> f64 {
+    match bytes {
+        0 => 0.0,
+        _ => seconds / (bytes as f64 / (1u64 << 30) as f64),
+    }
+}
+
 fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
     let mut found = Vec::new();
     for name in names {
@@ -359,7 +366,6 @@ fn evidence(asked: PathKind, parts: &[CellPart<'_>]) -> Option<Evidence> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::plan::CellPlan;

@@ -14,7 +14,6 @@ mod merge;
 mod numbers;
 mod offsets;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod panic_tests;
 mod prepare;
 mod recorder;

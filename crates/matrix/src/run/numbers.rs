@@ -5,6 +5,7 @@ use stormlp_core::path::MemoryKind;
 use stormlp_transfer::telemetry::peak_rss_bytes;
 
 use super::cell::CellMeasurement;
+use super::merge::per_gib;
 use super::recorder::Recorder;
 use super::worker::WorkerOutcome;
 
@@ -67,14 +68,6 @@ pub(super) fn numbers(
         interrupted: measured.interrupted,
         started_unix_seconds,
     })
-}
-
-/// Seconds per GiB; 0 if nothing was moved.
-pub(super) fn per_gib(seconds: f64, bytes: u64) -> f64 {
-    match bytes {
-        0 => 0.0,
-        _ => seconds / (bytes as f64 / (1u64 << 30) as f64),
-    }
 }
 
 /// Results of each job, if there are several.

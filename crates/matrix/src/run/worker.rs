@@ -323,7 +323,6 @@ fn broken(error: TransferError) -> WorkerFailure {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::offsets::SizeRange;
     use super::*;

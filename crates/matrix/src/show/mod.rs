@@ -15,7 +15,6 @@ mod run;
 mod settings;
 mod study;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 mod warnings;
 

@@ -7,7 +7,6 @@ mod args;
 mod job_file;
 mod run;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 mod words;
 

@@ -72,7 +72,6 @@ fn entries(facts: &HostFacts, runnable: &[&CellPlan]) -> Option<Warning> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::path::PathBuf;
 

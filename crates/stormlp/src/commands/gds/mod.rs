@@ -217,7 +217,6 @@ pub(crate) fn start(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use clap::Parser as _;
 

@@ -123,7 +123,6 @@ fn jobs(names: &Value, plan: &Map<String, Value>) -> Value {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
