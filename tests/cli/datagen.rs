@@ -220,7 +220,7 @@ fn files_that_storage_rejects_leave_the_others_complete_and_can_be_made_later() 
     let limited = datagen("--threads 1");
     let errors = String::from_utf8_lossy(&limited.stderr);
     assert_eq!(limited.status.code(), Some(5), "{errors}");
-    assert!(errors.contains("the files made so far are whole"), "{errors}");
+    assert!(errors.contains("the files made so far are complete"), "{errors}");
     fs::remove_dir(in_the_way).unwrap();
     let whole = fs::read_dir(folder.join("train")).unwrap().count();
     assert_eq!(whole, 11, "and no part of one");

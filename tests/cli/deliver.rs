@@ -73,10 +73,10 @@ fn a_baseline_of_other_work_is_reported_and_one_with_nothing_in_common_refused()
     let (now, then) = (train_as(folder, "unet3d"), train_as(folder, "resnet50"));
     let shown = stdout(run(folder, &format!("report {now} --baseline {then}")).success());
     let second = shown.lines().nth(1).unwrap();
-    let told = "not the same work: workload unet3d against resnet50";
-    assert!(second.starts_with(told), "{shown}");
+    let message = "not the same work: workload unet3d against resnet50";
+    assert!(second.starts_with(message), "{shown}");
     let words = format!("report {now} --baseline {then} --format markdown");
-    assert!(stdout(run(folder, &words).success()).contains(told));
+    assert!(stdout(run(folder, &words).success()).contains(message));
     let alike = stdout(run(folder, &format!("report {now} --baseline {now}/report.json")));
     assert!(!alike.contains("not the same"), "{alike}");
 
@@ -151,7 +151,7 @@ fn options_without_effect_and_reports_of_another_command_are_refused() {
             refused(&format!("{command} --dry-run {option}"), 2, "has no effect with --dry-run");
         }
         refused(&format!("{command} --dry-run --format csv"), 2, "a plan has the formats");
-        refused(&format!("{command} --export a.xlsx"), 2, "names no format");
+        refused(&format!("{command} --export a.xlsx"), 2, "not that of a format");
     }
     for command in [TRAIN, CHECKPOINT] {
         refused(&format!("{command} --format gdsio"), 2, "stormlp gds");

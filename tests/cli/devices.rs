@@ -107,10 +107,10 @@ fn a_mounted_file_system_is_never_written_over() {
         return;
     }
     fs::write(device.place().join("precious"), "data").unwrap();
-    let told = stderr(device.write(&format!("{DESTROY} --overwrite-signature ext4")).code(4));
-    assert!(told.contains("is in use"), "{told}");
-    assert!(told.contains("is mounted at") && told.contains("(ext4)"), "{told}");
-    assert!(told.contains("no option overrides this"), "{told}");
+    let message = stderr(device.write(&format!("{DESTROY} --overwrite-signature ext4")).code(4));
+    assert!(message.contains("is in use"), "{message}");
+    assert!(message.contains("is mounted at") && message.contains("(ext4)"), "{message}");
+    assert!(message.contains("no option overrides this"), "{message}");
     assert_eq!(fs::read(device.place().join("precious")).unwrap(), b"data");
 }
 
@@ -125,11 +125,11 @@ fn a_loop_device_is_in_use_with_its_backing_file() {
         return;
     };
     let all = format!("{DESTROY} --overwrite-signature ext4");
-    let told = stderr(beside.write(DESTROY).code(4));
+    let message = stderr(beside.write(DESTROY).code(4));
     let named = device.device.trim_start_matches("/dev/");
     let shows = format!("{named} uses the same file, ");
-    assert!(told.contains(&shows), "{told}");
-    assert!(told.contains("no option overrides this"), "{told}");
+    assert!(message.contains(&shows), "{message}");
+    assert!(message.contains("no option overrides this"), "{message}");
     if !device.format() || !device.mount() {
         return;
     }
@@ -143,8 +143,8 @@ fn a_loop_device_is_in_use_with_its_backing_file() {
     let Some(above) = another(&device.device) else {
         return;
     };
-    let told = stderr(above.write(&all).code(4));
-    assert!(told.contains("is mounted at"), "{told}");
+    let message = stderr(above.write(&all).code(4));
+    assert!(message.contains("is mounted at"), "{message}");
     assert_eq!(fs::read(device.place().join("precious")).unwrap(), b"data");
 }
 
@@ -161,16 +161,16 @@ fn a_read_only_device_is_refused_before_the_run() {
         return;
     };
     device.device = again;
-    let told = stderr(device.write(DESTROY).code(4));
+    let message = stderr(device.write(DESTROY).code(4));
     let refusal = format!("{} cannot be written: it is read-only", device.device);
-    assert!(told.contains(&refusal), "{told}");
-    assert!(told.contains("blockdev --setrw"), "{told}");
+    assert!(message.contains(&refusal), "{message}");
+    assert!(message.contains("blockdev --setrw"), "{message}");
     assert!(!device.folder.path().join("stormlp-results").exists());
     let line = format!("gdsio -x 1 -I 1 -i 64K -s 1M -f {} {DESTROY}", device.device);
     let mut gdsio = crate::stormlp();
     gdsio.args(line.split_whitespace());
-    let told = stderr(gdsio.current_dir(device.folder.path()).assert().code(4));
-    assert!(told.contains(&refusal), "{told}");
+    let message = stderr(gdsio.current_dir(device.folder.path()).assert().code(4));
+    assert!(message.contains(&refusal), "{message}");
     // It may be read.
     let words = format!("--path cpu --io-size 64K --threads 1 --passes 1 --file {}", device.device);
     gds(device.folder.path(), &words).assert().success();
@@ -186,8 +186,8 @@ fn an_unused_file_system_yields_to_its_name() {
     }
     let before = device.content();
     for flags in ["", DESTROY, &format!("{DESTROY} --overwrite-signature xfs")] {
-        let told = stderr(device.write(flags).code(3));
-        assert!(told.contains("carries ext4 on loop"), "{told}");
+        let message = stderr(device.write(flags).code(3));
+        assert!(message.contains("carries ext4 on loop"), "{message}");
         assert!(device.content() == before, "{flags}");
     }
     let alone = stderr(device.write("--overwrite-signature ext4").code(2));
@@ -207,14 +207,14 @@ fn a_device_in_use_is_never_overwritten() {
     const O_EXCL: i32 = 0o200;
     let holder =
         (fs::File::options().read(true).custom_flags(O_EXCL)).open(&device.device).unwrap();
-    let told = stderr(device.write(DESTROY).code(4));
-    assert!(told.contains("an exclusive open fails"), "{told}");
+    let message = stderr(device.write(DESTROY).code(4));
+    assert!(message.contains("an exclusive open fails"), "{message}");
     drop(holder);
     device.write(DESTROY).success();
 }
 
 #[test]
-fn a_file_behind_a_loop_device_is_never_written_over_nor_is_its_disk_written_by_gdsio() {
+fn a_file_of_a_loop_device_is_never_overwritten_nor_is_its_disk_by_gdsio() {
     let Some(mut device) = Loop::new() else {
         return;
     };
@@ -224,14 +224,14 @@ fn a_file_behind_a_loop_device_is_never_written_over_nor_is_its_disk_written_by_
     fs::write(device.place().join("precious"), "data").unwrap();
     let image = device.image.to_str().unwrap();
     let flags = format!("{WRITE} --file {image} {DESTROY}");
-    let told = stderr(gds(device.folder.path(), &flags).assert().code(4));
-    assert!(told.contains("it is behind loop"), "{told}");
-    assert!(told.contains("is mounted at"), "{told}");
+    let message = stderr(gds(device.folder.path(), &flags).assert().code(4));
+    assert!(message.contains("it is behind loop"), "{message}");
+    assert!(message.contains("is mounted at"), "{message}");
     let line = format!("gdsio -x 1 -I 1 -i 64K -s 1M -f {image}");
     let mut gdsio = crate::stormlp();
     gdsio.args(line.split_whitespace());
-    let told = stderr(gdsio.current_dir(device.folder.path()).assert().code(4));
-    assert!(told.contains("it is behind loop"), "{told}");
+    let message = stderr(gdsio.current_dir(device.folder.path()).assert().code(4));
+    assert!(message.contains("it is behind loop"), "{message}");
     assert_eq!(fs::read(device.place().join("precious")).unwrap(), b"data");
 }
 
@@ -249,8 +249,8 @@ fn gdsio_writes_to_a_device_with_the_same_flags() {
         gdsio.args(line.split_whitespace());
         gdsio.current_dir(device.folder.path()).assert()
     };
-    let told = stderr(write("").code(3));
-    assert!(told.contains(&format!("add {DESTROY} --overwrite-signature ext4")), "{told}");
+    let message = stderr(write("").code(3));
+    assert!(message.contains(&format!("add {DESTROY} --overwrite-signature ext4")), "{message}");
     write(&format!("{DESTROY} --overwrite-signature ext4")).success();
 }
 
@@ -280,14 +280,14 @@ fn a_disk_and_its_partitions_are_in_use_together() {
     // Not every kernel looks for them by itself.
     ran("partx", &["--add", &device.device]);
     let part = |number: u32| format!("{}p{number}", device.device);
-    let told = stderr(device.write(DESTROY).code(3));
-    assert!(told.contains("carries gpt on loop"), "{told}");
+    let message = stderr(device.write(DESTROY).code(3));
+    assert!(message.contains("carries gpt on loop"), "{message}");
     if ran("mkfs.ext4", &["-q", "-F", &part(1)]).is_none() {
         eprintln!("skipped: no partitions can be had here");
         return;
     }
-    let told = stderr(device.write(DESTROY).code(3));
-    assert!(told.contains("ext4 on loop"), "{told}");
+    let message = stderr(device.write(DESTROY).code(3));
+    assert!(message.contains("ext4 on loop"), "{message}");
     let place = device.place();
     fs::create_dir(&place).unwrap();
     device.mounted = ran("mount", &[&part(1), place.to_str().unwrap()]).is_some();
@@ -296,9 +296,9 @@ fn a_disk_and_its_partitions_are_in_use_together() {
         gds(device.folder.path(), &words).assert()
     };
     if device.mounted {
-        let told =
+        let message =
             stderr(device.write(&format!("{DESTROY} --overwrite-signature ext4,gpt")).code(4));
-        assert!(told.contains("is mounted at"), "{told}");
+        assert!(message.contains("is mounted at"), "{message}");
         stderr(write_to(&part(1)).code(4));
     }
     // Its neighbour is free.

@@ -57,11 +57,11 @@ fn a_missing_place_is_a_failure() {
     let folder = tempfile::tempdir().unwrap();
     for (path, said) in [
         (folder.path().join("later"), "later does not exist"),
-        ("/dev/null".into(), "/dev/null is neither a folder nor a file nor a block device"),
+        ("/dev/null".into(), "/dev/null is not a folder, file or block device"),
     ] {
         let assert = stormlp().arg("doctor").arg(path).assert().code(4);
         let text = stderr(assert);
-        assert!(text.contains(said) && text.contains("help: name a folder"), "{text}");
+        assert!(text.contains(said) && text.contains("help: name an existing folder"), "{text}");
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }

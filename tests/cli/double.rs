@@ -136,8 +136,8 @@ fn requested_statistics_are_kept_in_training_and_checkpoints_too() {
         command.assert().success();
         let (report, _) = left(folder);
         let counted = &report["evidence"][0]["cufile"]["counted"];
-        let told = report["warnings"].to_string();
-        let costs = told.contains("cuFile counts during the measured part");
+        let message = report["warnings"].to_string();
+        let costs = message.contains("cuFile counts during the measured part");
         Some((counted.as_str().unwrap().to_string(), costs))
     };
     for (level, expected) in [("", ("at_first", false)), ("--cufile-stats 3", ("throughout", true))]
@@ -292,9 +292,9 @@ fn a_longer_cell_only_adds_calls_that_move_data() {
         let folder = gds::folder();
         let mut command = gds_by_gds(folder.path(), &format!("--passes {passes}"));
         with_double(&mut command, "direct")?;
-        let told = folder.path().join("calls");
-        command.env("DOUBLE_CALLS", &told).assert().success();
-        let text = fs::read_to_string(told).expect("the double tells its calls");
+        let log = folder.path().join("calls");
+        command.env("DOUBLE_CALLS", &log).assert().success();
+        let text = fs::read_to_string(log).expect("the double tells its calls");
         let mut lines: Vec<String> = text.lines().map(str::to_string).collect();
         lines.sort();
         // How often counting is switched on and off depends on which thread is ready first; all of
@@ -323,10 +323,10 @@ fn threads_ask_the_driver_for_nothing_but_their_transfers() {
         let words = format!("{words} --path {path} --threads {threads}");
         let mut command = gds::gds(folder.path(), &words);
         with_double(&mut command, "direct")?;
-        let told = folder.path().join("calls");
+        let log = folder.path().join("calls");
         // The probe's process writes there as well, and this one last.
-        command.env("DOUBLE_CALLS", &told).assert().success();
-        let calls = fs::read_to_string(told).expect("the double tells its calls");
+        command.env("DOUBLE_CALLS", &log).assert().success();
+        let calls = fs::read_to_string(log).expect("the double tells its calls");
         let asks = |line: &&str| {
             let of_the_driver = line.starts_with("cuFileDriver") || line.starts_with("cuFileGetP");
             of_the_driver || line.starts_with("cuFileUseCount")
@@ -360,9 +360,9 @@ fn a_small_share_is_not_touched_before_it_is_measured() {
     let Some(()) = with_double(&mut command, "direct") else {
         return;
     };
-    let told = folder.path().join("calls");
-    command.env("DOUBLE_CALLS", &told).assert().success();
-    let calls = fs::read_to_string(told).unwrap();
+    let log = folder.path().join("calls");
+    command.env("DOUBLE_CALLS", &log).assert().success();
+    let calls = fs::read_to_string(log).unwrap();
     assert!(calls.lines().any(|line| line == "cuFileRead 32"), "{calls}");
     let (report, _) = left(folder.path());
     let cufile = &report["cells"][0]["evidence"]["cufile"];

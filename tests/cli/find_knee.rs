@@ -45,7 +45,7 @@ fn every_format_has_the_knee() {
     let folder = folder();
     let page = stdout(gds(folder.path(), SMALL).assert().success());
     assert!(page.contains("The fewest in flight within 2 % of the best"), "{page}");
-    assert!(page.contains("Every cell measured"), "{page}");
+    assert!(page.contains("All measured cells"), "{page}");
     let report = saved(folder.path());
     for (format, marks) in [
         ("markdown", "## The fewest in flight"),
@@ -114,7 +114,7 @@ fn a_checkpoint_has_knees_of_saves_and_of_restores() {
     let words = ["--find-knee", "--telemetry", "off", "--format", "json"];
     let run = checkpoint::tiny(folder.path(), &words).assert().success();
     let said = String::from_utf8(run.get_output().stderr.clone()).unwrap();
-    assert!(said.contains("1 stream a rank: saved at ") && said.contains(" left"), "{said}");
+    assert!(said.contains("1 stream per rank: saved at ") && said.contains(" left"), "{said}");
     let report: Value = serde_json::from_str(&stdout(run)).unwrap();
     let find = &report["find_knee"];
     let tried = find["tried"].as_array().unwrap();
@@ -131,7 +131,7 @@ fn a_checkpoint_has_knees_of_saves_and_of_restores() {
     let path = saved(folder.path());
     let page = stdout(crate::stormlp().arg("report").arg(path).assert().success());
     assert!(
-        page.contains("enough are ") && page.contains("Every number of streams tried"),
+        page.contains("enough are ") && page.contains("All numbers of streams tried"),
         "{page}"
     );
     let warned = report["warnings"].to_string();
@@ -171,7 +171,7 @@ fn a_dry_run_of_a_search_for_streams_plans_its_first_run() {
     let run = checkpoint::tiny(folder.path(), &["--find-knee", "--dry-run", "--format", "json"]);
     let run = run_of(run);
     let said = String::from_utf8(run.get_output().stderr.clone()).unwrap();
-    assert!(said.contains("this is its first run, with 1 stream a rank"), "{said}");
+    assert!(said.contains("this is its first run, with 1 stream per rank"), "{said}");
     let plan: Value = serde_json::from_str(&stdout(run)).unwrap();
     let plan = plan.get("plan").unwrap_or(&plan);
     assert_eq!(plan["writes"], 2, "{plan}");

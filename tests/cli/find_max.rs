@@ -23,7 +23,7 @@ fn the_answer_is_between_meeting_and_missing_counts() {
     let words = format!("{SMALL} {SEVEN} --format json");
     let run = train(folder.path(), &words).assert().success();
     let said = String::from_utf8(run.get_output().stderr.clone()).unwrap();
-    assert!(said.contains("to see what the storage gives"), "{said}");
+    assert!(said.contains("to see what storage delivers"), "{said}");
     assert!(said.contains("probe: ") && said.contains("a full run of "), "{said}");
     let report: Value = serde_json::from_str(&stdout(run)).unwrap();
     let find = &report["find_max"];

@@ -184,17 +184,17 @@ fn figure(report: &Value, place: &str) -> Value {
 /// All figures that a report has.
 fn figures(report: &Value) -> Map<String, Value> {
     let figures = PLACES.map(|(name, place)| (name.to_string(), figure(report, place)));
-    let told = figures.into_iter().filter(|(_, value)| !value.is_null());
-    told.collect()
+    let message = figures.into_iter().filter(|(_, value)| !value.is_null());
+    message.collect()
 }
 
 /// Where a report says something else than `frozen` expects.
 fn differences(frozen: &Frozen, report: &Value, csv: &str) -> Vec<String> {
     let mut found = Vec::new();
     let expected = frozen.expected["figures"].as_object().unwrap();
-    let told = figures(report);
+    let message = figures(report);
     for name in PLACES.map(|(name, _)| name) {
-        let (was, is) = (expected.get(name), told.get(name));
+        let (was, is) = (expected.get(name), message.get(name));
         let numbers = was.and_then(Value::as_f64).zip(is.and_then(Value::as_f64));
         if !numbers.map_or(was == is, |(was, is)| alike(was, is)) {
             found.push(format!("{}: {name} was {was:?}, is {is:?}", frozen.name));

@@ -43,9 +43,9 @@ pub(crate) fn read_json(path: &Path) -> Value {
 fn without_a_gpu_the_table_has_emulated_paths_and_the_reason_gds_is_missing() {
     let folder = folder();
     let assert = gds(folder.path(), QUICK).assert().success();
-    let told = stderr(assert);
-    assert!(told.contains("writing test files first: 16 MiB to stormlp-data/gds"), "{told}");
-    assert!(told.contains("cells to measure, about"), "{told}");
+    let message = stderr(assert);
+    assert!(message.contains("writing test files first: 16 MiB to stormlp-data/gds"), "{message}");
+    assert!(message.contains("cells to measure, about"), "{message}");
     let table = stdout(gds(folder.path(), QUICK).assert().success());
     assert!(table.contains("host memory (emulated)"), "{table}");
     assert!(table.contains("n/a [1]") && table.contains("[1] gds: "), "{table}");
@@ -58,8 +58,8 @@ fn files_are_laid_out_once_and_used_again() {
     gds(folder.path(), QUICK).assert().success();
     let file = folder.path().join("stormlp-data/gds/stormlp.1");
     let made = fs::metadata(&file).unwrap().modified().unwrap();
-    let told = stderr(gds(folder.path(), QUICK).assert().success());
-    assert!(!told.contains("writing test files"), "{told}");
+    let message = stderr(gds(folder.path(), QUICK).assert().success());
+    assert!(!message.contains("writing test files"), "{message}");
     assert_eq!(fs::metadata(&file).unwrap().modified().unwrap(), made);
 }
 

@@ -35,8 +35,8 @@ fn writes_through_the_page_cache_are_synced_unless_that_is_declined() {
 fn the_header_shows_when_files_are_synced_and_a_wrong_word_is_refused() {
     let folder = folder();
     let words = "--file-size 4M --threads 1 --passes 1 --path buffered,cpu --op write";
-    let told = stdout(gds(folder.path(), words).assert().success());
-    assert!(told.contains("writes through the page cache end with one"), "{told}");
+    let message = stdout(gds(folder.path(), words).assert().success());
+    assert!(message.contains("writes through the page cache end with one"), "{message}");
     let plan =
         stdout(gds(folder.path(), &format!("{words} --fsync none --dry-run")).assert().success());
     assert!(plan.contains("what was written may not have reached storage"), "{plan}");
@@ -48,8 +48,8 @@ fn the_header_shows_when_files_are_synced_and_a_wrong_word_is_refused() {
 fn an_unsynced_buffered_write_wins_no_comparison() {
     let folder = folder();
     let words = "--file-size 4M --threads 1 --passes 1 --path buffered,cpu --op write --fsync none";
-    let told = stdout(gds(folder.path(), words).assert().success());
-    assert!(!told.contains("times faster"), "{told}");
+    let message = stdout(gds(folder.path(), words).assert().success());
+    assert!(!message.contains("times faster"), "{message}");
 }
 
 #[test]
@@ -58,9 +58,9 @@ fn gdsio_does_not_sync_and_reports_what_reached_storage() {
     let words = "gdsio -D d -w 2 -s 1M -i 64K -x 4 -I 1";
     let assert =
         stormlp().current_dir(folder.path()).args(words.split_whitespace()).assert().success();
-    let told = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-    assert!(told.contains("note: page-cache write of 64 KiB, 2 threads: "), "{told}");
-    assert!(told.contains("2 MiB written"), "{told}");
+    let message = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(message.contains("note: page-cache write of 64 KiB, 2 threads: "), "{message}");
+    assert!(message.contains("2 MiB written"), "{message}");
     assert!(stdout(assert).starts_with("IoType: WRITE XferType: CPU_CACHED_GPU "));
 }
 
@@ -70,9 +70,9 @@ fn pages_are_as_requested_and_reported() {
     assert_eq!(small[0]["buffers_backing"], "small_pages");
     let folder = folder();
     let words = "--file-size 4M --threads 1 --passes 1 --path cpu --pages small";
-    let told = stdout(gds(folder.path(), words).assert().success());
-    assert!(told.contains("on small pages in every cell (small ones asked for)"), "{told}");
-    assert!(!told.contains("transparent_hugepage/enabled"), "no advice against it: {told}");
+    let message = stdout(gds(folder.path(), words).assert().success());
+    assert!(message.contains("on small pages in every cell (small pages requested)"), "{message}");
+    assert!(!message.contains("transparent_hugepage/enabled"), "no advice against it: {message}");
     let wrong = stderr(gds(folder.path(), "--pages tiny").assert().code(2));
     assert!(wrong.contains("huge") && wrong.contains("small"), "{wrong}");
 }
@@ -91,12 +91,13 @@ fn a_repeated_timed_cell_reports_device_traffic_and_warnings_are_grouped() {
     let folder = folder();
     let words = "--file-size 64K --threads 1 --duration 60ms --path cpu,buffered \
                  --io-size 4K,8K,16K,32K";
-    let told = stdout(gds(folder.path(), words).assert().success());
-    assert!(told.contains("it went over its files more than once"), "{told}");
-    assert!(told.contains("it went over its files") && told.contains(" times: "), "{told}");
-    let short: Vec<&str> = told.lines().filter(|line| line.contains("the cell ran for")).collect();
-    assert_eq!(short.len(), 1, "{told}");
-    assert!(short[0].contains("in 8 of 8 cells"), "{told}");
+    let message = stdout(gds(folder.path(), words).assert().success());
+    assert!(message.contains("it covered its files more than once"), "{message}");
+    assert!(message.contains("it covered its files") && message.contains(" times: "), "{message}");
+    let short: Vec<&str> =
+        message.lines().filter(|line| line.contains("the cell ran for")).collect();
+    assert_eq!(short.len(), 1, "{message}");
+    assert!(short[0].contains("in 8 of 8 cells"), "{message}");
 }
 
 /// A file of 8 MiB of which the first half was written.
@@ -115,12 +116,12 @@ fn a_sparse_file_is_named_and_wins_no_comparison() {
     let text = stdout(gds(folder.path(), words).assert().success());
     assert!(text.contains("50 % of half are holes or unwritten"), "{text}");
     assert!(!text.contains("times faster"), "{text}");
-    assert!(text.contains("50 % of its files lies in holes"), "{text}");
+    assert!(text.contains("50 % of its files is holes"), "{text}");
     let mut gdsio = stormlp();
     gdsio.args("gdsio -x 1 -I 0 -i 64K -f half".split(' '));
     let done = gdsio.current_dir(folder.path()).assert().success();
-    let told = stderr(done);
-    assert!(told.contains("50 % of half are holes"), "{told}");
+    let message = stderr(done);
+    assert!(message.contains("50 % of half are holes"), "{message}");
     // What is written first has no holes any more.
     let text = stdout(gds(folder.path(), &format!("{words} --op write,read")).assert().success());
     assert!(!text.contains("holes"), "{text}");

@@ -114,9 +114,9 @@ fn a_complete_matrix_is_resumed_without_writing_anything() {
     let path = saved(folder.path());
     let before = read_json(&path);
     let words = format!("{words} --resume {}", path.display());
-    let told = stderr(gds(folder.path(), &words).assert().success());
-    assert!(told.contains("no cell is left to measure"), "{told}");
-    assert!(!told.contains("writing"), "{told}");
+    let message = stderr(gds(folder.path(), &words).assert().success());
+    assert!(message.contains("no cell is left to measure"), "{message}");
+    assert!(!message.contains("writing"), "{message}");
     assert_eq!(read_json(&path)["cells"], before["cells"]);
 }
 
@@ -132,9 +132,9 @@ fn a_matrix_resumed_under_another_kernel_or_version_is_reported() {
     report["cells"] = serde_json::json!([]);
     fs::write(&path, report.to_string()).unwrap();
     let words = format!("{words} --resume {}", path.display());
-    let told = stderr(gds(folder.path(), &words).assert().success());
-    assert!(told.contains("Linux 1.2.3"), "{told}");
-    assert!(told.contains("stormlp 0.0.0"), "{told}");
+    let message = stderr(gds(folder.path(), &words).assert().success());
+    assert!(message.contains("Linux 1.2.3"), "{message}");
+    assert!(message.contains("stormlp 0.0.0"), "{message}");
     let warnings = read_json(&path)["warnings"].to_string();
     assert!(warnings.contains("Linux 1.2.3"), "{warnings}");
 }

@@ -91,7 +91,7 @@ fn a_folder_in_place_of_a_file_and_a_file_in_place_of_a_folder_are_distinguished
     fs::create_dir(folder.path().join("d")).unwrap();
     fs::write(folder.path().join("f"), "x").unwrap();
     let text = stderr(gds(folder.path(), "--file d").assert().code(3));
-    assert!(text.contains("d is neither a file nor a block device"), "{text}");
+    assert!(text.contains("d is not a file or block device"), "{text}");
     let text = stderr(gds(folder.path(), "--dir f").assert().code(4));
     assert!(text.contains("is not a folder"), "{text}");
     let text = stderr(gds(folder.path(), "--file f --threads 1 --path buffered").assert().code(3));
@@ -225,10 +225,10 @@ fn a_path_that_is_neither_file_nor_device_is_one_error() {
     for name in ["/dev/zero", "/dev/tty", "pipe", "a-folder"] {
         for op in ["read", "write"] {
             let words = format!("--path cpu --op {op} --file {name}");
-            let told = stderr(gds(folder.path(), &words).assert().code(3));
-            let errors = told.lines().filter(|line| !line.starts_with("help")).count();
-            assert_eq!(errors, 1, "{told}");
-            assert!(told.contains("is neither a file nor a block device"), "{told}");
+            let message = stderr(gds(folder.path(), &words).assert().code(3));
+            let errors = message.lines().filter(|line| !line.starts_with("help")).count();
+            assert_eq!(errors, 1, "{message}");
+            assert!(message.contains("is not a file or block device"), "{message}");
         }
     }
 }

@@ -132,7 +132,7 @@ fn advice_names_gdsios_own_options() {
     assert!(text.contains("leave -T out"), "{text}");
     assert!(!text.contains("--passes") && !text.contains("--file-size"), "{text}");
     for (words, said) in [
-        ("-f f --overwrite-signature ext4 -x 1", "goes with"),
+        ("-f f --overwrite-signature ext4 -x 1", "requires"),
         ("-f f -x 1 --overwrite-signature", "needs the names"),
     ] {
         let text = stderr(gdsio(folder.path(), words).assert().code(2));

@@ -60,12 +60,12 @@ fn a_matrix_never_writes_through_a_link_or_waits_for_a_pipe() {
         let place = Place::new();
         fs::create_dir(place.path("data")).unwrap();
         symlink("../other/precious", place.path("data/stormlp.0")).unwrap();
-        let told = stderr(place.run(&format!("{GDS} --op {op}")).code(4));
-        assert!(told.contains("data/stormlp.0 is a link"), "{told}");
+        let message = stderr(place.run(&format!("{GDS} --op {op}")).code(4));
+        assert!(message.contains("data/stormlp.0 is a link"), "{message}");
         fs::remove_file(place.path("data/stormlp.0")).unwrap();
         pipe(&place.path("data/stormlp.0"));
-        let told = stderr(place.run(&format!("{GDS} --op {op}")).code(4));
-        assert!(told.contains("data/stormlp.0 is a pipe"), "{told}");
+        let message = stderr(place.run(&format!("{GDS} --op {op}")).code(4));
+        assert!(message.contains("data/stormlp.0 is a pipe"), "{message}");
         assert!(!place.path("stormlp-results").exists());
         place.is_unharmed();
     }
@@ -92,8 +92,8 @@ fn a_foreign_file_in_place_of_a_test_file_is_neither_replaced_nor_removed() {
     place.run(GDS).success();
     fs::remove_file(&mine).unwrap();
     fs::write(&mine, "my notes").unwrap();
-    let told = stderr(place.run(GDS).code(4));
-    assert!(told.contains("is another file, of 8 bytes"), "{told}");
+    let message = stderr(place.run(GDS).code(4));
+    assert!(message.contains("is another file, of 8 bytes"), "{message}");
     let left = stderr(place.run("clean data").success());
     assert!(left.contains("left data/stormlp.0: it is a file of 8 bytes"), "{left}");
     fs::write(&mine, vec![1; 1 << 20]).unwrap();
@@ -123,9 +123,9 @@ fn a_foreign_file_of_the_same_size_is_read_and_never_written() {
             } else {
                 fs::copy(&mine, &file).unwrap();
             }
-            let told = stderr(place.run(&write).code(4));
-            assert!(told.contains("is not the file created by stormlp"), "{told}");
-            assert!(told.contains("move it away if it is yours"), "{told}");
+            let message = stderr(place.run(&write).code(4));
+            assert!(message.contains("is not the file created by stormlp"), "{message}");
+            assert!(message.contains("move it away if it is yours"), "{message}");
             // Laying it out anew would replace it too.
             if name == "stormlp.0" {
                 place.run(&format!("{GDS} --verify --seed 9")).code(4);
@@ -156,10 +156,10 @@ fn a_checkpoint_with_a_foreign_file_of_the_same_size_is_neither_replaced_nor_rem
     let bytes = fs::metadata(&file).unwrap().len() as usize;
     fs::write(place.path("mine"), vec![1; bytes]).unwrap();
     fs::rename(place.path("mine"), &file).unwrap();
-    let told = stderr(place.run(&save).code(4));
+    let message = stderr(place.run(&save).code(4));
     assert!(
-        told.contains("is another file of the same size, which is not what stormlp made"),
-        "{told}"
+        message.contains("is another file of the same size, which stormlp did not create"),
+        "{message}"
     );
     let left = stdout(place.run(&format!("{CHECKPOINT} --clean")).success());
     let name = file.strip_prefix(place.root.path()).unwrap().display();
@@ -181,9 +181,9 @@ fn remove_leaves_a_file_of_the_same_size_that_stormlp_did_not_make() {
     fs::rename(place.path("mine"), &mine).unwrap();
     // It is named, and as often as it is found there.
     for _ in 0..2 {
-        let told = stdout(place.run(&format!("{GDS} --remove")).success());
-        let named = "data/stormlp.0 is another file of the same size, which stormlp did not make";
-        assert!(told.contains(named), "{told}");
+        let message = stdout(place.run(&format!("{GDS} --remove")).success());
+        let named = "data/stormlp.0 is another file of the same size, which stormlp did not create";
+        assert!(message.contains(named), "{message}");
         assert_eq!(fs::read(&mine).unwrap(), vec![1; bytes]);
     }
     let left = stderr(place.run("clean data").success());
@@ -199,22 +199,22 @@ fn files_that_cannot_be_reports_are_rejected_early() {
     let pipe_path = place.path("pipe");
     pipe(&pipe_path);
     for name in ["/dev/zero", pipe_path.to_str().unwrap()] {
-        let told = stderr(place.run(&format!("report {name}")).code(4));
-        assert!(told.contains("not a regular file"), "{told}");
+        let message = stderr(place.run(&format!("report {name}")).code(4));
+        assert!(message.contains("not a regular file"), "{message}");
     }
     for name in ["/dev/zero", pipe_path.to_str().unwrap()] {
         for (command, what) in
             [("gdsio", "job file"), ("train", "workload file"), ("checkpoint", "workload file")]
         {
-            let told = stderr(place.run(&format!("{command} {name}")).code(4));
+            let message = stderr(place.run(&format!("{command} {name}")).code(4));
             let refusal = format!("cannot read {what} {name}: not a regular file");
-            assert!(told.contains(&refusal), "{command}: {told}");
+            assert!(message.contains(&refusal), "{command}: {message}");
         }
     }
     let large = fs::File::create(place.path("large")).unwrap();
     large.set_len((16 << 20) + 1).unwrap();
-    let told = stderr(place.run("gdsio large").code(3));
-    assert!(told.contains("larger than 16 MiB"), "{told}");
+    let message = stderr(place.run("gdsio large").code(3));
+    assert!(message.contains("larger than 16 MiB"), "{message}");
 }
 
 #[test]
@@ -239,8 +239,8 @@ fn a_dataset_is_never_written_through_a_link() {
             fs::create_dir_all(link.parent().unwrap()).unwrap();
             let target = if name == "train" { "other" } else { "other/precious" };
             symlink(place.path(target), &link).unwrap();
-            let told = stderr(place.run(&format!("{DATAGEN} {mode}")).failure());
-            assert!(told.contains("link") || told.contains(name), "{told}");
+            let message = stderr(place.run(&format!("{DATAGEN} {mode}")).failure());
+            assert!(message.contains("link") || message.contains(name), "{message}");
             assert!(link.is_symlink(), "{name} {mode}");
             place.is_unharmed();
         }
@@ -250,10 +250,10 @@ fn a_dataset_is_never_written_through_a_link() {
 #[test]
 fn a_linked_dataset_folder_is_reported_with_its_remedy() {
     let refused = |place: &Place, words: &str| {
-        let told = stderr(place.run(words).code(4));
-        assert!(told.contains("the path contains a link"), "{told}");
-        assert!(told.contains("help: remove the link"), "{told}");
-        assert!(!told.contains("--resume"), "{told}");
+        let message = stderr(place.run(words).code(4));
+        assert!(message.contains("the path contains a link"), "{message}");
+        assert!(message.contains("help: remove the link"), "{message}");
+        assert!(!message.contains("--resume"), "{message}");
     };
     let place = Place::new();
     fs::create_dir(place.path("data")).unwrap();
@@ -278,8 +278,8 @@ fn a_dataset_with_replaced_files_is_not_removed_or_repaired_over_them() {
     fs::remove_file(&mine).unwrap();
     fs::write(&mine, "my notes").unwrap();
     for mode in ["--overwrite", "--resume"] {
-        let told = stderr(place.run(&format!("{DATAGEN} {mode}")).code(4));
-        assert!(told.contains("img_2_of_4.npz is a file of 8 bytes"), "{told}");
+        let message = stderr(place.run(&format!("{DATAGEN} {mode}")).code(4));
+        assert!(message.contains("img_2_of_4.npz is a file of 8 bytes"), "{message}");
         assert_eq!(fs::read_dir(place.path("data/train")).unwrap().count(), 4);
     }
     let would = stderr(place.run("clean data --dry-run").success());
@@ -299,8 +299,8 @@ fn a_copied_dataset_is_known_by_its_checksums() {
     let copied =
         Process::new("cp").current_dir(place.root.path()).args(["-r", "data", "copy"]).status();
     assert!(copied.unwrap().success());
-    let told = stdout(place.run("clean copy").success());
-    assert!(told.contains("removed 4 files"), "{told}");
+    let message = stdout(place.run("clean copy").success());
+    assert!(message.contains("removed 4 files"), "{message}");
     assert!(!place.path("copy").exists());
 }
 
@@ -309,10 +309,10 @@ fn clean_reports_what_has_the_name_of_a_manifest() {
     let place = Place::new();
     fs::create_dir(place.path("data")).unwrap();
     pipe(&place.path("data/.stormlp-manifest.json"));
-    let told = stderr(place.run("clean data").code(4));
+    let message = stderr(place.run("clean data").code(4));
     assert!(
-        told.contains(".stormlp-manifest.json is a pipe, a socket or a device and no manifest"),
-        "{told}"
+        message.contains(".stormlp-manifest.json is a pipe, a socket or a device, not a manifest"),
+        "{message}"
     );
 }
 
@@ -322,9 +322,9 @@ fn clean_never_follows_a_link() {
     place.run(DATAGEN).success();
     fs::rename(place.path("data/train"), place.path("moved")).unwrap();
     symlink("../moved", place.path("data/train")).unwrap();
-    let told = stderr(place.run("clean data").success());
-    assert!(told.contains("it is behind a link"), "{told}");
-    assert!(!told.contains(".partial"), "{told}");
+    let message = stderr(place.run("clean data").success());
+    assert!(message.contains("it is behind a link"), "{message}");
+    assert!(!message.contains(".partial"), "{message}");
     assert_eq!(fs::read_dir(place.path("moved")).unwrap().count(), 4);
     assert!(place.path("data/train").is_symlink());
 }
@@ -349,10 +349,11 @@ fn a_checkpoint_with_replaced_files_is_left_alone() {
         .unwrap();
     fs::remove_file(&file).unwrap();
     fs::write(&file, "my notes").unwrap();
-    let told = stdout(place.run(&format!("{CHECKPOINT} --clean")).success());
+    let message = stdout(place.run(&format!("{CHECKPOINT} --clean")).success());
     assert!(
-        told.contains(&format!("left {}", file.strip_prefix(place.root.path()).unwrap().display())),
-        "{told}"
+        message
+            .contains(&format!("left {}", file.strip_prefix(place.root.path()).unwrap().display())),
+        "{message}"
     );
     assert_eq!(fs::read_to_string(&file).unwrap(), "my notes");
     fs::remove_file(&file).unwrap();
@@ -456,20 +457,20 @@ fn an_edited_report_does_not_affect_a_resumed_run() {
         ("/plan/request/seed", "its `seed` differs"),
     ] {
         edited(&|report| *report.pointer_mut(at).unwrap() = 99.into());
-        let told = stderr(place.run(&resume).code(3));
-        assert!(told.contains(said), "{at}: {told}");
+        let message = stderr(place.run(&resume).code(3));
+        assert!(message.contains(said), "{at}: {message}");
         let help = if said.contains("is damaged") {
             "run without --resume"
         } else {
             "use the original options"
         };
-        assert!(told.contains(help), "{told}");
+        assert!(message.contains(help), "{message}");
     }
     // Paths and actions.
     let precious = place.path("other/precious");
     edited(&|report| report["plan"]["files"][0]["path"] = json!(precious));
-    let told = stderr(place.run(&resume).code(3));
-    assert!(told.contains("it used different files"), "{told}");
+    let message = stderr(place.run(&resume).code(3));
+    assert!(message.contains("it used different files"), "{message}");
     edited(&|report| {
         report["cells"] = json!([]);
         report["plan"]["request"]["remove"] = true.into();
@@ -484,10 +485,10 @@ fn an_edited_report_does_not_affect_a_resumed_run() {
     assert_eq!(after["cells"].as_array().unwrap().len(), 2);
     assert_eq!(after["plan"]["folders"][0]["path"], "data");
     // Without its options it is another matrix.
-    let told = stderr(place.run(&format!("gds --resume {}", path.display())).code(3));
+    let message = stderr(place.run(&format!("gds --resume {}", path.display())).code(3));
     assert!(
-        told.contains("is from a different matrix") && told.contains("--threads 1,2"),
-        "{told}"
+        message.contains("is from a different matrix") && message.contains("--threads 1,2"),
+        "{message}"
     );
 }
 

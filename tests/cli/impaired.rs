@@ -11,14 +11,14 @@ use crate::{stderr, stdout, stormlp};
 
 #[test]
 fn a_throttled_run_is_always_marked() {
-    let told = "--throttle allowed reads 64 MiB/s";
+    let message = "--throttle allowed reads 64 MiB/s";
     let place = folder();
     let words = format!("{QUICK} --path buffered --op read --throttle read=64M");
     let printed = gds(place.path(), &words).assert().success();
     let printed = printed.get_output();
     let printed = [&*printed.stdout, &*printed.stderr].concat();
     let printed = String::from_utf8(printed).unwrap();
-    assert!(printed.replace('\n', " ").contains(told), "{printed}");
+    assert!(printed.replace('\n', " ").contains(message), "{printed}");
     let reports = fs::read_dir(place.path().join("stormlp-results")).unwrap();
     let report = reports.last().unwrap().unwrap().path().join("report.json");
     let report: serde_json::Value =

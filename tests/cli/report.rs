@@ -188,7 +188,7 @@ fn the_format_is_that_of_the_file_and_one_that_cannot_be_written_is_named() {
     shown(place, "report results/gds --output page --format html");
     assert!(fs::read_to_string(place.join("page")).unwrap().starts_with("<!DOCTYPE"));
     let said = refused(place, "report results/gds --output page", 2);
-    assert!(said.contains("names no format"), "{said}");
+    assert!(said.contains("not that of a format"), "{said}");
     let said = refused(place, "report results/gds --output none/a.html", 4);
     assert!(said.contains("--output none/a.html: folder none does not exist"), "{said}");
     fs::create_dir(place.join("a.html")).unwrap();
@@ -234,7 +234,7 @@ fn newer_damaged_and_foreign_reports_are_reported_without_a_panic() {
     }
     fs::write(&path, broken.to_string()).unwrap();
     let page = shown(place, "report results/gds --format html");
-    assert!(page.contains("no histogram of it with more than one latency can be read"));
+    assert!(page.contains("it has no readable histogram with more than one latency"));
 }
 
 #[test]

@@ -81,20 +81,20 @@ fn a_killed_rehearsal_continues_after_its_complete_runs() {
     // As if it had been killed while it wrote.
     fs::create_dir(runs.join("29991231_000000")).unwrap();
 
-    let told = rehearse(folder.path(), &options(400), 4);
-    assert!(told.contains("--resume"), "{told}");
-    let told = rehearse(folder.path(), &format!("--resume {}", options(300)), 3);
+    let message = rehearse(folder.path(), &options(400), 4);
+    assert!(message.contains("--resume"), "{message}");
+    let message = rehearse(folder.path(), &format!("--resume {}", options(300)), 3);
     assert!(
-        told.contains("is from a different rehearsal: plan.compute")
-            && told.contains("was 0.4, and is now 0.3")
-            && told.contains("--compute-time 400ms"),
-        "{told}"
+        message.contains("is from a different rehearsal: plan.compute")
+            && message.contains("was 0.4, and is now 0.3")
+            && message.contains("--compute-time 400ms"),
+        "{message}"
     );
     assert!(runs.join("29991231_000000").is_dir());
 
-    let told = rehearse(folder.path(), &format!("--resume {}", options(400)), 0);
+    let message = rehearse(folder.path(), &format!("--resume {}", options(400)), 0);
     let next = format!("run {} of 6", before.len() + 1);
-    assert!(told.contains(&next) && told.contains("was incomplete"), "{told}");
+    assert!(message.contains(&next) && message.contains("was incomplete"), "{message}");
     let after = whole(&runs);
     assert_eq!(after.len(), 6);
     assert_eq!(after[..before.len()], before);
@@ -111,8 +111,8 @@ fn a_killed_rehearsal_continues_after_its_complete_runs() {
         assert!(known.iter().any(|id| one.contains(id)), "{one}");
     }
 
-    let told = rehearse(folder.path(), &format!("--resume {}", options(400)), 0);
-    assert!(told.contains("nothing left to run"), "{told}");
+    let message = rehearse(folder.path(), &format!("--resume {}", options(400)), 0);
+    assert!(message.contains("nothing left to run"), "{message}");
 }
 
 #[test]
@@ -135,10 +135,10 @@ fn a_stopped_checkpointing_result_is_rerun_completely() {
 
     rehearse(folder.path(), &format!("--resume {}", options("0")), 0);
     assert_eq!(whole(&runs).len(), 1);
-    let told = rehearse(folder.path(), &format!("--resume {}", options("0")), 0);
-    assert!(told.contains("nothing left to run"), "{told}");
-    let told = rehearse(folder.path(), &format!("--resume {}", options("1s")), 3);
-    assert!(told.contains("is from a different rehearsal"), "{told}");
+    let message = rehearse(folder.path(), &format!("--resume {}", options("0")), 0);
+    assert!(message.contains("nothing left to run"), "{message}");
+    let message = rehearse(folder.path(), &format!("--resume {}", options("1s")), 3);
+    assert!(message.contains("is from a different rehearsal"), "{message}");
 }
 
 #[test]

@@ -182,7 +182,7 @@ fn a_draft_has_blanks_that_are_reported_by_field_and_line() {
         stderr(command.assert().code(code))
     };
     assert!(draft(0).contains("FILL_IN"));
-    assert!(draft(4).contains("not there yet"));
+    assert!(draft(4).contains("does not exist yet"));
     let mut command = stormlp();
     command.args(["submission", "system-yaml", "--check"]).arg(&file);
     let text = stdout(command.assert().code(6));
@@ -317,7 +317,7 @@ fn a_rehearsal_has_the_layout_of_a_submission_and_its_own_marks() {
     }
     marks_are_missed(&folder.path().join("rehearsal"), &run);
     let text = stderr(rehearse(&words).assert().code(4));
-    assert!(text.contains("is there already") && text.contains("--tree"), "{text}");
+    assert!(text.contains("already exists") && text.contains("--tree"), "{text}");
     rehearse("submission rehearse training bert").assert().code(3);
     let words = format!("{words} --mlperf-output elsewhere");
     rehearse(&words.replace("--system fast", "--system slow")).assert().code(2);

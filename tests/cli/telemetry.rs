@@ -104,7 +104,7 @@ fn a_matrix_reports_system_telemetry() {
     assert!(text.contains("Around the run"), "{text}");
     let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
     // What is over in one interval has no course.
-    let is_told = page.contains("Around cpu, ") || page.contains("Of no cell: ");
+    let is_told = page.contains("Telemetry of cpu, ") || page.contains("No telemetry: ");
     assert!(is_told, "{page}");
 }
 

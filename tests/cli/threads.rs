@@ -39,8 +39,8 @@ fn options_without_effect_on_a_path_are_refused_and_on_a_machine_reported() {
     assert!(said.contains("--wait has no effect"), "{said}");
     gds(folder.path(), &format!("{CELL} --wait spin")).assert().success();
     let report = read_json(&saved(folder.path()));
-    let told = report["warnings"].to_string();
-    assert!(told.contains("--wait spin has no effect: no GPU is used"), "{told}");
+    let message = report["warnings"].to_string();
+    assert!(message.contains("--wait spin has no effect: no GPU is used"), "{message}");
     let said = stderr(train::train(folder.path(), "unet3d --require-gds").assert().code(2));
     assert!(said.contains("--require-gds has no effect with --path buffered"), "{said}");
     let folder = checkpoint::folder();

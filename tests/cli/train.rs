@@ -434,7 +434,7 @@ fn a_short_run_warns_that_storage_did_not_sustain_the_rate() {
     assert_eq!(short["verdict"]["bound"], "read_ahead");
     let said = |report: &Value| {
         let facts = warnings(report);
-        facts.iter().any(|fact| fact.contains("not asked to sustain"))
+        facts.iter().any(|fact| fact.contains("not have to sustain"))
     };
     assert!(said(&short), "{:?}", warnings(&short));
 }
@@ -449,7 +449,7 @@ fn a_missed_threshold_is_6_with_the_reason() {
     let folder = folder();
     let words = MISSED;
     let said = stderr(train(folder.path(), words).assert().code(6));
-    assert!(said.contains("is below the 100.0 % that unet3d asks for"), "{said}");
+    assert!(said.contains("is below the 100.0 % that unet3d requires"), "{said}");
 }
 
 #[test]
@@ -468,7 +468,7 @@ fn five_runs_are_scored_after_a_warm_up_and_all_are_in_the_table() {
         "over the epochs of all scored runs",
         "(mean of all scored runs)",
         "(a scored run at the mean)",
-        "Around all runs, the warm-up too",
+        "Telemetry of all runs, including the warm-up",
     ] {
         assert!(text.contains(scope), "{scope}: {text}");
     }
@@ -490,7 +490,7 @@ fn a_closed_run_names_every_rule_that_it_would_break() {
     fs::create_dir(folder.path().join("empty")).unwrap();
     let words = "unet3d --closed --dry-run --data-dir empty --params reader.prefetch_size=5";
     let said = stderr(train(folder.path(), words).assert().code(3));
-    for part in ["rule 10.1 of v2.0: reader.prefetch_size is 5", "empty holds no npz files"] {
+    for part in ["rule 10.1 of v2.0: reader.prefetch_size is 5", "empty contains no npz files"] {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert!(!said.contains("rule 7"), "{said}");
@@ -499,7 +499,7 @@ fn a_closed_run_names_every_rule_that_it_would_break() {
     fs::remove_dir(folder.path().join("empty")).unwrap();
     let words = "unet3d --closed --full --dry-run --params reader.prefetch_size=1";
     let plan = stdout(train(folder.path(), words).assert().success());
-    assert!(plan.contains("held to its closed rules"), "{plan}");
+    assert!(plan.contains("closed rules enforced"), "{plan}");
     assert!(plan.contains("a warm-up and 5 that are scored"), "{plan}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }

@@ -37,7 +37,7 @@ fn make_pipe_of(path: &Path) {
 fn a_given_folder_is_never_replaced_by_a_starter_set() {
     let folder = folder();
     let words = format!("unet3d {SMALL} dataset.data_folder=nowhere");
-    check(folder.path(), &words, 4, &["nowhere holds no npz files", "--generate"]);
+    check(folder.path(), &words, 4, &["nowhere contains no npz files", "--generate"]);
     fs::write(folder.path().join("file"), "").unwrap();
     let words = "unet3d --data-dir file";
     check(folder.path(), words, 4, &["file is a file, not a dataset's folder"]);
@@ -109,8 +109,8 @@ fn a_pipe_is_not_accepted_as_an_index() {
     verify.current_dir(folder.path()).arg("datagen");
     let options = format!("unet3d --data-dir data --files 21 --verify {words}");
     let bad = verify.args(options.split_whitespace()).assert().code(5);
-    let told = String::from_utf8(bad.get_output().stdout.clone()).unwrap();
-    assert!(told.contains("bad: train/img_05_of_21.indexed_binary.off.idx"), "{told}");
+    let message = String::from_utf8(bad.get_output().stdout.clone()).unwrap();
+    assert!(message.contains("bad: train/img_05_of_21.indexed_binary.off.idx"), "{message}");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_full_set_is_not_mistaken_for_a_starter_set() {
     let words = format!("unet3d --epochs 1 --compute-time 1ms --files 21 {SMALL}");
     train(folder.path(), &words).assert().success();
     let words = format!("unet3d --epochs 1 --full {SMALL}");
-    check(folder.path(), &words, 4, &["21 training files, --full asks for", "stormlp clean"]);
+    check(folder.path(), &words, 4, &["21 training files, --full requires", "stormlp clean"]);
 }
 
 #[test]

@@ -141,7 +141,7 @@ fn what_this_machine_lacks_is_4() {
         folder.path(),
         words,
         4,
-        &["elsewhere holds no npz", "stormlp datagen unet3d", "--generate"],
+        &["elsewhere contains no npz", "stormlp datagen unet3d", "--generate"],
     );
     check(folder.path(), "no-such.yaml", 4, &["no-such.yaml"]);
     let words = format!("retinanet --files 48 {SMALL} --path cpu-gpu --device cuda:7");
@@ -385,7 +385,7 @@ fn interrupt(child: &Child) {
 }
 
 #[test]
-fn a_later_run_that_cannot_begin_leaves_the_report_of_those_before_it() {
+fn a_later_run_that_cannot_start_keeps_the_report_of_earlier_ones() {
     let folder = folder();
     dataset(folder.path(), "unet3d", 28, "");
     let words = format!(
@@ -413,7 +413,7 @@ fn an_interrupted_ceiling_does_not_count() {
     let words = "unet3d --files 28 --epochs 1 --compute-time 400ms --profile v1 --client dlio \
         --client-step 1ms --params \
         dataset.record_length_bytes=150000 dataset.record_length_bytes_stdev=0 metric.au=1.0";
-    let mut child = run_past(folder.path(), words, "AU was missed: looking for the ceiling");
+    let mut child = run_past(folder.path(), words, "AU was missed: measuring the ceiling");
     interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(6));
     let report = saved(folder.path());

@@ -114,7 +114,7 @@ fn an_unknown_edition_is_reported() {
     let mut plain = stormlp();
     let plain = plain.args(["datasize", file.to_str().unwrap()]);
     let text = stderr(plain.assert().success());
-    assert!(text.contains("no edition is named: native is taken"), "{text}");
+    assert!(text.contains("no edition is given: native is assumed"), "{text}");
     // Up to v1.0 the model was its name alone.
     std::fs::write(&file, "model: mine\ndataset: {format: npz}\n").unwrap();
     let old = json(&["datasize", file.to_str().unwrap()]);

@@ -139,8 +139,8 @@ fn hosts_with_their_own_folders_restore_what_they_saved() {
 fn requests_for_files_of_other_hosts_are_refused() {
     for launcher in Launcher::found() {
         for (more, told) in [
-            (["--rank-shift", "1"], "what another host wrote"),
-            (["--writes", "0"], "has its own ranks' files alone"),
+            (["--rank-shift", "1"], "files written by another host"),
+            (["--writes", "0"], "has only its own ranks' files"),
         ] {
             let folder = folder();
             let mut asked = SMALL.to_vec();

@@ -62,7 +62,7 @@ fn checkpoints_of_hosts_without_a_launcher_are_merged() {
     for host in started {
         let output = host.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", said(&output));
-        assert!(said(&output).contains("the first byte is measured at"));
+        assert!(said(&output).contains("the measurement starts at"));
     }
     let own = json(&report(path, "results-h1-night"));
     assert_eq!(own["part"]["run_id"], "night");
@@ -112,7 +112,7 @@ fn checkpoints_of_hosts_without_a_launcher_are_merged() {
 /// The merged report in `whole.json` is marked as merged in every format.
 fn everything_shows_it(folder: &Path) {
     let headline = "on 2 detached hosts, each with checkpoints of its own";
-    for (format, told) in [
+    for (format, message) in [
         ("text", headline),
         ("markdown", headline),
         ("html", headline),
@@ -121,14 +121,14 @@ fn everything_shows_it(folder: &Path) {
     ] {
         let output = alone(folder, &["report", "whole.json", "--format", format]);
         assert!(output.status.success(), "{}", said(&output));
-        assert!(said(&output).contains(told), "{format}: {}", said(&output));
+        assert!(said(&output).contains(message), "{format}: {}", said(&output));
         assert!(!said(&output).contains("contradicts"), "{}", said(&output));
     }
     let part = report(folder, "results-h1-night");
     let output = alone(folder, &["compare", part.to_str().unwrap(), "whole.json"]);
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
-    let told = "hosts 2 with checkpoints of their own against 1";
-    assert!(said(&output).contains(told), "{}", said(&output));
+    let message = "hosts 2 with checkpoints of their own against 1";
+    assert!(said(&output).contains(message), "{}", said(&output));
 }
 
 /// Parts of other runs, of other work, of another command and the same one twice.
@@ -171,7 +171,7 @@ fn what_does_not_belong_together_is_refused(folder: &Path) {
 fn options_impossible_for_detached_hosts_are_refused() {
     let folder = folder();
     let detached = ["--start-at", "2036-01-01T00:00:00Z", "--run-id", "r"];
-    for (more, code, told) in [
+    for (more, code, message) in [
         (&["--closed"][..], 2, "--closed needs one checkpoint of all hosts"),
         (&["--mlperf-output", "m"], 2, "--mlperf-output needs one checkpoint"),
         (&["--find-knee"], 2, "--find-knee"),
@@ -181,9 +181,9 @@ fn options_impossible_for_detached_hosts_are_refused() {
     ] {
         let output = alone(folder.path(), &words("ckpt", &[&detached, more].concat()));
         assert_eq!(output.status.code(), Some(code), "{}", said(&output));
-        assert!(said(&output).contains(told), "{}", said(&output));
+        assert!(said(&output).contains(message), "{}", said(&output));
     }
-    for (asked, told) in [
+    for (asked, message) in [
         (&["--start-at", "2020-01-01T00:00:00Z", "--run-id", "r"][..], "has passed"),
         (&["--start-at", "soon", "--run-id", "r"], "invalid time"),
         (&["--start-at", "14:30"], "--run-id"),
@@ -191,7 +191,7 @@ fn options_impossible_for_detached_hosts_are_refused() {
     ] {
         let output = alone(folder.path(), &words("ckpt", asked));
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-        assert!(said(&output).contains(told), "{}", said(&output));
+        assert!(said(&output).contains(message), "{}", said(&output));
     }
     let rehearsal = ["submission", "rehearse", "checkpointing", "llama3-8b"];
     let output = alone(folder.path(), &[&rehearsal[..], &detached].concat());
@@ -206,8 +206,8 @@ fn options_impossible_for_detached_hosts_are_refused() {
     for launcher in Launcher::found() {
         let output = launcher.two(folder.path(), &words("ckpt", &detached)).output().unwrap();
         assert!(!output.status.success());
-        let told = "--start-at has no effect under a launcher";
-        assert!(said(&output).contains(told), "{}", said(&output));
+        let message = "--start-at has no effect under a launcher";
+        assert!(said(&output).contains(message), "{}", said(&output));
     }
 }
 

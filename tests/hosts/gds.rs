@@ -128,8 +128,8 @@ fn hosts_with_different_cells_measure_nothing() {
             let output = command.output().unwrap();
             let said = said(&output);
             assert_eq!(output.status.code(), Some(3), "{said}");
-            let told = format!("the hosts differ in the {what}");
-            assert_eq!(said.matches(&told).count(), 1, "{said}");
+            let message = format!("the hosts differ in the {what}");
+            assert_eq!(said.matches(&message).count(), 1, "{said}");
             assert!(fs::read_dir(folder.path()).unwrap().next().is_none());
         }
         let one_file = ["gds", "--file", "f", "--op", "write"];
@@ -167,9 +167,9 @@ fn a_host_that_only_plans_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         // Where all do, they plan for all.
         let plan = [&SMALL[..], &["--dry-run"]].concat();
-        let told = said(&launcher.two(folder.path(), &plan).output().unwrap());
-        assert!(told.contains("and as many on each of the 2 hosts"), "{told}");
-        assert!(told.contains("filled by the 2 hosts ("), "{told}");
+        let message = said(&launcher.two(folder.path(), &plan).output().unwrap());
+        assert!(message.contains("and as many on each of the 2 hosts"), "{message}");
+        assert!(message.contains("filled by the 2 hosts ("), "{message}");
         for command in ["train", "checkpoint"] {
             let words = match command {
                 "train" => vec!["train", "unet3d", "--data-dir", "d"],
@@ -327,13 +327,13 @@ fn a_stopped_run_is_resumed() {
     asked.extend(["--repeat", "100", "--resume", report]);
     let refused = alone(folder.path(), &asked);
     assert_eq!(refused.status.code(), Some(3), "{}", said(&refused));
-    let told = said(&refused);
-    assert!(told.contains("was measured by 2 processes"), "{told}");
+    let message = said(&refused);
+    assert!(message.contains("was measured by 2 processes"), "{message}");
     let part = parts(&run).remove(0);
     let mut of_part = SMALL.to_vec();
     of_part.extend(["--repeat", "100", "--resume", part.to_str().unwrap()]);
-    let told = said(&alone(folder.path(), &of_part));
-    assert!(told.contains("is the part that"), "{told}");
+    let message = said(&alone(folder.path(), &of_part));
+    assert!(message.contains("is the part of"), "{message}");
     let mut again = launcher.two(folder.path(), &asked).spawn().unwrap();
     let begun = Instant::now();
     let journal = run.join("report.cells.jsonl");

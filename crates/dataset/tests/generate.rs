@@ -214,7 +214,7 @@ fn an_occupied_folder_is_refused_unless_overwrite_is_given() {
     let error = run(&plan(folder.path(), other.clone(), Existing::Resume)).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("made with 5 training files, seed 42"), "{text}");
-    assert!(text.contains("asks for 3 training files, seed 7"), "{text}");
+    assert!(text.contains("requests 3 training files, seed 7"), "{text}");
     make(folder.path(), other.clone(), Existing::Overwrite);
     assert_eq!(fs::read_dir(folder.path().join("train")).unwrap().count(), 3);
     assert_eq!(faults(folder.path(), other), Vec::<String>::new());

@@ -380,7 +380,7 @@ mod tests {
         }
         assert_eq!(stopped.1.try_iter().count(), 2);
         let edge = asked(|then| engines[0].edge_then(then));
-        assert_eq!(edge.recv().unwrap(), Ok(false), "it is told once");
+        assert_eq!(edge.recv().unwrap(), Ok(false), "it is reported once");
     }
 
     #[test]

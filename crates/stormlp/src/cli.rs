@@ -48,10 +48,10 @@ pub(crate) fn check_text(mut words: impl Iterator<Item = OsString>) -> Result<()
     match words.find(|word| word.to_str().is_none()) {
         None => Ok(()),
         Some(word) => Err(Failure::no_plan(anyhow::anyhow!(
-            "`{}` is not UTF-8, and reports hold every path as text",
+            "`{}` is not UTF-8, and reports store paths as text",
             word.to_string_lossy()
         ))
-        .with_help("give it a name that is text, or a link of such a name")),
+        .with_help("rename it, or use a link with a UTF-8 name")),
     }
 }
 
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_told_what_is_one() {
+    fn invalid_numbers_are_rejected_with_an_example() {
         let mut found = Vec::new();
         numbers(&Cli::command(), &["stormlp".to_string()], &mut found);
         assert!(found.len() > 40, "{found:?}");
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_of_the_command_line_holds_together() {
+    fn the_command_line_definition_is_consistent() {
         Cli::command().debug_assert();
     }
 }

@@ -46,7 +46,7 @@ pub(crate) struct GroupArgs {
 fn patience(text: &str) -> Result<Duration, String> {
     let time = parse_duration(text).map_err(|error| error.to_string())?;
     if time < LEAST_PATIENCE {
-        Err("hosts say twice a second that they are there: use 2s or more".to_string())
+        Err("hosts send a sign of life twice a second: use 2s or more".to_string())
     } else {
         Ok(time)
     }
@@ -74,7 +74,7 @@ pub(crate) fn allow(args: &GroupArgs, needs: Needs) -> Result<(), Failure> {
     match Environment::of_process().launch {
         Some(launch) if launch.size != Some(1) && args.group != Choice::None => {
             let what = launch.in_words();
-            let message = format!("{what}, and `stormlp {command}` is for one");
+            let message = format!("{what}, but `stormlp {command}` is for one");
             Err(Failure::usage(message).with_help(
                 "start it without the launcher; --group none runs every process on its own",
             ))

@@ -47,7 +47,7 @@ pub struct TrainResults {
     pub layout: String,
     /// Why AU is what it is.
     pub verdict: Verdict,
-    /// The same workload on storage that takes no time, if measured.
+    /// The same workload on infinitely fast storage, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
     /// The search for the maximum number of accelerators (`--find-max`); all other fields describe
@@ -274,7 +274,8 @@ impl EpochReport {
             false if self.lacks_hosts(plan) => {
                 let (own, all) = (self.accelerators.len(), plan.accelerators);
                 format!(
-                    "cut short, and of {own} of {all} accelerators: the other hosts did not tell"
+                    "cut short, and with {own} of {all} accelerators: the other hosts did not \
+                     report"
                 )
             }
             false => format!("cut short after {fewest} of {of_all} steps"),
@@ -478,7 +479,7 @@ pub struct Verdict {
     pub sentence: String,
 }
 
-/// The same workload on storage that takes no time: this host's ceiling.
+/// The same workload on infinitely fast storage: this host's ceiling.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Calibration {

@@ -36,7 +36,7 @@ pub(super) fn unmarked(
         match adopt(request, part, layout, ranks, folders) {
             // All checkpoints must have the sizes of the first.
             Ok(marker) if first.as_ref().is_some_and(|first| first.files != marker.files) => {
-                let why = "its files have other sizes than those of the first".to_string();
+                let why = "its files differ in size from those of the first".to_string();
                 part.unmarked = Some(Unmarked::Unlike(why));
             }
             Ok(marker) => {
@@ -126,8 +126,8 @@ pub(super) fn problems(
 ) {
     if request.verify && taken(facts).next().is_some() {
         problems.plan(
-            "--verify: these checkpoints were made by others, so nothing says what they must hold",
-            "leave --verify out: the sizes of their files are checked",
+            "--verify: these checkpoints were made by others, so their expected content is unknown",
+            "leave --verify out: file sizes are checked anyway",
         );
     }
 }
@@ -142,8 +142,8 @@ pub(super) fn warning(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<
         Warning::new(
             WarningKind::EarlierCheckpoints,
             format!(
-                "{} in {} {} made by others: the names and sizes of the files are those of {}, their \
-                 content is not checked",
+                "{} in {} {} made by others: file names and sizes match {}, content is not \
+                 checked",
                 named(&steps),
                 plan.folder_names(|_| true),
                 if steps.len() == 1 { "was" } else { "were" },

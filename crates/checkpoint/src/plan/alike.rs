@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_that_do_other_work_are_told_apart() {
+    fn hosts_with_different_work_are_distinguished() {
         let ours = plan(|_| {});
         let changes: [(Change, &str); 6] = [
             (|one| one.writes = Some(3), "setting `writes`"),

@@ -82,7 +82,7 @@ impl SavedPart {
             None => {
                 let why = match &self.unmarked {
                     Some(Unmarked::Unlike(why)) => {
-                        format!(", and is no checkpoint of this model by DLIO: {why}")
+                        format!(", and is not a checkpoint of this model by DLIO: {why}")
                     }
                     _ => String::new(),
                 };

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_did_not_come_to_its_end_is_a_lower_bound() {
+    fn an_unfinished_search_is_a_lower_bound() {
         let mut find = FindStreams::begun(STREAMS.to_vec());
         for (streams, rate) in [(1, 1.0), (2, 2.0)] {
             assert_eq!(find.next(), Some(streams));

@@ -22,7 +22,7 @@ fn check(layout: &Layout, ranks: std::ops::RangeInclusive<u64>, model: &[u64], o
 }
 
 #[test]
-fn totals_and_numbers_of_files_are_those_of_the_table() {
+fn totals_and_file_counts_match_the_table() {
     let table = [
         ("llama3-8b", 8_030_261_248, 112_425_623_552, 8, 16),
         ("llama3-70b", 69_882_617_856, 978_406_572_032, 64, 128),

@@ -208,7 +208,7 @@ checkpoint:
     }
 
     #[test]
-    fn no_key_stands_twice() {
+    fn no_key_is_listed_twice() {
         assert_eq!(KEYS.mistakes(), [""; 0]);
     }
 

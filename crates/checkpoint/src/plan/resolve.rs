@@ -97,15 +97,15 @@ pub fn resolve(
 fn local_problems(request: &CheckpointRequest, problems: &mut Problems) {
     if request.rank_shift.is_some_and(|ranks| ranks > 0) {
         problems.plan(
-            "--local-data: what another host wrote is not to be had here, so no rank restores the \
-             files of another one",
+            "--local-data: files written by another host are not available here, so no rank can \
+             restore the files of another one",
             "leave out --rank-shift; --cold or --path cpu keep the page cache out",
         );
     }
     if request.writes == Some(0) {
         problems.plan(
-            "--local-data: each host has its own ranks' files alone, which only the run that wrote \
-             them restores",
+            "--local-data: each host has only its own ranks' files, which only the run that wrote \
+             them can restore",
             "leave out --writes 0; --cold drops them from the page cache before they are restored",
         );
     }
@@ -214,7 +214,7 @@ fn job(request: &CheckpointRequest, problems: &mut Problems) -> Option<(Layout, 
             if !ranks.is_multiple_of(group) {
                 problems.plan(
                     format!(
-                        "{ranks} ranks are no multiple of tensor × pipeline = {} × {} = {group}",
+                        "{ranks} ranks are not a multiple of tensor × pipeline = {} × {} = {group}",
                         workload.tensor, workload.pipeline
                     ),
                     if request.closed {
@@ -332,7 +332,7 @@ fn size_problems(layout: &Layout, plan: &CheckpointPlan, problems: &mut Problems
         };
         problems.plan(
             format!(
-                "--rank-shift {} with {} ranks{cut}: there is no rank so much further on",
+                "--rank-shift {} with {} ranks{cut}: there is no rank that many positions later",
                 plan.rank_shift, scaling.ranks
             ),
             match scaling.ranks {

@@ -123,7 +123,7 @@ fn ranks_must_be_a_multiple_in_default_mode_only() {
     let mut odd = request("llama3-70b");
     odd.ranks = Some(12);
     let problems = whats(&odd, &facts(GIB));
-    assert!(problems[0].contains("12 ranks are no multiple of tensor × pipeline = 8 × 1 = 8"));
+    assert!(problems[0].contains("12 ranks are not a multiple of tensor × pipeline = 8 × 1 = 8"));
     odd.mode = Some(Mode::Subset);
     odd.dry_run = true;
     let subset = resolve(&odd, &host(), &CheckpointFacts::default());
@@ -202,7 +202,7 @@ fn a_factor_below_the_smallest_part_is_refused_with_one_that_works() {
 }
 
 #[test]
-fn ranks_that_were_asked_for_stay_or_are_refused_with_the_numbers() {
+fn requested_ranks_are_kept_or_refused_with_the_numbers() {
     let mut asked = request("llama3-70b");
     asked.ranks = Some(128);
     let kept = plan(&asked, &facts(100 * GIB));
@@ -307,7 +307,7 @@ fn more_restores_than_checkpoints_is_an_error() {
     let (mut request, facts) = after_a_scaled_save();
     request.reads = Some(3);
     let problems = whats(&request, &facts);
-    assert!(problems[0].contains("3 restores were asked for; 2 checkpoints are there"));
+    assert!(problems[0].contains("3 restores requested; 2 checkpoints are available"));
     let mut facts = facts;
     facts.saved.push(SavedPart {
         step: 3,
@@ -326,7 +326,7 @@ fn more_restores_than_checkpoints_is_an_error() {
 }
 
 #[test]
-fn what_is_not_whole_is_not_restored() {
+fn incomplete_checkpoints_are_not_restored() {
     let (request, facts) = after_a_scaled_save();
     type Damage = fn(&mut SavedPart);
     let damages: [(Damage, &str); 3] = [

@@ -75,16 +75,18 @@ pub(super) fn closed_problems(plan: &CheckpointPlan, host: &HostFacts, problems:
 fn of_the_model(plan: &CheckpointPlan) -> Vec<Rule> {
     let mut known = builtin::names().filter_map(builtin::load);
     let Some(model) = known.find(|model| is_same(model, &plan.request.workload, plan.mode)) else {
-        let what = format!("`{}` is none of MLPerf's models as they are defined", plan.model);
+        let what = format!("`{}` is not one of MLPerf's models as defined", plan.model);
         return vec![(MODEL, false, what)];
     };
     let ranks = plan.scaling.ranks;
     let all = model.parallelism_of_all_ranks().ranks();
     let size = match plan.mode {
         Mode::Default => (RANKS, ranks == all, format!("{ranks} ranks; {} has {all}", plan.model)),
-        Mode::Subset => {
-            (SUBSET, ranks == HOST_RANKS, format!("a subset of {ranks} ranks; it is {HOST_RANKS}"))
-        }
+        Mode::Subset => (
+            SUBSET,
+            ranks == HOST_RANKS,
+            format!("a subset of {ranks} ranks; it must be {HOST_RANKS}"),
+        ),
     };
     let smallest = builtin::names().next() == Some(model.name.as_str());
     vec![
@@ -137,7 +139,8 @@ fn of_the_order(plan: &CheckpointPlan, host: &HostFacts) -> Vec<Rule> {
             ORDER,
             matches!((writes, reads), (COUNT, COUNT) | (COUNT, 0) | (0, COUNT)),
             format!(
-                "{writes} writes and {reads} reads; it is {COUNT} of both, in one run or in two"
+                "{writes} writes and {reads} reads; {COUNT} of each are required, in one run or \
+                 in two"
             ),
         ),
         (
@@ -145,7 +148,7 @@ fn of_the_order(plan: &CheckpointPlan, host: &HostFacts) -> Vec<Rule> {
             from_storage,
             format!(
                 "restores from the page cache: {COUNT} checkpoints ({}) are less than {MEMORIES} \
-                 times the memory of this host ({}), so it is to be cleared: use --cold",
+                 times the memory of this host ({}), so it must be cleared: use --cold",
                 ByteSize(written),
                 ByteSize(memory)
             ),
@@ -153,19 +156,19 @@ fn of_the_order(plan: &CheckpointPlan, host: &HostFacts) -> Vec<Rule> {
         (
             SYNC,
             plan.fsync == FsyncPolicy::PerFile,
-            format!("--fsync {}; each file is synced", plan.fsync),
+            format!("--fsync {}; each file must be synced", plan.fsync),
         ),
         (
             PARAMETERS,
             (plan.pause_seconds - PAUSE_SECONDS).abs() < 1e-9,
-            format!("a pause of {} s; it is {PAUSE_SECONDS} s", plan.pause_seconds),
+            format!("a pause of {} s; it must be {PAUSE_SECONDS} s", plan.pause_seconds),
         ),
         (
             PARAMETERS,
             plan.request.overlap_step_seconds.is_none()
                 && plan.rank_shift == 0
                 && plan.request.keep.is_none(),
-            "--overlap, --rank-shift and --keep are not part of it".to_string(),
+            "--overlap, --rank-shift and --keep may not be set".to_string(),
         ),
     ]
 }
@@ -190,9 +193,9 @@ fn of_transfers(plan: &CheckpointPlan) -> Vec<Rule> {
     let direct = plan.profile != CheckpointProfile::V2;
     let (paths, fits) = match plan.path() {
         PathKind::Buffered => ("", true),
-        PathKind::Cpu => ("it is buffered in v2", direct),
-        _ if direct => ("it is buffered or cpu (O_DIRECT)", false),
-        _ => ("it is buffered", false),
+        PathKind::Cpu => ("it must be buffered in v2", direct),
+        _ if direct => ("it must be buffered or cpu (O_DIRECT)", false),
+        _ => ("it must be buffered", false),
     };
     let streams = plan.profile.read_streams();
     vec![
@@ -210,7 +213,7 @@ fn of_transfers(plan: &CheckpointPlan) -> Vec<Rule> {
             plan.request
                 .chunk_bytes
                 .is_none_or(|bytes| bytes == transport::default_chunk_bytes(plan.path())),
-            "--chunk-size is not to be chosen".to_string(),
+            "--chunk-size may not be set".to_string(),
         ),
         (
             PARAMETERS,

@@ -12,15 +12,19 @@ fn closed(model: &str, change: impl Fn(&mut CheckpointRequest)) -> CheckpointReq
 }
 
 #[test]
-fn closed_rules_are_held_one_by_one() {
+fn closed_rules_are_enforced_one_by_one() {
     type Change = fn(&mut CheckpointRequest);
     let breaches: [(Change, &str); 13] = [
-        (|r| r.writes = Some(3), "rule 2.2.5 of v2.0: 3 writes and 3 reads; it is 10 of both"),
+        (
+            |r| r.writes = Some(3),
+            "rule 2.2.5 of v2.0: 3 writes and 3 reads; 10 of each are \
+                                  required",
+        ),
         (|r| r.fsync = Some(FsyncPolicy::None), "rule 2.2.2 of v2.0: --fsync none"),
-        (|r| r.pause_seconds = Some(1.0), "rule 2.2.5 of v2.0: a pause of 1 s; it is 5 s"),
+        (|r| r.pause_seconds = Some(1.0), "rule 2.2.5 of v2.0: a pause of 1 s; it must be 5 s"),
         (|r| r.rank_shift = Some(1), "rule 2.2.5 of v2.0: --overlap, --rank-shift"),
         (|r| r.scale = Some(ScaleChoice::Factor(0.5)), "rule 2.2.5 of v2.0: --scale below 1"),
-        (|r| r.path = PathKind::Cpu, "rule 2.2.5 of v2.0: --path cpu; it is buffered in v2"),
+        (|r| r.path = PathKind::Cpu, "rule 2.2.5 of v2.0: --path cpu; it must be buffered in v2"),
         (|r| r.path = PathKind::PageCache, "rule 2.2.5 of v2.0: --path page-cache"),
         (|r| r.streams = Some(4), "rule 2.2.5 of v2.0: --streams 4"),
         (|r| r.chunk_bytes = Some(4096), "rule 2.2.5 of v2.0: --chunk-size"),
@@ -88,11 +92,11 @@ fn a_closed_subset_is_of_eight_ranks_and_in_v3_of_the_8b() {
     let large = of("llama3-405b", CheckpointProfile::V3, None);
     assert!(large.contains("8B model only"), "{large}");
     let twelve = of("llama3-70b", CheckpointProfile::V2, Some(12));
-    assert!(twelve.contains("a subset of 12 ranks; it is 8"), "{twelve}");
+    assert!(twelve.contains("a subset of 12 ranks; it must be 8"), "{twelve}");
 }
 
 #[test]
-fn closed_restores_are_cold_where_the_host_could_hold_what_it_wrote() {
+fn closed_restores_are_cold_if_memory_could_hold_the_checkpoints() {
     let large = HostFacts { memory_bytes: 1024 * GIB, ..host() };
     let problems = |request: &CheckpointRequest| {
         let all = resolve(request, &large, &facts(100_000 * GIB)).problems;
@@ -118,11 +122,11 @@ fn mlperfs_own_files_are_its_models_under_any_name() {
     assert_eq!(whats(&own, &facts(10_000 * GIB)), Vec::<String>::new());
     own.workload.architecture.num_layers = 31;
     let other = whats(&own, &facts(10_000 * GIB));
-    assert!(other[0].contains("none of MLPerf's models"), "{other:?}");
+    assert!(other[0].contains("not one of MLPerf's models"), "{other:?}");
 }
 
 #[test]
-fn a_closed_run_is_told_nothing_that_it_may_not_do() {
+fn a_closed_run_gets_no_advice_that_breaks_the_rules() {
     let small = HostFacts { open_files_limit: 64, memory_bytes: 1 << 20, ..host() };
     let problems = resolve(&closed("llama3-8b", |_| {}), &small, &facts(GIB)).problems;
     let of_machine: Vec<&Note<Cause>> =

@@ -174,8 +174,8 @@ fn never_cold(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Pro
         };
         problems.machine(
             format!(
-                "--cold: {} is on {kind}, which keeps its files in memory: no restore from there \
-                 is cold",
+                "--cold: {} is on {kind}, which keeps its files in memory: restores from it \
+                 cannot be cold",
                 folder.path
             ),
             if plan.request.closed {
@@ -200,14 +200,15 @@ fn too_few(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Proble
         1 => "checkpoint is",
         _ => "checkpoints are",
     };
-    let what = format!("{asked} restores were asked for; {there} {are} there");
+    let what = format!("{asked} restores requested; {there} {are} available");
     if plan.writes > 0 {
         let help = if plan.request.closed {
-            "use 10 of both, as the closed rules want".to_string()
+            "use 10 of each, as the closed rules require".to_string()
         } else {
             format!("use --reads {there}, or more --writes or --keep")
         };
-        problems.plan(format!("{what}: a run that saves restores only what it saved itself"), help);
+        problems
+            .plan(format!("{what}: a run that saves can only restore its own checkpoints"), help);
         return;
     }
     let size = match plan.request.scale {
@@ -237,7 +238,7 @@ fn in_the_way(plan: &CheckpointPlan, facts: &CheckpointFacts, problems: &mut Pro
                 (Some(Ok(_)), Some(OtherFile { name: other, what })) => blocks(match what {
                     None => format!("{name}/{other} is in the way and was not made by stormlp"),
                     Some(what) => {
-                        format!("{name}/{other} is {what}, which is not what stormlp made there")
+                        format!("{name}/{other} is {what}, which stormlp did not create")
                     }
                 }),
                 (Some(Ok(marker)), None) => {
@@ -323,7 +324,7 @@ fn on_left_out(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning
             plan.folder_names(|_| true),
             why.map_or(String::new(), |why| format!(" ({why})")),
         ),
-        "use --reads to say how many are restored",
+        "use --reads to set the number of restores",
     ))
 }
 
@@ -340,7 +341,7 @@ fn on_unsynced(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning
             WarningKind::NotDurable,
             format!(
                 "{} {} saved with --fsync none: not crash-safe, so if the machine went down \
-                 since, bytes may be lost that no size shows",
+                 since, data may be lost without a change in file sizes",
                 named(&steps),
                 if steps.len() == 1 { "was" } else { "were" },
             ),
@@ -358,10 +359,10 @@ fn on_holes(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Option<Warning> {
         Warning::new(
             WarningKind::Holes,
             format!(
-                "{share:.0} % of what is restored lies in holes: no device is read for that, so \
-                 restores look faster than storage is"
+                "{share:.0} % of what is restored is holes: these are not read from any device, \
+                 so restores appear faster than storage"
             ),
-            "save the checkpoints anew",
+            "save the checkpoints again",
         )
     })
 }
@@ -398,7 +399,7 @@ fn restore_problems(
         return problems.machine(message, help);
     }
     let again = format!(
-        "checkpoint {step} is not whole and cannot be mended; `{}` saves it again",
+        "checkpoint {step} is incomplete and cannot be repaired; `{}` saves it again",
         saving(plan, step)
     );
     for (index, folder) in facts.folders.iter().enumerate() {
@@ -424,7 +425,7 @@ fn restore_problems(
         }
         if part.readable_marker().is_some_and(|m| !holds_files_of(plan, index, m)) {
             problems.plan(
-                format!("checkpoint {} holds the files of other ranks", name.display()),
+                format!("checkpoint {} contains the files of other ranks", name.display()),
                 "name the directories it was saved to, all of them and in the same order",
             );
             continue;
@@ -450,7 +451,7 @@ fn mixed(facts: &CheckpointFacts, step: u32) -> Option<String> {
         folder.map_or(step_folder(step), |path| path.join(step_folder(step)).display().to_string())
     };
     Some(format!(
-        "checkpoint {step} is not of one save: {} and {} were saved by different runs",
+        "checkpoint {step} does not come from one save: {} and {} were saved by different runs",
         name(first),
         name(other)
     ))

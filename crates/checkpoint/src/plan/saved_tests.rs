@@ -12,7 +12,7 @@ fn with_saved(there: &CheckpointRequest, steps: u32) -> CheckpointFacts {
 }
 
 #[test]
-fn a_save_replaces_the_same_model_at_any_scale_and_says_so() {
+fn a_save_replaces_the_same_model_at_any_scale_and_reports_it() {
     let mut small = request("llama3-8b");
     small.scale = Some(ScaleChoice::Factor(0.02));
     small.writes = Some(3);
@@ -28,7 +28,7 @@ fn a_save_replaces_the_same_model_at_any_scale_and_says_so() {
 }
 
 #[test]
-fn what_is_replaced_is_said_of_the_directories_it_lies_in() {
+fn replaced_checkpoints_are_reported_per_directory() {
     let mut mine = request("llama3-8b");
     mine.writes = Some(1);
     let mut facts = with_saved(&mine, 1);
@@ -70,7 +70,7 @@ fn a_run_that_saves_never_restores_an_older_runs() {
     mine.reads = Some(2);
     let problems = whats(&mine, &facts);
     assert!(
-        problems[0].contains("2 restores were asked for; 1 checkpoint is there"),
+        problems[0].contains("2 restores requested; 1 checkpoint is available"),
         "{problems:?}"
     );
     mine.reads = None;
@@ -79,7 +79,7 @@ fn a_run_that_saves_never_restores_an_older_runs() {
 }
 
 #[test]
-fn restoring_leaves_out_what_an_older_run_left_at_another_scale_and_says_so() {
+fn restoring_skips_checkpoints_of_another_scale_and_reports_it() {
     let (mut request, mut facts) = after_a_scaled_save();
     let mut full = request.clone();
     full.scale = Some(ScaleChoice::Factor(0.02));
@@ -94,11 +94,11 @@ fn restoring_leaves_out_what_an_older_run_left_at_another_scale_and_says_so() {
         "{fact}"
     );
     request.reads = Some(3);
-    assert!(whats(&request, &facts)[0].contains("3 restores were asked for"));
+    assert!(whats(&request, &facts)[0].contains("3 restores requested"));
 }
 
 #[test]
-fn one_that_is_not_whole_is_named_though_no_other_is_there() {
+fn an_incomplete_checkpoint_is_named_even_if_it_is_the_only_one() {
     let (request, mut facts) = after_a_scaled_save();
     facts.saved.truncate(1);
     facts.saved[0].files.clear();
@@ -130,7 +130,7 @@ fn parts_of_different_saves_make_no_checkpoint() {
     let other = SavedPart { folder: 1, ..facts.saved[0].clone() };
     facts.saved.push(other);
     let problems = whats(&request, &facts);
-    assert!(problems[0].contains("holds the files of other ranks"), "{problems:?}");
+    assert!(problems[0].contains("contains the files of other ranks"), "{problems:?}");
 }
 
 #[test]
@@ -157,8 +157,8 @@ fn parts_of_two_saves_with_the_same_files_are_refused_with_both_folders() {
     let [problem] = &resolution.problems[..] else { panic!("{:?}", resolution.problems) };
     assert_eq!(
         problem.fact,
-        "checkpoint 1 is not of one save: ckpt/global_epoch1_step1 and b/global_epoch1_step1 were \
-         saved by different runs"
+        "checkpoint 1 does not come from one save: ckpt/global_epoch1_step1 and \
+         b/global_epoch1_step1 were saved by different runs"
     );
     // With the content of one run, the same two parts are a checkpoint.
     for part in &mut facts.saved {
@@ -170,7 +170,7 @@ fn parts_of_two_saves_with_the_same_files_are_refused_with_both_folders() {
 }
 
 #[test]
-fn a_marker_gives_no_layers_that_its_model_never_had() {
+fn a_marker_cannot_add_layers_to_its_model() {
     let (request, mut facts) = after_a_scaled_save();
     for part in &mut facts.saved {
         if let Some(Ok(marker)) = &mut part.marker {
@@ -195,8 +195,8 @@ fn no_restore_is_cold_from_files_that_are_in_memory() {
         assert!(!resolution.has_no_valid_plan(), "it is the directory's fault");
         assert_eq!(
             resolution.problems[0].fact,
-            "--cold: ckpt is on tmpfs, which keeps its files in memory: no restore from there is \
-             cold"
+            "--cold: ckpt is on tmpfs, which keeps its files in memory: restores from it cannot \
+             be cold"
         );
     }
     cold.reads = Some(0);
@@ -215,7 +215,7 @@ fn what_stormlp_did_not_make_inside_its_own_is_in_the_way_too() {
         (None, "global_epoch1_step1/notes.txt is in the way"),
         (
             Some("a link".to_string()),
-            "global_epoch1_step1/notes.txt is a link, which is not what stormlp made",
+            "global_epoch1_step1/notes.txt is a link, which stormlp did not create",
         ),
     ] {
         let name = "notes.txt".to_string();
@@ -226,7 +226,7 @@ fn what_stormlp_did_not_make_inside_its_own_is_in_the_way_too() {
 }
 
 #[test]
-fn what_a_scaled_run_leaves_in_place_is_no_room_for_it() {
+fn checkpoints_a_scaled_run_keeps_are_not_free_space() {
     // Ten checkpoints fill the storage; a scaled run replaces two of them.
     let mut ten = request("llama3-8b");
     ten.scale = Some(ScaleChoice::Factor(0.1));

@@ -141,7 +141,7 @@ fn remedy(plan: &CheckpointPlan, facts: &CheckpointFacts) -> String {
     let last = ways.pop().unwrap_or_default();
     let listed = if ways.is_empty() { last } else { format!("{}, or {last}", ways.join(", ")) };
     if smallest {
-        format!("use {listed}: this is the smallest scale there is")
+        format!("use {listed}: this is the smallest possible scale")
     } else {
         format!("use {listed}")
     }

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_those_of_zips() {
+    fn checksums_match_those_of_zip() {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
     }
 

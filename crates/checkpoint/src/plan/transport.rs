@@ -124,7 +124,7 @@ pub(super) fn problems(plan: &CheckpointPlan, host: &HostFacts, problems: &mut P
                 ByteSize(host.usable_memory_bytes())
             ),
             if plan.request.closed {
-                "use a host, or a limit of its memory, with more"
+                "use a host with more memory, or raise its memory limit"
             } else {
                 "use a smaller --chunk-size, fewer --streams or fewer --ranks"
             },

@@ -49,7 +49,7 @@ fn on_scale(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Warning> {
         {
             warnings.push(Warning::new(
                 WarningKind::Scaled,
-                "storage was taken to move 1 GB/s when the scale was chosen",
+                "the scale was chosen for storage that moves 1 GB/s",
                 "use --scale to set it by hand",
             ));
         }
@@ -75,14 +75,15 @@ fn on_saves(plan: &CheckpointPlan) -> Vec<Warning> {
                 "content in device memory repeats every {}: it is not stamped with its position",
                 ByteSize(plan.content.source_bytes)
             ),
-            "storage that removes duplicates may look faster than it is; --verify stamps it",
+            "deduplicating storage may appear faster than it is; --verify stamps it",
         ));
     }
     if plan.request.verify && plan.writes > 0 && matches!(plan.device(), Some(DeviceId::Cuda(_))) {
         warnings.push(Warning::new(
             WarningKind::HarnessBound,
-            "saves include stamping content and copying it to device memory, which --verify asks for",
-            "measure saves without --verify; restores are compared after they were measured",
+            "saves include stamping content and copying it to device memory, which --verify \
+             requires",
+            "measure saves without --verify; restores are compared after the measurement",
         ));
     }
     let counted_twice = plan.layout.parallelism.zero_stage == ZeroStage::Two
@@ -95,7 +96,7 @@ fn on_saves(plan: &CheckpointPlan) -> Vec<Warning> {
                 ByteSize(plan.dlio_counted_bytes),
                 ByteSize(plan.total_bytes)
             ),
-            "rates here are of bytes written; only MLPerf's files follow DLIO's count",
+            "rates here are based on bytes written; only MLPerf's files use DLIO's count",
         ));
     }
     warnings
@@ -108,13 +109,13 @@ fn on_restores(plan: &CheckpointPlan) -> Vec<Warning> {
         warnings.push(Warning::new(
             WarningKind::Emulated,
             "accelerator memory is host memory (emulated)",
-            "the CPU makes the copies that a GPU makes where there is one",
+            "the CPU makes the copies that a GPU would make",
         ));
     }
     if !plan.restores.is_empty() && !plan.request.cold && plan.path().uses_page_cache() {
         warnings.push(Warning::new(
             WarningKind::CacheState,
-            "restores read what the page cache still holds of the saves",
+            "restores read what the page cache still has of the saves",
             "use --cold to measure storage",
         ));
     }
@@ -169,7 +170,7 @@ fn on_what_is_left_out(plan: &CheckpointPlan, facts: &CheckpointFacts) -> Vec<Wa
         None => Vec::new(),
         Some(first) => vec![Warning::new(
             WarningKind::Dataset,
-            format!("a checkpoint that is not whole is not restored: {first}"),
+            format!("an incomplete checkpoint is not restored: {first}"),
             "--clean removes what stormlp saved",
         )],
     }

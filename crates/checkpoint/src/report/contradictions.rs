@@ -61,7 +61,7 @@ impl Sums {
                 (Some(told), Some(comes_to)) => (told, comes_to),
                 (None, None) => continue,
                 _ => {
-                    self.push(format!("{place} is not what the runs that were tried come to"));
+                    self.push(format!("{place} does not match the runs that were tried"));
                     continue;
                 }
             };

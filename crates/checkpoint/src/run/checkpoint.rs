@@ -176,7 +176,7 @@ fn debug_build(head: &Head) -> Option<Warning> {
         Warning::new(
             WarningKind::DebugBuild,
             "stormlp was built without optimisations",
-            "use a release build for numbers that count",
+            "use a release build for measurements",
         )
     })
 }
@@ -199,7 +199,7 @@ fn still_cached(restores: &[CheckpointResult]) -> Option<Warning> {
                 COLD_SHARE * 100.0,
                 steps.join(", ")
             ),
-            "use a --dir on a file system that gives up its cached pages",
+            "use a --dir on a file system that can drop its cached pages",
         )
     })
 }

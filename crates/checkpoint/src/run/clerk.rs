@@ -148,7 +148,7 @@ fn open(
     let file = storage.open(&task.path, Access::Read, direct)?;
     let found = file
         .metadata()
-        .map_err(|source| TransferError::file("ask for the size of", &task.path, source))?
+        .map_err(|source| TransferError::file("get the size of", &task.path, source))?
         .len();
     if found != task.bytes {
         return Err(CheckpointError::Short {

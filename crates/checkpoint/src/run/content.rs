@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_sectors_of_files_ranks_and_checkpoints_are_alike() {
+    fn sectors_differ_across_files_ranks_and_checkpoints() {
         let content = content(true);
         let mut seen = std::collections::HashSet::new();
         for key in [file_key(1, 0, 0), file_key(1, 1, 0), file_key(1, 0, 1), file_key(2, 0, 0)] {

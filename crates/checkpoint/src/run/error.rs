@@ -29,8 +29,8 @@ pub enum CheckpointError {
     },
     /// `fsync` failed: the kernel may have dropped data it could not write.
     #[error(
-        "data loss: fsync of {path} failed ({}); what was written may be lost, and asking again \
-         would hide that, so it was not retried",
+        "data loss: fsync of {path} failed ({}); written data may be lost; it was not retried, \
+         since that would hide the loss",
         .source.reason()
     )]
     DataLoss {
@@ -50,7 +50,7 @@ pub enum CheckpointError {
         expected: u64,
     },
     /// Storage returned different data than was written.
-    #[error("{path} holds wrong data at byte {at}: {found:#04x} instead of {expected:#04x}")]
+    #[error("{path} has wrong data at byte {at}: {found:#04x} instead of {expected:#04x}")]
     Corrupt {
         /// The file.
         path: PathBuf,
@@ -68,7 +68,7 @@ pub enum CheckpointError {
         path: PathBuf,
     },
     /// A file of an earlier checkpoint no longer matches its marker.
-    #[error("{path} is {found}, which is not what stormlp made there; it is left as it is")]
+    #[error("{path} is {found}, which stormlp did not create; it was left unchanged")]
     Changed {
         /// The file.
         path: PathBuf,
@@ -136,8 +136,8 @@ impl CheckpointError {
                  another --dir"
             }
             Self::Transfer(_) => {
-                "look at the kernel's log for the device, then run it again; `stormlp doctor` \
-                 shows what is there"
+                "check the kernel log for the device, then run again; `stormlp doctor` shows \
+                 the storage"
             }
             Self::NoSpace { .. } if closed => {
                 "free some space or use another --dir; the checkpoint is marked incomplete, \
@@ -148,12 +148,12 @@ impl CheckpointError {
                  marked incomplete, earlier ones are untouched"
             }
             Self::DataLoss { .. } => {
-                "look at the kernel's log: the device or its connection lost writes; the \
+                "check the kernel log: the device or its connection lost writes; the \
                  checkpoint is marked incomplete"
             }
-            Self::Short { .. } => "save it again: the file is not whole",
+            Self::Short { .. } => "save it again: the file is incomplete",
             Self::Corrupt { .. } => {
-                "do not trust this storage; look at the kernel's log, or save again if something \
+                "do not trust this storage; check the kernel log, or save again if something \
                  else wrote to the file"
             }
             Self::InTheWay { .. } | Self::Changed { .. } => "use another --dir, or move it away",
@@ -161,14 +161,14 @@ impl CheckpointError {
                 "allow this user more threads (ulimit -u), or use fewer ranks"
             }
             Self::Crew(CrewError::Panicked(_)) => {
-                "please report it, with the command and what stormlp printed; a checkpoint that \
+                "please report it with the command and stormlp's output; a checkpoint that \
                  was being saved is marked incomplete, others are untouched"
             }
             Self::FellBack { .. } => fallback::REMEDY,
             Self::Another { .. } => "use another --dir, or remove it first with --clean",
             Self::Late { .. } => "run again on every host with a later --start-at",
             Self::StillCached { .. } if closed => {
-                "use a directory on a file system that gives up its cached pages"
+                "use a directory on a file system that can drop its cached pages"
             }
             Self::StillCached { .. } => {
                 "use --path cpu to read around the page cache, or leave --cold out"

@@ -62,7 +62,7 @@ fn folder_facts(
         )
     } else if found.kind != Kind::Folder {
         Availability::unavailable(
-            format!("{} is no folder", nearest.display()),
+            format!("{} is not a folder", nearest.display()),
             "use --dir with a folder",
         )
     } else if look == Look::Only {

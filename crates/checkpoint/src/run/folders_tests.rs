@@ -71,7 +71,7 @@ fn a_save_that_may_not_replace_what_is_there_touches_none_of_it() {
 }
 
 #[test]
-fn what_a_killed_run_left_between_two_names_is_in_nobodys_way() {
+fn leftovers_of_a_killed_rename_block_nothing() {
     let folder = folder();
     let request = request(folder.path());
     let directory = request.folders[0].folder();

@@ -269,14 +269,14 @@ fn evidence(parts: &[CheckpointReport]) -> Vec<NamedEvidence> {
 fn warnings(results: &CheckpointResults, torn: &[String]) -> Vec<Warning> {
     let mut warnings = vec![Warning::new(
         WarningKind::Hosts,
-        "each of these hosts saved and restored checkpoints of its own: the rates are of hosts at the \
-         same time, not of one checkpoint of a job, whose ranks wait for each other",
-        "start the hosts by a launcher for one checkpoint of all of them",
+        "each of these hosts saved and restored checkpoints of its own: the rates are those of \
+         independent hosts, not of one checkpoint of a job, whose ranks wait for each other",
+        "start the hosts with a launcher to measure one checkpoint of all of them",
     )];
     if !torn.is_empty() {
         let fact = format!(
-            "left out, since not every host has measured it whole: {}; the latencies and the verified \
-             bytes are of all transfers, these included",
+            "left out, as not completed on every host: {}; latencies and verified bytes \
+             still include their transfers",
             torn.join(", ")
         );
         warnings.push(Warning::new(WarningKind::Hosts, fact, ""));
@@ -287,7 +287,7 @@ fn warnings(results: &CheckpointResults, torn: &[String]) -> Vec<Warning> {
     });
     let least = all.min_by(|(one, _), (other, _)| one.total_cmp(other));
     if let Some((least, which)) = least {
-        let advice = "have fewer saves and restores in a run: only the first begins at the time";
+        let advice = "use fewer saves and restores in a run: only the first starts at the set time";
         warnings.push(began_by_clocks("save and restore", (least, &which), advice));
     }
     warnings

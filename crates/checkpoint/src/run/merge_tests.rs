@@ -126,8 +126,8 @@ fn what_not_every_host_has_is_left_out() {
     stopped.ending = Ending::Stopped;
     let whole = merged(&[part("h1", both), stopped]).unwrap();
     assert_eq!((whole.results.saves.len(), &whole.ending), (1, &Ending::Stopped));
-    assert!(told(&whole).contains("whole: save 2"), "{}", told(&whole));
-    assert!(told(&whole).contains("these included"), "{}", told(&whole));
+    assert!(told(&whole).contains("every host: save 2"), "{}", told(&whole));
+    assert!(told(&whole).contains("still include their transfers"), "{}", told(&whole));
     assert_eq!(whole.series.len(), 1, "both were at it at once");
     assert_eq!(whole.series[0].series.interval_bytes, [4 << 30]);
     let alone = part("h1", vec![result(1, 100.0, [1.0, 1.0], 1 << 30)]);
@@ -137,7 +137,7 @@ fn what_not_every_host_has_is_left_out() {
 }
 
 #[test]
-fn a_fallback_is_not_hidden_behind_hosts_that_had_none() {
+fn a_fallback_is_not_hidden_by_hosts_without_one() {
     use stormlp_core::evidence::{DirectIo, Evidence};
     use stormlp_core::path::PathKind;
 

@@ -112,7 +112,7 @@ mod tests {
     const STEPS: Steps = Steps { seconds: 0.001, count: 3 };
 
     #[test]
-    fn a_save_that_ends_early_holds_nobody_up() {
+    fn a_save_that_ends_early_delays_nothing() {
         let ((), trained) = beside(Some(STEPS), &StopToken::new(), || (), |()| true).unwrap();
         let result = trained.unwrap().result(0.5);
         assert_eq!((result.held_seconds, result.steps), (0.0, 3));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_save_holds_training_up_for_the_rest() {
+    fn a_long_save_delays_training_for_the_remainder() {
         let trained = Trained {
             steps: STEPS,
             late_seconds: 0.0,
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn training_beside_a_save_that_failed_is_not_waited_for() {
+    fn a_failed_save_does_not_wait_for_training() {
         let stop = StopToken::new();
         let (saved, trained) =
             beside(Some(ENDLESS), &stop, || Err::<(), _>(5), Result::is_ok).unwrap();

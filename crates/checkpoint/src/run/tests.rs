@@ -251,7 +251,7 @@ fn only_the_newest_checkpoints_are_kept() {
 }
 
 #[test]
-fn saving_goes_on_beside_training() {
+fn saves_overlap_with_training() {
     let folder = folder();
     let mut request = request(folder.path());
     request.overlap_step_seconds = Some(0.002);
@@ -422,7 +422,7 @@ fn a_write_that_finds_no_space_leaves_an_incomplete_checkpoint() {
 }
 
 #[test]
-fn a_stop_keeps_what_was_measured_and_leaves_nothing_that_looks_whole() {
+fn a_stop_keeps_measurements_and_leaves_no_checkpoint_that_looks_complete() {
     let folder = folder();
     let stop = StopToken::new();
     let storage = faulty(Faulty { stop_from: Some((30, stop.clone())), ..Faulty::default() });
@@ -440,7 +440,7 @@ fn a_stop_keeps_what_was_measured_and_leaves_nothing_that_looks_whole() {
 }
 
 #[test]
-fn files_are_synced_when_the_policy_says_so() {
+fn files_are_synced_as_the_policy_requires() {
     let expected = [
         (FsyncPolicy::PerFile, 1, true),
         (FsyncPolicy::PerCheckpoint, 1, true),

@@ -24,7 +24,7 @@ pub(crate) fn charts(report: &CheckpointReport) -> Vec<Group> {
     for (title, name, results) in phases {
         let mut group = Group::new(title);
         if results.is_empty() {
-            group.absent.push(format!("The report holds no {name}."))
+            group.absent.push(format!("The report contains no {name}."))
         } else {
             whole(report, &mut group, name, results)
         }
@@ -35,7 +35,7 @@ pub(crate) fn charts(report: &CheckpointReport) -> Vec<Group> {
         }
     }
     drawn.push(Group::of_histograms(
-        "How transfers spread",
+        "Transfer distributions",
         "Transfers of all checkpoints",
         &report.histograms,
     ));
@@ -44,7 +44,7 @@ pub(crate) fn charts(report: &CheckpointReport) -> Vec<Group> {
 
 /// Each save or restore as a whole.
 fn whole(report: &CheckpointReport, drawn: &mut Group, name: &str, results: &[CheckpointResult]) {
-    let why = "the report holds no number of it";
+    let why = "the report has no value of it";
     let bar = |number: fn(&CheckpointResult) -> f64| {
         let rows = results.iter().map(|one| Bar::one(format!("{name} {}", one.step), number(one)));
         rows.collect::<Vec<Bar>>()
@@ -70,7 +70,7 @@ fn whole(report: &CheckpointReport, drawn: &mut Group, name: &str, results: &[Ch
         .filter(|line| line.points().count() > 1)
         .collect();
     if series.is_empty() {
-        let why = "the report holds fewer than two intervals of any";
+        let why = "the report contains fewer than two intervals of any";
         drawn.absent.push(format!("Bandwidth over time: {why}."));
     }
     for lines in series.chunks(MOST_LINES) {
@@ -95,7 +95,7 @@ fn ranks(name: &str, results: &[CheckpointResult]) -> Group {
             chart
                 .note("From the start of the checkpoint; parts are sums, in the order of the work.")
         });
-        drawn.add(&what, chart, "the report holds no rank of it");
+        drawn.add(&what, chart, "the report contains no rank of it");
     }
     drawn
 }
@@ -119,7 +119,7 @@ fn around_each(report: &CheckpointReport, name: &str) -> Vec<Group> {
             1 => format!("the longest of {count} {name}s"),
             several => format!("the {several} longest of {count} {name}s"),
         };
-        let note = format!("Drawn of {longest}; the report (JSON) has all.");
+        let note = format!("Shown for {longest}; the report (JSON) has all.");
         last.absent.push(note);
     }
     drawn
@@ -127,7 +127,7 @@ fn around_each(report: &CheckpointReport, name: &str) -> Vec<Group> {
 
 /// Telemetry of one save or restore.
 fn around(one: &NamedSeries) -> Group {
-    let title = format!("What went on around {}", one.name);
+    let title = format!("Telemetry of {}", one.name);
     let mut drawn = around::charts::over_time(title, &one.series, &[]);
     drawn.charts.extend(around::charts::in_flight(&one.series));
     if let Some(load) = &one.series.load {

@@ -31,7 +31,7 @@ pub(super) fn by_what(report: &CheckpointReport) -> String {
     let shares = results.filter_map(|result| result.at_once_share);
     let at_once = shares.reduce(f64::min).map_or(String::new(), |least| {
         let percent = least * 100.0;
-        format!(", in which the hosts were at it at once for {percent:.0} % or more")
+        format!(", with all hosts active for at least {percent:.0} % of it")
     });
     format!("all bytes over the longest time of all{at_once}")
 }
@@ -46,8 +46,8 @@ pub(super) fn describe(results: &CheckpointResults, facts: &mut Facts) {
     if let Some((_, text)) = facts.0.iter_mut().find(|(name, _)| name == "checkpoint") {
         text.push_str(&each);
     }
-    let text = "began by their own clocks (--start-at), each with checkpoints of its own; no run of \
-                the benchmark";
+    let text = "started by their own clocks (--start-at), each with checkpoints of its own; not a \
+                run of the benchmark";
     facts.add("hosts", format!("{hosts} that {text}"));
 }
 

@@ -17,8 +17,8 @@ pub(super) fn headline(report: &CheckpointReport, find: &FindStreams) -> String 
             let streams = counted(u64::from(knee.streams), "stream");
             let rate = knee.gib_per_second;
             let bound =
-                if knee.is_lower_bound { ", and more than was tried may bring more" } else { "" };
-            Some(format!("{streams} a rank for {what}, {rate:.3} GiB/s{bound}"))
+                if knee.is_lower_bound { ", and more than was tried may reach more" } else { "" };
+            Some(format!("{streams} per rank for {what}, {rate:.3} GiB/s{bound}"))
         })
         .collect();
     let answer = if known.is_empty() {
@@ -41,13 +41,13 @@ pub(super) fn sections(find: &FindStreams, document: &mut Document) {
     let runs = counted(find.tried.len() as u64, "run");
     document.facts.add("search", format!("{runs} in {}", format_duration(seconds)));
     if !find.tried.is_empty() {
-        document.section("Every number of streams tried", Some(table(find)));
+        document.section("All numbers of streams tried", Some(table(find)));
     }
 }
 
 fn in_words(find: &FindStreams, knee: &StreamKnee) -> String {
     let mut words = format!(
-        "{} a rank come to {:.1} % of the best ({:.3} GiB/s with {})",
+        "{} per rank reach {:.1} % of the best ({:.3} GiB/s with {})",
         counted(u64::from(knee.streams), "stream"),
         knee.share_of_best_percent,
         knee.best_gib_per_second,
@@ -55,19 +55,19 @@ fn in_words(find: &FindStreams, knee: &StreamKnee) -> String {
     );
     match knee.limited_by {
         Some(limit) => words.push_str(&format!("; limited by {}", limit.name())),
-        None => words.push_str("; what limits it is not told"),
+        None => words.push_str("; what limits it is unknown"),
     }
     if let Some(noise) = knee.noise_percent {
         words.push_str(&format!("; repetitions differ by {noise:.1} %"));
     }
     if !knee.alike.is_empty() {
         let alike: Vec<String> = knee.alike.iter().map(u32::to_string).collect();
-        words.push_str(&format!(", so that {} cannot be told from it", alike.join(", ")));
+        words.push_str(&format!(", so {} cannot be distinguished from it", alike.join(", ")));
     }
     if knee.is_lower_bound {
         let most = find.tried.iter().map(|run| run.streams).max();
         words.push_str(&format!(
-            "; {} were the most that were tried, and more may bring more",
+            "; {} were the most that were tried, and more may reach more",
             most.unwrap_or(1)
         ));
     }

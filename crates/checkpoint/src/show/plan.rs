@@ -87,7 +87,10 @@ pub(super) fn setup(plan: &CheckpointPlan, facts: &mut Facts) {
     let per_rank =
         if least == most { gib(most) } else { format!("{} to {}", gib(least), gib(most)) };
     let (total, exact) = (gib(plan.total_bytes), plan.total_bytes);
-    facts.add("checkpoint", format!("{total} ({exact} bytes) in {files} files, {per_rank} a rank"));
+    facts.add(
+        "checkpoint",
+        format!("{total} ({exact} bytes) in {files} files, {per_rank} per rank"),
+    );
     facts.add(
         "order",
         format!(
@@ -122,7 +125,7 @@ pub(super) fn setup(plan: &CheckpointPlan, facts: &mut Facts) {
 /// Space required by the checkpoints that are kept at the same time, compared to free space.
 fn space(plan: &CheckpointPlan) -> String {
     let kept = plan.peak_bytes.checked_div(plan.total_bytes).unwrap_or(0);
-    let free = plan.free_bytes.map_or("not looked at".to_string(), gib);
+    let free = plan.free_bytes.map_or("not checked".to_string(), gib);
     let peak = gib(plan.peak_bytes);
     format!("up to {kept} checkpoints at a time: {peak}; free: {free}")
 }
@@ -136,7 +139,7 @@ pub fn dry_run(dry_run: &DryRun<'_>) -> Document {
         document.facts.add(
             name,
             format!(
-                "by {} ({} threads, {} in flight a rank), {} a transfer",
+                "by {} ({} threads, {} in flight per rank), {} per transfer",
                 phase.engine,
                 phase.threads,
                 phase.window,

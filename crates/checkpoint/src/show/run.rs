@@ -227,8 +227,8 @@ fn phase<'d>(
     let overlaps = results.iter().filter_map(|result| {
         let overlap = result.overlap?;
         Some(format!(
-            "step {}: {} training steps of {:.3} s ran beside it; training was held up {:.3} s \
-             (and {:.3} s late in its steps), a blocking save holds it up {:.3} s",
+            "step {}: {} training steps of {:.3} s ran alongside; training was held up {:.3} s \
+             (and {:.3} s late in its steps), a blocking save would hold it up {:.3} s",
             result.step,
             overlap.steps,
             overlap.step_seconds,

@@ -67,7 +67,7 @@ pub(super) fn work(report: &CheckpointReport) -> Work {
     settings.add("verify", switch(plan.request.verify), &["request.verify"]);
     let step = plan.request.overlap_step_seconds;
     let beside = step.map_or("none".to_string(), |seconds| format!("steps of {seconds} s"));
-    settings.add("training beside", beside, &["request.overlap_step_seconds"]);
+    settings.add("overlapped training", beside, &["request.overlap_step_seconds"]);
     settings
 }
 

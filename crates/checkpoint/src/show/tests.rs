@@ -28,7 +28,7 @@ fn every_arithmetic_is_there_by_name() {
 }
 
 #[test]
-fn every_line_of_a_scaled_report_says_so() {
+fn every_line_of_a_scaled_report_is_marked() {
     let text = shown(&document(&report(0.4)));
     assert!(text.lines().all(|line| line.starts_with("SCALED 0.")), "{text}");
     let plan = plan(0.4);
@@ -37,7 +37,7 @@ fn every_line_of_a_scaled_report_says_so() {
 }
 
 #[test]
-fn detached_hosts_are_not_taken_for_one_checkpoint() {
+fn detached_hosts_are_not_shown_as_one_checkpoint() {
     let text = shown(&document(&detached()));
     let headline = text.lines().next().unwrap_or_default();
     assert!(

@@ -216,7 +216,7 @@ impl GenerateError {
     fn remedy(&self, resume: &str, overwrite: &str) -> String {
         match self {
             error if error.is_link() => {
-                "remove the link and have the data itself there, or choose another --data-dir"
+                "remove the link and put the data itself there, or choose another --data-dir"
                     .to_string()
             }
             error if error.is_too_large() => {
@@ -231,10 +231,10 @@ impl GenerateError {
                 format!("choose another --data-dir, or remove it with `{overwrite}`")
             }
             Self::Changed { .. } => {
-                "move it away if it is yours, or remove it; then run the same again".to_string()
+                "move it away if it is yours, or remove it; then run the command again".to_string()
             }
             Self::Another { .. } => {
-                "give the options it was made with, or --overwrite to make it anew".to_string()
+                "give the options it was made with, or --overwrite to recreate it".to_string()
             }
             Self::Memory { .. } => {
                 "use fewer --threads, or give the control group more memory".to_string()
@@ -247,15 +247,15 @@ impl GenerateError {
                 "free some space, choose another --data-dir, or use fewer --files".to_string()
             }
             Self::Stopped { .. } => format!("continue with `{resume}`"),
-            Self::CheckStopped { .. } => "nothing was changed; --verify starts anew".to_string(),
+            Self::CheckStopped { .. } => "nothing was changed; --verify starts over".to_string(),
             Self::File(_) | Self::Manifest(_) if self.is_full() => format!(
-                "free some space and continue with `{resume}`; the files made so far are whole"
+                "free some space and continue with `{resume}`; the files made so far are complete"
             ),
             Self::File(_) => {
-                format!("the files made so far are whole: continue with `{resume}`")
+                format!("the files made so far are complete: continue with `{resume}`")
             }
             Self::Manifest(ManifestError::Malformed { .. }) => {
-                format!("`{overwrite}` makes the dataset anew")
+                format!("`{overwrite}` recreates the dataset")
             }
             Self::Manifest(ManifestError::Another { .. }) => {
                 "choose another --data-dir".to_string()
@@ -264,7 +264,7 @@ impl GenerateError {
                 format!("once it can be read and written, continue with `{resume}`")
             }
             Self::Crew(_) => format!(
-                "please report it; `{resume}` keeps the files that are whole and makes the others"
+                "please report it; `{resume}` keeps the complete files and makes the others"
             ),
             Self::Locked(_) | Self::Setup(_) | Self::Format(_) => String::new(),
         }

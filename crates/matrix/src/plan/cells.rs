@@ -166,7 +166,7 @@ impl CellPlanner<'_> {
             support
         } else if path.needs_cufile() && on_host && !host_kind {
             Availability::unavailable(
-                "cuFile is here, but no GPU for it to transfer to",
+                "cuFile is available, but there is no GPU to transfer to",
                 "--memory host measures cuFile on host memory",
             )
         } else if path.has_bounce_buffer() && on_gpu && (host_kind || kind == MemoryKind::Pinned) {

@@ -239,7 +239,8 @@ impl FolderJob<'_> {
         if bytes < largest_io + self.offset_bytes() {
             problems.machine(
                 format!(
-                    "{} has {} free; {} files of a quarter of that hold no transfer of {}",
+                    "{} has {} free; {} files of a quarter of that are too small for a transfer \
+                     of {}",
                     self.facts.path.display(),
                     ByteSize(self.facts.free_bytes),
                     self.sharers,
@@ -512,8 +513,7 @@ fn check_access(
     let path = facts.path.display();
     let before = problems.iter().count();
     if facts.kind == FileKind::Other {
-        problems
-            .plan(format!("{path} is neither a file nor a block device"), "use --dir for a folder");
+        problems.plan(format!("{path} is not a file or block device"), "use --dir for a folder");
         return None;
     }
     if needs.writes {

@@ -78,7 +78,7 @@ fn pattern_work(request: &MatrixRequest, runnable: &[&CellPlan]) -> Option<Warni
         ),
         (false, Fill::Every) if writes => (
             "generating the content",
-            "measure with --fill once, whose bytes are made before the cell",
+            "measure with --fill once, which generates the data before the cell",
         ),
         _ => return None,
     };
@@ -142,7 +142,7 @@ fn queue_depth(runnable: &[&CellPlan]) -> Option<Warning> {
                  flight and the others waiting",
                 deepest.transport.path, deepest.transport.queue_depth
             ),
-            "use more --threads there, and read its latencies with the wait in mind",
+            "use more --threads instead; its latencies include the wait",
         )
     })
 }

@@ -99,7 +99,7 @@ fn outliers(cell: &CellReport, rates: &[f64]) -> Option<Warning> {
         Warning::new(
             WarningKind::Outliers,
             format!(
-                "{}: {count} of {} repetitions lie far from the others",
+                "{}: {count} of {} repetitions are far from the others",
                 words(cell),
                 rates.len()
             ),

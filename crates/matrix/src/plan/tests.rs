@@ -183,7 +183,7 @@ fn files_of_an_earlier_run_are_used_again_as_they_are() {
 }
 
 #[test]
-fn content_that_will_not_do_is_written_anew() {
+fn unsuitable_content_is_rewritten() {
     let mut verify = plain();
     verify.verify = true;
     for content in [ContentState::Pattern { seed: 9 }, ContentState::Other, ContentState::Unwritten]
@@ -198,7 +198,7 @@ fn content_that_will_not_do_is_written_anew() {
 }
 
 #[test]
-fn a_truncated_file_of_ours_is_laid_out_anew_and_a_strangers_file_is_left_alone() {
+fn a_truncated_file_of_ours_is_recreated_and_a_foreign_file_is_left_alone() {
     let mut inventory = laid_out(8, GIB, ContentState::Other);
     inventory.folders[0].files[3].bytes = 5;
     let plan = solve(&plain(), &inventory);
@@ -275,7 +275,7 @@ fn misaligned_sizes_are_refused_where_o_direct_needs_them_aligned() {
 }
 
 #[test]
-fn paths_that_cannot_run_say_why() {
+fn paths_that_cannot_run_give_a_reason() {
     let mut request = plain();
     request.paths = PathChoice::each(&[PathKind::Gds, PathKind::GdsBatch]);
     let found = problems(&request, &folder(100 * GIB));

@@ -59,7 +59,7 @@ impl CellSums {
         };
         let told = report.results.find_knee.clone().map(settings);
         if told.is_some() && told != find_knees(report).map(settings) {
-            self.push("find_knee.knees are not those of the cells".to_string());
+            self.push("find_knee.knees do not match the cells".to_string());
         }
     }
 
@@ -74,7 +74,8 @@ impl CellSums {
         let number = cell.cell;
         if let Some(first) = before.position(|one| one.cell == number) {
             self.push(format!(
-                "{place}.cell is {number}, as that of cells.{first} is: one of the plan stands twice, and counts once"
+                "{place}.cell is {number}, the same as that of cells.{first}: a planned cell \
+                 appears twice, and counts once"
             ));
         }
         let Some(planned) = report.plan.cells.get(number) else {
@@ -86,9 +87,7 @@ impl CellSums {
         self.hold_count(place, "repeat", repeat, of, "the plan's");
         let (asked, planned) = (cell.requested_path, planned.transport.path);
         if asked != planned {
-            self.push(format!(
-                "{place}.requested_path is {asked}, but the plan asked for {planned}"
-            ));
+            self.push(format!("{place}.requested_path is {asked}, but the plan has {planned}"));
         }
     }
 

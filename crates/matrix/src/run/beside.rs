@@ -150,7 +150,7 @@ impl<'a> Side<'a> {
             .map(|((host, counts_devices), cell)| CellPart { host, counts_devices, cell })
             .collect();
         let whole = merge::cell(&vec![plan; parts.len()], &parts)
-            .ok_or_else(|| garbled(&"nobody has measured anything"))?;
+            .ok_or_else(|| garbled(&"no host has measured anything"))?;
         Ok(Some(whole))
     }
 

@@ -30,7 +30,7 @@ pub enum MatrixError {
         seconds: f64,
     },
     /// A test file was replaced with something else.
-    #[error("{path} is {found}, which stormlp did not make there; it is left as it is")]
+    #[error("{path} is {found}, which stormlp did not create; it was left unchanged")]
     Replaced {
         /// The file.
         path: PathBuf,
@@ -38,7 +38,7 @@ pub enum MatrixError {
         found: String,
     },
     /// A data folder's manifest cannot be used.
-    #[error("{path}: {source}; remove it if the folder holds nothing of value")]
+    #[error("{path}: {source}; remove it if the folder contains nothing of value")]
     Manifest {
         /// The manifest.
         path: PathBuf,

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_fit_leaves_nothing_behind() {
+    fn a_file_that_does_not_fit_leaves_no_remains() {
         let folder = tempfile::tempdir_in(".").unwrap();
         let files = [layout(folder.path(), 1 << 50)];
         let finished = FinishedFiles::of(1);

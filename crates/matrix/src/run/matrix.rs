@@ -288,8 +288,8 @@ impl Matrix<'_> {
                     self.fault = Some(Ending::failed(
                         Cause::Internal,
                         panic.to_string(),
-                        "please report it, with the command and what stormlp printed; the cells \
-                         before it are whole",
+                        "please report it with the command and stormlp's output; the cells \
+                         before it are complete",
                     ));
                 }
                 failed(index, cell, &error)
@@ -449,7 +449,7 @@ fn first_failure(plan: &MatrixPlan, cell: &CellPlan, outcomes: &[WorkerOutcome])
         }
         WorkerFailure::Mismatch { visit, mismatch } => Reason {
             text: format!(
-                "{file} holds {:#04x} at offset {}, {:#04x} was expected; lay it out again with \
+                "{file} has {:#04x} at offset {}, {:#04x} was expected; lay it out again with \
                  the same --seed, or look for corruption",
                 mismatch.found,
                 visit.offset + mismatch.at as u64,
@@ -482,7 +482,7 @@ fn short(
     match cell.op.direction() {
         Direction::Write => format!("only {what} were written; the file system may be full"),
         Direction::Read if file.made_here => {
-            format!("{what}: the file was truncated; run again to have it laid out anew")
+            format!("{what}: the file was truncated; run again to recreate it")
         }
         Direction::Read => {
             format!("{what}: the file is too small; use a smaller --file-size or another file")

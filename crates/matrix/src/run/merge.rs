@@ -162,7 +162,7 @@ pub fn merged(parts: &[MatrixReport]) -> Option<MatrixReport> {
         whole.warn(Warning::new(
             WarningKind::Hosts,
             format!(
-                "left out: {}, which not every host has measured whole",
+                "left out: {}, not completed on every host",
                 units::counted(torn as u64, "cell")
             ),
             "",
@@ -205,7 +205,7 @@ fn apart(parts: &[MatrixReport], whole: &MatrixReport) -> Vec<Warning> {
         return Vec::new();
     };
     let which = format!("cell {} ({} {})", cell.cell, cell.requested_path, cell.op);
-    let advice = "have fewer cells in a run, or begin once the test files are there";
+    let advice = "use fewer cells in a run, or start once the test files exist";
     vec![parts::began_by_clocks("cell", (least, &which), advice)]
 }
 

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn without_passes_a_sequential_worker_wraps_with_whole_visits() {
+    fn without_passes_a_sequential_worker_wraps_around_completely() {
         let mut offsets = Offsets::new(OffsetSpec { passes: None, ..spec(10_000, 4096) });
         let starts: Vec<_> = (0..4).filter_map(|_| offsets.next()).map(|v| v.offset).collect();
         assert_eq!(starts, [0, 4096, 0, 4096]);

@@ -232,7 +232,7 @@ fn not_removed(left: &[String]) -> Option<Warning> {
     };
     Some(Warning::new(
         WarningKind::NotRemoved,
-        format!("{first}, which stormlp did not make there{others}: it was not removed"),
+        format!("{first}, which stormlp did not create{others}: it was not removed"),
         "move it away if it is yours, or remove it",
     ))
 }

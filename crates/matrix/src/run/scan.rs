@@ -64,8 +64,8 @@ fn folder(path: &Path, makes: usize) -> TargetFolder {
         ),
         // A mistyped mount point must not fill the disk beneath it.
         _ if !exists && !has_parent(path, makes) => Availability::unavailable(
-            format!("neither {} nor the folder above it exists", path.display()),
-            "correct the name, or make the folder first with `mkdir -p`",
+            format!("neither {} nor its parent folder exists", path.display()),
+            "correct the name, or create the folder first with `mkdir -p`",
         ),
         (None, false, _) => Availability::unavailable(
             format!("{} is not a folder", there.display()),
@@ -111,10 +111,10 @@ fn manifest(folder: &Path) -> (Option<DataManifest>, Option<String>) {
     match (made_by.as_deref(), DataManifest::parse(&text)) {
         (Some("gds"), Ok(manifest)) => (Some(manifest), None),
         (Some(other), _) if other != "gds" => {
-            (None, Some(format!("it holds what `stormlp {other}` made")))
+            (None, Some(format!("it contains files created by `stormlp {other}`")))
         }
         (_, Err(error)) => (None, Some(error.to_string())),
-        (_, Ok(_)) => (None, Some("its manifest does not say who made it".to_string())),
+        (_, Ok(_)) => (None, Some("its manifest does not name its creator".to_string())),
     }
 }
 
@@ -253,7 +253,7 @@ fn parent_exists(path: &Path) -> Availability {
     } else {
         Availability::unavailable(
             format!("folder {} does not exist", parent.display()),
-            "make the folder, or correct the name",
+            "create the folder, or correct the name",
         )
     }
 }

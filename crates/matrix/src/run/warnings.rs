@@ -119,10 +119,11 @@ fn again(plan: &MatrixPlan, reach: Reach, measured: &Measurement) -> Option<Warn
     let devices = measured.device_names.join(", ");
     let source = match reach.device_share {
         Some(_) if reach.is_of_others_too() => format!(
-            "{devices} moved more than it read, for others too, so its own share is not known"
+            "{devices} moved more than it read, including other programs' traffic, so its own \
+             share is unknown"
         ),
         Some(share) => format!("{:.0} % of its bytes came from {devices}", 100.0 * share),
-        None => "no block device tells what came from storage".to_string(),
+        None => "no block device shows how much came from storage".to_string(),
     };
     let doubt = if reach.through_cache {
         ""
@@ -131,7 +132,7 @@ fn again(plan: &MatrixPlan, reach: Reach, measured: &Measurement) -> Option<Warn
     };
     Some(Warning::new(
         WarningKind::CacheState,
-        format!("it went over its files {:.1} times: {source}{doubt}", reach.rounds),
+        format!("it covered its files {:.1} times: {source}{doubt}", reach.rounds),
         "use --passes 1, or a larger --file-size, to read everything once",
     ))
 }
@@ -147,16 +148,16 @@ fn stayed(reach: Reach, measured: &Measurement) -> Option<Warning> {
         (Some(_), _) if !reach.is_mostly_memory() => return None,
         (Some(reached), false) => (
             format!(
-                "{} of the {wrote} that it wrote had reached {devices} when it ended, the rest \
-                 was in the page cache",
+                "{} of the {wrote} it wrote had reached {devices} when it ended; the rest was \
+                 in the page cache",
                 ByteSize(reached)
             ),
-            "`stormlp gds --fsync end` has the time of storage",
+            "`stormlp gds --fsync end` includes the time of storage",
         ),
         (Some(reached), true) => (
             format!(
-                "{} of the {wrote} that it wrote reached {devices}: it went over its files {:.1} \
-                 times, and later writes took the place of earlier ones in the page cache",
+                "{} of the {wrote} it wrote reached {devices}: it covered its files {:.1} \
+                 times, and later writes replaced earlier ones in the page cache",
                 ByteSize(reached),
                 reach.rounds
             ),
@@ -164,10 +165,10 @@ fn stayed(reach: Reach, measured: &Measurement) -> Option<Warning> {
         ),
         (None, false) => (
             format!(
-                "it wrote {wrote} to the page cache and did not sync: nothing tells how much of it \
-                 reached storage"
+                "it wrote {wrote} to the page cache and did not sync: how much of it reached \
+                 storage is unknown"
             ),
-            "`stormlp gds --fsync end` has the time of storage",
+            "`stormlp gds --fsync end` includes the time of storage",
         ),
         (None, true) => return None,
     };
@@ -203,7 +204,7 @@ fn tail(measured: &Measurement) -> Option<Warning> {
                 "thread {thread} ended at {:.2} s, {ratio:.1} times the first one's {:.2} s",
                 measured.last_done_seconds, measured.first_done_seconds
             ),
-            "look at that thread's file or device",
+            "check that thread's file or device",
         )
     })
 }
@@ -270,7 +271,7 @@ fn buffers(cell: &CellPlan, measured: &Measurement) -> Option<Warning> {
     (large && small && !meant).then(|| {
         Warning::new(
             WarningKind::Buffers,
-            "the buffers lie on 4 KiB pages, so large transfers are split",
+            "the buffers use 4 KiB pages, so large transfers are split",
             "set transparent_hugepage/enabled to madvise or always, or reserve vm.nr_hugepages",
         )
     })
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_falls_is_told_with_how_far() {
+    fn a_falling_rate_is_reported_with_its_amount() {
         let halves = (0..40).map(|i| if i < 20 { 100 + i % 3 } else { 70 + i % 3 });
         let warning = drift_of(halves, None).map(|warning| warning.fact);
         let told = "throughput fell by 30 % from the first half of the run to the second";
@@ -337,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_large_transfers_are_no_drift() {
+    fn a_few_large_transfers_are_not_a_drift() {
         let late = (0..40).map(|i| if i < 20 { 0 } else { 30 });
         assert_eq!(drift_of(late, None), None, "the first half holds nothing");
         let few = (0..40).map(|i| u64::from(i % 8 == 0) * if i < 20 { 20 } else { 30 });
@@ -345,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_within_what_intervals_differ_by_is_no_drift() {
+    fn a_change_within_the_variation_of_intervals_is_not_a_drift() {
         // Bursts of 32: one more burst in a half is 25 %.
         let bursts = (0..40).map(|i| if i % 5 == 0 || i == 38 { 320 } else { 0 });
         assert_eq!(drift_of(bursts, None), None);

@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timed_run_ends_and_reports_what_it_moved() {
+    fn a_timed_run_ends_and_reports_its_transfers() {
         let work = WorkerTask {
             offsets: offsets(8 * BLOCK, None),
             duration: Some(Duration::from_millis(30)),

@@ -45,7 +45,7 @@ pub(crate) fn charts(report: &MatrixReport) -> Vec<Group> {
 
 /// Compares the paths of each operation over the combinations that all of them ran.
 fn against_each_other(plan: &MatrixPlan, all: &[CellGroup<'_>]) -> Group {
-    let mut drawn = Group::new("The paths against each other");
+    let mut drawn = Group::new("Comparison of paths");
     let fair = compare::fair(plan, all);
     let measured: Vec<&CellGroup<'_>> =
         fair.into_iter().filter(|g| g.throughput().is_some()).collect();
@@ -60,7 +60,7 @@ fn against_each_other(plan: &MatrixPlan, all: &[CellGroup<'_>]) -> Group {
         let of_operation = |group: &&&CellGroup<'_>| group.key.combination.operation() == operation;
         let groups: Vec<&CellGroup<'_>> = measured.iter().filter(of_operation).copied().collect();
         let Some(beside) = Beside::of(plan, &groups) else {
-            let why = "no combination was run by all of its paths";
+            let why = "no combination was run on all of its paths";
             drawn.absent.push(format!("{operation}: {why}"));
             continue;
         };
@@ -75,11 +75,11 @@ fn against_each_other(plan: &MatrixPlan, all: &[CellGroup<'_>]) -> Group {
         for (what, unit, bars, mean) in charts {
             let chart = Chart::bars(format!("{over}: {what}"), unit, bars).map(|mut chart| {
                 if several {
-                    let note = "mean over the combinations that all of these paths ran.";
+                    let note = "mean over the combinations run on all of these paths.";
                     chart = chart.note(format!("{mean} {note}"));
                 }
                 if plan.request.verify {
-                    chart = chart.note("With --verify: of transfers and checks together.");
+                    chart = chart.note("With --verify, this includes the checks.");
                 }
                 chart
             });
@@ -87,7 +87,7 @@ fn against_each_other(plan: &MatrixPlan, all: &[CellGroup<'_>]) -> Group {
         }
     }
     if drawn.charts.is_empty() && drawn.absent.is_empty() {
-        drawn.absent.push("No cell has numbers that can be held against others.".to_string());
+        drawn.absent.push("No cell has comparable numbers.".to_string());
     }
     drawn
 }
@@ -209,7 +209,7 @@ fn along(operation: &str, groups: &[&CellGroup<'_>]) -> Group {
                 Sweep::Threads | Sweep::Depths => only.to_string(),
             };
             let name = sweep.name();
-            drawn.absent.push(format!("Over {name}: the matrix has one alone, {only}."));
+            drawn.absent.push(format!("Over {name}: the matrix has only one, {only}."));
             continue;
         }
         let mut rests: Vec<Combination> = Vec::new();
@@ -281,7 +281,7 @@ fn title(combination: &Combination) -> String {
 
 /// Latency distribution of each cell, with the paths side by side.
 fn distributions(groups: &[CellGroup<'_>]) -> Group {
-    let mut drawn = Group::new("How latencies spread");
+    let mut drawn = Group::new("Latency distributions");
     for combination in combinations(groups) {
         let same = groups.iter().filter(|group| group.key.combination == combination);
         let mut repeated = false;
@@ -298,8 +298,8 @@ fn distributions(groups: &[CellGroup<'_>]) -> Group {
         }
         let title = title(&combination);
         let chart = chart::percentiles(title.clone(), measured)
-            .map(|chart| if repeated { chart.note("Of the first repetition.") } else { chart });
-        drawn.add(&title, chart, "no histogram of it with more than one latency can be read");
+            .map(|chart| if repeated { chart.note("First repetition.") } else { chart });
+        drawn.add(&title, chart, "it has no readable histogram with more than one latency");
     }
     drawn
 }
@@ -310,7 +310,8 @@ fn courses(groups: &[CellGroup<'_>]) -> Group {
     let combinations = combinations(groups);
     if combinations.len() > MOST_OVER_TIME {
         drawn.absent.push(format!(
-            "Drawn for up to {MOST_OVER_TIME} combinations; the report holds the series of all {}.",
+            "Shown for up to {MOST_OVER_TIME} combinations; the report contains the series of all \
+             {}.",
             combinations.len()
         ));
         return drawn;
@@ -346,7 +347,7 @@ fn surroundings(all: &[CellGroup<'_>]) -> Vec<Group> {
     let around = |group: &&CellGroup<'_>| {
         let series = &group.results().first()?.series;
         let name = format!("{}, {}", group.path_words(), title(&group.key.combination));
-        let mut drawn = around::charts::over_time(format!("Around {name}"), series, &[]);
+        let mut drawn = around::charts::over_time(format!("Telemetry of {name}"), series, &[]);
         drawn.charts.extend(around::charts::in_flight(series));
         drawn.folded = true;
         (!drawn.charts.is_empty()).then_some(drawn)
@@ -355,13 +356,13 @@ fn surroundings(all: &[CellGroup<'_>]) -> Vec<Group> {
     let room = around::charts::room_for(results.map(|numbers| &numbers.series), MOST_SURROUNDINGS);
     let mut drawn: Vec<Group> = fastest.iter().take(room).filter_map(around).collect();
     let note = match drawn.len() {
-        0 => "Of no cell: nobody looked around (`--telemetry`), or they were over too soon.",
+        0 => "No telemetry: it was off (`--telemetry`), or the cells were too short.",
         several if several < measured().count() => {
-            "Drawn of the fastest cells of each path and operation; the report (JSON) has all."
+            "Shown for the fastest cells of each path and operation; the report (JSON) has all."
         }
         _ => return drawn,
     };
-    let mut rest = Group::new("What went on around the cells");
+    let mut rest = Group::new("Telemetry of the cells");
     rest.absent.push(note.to_string());
     drawn.insert(0, rest);
     drawn

@@ -181,7 +181,7 @@ fn left_out(plan: &MatrixPlan, all: &[CellGroup<'_>], compared: &[&CellGroup<'_>
     if paths.is_empty() {
         String::new()
     } else {
-        format!("; writes by {} are left out: they stayed in memory", paths.join(", "))
+        format!("; writes by {} are omitted: they stayed in memory", paths.join(", "))
     }
 }
 
@@ -204,7 +204,7 @@ fn words(plan: &MatrixPlan, groups: &[&CellGroup<'_>], path: PathKind) -> String
     let name = of_path.next().map_or_else(|| path.to_string(), CellGroup::path_words);
     if reads_any_holes(plan, groups, path) {
         let share = percent(plan.hole_share().unwrap_or_default());
-        return format!("{name} (reading a file of which {share} is holes)");
+        return format!("{name} (reading a file that is {share} holes)");
     }
     let is = |writes| is_mostly_memory(plan, groups, path, writes);
     match (is(false), is(true)) {

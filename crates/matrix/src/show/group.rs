@@ -137,7 +137,7 @@ pub(crate) fn combinations(report: &MatrixReport) -> Vec<(&'static str, String)>
         ("paths", |group| group.path_words()),
         ("operations", |group| group.key.combination.operation()),
         ("I/O sizes", |group| group.key.combination.io_size()),
-        ("threads a cell", |group| group.key.combination.threads.to_string()),
+        ("threads per cell", |group| group.key.combination.threads.to_string()),
         ("queue depths", |group| group.key.combination.queue_depth.to_string()),
     ];
     let groups = groups(report);

@@ -13,7 +13,7 @@ pub(super) fn headline(report: &MatrixReport) -> Option<String> {
         [] => format!("no cell was measured{end}"),
         [knee] => format!("{}{end}", in_words(report, find, knee)),
         [first, rest @ ..] => format!(
-            "{}; the knees of {} more stand below{end}",
+            "{}; the knees of {} more are listed below{end}",
             in_words(report, find, first),
             counted(rest.len() as u64, "combination")
         ),
@@ -34,9 +34,9 @@ fn in_words(report: &MatrixReport, find: &FindKnee, knee: &Knee) -> String {
     let (most, percent) = (short_gib(&knee.best), find.within_percent);
     match (knee.is_lower_bound, knee.knee == knee.best) {
         (true, _) => format!(
-            "{what}: {most} GiB/s by {best}{so_far}, and more than was tried may bring more"
+            "{what}: {most} GiB/s by {best}{so_far}, and more than was tried may reach more"
         ),
-        (false, true) => format!("{what}: {at} bring the best, {rate} GiB/s{so_far}"),
+        (false, true) => format!("{what}: {at} reach the best, {rate} GiB/s{so_far}"),
         (false, false) => format!(
             "{what}: {at} are enough for {rate} GiB/s{so_far}, within {percent} % of the best \
              ({most} GiB/s by {best})"
@@ -78,7 +78,7 @@ pub(super) fn sections(report: &MatrixReport, find: &FindKnee, document: &mut Do
     document.facts.add(
         "search",
         format!(
-            "{cells} of {} cells measured; those that an answer rests on run {} times",
+            "{cells} of {} cells measured; cells that decide a result run {} times",
             report.plan.runnable_cells(),
             report.plan.request.repeat()
         ),
@@ -123,7 +123,7 @@ fn table(report: &MatrixReport, find: &FindKnee) -> Table {
                 us(knee.latency_us_p50),
                 us(knee.latency_us_p99),
                 Quantity::lower(knee.cpu_seconds_per_gib, "s/GiB").into(),
-                knee.limited_by.map_or("not told", |limit| limit.name()).into(),
+                knee.limited_by.map_or("unknown", |limit| limit.name()).into(),
             ],
         );
     }
@@ -134,20 +134,20 @@ fn table(report: &MatrixReport, find: &FindKnee) -> Table {
 fn remarks(knee: &Knee) -> Vec<String> {
     let mut remarks = Vec::new();
     if !knee.is_complete {
-        remarks.push("the search for it did not come to its end".to_string());
+        remarks.push("the search for it did not finish".to_string());
     }
     if knee.is_lower_bound {
         remarks.push(format!(
-            "the best, by {}, was still gaining: larger --threads or --queue-depth may bring more",
+            "the best, by {}, was still gaining: larger --threads or --queue-depth may reach more",
             setting(&knee.best)
         ));
     }
     match knee.noise_percent {
-        None => remarks.push("nothing was repeated, so that noise is not known".to_string()),
+        None => remarks.push("nothing was repeated, so noise is unknown".to_string()),
         Some(noise) if !knee.alike.is_empty() => {
             let alike: Vec<String> = knee.alike.iter().map(setting).collect();
             remarks.push(format!(
-                "repetitions differ by {noise:.1} %: {} cannot be told from what is enough",
+                "repetitions differ by {noise:.1} %: {} cannot be distinguished from the knee",
                 alike.join("; ")
             ));
         }

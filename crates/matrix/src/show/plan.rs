@@ -15,12 +15,12 @@ use stormlp_show::hosts::on_each;
 /// its existing files.
 pub fn plan(plan: &MatrixPlan, layouts: &[LayoutSummary]) -> Document {
     let what = if plan.request.find_knee {
-        "a search for knees, which runs as many of these cells as it takes"
+        "a search for knees, which runs only as many of these cells as it needs"
     } else {
         plan.request.name.as_str()
     };
     let mut document = Document::new(format!(
-        "plan of {what}: {} of {} cells can run; about {} in all, if storage moves 1 GiB/s",
+        "plan of {what}: {} of {} cells can run; about {} in total, if storage moves 1 GiB/s",
         plan.runnable_cells(),
         plan.cells.len(),
         format_duration(plan.estimated_seconds)
@@ -40,7 +40,7 @@ pub fn plan(plan: &MatrixPlan, layouts: &[LayoutSummary]) -> Document {
     facts.add(
         "how",
         format!(
-            "engine {}, page cache {}, {span} a cell after {} of warm-up, buffers {} on {} pages",
+            "engine {}, page cache {}, {span} per cell after {} of warm-up, buffers {} on {} pages",
             plan.engines_in_words(),
             plan.request.cache.name(),
             format_duration(plan.request.warmup_seconds),
@@ -67,7 +67,7 @@ fn layout_words(layouts: &[LayoutSummary]) -> String {
         hosts => format!(" by the {hosts} hosts"),
     };
     format!(
-        "{} used as they are, {} made, {} filled{hosts} ({} to write first)",
+        "{} used as they are, {} created, {} filled{hosts} ({} to write first)",
         of_all.used,
         of_all.made,
         of_all.filled,
@@ -77,7 +77,7 @@ fn layout_words(layouts: &[LayoutSummary]) -> String {
 
 fn cells(plan: &MatrixPlan) -> Table {
     let words = ["path", "op", "I/O"].map(|name| Column::words(name, 0));
-    let numbers = ["threads", "depth", "repeat", "asked for", "estimate"];
+    let numbers = ["threads", "depth", "repeat", "requested", "estimate"];
     let numbers = numbers.map(|name| Column::numbers(name, 0));
     let mut table = Table::new(words.into_iter().chain(numbers));
     for cell in &plan.cells {

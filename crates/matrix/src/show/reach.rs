@@ -26,7 +26,7 @@ pub(super) fn remarks(plan: &MatrixPlan, group: &CellGroup<'_>) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     if let Some(share) = plan.hole_share().filter(|_| reads_holes(plan, group)) {
         let share = percent(share);
-        notes.push(format!("{share} of its files lies in holes, for which no device is read"));
+        notes.push(format!("{share} of its files is holes, which are not read from any device"));
     }
     for (_, _, reach) in reaches(plan, group) {
         if let Some(note) = remark(plan, reach)
@@ -41,7 +41,7 @@ pub(super) fn remarks(plan: &MatrixPlan, group: &CellGroup<'_>) -> Vec<String> {
 fn remark(plan: &MatrixPlan, reach: Reach) -> Option<String> {
     let share = match reach.device_share {
         Some(_) => "`device` is the share of its bytes that the block device moved",
-        None => "no block device tells what share of its bytes storage moved",
+        None => "no block device shows what share of its bytes storage moved",
     };
     let stayed = reach.is_mostly_memory() || reach.device_share.is_none() && !reach.synced;
     let meant = plan.request.cache == CacheState::Warm && reach.through_cache;
@@ -49,7 +49,7 @@ fn remark(plan: &MatrixPlan, reach: Reach) -> Option<String> {
         () if reach.is_write => (reach.through_cache && stayed)
             .then(|| format!("most of it stayed in the page cache; {share}")),
         () => (reach.is_again() && !meant)
-            .then(|| format!("it went over its files more than once; {share}")),
+            .then(|| format!("it covered its files more than once; {share}")),
     }
 }
 
@@ -104,7 +104,7 @@ pub fn reached(report: &MatrixReport) -> Vec<String> {
                     numbers.device_names.join(", ")
                 ),
                 None => format!(
-                    "{} {words}: {wrote} written; no block device tells how much reached storage",
+                    "{} {words}: {wrote} written; no block device shows how much reached storage",
                     cell.requested_path
                 ),
             });

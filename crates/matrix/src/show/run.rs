@@ -94,7 +94,7 @@ pub fn document(report: &MatrixReport, columns: Columns) -> Document {
         Columns::StudyB => study::by_throughput(report),
     };
     match find_knee {
-        Some(_) => document.section("Every cell measured", Some(table)),
+        Some(_) => document.section("All measured cells", Some(table)),
         None => document.table(table),
     };
     if let Some(table) = jobs(report) {
@@ -167,9 +167,9 @@ fn facts(report: &MatrixReport, groups: &[CellGroup<'_>], document: &mut Documen
     facts.add("files", format!("{}{of_each}", files_words(plan)));
     storage::describe(&head.host, facts);
     let span = match plan.request.span() {
-        CellSpan::Seconds(seconds) => format!("{} a cell", format_duration(seconds)),
-        CellSpan::Passes(1) => "one pass over the files a cell".to_string(),
-        CellSpan::Passes(passes) => format!("{passes} passes over the files a cell"),
+        CellSpan::Seconds(seconds) => format!("{} per cell", format_duration(seconds)),
+        CellSpan::Passes(1) => "one pass over the files per cell".to_string(),
+        CellSpan::Passes(passes) => format!("{passes} passes over the files per cell"),
     };
     let engine = plan.engines_in_words();
     facts.add("how", format!("page cache {}, {span}, engine {engine}", plan.request.cache.name()));
@@ -193,7 +193,7 @@ fn facts(report: &MatrixReport, groups: &[CellGroup<'_>], document: &mut Documen
         .map(|verification| verification.checked_bytes)
         .sum();
     if checked > 0 {
-        facts.add("verified", format!("{} read and compared, all as written", ByteSize(checked)));
+        facts.add("verified", format!("{} read and compared, no mismatch", ByteSize(checked)));
     }
 }
 
@@ -215,7 +215,7 @@ pub(super) fn files_words(plan: &MatrixPlan) -> String {
         folders.map(ToString::to_string).collect()
     };
     format!(
-        "{}, {} in all, in {}",
+        "{}, {} in total, in {}",
         counted(plan.files.len() as u64, "file"),
         ByteSize(bytes),
         places.join(", ")
@@ -262,12 +262,11 @@ fn buffers_words(report: &MatrixReport) -> String {
     let found = backings(cells.filter_map(|cell| cell.measurement.as_ref()));
     let asked = report.plan.pages().name();
     match found.as_slice() {
-        [] => format!("{asked} pages asked for"),
-        [one] => format!("on {one} in every cell ({asked} ones asked for)"),
-        several => format!(
-            "on {}, as the column `pages` says ({asked} ones asked for)",
-            several.join(", ")
-        ),
+        [] => format!("{asked} pages requested"),
+        [one] => format!("on {one} in every cell ({asked} pages requested)"),
+        several => {
+            format!("on {}, see the column `pages` ({asked} pages requested)", several.join(", "))
+        }
     }
 }
 
@@ -286,7 +285,7 @@ fn backings<'a>(measured: impl IntoIterator<Item = &'a Measurement>) -> Vec<&'st
 /// The planned memory at the end of transfers; names the stand-in.
 pub(super) fn planned_memory(plan: &MatrixPlan) -> String {
     if !(plan.cells.iter()).any(|cell| cell.transport.path.ends_in_accelerator()) {
-        return "host memory; these paths use no accelerator's".to_string();
+        return "host memory; these paths do not use accelerator memory".to_string();
     }
     let host = host_memory(plan).and_then(MemoryKind::host_words);
     let words = |device: &DeviceId| match (device, host) {

@@ -39,7 +39,7 @@ fn repetitions_are_a_mean_with_its_deviation() {
 }
 
 #[test]
-fn a_failed_cell_has_no_numbers_and_says_why() {
+fn a_failed_cell_has_no_numbers_but_a_reason() {
     let text = table(&report(&plain(), |path, _| (path != PathKind::CpuGpu).then_some(20.0)));
     assert!(text.contains("failed [2]"), "{text}");
     assert!(text.contains("[2] cpu-gpu: read data/stormlp.3: EIO"), "{text}");
@@ -58,7 +58,7 @@ fn a_path_that_ran_as_another_is_shown_with_it() {
 }
 
 #[test]
-fn the_page_caches_share_in_a_victory_is_told() {
+fn the_page_caches_share_in_a_win_is_reported() {
     let mut report =
         report(&plain(), |path, _| Some(if path == PathKind::PageCache { 200.0 } else { 10.0 }));
     report.results.cells[2].measurement.as_mut().unwrap().device_read_bytes = Some(GIB);
@@ -67,7 +67,7 @@ fn the_page_caches_share_in_a_victory_is_told() {
 }
 
 #[test]
-fn files_that_live_in_memory_are_told_by_the_page_cache_where_there_is_no_device() {
+fn files_in_memory_are_detected_by_the_page_cache_without_a_device() {
     let mut report = report(&plain(), both);
     for cell in &mut report.results.cells[1..] {
         let numbers = cell.measurement.as_mut().unwrap();
@@ -111,7 +111,7 @@ fn a_cell_cut_short_is_marked_in_every_format() {
 }
 
 #[test]
-fn an_engine_asked_for_is_named_without_more() {
+fn a_requested_engine_is_named_without_a_remark() {
     let mut report = report(&plain(), both);
     for cell in &mut report.plan.cells {
         cell.transport.engine_asked = stormlp_core::transport::EngineChoice::Uring;
@@ -169,7 +169,7 @@ fn a_job_that_moved_nothing_has_no_latency() {
 }
 
 #[test]
-fn study_b_says_of_which_operation_and_size_a_row_is_where_there_are_several() {
+fn study_b_names_the_operation_and_size_of_rows_if_there_are_several() {
     let heads = |request: &MatrixRequest| {
         let text = text::render(&document(&report(request, both), Columns::StudyB), None);
         let head = text.lines().find(|line| line.contains("Transfer Type"));
@@ -184,18 +184,18 @@ fn study_b_says_of_which_operation_and_size_a_row_is_where_there_are_several() {
 }
 
 #[test]
-fn a_mix_is_told_in_plan_and_result() {
+fn a_mix_is_shown_in_plan_and_result() {
     let mut request = plain();
     request.read_percent = Some(70);
     let report = report(&request, both);
-    let told = "70 % reads and 30 % writes in each cell";
-    assert!(table(&report).contains(told));
+    let message = "70 % reads and 30 % writes in each cell";
+    assert!(table(&report).contains(message));
     let plan = super::plan(&report.plan, &[report.plan.layout()]);
-    assert!(text::render(&plan, None).contains(told));
+    assert!(text::render(&plan, None).contains(message));
 }
 
 #[test]
-fn a_plan_tells_what_all_hosts_write_first() {
+fn a_plan_shows_what_all_hosts_write_first() {
     let report = report(&plain(), both);
     let layout = |used, filled, bytes| LayoutSummary { used, made: 0, filled, bytes };
     let told = |layouts: &[LayoutSummary]| text::render(&super::plan(&report.plan, layouts), None);
@@ -204,7 +204,10 @@ fn a_plan_tells_what_all_hosts_write_first() {
     // The second host already has its files.
     let two = told(&[layout(0, 2, 2 << 20), layout(2, 0, 0), layout(1, 1, 1 << 20)]);
     assert!(
-        two.contains("3 used as they are, 0 made, 3 filled by the 3 hosts (3 MiB to write first)"),
+        two.contains(
+            "3 used as they are, 0 created, 3 filled by the 3 hosts (3 MiB to write \
+                      first)"
+        ),
         "{two}"
     );
 }
@@ -293,7 +296,7 @@ fn warnings_are_printed_once_with_their_advice() {
 }
 
 #[test]
-fn repetitions_unlike_the_others_and_a_near_ceiling_are_told() {
+fn outlying_repetitions_and_a_near_ceiling_are_reported() {
     use crate::plan::result_warnings;
     let mut request = plain();
     request.paths = PathChoice::each(&[PathKind::Cpu, PathKind::Null]);

@@ -63,12 +63,15 @@ fn headline(report: &CheckReport, tree: &str) -> String {
             report.held_up_by.join(", "),
             report.edition
         ),
-        Verdict::Open => format!("{tree}: every rule that can be checked holds; open division"),
+        Verdict::Open => format!("{tree}: every rule that can be checked is met; open division"),
         Verdict::Closed => {
-            format!("{tree}: every rule that can be checked holds; closed division")
+            format!("{tree}: every rule that can be checked is met; closed division")
         }
         Verdict::Rehearsal => {
-            format!("{tree}: a rehearsal that breaks no rule it can keep; not a submission")
+            format!(
+                "{tree}: a rehearsal that breaks none of the rules it can meet; not a \
+                     submission"
+            )
         }
     }
 }

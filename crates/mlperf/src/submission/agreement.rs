@@ -30,7 +30,7 @@ pub(super) fn readable(submission: &Submission) -> Vec<Finding> {
     let faults = unusable.into_iter().map(|(path, why)| {
         failed(path, format!("it cannot be used: {why}"), "copy it again from where it was written")
     });
-    or_passed(faults, "", "the content of every file fits its name")
+    or_passed(faults, "", "the content of every file matches its name")
 }
 
 /// Every run folder belongs to one result.
@@ -265,7 +265,7 @@ pub(super) fn verification(_: &Submission, group: &RunGroup) -> Vec<Finding> {
             }
         }
     });
-    or_passed(findings, group, "mlpstorage's verdicts fit")
+    or_passed(findings, group, "mlpstorage's verdicts agree")
 }
 
 /// All runs have the tree's edition.

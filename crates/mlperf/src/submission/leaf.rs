@@ -141,7 +141,7 @@ impl Leaf {
                     fault_of_overrides(value).map(|why| (path, why))
                 }
                 Parsed::Found { path, value } => (!value.is_object())
-                    .then(|| (path, "its content does not fit its name".to_string())),
+                    .then(|| (path, "its content does not match its name".to_string())),
             };
             if let Some((path, why)) = fault
                 && !self.unusable.iter().any(|(known, _)| known == path)

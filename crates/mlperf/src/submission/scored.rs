@@ -73,7 +73,7 @@ pub(super) fn complete(_: &Submission, group: &RunGroup) -> Vec<Finding> {
             faults.push(lacking(of_stormlp, place, fact, COPY_FILES));
         }
     }
-    or_passed(faults, group, "every figure that makes the result exists and is possible")
+    or_passed(faults, group, "every figure of the result exists and is plausible")
 }
 
 impl Bounds {

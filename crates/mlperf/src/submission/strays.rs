@@ -45,7 +45,7 @@ pub(super) fn strays(submission: &Submission) -> Vec<Finding> {
     let more = found.len().saturating_sub(MOST_LISTED);
     let rest = (more > 0)
         .then(|| advice("", format!("{more} more such files"), "move them out of the package"));
-    or_passed(listed.chain(rest), "", "all files are ones that the tools write")
+    or_passed(listed.chain(rest), "", "all files are written by the tools")
 }
 
 pub(super) fn paths(submission: &Submission) -> Vec<&str> {

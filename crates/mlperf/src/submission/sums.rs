@@ -255,7 +255,7 @@ fn fault_of_times(leaf: &Leaf, path: &str, list: &[CheckpointTime]) -> Option<St
         return Some(format!("together they took {together} s, the whole run {run} s"));
     }
     is_outside(leaf, path, list.iter().filter_map(|one| one.span))
-        .then(|| "they lie outside start and end of summary.json".to_string())
+        .then(|| "they are outside start and end of summary.json".to_string())
 }
 
 fn lasted(span: f64, duration: f64) -> String {
@@ -316,7 +316,7 @@ fn epochs_of_ranks(leaf: &Leaf, faults: &mut Vec<Finding>) {
             fault(fact);
         }
         if is_outside(leaf, path, epochs.iter().filter_map(|epoch| epoch.span)) {
-            fault("its epochs lie outside start and end of summary.json".to_string());
+            fault("its epochs are outside start and end of summary.json".to_string());
         }
     }
 }

@@ -47,7 +47,7 @@ pub enum Content {
     Rank(Vec<EpochFigures>),
     /// The times of `N_per_epoch_stats.json`.
     Stats(Vec<EpochTimes>),
-    /// It could not be read, or its content does not fit its name: why.
+    /// It could not be read, or its content does not match its name: why.
     Unreadable(String),
 }
 

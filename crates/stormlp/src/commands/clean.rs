@@ -68,7 +68,7 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     }
     let printed = output::print(&lines.join("\n"));
     for path in left {
-        output::say(format!("left {path}, which is not what stormlp made there"));
+        output::say(format!("left {path}, which stormlp did not create"));
     }
     if args.dry_run {
         return printed;
@@ -98,8 +98,8 @@ fn without_list(folder: &Path) -> String {
     let lists = LISTS.into_iter().map(|name| folder.join(name));
     let mut there = lists.filter_map(|path| Some((Disk.look(&path).ok()??, path)));
     match there.next() {
-        Some((found, path)) => format!("{} is {} and no manifest", path.display(), found.what()),
-        None => format!("{} holds no manifest", folder.display()),
+        Some((found, path)) => format!("{} is {}, not a manifest", path.display(), found.what()),
+        None => format!("{} contains no manifest", folder.display()),
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     check_kinds(&baseline, &now)?;
     let comparison = Comparison::of(&named(&baseline), &named(&now), args.force);
     if let Some(words) = comparison.difference_words().filter(|_| !args.force) {
-        let help = "compare runs of the same options, or add --force to compare these all the same";
+        let help = "compare runs of the same options, or add --force to compare them anyway";
         return Err(Failure::no_plan(anyhow::anyhow!("{words}")).with_help(help));
     }
     if comparison.figures.is_empty() {
@@ -83,8 +83,8 @@ fn sides(
     // After `--`, everything is a path.
     let mut places = now.iter().map(|place| place.to_string_lossy());
     if let Some(option) = places.find(|place| place.starts_with("--")) {
-        let message = format!("{option} stands behind --, where only places do");
-        return Err(Failure::usage(message).with_help("give options before the places"));
+        let message = format!("{option} comes after --, where only paths are allowed");
+        return Err(Failure::usage(message).with_help("give options before the paths"));
     }
     match (now.is_empty(), baseline.len()) {
         (false, _) => Ok((baseline, now)),
@@ -145,7 +145,7 @@ fn fail_beyond(percent: f64, comparison: &Comparison) -> Result<(), Failure> {
     if let Some((first, others)) = comparison.broken.split_first() {
         let besides = match others.len() {
             0 => String::new(),
-            others => format!("; {others} more are among the warnings"),
+            others => format!("; see the warnings for {others} more"),
         };
         return Err(Failure::regressed(format!("{first}{besides}")));
     }

@@ -151,7 +151,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         return Ok(());
     };
     let printed = args.format.print(&report, text::report);
-    output::or_warn(printed, "the dataset is whole");
+    output::or_warn(printed, "the dataset is complete");
     Ok(())
 }
 
@@ -169,7 +169,7 @@ impl Args {
 /// Names of plan parts that differ from their keys.
 const NAMES: [(&str, &str); 5] = [
     ("engine", "option --engine"),
-    ("existing", "way with what is there (--resume, --overwrite)"),
+    ("existing", "handling of existing files (--resume, --overwrite)"),
     ("folder", "dataset's folder"),
     ("profile", "option --profile"),
     ("threads", "option --threads"),
@@ -313,7 +313,7 @@ fn failure(error: GenerateError, session: &Session) -> Failure {
     let stopped = match &error {
         // The other hosts do not report how many files they wrote.
         GenerateError::Stopped { made, files } if !session.group.is_alone() => Some(format!(
-            "stopped with {made} of {files} files made on this host, and what the others made"
+            "stopped with {made} of {files} files made on this host, plus those of the other hosts"
         )),
         _ => None,
     };

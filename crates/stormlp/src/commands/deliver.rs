@@ -160,7 +160,7 @@ impl OutputArgs {
             Format::Markdown => output::print(&markdown::render(&document(plan))),
             Format::Json => output::print(&output::json(plan)?),
             _ => Err(Failure::usage(
-                "a plan has the formats text, markdown and json: no row of it was measured",
+                "a plan has the formats text, markdown and json: it contains no measurements",
             )),
         }
     }
@@ -203,13 +203,13 @@ impl ShowArgs {
         if formats.clone().any(|format| format == Format::Gdsio) && kind != ReportKind::Gds {
             let name = kind.name();
             return Err(Failure::usage(format!(
-                "gdsio's result lines are of `stormlp gds` alone, not of `stormlp {name}`"
+                "gdsio's result lines are only for `stormlp gds`, not for `stormlp {name}`"
             )));
         }
         let compared = (formats.clone()).any(|format| format.is_drawn() || format == Format::Json);
         let drawn = formats.any(Format::is_drawn);
         if columns != Columns::Standard && kind != ReportKind::Gds {
-            return Err(Failure::usage("--columns goes with a report of `stormlp gds`"));
+            return Err(Failure::usage("--columns requires a report of `stormlp gds`"));
         }
         if columns != Columns::Standard && !drawn {
             return Err(Failure::usage(
@@ -257,7 +257,7 @@ impl ShowArgs {
             Ok(self.format())
         } else {
             Err(Failure::usage(format!(
-                "--export and --baseline go with one report, not with {this}"
+                "--export and --baseline require a single report, not {this}"
             )))
         }
     }

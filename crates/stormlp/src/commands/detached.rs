@@ -108,7 +108,7 @@ impl DetachedArgs {
     /// Prints the start time this host waits for.
     pub(crate) fn announce(&self, session: &Session) {
         if let Some(StartAt(time)) = self.start_at.filter(|_| !session.quiet) {
-            output::say(format!("the first byte is measured at {}", words(time)));
+            output::say(format!("the measurement starts at {}", words(time)));
         }
     }
 }

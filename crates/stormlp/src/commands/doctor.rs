@@ -22,7 +22,7 @@ use stormlp_core::group::GroupFacts;
 #[command(after_help = "\
 Examples:
   stormlp doctor                              this machine and the current folder
-  stormlp doctor /mnt/nvme                    the storage behind another folder
+  stormlp doctor /mnt/nvme                    the storage of another folder
   stormlp doctor /dev/nvme0n1                 a block device itself; a file goes as well
   stormlp doctor /mnt/nvme --format json      for scripts; unknown values carry their reason
   mpirun -n 2 --map-by ppr:1:node --host h1,h2 stormlp doctor /shared
@@ -93,13 +93,13 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 
 /// Checks that the path is storage.
 fn check(path: &Path) -> Result<(), Failure> {
-    const HELP: &str = "name a folder, a file or a block device that is there";
+    const HELP: &str = "name an existing folder, file or block device";
     let place = path.display();
     let fault = match probe::metadata(path).map(|found| found.file_type()) {
         Ok(kind) if kind.is_dir() || kind.is_file() || kind.is_block_device() => return Ok(()),
-        Ok(_) => anyhow!("{place} is neither a folder nor a file nor a block device"),
+        Ok(_) => anyhow!("{place} is not a folder, file or block device"),
         Err(error) if error.kind() == ErrorKind::NotFound => anyhow!("{place} does not exist"),
-        Err(error) => anyhow::Error::new(error).context(format!("cannot look at {place}")),
+        Err(error) => anyhow::Error::new(error).context(format!("cannot examine {place}")),
     };
     Err(Failure::machine(fault).with_help(HELP))
 }

@@ -55,14 +55,14 @@ Transfers:
   -o SIZE  start offset       -T SECONDS  run for this long instead of one pass
   -V       verify             -k SEED     seed of random offsets
   -U       unaligned offsets  -a SIZE     alignment of random offsets
-  -R       random content (always so here)   -F  made anew for every write
+  -R       random content (always so here)   -F  regenerated for every write
   -B N     entries of a batch -M PERCENT  share of reads in a batch
   -m KIND  0 device, 1 vmm, 2 pinned, 3 malloc, 4 mmap      -b  do not register buffers
   -O 1     open files without O_DIRECT (not with -x 3)      -J  a line for each job
 
 stormlp's own:
-  --emulate  host memory stands in for the GPUs, so that a line runs where there are none, and is
-             called emulated; STORMLP_EMULATE=1 does the same
+  --emulate  host memory stands in for the GPUs, so that a line runs without any, and is
+             labelled emulated; STORMLP_EMULATE=1 does the same
   --destroy-data-on-block-devices  write to a block device named with -f, which destroys what is
              on it; never to one that is in use
   --overwrite-signature LIST       with it: write over what the device carries, named as `blkid`
@@ -146,7 +146,7 @@ impl OwnOptions {
                 "--destroy-data-on-block-devices" => own.destroy = true,
                 _ if word.starts_with(SIGNATURE) => {
                     let names = names.ok_or_else(|| {
-                        Failure::usage(format!("{SIGNATURE} needs the names of what it is for"))
+                        Failure::usage(format!("{SIGNATURE} needs the names of signatures"))
                             .with_help("as `blkid` names them: --overwrite-signature ext4,gpt")
                     })?;
                     own.signatures.extend(names.split(',').map(str::to_string));
@@ -157,7 +157,7 @@ impl OwnOptions {
         args.words = others;
         if !own.destroy && !own.signatures.is_empty() {
             return Err(Failure::usage(format!(
-                "{SIGNATURE} goes with --destroy-data-on-block-devices"
+                "{SIGNATURE} requires --destroy-data-on-block-devices"
             )));
         }
         Ok(own)

@@ -43,7 +43,7 @@ pub(crate) fn files(place: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut files: Vec<PathBuf> = inside.filter(|path| path.is_file()).collect();
     files.sort();
     if files.is_empty() {
-        let error = anyhow::anyhow!("{} holds no reports", file.display());
+        let error = anyhow::anyhow!("{} contains no reports", file.display());
         let help = "`stormlp gds`, `train` and `checkpoint` save one in every run";
         Err(Failure::machine(error).with_help(help))
     } else {
@@ -64,8 +64,8 @@ pub(crate) fn only(place: &Path) -> Result<PathBuf, Failure> {
         [one] => Ok(one.clone()),
         several => {
             let (place, count) = (file.display(), several.len());
-            let error = anyhow::anyhow!("{place} holds {count} reports, and one is needed");
-            let help = "name the folder of one; `stormlp compare` takes several a side";
+            let error = anyhow::anyhow!("{place} contains {count} reports, but one is needed");
+            let help = "name the folder of one; `stormlp compare` takes several per side";
             Err(Failure::machine(error).with_help(help))
         }
     }

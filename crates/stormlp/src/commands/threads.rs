@@ -34,6 +34,7 @@ pub(crate) fn check_cufile(
         (false, None) => return Ok(()),
     };
     Err(Failure::usage(format!(
-        "{option} has no effect with --path {path}, which is none of cuFile's: leave out one of them"
+        "{option} has no effect with --path {path}, which is not one of cuFile's: leave out one \
+         of them"
     )))
 }

@@ -164,7 +164,7 @@ pub(crate) fn load(
             "{name} has no `dataset`: how many files of which format and size are read"
         );
         return Err(Failure::no_plan(error)
-            .with_help("`stormlp workloads show NAME` prints a whole workload to start from"));
+            .with_help("`stormlp workloads show NAME` prints a complete workload to start from"));
     }
     match accelerator {
         Some(other) if !other.eq_ignore_ascii_case(&workload.accelerator) => {

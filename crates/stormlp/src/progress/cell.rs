@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_where_the_matrix_stands() {
+    fn a_line_shows_the_progress_of_the_matrix() {
         let start = Instant::now();
         let mut cell = cell(start);
         let pace = Pace::default();

@@ -151,7 +151,7 @@ mod tests {
     use stormlp_core::profile::Profile;
 
     #[test]
-    fn every_built_in_file_is_read_and_says_what_it_is() {
+    fn every_built_in_file_is_readable_and_identifies_itself() {
         for entry in CATALOG {
             let workload = entry.workload(&[]).unwrap();
             assert_eq!(workload.name, entry.name);

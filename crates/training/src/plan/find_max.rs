@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_says_what_it_is_limited_by() {
+    fn the_answer_names_its_limit() {
         for (bound, limit, is_lower_bound) in [
             (Bound::Storage, Limit::Storage, false),
             (Bound::Client, Limit::Client, true),

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_leads_somewhere_and_stands_once() {
+    fn every_key_has_one_meaning_and_is_listed_once() {
         assert_eq!(KEYS.mistakes(), [""; 0]);
     }
 

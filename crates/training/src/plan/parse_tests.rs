@@ -69,7 +69,7 @@ fn an_empty_file_has_dlios_defaults() {
 }
 
 #[test]
-fn every_fault_is_told_with_its_place_and_the_nearest_key() {
+fn every_fault_is_reported_with_its_place_and_the_nearest_key() {
     let text = "reader:\n  batchsize: 7\n  read_threads: many\ndataset:\n  format: npz\n  \
                 colour: red\ntrain:\n  epochs: -3\n";
     insta::assert_snapshot!(error(text), @r"
@@ -167,12 +167,12 @@ fn numbers_beyond_reason_are_refused() {
 }
 
 #[test]
-fn what_is_no_yaml_is_told_alone() {
+fn invalid_yaml_is_the_only_fault_reported() {
     insta::assert_snapshot!(error("colour: red\nreader:\n  batch_size: 7\n epochs: 3\n"), @"my.yaml:4:2: did not find expected key, while parsing a block mapping");
 }
 
 #[test]
-fn columns_are_read_unless_they_say_otherwise() {
+fn columns_are_read_unless_excluded() {
     let text = "dataset:\n  format: parquet\n  parquet:\n    columns:\n      \
                 - {name: a, dtype: float32, read: False}\n      - {name: b, dtype: int8, size: 4}\n";
     let columns = parse(text).unwrap().dataset.parquet.columns;

@@ -103,7 +103,7 @@ fn a_close_case_is_a_guess_or_takes_its_time() {
 }
 
 #[test]
-fn a_whole_epoch_is_certain_whatever_it_was() {
+fn a_complete_epoch_is_always_certain() {
     let marks = marks(12, 0.91, 2.0, 0.0, 0.0, 1);
     let mut judge = judge(12, 12);
     judge.hear(&marks);
@@ -150,7 +150,7 @@ proptest! {
 }
 
 #[test]
-fn an_epoch_that_was_read_ahead_tells_nothing_of_storage() {
+fn a_prefetched_epoch_shows_nothing_about_storage() {
     let may_live = |steps: u64, share: f64| {
         let mut judge = judge(steps, steps);
         judge.hear(&marks(steps, share, 8.0, 0.0, 0.0, 1));

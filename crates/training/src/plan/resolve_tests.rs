@@ -71,7 +71,7 @@ fn unet3d_on_h100_is_v2s_run() {
 }
 
 #[test]
-fn each_edition_decides_what_it_decided() {
+fn each_edition_keeps_its_decisions() {
     let unet3d = workload("unet3d", "b200");
     let data = folder(7200, 146_600_628);
     let plan = resolve(&unet3d, &TrainRequest::default(), &data).unwrap().plan;
@@ -198,7 +198,7 @@ fn a_file_system_without_direct_reads_is_found_before_the_run() {
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let unet3d = workload("unet3d", "h100");
     let request = TrainRequest {
         accelerators: Some(0),
@@ -248,7 +248,7 @@ fn an_empty_folder_names_the_command() {
 }
 
 #[test]
-fn too_many_accelerators_and_too_few_steps_are_told_with_their_numbers() {
+fn too_many_accelerators_and_too_few_steps_are_reported_with_their_numbers() {
     let unet3d = workload("unet3d", "h100");
     let data = folder(168, 146_600_628);
     let ask = |accelerators, steps| TrainRequest {
@@ -262,13 +262,13 @@ fn too_many_accelerators_and_too_few_steps_are_told_with_their_numbers() {
 }
 
 #[test]
-fn an_edition_that_nothing_tells_is_warned_of() {
+fn an_unknown_edition_causes_a_warning() {
     let text = "model: {name: mine}\ndataset: {format: npz, num_files_train: 5000}\n";
     let mine = Workload::parse(text, "my.yaml", &[]).unwrap();
     let null = TrainRequest { storage: StorageKind::Null, ..TrainRequest::default() };
     let got = resolve(&mine, &null, &Inventory::default()).unwrap();
     insta::assert_snapshot!(warning_lines(&got), @r"
-    no edition is named: native is taken, stormlp's corrected definitions; choose one with --profile, or name it in the file (stormlp.profile)
+    no edition is given: native is assumed, stormlp's corrected definitions; choose one with --profile, or name it in the file (stormlp.profile)
     npz files are read as PyTorch's workers read them, not as TensorFlow's generators
     ");
     let named = TrainRequest { profile: Some(Profile::V2), ..null };

@@ -213,7 +213,7 @@ fn parameters(
         .filter(|(key, _)| freedom(key) != Freedom::Closed);
     let mut broken: Vec<String> = set
         .map(|(key, value)| {
-            format!("{key} is {value}; it is {} and may not be changed", usual(&key))
+            format!("{key} is {value}; it must be {} and may not be changed", usual(&key))
         })
         .collect();
     let vain = workload.without_effect.iter();
@@ -251,7 +251,7 @@ fn transfers(
         (
             !plan.is_null() && path != PathKind::Buffered && !direct,
             format!(
-                "--path {path}; it is buffered{}",
+                "--path {path}; it must be buffered{}",
                 if edition.name == V3.name {
                     ", or cpu (O_DIRECT)"
                 } else {

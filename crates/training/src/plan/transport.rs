@@ -100,7 +100,7 @@ pub(super) fn decide(
 }
 
 impl TrainPlan {
-    /// The transport of the same loaders on `host` with storage that takes no time.
+    /// The transport of the same loaders on `host` with infinitely fast storage.
     pub fn transport_without_storage(&self, host: &HostFacts) -> Transport {
         let reads = self.loader.concurrent_reads() * self.accelerators as usize;
         let engine = self.transport.engine;
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_host_lacks_is_told_whatever_the_path() {
+    fn missing_features_of_this_host_are_reported_for_any_path() {
         let mut host = HostFacts::fixture();
         host.io_uring = Availability::unavailable("seccomp forbids it", "allow it");
         host.paths = vec![PathSupport {

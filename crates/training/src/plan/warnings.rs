@@ -79,7 +79,7 @@ pub fn edition(workload: &Workload, asked: Option<Profile>) -> Option<Warning> {
         Warning::new(
             WarningKind::NotComparable,
             format!(
-                "no edition is named: {} is taken, {}",
+                "no edition is given: {} is assumed, {}",
                 workload.edition,
                 workload.edition.describe()
             ),

@@ -104,7 +104,7 @@ fn the_file_of_a_run_makes_the_same_plan() {
 }
 
 #[test]
-fn direct_reads_are_kept_and_steps_only_where_they_were_asked_for() {
+fn direct_reads_are_kept_and_steps_only_if_requested() {
     let workload = &built_in()[2];
     let inventory = folder(workload, Some(70));
     let plan = |path| {

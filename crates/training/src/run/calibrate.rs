@@ -1,4 +1,4 @@
-//! This host's ceiling: the same workload on storage that takes no time.
+//! This host's ceiling: the same workload on infinitely fast storage.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use stormlp_transfer::surroundings::Surroundings;
 /// Duration of the calibration.
 const SECONDS: f64 = 3.0;
 
-/// This host's result for the plan's workload on storage that takes no time, measured for a few
+/// This host's result for the plan's workload on infinitely fast storage, measured for a few
 /// seconds; `None` when the user stopped it or no epoch finished.
 pub(super) fn ceiling(
     course: &Course<'_>,

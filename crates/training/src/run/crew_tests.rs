@@ -250,7 +250,7 @@ fn a_path_that_panics_ends_the_run_with_an_error() {
 }
 
 #[test]
-fn a_panic_that_holds_the_machine_ends_the_run_with_an_error() {
+fn a_panic_with_the_machine_locked_ends_the_run_with_an_error() {
     let spec = PhaseSpec {
         preprocess: Pace::Drawn(Box::new(|| panic!("a draw that should not be"))),
         ..phase(2, 6)

@@ -286,7 +286,7 @@ fn unused_folder(workload: &Workload, place: &Place, name: &str) -> Option<Warni
         Warning::new(
             WarningKind::Dataset,
             format!(
-                "dataset.data_folder of {name} is {named}, which holds no dataset: {} is used",
+                "dataset.data_folder of {name} is {named}, which contains no dataset: {} is used",
                 place.folder.display()
             ),
             "name the dataset's folder with --data-dir",
@@ -388,7 +388,7 @@ fn scan(
         Err(ScanError::Missing(_)) => Ok(None),
         Err(ScanError::Manifest(error @ ManifestError::Malformed { .. })) => {
             Err(Failure::machine(error)
-                .with_help(format!("`{datagen} --overwrite` makes the dataset anew")))
+                .with_help(format!("`{datagen} --overwrite` recreates the dataset")))
         }
         Err(error) => Err(Failure::machine(error)
             .with_help("give a dataset folder that you may read: --data-dir DIR")),
@@ -403,7 +403,7 @@ fn nothing_there(folder: &Path, workload: &Workload, datagen: &str) -> Failure {
     }
     Failure::saying(
         Cause::Machine,
-        format!("{} holds no {} files of a dataset", folder.display(), workload.dataset.format),
+        format!("{} contains no {} files of a dataset", folder.display(), workload.dataset.format),
     )
     .with_help(format!(
         "make one with `{datagen}`, or let this run make a starter set with --generate"
@@ -463,7 +463,7 @@ fn refuse_smaller(
         return Ok(());
     }
     let fact = format!(
-        "{} holds a dataset of {}, --full asks for {wanted}",
+        "{} contains a dataset of {}, --full requires {wanted}",
         folder.display(),
         counted(there, "training file")
     );

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_of_hdf5_lies_where_the_size_of_the_file_says() {
+    fn an_hdf5_sample_is_located_by_the_file_size() {
         let file = |bytes| DataFile { path: "a.hdf5".into(), bytes };
         let sample = hdf5_sample(&file(642_080), 4, 2, false).unwrap();
         let span = Span { offset: 322_048, bytes: 160_000 };

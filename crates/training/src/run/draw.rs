@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn means_are_those_of_the_distributions() {
+    fn means_match_the_distributions() {
         let all = [
             Distribution::Constant { seconds: 0.25 },
             Distribution::Normal { mean: 0.3, stdev: 0.02 },

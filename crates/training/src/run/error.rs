@@ -90,7 +90,7 @@ impl TrainError {
             ),
             Self::Panicked(_) => (
                 Cause::Internal,
-                "please report it with the command line and what was printed above".to_string(),
+                "please report it with the command line and the output above".to_string(),
             ),
         };
         let fell_back = self.transfer().and_then(|e| fallback::remedy(plan.request.require_gds, e));

@@ -132,8 +132,8 @@ fn warnings(parts: &[TrainReport], epochs: usize) -> Vec<Warning> {
     warnings.push(Warning::new(
         WarningKind::Hosts,
         format!(
-            "this is put together of what each host saved: of the {epochs} epochs that all of them came \
-             to the end of, without distributions, evaluations and devices"
+            "merged from what each host saved: the {epochs} epochs that all of them completed, \
+             without distributions, evaluations and devices"
         ),
         "",
     ));

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_that_stays_still_deals_every_epoch_anew() {
+    fn a_fixed_seed_still_reshuffles_every_epoch() {
         // Matches numpy's own generator and shuffle.
         assert_eq!(dealt(false, 1), [2, 7, 4, 8, 1, 6, 9, 3, 0, 5]);
         assert_eq!(dealt(false, 2), [7, 1, 6, 0, 4, 5, 2, 9, 8, 3]);

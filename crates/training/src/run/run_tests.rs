@@ -247,7 +247,7 @@ fn a_checkpoint_that_fails_ends_the_phase_at_its_step() {
 }
 
 #[test]
-fn without_the_barrier_of_steps_each_accelerator_goes_on_alone() {
+fn without_step_barriers_accelerators_are_independent() {
     let plan = {
         let plan = plan();
         let request = TrainRequest { barrier: StepBarrier::Epoch, ..plan.request.clone() };

@@ -184,13 +184,13 @@ impl HostsTally {
             Warning::new(
                 WarningKind::Hosts,
                 format!(
-                    "this is what {} measured, not what all {} hosts did: with --barrier none they \
-                     tell each other at the end of the run, and these have not been put together",
+                    "this covers {}, not all {} hosts: with --barrier none hosts exchange their \
+                     results at the end of the run, which was not reached",
                     names.join(", "),
                     plan.hosts.len()
                 ),
-                "where the run broke off, `stormlp report merge` with the folder of the run puts the \
-                 parts of all hosts together",
+                "`stormlp report merge` with the folder of an interrupted run merges the parts of \
+                 all hosts",
             )
         })
     }
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_that_not_all_had_say_nothing() {
+    fn steps_not_shared_by_all_are_ignored() {
         assert_eq!(split(&[&[1, 2], &[3]]), [(0, 1)]);
         assert_eq!(split(&[]), []);
     }

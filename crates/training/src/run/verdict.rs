@@ -20,7 +20,7 @@ const LEAST_SECONDS: f64 = 0.005;
 /// about what storage can sustain.
 pub(super) const READ_AHEAD_SHARE: f64 = 0.3;
 
-/// The verdict over `epochs`; `ceiling` is the AU on storage that takes no time, if known.
+/// The verdict over `epochs`; `ceiling` is the AU on infinitely fast storage, if known.
 pub fn verdict(
     plan: &TrainPlan,
     epochs: &[&EpochReport],
@@ -33,8 +33,8 @@ pub fn verdict(
     if plan.compute.mean_seconds() < 1e-9 {
         return Verdict {
             bound: Bound::Unknown,
-            sentence: "no compute is emulated, so AU says nothing; samples/s is what the loaders \
-                       reach"
+            sentence: "no compute is emulated, so AU is meaningless; samples/s is what the \
+                       loaders reach"
                 .to_string(),
         };
     }
@@ -51,7 +51,7 @@ pub fn verdict(
             bound: Bound::Client,
             sentence: format!(
                 "client-bound: AU {au:.1} % is within {NEAR_CEILING_POINTS:.0} points of the \
-                 {:.1} % that this host reaches on storage that takes no time",
+                 {:.1} % that this host reaches on infinitely fast storage",
                 ceiling.profile
             ),
         };
@@ -74,8 +74,8 @@ fn ceiling_of_host(plan: &TrainPlan, au: f64) -> Verdict {
     Verdict {
         bound: if au >= COMPUTE_BOUND_PERCENT { Bound::Compute } else { Bound::Client },
         sentence: format!(
-            "the ceiling of this host for {} of this workload: AU {au:.1} % on storage that takes \
-             no time",
+            "the ceiling of this host for {} of this workload: AU {au:.1} % on infinitely fast \
+             storage",
             counted(u64::from(plan.accelerators), "accelerator")
         ),
     }
@@ -130,23 +130,23 @@ fn sentence(
     let of_counted = |part: f64| 100.0 * part / counted.max(f64::MIN_POSITIVE);
     match bound {
         Bound::Compute => {
-            format!("compute-bound: AU {au:.1} %, data was there when it was asked for")
+            format!("compute-bound: AU {au:.1} %, data was always ready")
         }
-        Bound::ReadAhead => format!("AU {au:.1} % rests largely on what had been read ahead"),
+        Bound::ReadAhead => format!("AU {au:.1} % is largely due to prefetched samples"),
         Bound::Storage => format!(
-            "storage-bound: {:.0} % of the waiting for data was storage at work{}",
+            "storage-bound: {:.0} % of the wait for data was spent in storage{}",
             of_counted(waiting.storage),
             slowest_epoch(plan, epochs)
         ),
         Bound::Client => format!(
-            "client-bound: in {:.0} % of the waiting for data storage was idle while {}; {}",
+            "client-bound: for {:.0} % of the wait for data, storage was idle while {}; {}",
             of_counted(waiting.cpu),
             clients_work(plan),
             spare_the_host(plan, epochs, waiting)
         ),
         Bound::StorageAndClient => format!(
-            "bound by storage and client alike: {:.0} % of the waiting for data was storage at \
-             work, in {:.0} % {}{}; {}",
+            "bound by both storage and client: {:.0} % of the wait for data was spent in \
+             storage, in {:.0} % {}{}; {}",
             of_counted(waiting.storage),
             of_counted(waiting.cpu),
             clients_work(plan),
@@ -155,10 +155,10 @@ fn sentence(
         ),
         Bound::Barrier => at_barriers(au, epochs, waiting.barrier),
         Bound::Startup => format!(
-            "AU {au:.1} %; {:.2} s of waiting were the first batches of epochs",
+            "AU {au:.1} %; {:.2} s of the wait was for the first batches of epochs",
             waiting.startup
         ),
-        Bound::Unknown => "the waiting has no cause that was measured".to_string(),
+        Bound::Unknown => "the cause of the waiting was not measured".to_string(),
     }
 }
 
@@ -209,9 +209,10 @@ fn spare_the_host(
     let steps = plan.steps_per_epoch as f64 * epochs.len() as f64 * f64::from(plan.accelerators);
     let of_steps = plan.client.map(|client| client.step_seconds * steps);
     if of_steps.is_some_and(|of_steps| of_steps > 0.5 * waiting.cpu) {
-        "it takes most of it in each step, whatever the storage: only longer steps change that"
+        "its cost per step is most of it, regardless of storage: only longer steps help"
     } else if plan.client.is_some() {
-        "the official tool would be held back as well: try more --read-threads or fewer accelerators"
+        "the official tool would be slowed down as well: try more --read-threads or fewer \
+         accelerators"
     } else if !plan.preprocess.is_zero() {
         "try more --read-threads, which preprocess at the same time"
     } else if plan.accelerators > 1 {
@@ -254,7 +255,7 @@ fn askers(plan: &TrainPlan) -> String {
         1 => format!("one {word}"),
         many => counted(u64::from(many), word),
     };
-    let asks = if plan.accelerators == 1 { "asks for" } else { "ask for" };
+    let asks = if plan.accelerators == 1 { "needs" } else { "need" };
     if as_published(plan) {
         return format!("{} {asks}", asking(&plan.accelerator.to_uppercase()));
     }

@@ -94,7 +94,7 @@ fn a_run_that_lives_on_what_was_read_ahead_is_not_called_compute_bound() {
     let verdict = judged(&plan, 99.0, 0.5, waiting(0.0, 0.0, 0.0, 1.0));
     assert_eq!(verdict.bound, Bound::ReadAhead);
     // The share and the advice are given once, by a warning.
-    assert_eq!(verdict.sentence, "AU 99.0 % rests largely on what had been read ahead");
+    assert_eq!(verdict.sentence, "AU 99.0 % is largely due to prefetched samples");
     let verdict = judged(&plan, 99.0, 0.2, waiting(0.0, 0.0, 0.0, 1.0));
     assert_eq!(verdict.bound, Bound::Compute);
     let verdict = judged(&plan, 60.0, 0.5, waiting(1.0, 0.0, 0.0, 1.0));
@@ -105,7 +105,7 @@ fn a_run_that_lives_on_what_was_read_ahead_is_not_called_compute_bound() {
 fn an_accelerator_is_named_only_with_its_own_compute_time_and_batch() {
     let storage = waiting(1.0, 0.0, 0.0, 0.0);
     let plain = judged(&plan(&TrainRequest::default()), 46.0, 0.1, storage).sentence;
-    let asks = "epoch 1 got 1.47 GB/s, one H100 asks for 3.18";
+    let asks = "epoch 1 got 1.47 GB/s, one H100 needs 3.18";
     assert!(plain.contains(asks), "{plain}");
     let request = TrainRequest {
         length: RunLength { batch_size: Some(2), ..RunLength::default() },
@@ -113,12 +113,12 @@ fn an_accelerator_is_named_only_with_its_own_compute_time_and_batch() {
         ..TrainRequest::default()
     };
     let other = judged(&plan(&request), 46.0, 0.1, storage).sentence;
-    let asks = "3 accelerators of this compute time and batch ask for 2.72";
+    let asks = "3 accelerators of this compute time and batch need 2.72";
     assert!(other.contains(asks), "{other}");
 }
 
 #[test]
-fn one_accelerator_is_not_told_to_become_fewer() {
+fn one_accelerator_is_not_advised_to_use_fewer() {
     let client = waiting(0.0, 1.0, 0.0, 0.0);
     let one = judged(&plan(&TrainRequest::default()), 50.0, 0.1, client).sentence;
     assert!(one.ends_with("try more or faster CPUs"), "{one}");
@@ -128,18 +128,18 @@ fn one_accelerator_is_not_told_to_become_fewer() {
 }
 
 #[test]
-fn a_client_that_is_in_every_step_is_not_told_to_read_faster() {
+fn client_cost_per_step_is_not_met_with_advice_to_read_faster() {
     let request = TrainRequest { client: Client::Dlio, ..TrainRequest::default() };
     let plan = plan(&request);
     let steps = plan.steps_per_epoch as f64 * ClientCost::DLIO.step_seconds;
     let of_steps = judged(&plan, 90.0, 0.1, waiting(0.0, steps, 0.0, 0.0)).sentence;
-    assert!(of_steps.contains("client-bound") && of_steps.contains("in each step"), "{of_steps}");
+    assert!(of_steps.contains("client-bound") && of_steps.contains("cost per step"), "{of_steps}");
     let of_bytes = judged(&plan, 90.0, 0.1, waiting(0.0, 5.0 * steps, 0.0, 0.0)).sentence;
     assert!(of_bytes.contains("--read-threads"), "{of_bytes}");
 }
 
 #[test]
-fn what_would_be_told_as_no_time_explains_nothing() {
+fn a_wait_shown_as_zero_explains_nothing() {
     let plan = plan(&TrainRequest::default());
     let of = |barrier: f64, kept_others_seconds: f64| {
         let slowest = Slowest { accelerator: 3, kept_others_seconds };

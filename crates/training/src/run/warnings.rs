@@ -51,7 +51,7 @@ pub(super) fn of_run(report: &TrainReport, pages: &[Backing]) -> Vec<Warning> {
     if pages.contains(&Backing::SmallPages) && !meant {
         warnings.push(Warning::new(
             WarningKind::Buffers,
-            "buffers lie on small pages: large direct reads are split and cost more CPU",
+            "buffers use small pages: large direct reads are split and cost more CPU",
             "allow transparent huge pages, or reserve some with vm.nr_hugepages",
         ));
     }
@@ -74,9 +74,9 @@ fn barrier(report: &TrainReport) -> Option<Warning> {
         Warning::new(
             WarningKind::HarnessBound,
             format!(
-                "the barrier between the hosts took {:.0} µs at the median after the last of them \
-                 had come, {share:.1} % of a step's compute: AU is lower by that, whatever storage \
-                 does",
+                "the barrier between the hosts took {:.0} µs at the median after the last \
+                 arrival, {share:.1} % of a step's compute: AU is lower by that, regardless of \
+                 storage",
                 own.p50
             ),
             "--group mpi is the fastest on most networks; leave a CPU free on every host",
@@ -95,9 +95,9 @@ fn pacing(report: &TrainReport) -> Option<Warning> {
         Warning::new(
             WarningKind::Pacing,
             format!(
-                "this host was late itself: it saw compute end {late_us:.0} µs after its time on \
-                 average and asked for the next reads that much later, which may have cost up to \
-                 {cost:.1} points of AU (steps compute for {compute_us:.0} µs)"
+                "this host was late itself: on average it noticed the end of compute \
+                 {late_us:.0} µs late and issued the next reads that much later, which may have \
+                 cost up to {cost:.1} points of AU (steps compute for {compute_us:.0} µs)"
             ),
             "leave a CPU free, or emulate fewer accelerators on this host",
         )
@@ -145,8 +145,8 @@ fn read_ahead(report: &TrainReport) -> Option<Warning> {
         Warning::new(
             WarningKind::TooShort,
             format!(
-                "{:.0} % of the samples that AU counts had been read before its first step: the \
-                 storage was not asked to sustain this rate",
+                "{:.0} % of the samples that AU counts were read before its first step: storage \
+                 did not have to sustain this rate",
                 100.0 * share
             ),
             "make epochs longer: more --files, and a higher --steps where that limits them",
@@ -162,9 +162,9 @@ fn cold(report: &TrainReport) -> Option<Warning> {
     if epochs.iter().any(|epoch| epoch.cached_share.is_none()) {
         return Some(Warning::new(
             WarningKind::CacheState,
-            "it is not known whether the page cache was empty: the kernel tells this only to those \
-             who own the files or may write to them",
-            "run as the owner of the dataset; the bytes read from the device tell it as well",
+            "it is not known whether the page cache was empty: the kernel reports this only to \
+             users who own the files or may write to them",
+            "run as the owner of the dataset, or check the bytes read from the device",
         ));
     }
     let shares = epochs.iter().filter_map(|epoch| epoch.cached_share);
@@ -176,7 +176,8 @@ fn cold(report: &TrainReport) -> Option<Warning> {
                 "{:.1} % of the dataset was still in the page cache when an epoch began",
                 100.0 * most
             ),
-            "this run was not cold: another process holds these files, or they lie in memory (tmpfs)",
+            "this run was not cold: another process holds these files, or they are in memory \
+             (tmpfs)",
         )
     })
 }
@@ -201,8 +202,8 @@ fn upper_bound(report: &TrainReport) -> Option<Warning> {
         Warning::new(
             WarningKind::UpperBound,
             format!(
-                "AU is an upper bound: DLIO's own cost is not in it; with {dlio} the official tool \
-                 would reach about {official:.1} %, below {threshold} %"
+                "AU is an upper bound: it does not include DLIO's own cost; with {dlio} the \
+                 official tool would reach about {official:.1} %, below {threshold} %"
             ),
             "run again with --client dlio, with the figures of your host \
              (--client-step, --client-cpu-per-gib)",

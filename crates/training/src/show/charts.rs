@@ -12,7 +12,7 @@ use stormlp_show::around;
 use stormlp_show::chart::{Axis, Bar, Chart, Group, Line, Scale};
 use stormlp_show::series::{depths, over_time};
 
-const NO_EPOCH: &str = "the report holds no epoch";
+const NO_EPOCH: &str = "the report contains no epoch";
 
 /// All charts of a training run.
 pub(crate) fn charts(report: &TrainReport) -> Vec<Group> {
@@ -24,7 +24,7 @@ pub(crate) fn charts(report: &TrainReport) -> Vec<Group> {
         storage(report),
         around(report),
         Group::of_histograms(
-            "How times spread",
+            "Distributions of times",
             "Waits and reads over all accelerators and steps",
             &report.histograms,
         ),
@@ -34,7 +34,7 @@ pub(crate) fn charts(report: &TrainReport) -> Vec<Group> {
 
 /// AU and throughput over the counts tried by a search.
 fn counts_tried(report: &TrainReport, find: &FindMax) -> Group {
-    let mut drawn = Group::new("The counts that were tried");
+    let mut drawn = Group::new("Counts tried");
     let mut counts: Vec<u32> = find.tried.iter().map(|tried| tried.accelerators).collect();
     counts.sort_unstable();
     counts.dedup();
@@ -111,9 +111,9 @@ fn of_epochs(report: &TrainReport, number: impl Fn(&EpochReport) -> Option<f64>)
 fn how_it_went(report: &TrainReport) -> Group {
     let several = report.results.runs.len() > 1;
     let mut drawn = Group::new(if several {
-        format!("How run {} went", run_number(report))
+        format!("Epochs of run {}", run_number(report))
     } else {
-        "How it went".to_string()
+        "Epochs".to_string()
     });
     let au = of_epochs(report, |epoch| Some(epoch.measures.au_percent.profile));
     let target = report.plan.metric.threshold_percent;
@@ -144,7 +144,7 @@ fn how_it_went(report: &TrainReport) -> Group {
 }
 
 fn waiting(report: &TrainReport) -> Group {
-    let mut drawn = Group::new("Where the waiting went");
+    let mut drawn = Group::new("Causes of waiting");
     let rows = report.results.epochs.iter().map(|epoch| {
         let waiting = &epoch.measures.waiting_seconds;
         Bar {
@@ -159,7 +159,7 @@ fn waiting(report: &TrainReport) -> Group {
 }
 
 fn storage(report: &TrainReport) -> Group {
-    let mut drawn = Group::new("What storage did");
+    let mut drawn = Group::new("Storage activity");
     let series = series(report);
     let read = series.map(|one| Line::new("reads", over_time(one, &one.interval_bytes, MIB)));
     let device = series.and_then(|one| {
@@ -170,19 +170,19 @@ fn storage(report: &TrainReport) -> Group {
     let lines = device.map(|device| vec![device].into_iter().chain(read).collect());
     let chart = Chart::lines(what, seconds(), amount("MiB/s"), lines.unwrap_or_default());
     let marked = |chart: Chart| chart.marks(marks(report));
-    let of_all = "Block devices count for everybody: other programs' traffic is in it.";
+    let of_all = "Block device figures include other programs' traffic.";
     drawn.add(
         what,
         chart.map(marked).map(|chart| chart.note(of_all)),
-        "the report holds no bytes of block devices over time",
+        "the report contains no bytes of block devices over time",
     );
 
     let what = "Transfers in flight over time";
     let chart = series.and_then(around::charts::in_flight);
-    drawn.add(what, chart.map(marked), "the report holds no numbers of them");
+    drawn.add(what, chart.map(marked), "the report has no values of them");
 
     let load = series.and_then(|one| one.load.as_ref());
-    let why = "the report holds no counts of its transfers";
+    let why = "the report contains no counts of its transfers";
     let sampled = || {
         let depths = series.map(|one| depths(&one.interval_in_flight));
         let what = "Queue depth";
@@ -199,15 +199,19 @@ fn storage(report: &TrainReport) -> Group {
     // No reads, no request size.
     let size = |epoch: &EpochReport| Some(epoch.device?.request_bytes / 1024.0);
     let sizes = of_epochs(report, |epoch| size(epoch).filter(|size| *size > 0.0));
-    drawn.add(what, Chart::bars(what, "KiB", sizes), "no block device is known behind the data");
+    drawn.add(what, Chart::bars(what, "KiB", sizes), "the block device of the data is unknown");
     let what = "Data in the page cache when an epoch began";
     let shares = of_epochs(report, |epoch| Some(epoch.cached_share? * 100.0));
-    drawn.add(what, Chart::bars(what, "%", shares), "the kernel was not asked, or did not tell");
+    drawn.add(
+        what,
+        Chart::bars(what, "%", shares),
+        "the kernel was not asked, or did not report it",
+    );
     drawn
 }
 
 fn around(report: &TrainReport) -> Group {
     let nothing = Series::default();
     let series = series(report).unwrap_or(&nothing);
-    around::charts::over_time("What went on around it", series, &marks(report))
+    around::charts::over_time("Telemetry of the run", series, &marks(report))
 }

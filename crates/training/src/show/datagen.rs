@@ -47,7 +47,7 @@ pub fn report(report: &GenerateReport) -> Document {
     ));
     let facts = &mut document.facts;
     if report.files_kept > 0 {
-        facts.add("kept", format!("{} files that were whole", report.files_kept));
+        facts.add("kept", format!("{} files that were complete", report.files_kept));
     }
     if !report.remade.is_empty() {
         facts.add("remade", report.remade.join(", "));
@@ -158,7 +158,7 @@ mod tests {
             files: 3,
             bytes: 5 << 20,
             by_checksum: true,
-            faults: vec!["train/a: its bytes have changed".to_string()],
+            faults: vec!["train/a: its content was modified".to_string()],
         };
         insta::assert_snapshot!(render(&super::verification(&verification), None));
     }

@@ -42,7 +42,7 @@ fn headline(report: &TrainReport, find: &FindMax) -> String {
     let count = counted(largest, "accelerator");
     let meet = if largest == 1 { "meets" } else { "meet" };
     let so_far = match (find.tried.is_empty(), find.least_missing) {
-        (true, _) => format!("no count was tried yet against {what}"),
+        (true, _) => format!("no count was tried yet for {what}"),
         (false, Some(1)) => format!("not even one accelerator meets {what}"),
         (false, _) => format!("{} accelerators meet {what}", find.known()),
     };
@@ -109,7 +109,7 @@ fn facts(report: &TrainReport, find: &FindMax, facts: &mut Facts) {
     facts.add(
         "search",
         format!(
-            "{} and {} in {}; a verdict of a probe is right with {:.0} %",
+            "{} and {} in {}; a probe's verdict is correct with {:.0} %",
             counted(probes, "probe"),
             counted(full, "full run"),
             format_duration(find.search_seconds),
@@ -150,7 +150,7 @@ fn table(find: &FindMax) -> Table {
         let verdict = match (tried.meets, tried.certain) {
             _ if tried.rests_on_read_ahead => {
                 let mark = table.footnote(
-                    "the epoch is so short that it was read before, which tells little of storage"
+                    "the epoch is so short that it was prefetched, which says little about storage"
                         .to_string(),
                 );
                 format!("read ahead {mark}")

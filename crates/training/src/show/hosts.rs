@@ -39,6 +39,6 @@ pub(super) fn section(report: &TrainReport, document: &mut Document) {
     let facts = &mut document.section("Hosts", Some(table)).facts;
     describe(group, facts);
     if let Some(ideal) = group.ideal_au_percent {
-        facts.add("AU had barriers no cost", format!("{ideal:.1} %"));
+        facts.add("AU without barrier cost", format!("{ideal:.1} %"));
     }
 }

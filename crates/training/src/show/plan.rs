@@ -174,8 +174,8 @@ fn order(plan: &TrainPlan) -> String {
     match &plan.loader {
         // Up to v2.0 DLIO's sampler for PyTorch and DALI shuffled nothing, whatever the settings.
         LoaderPlan::Workers { .. } if !plan.profile.reshuffles() => {
-            "contiguous ranges by file name, the same in every epoch (so this edition read, \
-             whatever file_shuffle says)"
+            "contiguous ranges by file name, the same in every epoch (as this edition does, \
+             regardless of file_shuffle)"
                 .to_string()
         }
         LoaderPlan::Workers { .. } => format!(
@@ -220,7 +220,7 @@ fn metric(plan: &TrainPlan) -> String {
 fn demand(plan: &TrainPlan) -> String {
     let demand = plan.demand_bytes_per_second();
     if !demand.is_finite() {
-        return "as fast as storage is: no compute".to_string();
+        return "no compute: as fast as storage allows".to_string();
     }
     format!(
         "{:.2} GB/s at an AU of 100 %; at least {} of compute in a run",

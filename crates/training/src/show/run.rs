@@ -106,7 +106,7 @@ fn of_run(report: &TrainReport) -> Document {
     let around = if report.results.runs.is_empty() {
         around::TITLE
     } else {
-        "Around all runs, the warm-up too"
+        "Telemetry of all runs, including the warm-up"
     };
     let series = report.series.iter().map(|one| &one.series);
     around::section(&mut document, around, series);
@@ -159,7 +159,7 @@ fn headline(report: &TrainReport) -> String {
             report.plan.workload
         ),
         Ending::Unfinished => {
-            "no result yet: unfinished; the run goes on, or was killed".to_string()
+            "no result yet: unfinished; the run is still going, or was killed".to_string()
         }
         Ending::Stopped => "no result: the run was stopped by the user".to_string(),
         Ending::Failed(note) => format!("no result: {}", note.fact),
@@ -188,7 +188,7 @@ fn verdict(report: &TrainReport, facts: &mut Facts) {
         facts.add(
             "ceiling",
             format!(
-                "AU {:.2} %, {:.1} samples/s on this host with storage that takes no time",
+                "AU {:.2} %, {:.1} samples/s on this host with infinitely fast storage",
                 calibration.au_percent.profile, calibration.samples_per_second
             ),
         );
@@ -248,7 +248,7 @@ pub(super) fn setting(plan: &TrainPlan) -> String {
         },
         plan.profile,
         plan.profile.describe(),
-        if plan.request.closed { ", held to its closed rules" } else { "" }
+        if plan.request.closed { ", with its closed rules enforced" } else { "" }
     )
 }
 
@@ -415,7 +415,7 @@ fn between_epochs(report: &TrainReport, facts: &mut Facts) {
 /// A note for devices that read much more than the run did.
 fn of_others(device_bytes: u64, bytes: u64) -> &'static str {
     if device_bytes as f64 > 1.05 * bytes as f64 + MIB_S.1 as f64 {
-        " (more than that: other programs', or what the kernel read ahead, is in it)"
+        " (more than that: it includes other programs' traffic or the kernel's readahead)"
     } else {
         ""
     }
@@ -445,7 +445,7 @@ fn cost(report: &TrainReport, facts: &mut Facts) {
             report.results.devices.join(", "),
             of_others(bytes, cost.bytes_read)
         ),
-        None => "not counted: no block device is known behind the data".to_string(),
+        None => "not counted: the block device of the data is unknown".to_string(),
     };
     if report.plan.data.folder.is_some() {
         let read = ByteSize(cost.bytes_read);

@@ -41,7 +41,7 @@ fn a_run_from_the_page_cache_is_marked_though_others_read_the_device() {
 }
 
 #[test]
-fn an_epoch_that_was_cut_short_says_so() {
+fn an_epoch_that_was_cut_short_is_marked() {
     let mut report = report();
     report.ending = Ending::Stopped;
     for accelerator in &mut report.results.epochs[1].accelerators {
@@ -62,7 +62,7 @@ fn an_epoch_in_which_one_has_fewer_files_was_not_cut_short() {
 }
 
 #[test]
-fn means_leave_out_epochs_that_were_cut_short_while_there_are_whole_ones() {
+fn means_omit_epochs_that_were_cut_short_if_there_are_complete_ones() {
     let report = report();
     let mut cut = report.results.epochs[1].clone();
     cut.accelerators.pop();

@@ -23,7 +23,7 @@ pub fn workloads(workloads: &[Workload]) -> Document {
         table.row("", row(workload));
     }
     document.table(table).lines = vec![
-        "GB/s (10^9 bytes) is what one accelerator asks of the storage at an AU of 100 %; dlrm \
+        "GB/s (10^9 bytes) is the demand of one accelerator on storage at an AU of 100 %; dlrm \
          reads 40 of its 200 columns."
             .to_string(),
         "`stormlp workloads show NAME` prints one as YAML, NAME as in unet3d or unet3d_h100."

@@ -68,7 +68,7 @@ pub fn parse_job_file(
             _ => {
                 return Err(GdsioError::Line {
                     line,
-                    fault: format!("`{key}` stands before any section"),
+                    fault: format!("`{key}` comes before any section"),
                 });
             }
         }

@@ -114,7 +114,7 @@ fn the_lines_of_guides_and_scripts_are_taken() {
 }
 
 #[test]
-fn emulation_takes_cufile_where_it_is_and_says_what_it_takes_otherwise() {
+fn emulation_uses_cufile_if_available_and_reports_the_substitute() {
     let mut facts = HostFacts::fixture();
     let line = "-D /d -d 3 -w 4 -x 0";
     let mut without = request(line);
@@ -144,7 +144,7 @@ fn workers_of_the_batch_types_are_entries_of_a_batch() {
 }
 
 #[test]
-fn values_may_stand_right_behind_their_letter_and_switches_together() {
+fn values_may_follow_their_letter_directly_and_switches_may_be_combined() {
     let spread = run("-D /d -w 4 -V -U -I 2 -x 1 -i 4K");
     assert_eq!(run("-D/d -w4 -VU -I2 -x1 -i4K"), spread);
     assert!(spread.verify && spread.unaligned);

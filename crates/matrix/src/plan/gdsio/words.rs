@@ -104,8 +104,8 @@ mod tests {
                 "add --destroy-data-on-block-devices --overwrite-signature ext4 if",
             ),
             (
-                "`stormlp gds --fsync end` has the time of storage",
-                "`stormlp gds --fsync end` has the time of storage",
+                "`stormlp gds --fsync end` includes the time of storage",
+                "`stormlp gds --fsync end` includes the time of storage",
             ),
             ("use a longer --warmup; a", "use a longer `stormlp gds` with --warmup; a"),
             ("use `--engine psync`, or", "use `stormlp gds --engine psync`, or"),

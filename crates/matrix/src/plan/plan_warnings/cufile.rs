@@ -62,7 +62,7 @@ fn entries(facts: &HostFacts, runnable: &[&CellPlan]) -> Option<Warning> {
             WarningKind::KnownIssue,
             format!(
                 "batch entries of {} are larger than cuFile's buffer for one, {}: without a \
-                 direct route, and with libcufile before 1.18 in any case, they go by POSIX calls",
+                 direct route, and with libcufile before 1.18 in any case, they use POSIX calls",
                 ByteSize(largest),
                 ByteSize(buffer)
             ),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_beyond_the_queues_are_told() {
+    fn streams_beyond_the_queues_are_reported() {
         let mut facts = HostFacts::fixture();
         let told = said(PathKind::GdsAsync, None, &facts);
         assert!(told[0].contains("32 transfers") && told[0].contains("8 queues"), "{told:?}");

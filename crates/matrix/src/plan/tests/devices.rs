@@ -45,7 +45,7 @@ fn a_device_in_use_is_refused_whatever_is_named() {
 }
 
 #[test]
-fn what_lies_unused_on_a_device_yields_only_to_its_name() {
+fn an_unused_signature_is_overwritten_only_if_named() {
     let inventory = device(&[], &[("gpt", "sdb"), ("ext4", "sdb1")]);
     let found = problems(&write_over(&[]), &inventory);
     assert_eq!(found.cause(), Cause::Plan);

@@ -38,7 +38,7 @@ fn each_cell_has_the_engine_and_batch_that_suit_its_path_and_depth() {
 }
 
 #[test]
-fn io_uring_that_is_refused_is_named_and_an_engine_asked_for_is_an_error() {
+fn a_refused_io_uring_is_reported_and_a_requested_engine_is_an_error() {
     let mut facts = laptop();
     facts.io_uring = Availability::unavailable("seccomp", "allow io_uring_setup");
     let plan = resolve(&plain(), &facts, &folder(100 * GIB)).unwrap();

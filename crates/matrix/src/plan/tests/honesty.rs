@@ -34,7 +34,7 @@ fn files_in_memory_are_named_and_no_advice_about_a_cold_cache_is_given() {
 }
 
 #[test]
-fn a_named_file_in_memory_is_told_as_well() {
+fn a_named_file_in_memory_is_reported_as_well() {
     let mut inventory = given(FileKind::Regular, 8 * GIB);
     let told = |inventory: &TargetInventory| {
         let plan = solve(&on_file(), inventory);
@@ -47,7 +47,7 @@ fn a_named_file_in_memory_is_told_as_well() {
 }
 
 #[test]
-fn a_queue_depth_that_blocking_calls_cannot_use_is_told_for_every_path_of_psync() {
+fn a_queue_depth_that_blocking_calls_cannot_use_is_reported_for_every_path_of_psync() {
     for path in [PathKind::Cpu, PathKind::CpuGpu, PathKind::CpuAsyncGpu] {
         let mut request = plain();
         request.paths = PathChoice::each(&[path]);
@@ -76,7 +76,7 @@ fn gdsio_on(content: ContentState) -> (MatrixRequest, TargetInventory) {
 }
 
 #[test]
-fn gdsio_never_replaces_what_it_is_to_read_and_verify() {
+fn gdsio_never_replaces_files_to_read_and_verify() {
     for content in [ContentState::Other, ContentState::Pattern { seed: 9 }, ContentState::Unwritten]
     {
         let (mut request, mut inventory) = gdsio_on(content);

@@ -6,7 +6,7 @@ use super::*;
 type Change = fn(&mut MatrixPlan);
 
 #[test]
-fn hosts_that_measured_other_work_are_told_of_by_one_setting() {
+fn hosts_with_different_work_are_reported_by_one_setting() {
     let plan = solve(&plain(), &folder(100 * GIB));
     assert_eq!(difference(("h1", &plan), ("h2", &plan)), None);
     let cases: [(Change, &str); 4] = [

@@ -76,7 +76,7 @@ fn how_to_wait_is_in_every_transport_and_has_no_effect_without_a_gpu() {
 }
 
 #[test]
-fn files_that_are_opened_without_o_direct_on_purpose_are_no_refusal() {
+fn files_opened_without_o_direct_on_purpose_are_not_a_refusal() {
     let mut request = copies(&[0]);
     request.paths = PathChoice::each(&[PathKind::Gds]);
     request.open_direct = false;

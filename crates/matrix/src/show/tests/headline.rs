@@ -5,7 +5,7 @@ use stormlp_core::telemetry::{Measure, Track};
 use super::*;
 
 #[test]
-fn a_headline_holds_ways_against_each_other_and_not_every_path() {
+fn a_headline_compares_ways_and_not_every_path() {
     let mut request = plain();
     request.paths = PathChoice::each(&[
         PathKind::Cpu,
@@ -37,7 +37,7 @@ fn a_headline_holds_ways_against_each_other_and_not_every_path() {
 }
 
 #[test]
-fn what_went_on_around_is_told_and_drawn_for_the_fastest_cell_of_each_path() {
+fn telemetry_is_reported_and_drawn_for_the_fastest_cell_of_each_path() {
     let mut report = report(&plain(), both);
     for cell in &mut report.results.cells[1..] {
         let series = &mut cell.measurement.as_mut().unwrap().series;
@@ -57,8 +57,8 @@ fn what_went_on_around_is_told_and_drawn_for_the_fastest_cell_of_each_path() {
     let around: Vec<_> = groups.iter().filter(|group| group.folded).collect();
     let titles: Vec<&str> = around.iter().map(|group| group.title.as_str()).collect();
     let expected = [
-        "Around cpu-gpu, read of 1 MiB, 8 threads, depth 1",
-        "Around page-cache, read of 1 MiB, 8 threads, depth 1",
+        "Telemetry of cpu-gpu, read of 1 MiB, 8 threads, depth 1",
+        "Telemetry of page-cache, read of 1 MiB, 8 threads, depth 1",
     ];
     assert_eq!(titles, expected);
     assert!(around.iter().all(|group| group.charts.len() == 2));

@@ -51,13 +51,13 @@ fn a_path_that_is_left_out_of_a_comparison_is_named() {
     let headline = text.lines().next().unwrap();
     assert!(headline.starts_with("cpu ran 2.00 times faster than cpu-gpu"), "{headline}");
     assert!(
-        headline.ends_with("; writes by buffered are left out: they stayed in memory"),
+        headline.ends_with("; writes by buffered are omitted: they stayed in memory"),
         "{headline}"
     );
 }
 
 #[test]
-fn a_write_that_stayed_in_the_page_cache_says_so_in_its_row() {
+fn a_write_that_stayed_in_the_page_cache_is_marked_in_its_row() {
     let mut report = writes(Fsync::None);
     of_cell(&mut report, 0).device_written_bytes = Some(GIB);
     let text = table(&report);
@@ -68,7 +68,7 @@ fn a_write_that_stayed_in_the_page_cache_says_so_in_its_row() {
     assert!(narrow.contains("   device"), "what a note refers to stays: {narrow}");
     of_cell(&mut report, 0).device_written_bytes = None;
     let text = table(&report);
-    assert!(text.contains("no block device tells"), "{text}");
+    assert!(text.contains("no block device shows"), "{text}");
     let lines = reached(&writes(Fsync::None));
     assert_eq!(
         lines,
@@ -85,7 +85,7 @@ fn reads_that_came_again_have_the_share_of_the_device_in_their_row() {
     let numbers = of_cell(&mut report, 1);
     (numbers.bytes, numbers.device_read_bytes) = (16 * GIB, Some(4 * GIB));
     let again = table(&report);
-    assert!(again.contains("[2] it went over its files more than once"), "{again}");
+    assert!(again.contains("[2] it covered its files more than once"), "{again}");
     assert!(again.contains(" 25 % "), "{again}");
 }
 
@@ -115,7 +115,7 @@ fn warned(facts: &[(usize, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn a_cell_that_stands_twice_is_no_repetition() {
+fn a_duplicate_cell_is_not_a_repetition() {
     let mut report = super::run_of(20.0);
     let once = table(&report);
     let twice = report.results.cells[0].clone();

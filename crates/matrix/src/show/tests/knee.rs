@@ -41,7 +41,7 @@ fn searched(most_cells: usize, repeat: u32) -> MatrixReport {
 }
 
 #[test]
-fn a_search_is_told_by_its_knees() {
+fn a_search_is_summarized_by_its_knees() {
     let report = searched(usize::MAX, 3);
     let page = document(&report, Columns::Standard);
     assert!(
@@ -65,17 +65,17 @@ fn a_search_is_told_by_its_knees() {
 }
 
 #[test]
-fn a_search_that_was_stopped_says_so_far() {
+fn a_stopped_search_is_marked_so_far() {
     let mut report = searched(3, 3);
     report.ending = Ending::Stopped;
     let page = table(&report);
     assert!(page.contains("so far"), "{page}");
-    assert!(page.contains("did not come to its end"), "{page}");
+    assert!(page.contains("did not finish"), "{page}");
     assert!(page.contains("stopped by the user"), "{page}");
 }
 
 #[test]
 fn without_repetitions_noise_is_not_known() {
     let page = table(&searched(usize::MAX, 1));
-    assert!(page.contains("so that noise is not known"), "{page}");
+    assert!(page.contains("so noise is unknown"), "{page}");
 }

@@ -50,7 +50,7 @@ fn shown(comparison: &Comparison) -> String {
 }
 
 #[test]
-fn sets_of_runs_are_told_apart_by_how_they_vary() {
+fn sets_of_runs_are_distinguished_by_their_variation() {
     let slower = compare(&runs(&[20.0, 20.2, 19.8]), &runs(&[18.0, 18.2, 17.8]));
     assert_eq!(slower.verdict, Verdict::Regressed);
     let throughput = &slower.figures[0];
@@ -71,7 +71,7 @@ fn sets_of_runs_are_told_apart_by_how_they_vary() {
 }
 
 #[test]
-fn one_run_each_is_told_apart_by_its_own_course() {
+fn single_runs_are_distinguished_by_variation_within_the_run() {
     let [then, now] = [20.0, 18.0].map(|rate| [course(rate).into()]);
     let slower = compare(&then, &now);
     assert_eq!(slower.verdict, Verdict::Regressed);
@@ -83,7 +83,7 @@ fn one_run_each_is_told_apart_by_its_own_course() {
 }
 
 #[test]
-fn what_broke_now_is_told_although_no_figure_can() {
+fn new_failures_are_reported_even_without_figures() {
     let then = runs(&[20.0, 20.2, 19.8]);
     let mut failed = run_of(20.0);
     failed.results.cells[0].status = CellStatus::Failed;
@@ -108,7 +108,7 @@ fn what_broke_now_is_told_although_no_figure_can() {
 }
 
 #[test]
-fn a_report_on_both_sides_of_different_sets_is_told() {
+fn a_report_on_both_sides_of_different_sets_is_noted() {
     let runs = runs(&[20.0, 20.2, 19.8]);
     let message = compare(&runs[..2], &runs[1..]).warnings.join("; ");
     assert!(message.contains("is on both sides"), "{message}");
@@ -182,7 +182,7 @@ fn what_differs_comes_first_where_there_are_many_combinations() {
 }
 
 #[test]
-fn what_makes_a_verdict_doubtful_is_told() {
+fn reasons_to_doubt_a_verdict_are_reported() {
     let mut now = run_of(20.0);
     now.head.host.kernel = "6.1.0".to_string();
     now.ending = Ending::Stopped;

@@ -53,7 +53,7 @@ fn no_line_is_wider_than_the_terminal_and_at_200_every_column_shows() {
 }
 
 #[test]
-fn every_column_that_is_of_the_whole_report_has_a_value() {
+fn every_report_wide_column_has_a_value() {
     let documents = documents().into_iter();
     let places = [
         ("gds", &matrix::RECORDS[..]),
@@ -236,12 +236,12 @@ fn contradictory_figures_are_reported_by_place() {
 }
 
 #[test]
-fn a_cell_that_stands_twice_and_one_without_transfers_are_told() {
+fn duplicate_cells_and_cells_without_transfers_are_found() {
     let mut report = matrix::fixtures::run_of(20.0);
     let cell = report.results.cells[0].clone();
     report.results.cells.push(cell);
     let findings = AnyReport::from(report).contradictions().join("; ");
-    assert!(findings.contains("cells.1.cell is 0, as that of cells.0 is"), "{findings}");
+    assert!(findings.contains("cells.1.cell is 0, the same as that of cells.0"), "{findings}");
     let mut report = matrix::fixtures::run_of(20.0);
     let numbers = report.results.cells[0].measurement.as_mut().unwrap();
     (numbers.operations, numbers.bytes) = (0, 0);

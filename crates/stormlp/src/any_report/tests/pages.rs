@@ -99,7 +99,7 @@ fn is_balanced(page: &str) {
 }
 
 #[test]
-fn every_kind_of_report_is_a_page_as_it_was() {
+fn every_kind_of_report_makes_the_same_page() {
     for (name, report) in reports() {
         assert_eq!(contradictions(&*report), Vec::<String>::new());
         let page = page(vec![sheet(&report)]);
@@ -112,7 +112,7 @@ fn every_kind_of_report_is_a_page_as_it_was() {
 }
 
 #[test]
-fn reports_stand_beside_each_other_with_titles_below_that_of_the_page() {
+fn reports_are_side_by_side_with_titles_below_that_of_the_page() {
     let sheets = reports().iter().map(|(_, report)| sheet(report)).collect();
     let page = page(sheets);
     is_balanced(&page);
@@ -122,7 +122,7 @@ fn reports_stand_beside_each_other_with_titles_below_that_of_the_page() {
 }
 
 #[test]
-fn words_of_strangers_stay_words() {
+fn text_from_reports_is_escaped() {
     for (name, report) in reports() {
         let mut json = serde_json::to_value(&report).unwrap();
         json["command"] = NASTY.into();
@@ -145,7 +145,7 @@ fn words_of_strangers_stay_words() {
 }
 
 #[test]
-fn a_report_without_series_says_what_is_not_drawn() {
+fn a_report_without_series_names_the_missing_charts() {
     let mut report = training::fixtures::sample_report();
     report.series.clear();
     report.histograms.clear();
@@ -153,7 +153,7 @@ fn a_report_without_series_says_what_is_not_drawn() {
     let page = page(vec![sheet(&report.into())]);
     for (what, why) in [
         ("Accelerator utilisation by epoch", NO_EPOCH),
-        ("Transfers in flight over time", "the report holds no numbers of them"),
+        ("Transfers in flight over time", "the report has no values of them"),
         ("Waits and reads over all", "no readable distribution"),
     ] {
         let absent = page.lines().filter(|line| line.starts_with("<li>"));
@@ -162,7 +162,7 @@ fn a_report_without_series_says_what_is_not_drawn() {
     assert!(!page.contains("<svg"));
 }
 
-const NO_EPOCH: &str = "the report holds no epoch";
+const NO_EPOCH: &str = "the report contains no epoch";
 
 #[test]
 fn large_reports_are_pages_that_a_mail_takes() {

@@ -21,7 +21,7 @@ fn a_matrix_still_loads() {
 }
 
 #[test]
-fn a_matrix_that_was_stopped_or_killed_says_so() {
+fn a_stopped_or_killed_matrix_is_marked() {
     let stopped = GDS.replace("\"stopped\":false", "\"stopped\":true");
     let AnyReport::Gds(report) = AnyReport::from_json(&stopped).unwrap() else {
         panic!("not a matrix");

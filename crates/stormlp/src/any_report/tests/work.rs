@@ -77,7 +77,7 @@ fn detached_hosts_are_other_work_than_hosts_of_one_checkpoint() {
 }
 
 #[test]
-fn where_and_how_often_is_no_part_of_the_work() {
+fn location_and_repetitions_are_not_part_of_the_work() {
     let [gds, train, checkpoint] = reports();
     for (report, place, value) in [
         (&gds, "/plan/request/name", "other".into()),

@@ -29,9 +29,9 @@ Examples:
   stormlp checkpoint llama3-8b --scale 1 --dir /mnt/ckpt --cold --path cpu
                                                          the full run, restored from storage
   stormlp checkpoint llama3-8b --find-knee --path cpu --dir /mnt/ckpt
-                                                         how few streams bring the bandwidth
+                                                         the fewest streams that reach full bandwidth
   mpirun -n 4 --map-by ppr:1:node --bind-to none stormlp checkpoint llama3-70b --dir /shared/ckpt
-                                                         its ranks dealt to four hosts
+                                                         its ranks spread over four hosts
   stormlp checkpoint llama3-8b --dir /mnt/own --start-at 14:30:05 --run-id night
                                                          on each host, without a launcher: each has
                                                          checkpoints of its own; `report merge` puts

@@ -13,7 +13,7 @@ use stormlp_core::failure::Failure;
 
 /// Advice for running all hosts as one run.
 const LAUNCHER: &str =
-    "leave out --start-at and --run-id, and start the hosts by a launcher (mpirun, srun)";
+    "leave out --start-at and --run-id, and start the hosts with a launcher (mpirun, srun)";
 
 /// Rejects what independent hosts cannot do together.
 ///
@@ -53,7 +53,7 @@ pub(super) fn check_size(
         return Ok(());
     }
     let what = "the whole checkpoint does not fit here, and each host would choose for itself how \
-                much of it to save: with --start-at all have to save the same";
+                much of it to save: with --start-at all must save the same";
     Err(Failure::no_plan(anyhow::anyhow!("{what}"))
         .with_help("give every host the same --scale FACTOR, or fewer --ranks"))
 }
@@ -62,7 +62,7 @@ pub(super) fn check_size(
 pub(super) fn remedy(error: &CheckpointError, company: Company<'_>, closed: bool) -> &'static str {
     match (error, company) {
         (CheckpointError::Lock(LockError::Held { .. }), Company::From(_)) => {
-            "give every host a --dir of its own: hosts that begin by their clocks share nothing"
+            "give every host a --dir of its own: hosts started by their clocks share nothing"
         }
         _ => error.remedy(closed),
     }

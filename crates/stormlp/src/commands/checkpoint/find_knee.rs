@@ -165,7 +165,7 @@ impl Finder for StreamFinder<'_> {
             }
         };
         format!(
-            "{} a rank: {} ({}); enough by now: {}{left}",
+            "{} per rank: {} ({}); enough so far: {}{left}",
             counted(u64::from(run.streams), "stream"),
             rates.join(", "),
             format_duration(run.seconds),

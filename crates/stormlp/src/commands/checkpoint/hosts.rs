@@ -138,7 +138,7 @@ pub(super) fn plan(
 fn dealt(mut plan: CheckpointPlan, party: &Party) -> Result<CheckpointPlan, Failure> {
     let (ranks, count) = (plan.ranks.len(), party.members().len());
     if count > ranks {
-        let error = anyhow::anyhow!("{count} hosts, and {ranks} ranks to deal to them");
+        let error = anyhow::anyhow!("{count} hosts for only {ranks} ranks");
         return Err(Failure::no_plan(error).with_help("start fewer processes, or use more --ranks"));
     }
     let further = ranks.div_ceil(count);
@@ -157,8 +157,11 @@ fn dealt(mut plan: CheckpointPlan, party: &Party) -> Result<CheckpointPlan, Fail
         };
         plan.warnings.push(Warning::new(
             WarningKind::Hosts,
-            format!("each rank restores the files of the one {further} further, which {wrote}"),
-            "--rank-shift 0 has each restore its own",
+            format!(
+                "each rank restores the files of the one {further} positions later, which \
+                     {wrote}"
+            ),
+            "with --rank-shift 0 each restores its own",
         ));
     }
     if !ranks.is_multiple_of(count) {
@@ -249,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_of_one_host_share_what_it_has() {
+    fn processes_of_one_host_share_its_resources() {
         let of =
             |here, processes| StorageSeen::of(&scaled(facts(600, Some(60.0)), here, processes));
         assert_eq!(of(1, 1), StorageSeen::of(&facts(600, Some(60.0))));

@@ -185,11 +185,11 @@ fn trial(
     match write_rate(&*session.trial_storage, &nearest) {
         Ok(rate) => Ok(Some(rate)),
         Err(error) => {
-            let what = format!("a trial of how fast {} writes failed", folder.path);
+            let what = format!("the trial write to {} failed", folder.path);
             let error = anyhow::Error::new(error).context(what);
             Err(Failure::machine(error).with_help(
-                "look at the kernel's log for the device and at quotas and limits (ulimit -f), \
-                 or use another --dir",
+                "check the kernel log for the device, quotas and limits (ulimit -f), or \
+                 use another --dir",
             ))
         }
     }
@@ -199,8 +199,8 @@ fn trial(
 fn show_first_run(request: &mut CheckpointRequest) {
     find_knee::first_run(request);
     output::say(
-        "--find-knee: this is its first run, with 1 stream a rank; what is found decides which \
-         numbers of streams come next",
+        "--find-knee: this is its first run, with 1 stream per rank; its result decides which \
+         numbers of streams are tried next",
     );
 }
 

@@ -47,8 +47,8 @@ impl AnswerArgs {
         let of_reports = [Format::Gdsio, Format::Openmetrics, Format::Svg];
         if formats.any(|format| of_reports.contains(&format)) {
             return Err(Failure::usage(
-                "gdsio's result lines, openmetrics and svg are of reports alone: use text, json, csv, \
-                 markdown or html",
+                "gdsio's result lines, openmetrics and svg are only for reports: use text, json, \
+                 csv, markdown or html",
             ));
         }
         for (path, format) in &exports {

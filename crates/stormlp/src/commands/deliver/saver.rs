@@ -93,7 +93,7 @@ impl Saver {
             }
         }
         Err(Failure::machine(anyhow::anyhow!(
-            "{} is full of reports of this second",
+            "{} already has too many reports of this second",
             results.display()
         )))
     }

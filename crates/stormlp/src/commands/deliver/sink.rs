@@ -23,9 +23,9 @@ pub(crate) enum Format {
     Csv,
     /// For a README or a ticket
     Markdown,
-    /// gdsio's result lines, of `stormlp gds` alone
+    /// gdsio's result lines, only for `stormlp gds`
     Gdsio,
-    /// One page with charts, tables and evidence, which needs nothing but itself
+    /// One self-contained page with charts, tables and evidence
     Html,
     /// For a site's monitoring
     Openmetrics,
@@ -87,7 +87,7 @@ pub(super) fn of_file(path: &Path) -> Result<Format, Failure> {
         Some("prom" | "openmetrics") => Ok(Format::Openmetrics),
         Some("svg") => Ok(Format::Svg),
         _ => Err(Failure::usage(format!(
-            "{}: the extension names no format: use .json, .csv, .md, .html, .txt, \
+            "{}: the extension is not that of a format: use .json, .csv, .md, .html, .txt, \
              .prom, .svg or .gdsio",
             path.display()
         ))),

@@ -47,7 +47,7 @@ impl Run {
         self.resume_with = Some(if session.group.is_alone() {
             command
         } else {
-            format!("go on with it under the launcher as before: {command}")
+            format!("continue it under the same launcher: {command}")
         });
         self
     }
@@ -117,7 +117,7 @@ fn announce(report: &MatrixReport, session: &Session) {
         counted(count, "cell")
     };
     if plan.layout_bytes > 0 {
-        let fate = if plan.request.remove { "removed in the end" } else { "kept for the next run" };
+        let fate = if plan.request.remove { "removed afterwards" } else { "kept for the next run" };
         output::say(format!(
             "writing test files first: {} to {} ({fate})",
             ByteSize(plan.layout_bytes),
@@ -201,7 +201,7 @@ fn verdict(report: &MatrixReport, resume_with: Option<&str>) -> Result<(), Failu
             not_measured(first)
         ))
         .with_help(
-            "the report has the reason of each; `stormlp doctor DIR` looks at the storage",
+            "the report has the reason for each; `stormlp doctor DIR` examines the storage",
         ));
     }
     match with(CellStatus::Unavailable).next() {
@@ -242,8 +242,7 @@ fn matrix_failure(error: MatrixError) -> Failure {
         }
         MatrixError::Hosts(error) => Some(error.remedy().to_string()),
         MatrixError::Late { .. } => Some(
-            "the test files are there now: run again on every host with a later --start-at"
-                .to_string(),
+            "the test files exist now: run again on every host with a later --start-at".to_string(),
         ),
         MatrixError::Crew(CrewError::Start(_)) => Some(
             "use fewer --threads, or allow more (ulimit -u, the control group's pids)".to_string(),

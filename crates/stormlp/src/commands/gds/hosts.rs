@@ -91,12 +91,12 @@ fn share(
             }
             JobTarget::File(file) if writes => {
                 return Err(Failure::usage(format!(
-                    "all hosts would write over each other in {}",
+                    "all hosts would overwrite each other's data in {}",
                     file.display()
                 ))
                 .with_help(
-                    "name a folder with --dir, or --local-data where the file or device of that \
-                     name is another one on every host",
+                    "name a folder with --dir, or --local-data if the file or device of that \
+                     name is different on each host",
                 ));
             }
             JobTarget::File(_) => {}

@@ -35,7 +35,7 @@ Examples:
   stormlp gds --path gds,cpu-gpu --op read,write --io-size 4K,1M,16M --threads 1,16 \\
       --repeat 3 --baseline before/report.json
   stormlp gds --find-knee --path cpu --io-size 64K,1M --dir /mnt/nvme
-                                                the fewest in flight that reach the best
+                                                the fewest transfers in flight that reach the best
   mpirun -n 4 --map-by ppr:1:node --bind-to none stormlp gds --dir /shared/gds
       four hosts at once, each with files of its own in the folder
 

@@ -38,7 +38,7 @@ impl Saved {
     pub(crate) fn read(path: &Path, party: &Party) -> Result<Self, Failure> {
         let path = saved::file(path);
         let AnyReport::Gds(report) = saved::of_kind(&path, ReportKind::Gds)? else {
-            return Err(Failure::usage("--resume goes on with a report of `stormlp gds`"));
+            return Err(Failure::usage("--resume continues a report of `stormlp gds`"));
         };
         check_hosts(&path, &report, party)?;
         Ok(Self { path, report })
@@ -53,7 +53,7 @@ impl Saved {
         let there = &report.head.host;
         if facts.hostname != there.hostname {
             return Err(Failure::no_plan(anyhow::anyhow!(
-                "{} was measured on {}, and this is {}: cells of two machines make no matrix",
+                "{} was measured on {}, and this is {}: cells of two machines do not form a matrix",
                 path.display(),
                 there.hostname,
                 facts.hostname
@@ -135,12 +135,10 @@ fn check_hosts(path: &Path, report: &MatrixReport, party: &Party) -> Result<(), 
     };
     if let Some(part) = &report.head.part {
         return refused(
-            format!("is the part that {} had in a run of several hosts", part.host),
+            format!("is the part of {} in a run of several hosts", part.host),
             match part.rank {
                 Some(_) => "resume the report of the run, two folders above, under the launcher",
-                None => {
-                    "`stormlp report merge` shows what these hosts have; start all of them anew"
-                }
+                None => "`stormlp report merge` shows what these hosts have; restart all of them",
             },
         );
     }
@@ -155,20 +153,20 @@ fn check_hosts(path: &Path, report: &MatrixReport, party: &Party) -> Result<(), 
         };
         return refused(
             format!(
-                "was measured by {}, and this run has {}: their cells make no matrix",
+                "was measured by {}, and this run has {}: their cells do not form a matrix",
                 processes(of),
                 processes(now)
             ),
-            "resume it as it was begun, under the same launcher where there was one; or start a new \
-             matrix",
+            "resume it the way it was started, under the same launcher if there was one; or start \
+             a new matrix",
         );
     }
     let names = party.names();
     let differ = then.iter().zip(&names).find(|(then, now)| *then != *now);
     if let (Some((then, now)), 2..) = (differ, of) {
         return refused(
-            format!("was measured on {then}, in the place of which this run has {now}"),
-            "name the hosts to the launcher in the order of then, or start a new matrix",
+            format!("was measured on {then}, but this run has {now} in its place"),
+            "give the launcher the hosts in the original order, or start a new matrix",
         );
     }
     Ok(())
@@ -187,7 +185,7 @@ fn changed_since(there: &HostFacts, here: &HostFacts) -> Vec<Warning> {
             Warning::new(
                 WarningKind::NotComparable,
                 format!(
-                    "this matrix was begun under {what} {before} and continued under {what} {now}"
+                    "this matrix was started under {what} {before} and continued under {what} {now}"
                 ),
                 "start a new matrix to compare its cells with each other",
             )

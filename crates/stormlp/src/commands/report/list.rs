@@ -155,7 +155,7 @@ pub(super) fn show(
 ) -> Result<(), Failure> {
     if columns != Columns::Standard {
         return Err(Failure::usage(
-            "--columns goes with reports of `stormlp gds`, not with a folder of reports",
+            "--columns requires reports of `stormlp gds`, not with a folder of reports",
         ));
     }
     let format = show.of_other("a folder of them")?;

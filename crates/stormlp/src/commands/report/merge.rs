@@ -27,9 +27,9 @@ use stormlp_core::failure::Failure;
 #[command(after_help = "\
 Examples:
   stormlp report merge stormlp-results/gds-matrix-20261121-101502
-      the whole of a run that broke off, from the parts that its hosts kept in it
+      an interrupted run, from the parts saved by its hosts
   stormlp report merge h1/report.json h2/report.json --export whole.json
-      hosts that began by their clocks (--start-at, --run-id), as one")]
+      hosts started by their clocks (--start-at, --run-id), as one")]
 pub(crate) struct Args {
     /// Reports of all hosts, their folders, or the folder of a run that contains them
     #[arg(value_name = "PATH", required = true)]
@@ -58,8 +58,10 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
     let reports: Vec<AnyReport> =
         found.iter().map(|file| saved::any(file)).collect::<Result<_, _>>()?;
     let reports = parts::in_order(reports, |report| report.head()).map_err(|why| {
-        Failure::no_plan(anyhow::anyhow!("these reports cannot be put together: {why}"))
-            .with_help("name the parts of one run: the folder `parts` of its results, or the reports of hosts that were given the same --run-id and --start-at")
+        Failure::no_plan(anyhow::anyhow!("these reports cannot be merged: {why}")).with_help(
+            "name the parts of one run: the folder `parts` of its results, or the \
+                        reports of hosts with the same --run-id and --start-at",
+        )
     })?;
     let missing = parts::missing(reports.iter().map(|report| report.head()));
     let detached = parts::detached(reports.iter().map(|report| report.head()));
@@ -71,8 +73,8 @@ pub(super) fn run(args: Args) -> Result<(), Failure> {
             Warning::new(
                 WarningKind::Hosts,
                 format!(
-                    "this is made of {made} of the run `{run_id}`, of {}: whoever else was given \
-                     that --run-id is missing here",
+                    "merged from {made} of the run `{run_id}`, of {}: other hosts with that \
+                     --run-id are missing here",
                     hosts.join(", ")
                 ),
                 "name the reports of all",
@@ -168,10 +170,12 @@ fn same_work<'p, P: 'p>(
     };
     match hosts.find_map(|other| difference(first, other)) {
         None => Ok(()),
-        Some(difference) => Err(Failure::no_plan(anyhow::anyhow!(
-            "these reports cannot be put together: {difference}"
-        ))
-        .with_help("start all hosts with the same options, but for where their files are")),
+        Some(difference) => {
+            Err(Failure::no_plan(anyhow::anyhow!("these reports cannot be merged: {difference}"))
+                .with_help(
+                    "start all hosts with the same options, except for the locations of files",
+                ))
+        }
     }
 }
 

@@ -70,7 +70,7 @@ pub(crate) struct Args {
 /// The subcommands for parts of reports.
 #[derive(Debug, clap::Subcommand)]
 enum Parts {
-    /// Put together what each host saved of a run on several.
+    /// Merge what each host saved of a run on several.
     Merge(Box<merge::Args>),
 }
 
@@ -174,7 +174,7 @@ fn one(report: &AnyReport, show: ShowArgs, columns: Columns, sink: &Sink) -> Res
 /// Shows the output of a DLIO or mlpstorage run.
 fn of_dlio(run: &DlioRun, show: ShowArgs, columns: Columns, sink: &Sink) -> Result<(), Failure> {
     if columns != Columns::Standard {
-        return Err(Failure::usage("--columns goes with a report of `stormlp gds`"));
+        return Err(Failure::usage("--columns requires a report of `stormlp gds`"));
     }
     let document = dlio::document(run);
     let text = match show.of_other("DLIO's files")? {

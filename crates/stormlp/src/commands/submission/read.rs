@@ -26,7 +26,7 @@ const MOST_RANK_BYTES: u64 = 512 << 20;
 pub(super) fn tree(folder: &Path) -> Result<Tree, Failure> {
     let unreadable = |error: io::Error| {
         Failure::machine(anyhow::anyhow!("cannot read {}: {error}", folder.display()))
-            .with_help("name the folder that holds closed/ or open/, or a folder of results")
+            .with_help("name the folder that contains closed/ or open/, or a folder of results")
     };
     let mut tree = Tree::default();
     let mut folders: Vec<(PathBuf, String, usize)> = vec![(folder.to_path_buf(), String::new(), 0)];
@@ -45,7 +45,7 @@ pub(super) fn tree(folder: &Path) -> Result<Tree, Failure> {
             count += 1;
             if count > MOST_ENTRIES {
                 return Err(Failure::no_plan(anyhow::anyhow!(
-                    "{} holds more than {MOST_ENTRIES} files: no submission does",
+                    "{} contains more than {MOST_ENTRIES} files: no submission does",
                     folder.display()
                 )));
             }

@@ -103,7 +103,7 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     }
     outcome.map_err(|failure| match (failure.cause(), &*failure.note.remedy) {
         (Cause::Stopped, "") => {
-            failure.with_help("the same command with --resume behind `rehearse` goes on with it")
+            failure.with_help("the same command with --resume after `rehearse` continues it")
         }
         _ => failure,
     })

@@ -59,11 +59,11 @@ impl RehearsedTree {
             (true, true) => tree.take_up(&at, place, runs)?,
             (true, false) => {
                 let what = anyhow::anyhow!(
-                    "{} is there already: it holds another rehearsal",
+                    "{} already exists: it contains another rehearsal",
                     at.display()
                 );
                 return Err(Failure::machine(what).with_help(
-                    "go on with it by --resume if it was interrupted; else remove it, or name \
+                    "continue it with --resume if it was interrupted; otherwise remove it, or name \
                      another --tree or --system",
                 ));
             }

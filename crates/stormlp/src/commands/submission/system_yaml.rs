@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let written = OpenOptions::new().write(true).create_new(true).open(file);
     written.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| {
         let error = anyhow::Error::new(error).context(format!("cannot write {}", file.display()));
-        Failure::machine(error).with_help("name a file that is not there yet: --output FILE")
+        Failure::machine(error).with_help("name a file that does not exist yet: --output FILE")
     })?;
     output::say(format!(
         "{} is written; replace FILL_IN, then check it with --check",
@@ -69,7 +69,7 @@ fn check(file: &Path, json: bool) -> Result<(), Failure> {
     if json {
         output::print(&output::json(&found)?)?;
     } else if found.is_empty() {
-        output::print(&format!("{}: nothing is wrong", file.display()))?;
+        output::print(&format!("{}: no problems", file.display()))?;
     } else {
         let lines = found.iter().map(|fault| {
             let line = fault.line.map_or(String::new(), |line| format!(":{line}"));

@@ -90,9 +90,7 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     request.cold |= !request.is_null();
     let plan = TrainPlan::resolve(&workload, &request, &facts, &data.inventory)?.plan;
     if plan.compute.mean_seconds() <= 0.0 {
-        return Err(Failure::usage(
-            "--find-max has nothing to hold AU against: no compute is emulated",
-        ));
+        return Err(Failure::usage("--find-max has no AU to search by: no compute is emulated"));
     }
     let delivery = args.output.open(ReportKind::Train, Columns::Standard)?;
     let saved = request.resume.as_deref().map(resume::read).transpose()?;
@@ -226,7 +224,7 @@ impl AcceleratorFinder<'_> {
             ..plan
         };
         self.say(format_args!(
-            "reading for {READ_SECONDS} s without compute, to see what the storage gives"
+            "reading for {READ_SECONDS} s without compute, to see what storage delivers"
         ));
         let (loaders, batch) = (plan.accelerators, f64::from(plan.batch_size));
         let begun = Instant::now();
@@ -238,7 +236,7 @@ impl AcceleratorFinder<'_> {
         let fed = rate * compute / batch * 100.0 / self.threshold_percent.max(1.0);
         let accelerators = (fed as u32).clamp(1, self.search.most());
         self.say(format_args!(
-            "it gives {rate:.1} samples/s to {}, enough for about {}",
+            "it delivers {rate:.1} samples/s to {}, enough for about {}",
             counted(u64::from(loaders), "loader"),
             counted(u64::from(accelerators), "accelerator")
         ));

@@ -23,7 +23,7 @@ pub(super) fn ended(report: &TrainReport, path: Option<&Path>) -> Result<(), Fai
         Ending::Failed(note) => Err(Failure::of_run(note, &saved)),
         Ending::Complete if report.results.meets_threshold => Ok(()),
         Ending::Complete => Err(Failure::missed_target(format!(
-            "AU {:.2} % is below the {:.1} % that {} asks for",
+            "AU {:.2} % is below the {:.1} % that {} requires",
             report.results.mean.au_percent.profile,
             report.plan.metric.threshold_percent,
             report.plan.workload

@@ -87,10 +87,10 @@ const EVENTS_BETWEEN_LOOKS: u64 = 1 << 14;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DriveError {
     /// [`Machine::abort`] was called.
-    #[error("the machine was stopped and begins no further phase")]
+    #[error("the machine was stopped and starts no further phase")]
     Stopped,
     /// Nothing is in flight and no accelerator computes, but the phase has not ended.
-    #[error("after {at_ns} ns nothing can happen any more: does the device take reads?")]
+    #[error("after {at_ns} ns no event is pending: does the device accept reads?")]
     Stalled {
         /// When it stalled.
         at_ns: Nanos,

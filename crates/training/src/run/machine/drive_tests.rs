@@ -135,7 +135,7 @@ fn a_checkpoint_splits_the_block_and_excludes_a_step_of_each() {
 }
 
 #[test]
-fn a_checkpoint_holds_up_who_writes_it_and_the_others_at_their_next_barrier() {
+fn a_checkpoint_delays_its_writer_and_the_others_at_their_next_barrier() {
     let mut machine = Machine::new(vec![workers(2, 2, 1), workers(2, 2, 1)], false);
     let mut clock = VirtualClock::default();
     let spec = PhaseSpec { checkpoint_steps: Some(4), ..phase(2, 8, 10 * MS) };
@@ -155,7 +155,7 @@ fn a_checkpoint_holds_up_who_writes_it_and_the_others_at_their_next_barrier() {
 }
 
 #[test]
-fn where_another_host_writes_checkpoints_nobody_here_halts() {
+fn checkpoints_of_another_host_delay_nothing_here() {
     let mut machine = Machine::new(vec![workers(2, 2, 1), workers(2, 2, 1)], false);
     let mut clock = VirtualClock::default();
     let spec =
@@ -211,7 +211,7 @@ fn an_aborted_run_keeps_what_was_measured() {
 }
 
 #[test]
-fn persistent_workers_finish_what_an_epoch_left_behind() {
+fn persistent_workers_finish_the_remains_of_an_epoch() {
     let config = WorkersConfig {
         read_threads: 2,
         batches_outstanding: 2,
@@ -240,7 +240,7 @@ fn persistent_workers_finish_what_an_epoch_left_behind() {
 }
 
 #[test]
-fn preprocessing_holds_the_worker() {
+fn preprocessing_occupies_the_worker() {
     let mut machine = Machine::new(vec![workers(1, 1, 2)], false);
     let mut clock = VirtualClock::default();
     let mut spec = phase(1, 5, MS);
@@ -345,7 +345,7 @@ fn sharding_by_record_keeps_every_nth() {
 }
 
 #[test]
-fn a_repeating_loader_without_a_whole_batch_ends() {
+fn a_repeating_loader_without_a_full_batch_ends() {
     let huge = InterleaveConfig { batch_size: 1000, ..RECORDS };
     let mut machine = Machine::new(vec![interleave(huge)], false);
     let mut device = Scripted::of_records(64, |_| MS);
@@ -388,7 +388,7 @@ fn a_seed_decides_the_whole_run() {
 }
 
 #[test]
-fn a_machine_that_cannot_go_on_says_so() {
+fn a_stuck_machine_reports_an_error() {
     let mut machine = Machine::new(vec![workers(1, 1, 1)], false);
     let mut clock = VirtualClock::default();
     let mut drive = |machine: &mut Machine| {

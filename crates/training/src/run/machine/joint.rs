@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_ends_when_the_other_hosts_have_come_too() {
+    fn a_step_ends_when_the_other_hosts_have_arrived() {
         let mut machine = Machine::new(vec![workers(1, 1, 1)], false).with_other_hosts();
         let spec = PhaseSpec {
             steps: 2,
@@ -139,7 +139,7 @@ mod tests {
             let landed = Landed { samples: 1, ..Landed::default() };
             machine.on_read_complete(read, landed, came);
             assert!(machine.take_wish().is_some());
-            assert_eq!(machine.take_wish(), None, "it is told once");
+            assert_eq!(machine.take_wish(), None, "it is reported once");
             assert_eq!(machine.halt(), None);
             machine.others_came(waited, came + waited);
         }

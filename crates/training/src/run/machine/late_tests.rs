@@ -47,7 +47,7 @@ fn data_that_came_after_the_deadline_was_waited_for() {
 }
 
 #[test]
-fn a_wait_is_booked_once_where_a_deadline_lies_before_a_read_that_was_seen_late() {
+fn a_wait_is_counted_once_if_a_deadline_precedes_a_late_read() {
     let mut machine = Machine::new(vec![workers(2, 4, 2)], false);
     let spec = PhaseSpec { preprocess: Pace::Constant(MS), ..phase(1, 2, 10 * MS) };
     assert!(machine.begin(spec, 0));
@@ -73,7 +73,7 @@ fn a_barrier_opens_when_the_last_one_came() {
 }
 
 #[test]
-fn an_interleave_tells_when_its_batches_were_there() {
+fn an_interleave_reports_when_its_batches_were_ready() {
     let mut loader = Interleave::new(InterleaveConfig {
         read_threads: 1,
         batch_size: 2,

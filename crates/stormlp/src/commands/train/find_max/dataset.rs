@@ -140,7 +140,7 @@ impl AcceleratorFinder<'_> {
         let steps = self.enough_steps().max(10 * ahead);
         format!(
             "; {} {steps} steps with `stormlp datagen {} --data-dir {} --files {} --overwrite{}`, which \
-             replaces the dataset that is there",
+             replaces the existing dataset",
             match count {
                 1 => "1 accelerator has".to_string(),
                 count => format!("{count} accelerators have"),

@@ -18,7 +18,7 @@ impl AcceleratorFinder<'_> {
     pub(super) fn line_of(&self, tried: &Tried) -> String {
         let spread = tried.au_spread.map_or(String::new(), |spread| format!(" ± {spread:.1}"));
         let verb = match (tried.meets, tried.certain) {
-            _ if tried.rests_on_read_ahead => "only with what was read ahead meets",
+            _ if tried.rests_on_read_ahead => "only thanks to prefetched samples meets",
             (true, true) => "meets",
             (false, true) => "misses",
             (true, false) => "probably meets",
@@ -80,7 +80,7 @@ pub(super) fn ended(
             let again = saved.map(|path| {
                 let command = session.command_line_without("--resume");
                 let path = shell_word(&path.to_string_lossy());
-                format!("`{command} --resume {path}` goes on")
+                format!("`{command} --resume {path}` continues")
             });
             let failure = Failure::stopped(error);
             Err(match again {
@@ -93,7 +93,7 @@ pub(super) fn ended(
         Ending::Complete => {
             let au = find.au_of_one();
             Err(Failure::missed_target(format!(
-                "not even one accelerator reaches the {:.1} % that {} asks for{au}",
+                "not even one accelerator reaches the {:.1} % that {} requires{au}",
                 report.plan.metric.threshold_percent, report.plan.workload
             )))
         }

@@ -36,7 +36,7 @@ pub(super) fn read(path: &Path) -> Result<SavedSearch, Failure> {
                 path.display()
             ))),
         },
-        _ => Err(Failure::usage("--resume goes on with a report of --find-max")),
+        _ => Err(Failure::usage("--resume continues a report of --find-max")),
     }
 }
 
