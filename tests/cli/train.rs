@@ -371,7 +371,7 @@ fn files_in_subfolders_are_read_and_dlios_view_is_reported() {
     let words = format!("unet3d --data-dir data --epochs 1 --compute-time 1ms {SMALL}");
     let told = |report: &Value| {
         let mut facts = warnings(report).into_iter();
-        facts.any(|fact| fact.contains("train/ has 3 subfolders, the workload says 0"))
+        facts.any(|fact| fact.contains("train/ has 3 subfolders, but the workload says 0"))
     };
     assert!(told(&report(folder.path(), &words)));
     let words = format!("{words} dataset.num_subfolders_train=3");
