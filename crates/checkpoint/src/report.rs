@@ -447,7 +447,6 @@ pub fn summarise(results: &[CheckpointResult]) -> Option<PhaseSummary> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

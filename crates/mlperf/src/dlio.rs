@@ -353,7 +353,6 @@ fn numbers(list: &Value) -> Vec<f64> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use stormlp_show::text;

@@ -450,5 +450,4 @@ fn args(run: &OneRun) -> Value {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

@@ -92,5 +92,4 @@ pub(crate) fn record_columns(kind: ReportKind) -> Vec<&'static str> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

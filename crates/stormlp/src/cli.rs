@@ -211,7 +211,6 @@ Exit codes: 0 done, 1 bug, 2 wrong usage, 3 no valid plan, 4 this machine lacks 
 by a signal.";
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::any::TypeId;
 

@@ -98,7 +98,6 @@ fn instead(option: &str) -> Option<&'static str> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use clap::Parser as _;
 

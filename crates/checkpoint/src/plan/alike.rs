@@ -59,7 +59,6 @@ fn common(plan: &CheckpointPlan) -> CheckpointPlan {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::plan::builtin;

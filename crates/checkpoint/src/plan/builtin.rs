@@ -29,7 +29,6 @@ pub fn load(name: &str) -> Option<CheckpointWorkload> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

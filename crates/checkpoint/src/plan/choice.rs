@@ -141,7 +141,6 @@ pub(super) fn is_chunk(bytes: u64) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

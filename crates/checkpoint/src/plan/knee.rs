@@ -164,7 +164,6 @@ impl TriedStreams {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -203,7 +203,6 @@ pub fn step_of(folder: &str) -> Option<u32> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::plan::builtin;

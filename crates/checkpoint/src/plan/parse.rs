@@ -118,7 +118,6 @@ impl Field for ZeroStage {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::plan::architecture::DataType;

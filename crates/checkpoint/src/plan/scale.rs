@@ -162,7 +162,6 @@ fn last_that(first: u64, last: u64, holds: impl Fn(u64) -> bool) -> u64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::plan::builtin;

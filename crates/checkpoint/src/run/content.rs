@@ -112,7 +112,6 @@ fn stamp_at(pattern: Pattern, at: u64) -> [u8; STAMP_BYTES] {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::plan::Container;

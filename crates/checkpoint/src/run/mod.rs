@@ -26,5 +26,4 @@ pub use merge::merged;
 pub use trial::write_rate;
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

@@ -105,7 +105,6 @@ fn train(steps: Steps, is_over: impl Fn() -> bool) -> Option<f64> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

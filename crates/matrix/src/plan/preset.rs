@@ -188,7 +188,6 @@ fn described() -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 impl MatrixRequest {
     /// A preset's request, complete.
     pub(super) fn of_preset(name: &str) -> Self {

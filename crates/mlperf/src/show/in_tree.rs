@@ -94,7 +94,6 @@ pub fn too_long_a_gap(runs: &[RunInTree], now_unix_seconds: f64) -> Option<Strin
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use serde_json::json;
 

@@ -154,7 +154,6 @@ pub(super) fn rounded(figure: f64) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

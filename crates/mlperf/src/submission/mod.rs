@@ -51,5 +51,4 @@ pub const EQUIVALENCE: &str = "A rehearsed figure is a stormlp figure, modelled 
 pub const SCORED_RUNS: u32 = stormlp_training::plan::rules::CLOSED_RUNS;
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

@@ -72,7 +72,6 @@ fn points(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use stormlp_matrix::plan::{CellPlan, CellStatus, Measurement};

@@ -84,7 +84,6 @@ pub fn find(name: &str) -> Result<Preset, Problems> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -36,7 +36,6 @@ pub fn last<E>(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::convert::Infallible;
 

@@ -106,7 +106,6 @@ fn between(places: &[(f64, SurfacePoint)], at: f64) -> SurfacePoint {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -373,5 +373,4 @@ fn percent(value: f64) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

@@ -8,7 +8,6 @@ mod cache;
 mod reads;
 mod storage;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! unit of work, stdout, exported files, and comparison with an earlier report.
 
 mod answer;
-mod journal;
+pub(super) mod journal;
 mod saver;
 mod savers;
 mod sink;
@@ -33,7 +33,6 @@ use crate::session::Session;
 use stormlp_core::failure::Failure;
 
 pub(crate) use answer::{Answer, AnswerArgs};
-pub(crate) use journal::cells as journal_cells;
 pub(crate) use saver::{PARTS, Saver, results_folder};
 pub(crate) use savers::{Savers, copy_of, own_part};
 pub(crate) use sink::{Format, Sink};

@@ -13,7 +13,7 @@ use stormlp_mlperf::dlio;
 use stormlp_mlperf::dlio::DlioRun;
 use stormlp_mlperf::python_json;
 
-use super::deliver;
+use super::deliver::journal;
 use super::workloads::read_bounded;
 use stormlp_core::failure::Failure;
 
@@ -122,7 +122,7 @@ pub(crate) fn any(path: &Path) -> Result<AnyReport, Failure> {
     }
     // Read before the report: a run that ends now writes the report first, then removes its
     // journal.
-    let journal = deliver::journal_cells(path);
+    let journal = journal::cells(path);
     let text = read_bounded(path, "report", MOST_REPORT_BYTES)
         .map_err(|failure| failure.with_help(LISTING))?;
     let mut report = AnyReport::from_json(&text)

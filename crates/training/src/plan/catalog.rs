@@ -145,7 +145,6 @@ pub fn accelerators(name: &str) -> Vec<&'static str> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use stormlp_core::profile::Profile;

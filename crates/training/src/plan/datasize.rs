@@ -217,7 +217,6 @@ fn check(request: &SizeRequest) -> Result<(), SizeError> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 

@@ -151,7 +151,6 @@ impl fmt::Display for Distribution {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -68,8 +68,8 @@ fn every_broken_rule_is_named_with_its_number() {
         request.runs = Some(2);
     });
     insta::assert_snapshot!(found.join("\n"), @"
-    rule 10.1 of v2.0: reader.batch_size is 4; it is 7 and may not be changed
-    rule 10.1 of v2.0: metric.au is 0.5; it is 0.9 and may not be changed
+    rule 10.1 of v2.0: reader.batch_size is 4; it must be 7 and may not be changed
+    rule 10.1 of v2.0: metric.au is 0.5; it must be 0.9 and may not be changed
     rule 10.1 of v2.0: storage.storage_type is s3; stormlp reads files (local_fs, parallel_fs, direct_fs)
     rule 10.1 of v2.0: reader.pin_memory is set to false; it may not be changed
     rule 10.1 of v2.0: reader.prefetch_size is 5; it may be 0 to 2

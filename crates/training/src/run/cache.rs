@@ -59,7 +59,6 @@ pub(super) fn drop_all(storage: &dyn Storage, files: &[DataFile]) -> Result<(), 
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use stormlp_transfer::storage::Disk;

@@ -80,7 +80,6 @@ fn failed(error: TransferError) -> TrainError {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::fs;
 

@@ -351,7 +351,6 @@ pub(super) fn open<'a>(storage: &'a dyn Storage, path: &Path) -> Result<OpenFile
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -184,7 +184,6 @@ fn aligned(extent: Span, direct: bool) -> Span {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::run::machine::{LaneRead, Unit};

@@ -34,9 +34,7 @@ pub use error::TrainError;
 pub use merged::{is_of_some_hosts, merged};
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod crew_tests;
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod run_tests;

@@ -276,7 +276,6 @@ fn take(left: &mut u64, bytes: u64, most: u64) -> u64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -17,7 +17,6 @@ mod workloads;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 pub(crate) use charts::charts;

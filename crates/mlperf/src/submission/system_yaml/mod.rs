@@ -400,5 +400,4 @@ fn networking(system: &Value, walk: &mut Checker<'_>) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 pub(crate) mod tests;

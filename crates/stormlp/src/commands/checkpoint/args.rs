@@ -13,7 +13,7 @@ use stormlp_mlperf::submission::Edition;
 
 use crate::commands::deliver::OutputArgs;
 use crate::commands::detached::DetachedArgs;
-use crate::commands::submission;
+use crate::commands::submission::rehearsed;
 use crate::commands::submission::rehearsed::RehearsedTree;
 use crate::commands::threads::{check_cufile, check_wait};
 use crate::commands::workloads::read_text;
@@ -87,7 +87,7 @@ impl Args {
         let profile = self.request.profile.unwrap_or(of_edition);
         match edition {
             Some(edition) if profile != of_edition => {
-                return Err(submission::other_edition(&format!("--profile {profile}"), edition));
+                return Err(rehearsed::other_edition(&format!("--profile {profile}"), edition));
             }
             None if profile == CheckpointProfile::Native => {
                 let what = "a rehearsal follows the rules of v2.0 or v3.0, not profile native";
@@ -110,7 +110,7 @@ impl Args {
     /// # Errors
     /// If a folder for MLPerf's files was given, or this is a dry run.
     pub(crate) fn rehearse(&mut self, tree: RehearsedTree) -> Result<(), Failure> {
-        submission::refuse_output(self.mlperf_output.as_deref())?;
+        rehearsed::refuse_output(self.mlperf_output.as_deref())?;
         if !self.detached.company().is_alone() {
             return Err(Failure::usage(
                 "--start-at cannot be used in a rehearsal: each host has its own checkpoints",

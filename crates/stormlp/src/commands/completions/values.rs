@@ -90,7 +90,6 @@ fn each_once(names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use clap::{CommandFactory as _, Parser as _};
 

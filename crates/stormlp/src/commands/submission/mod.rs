@@ -9,14 +9,10 @@ mod rehearse;
 pub(crate) mod rehearsed;
 mod system_yaml;
 
-use std::path::Path;
-
 use clap::Subcommand;
 
 use crate::session::Session;
 use stormlp_core::failure::Failure;
-
-pub(crate) use rehearse::other_edition;
 
 /// Arguments of `stormlp submission`.
 #[derive(Debug, clap::Args)]
@@ -50,19 +46,6 @@ impl Args {
     /// Whether a signal lets the step end with partial results.
     pub(crate) fn keeps_what_it_has(&self) -> bool {
         matches!(self.command, Step::Rehearse(_))
-    }
-}
-
-/// Rejects files for MLPerf's tools in a rehearsal, which writes its own.
-///
-/// # Errors
-/// With exit code 2.
-pub(crate) fn refuse_output(asked: Option<&Path>) -> Result<(), Failure> {
-    match asked {
-        None => Ok(()),
-        Some(_) => Err(Failure::usage(
-            "--mlperf-output has no effect in a rehearsal: its files go below --tree",
-        )),
     }
 }
 

@@ -1,8 +1,7 @@
 //! `stormlp submission rehearse`: runs a result's runs one after the other into a tree in
 //! submission format, marked as a rehearsal wherever possible.
 
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Subcommand;
 use stormlp_core::profile::Profile;
@@ -113,17 +112,4 @@ fn no_edition(profile: Profile) -> Failure {
     let what =
         anyhow::anyhow!("a rehearsal follows the rules of v2.0 or v3.0, not profile {profile}");
     Failure::no_plan(what).with_help("use --profile v2 or v3, or an --accelerator of theirs")
-}
-
-/// The failure if an option asks for another edition than `--edition`.
-pub(crate) fn other_edition(option: &str, edition: Edition) -> Failure {
-    Failure::usage(format!(
-        "--edition {edition} and {option} are of different editions: leave out one of them"
-    ))
-}
-
-/// Whether data and results are on different file systems, if known.
-pub(super) fn separate(data: Option<&Path>, results: Option<&Path>) -> Option<bool> {
-    let device = |path: Option<&Path>| Some(std::fs::metadata(path?).ok()?.dev());
-    Some(device(data)? != device(results)?)
 }

@@ -1,6 +1,7 @@
 //! The tree of a rehearsal: the runs it contains, and what each new run adds.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use chrono::Utc;
@@ -13,11 +14,11 @@ use stormlp_core::warning::{Warning, WarningKind};
 use stormlp_mlperf::show::{
     PROVENANCE, Rehearsal, RunInTree, checkpointing, too_long_a_gap, training, training_reports,
 };
+use stormlp_mlperf::submission::Edition;
 use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::plan::workload::Workload;
 use stormlp_training::report::TrainReport;
 
-use super::rehearse::separate;
 use crate::commands::deliver;
 use crate::output;
 use crate::session::Session;
@@ -290,4 +291,30 @@ fn free_name(folder: &Path, of: &Path) -> PathBuf {
     let names = (2u32..).map(|again| folder.join(format!("{name}-{again}")));
     let mut all = std::iter::once(folder.join(&*name)).chain(names);
     all.find(|path| path.symlink_metadata().is_err()).unwrap_or_else(|| folder.join(&*name))
+}
+
+/// Rejects files for MLPerf's tools in a rehearsal, which writes its own.
+///
+/// # Errors
+/// With exit code 2.
+pub(crate) fn refuse_output(asked: Option<&Path>) -> Result<(), Failure> {
+    match asked {
+        None => Ok(()),
+        Some(_) => Err(Failure::usage(
+            "--mlperf-output has no effect in a rehearsal: its files go below --tree",
+        )),
+    }
+}
+
+/// The failure if an option asks for another edition than `--edition`.
+pub(crate) fn other_edition(option: &str, edition: Edition) -> Failure {
+    Failure::usage(format!(
+        "--edition {edition} and {option} are of different editions: leave out one of them"
+    ))
+}
+
+/// Whether data and results are on different file systems, if known.
+fn separate(data: Option<&Path>, results: Option<&Path>) -> Option<bool> {
+    let device = |path: Option<&Path>| Some(std::fs::metadata(path?).ok()?.dev());
+    Some(device(data)? != device(results)?)
 }

@@ -21,7 +21,7 @@ use stormlp_training::plan::request::TrainRequest;
 use stormlp_training::plan::workload::Workload;
 
 use super::Args;
-use crate::commands::submission::other_edition;
+use crate::commands::submission::rehearsed::other_edition;
 use crate::commands::threads::{check_cufile, check_wait};
 use crate::commands::workloads;
 

@@ -33,7 +33,7 @@ use stormlp_matrix::show::Columns;
 use self::kept::Kept;
 use super::deliver::{self, Delivery, OutputArgs, copy_of};
 use super::party::blame_launcher;
-use super::submission;
+use super::submission::rehearsed;
 use super::submission::rehearsed::RehearsedTree;
 use crate::hosts::Needs;
 use crate::session::Session;
@@ -277,7 +277,7 @@ impl Args {
     /// # Errors
     /// If a folder for MLPerf's files was given, or a search of many short runs was requested.
     pub(crate) fn rehearse(&mut self, tree: RehearsedTree) -> Result<(), Failure> {
-        submission::refuse_output(self.mlperf_output.as_deref())?;
+        rehearsed::refuse_output(self.mlperf_output.as_deref())?;
         if self.request.find_max {
             return Err(Failure::usage("--find-max cannot be used in a rehearsal"));
         }

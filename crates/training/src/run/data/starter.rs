@@ -132,7 +132,6 @@ fn trained_of(files: u64, evaluated: u64) -> u64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::plan::catalog;

@@ -5,9 +5,10 @@
 //! result.
 
 use super::loader::Landed;
+use super::nanos::Nanos;
 use super::phase::{Pace, PhaseSpec};
 use super::queue::Queue;
-use super::{Halt, Machine, Nanos, ReadRequest};
+use super::{Halt, Machine, ReadRequest};
 
 /// Storage as seen by the machine.
 pub trait Device {

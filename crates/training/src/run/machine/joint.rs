@@ -9,7 +9,8 @@
 
 use stormlp_hosts::Next;
 
-use super::{Machine, Nanos};
+use super::Machine;
+use super::nanos::Nanos;
 
 /// See the [module's description](self).
 #[derive(Debug, Default)]
@@ -117,7 +118,6 @@ impl Machine {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::drive_tests::workers;
     use super::super::loader::{Landed, Share};

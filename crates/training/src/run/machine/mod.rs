@@ -19,24 +19,24 @@ mod accelerator;
 mod client;
 pub mod drive;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod drive_tests;
 mod interleave;
 mod joint;
 #[cfg(test)]
 mod late_tests;
 mod loader;
+pub mod nanos;
 mod phase;
 mod queue;
 mod readings;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod scripted;
 mod tally;
 mod workers;
 
 use std::collections::VecDeque;
 
+pub use self::nanos::Nanos;
 pub use client::ClientWork;
 pub use interleave::{Interleave, InterleaveConfig};
 pub use joint::Joint;
@@ -48,9 +48,6 @@ pub use workers::{Leftover, Workers, WorkersConfig};
 use crate::plan::probe::StepMark;
 use accelerator::{Accelerator, State, Window};
 use queue::Queue;
-
-/// Nanoseconds on the driver's clock.
-pub type Nanos = u64;
 
 /// A read for an I/O thread; it is returned in [`Machine::on_read_complete`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

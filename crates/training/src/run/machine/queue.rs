@@ -6,7 +6,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::Nanos;
+use super::nanos::Nanos;
 
 /// Future events; events at the same time are returned in insertion order.
 #[derive(Debug)]
@@ -108,7 +108,6 @@ impl<T> Ord for Due<T> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -2,8 +2,9 @@
 
 use crate::plan::probe::StepMark;
 
+use super::Machine;
+use super::nanos::Nanos;
 use super::tally::{BlockTally, StepHistograms, StepTimes, Waits};
-use super::{Machine, Nanos};
 
 impl Machine {
     /// Records the end of each step from now on.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::ReadRequest;
 use super::drive::Device;
 use super::drive_tests::{MS, one_sample, records};
 use super::loader::{Landed, Unit};
-use super::{Nanos, ReadRequest};
+use super::nanos::Nanos;
 
 /// A device with scripted read times that records all requests.
 pub(super) struct Scripted {
