@@ -197,9 +197,9 @@ fn too_little_space_is_reported_with_numbers_before_the_first_byte() {
 #[test]
 fn missing_files_and_wrong_sizes_are_reported() {
     let folder = folder();
-    refuses(folder.path(), &["--writes", "0"], 4, "0 checkpoints are there");
+    refuses(folder.path(), &["--writes", "0"], 4, "0 checkpoints are available");
     tiny(folder.path(), &["--writes", "2", "--reads", "0"]).assert().success();
-    refuses(folder.path(), &["--writes", "0", "--reads", "3"], 4, "2 checkpoints are there");
+    refuses(folder.path(), &["--writes", "0", "--reads", "3"], 4, "2 checkpoints are available");
     let step = folder.path().join("stormlp-data/checkpoint/tiny/global_epoch1_step1");
     let name = "layer_2-model_1_model_states.pt";
     let file = fs::File::options().write(true).open(step.join(name)).unwrap();

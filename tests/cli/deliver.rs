@@ -161,7 +161,7 @@ fn options_without_effect_and_reports_of_another_command_are_refused() {
     }
     refused(&format!("report {report} --columns study-a"), 2, "stormlp gds");
     refused(&format!("report {report} --format csv --baseline {report}"), 2, "--baseline");
-    refused("report results --export a.csv", 2, "one report");
+    refused("report results --export a.csv", 2, "a single report");
     let beside = [
         ("gds", "--resume r --results-dir d", "--results-dir"),
         ("gds", "--resume r --throttle read=1M", "--resume"),

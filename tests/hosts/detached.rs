@@ -101,7 +101,7 @@ fn checkpoints_of_hosts_without_a_launcher_are_merged() {
         "checkpoints of its own",
         "whose offsets were not measured",
         "measured each save and restore at the same time",
-        "made of 2 parts of the run `night`",
+        "merged from 2 parts of the run `night`",
     ] {
         assert!(warnings.contains(told), "{told}: {warnings}");
     }

@@ -389,10 +389,10 @@ fn hosts_without_a_launcher_are_merged() {
     let warnings = merged["warnings"].to_string();
     assert!(warnings.contains("whose offsets were not measured"), "{warnings}");
     assert!(warnings.contains("measured each cell at the same time"), "{warnings}");
-    assert!(warnings.contains("made of 2 parts of the run `r1`"), "{warnings}");
+    assert!(warnings.contains("merged from 2 parts of the run `r1`"), "{warnings}");
     let one = runs_of(folder.path(), "after").remove(0);
     let one = alone(folder.path(), &["report", "merge", one.to_str().unwrap()]);
-    assert!(said(&one).contains("made of 1 part"), "{}", said(&one));
+    assert!(said(&one).contains("merged from 1 part"), "{}", said(&one));
     other_work_is_no_whole(folder.path());
     // What belongs to no run is refused, and so is one part twice.
     for (places, told) in
