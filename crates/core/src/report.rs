@@ -2,7 +2,6 @@
 //! measurements that all lanes share. `docs/results.md` describes every field.
 
 mod check;
-pub mod sums;
 mod upgrade;
 
 use serde::{Deserialize, Serialize};

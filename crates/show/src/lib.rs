@@ -21,6 +21,7 @@ pub mod settings;
 pub mod shown;
 pub mod stamp;
 pub mod storage;
+pub mod sums;
 pub mod text;
 
 pub use self::outcome::Outcome;

@@ -8,7 +8,7 @@ use crate::report::{
     durations, gib_per_second, rates, summarise,
 };
 use stormlp_core::report::NamedSeries;
-use stormlp_core::report::sums::{Covers, Found};
+use stormlp_show::sums::{Covers, Found};
 
 /// Contradictions between figures of the report, in words; empty for any report a run wrote.
 pub fn contradictions(report: &CheckpointReport) -> Vec<String> {
