@@ -235,7 +235,7 @@ pub fn curve(data: &str) -> Option<Vec<(f64, f64)>> {
 
 /// The number of latencies in a saved histogram and their summary at bucket resolution; `None` if
 /// `data` is not a histogram that a run can have saved.
-pub(crate) fn of_saved(data: &str) -> Option<(u64, LatencyUs)> {
+pub fn of_saved(data: &str) -> Option<(u64, LatencyUs)> {
     let histogram = read(data)?;
     let saved = LatencyHistogram {
         sum_ns: (histogram.mean() * histogram.len() as f64) as u128,

@@ -4,8 +4,8 @@
 //! A run writes none of these. The reader is warned of them and may still use the report: one field
 //! edited by hand does not make the rest worthless.
 
-use stormlp_core::report::{Head, Series};
 use stormlp_core::histogram::{LatencyUs, NamedHistogram, of_saved};
+use stormlp_core::report::{Head, Series};
 
 /// Rates are computed from the numbers next to them; a larger deviation means an edit.
 pub const TOLERANCE: f64 = 0.01;

@@ -5,8 +5,8 @@ use derive_more::{Deref, DerefMut};
 use crate::plan::{CellReport, FindKnee, Knee, MatrixReport, Measurement, WorkerPlan, find_knees};
 use stormlp_core::path::PathKind;
 use stormlp_core::report::Ending;
-use stormlp_show::sums::{Covers, Found};
 use stormlp_core::units::GIB;
+use stormlp_show::sums::{Covers, Found};
 
 /// Contradictory figures in the report, described in words; empty for an unmodified report.
 pub fn contradictions(report: &MatrixReport) -> Vec<String> {

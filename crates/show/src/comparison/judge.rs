@@ -5,9 +5,7 @@ mod simulation_tests;
 
 use serde::{Deserialize, Serialize};
 
-use stormlp_core::stats::{mean, sample_deviation};
-
-use super::significance::{UncertainMean, effective_samples, holm, welch};
+use stormlp_core::stats::{UncertainMean, effective_samples, holm, mean, sample_deviation, welch};
 
 /// Significance level for all figures of a comparison together.
 pub const SIGNIFICANCE: f64 = 0.05;

@@ -5,7 +5,6 @@ mod broken;
 mod document;
 pub(crate) mod figure;
 pub mod judge;
-mod significance;
 
 use crate::comparison::judge::{Basis, FigureRun, Judged, Level, Pair, Verdict, judge};
 use serde::Serialize;

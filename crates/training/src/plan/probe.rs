@@ -7,7 +7,7 @@
 //! consume data that was read ahead.
 //!
 //! The verdict is a sequential test. Paces are means over batches of steps, which are not quite
-//! independent; they are weighted by the number of independent ones that they are worth.
+//! independent; they are weighted by [`effective_samples`](stormlp_core::stats::effective_samples).
 //! The test is repeated whenever the number of steps has grown by half, and the i-th test may err
 //! with probability α / (i (i + 1)), so that all tests together err with probability at most α.
 

@@ -7,8 +7,8 @@ use crate::plan::metrics::Rule;
 use crate::plan::train_plan::TrainPlan;
 use crate::report::{EpochReport, Measures, TrainReport, scored};
 use stormlp_core::report::Ending;
-use stormlp_show::sums::{Covers, Found, TOLERANCE_OF_MEANS, inner};
 use stormlp_core::units::MIB;
+use stormlp_show::sums::{Covers, Found, TOLERANCE_OF_MEANS, inner};
 
 /// Lists contradictions between the report's figures; empty for an unmodified report.
 pub fn contradictions(report: &TrainReport) -> Vec<String> {
