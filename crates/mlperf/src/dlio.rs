@@ -414,10 +414,8 @@ mod tests {
         };
         assert!(is_summary(&run.summary));
         let shown = document(&run);
-        assert_eq!(
-            shown.records.rows[0][3..],
-            ["92.5", "90", "40", "0.375", "0.5", "600", "", "", ""]
-        );
+        let rows: Vec<Vec<String>> = shown.records.text().collect();
+        assert_eq!(rows[0][3..], ["92.5", "90", "40", "0.375", "0.5", "600", "", "", ""]);
         insta::assert_snapshot!(text::render(&shown, None), @"
         AU 92.50 % of 2 accelerators: meets its threshold (DLIO's files)
         ran         2026-06-01T10:00:00.5 to 2026-06-01T10:10:00.5
@@ -455,7 +453,7 @@ mod tests {
             stats: vec![of_rank(1.0), of_rank(2.0)],
             outputs: Vec::new(),
         };
-        let rows = document(&run).records.rows;
+        let rows: Vec<Vec<String>> = document(&run).records.text().collect();
         assert_eq!(rows.len(), 11);
         let second = &rows[1];
         assert_eq!((second[2].as_str(), second[8].as_str()), ("1", "2"));
@@ -464,7 +462,7 @@ mod tests {
         assert_eq!(rows[10][9..], ["load 1", "8", "1"]);
         // The summary alone has means.
         let alone = DlioRun { stats: Vec::new(), ..run };
-        let rows = document(&alone).records.rows;
+        let rows: Vec<Vec<String>> = document(&alone).records.text().collect();
         assert_eq!(rows.len(), 1);
         assert_eq!((rows[0][8].as_str(), rows[0][9].as_str()), ("4", "save mean"));
     }

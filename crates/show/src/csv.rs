@@ -13,7 +13,7 @@ pub fn render(document: &Document, with_header: bool) -> Result<String, csv::Err
     if with_header {
         writer.write_record(&document.records.columns)?;
     }
-    for row in &document.records.rows {
+    for row in document.records.text() {
         writer.write_record(row.iter().map(|field| printable(field).into_owned()))?;
     }
     let bytes = writer.into_inner().map_err(|error| error.into_error())?;

@@ -7,11 +7,13 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
+use serde_json::Value;
 use stormlp_core::printable::printable;
 use stormlp_core::report::ReportKind;
 use stormlp_core::tag::Tags;
 
 use crate::document::Document;
+use crate::records::plain;
 use crate::shown::{Shown, status};
 use crate::stamp;
 
@@ -279,16 +281,16 @@ impl<'a> MetricsSource<'a> {
         let Some(value) = column(family.column) else {
             return Vec::new();
         };
-        let sample = |row: &Vec<String>| {
-            let number: f64 = row[value].parse().ok()?;
+        let sample = |row: &Vec<Value>| {
+            let number = row[value].as_f64()?;
             let named = places.iter().filter_map(|(label, place)| {
-                let text = match (*label, row.get((*place)?)?.as_str()) {
+                let text = match (*label, plain(row.get((*place)?)?)) {
                     // An unproven path is not named.
-                    ("path", "") => "unproven",
-                    (_, "") => return None,
+                    ("path", text) if text.is_empty() => "unproven".to_string(),
+                    (_, text) if text.is_empty() => return None,
                     (_, text) => text,
                 };
-                Some((label.to_string(), text.to_string()))
+                Some((label.to_string(), text))
             });
             let labels = self.labels.iter().cloned().chain(named).collect();
             Some((labels, number * family.scale))

@@ -10,8 +10,8 @@ use serde_json::Value;
 pub struct Records {
     /// The columns; new ones are only added at the end.
     pub columns: Vec<&'static str>,
-    /// The rows; unmeasured values are empty.
-    pub rows: Vec<Vec<String>>,
+    /// The rows; unmeasured values are null.
+    pub rows: Vec<Vec<Value>>,
 }
 
 impl Records {
@@ -27,9 +27,9 @@ impl Records {
         let report = serde_json::to_value(report).unwrap_or_default();
         let value = |unit: &Value, place: &str| {
             if place.starts_with('/') {
-                unit.pointer(place).map_or(String::new(), plain)
+                unit.pointer(place).cloned().unwrap_or_default()
             } else {
-                report.pointer(&format!("/{place}")).map_or(String::new(), plain)
+                report.pointer(&format!("/{place}")).cloned().unwrap_or_default()
             }
         };
         let row = |unit: Value| columns.iter().map(|(_, place)| value(&unit, place)).collect();
@@ -38,10 +38,15 @@ impl Records {
             rows: units.into_iter().map(row).collect(),
         }
     }
+
+    /// The rows as text; unmeasured values are empty.
+    pub fn text(&self) -> impl Iterator<Item = Vec<String>> {
+        self.rows.iter().map(|row| row.iter().map(plain).collect())
+    }
 }
 
 /// A value without quotes; `null` is empty.
-fn plain(value: &Value) -> String {
+pub fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),

@@ -44,7 +44,7 @@ fn named(name: &str) -> Document {
     document.section(name, Some(table)).lines = vec![name.to_string()];
     document.warnings = vec![name.to_string()];
     document.records =
-        Records { columns: vec!["name", "n"], rows: vec![vec![name.to_string(), "1".to_string()]] };
+        Records { columns: vec!["name", "n"], rows: vec![vec![name.into(), 1.into()]] };
     document
 }
 

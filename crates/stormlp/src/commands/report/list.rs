@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::any_report::AnyReport;
 use serde::Serialize;
+use serde_json::{Value, json};
 use stormlp_core::tag::{self, Tags};
 use stormlp_core::units::counted;
 use stormlp_matrix::show::Columns;
@@ -127,20 +128,19 @@ impl Row {
         ]
     }
 
-    fn record(&self) -> Vec<String> {
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    fn record(&self) -> Vec<Value> {
         vec![
-            text(&self.started_at),
-            self.kind.unwrap_or_default().to_string(),
-            self.status.to_string(),
-            self.headline.clone(),
-            text(&self.command),
-            self.file.display().to_string(),
-            self.figure.map_or(String::new(), |figure| figure.to_string()),
-            self.unit.unwrap_or_default().to_string(),
-            self.verdict.clone(),
-            text(&self.hostname),
-            tag::words(&self.tags),
+            json!(self.started_at),
+            json!(self.kind),
+            json!(self.status),
+            json!(self.headline),
+            json!(self.command),
+            self.file.display().to_string().into(),
+            json!(self.figure),
+            json!(self.unit),
+            json!(self.verdict),
+            json!(self.hostname),
+            tag::words(&self.tags).into(),
         ]
     }
 }
