@@ -32,11 +32,11 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Step {
-    /// Say what a submission takes: sizes, runs, time, disk, and mlpstorage's commands in order
+    /// Show what a submission takes: sizes, runs, time, disk, and mlpstorage's commands in order
     Plan(Box<plan::Args>),
     /// Run a result's runs into a tree of the shape that is submitted, marked as a rehearsal
     Rehearse(Box<rehearse::Args>),
-    /// Hold a tree of results against the rules of MLPerf Storage v2.0 or v3.0
+    /// Check a tree of results against the rules of MLPerf Storage v2.0 or v3.0
     Check(check::Args),
     /// Describe this machine for v3.0's system description, or check one by field and line
     SystemYaml(system_yaml::Args),
