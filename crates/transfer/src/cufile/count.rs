@@ -74,6 +74,10 @@ impl Switch {
             && let Some(stats) = self.stats
         {
             state.on = set_level(stats, ROUTES) && self.start();
+            if !state.on {
+                // What nobody reads is not counted.
+                set_level(stats, 0);
+            }
         }
     }
 
