@@ -8,7 +8,7 @@ use crate::difference;
 
 /// Version of the protocol between processes. Processes with different versions cannot work
 /// together.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 /// Clock differences above this are reported: timestamps in reports and logs would not match.
 pub const CLOCK_SECONDS: f64 = 1.0;
 
