@@ -62,7 +62,7 @@ fn two_hosts_save_and_restore_one_checkpoint() {
         }
         assert_eq!(sum(&whole["hosts"], "bytes"), moved);
         assert_eq!(whole["verified_bytes"].as_u64().unwrap(), moved / 2);
-        assert!(said.contains("4 further"), "{said}");
+        assert!(said.contains("4 positions later"), "{said}");
         for part in parts(&runs[0]) {
             assert_eq!(json(&part)["saves"].as_array().unwrap().len(), 2);
         }

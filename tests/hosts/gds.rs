@@ -412,13 +412,13 @@ fn other_work_is_no_whole(folder: &Path) {
     let setting = |key: &str| format!("the hosts differ in the setting `{key}`: ");
     let before = "\"2020-01-01T00:00:00Z\"";
     for (of, key, value, told) in [
-        ("plan", "seed", "7", setting("seed")),
-        ("plan", "cache", "\"warm\"", setting("cache")),
-        ("part", "start_at", before, "two runs called r1: ".to_string()),
+        ("/plan/request", "seed", "7", setting("seed")),
+        ("/plan/request", "cache", "\"warm\"", setting("cache")),
+        ("/part", "start_at", before, "two runs called r1: ".to_string()),
     ] {
         let [one, other] = [0, 1].map(|nth| runs_of(folder, "after")[nth].clone());
         let mut changed = json(&other.join("report.json"));
-        changed[of][key] = serde_json::from_str(value).unwrap();
+        changed.pointer_mut(of).unwrap()[key] = serde_json::from_str(value).unwrap();
         let place = folder.join("changed.json");
         fs::write(&place, changed.to_string()).unwrap();
         let words = [one.join("report.json"), place];
