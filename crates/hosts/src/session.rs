@@ -11,7 +11,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use stormlp_core::event::Observer;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::impairment::{Fault, Throttle};
-use stormlp_core::shell::shell_word;
+use stormlp_core::shell::CommandLine;
 use stormlp_core::stop::StopToken;
 use stormlp_transfer::cufile::probe::TIME_LIMIT;
 use stormlp_transfer::probe;
@@ -133,26 +133,10 @@ impl Session {
             .map_err(Failure::machine)
     }
 
-    /// The command line, quoted for a shell where necessary.
-    pub fn command_line(&self) -> String {
+    /// The command line as it was typed.
+    pub fn command_line() -> CommandLine {
         // Not every path is UTF-8; other bytes are replaced.
-        let words = std::env::args_os().map(|word| shell_word(&word.to_string_lossy()));
-        words.collect::<Vec<String>>().join(" ")
-    }
-
-    /// Likewise without an option that takes a value.
-    pub fn command_line_without(&self, option: &str) -> String {
-        let mut words = Vec::new();
-        let mut typed = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-        while let Some(word) = typed.next() {
-            match word.strip_prefix(option) {
-                // Its value is the next argument.
-                Some("") => drop(typed.next()),
-                Some(rest) if rest.starts_with('=') => {}
-                _ => words.push(shell_word(&word)),
-            }
-        }
-        words.join(" ")
+        CommandLine::new(std::env::args_os().map(|word| word.to_string_lossy().into_owned()))
     }
 
     /// Start time of the program, RFC 3339 in UTC: `2026-11-21T07:25:00Z`.

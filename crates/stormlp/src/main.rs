@@ -14,7 +14,6 @@ mod fio;
 mod hosts;
 mod output;
 mod progress;
-mod session;
 mod signals;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -29,8 +28,7 @@ use stormlp_transfer::cufile::probe;
 
 use crate::cli::Cli;
 use crate::progress::Progress;
-use crate::session::Session;
-use stormlp_hosts::session::Screen;
+use stormlp_hosts::session::{Screen, Session};
 
 /// The text of a panic; its message may contain names from any source, so it is made printable.
 fn panicked(panic: &PanicHookInfo<'_>) -> String {

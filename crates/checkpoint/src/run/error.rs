@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_hosts::GroupError;
 use stormlp_transfer::TransferError;
@@ -123,6 +124,12 @@ impl CheckpointError {
             Self::Hosts(_) => Cause::Hosts,
             _ => Cause::Storage,
         }
+    }
+
+    /// The failure of a run that could not start.
+    pub fn not_started(self) -> Failure {
+        let remedy = self.remedy(false);
+        Failure::machine(self).with_help(remedy)
     }
 
     /// What the user can do now; in a closed run only what the rules permit.

@@ -15,8 +15,8 @@ use stormlp_transfer::TransferError;
 use stormlp_transfer::storage::{Disk, FolderLock, LOCK_NAME, Left, Storage as _, temporary_name};
 
 use crate::output;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::session::Session;
 
 /// The lists in a folder filled by stormlp: the manifest of test files or of a dataset, and the
 /// marker of a checkpoint. Both list their files under `files`, with a `name`.

@@ -10,8 +10,8 @@ use stormlp_show::comparison::{Comparison, Named};
 use super::deliver::AnswerArgs;
 use super::saved;
 use crate::output;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::session::Session;
 
 /// Arguments of `stormlp compare`.
 #[derive(Debug, clap::Args)]

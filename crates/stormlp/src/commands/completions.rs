@@ -7,8 +7,8 @@ use clap_complete::Shell;
 
 use crate::cli::Cli;
 use crate::output;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::session::Session;
 
 /// Arguments of `stormlp completions`.
 #[derive(Debug, clap::Args)]

@@ -20,10 +20,10 @@ use stormlp_transfer::storage::Disk;
 use crate::commands::workloads;
 use crate::hosts::Needs;
 use crate::output::{self, Format};
-use crate::session::Session;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::party::Party;
 use stormlp_hosts::promises;
+use stormlp_hosts::session::Session;
 
 /// Arguments of `stormlp datagen`.
 #[derive(Debug, clap::Args)]
@@ -290,9 +290,8 @@ fn drawn(recipe: Recipe, session: &Session) -> Result<Dataset, Failure> {
 
 /// The command line without its mode options.
 fn command_line() -> CommandLine {
-    let typed = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let modes = ["--resume", "--verify", "--overwrite", "--dry-run"];
-    modes.into_iter().fold(CommandLine::new(typed), CommandLine::without_flag)
+    modes.into_iter().fold(Session::command_line(), CommandLine::without_flag)
 }
 
 fn bad_files(bad: usize, by_checksum: bool, plan: &GeneratePlan) -> Failure {

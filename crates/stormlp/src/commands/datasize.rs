@@ -13,8 +13,8 @@ use stormlp_transfer::storage::{Disk, Storage as _};
 
 use super::workloads;
 use crate::output::Format;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::session::Session;
 
 /// Arguments of `stormlp datasize`.
 #[derive(Debug, clap::Args)]

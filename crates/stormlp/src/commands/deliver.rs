@@ -29,8 +29,8 @@ use stormlp_transfer::storage::{Disk, Durability, Storage as _};
 
 use super::saved;
 use crate::output;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::session::Session;
 
 pub(crate) use answer::{Answer, AnswerArgs};
 pub(crate) use saver::{PARTS, Saver, results_folder};
@@ -279,7 +279,7 @@ impl Delivery {
 
     /// The report head of a run that starts now.
     pub(crate) fn head(&self, facts: HostFacts, session: &Session) -> Head {
-        let (command, started_at) = (session.command_line(), session.started_at());
+        let (command, started_at) = (Session::command_line().to_string(), session.started_at());
         let mut head = Head::new(self.kind, command, started_at, facts);
         head.tags.clone_from(&self.tags);
         head

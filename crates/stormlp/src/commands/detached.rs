@@ -9,9 +9,9 @@ use stormlp_core::report::PartOf;
 use stormlp_hosts::company::Company;
 
 use crate::output;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::party::boot_id;
+use stormlp_hosts::session::Session;
 
 /// Start time of hosts without a launcher.
 #[derive(Debug, Clone, clap::Args)]

@@ -13,9 +13,9 @@ use stormlp_transfer::probe;
 
 use crate::hosts::Needs;
 use crate::output::{self, Format};
-use crate::session::Session;
 use stormlp_core::failure::Failure;
 use stormlp_core::group::GroupFacts;
+use stormlp_hosts::session::Session;
 
 /// Arguments of `stormlp doctor`.
 #[derive(Debug, clap::Args)]

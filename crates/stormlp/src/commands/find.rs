@@ -9,7 +9,7 @@ use stormlp_hosts::party::Party;
 
 use super::deliver::Savers;
 use crate::output;
-use crate::session::Session;
+use stormlp_hosts::session::Session;
 
 /// A search that chooses each run from what the earlier ones brought.
 pub(crate) trait Finder {

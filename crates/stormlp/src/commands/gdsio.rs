@@ -15,8 +15,8 @@ use super::deliver::{Delivery, Savers};
 use super::gds;
 use crate::commands::workloads::read_text;
 use crate::output;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::session::Session;
 
 /// Arguments of `stormlp gdsio`: gdsio's own, handed on as they are.
 #[derive(Debug, clap::Args)]

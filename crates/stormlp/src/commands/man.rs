@@ -8,8 +8,8 @@ use clap::CommandFactory;
 
 use crate::cli::Cli;
 use crate::output;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::session::Session;
 
 /// Arguments of `stormlp man`.
 #[derive(Debug, clap::Args)]

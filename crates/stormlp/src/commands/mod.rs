@@ -24,8 +24,8 @@ pub(crate) mod train;
 pub(crate) mod workloads;
 
 use crate::cli::Command;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::session::Session;
 
 /// Runs a command.
 ///

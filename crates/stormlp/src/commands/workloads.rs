@@ -15,8 +15,8 @@ use stormlp_training::plan::workload::Workload;
 use stormlp_training::show as training;
 
 use crate::output::{self, Format};
-use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::session::Session;
 
 /// Workload files are never larger; a device or a dataset named by mistake may be.
 const MOST_FILE_BYTES: u64 = 16 << 20;

@@ -187,8 +187,7 @@ fn to_make(
 ) -> Result<Data, Failure> {
     workload.dataset.num_files_train = files;
     let recipe = spec::recipe(&workload.dataset, Making::of(profile));
-    generate::check_room(&Disk, &recipe, &folder, kind.existing())
-        .map_err(|error| generation(error, session))?;
+    generate::check_room(&Disk, &recipe, &folder, kind.existing()).map_err(generation)?;
     let dataset = Dataset::new(recipe).map_err(Failure::no_plan)?;
     Ok(Data {
         inventory: inventory::planned(&folder, &dataset),
@@ -214,8 +213,7 @@ impl ToMake {
     pub fn make(&self, planned: &Inventory, session: &Session) -> Result<Inventory, Failure> {
         self.announce("making", session);
         let GeneratePlan { folder, dataset, .. } = &self.plan;
-        generate::run(&self.plan, &session.progress(), &session.stop)
-            .map_err(|error| generation(error, session))?;
+        generate::run(&self.plan, &session.progress(), &session.stop).map_err(generation)?;
         let made = inventory::scan(&Disk, folder, dataset.recipe().format.name())
             .map_err(Failure::storage)?
             .for_plan(&Disk, dataset);
@@ -473,7 +471,7 @@ fn refuse_smaller(
     )))
 }
 
-fn generation(error: GenerateError, session: &Session) -> Failure {
+fn generation(error: GenerateError) -> Failure {
     match error {
         GenerateError::Another { .. } => Failure::machine(error)
             .with_help("choose another --data-dir, or remove it with `stormlp clean`"),
@@ -483,7 +481,7 @@ fn generation(error: GenerateError, session: &Session) -> Failure {
                  fewer --threads",
             )
         }
-        error => error.failure(&session.command_line(), "stormlp datagen --overwrite"),
+        error => error.failure(&Session::command_line().to_string(), "stormlp datagen --overwrite"),
     }
 }
 

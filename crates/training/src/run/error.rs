@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::plan::train_plan::TrainPlan;
+use stormlp_core::failure::Failure;
 use stormlp_core::note::{Cause, Note};
 use stormlp_core::shell::shell_word;
 use stormlp_core::units::ByteSize;
@@ -95,6 +96,12 @@ impl TrainError {
         };
         let fell_back = self.transfer().and_then(|e| fallback::remedy(plan.request.require_gds, e));
         Note::new(cause, self.to_string(), fell_back.map_or(remedy, str::to_string))
+    }
+
+    /// The failure of a run of `plan` that could not start.
+    pub fn not_started(self, plan: &TrainPlan) -> Failure {
+        let remedy = self.note(plan).remedy;
+        Failure::machine(self).with_help(remedy)
     }
 
     /// The underlying transfer or path error.

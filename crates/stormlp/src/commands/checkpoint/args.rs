@@ -8,7 +8,6 @@ use stormlp_checkpoint::plan::{
 };
 use stormlp_core::location::Location;
 use stormlp_core::names::file_name;
-use stormlp_core::shell::CommandLine;
 use stormlp_mlperf::submission::Edition;
 
 use crate::commands::deliver::OutputArgs;
@@ -19,6 +18,7 @@ use crate::commands::threads::{check_cufile, check_wait};
 use crate::commands::workloads::read_text;
 use crate::hosts::Needs;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::session::Session;
 
 /// Arguments of `stormlp checkpoint`.
 #[derive(Debug, clap::Args)]
@@ -176,9 +176,7 @@ pub(super) fn request(args: &Args) -> Result<CheckpointRequest, Failure> {
     check_cufile(request.path, request.require_gds, request.cufile_stats)?;
     check_wait(&request.threading, request.path.ends_in_accelerator())?;
     request.workload = workload(&request.model)?;
-    // Not every path is UTF-8; other bytes are replaced.
-    let typed = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    request.command = CommandLine::new(typed);
+    request.command = Session::command_line();
     if request.folders.is_empty() {
         request.folders.push(default_folder(&request.workload));
     }

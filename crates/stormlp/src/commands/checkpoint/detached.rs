@@ -8,8 +8,8 @@ use stormlp_transfer::storage::LockError;
 
 use super::args::Args;
 use crate::commands::detached::DetachedArgs;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::session::Session;
 
 /// Advice for running all hosts as one run.
 const LAUNCHER: &str =

@@ -9,6 +9,7 @@ use stormlp_checkpoint::plan::{
     StreamKnee,
 };
 use stormlp_checkpoint::report::{CheckpointReport, CheckpointResults, tried_streams};
+use stormlp_checkpoint::run::CheckpointError;
 use stormlp_checkpoint::run::{Look, run_in_company, scan};
 use stormlp_checkpoint::show::{mark, opening};
 use stormlp_core::event::Silent;
@@ -29,9 +30,9 @@ use crate::commands::deliver::{Delivery, Savers, copy_of};
 use crate::commands::find::{Finder, Ran, find};
 use crate::commands::party::{blame_launcher, shared_fate};
 use crate::output;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::party::Party;
+use stormlp_hosts::session::Session;
 
 /// Default number of saves, and of restores, per run.
 const UNITS: u32 = 2;
@@ -220,11 +221,8 @@ impl StreamFinder<'_> {
         };
         let others = self.others.as_ref();
         let company = others.map_or(Company::Alone, Company::Hosts);
-        let mut report =
-            run_in_company(head, plan, company, &surroundings, &mut |_| {}).map_err(|error| {
-                let remedy = error.remedy(false);
-                Failure::machine(error).with_help(remedy)
-            })?;
+        let mut report = run_in_company(head, plan, company, &surroundings, &mut |_| {})
+            .map_err(CheckpointError::not_started)?;
         blame_launcher(&mut report.ending, others);
         Ok(report)
     }

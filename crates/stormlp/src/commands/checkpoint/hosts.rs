@@ -7,10 +7,10 @@ use stormlp_core::facts::HostFacts;
 use stormlp_core::warning::{Warning, WarningKind};
 
 use super::{looked_at, planned};
-use crate::session::Session;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::party::Party;
 use stormlp_hosts::promises;
+use stormlp_hosts::session::Session;
 
 /// Checks, without writing, that the run is possible and that all hosts see the same folders. A
 /// rejected run writes nothing. The plan assumes the fastest possible storage.

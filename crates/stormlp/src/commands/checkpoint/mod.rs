@@ -11,6 +11,7 @@ use stormlp_checkpoint::plan::{
     CheckpointFacts, CheckpointPlan, CheckpointRequest, Resolution, ScaleChoice, resolve,
 };
 use stormlp_checkpoint::report::{CheckpointReport, CheckpointResults};
+use stormlp_checkpoint::run::CheckpointError;
 use stormlp_checkpoint::run::{CleanedFolder, Look, clean, run_in_company, scan, write_rate};
 use stormlp_checkpoint::show as checkpoint;
 use stormlp_checkpoint::show::{DryRun, mark, opening};
@@ -34,8 +35,8 @@ use super::deliver::{self, OutputArgs, Savers, copy_of};
 use super::party::{blame_launcher, shared_fate};
 
 use crate::output;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::session::Session;
 
 pub(crate) use args::Args;
 
@@ -67,7 +68,7 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
         return find_knee::run(args, request, host, &party, session);
     }
     if let Some(tree) = &args.rehearsal
-        && tree.has_checkpoints(session)?
+        && tree.has_checkpoints()?
     {
         tree.say_whole();
         return Ok(());
@@ -273,11 +274,8 @@ fn ending(report: &CheckpointReport, saved: Option<&Path>) -> Result<(), Failure
 fn clean_folders(request: &CheckpointRequest) -> Result<(), Failure> {
     let mut lines = Vec::new();
     for folder in &request.folders {
-        let CleanedFolder { checkpoints, files, bytes, left } = clean(&Disk, folder.folder())
-            .map_err(|error| {
-                let remedy = error.remedy(false);
-                Failure::machine(error).with_help(remedy)
-            })?;
+        let CleanedFolder { checkpoints, files, bytes, left } =
+            clean(&Disk, folder.folder()).map_err(CheckpointError::not_started)?;
         let mut line = format!(
             "removed {checkpoints} checkpoints, {files} files of {}, from {}",
             ByteSize(bytes),

@@ -15,8 +15,8 @@ use stormlp_transfer::cufile;
 use stormlp_transfer::storage::{self, Disk, Storage as _};
 
 use super::journal::Journal;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::session::Session;
 
 /// Advice if the folder for reports cannot be written.
 const RESULTS_HELP: &str =

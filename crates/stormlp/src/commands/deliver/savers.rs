@@ -15,9 +15,9 @@ use stormlp_matrix::plan::{CellReport, MatrixReport};
 use super::Delivery;
 use super::saver::Saver;
 use crate::commands::saved;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::party::Party;
+use stormlp_hosts::session::Session;
 
 /// See the [module's description](self).
 #[derive(Debug)]

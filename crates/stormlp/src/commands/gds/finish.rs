@@ -17,9 +17,9 @@ use crate::commands::deliver::{Delivery, Format, Savers, own_part};
 use crate::commands::party::{blame_launcher, shared_fate};
 use crate::output;
 use crate::progress::Progress;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
+use stormlp_hosts::session::Session;
 
 /// A matrix ready to run: its plan, its completed cells, and where it is saved.
 #[derive(Debug)]
@@ -37,11 +37,11 @@ impl Run {
     /// the option.
     pub(crate) fn resumable(mut self, resumes: bool, session: &Session) -> Self {
         let command = if resumes {
-            session.command_line()
+            Session::command_line().to_string()
         } else {
             let report = shell_word(&self.savers.path().to_string_lossy());
             // The report already has its path.
-            let command = session.command_line_without("--results-dir");
+            let command = Session::command_line().without_option("--results-dir");
             format!("{command} --resume {report}")
         };
         self.resume_with = Some(if session.group.is_alone() {

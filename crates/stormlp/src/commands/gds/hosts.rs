@@ -11,9 +11,9 @@ use stormlp_matrix::plan::{JobTarget, MatrixRequest, TargetInventory, asked, dec
 use stormlp_transfer::storage::{Disk, Storage as _};
 
 use super::{Prepared, host_facts};
-use crate::session::Session;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::party::Party;
+use stormlp_hosts::session::Session;
 use stormlp_matrix::run::scan;
 
 /// What a process determines before planning.

@@ -18,9 +18,9 @@ use stormlp_transfer::probe;
 use super::deliver::{ColumnsArg, Delivery, OutputArgs, Savers};
 use super::detached::DetachedArgs;
 use crate::commands::threads::check_wait;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::{Cause, Note};
+use stormlp_hosts::session::Session;
 
 use resume::Saved;
 

@@ -17,9 +17,9 @@ use super::finish::Run;
 use crate::commands::deliver::{Delivery, Savers};
 use crate::commands::saved;
 use crate::output;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::party::Party;
+use stormlp_hosts::session::Session;
 
 /// A saved report to resume.
 pub(crate) struct Saved {

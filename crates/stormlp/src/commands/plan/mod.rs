@@ -21,8 +21,8 @@ use stormlp_planner::simulate::SimulateError;
 use super::deliver::{Answer, AnswerArgs};
 use super::workloads;
 use crate::output;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::session::Session;
 
 /// No progress lines before this time.
 const QUIET_FOR: Duration = Duration::from_secs(1);

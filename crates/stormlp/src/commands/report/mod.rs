@@ -19,8 +19,8 @@ use stormlp_show::markdown;
 use super::deliver::{self, ColumnsArg, Format, ShowArgs, Sink};
 use super::saved;
 use crate::output;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::session::Session;
 
 /// Arguments of `stormlp report`.
 #[derive(Debug, clap::Args)]

@@ -11,8 +11,8 @@ mod system_yaml;
 
 use clap::Subcommand;
 
-use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::session::Session;
 
 /// Arguments of `stormlp submission`.
 #[derive(Debug, clap::Args)]

@@ -13,9 +13,9 @@ use stormlp_transfer::probe;
 use super::rehearsed::RehearsedTree;
 use crate::commands::{checkpoint, train};
 use crate::output;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
+use stormlp_hosts::session::Session;
 
 /// Arguments of `stormlp submission rehearse`.
 #[derive(Debug, clap::Args)]

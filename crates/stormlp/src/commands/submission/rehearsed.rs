@@ -21,8 +21,8 @@ use stormlp_training::report::TrainReport;
 
 use crate::commands::deliver;
 use crate::output;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::session::Session;
 
 /// Folder, next to the tree, for runs that were interrupted while being written.
 const CUT_OFF: &str = "rehearsal-cut-off";
@@ -162,7 +162,7 @@ impl RehearsedTree {
     ///
     /// # Errors
     /// With exit code 3 if another command created it.
-    pub(crate) fn has_checkpoints(&self, session: &Session) -> Result<bool, Failure> {
+    pub(crate) fn has_checkpoints(&self) -> Result<bool, Failure> {
         let Some(run) = self.runs.first() else {
             return Ok(false);
         };
@@ -170,7 +170,7 @@ impl RehearsedTree {
             let words = command.split(' ').filter(|word| *word != "--resume");
             words.skip(1).collect::<Vec<&str>>().join(" ")
         };
-        let now = session.command_line();
+        let now = Session::command_line().to_string();
         if plain(run.command()) == plain(&now) {
             Ok(true)
         } else {

@@ -10,7 +10,6 @@ use std::time::Instant;
 
 use stormlp_core::event::Silent;
 use stormlp_core::facts::HostFacts;
-use stormlp_core::failure::Problems;
 use stormlp_core::report::{Ending, Head, ReportKind};
 use stormlp_core::units::counted;
 use stormlp_core::warning::Warning;
@@ -35,8 +34,8 @@ use super::{Args, check_phases, facts, head, lock};
 use crate::commands::deliver::{Delivery, Saver, Savers, copy_of};
 use crate::commands::find::{Finder, Ran, find};
 use crate::output;
-use crate::session::Session;
-use stormlp_core::failure::Failure;
+use stormlp_core::failure::{Failure, Problems};
+use stormlp_hosts::session::Session;
 use stormlp_training::run::data::{self, Data};
 
 /// Duration of the initial read that estimates the storage bandwidth.
@@ -183,11 +182,7 @@ impl Finder for AcceleratorFinder<'_> {
             let plan = self.plan_as_it_is(shown).unwrap_or_else(|| self.first.clone());
             training::begun(&self.course(plan))
         });
-        for warning in &self.warnings {
-            if !report.warnings.contains(warning) {
-                report.warnings.push(warning.clone());
-            }
-        }
+        self.warnings.iter().cloned().for_each(|warning| report.warn(warning));
         report.ending = ending;
         report.results.find_max = Some(self.find.clone());
         report
@@ -307,10 +302,8 @@ impl AcceleratorFinder<'_> {
             observer: &Silent,
             stop: &self.session.stop,
         };
-        let report = training::probe(&course, judge, &surroundings).map_err(|error| {
-            let help = error.note(&course.plan).remedy;
-            Failure::machine(error).with_help(help)
-        })?;
+        let report = training::probe(&course, judge, &surroundings)
+            .map_err(|error| error.not_started(&course.plan))?;
         match &report.ending {
             Ending::Failed(note) => Err(Failure::of_run(note, "")),
             _ => Ok(report),
@@ -328,10 +321,8 @@ impl AcceleratorFinder<'_> {
             observer: &progress,
             stop: &self.session.stop,
         };
-        let report = training::run(&course, &surroundings, &mut |_, _| {}).map_err(|error| {
-            let help = error.note(&course.plan).remedy;
-            Failure::machine(error).with_help(help)
-        })?;
+        let report = training::run(&course, &surroundings, &mut |_, _| {})
+            .map_err(|error| error.not_started(&course.plan))?;
         if report.ending != Ending::Complete {
             return Ok(Err(report.ending));
         }
@@ -396,7 +387,7 @@ impl AcceleratorFinder<'_> {
         let mut report = self.report(ending);
         report.head.ended_at = Some(Session::now());
         let (session, find) = (self.session, &self.find);
-        let outcome = |saved: Option<&Path>| messages::ended(&report, find, session, saved);
+        let outcome = |saved: Option<&Path>| messages::ended(&report, find, saved);
         savers.finish((&report, |of| copy_of(&report, of)), delivery, session, outcome)
     }
 }

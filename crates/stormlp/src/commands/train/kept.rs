@@ -12,8 +12,8 @@ use super::super::deliver::{self, Savers, copy_of};
 use super::super::submission::rehearsed::RehearsedTree;
 use super::Prepared;
 use crate::output;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::session::Session;
 
 /// The destinations of a run's results.
 pub(super) struct Kept<'a> {

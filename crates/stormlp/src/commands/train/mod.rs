@@ -36,10 +36,10 @@ use super::party::blame_launcher;
 use super::submission::rehearsed;
 use super::submission::rehearsed::RehearsedTree;
 use crate::hosts::Needs;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_hosts::party::Party;
+use stormlp_hosts::session::Session;
 use stormlp_training::run::agreement;
 use stormlp_training::run::data::{self, Data};
 
@@ -239,11 +239,8 @@ fn run_course(
     let progress = session.progress();
     let surroundings =
         Surroundings { storage: &session.storage, observer: &progress, stop: &session.stop };
-    let mut report =
-        training::run_on_hosts(course, others, &surroundings, on_unit).map_err(|error| {
-            let help = error.note(&course.plan).remedy;
-            Failure::machine(error).with_help(help)
-        })?;
+    let mut report = training::run_on_hosts(course, others, &surroundings, on_unit)
+        .map_err(|error| error.not_started(&course.plan))?;
     blame_launcher(&mut report.ending, others);
     Ok(report)
 }

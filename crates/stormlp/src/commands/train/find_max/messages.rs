@@ -10,8 +10,8 @@ use stormlp_training::plan::search::RunKind;
 use stormlp_training::report::TrainReport;
 
 use super::AcceleratorFinder;
-use crate::session::Session;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::session::Session;
 
 impl AcceleratorFinder<'_> {
     /// The result of a run, what is known so far and the estimated time left.
@@ -67,7 +67,6 @@ impl AcceleratorFinder<'_> {
 pub(super) fn ended(
     report: &TrainReport,
     find: &FindMax,
-    session: &Session,
     saved: Option<&Path>,
 ) -> Result<(), Failure> {
     let place = match saved {
@@ -78,7 +77,7 @@ pub(super) fn ended(
         Ending::Stopped | Ending::Unfinished => {
             let error = format!("stopped by the user; accelerators: {}; {place}", find.known());
             let again = saved.map(|path| {
-                let command = session.command_line_without("--resume");
+                let command = Session::command_line().without_option("--resume");
                 let path = shell_word(&path.to_string_lossy());
                 format!("`{command} --resume {path}` continues")
             });
