@@ -2,7 +2,8 @@
 //! measurements that all lanes share. `docs/results.md` describes every field.
 
 mod check;
-mod upgrade;
+mod version_1;
+mod version_2;
 
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
@@ -361,9 +362,24 @@ pub fn current_form(json: &str) -> Result<(ReportKind, serde_json::Value), Repor
     let kind = value.get("kind").cloned().unwrap_or_default();
     let kind: ReportKind = serde_json::from_value(kind)
         .map_err(|_| ReportError::NoReport("it does not name the command that wrote it"))?;
-    upgrade::to_current(version, kind, &mut value);
+    upgrade(version, kind, &mut value);
     match check::absurdity(&value) {
         Some(what) => Err(ReportError::Absurd { kind, what }),
         None => Ok((kind, value)),
     }
+}
+
+/// Upgrades a report of version `found` as JSON, before it is typed; damaged parts are left as they
+/// are. Adding or renaming a field of a plan breaks older files too: the old meaning is given here.
+fn upgrade(found: u64, kind: ReportKind, report: &mut serde_json::Value) {
+    let Some(fields) = report.as_object_mut() else {
+        return;
+    };
+    if found < 2 {
+        version_1::upgrade(kind, fields);
+    }
+    if found < 3 {
+        version_2::upgrade(kind, fields);
+    }
+    fields.insert("format_version".into(), FORMAT_VERSION.into());
 }

@@ -11,7 +11,6 @@ mod knee;
 mod lane;
 mod plan;
 mod run;
-mod settings;
 
 pub use plan::{DryRun, dry_run, mark, opening};
 pub use run::RECORDS;

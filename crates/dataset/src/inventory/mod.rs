@@ -6,9 +6,8 @@
 
 mod check;
 pub mod facts;
-mod plan;
 mod scan;
 
 pub use check::{Finding, FindingKind, check, inspect};
-pub use plan::planned;
+pub use facts::planned;
 pub use scan::{FoundDataset, FoundSplit, ScanError, scan};

@@ -22,7 +22,6 @@ mod request;
 mod resolve;
 mod result_warnings;
 mod resume;
-mod space;
 #[cfg(test)]
 mod tests;
 

@@ -1,11 +1,5 @@
 //! From a request to a plan: decides every number and collects every problem.
 
-use super::check;
-use super::files::{self, PlannedFiles, largest_io_bytes};
-use super::inventory::TargetInventory;
-use super::knee::likely_left;
-use super::request::{JobRequest, JobTarget, MatrixRequest, SharedFile};
-use super::{cells, plan_warnings, space};
 use crate::plan::matrix_plan::{
     ASSUMED_BYTES_PER_SECOND, CellPlan, CrewPlan, MatrixPlan, WorkerPlan, region_bytes,
 };
@@ -13,12 +7,16 @@ use crate::report::MatrixResults;
 use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Problems;
 use stormlp_core::path::EngineKind;
-use stormlp_core::placement;
-use stormlp_core::placement::{CpuList, HostNode, Placement};
-use stormlp_core::transport;
-use stormlp_core::transport::DeviceId;
+use stormlp_core::placement::{self, CpuList, HostNode, Placement};
+use stormlp_core::transport::{self, DeviceId};
 use stormlp_core::units::{ByteSize, MIB};
 use stormlp_core::warning::Warning;
+
+use super::files::{self, PlannedFiles, largest_io_bytes};
+use super::inventory::TargetInventory;
+use super::knee::likely_left;
+use super::request::{JobRequest, JobTarget, MatrixRequest, SharedFile};
+use super::{cells, check, plan_warnings};
 
 /// Decides every number of a matrix.
 ///
@@ -42,7 +40,7 @@ pub fn resolve(
     let most = thread_counts.iter().copied().max().unwrap_or(1);
     let threads_of = job_threads(&request.jobs, most);
     let table = files::decide(request, (facts, inventory), &threads_of, &mut problems);
-    space::check(inventory, &table, &mut problems);
+    check::room(inventory, &table, &mut problems);
     if !problems.is_empty() {
         return Err(problems);
     }

@@ -1,14 +1,21 @@
 //! Contents of this lane's reports.
 
-use crate::plan::{CellReport, CellStatus, MatrixPlan, MatrixReport, MatrixResults, Measurement};
+use crate::plan::{
+    CellReport, CellSpan, CellStatus, FilePlan, MatrixPlan, MatrixReport, MatrixResults,
+    Measurement,
+};
 use crate::report::contradictions;
-
-use super::group::{CellGroup, groups};
+use stormlp_core::units::{ByteSize, format_duration};
 use stormlp_show::chart::Group;
 use stormlp_show::comparison::Figure;
 use stormlp_show::document::{Document, Quantity};
+use stormlp_show::numbers::percent;
 use stormlp_show::outcome::Outcome;
-use stormlp_show::settings::Work;
+use stormlp_show::settings::{Work, switch};
+
+use super::group::{CellGroup, groups};
+
+pub(super) use stormlp_show::shown::Shown as _;
 pub(super) use stormlp_show::shown::{Lane, Subject};
 
 impl Lane for MatrixResults {
@@ -35,7 +42,7 @@ impl Lane for MatrixResults {
     }
 
     fn work(report: &MatrixReport) -> Work {
-        super::settings::work(report)
+        work(report)
     }
 
     fn outcome(report: &MatrixReport, status: String) -> Outcome {
@@ -110,4 +117,130 @@ fn of_group(group: &CellGroup<'_>) -> Vec<Figure> {
         Some(cpu),
     ];
     figures.into_iter().flatten().collect()
+}
+
+/// Plan fields of a matrix that are not part of the work: how it was requested and named, file
+/// locations and preparation, repetitions, the random order drawn, what counts as an error, and
+/// estimates.
+const APART: &[&str] = &[
+    "request.name",
+    "request.preset",
+    "request.repeat",
+    "request.find_knee",
+    "request.seed",
+    "request.remove",
+    "request.overwrite_block_devices",
+    "request.overwrite_signatures",
+    "request.require_gds",
+    "request.require_direct",
+    "request.telemetry_seconds",
+    // What the cells, crews and files have.
+    "request.paths",
+    "request.optional_paths",
+    "request.ops",
+    "request.io_sizes",
+    "request.threads",
+    "request.queue_depths",
+    "request.jobs",
+    "request.file_stem",
+    "request.file_size_bytes",
+    "request.shared_file",
+    "request.offset_bytes",
+    "request.devices",
+    "request.memory",
+    "request.pages",
+    "request.no_register",
+    "request.engine",
+    "request.submit_batch",
+    "request.threading",
+    "folders",
+    "files.path",
+    "files.action",
+    "files.content",
+    "files.folder",
+    "files.made_here",
+    "files.block_device",
+    "files.file_system",
+    // Compared as a share under its own name.
+    "files.hole_bytes",
+    "layout_bytes",
+    // The host's engine only lays out the files; the cells have their own.
+    "engine",
+    "cells.engine_asked",
+    "cells.repeat",
+    "cells.crew",
+    "cells.availability",
+    // Depends on the file system, as shown by the effective path; the request has `open_direct`.
+    "cells.direct",
+    "cells.requested_bytes",
+    "cells.estimated_seconds",
+    "region_bytes",
+    "estimated_seconds",
+    "warnings",
+];
+
+/// Everything that must match for two runs to be the same work.
+fn work(report: &MatrixReport) -> Work {
+    let plan = &report.plan;
+    let mut settings = Work::of_plan(&once(plan), APART)
+        .with("hosts", &report.hosts().to_string())
+        .with("holes", &plan.hole_share().map_or("none".to_string(), percent));
+    for (name, words) in super::group::combinations(report) {
+        settings.add(name, words, &["cells", "crews", "devices"]);
+    }
+    settings.add("files", files_words(&plan.files), &["files", "crews"]);
+    let length = match plan.request.span() {
+        CellSpan::Seconds(seconds) => format_duration(seconds),
+        CellSpan::Passes(passes) => format!("{passes} × the files"),
+    };
+    settings.add("length of a cell", length, &["request.duration_seconds", "request.passes"]);
+    let warm_up = format_duration(plan.request.warmup_seconds);
+    settings.add("warm-up", warm_up, &["request.warmup_seconds"]);
+    settings.add("page cache", plan.request.cache.name(), &["request.cache"]);
+    settings.add("engine", plan.host_engine(), &["cells.engine"]);
+    settings.add(
+        "memory",
+        super::run::memory_words(report),
+        &["devices", "cells.memory", "cells.emulated", "cells.device", "crews.workers.device"],
+    );
+    settings.add("pages", plan.pages().name(), &["cells.pages"]);
+    if let Some(words) = plan.threads_in_words() {
+        let explains = &["placement", "cells.placement", "cells.wait", "crews.workers"];
+        settings.add("threads", words, explains);
+    }
+    settings.add("verify", switch(plan.request.verify), &["request.verify"]);
+    let fsync = super::reach::fsync_setting(plan);
+    settings.add("fsync", fsync, &["request.fsync", "cells.fsync"]);
+    settings
+}
+
+/// `2 × 1 GiB`, regardless of names and locations.
+fn files_words(files: &[FilePlan]) -> String {
+    let mut sizes: Vec<u64> = files.iter().map(|file| file.bytes).collect();
+    sizes.sort_unstable();
+    let alike = sizes.chunk_by(|a, b| a == b);
+    let words = alike.map(|alike| format!("{} × {}", alike.len(), ByteSize(alike[0])));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// The plan with one cell of each combination.
+fn once(plan: &MatrixPlan) -> MatrixPlan {
+    let mut plan = plan.clone();
+    plan.cells.retain(|cell| cell.repeat == 1);
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures;
+    use super::*;
+
+    #[test]
+    fn every_field_that_is_left_out_is_one_of_the_plan() {
+        let plan = fixtures::run_of(20.0).plan;
+        // Empty lists have no places.
+        let may_be_absent = ["request.overwrite_signatures", "request.devices", "warnings"];
+        let absent = stormlp_show::settings::absent_fields(&plan, APART);
+        assert!(absent.iter().all(|field| may_be_absent.contains(field)), "{absent:?}");
+    }
 }

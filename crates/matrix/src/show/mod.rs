@@ -12,7 +12,6 @@ mod plan;
 mod progress;
 mod reach;
 mod run;
-mod settings;
 mod study;
 #[cfg(test)]
 mod tests;

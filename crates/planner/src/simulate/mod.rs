@@ -3,7 +3,6 @@
 //! Loaders, order, barrier, compute and AU are the code of a real run. Only [`reads`] depends on the
 //! workload: it calculates what a real run would read from its files.
 
-mod assumptions;
 mod cache;
 mod reads;
 mod storage;
@@ -13,23 +12,20 @@ mod tests;
 use std::sync::Arc;
 
 use crate::plan::{LimitedBy, Prediction, Scenario};
+use cache::Cache;
+use reads::{Calls, Reads, Sizes};
+use storage::{GROUPS_AT_MOST, Grain, SimulatedStorage};
 use stormlp_core::stop::StopToken;
+use stormlp_core::units::ByteSize;
 use stormlp_training::plan::metrics;
 use stormlp_training::plan::train_plan::{EvaluationPlan, TrainPlan};
 use stormlp_training::report::{Bound, EpochReport, Measures, WaitingSeconds, scored};
-use stormlp_transfer::telemetry::CpuTimes;
-
-use cache::Cache;
-use reads::{Calls, Reads, Sizes};
-use storage::{Grain, SimulatedStorage};
-use stormlp_training::run::attribution;
-use stormlp_training::run::attribution::Reading;
-use stormlp_training::run::machine::drive;
-use stormlp_training::run::machine::drive::{DriveError, Flights, VirtualClock};
+use stormlp_training::run::attribution::{self, Reading};
+use stormlp_training::run::machine::drive::{self, DriveError, Flights, VirtualClock};
 use stormlp_training::run::machine::{Loader, Machine, Nanos, PhaseSpec, Share};
-use stormlp_training::run::measure;
-use stormlp_training::run::measure::PhaseMeasured;
+use stormlp_training::run::measure::{self, PhaseMeasured};
 use stormlp_training::run::{prepare, verdict};
+use stormlp_transfer::telemetry::CpuTimes;
 
 /// If a larger share of the bytes comes from the page cache, memory is the limit: storage alone would
 /// feed far fewer accelerators.
@@ -263,7 +259,7 @@ impl<'a> Simulation<'a> {
             waiting_seconds: mean.waiting_seconds,
             epoch_au_percent: measures.iter().map(|m| m.au_percent.profile).collect(),
             events: self.clock.events,
-            assumptions: assumptions::of(plan, self.scenario, &self.calls),
+            assumptions: assumptions_of(plan, self.scenario, &self.calls),
         }
     }
 }
@@ -314,4 +310,61 @@ fn limited_by(bound: Bound, waiting: &WaitingSeconds) -> LimitedBy {
 /// A loader for each accelerator of `plan`.
 fn loaders(plan: &TrainPlan, batch_size: u32) -> Vec<Loader> {
     prepare::loaders(plan, plan.accelerators as usize, batch_size)
+}
+
+/// The assumptions for `plan` on `scenario`.
+fn assumptions_of(plan: &TrainPlan, scenario: &Scenario, calls: &Calls) -> Vec<String> {
+    let storage = &scenario.storage;
+    let mut notes = vec![match calls.read_ahead {
+        Some(bytes) => format!(
+            "reads go through the page cache: for each, the kernel reads ahead in requests of {}, \
+             two in flight",
+            ByteSize(bytes)
+        ),
+        None => format!(
+            "requests of up to {} reach storage unchanged, {} per read in flight",
+            ByteSize(calls.most_bytes),
+            calls.window
+        ),
+    }];
+    if storage.surface.is_some() {
+        notes.push("storage is as fast as measured at the current depth".to_string());
+    } else {
+        notes.push(
+            "devices serve requests in order of arrival; latency does not grow until bandwidth, IOPS \
+             or queue are exhausted"
+                .to_string(),
+        );
+    }
+    if storage.devices > 1 && storage.surface.is_none() {
+        notes.push(format!(
+            "files are striped over all devices in units of {}{}",
+            ByteSize(storage.stripe_bytes_or_default()),
+            if storage.devices > GROUPS_AT_MOST && scenario.shares.storage >= 1.0 {
+                format!("; {} devices are simulated in {GROUPS_AT_MOST} groups", storage.devices)
+            } else {
+                String::new()
+            }
+        ));
+    }
+    match storage.cache_bytes.filter(|_| !calls.direct) {
+        Some(_) if plan.request.cold => {
+            notes.push("files are dropped from the page cache before each epoch".to_string());
+        }
+        Some(bytes) => notes.push(format!(
+            "the page cache starts cold and then keeps the same {} of what its host reads; cache hits \
+             take no time",
+            ByteSize(bytes)
+        )),
+        None => {}
+    }
+    if plan.checkpoint.is_some() && storage.write_bytes_per_second().is_none() {
+        notes.push("checkpoints take no time: the write bandwidth is unknown".to_string());
+    }
+    notes.push(if scenario.sample_stdev_bytes > 0.0 {
+        "file sizes are drawn as by DLIO".to_string()
+    } else {
+        "all files have the same size".to_string()
+    });
+    notes
 }

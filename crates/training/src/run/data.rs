@@ -1,6 +1,5 @@
 //! The dataset of a run: where it is, what it contains, and a starter set if it is missing.
 
-mod larger;
 mod starter;
 
 use std::path::{Path, PathBuf};
@@ -31,7 +30,7 @@ use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_hosts::session::Session;
 
-pub use larger::larger;
+pub use starter::larger;
 
 /// Assumed write rate of a disk, for the estimate before anything is measured.
 const WRITE_BYTES_PER_SECOND: f64 = 1e9;

@@ -8,13 +8,13 @@ use crate::plan::train_plan::{EvaluationPlan, LoaderPlan, ReadPattern, TrainPlan
 use crate::plan::workload::Shuffle;
 use stormlp_core::facts::FoundFile;
 use stormlp_core::location::Location;
+use stormlp_core::mt19937::Mt19937;
 use stormlp_core::profile::BlockEnd;
 use stormlp_dataset::inventory::facts::Inventory;
 use stormlp_dataset::section::DataFormat;
 use stormlp_transfer::storage::Storage;
 
 use super::dataset::{DatasetSource, EpochIndex, Framing, Pattern};
-use super::draw;
 use super::machine::{
     ClientWork, Interleave, InterleaveConfig, Leftover, Loader, Nanos, Pace, PhaseSpec, RowGroups,
     Share, Workers, WorkersConfig,
@@ -175,7 +175,19 @@ pub fn evaluation(
 }
 
 fn pace(distribution: Distribution, seed: u64, epoch: u32) -> Pace {
-    draw::pace(distribution, seed.wrapping_add(u64::from(epoch)))
+    drawn(distribution, seed.wrapping_add(u64::from(epoch)))
+}
+
+/// Durations from `distribution`; like DLIO, uses the absolute value of each draw.
+pub(super) fn drawn(distribution: Distribution, seed: u64) -> Pace {
+    let nanos = |seconds: f64| (seconds.abs() * 1e9).round() as Nanos;
+    match distribution {
+        Distribution::Constant { seconds } => Pace::Constant(nanos(seconds)),
+        other => {
+            let mut generator = Mt19937::new(seed as u32);
+            Pace::Drawn(Box::new(move || nanos(other.draw(&mut generator))))
+        }
+    }
 }
 
 struct PlannedOrder {

@@ -1,14 +1,14 @@
 //! How reports of this lane are shown.
 
 use crate::plan::train_plan::TrainPlan;
-use crate::report::contradictions;
-use crate::report::{TrainReport, TrainResults};
-
+use crate::report::{Cost, EpochReport, Measures, TrainReport, TrainResults, contradictions};
+use stormlp_core::report::Ending;
+use stormlp_core::units::GIB;
 use stormlp_show::chart::Group;
 use stormlp_show::comparison::Figure;
-use stormlp_show::document::Document;
+use stormlp_show::document::{Document, Quantity};
 use stormlp_show::outcome::Outcome;
-use stormlp_show::settings::Work;
+use stormlp_show::settings::{Work, switch};
 use stormlp_show::shown::Lane;
 
 impl Lane for TrainResults {
@@ -31,14 +31,165 @@ impl Lane for TrainResults {
     }
 
     fn figures(report: &TrainReport) -> Vec<Figure> {
-        super::figures(report)
+        figures(report)
     }
 
     fn work(report: &TrainReport) -> Work {
-        super::settings::work(report)
+        work(report)
     }
 
     fn outcome(report: &TrainReport, status: String) -> Outcome {
-        super::outcome::outcome(report, status)
+        outcome(report, status)
+    }
+}
+
+/// Keys of the plan that do not change the work; of its runs only the presence of a warm-up counts.
+/// Of the request, what no other field follows from is added by name.
+const APART: &[&str] = &[
+    "request",
+    "runs",
+    "data.folder",
+    "metric.threshold_percent",
+    "shuffle.seed",
+    "shuffle.file_seed",
+    "checkpoint.folder",
+    "transport.engine_asked",
+    "memory_bytes",
+];
+
+/// All settings that two runs must share to be the same work.
+fn work(report: &TrainReport) -> Work {
+    let plan = &report.plan;
+    let warm_up = if plan.runs > 1 { "yes" } else { "no" };
+    let of_cufile = plan.request.cufile_stats.map_or("none".to_string(), |level| level.to_string());
+    let mut settings = Work::of_plan(plan, APART)
+        .with("a warm-up run", warm_up)
+        .with("barrier", &plan.request.barrier.to_string())
+        .with("cufile_stats", &of_cufile);
+    let of_workload = &[
+        "data",
+        "loader",
+        "reads",
+        "compute",
+        "preprocess",
+        "metric",
+        "shuffle",
+        "evaluation",
+        "checkpoint",
+    ];
+    settings.add("workload", &plan.workload, of_workload);
+    settings.add("accelerator", &plan.accelerator, &["compute"]);
+    settings.add("accelerators", plan.accelerators, &["steps_per_epoch"]);
+    let of_profile = &["loader", "reads", "metric", "client", "block_end", "prewarm"];
+    settings.add("profile", plan.profile, of_profile);
+    let of_path = &["transport.path", "transport.memory", "transport.emulated", "transport.device"];
+    settings.add("path", plan.transport.path, of_path);
+    settings.add("pages", plan.transport.pages.name(), &["transport.pages"]);
+    if let Some(words) = plan.transport.threads_in_words() {
+        let explains = &["transport.placement", "transport.wait"];
+        settings.add("threads", words, explains);
+    }
+    let storage = if plan.is_null() { "null" } else { "real" };
+    settings.add("storage", storage, &["data.bytes", "data.eval_bytes"]);
+    settings.add("dataset", super::plan::data(plan), &["data", "steps_per_epoch"]);
+    settings.add("loader", super::plan::loader(plan), &["loader"]);
+    settings.add("compute", plan.compute, &["compute"]);
+    let client = plan.client.as_ref().map_or("none".to_string(), ToString::to_string);
+    settings.add("client", client, &["client"]);
+    settings.add("cold", switch(plan.request.cold), &[]);
+    settings.add("batch", plan.batch_size, &["batch_size", "steps_per_epoch"]);
+    settings.add("steps", plan.steps_per_epoch, &["steps_per_epoch"]);
+    settings.add("epochs", plan.epochs, &["epochs"]);
+    settings
+}
+
+fn outcome(report: &TrainReport, status: String) -> Outcome {
+    let results = &report.results;
+    if let Some(find) = &results.find_max {
+        let largest = f64::from(find.largest_accelerators);
+        let bound = if find.is_lower_bound { "at least" } else { "at most" };
+        return Outcome {
+            what: "accelerators",
+            figure: (!find.tried.is_empty()).then(|| Quantity::higher(largest, "accelerators")),
+            verdict: match report.ending {
+                Ending::Complete => {
+                    format!("{bound} so many meet {:.1} %", report.plan.metric.threshold_percent)
+                }
+                _ => status,
+            },
+        };
+    }
+    let is_measured = !results.scored_epochs().is_empty();
+    let verb = if results.meets_threshold { "meets" } else { "misses" };
+    Outcome {
+        what: "AU",
+        figure: is_measured.then(|| Quantity::higher(results.mean.au_percent.profile, "%")),
+        verdict: match report.ending {
+            Ending::Complete => format!("{verb} {:.1} %", report.plan.metric.threshold_percent),
+            _ => status,
+        },
+    }
+}
+
+/// Reads a number from the measures of a report or an epoch.
+type Number = fn(&Measures) -> f64;
+
+/// The figures of a run; its epochs show their variation.
+fn figures(report: &TrainReport) -> Vec<Figure> {
+    let results = &report.results;
+    let mut epochs = results.scored_epochs();
+    epochs.retain(|epoch| epoch.is_whole(&report.plan));
+    let figure = |name, make: fn(f64, &'static str) -> Quantity, unit, number: Number| {
+        let figure = Figure::new("", name, make(number(&results.mean), unit));
+        figure.parts(epochs.iter().map(|epoch| number(&epoch.measures)))
+    };
+    let (higher, lower) = (Quantity::higher, Quantity::lower);
+    let mut figures = vec![
+        figure("AU", higher, "%", |m| m.au_percent.profile),
+        figure("throughput", higher, "samples/s", |m| m.samples_per_second),
+    ];
+    if report.plan.data.folder.is_some() {
+        let read = figure("reading", higher, "MiB/s", |m| m.read_mib_per_second);
+        figures.push(read.or_rates(report.series.iter().map(|named| &named.series)));
+    }
+    figures.extend([
+        figure("storage wait", lower, "s", |m| m.waiting_seconds.storage),
+        figure("CPU wait", lower, "s", |m| m.waiting_seconds.cpu),
+        figure("start-up wait", lower, "s", |m| m.waiting_seconds.startup),
+    ]);
+    figures.extend(cpu(report, &epochs));
+    let latency = &results.latency;
+    let percentiles = [("p99 fetch wait", latency.fetch_wait_us), ("p99 read", latency.read_us)]
+        .into_iter()
+        .filter_map(|(name, us)| {
+            let us = us?.p99?;
+            Some(Figure::percentile("", name, us))
+        });
+    figures.extend(percentiles);
+    figures
+}
+
+/// CPU time per GiB read.
+fn cpu(report: &TrainReport, epochs: &[&EpochReport]) -> Option<Figure> {
+    let each = |cost: &Cost| {
+        let gib = cost.bytes_read as f64 / GIB as f64;
+        (gib > 0.0).then(|| (cost.cpu_user_seconds + cost.cpu_system_seconds) / gib)
+    };
+    let value = each(&report.results.cost)?;
+    let figure = Figure::cpu("", value);
+    Some(figure.parts(epochs.iter().filter_map(|epoch| each(&epoch.cost))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures;
+    use super::*;
+
+    #[test]
+    fn every_field_that_is_left_out_is_one_of_the_plan() {
+        let plan = fixtures::report().plan;
+        let may_be_absent = ["checkpoint.folder"];
+        let absent = stormlp_show::settings::absent_fields(&plan, APART);
+        assert!(absent.iter().all(|field| may_be_absent.contains(field)), "{absent:?}");
     }
 }

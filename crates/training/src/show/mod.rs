@@ -4,14 +4,11 @@
 mod charts;
 pub mod datagen;
 mod datasize;
-mod figures;
 mod find_max;
 mod hosts;
 mod lane;
-mod outcome;
 mod plan;
 mod run;
-mod settings;
 mod workloads;
 
 #[cfg(any(test, feature = "fixtures"))]
@@ -21,7 +18,6 @@ mod tests;
 
 pub(crate) use charts::charts;
 pub use datasize::{SizeAnswer, datasize};
-pub(crate) use figures::figures;
 pub use plan::plan;
 pub use run::RECORDS;
 pub use run::document;

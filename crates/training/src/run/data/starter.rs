@@ -4,13 +4,15 @@ use std::path::Path;
 
 use crate::plan::request::TrainRequest;
 use crate::plan::workload::Workload;
-use stormlp_core::units::ByteSize;
-use stormlp_dataset::generate;
-use stormlp_transfer::storage::Disk;
-
-use super::dataset;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
+use stormlp_core::units::ByteSize;
+use stormlp_dataset::generate;
+use stormlp_dataset::spec::{self, Making};
+use stormlp_hosts::session::Session;
+use stormlp_transfer::storage::Disk;
+
+use super::{Data, Kind, datagen_command, dataset, direct_support, place, scan, to_make};
 
 /// Maximum size of a starter set.
 const MOST_BYTES: u64 = 10 << 30;
@@ -129,6 +131,46 @@ fn trained_of(files: u64, evaluated: u64) -> u64 {
     let share = TRAINED_PER_EVALUATED;
     let with_a_share = (u128::from(files) * u128::from(share) / u128::from(share + 1)) as u64;
     with_a_share.max(files.saturating_sub(evaluated))
+}
+
+/// A larger starter set for the accelerators of `request`, to replace the existing one; `None` if
+/// that is not a starter set of this workload, if the user set its size, or if there is no space
+/// for a larger one.
+///
+/// # Errors
+/// If the folder cannot be read.
+pub fn larger(
+    as_asked: &Workload,
+    request: &TrainRequest,
+    session: &Session,
+) -> Result<Option<Data>, Failure> {
+    let place = place(as_asked, request);
+    let may_generate = place.is_default || request.generate;
+    if !may_generate || request.full || request.files.is_some() {
+        return Ok(None);
+    }
+    let profile = request.profile.unwrap_or(as_asked.edition);
+    let mut workload = as_asked.clone();
+    if let Some(samples) = request.samples_per_file {
+        workload.dataset.num_samples_per_file = samples;
+    }
+    let workload = &mut workload;
+    let found = scan(&place.folder, workload, &datagen_command(&request.workload, &place))?;
+    let Some(record) = found.and_then(|found| found.record) else {
+        return Ok(None);
+    };
+    let mut there = workload.clone();
+    shape(&mut there, record.head.train_files);
+    let is_ours = spec::recipe(&there.dataset, Making::of(profile)).text() == record.head.recipe;
+    let files = files(workload, request, &place.folder).unwrap_or(0);
+    if !is_ours || files <= record.head.train_files {
+        return Ok(None);
+    }
+    shape(workload, files);
+    let direct = direct_support(workload, request, &place.folder, None);
+    let mut data = to_make(workload, files, profile, Kind::Larger, place.folder, session)?;
+    data.inventory.direct = direct;
+    Ok(Some(data))
 }
 
 #[cfg(test)]

@@ -24,9 +24,9 @@ use stormlp_transfer::storage::Storage;
 use stormlp_transfer::telemetry::{BlockDevices, CpuTimes, Instruments};
 use stormlp_transfer::{Accelerator, Backing, DriverSet};
 
+use self::checkpoints::Writer;
 use super::attribution::{self, Reading};
 use super::cache::{self, Cached};
-use super::checkpoint::Writer;
 use super::crew::{Crew, CrewSpec};
 use super::error::TrainError;
 use super::machine::{Halt, Loader, Nanos, PhaseSpec, StepHistograms};

@@ -1,7 +1,7 @@
 //! One emulated accelerator: its state within a step, and its tallies.
 
+use super::Nanos;
 use super::loader::Loader;
-use super::nanos::Nanos;
 use super::tally::{BlockTally, StepTimes, Waits};
 
 /// The state of an accelerator within a step.

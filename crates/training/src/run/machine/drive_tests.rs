@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::drive::{self, Device, DeviceModel, DriveError, ModelledDevice, VirtualClock};
 use super::scripted::Scripted;
 use super::*;
-use crate::run::draw::pace;
+use crate::run::prepare::drawn;
 
 pub(super) const MS: Nanos = 1_000_000;
 
@@ -381,7 +381,7 @@ fn bandwidth_bounds_a_deep_queue_and_latency_a_shallow_one() {
 fn a_seed_decides_the_whole_run() {
     let drawn = |seed| {
         let distribution = Distribution::Exponential { scale: 0.002 };
-        finish(16, pace(distribution, seed))
+        finish(16, drawn(distribution, seed))
     };
     assert_eq!(drawn(1), drawn(1));
     assert_ne!(drawn(1), drawn(2));

@@ -15,8 +15,8 @@
 
 use std::collections::VecDeque;
 
+use super::Nanos;
 use super::loader::{Came, Cursor, Fetch, LaneRead, Share, Unit};
-use super::nanos::Nanos;
 
 /// Records that a file of the cycle keeps ready ahead of its turn.
 const RECORDS_AHEAD: u64 = 3;

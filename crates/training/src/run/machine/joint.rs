@@ -10,7 +10,7 @@
 use stormlp_hosts::Next;
 
 use super::Machine;
-use super::nanos::Nanos;
+use super::Nanos;
 
 /// See the [module's description](self).
 #[derive(Debug, Default)]

@@ -25,7 +25,6 @@ mod joint;
 #[cfg(test)]
 mod late_tests;
 mod loader;
-pub mod nanos;
 mod phase;
 mod queue;
 mod readings;
@@ -36,7 +35,10 @@ mod workers;
 
 use std::collections::VecDeque;
 
-pub use self::nanos::Nanos;
+use crate::plan::probe::StepMark;
+use accelerator::{Accelerator, State, Window};
+use queue::Queue;
+
 pub use client::ClientWork;
 pub use interleave::{Interleave, InterleaveConfig};
 pub use joint::Joint;
@@ -45,9 +47,8 @@ pub use phase::{Pace, PhaseSpec};
 pub use tally::{BlockTally, StepHistograms, StepTimes, Waits};
 pub use workers::{Leftover, Workers, WorkersConfig};
 
-use crate::plan::probe::StepMark;
-use accelerator::{Accelerator, State, Window};
-use queue::Queue;
+/// Nanoseconds on the driver's clock.
+pub type Nanos = u64;
 
 /// A read for an I/O thread; it is returned in [`Machine::on_read_complete`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,7 +6,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::nanos::Nanos;
+use super::Nanos;
 
 /// Future events; events at the same time are returned in insertion order.
 #[derive(Debug)]

@@ -1,10 +1,13 @@
-//! Upgrades the report of a transfer matrix.
+//! From format version 2 to 3: what is wrong is a note everywhere, plans hold the request, and
+//! results do not repeat the plan.
 
 use serde_json::{Map, Value, json};
 
+use crate::report::ReportKind;
+
 /// Fields of a plan that its request has now, under the same names, and their values in reports
 /// from before there were such fields.
-const ASKED: [(&str, Value); 13] = [
+const MATRIX_ASKED: [(&str, Value); 13] = [
     ("name", Value::Null),
     ("warmup_seconds", Value::Null),
     ("find_knee", Value::Bool(false)),
@@ -19,11 +22,66 @@ const ASKED: [(&str, Value); 13] = [
     ("require_direct", Value::Null),
     ("telemetry_seconds", Value::Null),
 ];
+/// Fields of a plan that only repeated an option, and their names in its request.
+const TRAINING_ASKED: [(&str, &str); 9] = [
+    ("workload_source", "workload"),
+    ("closed", "closed"),
+    ("barrier", "barrier"),
+    ("storage", "storage"),
+    ("cold", "cold"),
+    ("require_gds", "require_gds"),
+    ("cufile_stats", "cufile_stats"),
+    ("telemetry_seconds", "telemetry_seconds"),
+    ("keep_step_times", "keep_step_times"),
+];
+
+/// Results that only repeated the plan.
+const TRAINING_COPIES: [&str; 6] =
+    ["workload", "accelerator", "accelerators", "profile", "steps_per_epoch", "threshold_percent"];
+/// Fields that the plan copied from the request.
+const CHECKPOINT_ASKED: [&str; 9] = [
+    "closed",
+    "folders",
+    "keep",
+    "local_data",
+    "cold",
+    "verify",
+    "require_gds",
+    "cufile_stats",
+    "telemetry_seconds",
+];
+/// Fields that follow from others.
+const CHECKPOINT_FOLLOWING: [&str; 2] = ["scale", "split_restores"];
 
 /// Upgrades the fields of a report.
-pub(super) fn upgrade(fields: &mut Map<String, Value>) {
+pub(super) fn upgrade(kind: ReportKind, fields: &mut Map<String, Value>) {
+    if let Some(ending) = fields.get_mut("ending").and_then(Value::as_object_mut) {
+        failed(ending);
+    }
+    match kind {
+        ReportKind::Gds => matrix(fields),
+        ReportKind::Train => training(fields),
+        ReportKind::Checkpoint => checkpoint(fields),
+    }
+}
+
+/// The ending of a failed run had its own words. A device that failed was called the machine, which
+/// now means that it lacks something.
+fn failed(ending: &mut Map<String, Value>) {
+    for (old, new) in [("cause", "kind"), ("message", "fact")] {
+        if let Some(value) = ending.remove(old) {
+            ending.insert(new.into(), value);
+        }
+    }
+    if ending.get("kind") == Some(&"machine".into()) {
+        ending.insert("kind".into(), "device".into());
+    }
+}
+
+/// Upgrades a transfer matrix.
+fn matrix(fields: &mut Map<String, Value>) {
     if let Some(plan) = fields.get_mut("plan").and_then(Value::as_object_mut) {
-        let mut request = asked(plan);
+        let mut request = matrix_asked(plan);
         let names = plan.remove("job_names").unwrap_or_default();
         request.insert("jobs".into(), jobs(&names, plan));
         request.extend(as_planned(plan));
@@ -32,9 +90,9 @@ pub(super) fn upgrade(fields: &mut Map<String, Value>) {
 }
 
 /// Takes from a plan the fields of its request.
-fn asked(plan: &mut Map<String, Value>) -> Map<String, Value> {
+fn matrix_asked(plan: &mut Map<String, Value>) -> Map<String, Value> {
     let mut request = Map::new();
-    for (key, before) in ASKED {
+    for (key, before) in MATRIX_ASKED {
         request.insert(key.into(), plan.remove(key).unwrap_or(before));
     }
     let mut take = |key: &str| plan.remove(key).unwrap_or_default();
@@ -122,6 +180,51 @@ fn jobs(names: &Value, plan: &Map<String, Value>) -> Value {
     names.map(|(job, name)| json!({"name": name, "target": target(job)})).collect()
 }
 
+/// Upgrades a training run.
+fn training(fields: &mut Map<String, Value>) {
+    if let Some(Value::Object(plan)) = fields.get_mut("plan") {
+        move_training_request(plan);
+    }
+    for copy in TRAINING_COPIES {
+        fields.shift_remove(copy);
+    }
+}
+
+/// Options that were not saved stay unknown; the rest of the plan has what came of them.
+fn move_training_request(plan: &mut Map<String, Value>) {
+    // Where a report says nothing about it, there was no telemetry.
+    let mut request = Map::from_iter([("telemetry_seconds".to_string(), Value::Null)]);
+    for (from, to) in TRAINING_ASKED {
+        if let Some(value) = plan.shift_remove(from) {
+            request.insert(to.to_string(), value);
+        }
+    }
+    plan.insert("request".to_string(), Value::Object(request));
+}
+
+/// Upgrades a checkpoint run.
+fn checkpoint(fields: &mut Map<String, Value>) {
+    if let Some(plan) = fields.get_mut("plan").and_then(Value::as_object_mut) {
+        let request = checkpoint_request(plan);
+        plan.insert("request".into(), request.into());
+        CHECKPOINT_FOLLOWING.iter().for_each(|key| drop(plan.remove(*key)));
+    }
+}
+
+/// The request, as far as the plan held it: what else was asked for is unknown, and the plan has
+/// what was decided.
+fn checkpoint_request(plan: &mut Map<String, Value>) -> Map<String, Value> {
+    let asked =
+        CHECKPOINT_ASKED.iter().filter_map(|key| Some((key.to_string(), plan.remove(*key)?)));
+    let mut request: Map<String, Value> = asked.collect();
+    let overlap = plan.remove("overlap").unwrap_or_default();
+    request.insert("overlap_step_seconds".into(), overlap["step_seconds"].clone());
+    request.insert("model".into(), plan.get("model").cloned().unwrap_or_default());
+    let path = plan.get("save").and_then(|save| save.get("path"));
+    request.extend(path.map(|path| ("path".to_string(), path.clone())));
+    request
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,7 +249,7 @@ mod tests {
                 {"op": "read", "threads": 8, "register_buffers": false},
             ],
         }});
-        upgrade(report.as_object_mut().unwrap());
+        matrix(report.as_object_mut().unwrap());
         let plan = &report["plan"];
         assert!(plan.get("name").is_none() && plan.get("job_names").is_none());
         for (key, value) in [
@@ -175,7 +278,7 @@ mod tests {
         for (before, now) in [("false", "none"), ("\"none\"", "none"), ("\"auto\"", "auto")] {
             let fsync: Value = serde_json::from_str(before).unwrap();
             let mut report = json!({"plan": {"fsync": fsync}});
-            upgrade(report.as_object_mut().unwrap());
+            matrix(report.as_object_mut().unwrap());
             assert_eq!(report["plan"]["request"]["fsync"], now);
         }
     }

@@ -4,16 +4,14 @@
 //! except those listed as not part of the work: so a new field of a plan is compared unless it is
 //! explicitly excluded.
 
-mod places;
-
 use std::collections::BTreeMap;
 
+use crate::document::Facts;
 use serde::Serialize;
+use serde_json::Value;
 use stormlp_core::report::Report;
 use stormlp_core::units::counted;
 use stormlp_core::warning::WarningKind;
-
-use crate::document::Facts;
 
 /// Maximum number of differing settings in a sentence; more are counted.
 const MOST_TOLD: usize = 8;
@@ -51,7 +49,7 @@ pub struct Work {
 impl Work {
     /// The work of a plan by its places, except those in `apart`.
     pub fn of_plan(plan: &impl Serialize, apart: &[&str]) -> Self {
-        Self { named: Vec::new(), places: places::in_plan(plan, apart) }
+        Self { named: Vec::new(), places: in_plan(plan, apart) }
     }
 
     /// Adds a named setting; the plan's places in `explains` follow from it.
@@ -118,7 +116,7 @@ pub fn differences(baseline: &Work, now: &Work) -> Vec<Difference> {
             differences.push(difference(setting.name, words(baseline), words(now)));
         }
     }
-    let follows = |place: &str| explained.iter().any(|of| places::is_within(place, of));
+    let follows = |place: &str| explained.iter().any(|of| is_within(place, of));
     let mut others: Vec<&String> = baseline.places.keys().chain(now.places.keys()).collect();
     others.sort();
     others.dedup();
@@ -160,7 +158,70 @@ fn short(value: &str) -> String {
 /// Fields of `apart` that `plan` lacks: exclusion lists must not outlive the fields that they name.
 #[cfg(feature = "fixtures")]
 pub fn absent_fields<'a>(plan: &impl Serialize, apart: &[&'a str]) -> Vec<&'a str> {
-    let all = places::in_plan(plan, &[]);
-    let absent = |field: &&&str| !all.keys().any(|place| places::is_within(place, field));
+    let all = in_plan(plan, &[]);
+    let absent = |field: &&&str| !all.keys().any(|place| is_within(place, field));
     apart.iter().filter(absent).copied().collect()
+}
+
+/// Prefix of a setting's place in a report.
+const PLAN: &str = "plan.";
+
+/// Whether `place` is that of a plan field, or within it.
+fn is_within(place: &str, field: &str) -> bool {
+    let place = place.strip_prefix(PLAN).unwrap_or(place);
+    let rest = place.strip_prefix(field);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+fn in_plan(plan: &impl Serialize, apart: &[&str]) -> BTreeMap<String, String> {
+    // A plan was read from JSON or will be saved as such.
+    let plan = serde_json::to_value(plan).unwrap_or_default();
+    let mut found: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
+    collect(&plan, "", apart, &mut found);
+    let places = found.into_iter();
+    places.map(|(place, values)| (format!("{PLAN}{place}"), words(&values))).collect()
+}
+
+/// Counts every value by place; the entries of a list share a place.
+fn collect(
+    value: &Value,
+    place: &str,
+    apart: &[&str],
+    found: &mut BTreeMap<String, BTreeMap<String, usize>>,
+) {
+    if apart.contains(&place) {
+        return;
+    }
+    let word = match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                let inner = match place {
+                    "" => key.clone(),
+                    place => format!("{place}.{key}"),
+                };
+                collect(value, &inner, apart, found);
+            }
+            return;
+        }
+        Value::Array(values) => {
+            for value in values {
+                collect(value, place, apart, found);
+            }
+            return;
+        }
+        Value::Null => "none".to_string(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let values = found.entry(place.to_string()).or_default();
+    *values.entry(word).or_default() += 1;
+}
+
+/// `uring`, or `2 × psync, 6 × uring`.
+fn words(values: &BTreeMap<String, usize>) -> String {
+    let counted = values.iter().map(|(value, count)| match count {
+        1 => value.clone(),
+        count => format!("{count} × {value}"),
+    });
+    counted.collect::<Vec<String>>().join(", ")
 }
