@@ -102,7 +102,7 @@ pub fn answer(
         stage: Cell::default(),
         known: BTreeMap::new(),
     };
-    let devices = sizing.storage.devices;
+    let devices = sizing.storage.model.devices;
     let largest = study.largest_confirmed(devices)?;
     let accelerators = sizing.asked.accelerators.unwrap_or(largest.max(1));
     let whole = study.whole(accelerators, devices)?;
@@ -140,7 +140,7 @@ pub fn answer(
 
 /// Explains throughput above the storage bandwidth.
 fn above_storage(sizing: &Sizing, plan: &TrainPlan, prediction: &Prediction) -> Option<String> {
-    let storage = &sizing.storage;
+    let storage = &sizing.storage.model;
     let rate = prediction.samples_per_second * plan.data.read_sample_bytes * plan.passes();
     let more = 100.0 * (rate / storage.read_bytes_per_second() - 1.0);
     let is_all = storage.cache_bytes.is_none() && storage.surface.is_none();
@@ -154,8 +154,8 @@ fn above_storage(sizing: &Sizing, plan: &TrainPlan, prediction: &Prediction) -> 
 
 /// Checkpoint times of the job on this many hosts.
 fn checkpoint(sizing: &Sizing, hosts: u32) -> Option<CheckpointTimes> {
-    let (what, bytes) = sizing.checkpoint.clone()?;
-    let storage = &sizing.storage;
+    let (what, bytes) = sizing.checkpoint()?;
+    let storage = &sizing.storage.model;
     let links = storage.link.map_or(f64::INFINITY, |link| link.bytes_per_second * f64::from(hosts));
     Some(CheckpointTimes::new(
         what,
@@ -246,11 +246,11 @@ impl Whole {
             needed_devices: None,
             needed_hosts: None,
             tried_devices: None,
-            storage: sizing.storage.to_string(),
-            storage_source: sizing.storage_source.clone(),
-            storage_model: sizing.storage.clone(),
+            storage: sizing.storage.model.to_string(),
+            storage_source: sizing.storage.source.clone(),
+            storage_model: sizing.storage.model.clone(),
             dataset: case.size,
-            host_memory_bytes: sizing.host_memory_bytes,
+            host_memory_bytes: sizing.host_memory_bytes(),
             run_seconds,
             checkpoint: checkpoint(sizing, case.hosts),
             over_accelerators: Vec::new(),
@@ -300,7 +300,7 @@ impl Study<'_> {
         (accelerators, hosts, devices): (u32, u32, u32),
         extent: Extent,
     ) -> Result<Case, Problems> {
-        let storage = StorageModel { devices, ..self.sizing.storage.clone() };
+        let storage = StorageModel { devices, ..self.sizing.storage.model.clone() };
         self.sizing.case(accelerators, hosts, &storage, extent)
     }
 
@@ -369,7 +369,7 @@ impl Study<'_> {
 
     /// Number of accelerators that bandwidth alone would feed.
     fn guess(&self, devices: u32) -> Result<u32, SizingError> {
-        let storage = &self.sizing.storage;
+        let storage = &self.sizing.storage.model;
         let one = self.sizing.case(1, self.sizing.hosts_of(1), storage, TRIAL)?.whole;
         let demand = one.demand_bytes_per_second() * one.metric.threshold_percent / 100.0;
         let rate = storage.device.read_bytes_per_second * f64::from(devices);
@@ -399,16 +399,16 @@ impl Study<'_> {
     fn needed(&mut self, accelerators: u32) -> Result<Need, SizingError> {
         self.stage.set(Stage::Needs);
         let sizing = self.sizing;
-        if sizing.storage.surface.is_some() {
+        if sizing.storage.model.surface.is_some() {
             // The measurement covers the whole storage; more of it cannot be predicted.
             return Ok(Need::default());
         }
         let (enough, fewest) = self.devices_of_bandwidth(accelerators)?;
         let fixed = sizing.hosts_of(accelerators);
-        let hosts = match (sizing.hosts, sizing.asked.accelerators_per_host) {
+        let hosts = match (sizing.hosts(), sizing.asked.accelerators_per_host) {
             (_, Some(_)) => fixed,
             (Some(_), None) => fixed,
-            (None, None) if sizing.storage.link.is_some() || sizing.client.is_some() => {
+            (None, None) if sizing.storage.model.link.is_some() || sizing.client().is_some() => {
                 match self.fewest_hosts(accelerators, enough)? {
                     Some(hosts) => hosts,
                     None => return Ok(Need::more_than(enough)),
@@ -432,12 +432,12 @@ impl Study<'_> {
         hosts: u32,
         devices: u32,
     ) -> Result<Need, SizingError> {
-        let one = self.sizing.storage.devices;
+        let one = self.sizing.storage.model.devices;
         let whole = self.case((accelerators, hosts, one), TRIAL)?.whole;
         let demand = demand(&whole) * whole.metric.threshold_percent;
-        let of_one = 100.0 * self.sizing.storage.device.read_bytes_per_second;
+        let of_one = 100.0 * self.sizing.storage.model.device.read_bytes_per_second;
         // Without a page cache the bandwidth is needed, however far a part of a run reads ahead.
-        let mut devices = match self.sizing.storage.cache_bytes {
+        let mut devices = match self.sizing.storage.model.cache_bytes {
             None => devices.max((demand / of_one).ceil() as u32),
             Some(_) => devices,
         };
@@ -464,8 +464,8 @@ impl Study<'_> {
     fn devices_of_bandwidth(&self, accelerators: u32) -> Result<(u32, u32), SizingError> {
         let sizing = self.sizing;
         let hosts = sizing.hosts_of(accelerators);
-        let plan = sizing.case(accelerators, hosts, &sizing.storage, TRIAL)?.whole;
-        let of_one = sizing.storage.device.read_bytes_per_second;
+        let plan = sizing.case(accelerators, hosts, &sizing.storage.model, TRIAL)?.whole;
+        let of_one = sizing.storage.model.device.read_bytes_per_second;
         let devices = (demand(&plan) / of_one).ceil();
         let most = |count: f64| count.clamp(1.0, f64::from(MAX_DEVICES)) as u32;
         let fewest = devices * plan.metric.threshold_percent / 100.0 - 1.0;
@@ -496,7 +496,7 @@ impl Study<'_> {
         counts.extend([largest.max(1), (largest + 1).min(most), asked]);
         counts.sort_unstable();
         counts.dedup();
-        let devices = self.sizing.storage.devices;
+        let devices = self.sizing.storage.model.devices;
         let rows = counts.len();
         let row = |(nth, count): (usize, u32)| {
             self.stage.set(Stage::Accelerators(nth + 1, rows));
@@ -512,7 +512,7 @@ impl Study<'_> {
 
     /// Rows with the most accelerators for several numbers of devices.
     fn over_devices(&mut self) -> Result<Vec<AtDevices>, SizingError> {
-        let storage = &self.sizing.storage;
+        let storage = &self.sizing.storage.model;
         if storage.surface.is_some() {
             return Ok(Vec::new());
         }

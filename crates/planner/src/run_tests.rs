@@ -1,6 +1,6 @@
 //! Compares answers with published results, and parts of runs with whole ones.
 
-use crate::plan::{SizingRequest, presets};
+use crate::plan::{KnownStorage, SizingRequest, presets};
 use stormlp_core::facts::HostFacts;
 use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
@@ -14,17 +14,19 @@ use super::*;
 /// published ones.
 fn sizing(workload: &str, storage: StorageModel) -> Sizing {
     let entry = catalog::find(workload, Some("h100")).unwrap();
+    let asked = SizingRequest {
+        profile: Some(Profile::V1),
+        host_memory_bytes: Some(1006 * GIB),
+        host_cpus: Some(104),
+        path: Some(PathKind::Buffered),
+        ..SizingRequest::default()
+    };
     Sizing {
         workload: entry.workload(&[]).unwrap(),
-        asked: SizingRequest { profile: Some(Profile::V1), ..SizingRequest::default() },
+        asked,
         host: HostFacts::fixture(),
-        hosts: None,
-        host_memory_bytes: 1006 * GIB,
-        host_cpus: 104,
-        client: None,
-        path: PathKind::Buffered,
-        storage,
-        storage_source: "a test".to_string(),
+        storage: KnownStorage { model: storage, source: "a test".to_string(), hosts: None },
+        host_cost: None,
         checkpoint: None,
     }
 }
@@ -64,7 +66,7 @@ fn a_part_of_a_run_predicts_the_whole() {
     // Storage with 80 % of the bandwidth that five accelerators need.
     let (sizing, stop) = (sizing("unet3d", StorageModel::of_bandwidth(12.7e9)), StopToken::new());
     let simulated = |extent| {
-        let case = sizing.case(5, 1, &sizing.storage, extent).unwrap();
+        let case = sizing.case(5, 1, &sizing.storage.model, extent).unwrap();
         let prediction = simulate(&case.plan, &case.scenario, &stop).unwrap();
         (prediction.au_percent, case.run_seconds(&case.of_all(prediction.clone())))
     };
@@ -77,7 +79,7 @@ fn a_part_of_a_run_predicts_the_whole() {
 #[test]
 fn a_slow_client_limits_before_storage() {
     let mut sizing = sizing("unet3d", StorageModel::of_bandwidth(1e12));
-    sizing.client =
+    sizing.host_cost =
         Some(ClientCost { step_seconds: 0.1, cpu_seconds_per_gib: 0.0, cpus: 1, estimated: false });
     let stop = StopToken::new();
     let mut study = study(&sizing, &stop);
@@ -106,7 +108,7 @@ fn no_profile_reports_more_than_storage_bandwidth() {
     for profile in [Profile::V1, Profile::V2, Profile::V3] {
         let mut sizing = sizing("resnet50", storage.clone());
         sizing.asked.profile = Some(profile);
-        let case = sizing.case(64, 1, &sizing.storage, Extent::Reads(10_000)).unwrap();
+        let case = sizing.case(64, 1, &sizing.storage.model, Extent::Reads(10_000)).unwrap();
         let prediction = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
         let prediction = case.of_all(prediction);
         // 7 GB/s = 6,676 MiB/s.
@@ -118,9 +120,9 @@ fn no_profile_reports_more_than_storage_bandwidth() {
 #[test]
 fn a_step_limit_beyond_the_dataset_has_no_effect() {
     let mut sizing = sizing("unet3d", StorageModel::of_bandwidth(7e9));
-    sizing.host_memory_bytes = GIB;
+    sizing.asked.host_memory_bytes = Some(GIB);
     sizing.workload.train.total_training_steps = Some(1000);
-    let storage = sizing.storage.clone();
+    let storage = sizing.storage.model.clone();
     let steps = |sizing: &Sizing| {
         let case = sizing.case(1, 1, &storage, Extent::Whole).unwrap();
         case.whole.steps_per_epoch
@@ -133,14 +135,14 @@ fn a_step_limit_beyond_the_dataset_has_no_effect() {
 #[test]
 fn required_drives_have_the_required_bandwidth() {
     let mut sizing = sizing("unet3d", StorageModel::of_bandwidth(1e9));
-    sizing.host_memory_bytes = GIB;
+    sizing.asked.host_memory_bytes = Some(GIB);
     sizing.asked.length.epochs = Some(1);
     let stop = StopToken::new();
     let Need { hosts, devices, .. } = study(&sizing, &stop).needed(40).unwrap();
     let devices = devices.unwrap();
     // 90 % of 40 times 3.18 GB/s is 114.3 GB/s.
     assert!((115..=120).contains(&devices), "{devices}");
-    let storage = StorageModel { devices, ..sizing.storage.clone() };
+    let storage = StorageModel { devices, ..sizing.storage.model.clone() };
     let case = sizing.case(40, hosts.unwrap(), &storage, FULL).unwrap();
     let whole = simulate(&case.plan, &case.scenario, &stop).unwrap();
     assert!(whole.au_percent >= 90.0, "{}", whole.au_percent);
@@ -159,9 +161,9 @@ fn some_accelerators_on_their_share_represent_all() {
         [("slow", slow, 1), ("late", late, 1), ("behind links", behind_links, 20)]
     {
         let mut sizing = sizing("resnet50", storage);
-        sizing.hosts = Some(hosts);
+        sizing.asked.hosts = Some(hosts);
         let simulated = |extent| {
-            let case = sizing.case(160, hosts, &sizing.storage, extent).unwrap();
+            let case = sizing.case(160, hosts, &sizing.storage.model, extent).unwrap();
             let prediction = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
             (case.plan.accelerators, case.of_all(prediction))
         };
@@ -188,12 +190,12 @@ fn of_catalog(workload: &str, accelerator: &str, storage: StorageModel) -> Sizin
 #[test]
 fn dependence_on_prefetched_samples_is_an_assumption() {
     let sizing = of_catalog("flux", "b200", StorageModel::of_bandwidth(14.5e9));
-    let case = sizing.case(200, 1, &sizing.storage, TRIAL).unwrap();
+    let case = sizing.case(200, 1, &sizing.storage.model, TRIAL).unwrap();
     let notes = case.assumptions().join("; ");
     assert!(notes.contains("batches ahead, and an epoch has"), "{notes}");
     assert!(!case.rests_on_read_ahead(), "bandwidth is sufficient for 200");
     let sizing = of_catalog("unet3d", "b200", StorageModel::of_bandwidth(14.5e9));
-    let case = sizing.case(8, 1, &sizing.storage, TRIAL).unwrap();
+    let case = sizing.case(8, 1, &sizing.storage.model, TRIAL).unwrap();
     assert_eq!(case.assumptions(), Vec::<String>::new());
     assert!(!case.rests_on_read_ahead(), "it does not read that far ahead");
 }
@@ -202,7 +204,7 @@ fn dependence_on_prefetched_samples_is_an_assumption() {
 fn read_ahead_does_not_raise_the_largest_number_above_bandwidth() {
     let storage = StorageModel::of_bandwidth(3e8);
     let mut sizing = of_catalog("flux", "b200", storage.clone());
-    sizing.host_memory_bytes = GIB;
+    sizing.asked.host_memory_bytes = Some(GIB);
     let found = answer(&sizing, Depth::Tables, &StopToken::new(), &|_| {}).unwrap();
     let one = sizing.case(1, 1, &storage, TRIAL).unwrap().whole;
     let takes = one.demand_bytes_per_second() * one.metric.threshold_percent / 100.0;
@@ -218,7 +220,7 @@ fn read_ahead_does_not_raise_the_largest_number_above_bandwidth() {
 #[test]
 fn with_fewer_files_than_accelerators_each_reads_all_files() {
     let mut sizing = of_catalog("bert", "v100", StorageModel::of_bandwidth(14.5e7));
-    sizing.host_memory_bytes = 16 * GIB;
+    sizing.asked.host_memory_bytes = Some(16 * GIB);
     let found = answer(&sizing, Depth::Brief, &StopToken::new(), &|_| {}).unwrap();
     let files = u32::try_from(found.dataset.files).unwrap();
     // With more accelerators than files, each reads the whole dataset.
@@ -233,10 +235,10 @@ fn a_part_of_a_run_predicts_the_whole_for_record_formats() {
         let mut storage = StorageModel::of_bandwidth(bytes_per_second);
         storage.device.latency_seconds = latency_seconds;
         let mut sizing = sizing("resnet50", storage);
-        sizing.host_memory_bytes = GIB;
+        sizing.asked.host_memory_bytes = Some(GIB);
         sizing.asked.length.epochs = Some(1);
         let simulated = |extent| {
-            let case = sizing.case(4, 1, &sizing.storage, extent).unwrap();
+            let case = sizing.case(4, 1, &sizing.storage.model, extent).unwrap();
             let prediction = simulate(&case.plan, &case.scenario, &StopToken::new()).unwrap();
             (case.plan.steps_per_epoch, prediction.au_percent)
         };
@@ -249,7 +251,7 @@ fn a_part_of_a_run_predicts_the_whole_for_record_formats() {
 #[test]
 fn the_callback_receives_the_purpose_of_each_simulation() {
     let mut sizing = sizing("unet3d", StorageModel::of_bandwidth(7e9));
-    sizing.host_memory_bytes = GIB;
+    sizing.asked.host_memory_bytes = Some(GIB);
     sizing.asked.length.epochs = Some(1);
     sizing.asked.length.steps = Some(20);
     sizing.asked.accelerators = Some(3);
@@ -269,7 +271,7 @@ fn the_callback_receives_the_purpose_of_each_simulation() {
 fn throughput_above_storage_bandwidth_is_explained() {
     let notes = |accelerators| {
         let mut sizing = sizing("unet3d", StorageModel::of_bandwidth(7e9));
-        sizing.host_memory_bytes = GIB;
+        sizing.asked.host_memory_bytes = Some(GIB);
         sizing.asked.length.epochs = Some(1);
         sizing.asked.profile = Some(Profile::V2);
         sizing.asked.accelerators = Some(accelerators);

@@ -14,4 +14,5 @@ mod table;
 
 pub use fault::{WorkloadError, WorkloadFault};
 pub use field::{Field, count, line, number, shown, text, wants};
+pub use params::sets;
 pub use table::{Contents, Key, KeyNote, Table, sections};

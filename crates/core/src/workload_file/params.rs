@@ -13,6 +13,13 @@ use super::table::{Contents, Key, Table};
 /// Parts of values, by the key of the value.
 type Parts<W> = BTreeMap<&'static str, (&'static Key<W>, Mapping)>;
 
+/// Whether one of `params` sets the key `path`.
+pub fn sets(params: &[String], path: &str) -> bool {
+    let keys = params.iter().filter_map(|param| param.split_once('='));
+    keys.map(|(key, _)| key.trim_start_matches('+'))
+        .any(|key| key.strip_prefix("workload.").unwrap_or(key) == path)
+}
+
 impl<W: Default> Table<W> {
     /// Sets each `key=value` of `params`; later ones override earlier ones.
     ///

@@ -9,7 +9,7 @@ use stormlp_training::plan::train_plan::TrainPlan;
 /// The error of the model for published runs, and how this plan differs from them.
 /// docs/validation.md lists the runs.
 pub fn model_error(sizing: &Sizing, plan: &TrainPlan, limit: Option<StoragePart>) -> String {
-    let storage = &sizing.storage;
+    let storage = &sizing.storage.model;
     let others = [
         (plan.workload != "unet3d", "for another workload"),
         (storage.surface.is_some(), "based on measured storage"),
@@ -41,12 +41,12 @@ pub fn of(sizing: &Sizing, plan: &TrainPlan) -> Vec<String> {
         "everything here is simulated, nothing was measured".to_string(),
         format!(
             "storage is {} ({}), performs the same at any fill level and age, and serves no other clients",
-            sizing.storage, sizing.storage_source
+            sizing.storage.model, sizing.storage.source
         ),
     ];
     notes.extend(of_storage(sizing));
     notes.extend(of_hosts(sizing, plan));
-    if sizing.checkpoint.is_some() {
+    if sizing.checkpoint().is_some() {
         notes.push(
             "checkpoint times are size divided by bandwidth: overhead for files, latency and syncs is not \
              included"
@@ -65,7 +65,7 @@ pub fn of(sizing: &Sizing, plan: &TrainPlan) -> Vec<String> {
 }
 
 fn of_storage(sizing: &Sizing) -> Vec<String> {
-    let storage = &sizing.storage;
+    let storage = &sizing.storage.model;
     let mut notes = Vec::new();
     if let Some(surface) = &storage.surface {
         notes.push(format!(
@@ -122,7 +122,7 @@ fn of_hosts(sizing: &Sizing, plan: &TrainPlan) -> Vec<String> {
             "each step costs a host {} in addition to loading and compute, each GiB {} of {}{}",
             format_duration(cost.step_seconds),
             format_duration(cost.cpu_seconds_per_gib),
-            counted(u64::from(sizing.host_cpus), "CPU"),
+            counted(u64::from(sizing.host_cpus()), "CPU"),
             if cost.estimated { "; these are estimates from another host" } else { "" }
         ),
     });
@@ -131,7 +131,7 @@ fn of_hosts(sizing: &Sizing, plan: &TrainPlan) -> Vec<String> {
     }
     notes.push(format!(
         "the dataset is as large as MLPerf's rules require for {} of memory per host",
-        ByteSize(sizing.host_memory_bytes)
+        ByteSize(sizing.host_memory_bytes())
     ));
     notes
 }

@@ -1,14 +1,16 @@
 //! The runs that a prediction simulates: each a number of accelerators on hosts and storage.
 
+use super::known::KnownStorage;
 use super::part::{self, Part};
 use super::prediction::Prediction;
 use super::request::{MAX_ACCELERATORS, SizingRequest};
 use super::scenario::Scenario;
-use super::storage::StorageModel;
+use super::storage::{DEFAULT_READ_AHEAD_BYTES, StorageModel};
 use stormlp_core::facts::HostFacts;
-use stormlp_core::failure::Problems;
+use stormlp_core::failure::{Failure, Problems};
 use stormlp_core::path::PathKind;
-use stormlp_training::plan::client::ClientCost;
+use stormlp_core::workload_file::sets;
+use stormlp_training::plan::client::{Client, ClientCost};
 use stormlp_training::plan::datasize::{DataSize, SizeRequest, datasize};
 use stormlp_training::plan::request::{RunLength, TrainRequest};
 use stormlp_training::plan::resolve::imagined;
@@ -24,21 +26,11 @@ pub struct Sizing {
     pub workload: Workload,
     /// This machine, which a run's plan requires.
     pub host: HostFacts,
-    /// Number of hosts, if given or known from the storage.
-    pub hosts: Option<u32>,
-    /// Memory per host in bytes, which determines the size of the dataset.
-    pub host_memory_bytes: u64,
-    /// CPUs per host, which share the client's work.
-    pub host_cpus: u32,
-    /// CPU cost of the client, if any.
-    pub client: Option<ClientCost>,
-    /// The read path.
-    pub path: PathKind,
     /// The storage to simulate.
-    pub storage: StorageModel,
-    /// Source of its figures.
-    pub storage_source: String,
-    /// A checkpoint: its model or description, and its size in bytes.
+    pub storage: KnownStorage,
+    /// Measured CPU cost of reading, if a report of it is given.
+    pub host_cost: Option<ClientCost>,
+    /// The requested checkpoint, if any: its model or description, and its size in bytes.
     pub checkpoint: Option<(String, u64)>,
 }
 
@@ -124,9 +116,101 @@ pub enum Extent {
 }
 
 impl Sizing {
+    /// Checks the options against each other and against what they name.
+    ///
+    /// # Errors
+    /// If an option is invalid or has no effect.
+    pub fn check(&self) -> Result<(), Failure> {
+        let (asked, path, storage) = (&self.asked, self.path(), &self.storage.model);
+        let read_ahead = storage.read_ahead_bytes != DEFAULT_READ_AHEAD_BYTES;
+        let uses_cache = storage.cache_bytes.is_some() || read_ahead;
+        let room = asked.room().unwrap_or(u32::MAX);
+        let wanted = asked.accelerators.unwrap_or(0);
+        let wrong = if path == PathKind::Null {
+            "--path null does not read from storage: remove --path".to_string()
+        } else if path.wants_direct() && uses_cache {
+            format!(
+                "--storage: cache= and readahead= have no effect with path {path}, which bypasses \
+                 the page cache: remove them, or use --path buffered"
+            )
+        } else if wanted > room {
+            format!(
+                "--hosts and --accelerators-per-host have room for {room} accelerators, but -n is \
+                 {wanted}"
+            )
+        } else if sets(&asked.params, "dataset.num_files_train") {
+            "--params dataset.num_files_train has no effect: MLPerf's rules determine the dataset \
+             size; remove it, and set --host-memory or --steps"
+                .to_string()
+        } else if asked.mtbf_seconds == Some(0.0) {
+            "--mtbf must be above 0".to_string()
+        } else if asked.mtbf_seconds.is_some() && self.checkpoint().is_none() {
+            "--mtbf has no effect: the workload does not write checkpoints; add one with \
+             --checkpoint"
+                .to_string()
+        } else {
+            return Ok(());
+        };
+        Err(Failure::usage(wrong))
+    }
+
+    /// The read path.
+    pub fn path(&self) -> PathKind {
+        let direct = self.workload.reader.odirect;
+        self.asked.path.unwrap_or(if direct { PathKind::Cpu } else { PathKind::Buffered })
+    }
+
+    /// Number of hosts, if given. Storage measured by several hosts feeds as many, unless other
+    /// hosts are requested.
+    pub fn hosts(&self) -> Option<u32> {
+        let measured_by = self.storage.hosts.filter(|_| self.asked.accelerators_per_host.is_none());
+        self.asked.hosts.or(measured_by)
+    }
+
+    /// Memory per host in bytes, which determines the size of the dataset.
+    pub fn host_memory_bytes(&self) -> u64 {
+        self.asked.host_memory_bytes.unwrap_or_else(|| self.host.usable_memory_bytes())
+    }
+
+    /// CPUs per host, which share the client's work.
+    pub fn host_cpus(&self) -> u32 {
+        self.asked.host_cpus.unwrap_or(self.host.cpus)
+    }
+
+    /// CPU cost of the client, if it has any.
+    pub fn client(&self) -> Option<ClientCost> {
+        let usual = match (self.host_cost, self.asked.client) {
+            (Some(measured), _) => measured,
+            (None, Client::None) => ClientCost::NONE,
+            (None, Client::Dlio) => ClientCost::DLIO,
+        };
+        let step = self.asked.host_cost_per_step_seconds;
+        let gib = self.asked.host_cost_per_gib_seconds;
+        let cost = ClientCost {
+            step_seconds: step.unwrap_or(usual.step_seconds),
+            cpu_seconds_per_gib: gib.unwrap_or(usual.cpu_seconds_per_gib),
+            estimated: usual.estimated && (step.is_none() || gib.is_none()),
+            ..usual
+        };
+        let costs = cost.step_seconds > 0.0 || cost.cpu_seconds_per_gib > 0.0;
+        costs.then_some(cost)
+    }
+
+    /// Description and size in bytes of the checkpoint: the requested one, or the workload's.
+    pub fn checkpoint(&self) -> Option<(String, u64)> {
+        let of_workload = || {
+            // The size the file intends, if DLIO reads a different key than it sets.
+            let spec = &self.workload.checkpoint;
+            let bytes = spec.ignored_model_size_bytes.unwrap_or(spec.model_size_bytes);
+            let saves = self.workload.workflow.checkpoint;
+            saves.then(|| (format!("the model of {}", self.workload.name), bytes))
+        };
+        self.checkpoint.clone().or_else(of_workload)
+    }
+
     /// Number of hosts for a number of accelerators.
     pub fn hosts_of(&self, accelerators: u32) -> u32 {
-        match (self.hosts, self.asked.accelerators_per_host) {
+        match (self.hosts(), self.asked.accelerators_per_host) {
             (Some(hosts), _) => hosts,
             (None, Some(of_one)) => accelerators.div_ceil(of_one.max(1)).max(1),
             (None, None) => 1,
@@ -135,11 +219,7 @@ impl Sizing {
 
     /// Largest number of accelerators that the hosts have room for.
     pub fn most_accelerators(&self) -> u32 {
-        let room = self
-            .hosts
-            .zip(self.asked.accelerators_per_host)
-            .map(|(hosts, of_one)| hosts.saturating_mul(of_one));
-        room.unwrap_or(MAX_ACCELERATORS).min(MAX_ACCELERATORS)
+        self.asked.room().unwrap_or(MAX_ACCELERATORS).min(MAX_ACCELERATORS)
     }
 
     /// A run of this many accelerators on `hosts` and `storage`.
@@ -168,7 +248,7 @@ impl Sizing {
             hosts,
             barrier_seconds: self.asked.barrier_seconds.unwrap_or(0.0),
             sample_stdev_bytes: self.workload.dataset.record_length_bytes_stdev,
-            direct: self.path.wants_direct(),
+            direct: self.path().wants_direct(),
             ..Scenario::of(storage.clone())
         };
         if let Extent::Reads(room) = extent {
@@ -209,12 +289,12 @@ impl Sizing {
 
     /// The dataset required by MLPerf's rules.
     fn size(&self, accelerators: u32, hosts: u32) -> Result<DataSize, Problems> {
-        let profile = self.asked.profile.unwrap_or(self.workload.edition);
+        let profile = self.workload.profile(self.asked.profile);
         let usual = SizeRequest::of(&self.workload, profile, u64::from(accelerators));
         let batch_size = self.asked.length.batch_size.map_or(usual.batch_size, u64::from);
         let request = SizeRequest {
             hosts: u64::from(hosts),
-            host_memory_bytes: self.host_memory_bytes,
+            host_memory_bytes: self.host_memory_bytes(),
             batch_size,
             ..usual
         };
@@ -246,9 +326,9 @@ impl Sizing {
         };
         let mut workload = self.workload.clone();
         workload.train.total_training_steps = None;
-        let mut plan = imagined(&workload, &request, &self.host, self.path)?;
-        let cpus = self.host_cpus.saturating_mul(hosts);
-        plan.client = self.client.map(|client| client.on(cpus));
+        let mut plan = imagined(&workload, &request, &self.host, self.path())?;
+        let cpus = self.host_cpus().saturating_mul(hosts);
+        plan.client = self.client().map(|client| client.on(cpus));
         Ok(plan)
     }
 }

@@ -136,3 +136,11 @@ pub struct SizingRequest {
         value_parser = parse_seconds, help_heading = "Checkpoints"))]
     pub mtbf_seconds: Option<f64>,
 }
+
+impl SizingRequest {
+    /// Number of accelerators that the requested hosts have room for, if both numbers are given.
+    pub fn room(&self) -> Option<u32> {
+        let (hosts, of_one) = self.hosts.zip(self.accelerators_per_host)?;
+        Some(hosts.saturating_mul(of_one))
+    }
+}

@@ -8,6 +8,7 @@ use stormlp_core::numbers::whole;
 use stormlp_core::profile::Profile;
 use stormlp_core::shell::CommandLine;
 use stormlp_core::transport::EngineChoice;
+use stormlp_core::workload_file::sets;
 use stormlp_dataset::content::Content;
 use stormlp_dataset::dataset::{Dataset, Recipe};
 use stormlp_dataset::generate;
@@ -223,6 +224,7 @@ fn together(
 fn plan(args: &Args, session: &Session) -> Result<GeneratePlan, Failure> {
     let mut workload = workloads::load(&args.workload, args.accelerator.as_deref(), &args.params)?;
     workloads::tell_edition(&workload, args.profile, session);
+    let profile = workload.profile(args.profile);
     let dataset = &mut workload.dataset;
     if let Some(files) = args.files {
         dataset.num_files_train = files;
@@ -233,7 +235,6 @@ fn plan(args: &Args, session: &Session) -> Result<GeneratePlan, Failure> {
     if let Some(subfolders) = args.subfolders {
         dataset.num_subfolders_train = subfolders;
     }
-    let profile = args.profile.unwrap_or(workload.edition);
     let making = Making {
         profile,
         generator_ranks: args.generator_ranks,
@@ -244,7 +245,7 @@ fn plan(args: &Args, session: &Session) -> Result<GeneratePlan, Failure> {
         .data_folder
         .clone()
         .map(PathBuf::from)
-        .filter(|_| workloads::sets(&args.params, "dataset.data_folder"));
+        .filter(|_| sets(&args.params, "dataset.data_folder"));
     let folder = args
         .data_dir
         .clone()

@@ -85,7 +85,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 fn answer(args: &Args, session: &Session) -> Result<SizeAnswer, Failure> {
     let workload = workloads::load(&args.workload, args.accelerator.as_deref(), &args.params)?;
     workloads::tell_edition(&workload, args.profile, session);
-    let profile = args.profile.unwrap_or(workload.edition);
+    let profile = workload.profile(args.profile);
     let host_memory_bytes =
         args.host_memory.unwrap_or_else(|| probe::host_facts().usable_memory_bytes());
     let mut request = SizeRequest {

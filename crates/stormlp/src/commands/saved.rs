@@ -165,11 +165,16 @@ pub(crate) fn of_kind(path: &Path, kind: ReportKind) -> Result<AnyReport, Failur
     let report = any(path)?;
     match report.head().kind {
         found if found == kind => Ok(report),
-        found => Err(Failure::no_plan(anyhow::anyhow!(
-            "{} is the report of `stormlp {}`, and one of `stormlp {}` is needed",
-            path.display(),
-            found.name(),
-            kind.name()
-        ))),
+        found => Err(of_another(path, found, kind)),
     }
+}
+
+/// The failure for the report of another command than the needed one.
+pub(crate) fn of_another(path: &Path, found: ReportKind, needed: ReportKind) -> Failure {
+    Failure::no_plan(anyhow::anyhow!(
+        "{} is the report of `stormlp {}`, and one of `stormlp {}` is needed",
+        path.display(),
+        found.name(),
+        needed.name()
+    ))
 }

@@ -80,13 +80,6 @@ pub(crate) fn tell_edition(workload: &Workload, asked: Option<Profile>, session:
     }
 }
 
-/// Whether one of `params` sets the key `path`.
-pub(crate) fn sets(params: &[String], path: &str) -> bool {
-    let keys = params.iter().filter_map(|param| param.split_once('='));
-    keys.map(|(key, _)| key.trim_start_matches('+'))
-        .any(|key| key.strip_prefix("workload.").unwrap_or(key) == path)
-}
-
 /// Parses a folder. It is UTF-8, because plans and reports store it as text.
 pub(crate) fn parse_folder(text: &str) -> Result<PathBuf, String> {
     Ok(PathBuf::from(text))

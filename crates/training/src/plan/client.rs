@@ -59,6 +59,10 @@ pub struct ClientCost {
 }
 
 impl ClientCost {
+    /// No overhead.
+    pub const NONE: Self =
+        Self { step_seconds: 0.0, cpu_seconds_per_gib: 0.0, cpus: 1, estimated: false };
+
     /// DLIO's overhead as measured on one machine (Python 3.11, PyTorch's loader, npz, a Xeon at
     /// 2.1 GHz), for one CPU.
     pub const DLIO: Self =

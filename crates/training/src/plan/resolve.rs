@@ -155,7 +155,7 @@ struct Resolver<'a> {
 impl Resolver<'_> {
     fn plan(&mut self) -> TrainPlan {
         let (workload, request) = (self.workload, self.request);
-        let profile = request.profile.unwrap_or(workload.edition);
+        let profile = workload.profile(request.profile);
         let path = self.path();
         let of_files = self.split(profile);
         let (accelerators, read_threads) = (of_files.accelerators, of_files.read_threads);

@@ -177,6 +177,13 @@ impl MetricSpec {
     }
 }
 
+impl Workload {
+    /// The profile of a run: the requested one, or that of the workload's edition.
+    pub fn profile(&self, asked: Option<Profile>) -> Profile {
+        asked.unwrap_or(self.edition)
+    }
+}
+
 /// DLIO's defaults.
 impl Default for Workload {
     fn default() -> Self {

@@ -109,7 +109,7 @@ pub fn find(
 ) -> Result<Data, Failure> {
     let name = &*request.workload;
     let place = place(as_asked, request);
-    let profile = request.profile.unwrap_or(as_asked.edition);
+    let profile = as_asked.profile(request.profile);
     let mut workload = as_asked.clone();
     if let Some(samples) = request.samples_per_file {
         workload.dataset.num_samples_per_file = samples;
@@ -490,7 +490,7 @@ fn full_files(
     request: &TrainRequest,
     facts: &HostFacts,
 ) -> Result<u64, Failure> {
-    let profile = request.profile.unwrap_or(workload.edition);
+    let profile = workload.profile(request.profile);
     let accelerators = u64::from(request.accelerators.unwrap_or(1));
     let mut size = SizeRequest::of(workload, profile, accelerators);
     size.host_memory_bytes = facts.usable_memory_bytes();

@@ -1,8 +1,6 @@
 //! `stormlp plan`: predicts by simulation how many accelerators storage can feed.
 
-mod args;
-mod host_cost;
-mod storage;
+mod named;
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
@@ -76,7 +74,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         return list();
     }
     let answer = answer.open(&record_columns())?;
-    let sizing = args::sizing(request)?;
+    let sizing = named::sizing(request)?;
     workloads::tell_edition(&sizing.workload, sizing.asked.profile, session);
     let depth = if brief { Depth::Brief } else { Depth::Tables };
     show(&answer, &predicted(&sizing, depth, session)?)

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use stormlp_mlperf::show as submission;
-use stormlp_mlperf::submission::{Edition, Submission, Verdict, check};
+use stormlp_mlperf::submission::{Edition, Submission, Verdict, check, read};
 
-use super::read;
 use crate::output;
 use stormlp_core::failure::Failure;
 

@@ -2,9 +2,7 @@
 //! of the result. Only the official tool makes submissions.
 
 mod check;
-mod image;
 mod plan;
-mod read;
 mod rehearse;
 pub(crate) mod rehearsed;
 mod system_yaml;

@@ -11,6 +11,7 @@ use stormlp_core::location::Location;
 use stormlp_core::path::PathKind;
 use stormlp_core::shell::shell_word;
 use stormlp_core::transport::{EngineChoice, Pages};
+use stormlp_core::workload_file::sets;
 use stormlp_dataset::section::DataFormat;
 use stormlp_mlperf::submission::Edition;
 use stormlp_mlperf::submission::plan::usual_accelerator;
@@ -155,7 +156,7 @@ pub(super) fn request(args: &Args, workload: &Workload) -> Result<TrainRequest, 
              runs have a barrier after each step"
         )));
     }
-    if request.data_dir.is_none() && workloads::sets(&request.params, "dataset.data_folder") {
+    if request.data_dir.is_none() && sets(&request.params, "dataset.data_folder") {
         // A folder given on the command line is meant to be used.
         request.data_dir = workload.dataset.data_folder.as_ref().map(Location::from);
     }

@@ -257,7 +257,7 @@ impl Args {
     /// Those of [`run`].
     pub(crate) fn model(&self) -> Result<(String, Profile), Failure> {
         let workload = args::workload(&self.request)?;
-        let profile = self.request.profile.unwrap_or(workload.edition);
+        let profile = workload.profile(self.request.profile);
         Ok((workload.name, profile))
     }
 

@@ -117,7 +117,7 @@ fn in_shares(files: u64, accelerators: u64) -> u64 {
 fn drawn_bytes(workload: &Workload, request: &TrainRequest, files: u64) -> Result<u64, Failure> {
     let mut starter = workload.clone();
     shape(&mut starter, files);
-    let profile = request.profile.unwrap_or(workload.edition);
+    let profile = workload.profile(request.profile);
     Ok(dataset(&starter, profile)?.total_bytes())
 }
 
@@ -149,7 +149,7 @@ pub fn larger(
     if !may_generate || request.full || request.files.is_some() {
         return Ok(None);
     }
-    let profile = request.profile.unwrap_or(as_asked.edition);
+    let profile = as_asked.profile(request.profile);
     let mut workload = as_asked.clone();
     if let Some(samples) = request.samples_per_file {
         workload.dataset.num_samples_per_file = samples;

@@ -5,7 +5,8 @@ use std::io;
 use std::path::Path;
 
 use md5::{Digest, Md5};
-use stormlp_mlperf::submission::tree::{CODE_HASH, Entry, Tree, last, parent};
+
+use super::tree::{CODE_HASH, Entry, Tree, last, parent};
 
 /// Folders at the top of an image whose files are excluded from the digest.
 const EXCLUDED_FOLDERS: [&str; 10] = [

@@ -4,11 +4,11 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use stormlp_mlperf::submission::tree;
-use stormlp_mlperf::submission::tree::{Content, Entry, Tree, Wanted, join};
+use stormlp_core::failure::Failure;
+use stormlp_core::note::Cause;
 
 use super::image;
-use stormlp_core::failure::Failure;
+use super::tree::{self, Content, Entry, Tree, Wanted, join};
 
 /// The submissions of a whole round have fewer entries.
 const MOST_ENTRIES: usize = 2_000_000;
@@ -23,9 +23,9 @@ const MOST_RANK_BYTES: u64 = 512 << 20;
 ///
 /// # Errors
 /// With exit code 4 if the folder cannot be read, 3 if it is larger than any submission.
-pub(super) fn tree(folder: &Path) -> Result<Tree, Failure> {
+pub fn tree(folder: &Path) -> Result<Tree, Failure> {
     let unreadable = |error: io::Error| {
-        Failure::machine(anyhow::anyhow!("cannot read {}: {error}", folder.display()))
+        Failure::saying(Cause::Machine, format!("cannot read {}: {error}", folder.display()))
             .with_help("name the folder that contains closed/ or open/, or a folder of results")
     };
     let mut tree = Tree::default();
@@ -44,10 +44,13 @@ pub(super) fn tree(folder: &Path) -> Result<Tree, Failure> {
         for entry in entries.flatten() {
             count += 1;
             if count > MOST_ENTRIES {
-                return Err(Failure::no_plan(anyhow::anyhow!(
-                    "{} contains more than {MOST_ENTRIES} files: no submission does",
-                    folder.display()
-                )));
+                return Err(Failure::saying(
+                    Cause::Plan,
+                    format!(
+                        "{} contains more than {MOST_ENTRIES} files: no submission does",
+                        folder.display()
+                    ),
+                ));
             }
             let name = entry.file_name().to_string_lossy().into_owned();
             let path = join(&path, &name);

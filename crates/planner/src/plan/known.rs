@@ -1,0 +1,65 @@
+//! `--storage`: figures, a preset, or what a saved report of `stormlp gds` measured.
+
+use super::presets;
+use super::storage::StorageModel;
+use stormlp_core::failure::{Failure, Problems};
+use stormlp_matrix::plan::MatrixReport;
+
+/// Storage and the source of its figures.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KnownStorage {
+    /// The storage.
+    pub model: StorageModel,
+    /// Where its figures are from.
+    pub source: String,
+    /// Number of hosts that measured it; `None` if it was not measured.
+    pub hosts: Option<u32>,
+}
+
+impl KnownStorage {
+    /// The storage described by figures or a preset; `None` if `text` names a report. `exists` is
+    /// whether there is a file or folder of that name.
+    ///
+    /// # Errors
+    /// If figures are invalid, a preset does not exist, or a report is combined with figures.
+    pub fn described(text: &str, exists: bool) -> Result<Option<Self>, Failure> {
+        let (count, rest) = text.split_once("x:").unzip();
+        let named = rest.unwrap_or(text).split(',').next().unwrap_or_default();
+        let is_figures = text.contains('=') || text.contains(',');
+        let is_counted = count.is_some_and(|count| count.parse::<u32>().is_ok()) && !exists;
+        let is_report = text.ends_with(".json") || text.contains('/') || exists;
+        if is_report && !is_figures && !is_counted {
+            return Ok(None);
+        }
+        let is_path = named.contains('/') && !named.contains('=');
+        if is_path || named.ends_with(".json") {
+            return Err(Failure::usage(format!(
+                "--storage {text}: a report cannot be combined with a number of devices or other \
+                 figures: use {named} alone"
+            )));
+        }
+        let model = text.parse()?;
+        let source = match named.trim() {
+            figures if figures.contains('=') => "as given".to_string(),
+            preset => presets::find(preset)?.source,
+        };
+        Ok(Some(Self { model, source, hosts: None }))
+    }
+
+    /// The storage measured by `report`, which `text` names.
+    ///
+    /// # Errors
+    /// If no cell read from storage.
+    pub fn measured(report: &MatrixReport, text: &str) -> Result<Self, Problems> {
+        let model = StorageModel::measured(report, text)?;
+        let hosts = report.results.group.as_ref().map(|group| match group.machines.len() as u32 {
+            0 => group.size,
+            machines => machines,
+        });
+        let together = match hosts.filter(|hosts| *hosts > 1) {
+            Some(hosts) => format!(" by {hosts} hosts together"),
+            None => String::new(),
+        };
+        Ok(Self { model, source: format!("measured{together}, {text}"), hosts })
+    }
+}

@@ -1,0 +1,88 @@
+//! What the options of `stormlp plan` name: workload, saved reports and checkpoint model.
+
+use std::path::Path;
+
+use stormlp_checkpoint::plan::builtin;
+use stormlp_core::failure::Failure;
+use stormlp_core::note::Cause;
+use stormlp_core::report::ReportKind;
+use stormlp_core::units::parse_some_bytes;
+use stormlp_planner::plan::{KnownStorage, Sizing, SizingRequest, host_cost};
+use stormlp_show::contradictions;
+use stormlp_training::plan::client::ClientCost;
+use stormlp_transfer::probe;
+
+use crate::any_report::AnyReport;
+use crate::commands::{saved, workloads};
+use crate::output;
+
+/// `asked` with everything it names.
+///
+/// # Errors
+/// If the workload, the storage, the checkpoint or an option is invalid.
+pub(super) fn sizing(asked: SizingRequest) -> Result<Sizing, Failure> {
+    // Both are present unless the list of presets was requested.
+    let name = asked.workload.as_deref().unwrap_or_default();
+    let sizing = Sizing {
+        workload: workloads::load(name, asked.accelerator.as_deref(), &asked.params)?,
+        storage: storage(asked.storage.as_deref().unwrap_or_default())?,
+        host: probe::host_facts(),
+        checkpoint: asked.checkpoint.as_deref().map(checkpoint).transpose()?,
+        host_cost: asked.host_cost.as_deref().map(measured_cost).transpose()?,
+        asked,
+    };
+    sizing.check()?;
+    Ok(sizing)
+}
+
+/// An inconsistent report may still be useful, so it is used with a warning.
+fn storage(text: &str) -> Result<KnownStorage, Failure> {
+    let path = Path::new(text);
+    if let Some(described) = KnownStorage::described(text, path.exists())? {
+        return Ok(described);
+    }
+    let report = match saved::any(path)? {
+        AnyReport::Gds(report) => report,
+        other => {
+            let what = format!(
+                "--storage: {text} is a report of `stormlp {}`, which does not measure transfer \
+                 sizes and depths",
+                other.head().kind.name()
+            );
+            return Err(Failure::saying(Cause::Plan, what).with_help(
+                "use a report of `stormlp gds`, or figures such as read=14.5GB/s,latency=80us",
+            ));
+        }
+    };
+    let mut storage = KnownStorage::measured(&report, text)?;
+    let found = contradictions(&report);
+    for one in &found {
+        output::say(format!("warning: {text}: {one}"));
+    }
+    if !found.is_empty() {
+        storage.source.push_str("; inconsistent figures: the report was damaged or modified");
+    }
+    Ok(storage)
+}
+
+/// Description and size of the requested checkpoint.
+fn checkpoint(asked: &str) -> Result<(String, u64), Failure> {
+    if let Ok(size) = parse_some_bytes(asked) {
+        return Ok(("custom size".to_string(), size));
+    }
+    let Some(model) = builtin::load(asked) else {
+        let names: Vec<&str> = builtin::names().collect();
+        let what = format!("--checkpoint: `{asked}` is neither a size nor a model");
+        return Err(Failure::saying(Cause::Plan, what)
+            .with_help(format!("use a size such as 1.2TB, or one of {}", names.join(", "))));
+    };
+    let layout = model.layout(model.parallelism_of_all_ranks());
+    Ok((model.name.clone(), layout.total_bytes()))
+}
+
+fn measured_cost(place: &Path) -> Result<ClientCost, Failure> {
+    match saved::any(place)? {
+        AnyReport::Train(report) => host_cost::measured(&report, place),
+        other => Err(saved::of_another(place, other.head().kind, ReportKind::Train)),
+    }
+}
