@@ -6,6 +6,7 @@ pub mod checkpoint;
 pub mod dlio;
 pub mod official;
 pub mod python_json;
+pub mod rehearsed;
 pub mod show;
 pub mod submission;
 pub mod training;

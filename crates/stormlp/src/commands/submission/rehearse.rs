@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use stormlp_core::profile::Profile;
+use stormlp_mlperf::rehearsed::RehearsedResult;
 use stormlp_mlperf::show::Rehearsal;
 use stormlp_mlperf::submission::system_yaml::draft;
 use stormlp_mlperf::submission::{EQUIVALENCE, Edition, NOTICE};
 use stormlp_transfer::probe;
 
-use super::rehearsed::RehearsedTree;
 use crate::commands::{checkpoint, train};
 use crate::output;
 use stormlp_core::failure::Failure;
@@ -81,16 +81,16 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
             }
             let place = rehearsal.training_folder(&model);
             let runs = (&*place, "run");
-            let tree = RehearsedTree::open(args.tree, rehearsal, runs, args.resume)?;
-            train.rehearse(tree)?;
+            let tree = RehearsedResult::open(args.tree, rehearsal, runs, args.resume)?;
+            train.rehearse(tree.into())?;
             is_dry = train.dry_run;
             train::run(*train, session)
         }
         What::Checkpointing(mut checkpoint) => {
             checkpoint.keep_edition(args.edition)?;
             let place = rehearsal.checkpointing_folder(&checkpoint.model_name()?);
-            let tree = RehearsedTree::open(args.tree, rehearsal, (&place, ""), args.resume)?;
-            checkpoint.rehearse(tree)?;
+            let tree = RehearsedResult::open(args.tree, rehearsal, (&place, ""), args.resume)?;
+            checkpoint.rehearse(tree.into())?;
             is_dry = checkpoint.is_dry();
             checkpoint::run(*checkpoint, session)
         }

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use stormlp_core::units::counted;
+use stormlp_mlperf::show as submission;
 use stormlp_mlperf::submission::NOTICE;
 use stormlp_mlperf::submission::system_yaml::{draft, faults};
 use stormlp_transfer::probe;
@@ -58,38 +58,16 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `1 field is`, `2 fields are`.
-fn are(fields: u64) -> String {
-    let verb = if fields == 1 { "is" } else { "are" };
-    format!("{} {verb}", counted(fields, "field"))
-}
-
 fn check(file: &Path, json: bool) -> Result<(), Failure> {
     let found = faults(&read_text(file, "description of a system")?);
     if json {
         output::print(&output::json(&found)?)?;
-    } else if found.is_empty() {
-        output::print(&format!("{}: no problems", file.display()))?;
     } else {
-        let lines = found.iter().map(|fault| {
-            let line = fault.line.map_or(String::new(), |line| format!(":{line}"));
-            let field = match fault.field.as_str() {
-                "" => String::new(),
-                field => format!("{field}: "),
-            };
-            format!("{}{line}: {field}{}", file.display(), fault.message)
-        });
-        output::print(&lines.collect::<Vec<String>>().join("\n"))?;
+        output::print(&submission::system_faults(&found, &file.display().to_string()))?;
     }
     if found.is_empty() {
         return Ok(());
     }
-    let blank = found.iter().filter(|fault| fault.is_blank).count() as u64;
-    let wrong = found.len() as u64 - blank;
-    let words = match (wrong, blank) {
-        (wrong, 0) => format!("{} wrong", are(wrong)),
-        (0, blank) => format!("{} not filled in", are(blank)),
-        (wrong, blank) => format!("{} wrong, and {} not filled in", are(wrong), are(blank)),
-    };
-    Err(Failure::missed_target(format!("{}: {words}", file.display())))
+    let wrong = submission::count_of_faults(&found);
+    Err(Failure::missed_target(format!("{}: {wrong}", file.display())))
 }

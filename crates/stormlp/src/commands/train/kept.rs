@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use chrono::Utc;
 use stormlp_mlperf::training as mlperf;
 use stormlp_training::plan::workload::Workload;
 use stormlp_training::report::TrainReport;
@@ -70,7 +71,7 @@ impl Kept<'_> {
 /// has all of them.
 ///
 /// # Errors
-/// Those of [`RehearsedTree::next_run`].
+/// If the runs in the tree belong to another plan, or the reports cannot be written.
 pub(super) fn first_run(
     tree: Option<&RehearsedTree>,
     is_dry: bool,
@@ -90,7 +91,8 @@ pub(super) fn first_run(
         tree.say_whole();
         return Ok(None);
     };
-    for warning in tree.warnings(number) {
+    let now = Utc::now().timestamp_micros() as f64 / 1e6;
+    for warning in tree.warnings(number, now) {
         if !session.quiet {
             output::say(format!("warning: {warning}"));
         }
