@@ -1,6 +1,8 @@
 //! Conversion of a workload's `dataset` section to a recipe.
 
 use crate::section::{DataFormat, DatasetSpec};
+#[cfg(feature = "cli")]
+use stormlp_core::numbers::whole;
 use stormlp_core::profile::Profile;
 
 use crate::content::Content;
@@ -12,29 +14,34 @@ pub const DEFAULT_SEED: u64 = 42;
 
 /// Dataset options that a workload does not specify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
 pub struct Making {
-    /// The edition that determines how sizes are drawn.
-    pub profile: Profile,
-    /// Number of ranks that DLIO would generate with; matters only in v3, where each draws its own
-    /// sizes.
+    /// Number of ranks DLIO would use: in v3, each rank draws its own sizes.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = 1,
+        value_parser = whole::<u32>(1..)))]
     pub generator_ranks: u32,
-    /// The payload of the samples.
+
+    /// Content of samples: incompressible random bytes, or one byte value.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "random|constant",
+        default_value_t = Content::Random))]
     pub content: Content,
-    /// The content seed.
+
+    /// Seed for the content; does not affect sizes, which match DLIO's.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", default_value_t = DEFAULT_SEED,
+        value_parser = whole::<u64>(..)))]
     pub seed: u64,
 }
 
-impl Making {
-    /// Defaults for `profile`: one rank, random content.
-    #[must_use]
-    pub fn of(profile: Profile) -> Self {
-        Self { profile, generator_ranks: 1, content: Content::Random, seed: DEFAULT_SEED }
+/// One rank, random content.
+impl Default for Making {
+    fn default() -> Self {
+        Self { generator_ranks: 1, content: Content::Random, seed: DEFAULT_SEED }
     }
 }
 
-/// The recipe of a workload's dataset.
+/// The recipe of a workload's dataset; `profile` determines how sizes are drawn.
 #[must_use]
-pub fn recipe(spec: &DatasetSpec, making: Making) -> Recipe {
+pub fn recipe(spec: &DatasetSpec, profile: Profile, making: Making) -> Recipe {
     let size = if spec.record_dims.is_empty() {
         SizeRule::Length {
             mean_bytes: spec.record_length_bytes,
@@ -43,7 +50,7 @@ pub fn recipe(spec: &DatasetSpec, making: Making) -> Recipe {
     } else {
         SizeRule::Shape { dims: spec.record_dims.clone(), element_bytes: spec.record_element_bytes }
     };
-    let draw = match making.profile {
+    let draw = match profile {
         Profile::V3 => SizeDraw::PerRank { ranks: making.generator_ranks.max(1) },
         Profile::V1 | Profile::V2 | Profile::Native => SizeDraw::Shared,
     };
@@ -112,7 +119,7 @@ mod tests {
 
     #[test]
     fn unet3d_has_the_bytes_that_dlio_writes() {
-        let dataset = Dataset::new(recipe(&unet3d(), Making::of(Profile::V2))).unwrap();
+        let dataset = Dataset::new(recipe(&unet3d(), Profile::V2, Making::default())).unwrap();
         // Arrays of 25 285 981 919 bytes, and 498 bytes of framing and label for each.
         assert_eq!(dataset.total_bytes(), 25_285_981_919 + 168 * 498);
         assert_eq!(dataset.path(0), "train/img_000_of_168.npz");
@@ -121,8 +128,8 @@ mod tests {
     #[test]
     fn only_v3_sizes_depend_on_the_ranks() {
         for &profile in Profile::VARIANTS {
-            let making = Making { generator_ranks: 4, ..Making::of(profile) };
-            let draw = recipe(&unet3d(), making).draw;
+            let making = Making { generator_ranks: 4, ..Making::default() };
+            let draw = recipe(&unet3d(), profile, making).draw;
             let per_rank = draw == SizeDraw::PerRank { ranks: 4 };
             assert_eq!(per_rank, profile == Profile::V3);
         }
@@ -149,7 +156,7 @@ mod tests {
             generation_batch_size: 0,
         };
         spec.parquet.columns[3].name = "other".to_string();
-        let dataset = Dataset::new(recipe(&spec, Making::of(Profile::V3))).unwrap();
+        let dataset = Dataset::new(recipe(&spec, Profile::V3, Making::default())).unwrap();
         assert!((dataset.mean_sample_bytes() - 2_164_832.0).abs() < 0.5);
     }
 }

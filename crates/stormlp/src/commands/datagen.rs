@@ -1,20 +1,13 @@
 //! `stormlp datagen WORKLOAD`: writes, continues or verifies the dataset of a workload.
 
-use std::path::{Path, PathBuf};
-
 use stormlp_core::difference::Promise;
 use stormlp_core::event::{Event, Observer as _, Unit};
-use stormlp_core::numbers::whole;
-use stormlp_core::profile::Profile;
 use stormlp_core::shell::CommandLine;
-use stormlp_core::transport::EngineChoice;
-use stormlp_core::workload_file::sets;
-use stormlp_dataset::content::Content;
 use stormlp_dataset::dataset::{Dataset, Recipe};
 use stormlp_dataset::generate;
-use stormlp_dataset::generate::{Existing, GenerateError, GeneratePlan, Generation, Share};
+use stormlp_dataset::generate::{GenerateError, GeneratePlan, Generation, Share};
 use stormlp_dataset::report::GenerateReport;
-use stormlp_dataset::spec::{self, DEFAULT_SEED, Making};
+use stormlp_training::plan::generate::GenerateRequest;
 use stormlp_training::show::datagen as text;
 use stormlp_transfer::storage::Disk;
 
@@ -42,100 +35,28 @@ Examples:
       read everything back and name each bad file; writes nothing"
 )]
 pub(crate) struct Args {
-    /// A built-in workload (see `stormlp workloads`), or a YAML file.
-    #[arg(value_name = "WORKLOAD")]
-    workload: String,
-
-    /// Accelerator, which selects the variant of the workload; sizes do not depend on it.
-    #[arg(long, value_name = "NAME")]
-    accelerator: Option<String>,
-
-    /// Dataset folder, with samples in train/ and valid/ [default: ./stormlp-data/WORKLOAD].
-    #[arg(long, value_name = "DIR", value_parser = workloads::parse_folder)]
-    data_dir: Option<PathBuf>,
-
-    /// Number of training files.
-    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..))]
-    files: Option<u64>,
-
-    /// Samples per file.
-    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=u64::from(u32::MAX)))]
-    samples_per_file: Option<u64>,
-
-    /// Number of subfolders for training files.
-    #[arg(long, value_name = "N", value_parser = whole::<u64>(..))]
-    subfolders: Option<u64>,
-
-    /// Rules for file sizes [default: the workload's edition].
-    #[arg(long, value_name = "v1|v2|v3|native")]
-    profile: Option<Profile>,
-
-    /// Number of ranks DLIO would use: in v3, each rank draws its own sizes.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..))]
-    generator_ranks: u32,
-
-    /// Content of samples: incompressible random bytes, or one byte value.
-    #[arg(long, value_name = "random|constant", default_value_t = Content::Random)]
-    content: Content,
-
-    /// Seed for the content; does not affect sizes, which match DLIO's.
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED, value_parser = whole::<u64>(..))]
-    seed: u64,
-
-    /// Writer threads [default: two per CPU, at most 16].
-    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=512))]
-    threads: Option<u16>,
-
-    /// I/O engine for writes.
-    #[arg(long, value_name = "auto|uring|tokio-uring|psync", default_value = "auto")]
-    engine: EngineChoice,
-
-    /// Workload parameters to override, as in mlpstorage: dataset.num_files_eval=10.
-    #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
-    params: Vec<String>,
-
     #[command(flatten)]
-    mode: Mode,
+    request: GenerateRequest,
 
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
-/// How to handle a folder that is not empty.
-#[derive(Debug, clap::Args)]
-#[group(multiple = false)]
-struct Mode {
-    /// Continue a stopped run, and rewrite truncated or modified files.
-    #[arg(long)]
-    resume: bool,
-
-    /// Only read and verify every file; exit code 5 if any is bad.
-    #[arg(long)]
-    verify: bool,
-
-    /// Remove an existing dataset first.
-    #[arg(long)]
-    overwrite: bool,
-
-    /// Print the plan and exit, without writing.
-    #[arg(long)]
-    dry_run: bool,
-}
-
 /// Generates, resumes or verifies the dataset, or prints the plan.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let party = session.party(false)?;
-    let plan = party.agree_on(plan(&args, session), promises)?;
-    if args.mode.dry_run {
+    let Args { request, format } = args;
+    let plan = party.agree_on(plan(&request, session), promises)?;
+    if request.mode.dry_run {
         let outline = plan.outline();
-        return args.format.print(&outline, text::outline);
+        return format.print(&outline, text::outline);
     }
     let progress = session.progress();
-    if args.mode.verify {
+    if request.mode.verify {
         let found = generate::verify(&plan, &progress, &session.stop)
             .map_err(|error| failure(error, session))?;
-        let printed = args.format.print(&found, text::verification);
+        let printed = format.print(&found, text::verification);
         return match found.faults.len() {
             0 => printed,
             bad => Err(bad_files(bad, found.by_checksum, &plan)),
@@ -151,7 +72,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let Some(report) = report else {
         return Ok(());
     };
-    let printed = args.format.print(&report, text::report);
+    let printed = format.print(&report, text::report);
     output::or_warn(printed, "the dataset is complete");
     Ok(())
 }
@@ -159,7 +80,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
 impl Args {
     /// Verifying and planning take one process; files are written by all.
     pub(crate) fn needs(&self) -> Needs {
-        match (self.mode.verify, self.mode.dry_run) {
+        match (self.request.mode.verify, self.request.mode.dry_run) {
             (true, _) => Needs::OneProcess("datagen --verify"),
             (_, true) => Needs::OneProcess("datagen --dry-run"),
             _ => Needs::Group,
@@ -221,52 +142,23 @@ fn together(
 }
 
 /// The complete plan: the workload, the overrides by options, and the destination.
-fn plan(args: &Args, session: &Session) -> Result<GeneratePlan, Failure> {
-    let mut workload = workloads::load(&args.workload, args.accelerator.as_deref(), &args.params)?;
-    workloads::tell_edition(&workload, args.profile, session);
-    let profile = workload.profile(args.profile);
-    let dataset = &mut workload.dataset;
-    if let Some(files) = args.files {
-        dataset.num_files_train = files;
-    }
-    if let Some(samples) = args.samples_per_file {
-        dataset.num_samples_per_file = samples;
-    }
-    if let Some(subfolders) = args.subfolders {
-        dataset.num_subfolders_train = subfolders;
-    }
-    let making = Making {
-        profile,
-        generator_ranks: args.generator_ranks,
-        content: args.content,
-        seed: args.seed,
-    };
-    let named = dataset
-        .data_folder
-        .clone()
-        .map(PathBuf::from)
-        .filter(|_| sets(&args.params, "dataset.data_folder"));
-    let folder = args
-        .data_dir
-        .clone()
-        .or(named)
-        .unwrap_or_else(|| Path::new("stormlp-data").join(&workload.name));
-    let existing = match &args.mode {
-        Mode { resume: true, .. } => Existing::Resume,
-        Mode { overwrite: true, .. } => Existing::Overwrite,
-        _ => Existing::Refuse,
-    };
-    let recipe = spec::recipe(&workload.dataset, making);
-    if !args.mode.dry_run && !args.mode.verify {
+fn plan(request: &GenerateRequest, session: &Session) -> Result<GeneratePlan, Failure> {
+    let workload =
+        workloads::load(&request.workload, request.accelerator.as_deref(), &request.params)?;
+    workloads::tell_edition(&workload, request.profile, session);
+    let (folder, recipe) = (request.folder(&workload), request.recipe(&workload));
+    let existing = request.mode.existing();
+    if request.mode.writes() {
         generate::check_room(&Disk, &recipe, &folder, existing)
             .map_err(|error| failure(error, session))?;
     }
     let dataset = drawn(recipe, session)?;
+    let profile = workload.profile(request.profile).name();
     Ok(GeneratePlan {
         existing,
-        threads: args.threads.map_or(0, usize::from),
-        engine: args.engine.named(),
-        ..GeneratePlan::new(folder, &workload.name, profile.name(), dataset)
+        threads: request.threads.map_or(0, usize::from),
+        engine: request.engine.named(),
+        ..GeneratePlan::new(folder, &workload.name, profile, dataset)
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
 use clap::Subcommand;
@@ -78,11 +78,6 @@ pub(crate) fn tell_edition(workload: &Workload, asked: Option<Profile>, session:
     if let Some(warning) = edition(workload, asked).filter(|_| !session.quiet) {
         output::say(format!("warning: {warning}"));
     }
-}
-
-/// Parses a folder. It is UTF-8, because plans and reports store it as text.
-pub(crate) fn parse_folder(text: &str) -> Result<PathBuf, String> {
-    Ok(PathBuf::from(text))
 }
 
 fn built_in(name: &str, accelerator: Option<&str>) -> Result<&'static Entry, Failure> {

@@ -12,6 +12,7 @@ pub mod distribution;
 pub mod edition;
 mod fields;
 pub mod find_max;
+pub mod generate;
 mod keys;
 mod memory;
 pub mod metrics;

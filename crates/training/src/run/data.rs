@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::plan::datasize::{SizeRequest, datasize};
+use crate::plan::generate::default_folder;
 use crate::plan::request::TrainRequest;
 use crate::plan::workload::Workload;
 use stormlp_core::facts::{Availability, HostFacts};
@@ -185,7 +186,7 @@ fn to_make(
     session: &Session,
 ) -> Result<Data, Failure> {
     workload.dataset.num_files_train = files;
-    let recipe = spec::recipe(&workload.dataset, Making::of(profile));
+    let recipe = spec::recipe(&workload.dataset, profile, Making::default());
     generate::check_room(&Disk, &recipe, &folder, kind.existing()).map_err(generation)?;
     let dataset = Dataset::new(recipe).map_err(Failure::no_plan)?;
     Ok(Data {
@@ -372,7 +373,7 @@ fn place(workload: &Workload, request: &TrainRequest) -> Place {
     if let Some(folder) = named.filter(|folder| folder.join("train").is_dir()) {
         return Place { folder, is_default: false };
     }
-    Place { folder: Path::new("stormlp-data").join(&workload.name), is_default: true }
+    Place { folder: default_folder(workload), is_default: true }
 }
 
 fn scan(
@@ -409,7 +410,7 @@ fn nothing_there(folder: &Path, workload: &Workload, datagen: &str) -> Failure {
 
 /// The dataset described by the workload.
 pub fn dataset(workload: &Workload, profile: Profile) -> Result<Dataset, Failure> {
-    let recipe = spec::recipe(&workload.dataset, Making::of(profile));
+    let recipe = spec::recipe(&workload.dataset, profile, Making::default());
     Dataset::new(recipe).map_err(Failure::no_plan)
 }
 
@@ -434,7 +435,7 @@ fn files_to_make(
 fn take_for_starter(workload: &mut Workload, begun: &ManifestHead, profile: Profile) {
     let mut starter = workload.clone();
     starter::shape(&mut starter, begun.train_files);
-    let recipe = spec::recipe(&starter.dataset, Making::of(profile));
+    let recipe = spec::recipe(&starter.dataset, profile, Making::default());
     if recipe.text() == begun.recipe {
         *workload = starter;
     }

@@ -1,6 +1,9 @@
 //! Required dataset size, and whether it fits.
 
-use crate::plan::datasize::{Binding, DataSize, MEMORY_MULTIPLE, MIN_STEPS};
+use crate::plan::datasize::{
+    self, Binding, DataSize, MEMORY_MULTIPLE, MIN_STEPS, SizeError, SizeOptions,
+};
+use crate::plan::workload::Workload;
 use serde::Serialize;
 use stormlp_core::profile::Profile;
 use stormlp_core::units::{ByteSize, counted, format_duration};
@@ -33,6 +36,37 @@ pub struct SizeAnswer {
     pub free_bytes: Option<u64>,
     /// Whether it fits there; `None` when unknown.
     pub fits: Option<bool>,
+}
+
+impl SizeAnswer {
+    /// The answer for `workload` on hosts with this much memory, and a folder with `free_bytes`, if
+    /// known.
+    ///
+    /// # Errors
+    /// When a count is zero or the numbers exceed any possible storage.
+    pub fn of(
+        asked: &SizeOptions,
+        workload: &Workload,
+        host_memory_bytes: u64,
+        free_bytes: Option<u64>,
+    ) -> Result<Self, SizeError> {
+        let request = asked.request(workload, host_memory_bytes);
+        let size = datasize::datasize(&request)?;
+        let steps = size.steps_per_epoch as f64 * f64::from(workload.train.epochs);
+        Ok(Self {
+            workload: workload.name.clone(),
+            accelerator: workload.accelerator.clone(),
+            accelerators: request.accelerators,
+            hosts: request.hosts,
+            host_memory_bytes,
+            profile: request.profile,
+            size,
+            run_seconds: steps * workload.train.computation_time.mean_seconds(),
+            folder: asked.folder(workload).display().to_string(),
+            free_bytes,
+            fits: free_bytes.map(|free| size.bytes <= free),
+        })
+    }
 }
 
 /// Renders the answer as a document.

@@ -161,7 +161,8 @@ pub fn larger(
     };
     let mut there = workload.clone();
     shape(&mut there, record.head.train_files);
-    let is_ours = spec::recipe(&there.dataset, Making::of(profile)).text() == record.head.recipe;
+    let is_ours =
+        spec::recipe(&there.dataset, profile, Making::default()).text() == record.head.recipe;
     let files = files(workload, request, &place.folder).unwrap_or(0);
     if !is_ours || files <= record.head.train_files {
         return Ok(None);

@@ -1,0 +1,142 @@
+//! The request for a dataset: the options of `stormlp datagen`, not validated yet.
+
+use std::path::{Path, PathBuf};
+
+use stormlp_core::location::Location;
+#[cfg(feature = "cli")]
+use stormlp_core::numbers::whole;
+use stormlp_core::profile::Profile;
+use stormlp_core::transport::EngineChoice;
+use stormlp_core::workload_file::sets;
+use stormlp_dataset::dataset::Recipe;
+use stormlp_dataset::generate::Existing;
+use stormlp_dataset::spec::{self, Making};
+
+use super::workload::Workload;
+
+/// Options of a generation. `None` falls back to the workload, then to the default.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "cli", derive(clap::Args))]
+pub struct GenerateRequest {
+    /// A built-in workload (see `stormlp workloads`), or a YAML file.
+    #[cfg_attr(feature = "cli", arg(value_name = "WORKLOAD"))]
+    pub workload: String,
+
+    /// Accelerator, which selects the variant of the workload; sizes do not depend on it.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "NAME"))]
+    pub accelerator: Option<String>,
+
+    /// Dataset folder, with samples in train/ and valid/ [default: ./stormlp-data/WORKLOAD].
+    #[cfg_attr(feature = "cli", arg(long, value_name = "DIR",
+        value_parser = str::parse::<Location>))]
+    pub data_dir: Option<Location>,
+
+    /// Number of training files.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u64>(1..)))]
+    pub files: Option<u64>,
+
+    /// Samples per file.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N",
+        value_parser = whole::<u64>(1..=u64::from(u32::MAX))))]
+    pub samples_per_file: Option<u64>,
+
+    /// Number of subfolders for training files.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u64>(..)))]
+    pub subfolders: Option<u64>,
+
+    /// Rules for file sizes [default: the workload's edition].
+    #[cfg_attr(feature = "cli", arg(long, value_name = "v1|v2|v3|native"))]
+    pub profile: Option<Profile>,
+
+    /// What a workload does not specify.
+    #[cfg_attr(feature = "cli", command(flatten))]
+    pub making: Making,
+
+    /// Writer threads [default: two per CPU, at most 16].
+    #[cfg_attr(feature = "cli", arg(long, value_name = "N", value_parser = whole::<u16>(1..=512)))]
+    pub threads: Option<u16>,
+
+    /// I/O engine for writes.
+    #[cfg_attr(
+        feature = "cli",
+        arg(long, value_name = "auto|uring|tokio-uring|psync", default_value = "auto")
+    )]
+    pub engine: EngineChoice,
+
+    /// Workload parameters to override, as in mlpstorage: dataset.num_files_eval=10.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "KEY=VALUE", num_args = 1..))]
+    pub params: Vec<String>,
+
+    /// How to handle a folder that is not empty.
+    #[cfg_attr(feature = "cli", command(flatten))]
+    pub mode: GenerateMode,
+}
+
+/// How to handle a folder that is not empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "cli", derive(clap::Args), group(multiple = false))]
+pub struct GenerateMode {
+    /// Continue a stopped run, and rewrite truncated or modified files.
+    #[cfg_attr(feature = "cli", arg(long))]
+    pub resume: bool,
+
+    /// Only read and verify every file; exit code 5 if any is bad.
+    #[cfg_attr(feature = "cli", arg(long))]
+    pub verify: bool,
+
+    /// Remove an existing dataset first.
+    #[cfg_attr(feature = "cli", arg(long))]
+    pub overwrite: bool,
+
+    /// Print the plan and exit, without writing.
+    #[cfg_attr(feature = "cli", arg(long))]
+    pub dry_run: bool,
+}
+
+impl GenerateMode {
+    /// What may happen to the contents of the folder.
+    pub fn existing(self) -> Existing {
+        match self {
+            Self { resume: true, .. } => Existing::Resume,
+            Self { overwrite: true, .. } => Existing::Overwrite,
+            _ => Existing::Refuse,
+        }
+    }
+
+    /// Whether files are written.
+    pub fn writes(self) -> bool {
+        !self.verify && !self.dry_run
+    }
+}
+
+impl GenerateRequest {
+    /// The dataset of `workload`, with the options that override it.
+    pub fn recipe(&self, workload: &Workload) -> Recipe {
+        let mut dataset = workload.dataset.clone();
+        let overrides = [
+            (self.files, &mut dataset.num_files_train),
+            (self.samples_per_file, &mut dataset.num_samples_per_file),
+            (self.subfolders, &mut dataset.num_subfolders_train),
+        ];
+        for (asked, setting) in overrides {
+            *setting = asked.unwrap_or(*setting);
+        }
+        spec::recipe(&dataset, workload.profile(self.profile), self.making)
+    }
+
+    /// The folder of the dataset. A workload file's own folder counts only if a parameter sets it.
+    pub fn folder(&self, workload: &Workload) -> PathBuf {
+        let is_set = sets(&self.params, "dataset.data_folder");
+        let named = workload.dataset.data_folder.as_ref().filter(|_| is_set);
+        match (&self.data_dir, named) {
+            (Some(folder), _) => folder.folder().to_path_buf(),
+            (None, Some(folder)) => PathBuf::from(folder),
+            (None, None) => default_folder(workload),
+        }
+    }
+}
+
+/// The folder of a workload's dataset, unless another is named.
+pub fn default_folder(workload: &Workload) -> PathBuf {
+    Path::new("stormlp-data").join(&workload.name)
+}
