@@ -2,8 +2,7 @@
 
 use super::presets;
 use super::storage::StorageModel;
-use stormlp_core::failure::{Failure, Problems};
-use stormlp_matrix::plan::MatrixReport;
+use stormlp_core::failure::Failure;
 
 /// Storage and the source of its figures.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,22 +43,5 @@ impl KnownStorage {
             preset => presets::find(preset)?.source,
         };
         Ok(Some(Self { model, source, hosts: None }))
-    }
-
-    /// The storage measured by `report`, which `text` names.
-    ///
-    /// # Errors
-    /// If no cell read from storage.
-    pub fn measured(report: &MatrixReport, text: &str) -> Result<Self, Problems> {
-        let model = StorageModel::measured(report, text)?;
-        let hosts = report.results.group.as_ref().map(|group| match group.machines.len() as u32 {
-            0 => group.size,
-            machines => machines,
-        });
-        let together = match hosts.filter(|hosts| *hosts > 1) {
-            Some(hosts) => format!(" by {hosts} hosts together"),
-            None => String::new(),
-        };
-        Ok(Self { model, source: format!("measured{together}, {text}"), hosts })
     }
 }

@@ -1,5 +1,6 @@
 //! Storage as measured by a saved report.
 
+use super::known::KnownStorage;
 use super::storage::{DeviceFigures, StorageModel};
 use super::surface::{Surface, SurfacePoint};
 use stormlp_core::failure::Problems;
@@ -10,7 +11,7 @@ use stormlp_matrix::plan::{CellReport, MatrixReport};
 /// A cell with a larger share of its data in the page cache does not measure storage.
 const MOST_CACHED_SHARE: f64 = 0.05;
 
-impl StorageModel {
+impl KnownStorage {
     /// The storage measured by the `stormlp gds` report saved in `place`: throughput and latency by
     /// transfer size and depth.
     ///
@@ -19,7 +20,8 @@ impl StorageModel {
     pub fn measured(report: &MatrixReport, place: &str) -> Result<Self, Problems> {
         let mut problems = Problems::default();
         // With several processes, `threads` of a cell is per process.
-        let processes = report.results.group.as_ref().map_or(1, |group| group.size);
+        let group = report.results.group.as_ref();
+        let processes = group.map_or(1, |group| group.size);
         let points = |direction| points(&report.results.cells, direction, processes);
         let Some(surface) = Surface::through(points(Direction::Read)) else {
             problems.plan(
@@ -32,7 +34,7 @@ impl StorageModel {
             return Err(problems);
         };
         let writes = Surface::through(points(Direction::Write));
-        Ok(Self {
+        let model = StorageModel {
             device: DeviceFigures {
                 read_bytes_per_second: surface.best_bytes_per_second(),
                 write_bytes_per_second: writes.map(|writes| writes.best_bytes_per_second()),
@@ -42,8 +44,17 @@ impl StorageModel {
                 queue_depth: None,
             },
             surface: Some(surface),
-            ..Self::of_bandwidth(0.0)
-        })
+            ..StorageModel::of_bandwidth(0.0)
+        };
+        let hosts = group.map(|group| match group.machines.len() as u32 {
+            0 => group.size,
+            machines => machines,
+        });
+        let together = match hosts.filter(|hosts| *hosts > 1) {
+            Some(hosts) => format!(" by {hosts} hosts together"),
+            None => String::new(),
+        };
+        Ok(Self { model, source: format!("measured{together}, {place}"), hosts })
     }
 }
 

@@ -4,12 +4,10 @@ use std::path::Path;
 
 use derive_more::{Deref, From};
 use stormlp_checkpoint::report::CheckpointReport;
-use stormlp_core::facts::HostFacts;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::session::Session;
 use stormlp_mlperf::rehearsed::RehearsedResult;
 use stormlp_mlperf::submission::Edition;
-use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::plan::workload::Workload;
 use stormlp_training::report::TrainReport;
 
@@ -60,18 +58,6 @@ impl RehearsedTree {
         })?;
         self.0.take(in_tree);
         Ok(())
-    }
-
-    /// Rewrites the reports of a training result; the last may be missing.
-    ///
-    /// # Errors
-    /// With exit code 4 if they cannot be written.
-    pub(crate) fn report_training(
-        &self,
-        plan: &TrainPlan,
-        host: &HostFacts,
-    ) -> Result<(), Failure> {
-        deliver::write_mlperf(Some(self.folder()), |_| self.training_reports(plan, host))
     }
 
     /// Adds a checkpointing result, if it completed.

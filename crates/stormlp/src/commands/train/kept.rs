@@ -86,7 +86,9 @@ pub(super) fn first_run(
     let next = tree.next_run(&plan, &prepared.facts)?;
     let Some(number) = next else {
         if !is_dry {
-            tree.report_training(&plan, &prepared.facts)?;
+            deliver::write_mlperf(Some(tree.folder()), |_| {
+                tree.training_reports(&plan, &prepared.facts)
+            })?;
         }
         tree.say_whole();
         return Ok(None);
