@@ -8,6 +8,9 @@
 //! If N launched processes cannot find each other, they would make N independent runs, each
 //! assuming that it has the storage to itself. Here that is an error, with a remedy.
 //!
+//! Also what every command that runs something has: its [session](session::Session), and the folders
+//! in which its processes [save](savers::Savers) their reports.
+//!
 //! Besides `transfer` this is the only crate with `unsafe`: calls into foreign libraries in `mpi`
 //! and `pmix`, and the first lines of `pmi1`.
 
@@ -16,7 +19,9 @@ pub mod company;
 mod engine;
 mod environment;
 mod error;
+pub mod fate;
 mod group;
+pub mod journal;
 mod mpi;
 pub mod parts;
 pub mod party;
@@ -24,6 +29,8 @@ mod pmi1;
 mod pmix;
 pub mod promises;
 mod rounds;
+pub mod saver;
+pub mod savers;
 pub mod session;
 
 pub use choice::{Choice, give_up, join};

@@ -2,8 +2,8 @@
 //! it immediately, even during I/O. A command without partial results ends at the first.
 
 use std::fs;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -14,13 +14,6 @@ use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
-
-static TERMINATED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
-
-/// Whether SIGTERM was received: launchers send it to end processes, while users press Ctrl-C.
-pub(crate) fn was_terminated() -> bool {
-    TERMINATED.load(Ordering::Relaxed)
-}
 
 /// Installs the signal handlers and returns the stop token they set. `keeps` says whether the
 /// command polls the token and ends with partial results.
@@ -41,9 +34,7 @@ pub(crate) fn arm(keeps: bool) -> Result<StopToken, Failure> {
             .and_then(|_| flag::register(signal, stop.flag()))
             .and_then(|_| match signal {
                 // A launcher kills processes that are still running a second after SIGTERM.
-                SIGTERM => flag::register(signal, Arc::clone(&TERMINATED))
-                    .and_then(|_| flag::register(signal, stop.hurry_flag()))
-                    .map(drop),
+                SIGTERM => flag::register(signal, stop.hurry_flag()).map(drop),
                 _ => Ok(()),
             })
             .context("cannot install a signal handler")?;

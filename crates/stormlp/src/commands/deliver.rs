@@ -2,9 +2,6 @@
 //! unit of work, stdout, exported files, and comparison with an earlier report.
 
 mod answer;
-pub(super) mod journal;
-mod saver;
-mod savers;
 mod sink;
 
 use std::fs;
@@ -16,7 +13,7 @@ use crate::any_report::AnyReport;
 use anyhow::Context;
 use clap::Args;
 use stormlp_core::facts::HostFacts;
-use stormlp_core::report::{Ending, Head, ReportKind};
+use stormlp_core::report::{Ending, Head, PartOf, ReportKind};
 use stormlp_core::tag::{self, Tag, Tags};
 use stormlp_core::telemetry::Telemetry;
 use stormlp_matrix::show::{Columns, gdsio_lines};
@@ -30,11 +27,12 @@ use stormlp_transfer::storage::{Disk, Durability, Storage as _};
 use super::saved;
 use crate::output;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::party::Party;
+use stormlp_hosts::saver::results_folder;
+use stormlp_hosts::savers::{Finished, Savers};
 use stormlp_hosts::session::Session;
 
 pub(crate) use answer::{Answer, AnswerArgs};
-pub(crate) use saver::{PARTS, Saver, results_folder};
-pub(crate) use savers::{Savers, copy_of, own_part};
 pub(crate) use sink::{Format, Sink};
 use sink::{cannot_write, check_folder, of_file};
 
@@ -290,31 +288,51 @@ impl Delivery {
         self.format
     }
 
-    /// Creates the folder in which the run called `name` is saved.
+    /// Creates the folders in which the run called `name` is saved.
     ///
     /// # Errors
-    /// With exit code 4 if it cannot be created.
-    pub(crate) fn saver(&self, name: &str, session: &Session) -> Result<Saver, Failure> {
-        Saver::create(self.results_dir.as_deref(), self.kind, name, session)
+    /// Those of [`Savers::create`].
+    pub(crate) fn savers(
+        &self,
+        name: &str,
+        party: &Party,
+        session: &Session,
+    ) -> Result<Savers, Failure> {
+        Savers::create(self.results_dir.as_deref(), (self.kind, name), party, session)
     }
 
-    /// Saves the finished report, prints it and writes the exports; then `outcome` says how the run
-    /// went. Results are printed even if they cannot be saved.
+    /// Saves the finished reports, and prints the whole one and writes the exports in the leading
+    /// process; then `outcome` says how the run went. Results are printed even if they cannot be
+    /// saved.
     ///
     /// # Errors
     /// Those of `outcome`, or if something could not be written.
-    pub(crate) fn finish(
+    pub(crate) fn finish<R: serde::Serialize + Clone + Into<AnyReport>>(
         &self,
-        mut saver: Saver,
-        report: &(impl Clone + Into<AnyReport>),
+        savers: Savers,
+        (whole, own): (&R, impl FnOnce(PartOf) -> R),
         session: &Session,
         outcome: impl FnOnce(Option<&Path>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let report: &AnyReport = &report.clone().into();
-        saver.save(report);
+        let (saved, part) = savers.finish(whole, own);
+        let part = part.transpose();
+        let went = match saved {
+            Some(saved) => self.show(&whole.clone().into(), saved, session, outcome),
+            None => outcome(part.as_ref().ok().and_then(Option::as_deref)),
+        };
+        went.and(part.map(drop))
+    }
+
+    /// Shows a report that was `saved`.
+    fn show(
+        &self,
+        report: &AnyReport,
+        saved: Finished,
+        session: &Session,
+        outcome: impl FnOnce(Option<&Path>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let printed = self.print(report, &Sink(None));
         let exported = self.export(report);
-        let saved = saver.finish();
         let printed = match &saved {
             Ok(path) => {
                 let path = path.display();

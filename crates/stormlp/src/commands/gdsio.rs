@@ -11,7 +11,7 @@ use stormlp_matrix::plan::gdsio::{
     GdsioArgs, GdsioRun, emulate, in_gdsios_words, parse_args, parse_job_file,
 };
 
-use super::deliver::{Delivery, Savers};
+use super::deliver::Delivery;
 use super::gds;
 use crate::commands::workloads::read_text;
 use crate::output;
@@ -114,7 +114,7 @@ fn measure(
         _ => failure,
     })?;
     let delivery = Delivery::gdsio(per_job);
-    let savers = Savers::alone(delivery.saver(&plan.request.name, session)?);
+    let savers = delivery.savers(&plan.request.name, &session.party(false)?, session)?;
     let run = gds::start(plan, facts, savers, &delivery, session);
     gds::execute(run, Company::Alone, &delivery, session)
 }

@@ -13,9 +13,9 @@ use stormlp_mlperf::dlio;
 use stormlp_mlperf::dlio::DlioRun;
 use stormlp_mlperf::python_json;
 
-use super::deliver::journal;
 use super::workloads::read_bounded;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::journal;
 
 /// No report is larger; a device or a dataset named by mistake may be.
 const MOST_REPORT_BYTES: u64 = 1 << 30;

@@ -26,12 +26,12 @@ use stormlp_transfer::surroundings::Surroundings;
 
 use super::args::Args;
 use super::{ending, hosts, planned};
-use crate::commands::deliver::{Delivery, Savers, copy_of};
-use crate::commands::find::{Finder, Ran, find};
-use crate::commands::party::{blame_launcher, shared_fate};
+use crate::commands::deliver::Delivery;
 use crate::output;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::fate::{blame_launcher, shared_fate};
 use stormlp_hosts::party::Party;
+use stormlp_hosts::savers::{Savers, copy_of};
 use stormlp_hosts::session::Session;
 
 /// Default number of saves, and of restores, per run.
@@ -105,7 +105,7 @@ pub(super) fn run(
     }
     let begun = finder.report(Ending::Unfinished);
     savers.begin(&begun, |of| copy_of(&begun, of))?;
-    let ended = find(&mut finder, &mut savers, Some(party), session)?;
+    let ended = finder.search(&mut savers)?;
     finder.deliver(ended, savers)
 }
 
@@ -125,27 +125,47 @@ fn possible(
     if party.is_alone() { Ok(find()) } else { party.from_first(&session.group.leads().then(find)) }
 }
 
-impl Finder for StreamFinder<'_> {
-    /// A number of streams.
-    type Trial = u32;
-    type Plan = CheckpointPlan;
-    type Results = CheckpointResults;
-
-    fn next(&self) -> Option<u32> {
-        self.find.next()
+impl StreamFinder<'_> {
+    /// Searches until the answer is known or the user stops it.
+    ///
+    /// # Errors
+    /// Those of a run.
+    fn search(&mut self, savers: &mut Savers) -> Result<Ending, Failure> {
+        loop {
+            let streams = match self.next()? {
+                Ok(streams) => streams,
+                Err(ending) => return Ok(ending),
+            };
+            let plan = self.plan(streams)?;
+            let begun = Instant::now();
+            let report = self.one(&plan)?;
+            if report.ending != Ending::Complete {
+                return Ok(report.ending);
+            }
+            self.find.take(tried_streams(&report, streams, begun.elapsed().as_secs_f64()));
+            self.reports.retain(|(known, _)| *known != streams);
+            self.reports.push((streams, report));
+            if !self.session.quiet {
+                self.session.say(self.line());
+            }
+            savers.unit(|| self.report(Ending::Unfinished));
+        }
     }
 
-    fn run(&mut self, streams: u32) -> Result<Ran, Failure> {
-        let plan = self.plan(streams)?;
-        let begun = Instant::now();
-        let report = self.one(&plan)?;
-        if report.ending != Ending::Complete {
-            return Ok(Ran::Ended(report.ending));
+    /// The next number of streams, or how the search ends. All processes agree on it: the first one
+    /// chooses, and a stop of any of them stops all.
+    fn next(&self) -> Result<Result<u32, Ending>, Failure> {
+        let own = if self.session.stop.is_stopped() {
+            Err(Ending::Stopped)
+        } else {
+            self.find.next().ok_or(Ending::Complete)
+        };
+        if self.party.is_alone() {
+            return Ok(own);
         }
-        self.find.take(tried_streams(&report, streams, begun.elapsed().as_secs_f64()));
-        self.reports.retain(|(known, _)| *known != streams);
-        self.reports.push((streams, report));
-        Ok(Ran::Measured)
+        let all = self.party.exchange(&own)?;
+        let stopped = all.iter().position(|next| *next == Err(Ending::Stopped));
+        Ok(all.into_iter().nth(stopped.unwrap_or(0)).unwrap_or(own))
     }
 
     /// The rates of the last run, what is known so far, and the estimated time left.
@@ -191,9 +211,7 @@ impl Finder for StreamFinder<'_> {
         report.ending = ending;
         report
     }
-}
 
-impl StreamFinder<'_> {
     /// The plan for a number of streams, on storage as it is now.
     fn plan(&mut self, streams: u32) -> Result<CheckpointPlan, Failure> {
         self.request.streams = Some(streams);
@@ -223,7 +241,7 @@ impl StreamFinder<'_> {
         let company = others.map_or(Company::Alone, Company::Hosts);
         let mut report = run_in_company(head, plan, company, &surroundings, &mut |_| {})
             .map_err(CheckpointError::not_started)?;
-        blame_launcher(&mut report.ending, others);
+        blame_launcher(&mut report.ending, others, &self.session.stop);
         Ok(report)
     }
 
@@ -231,7 +249,7 @@ impl StreamFinder<'_> {
         let report = self.report(ended);
         let how = |saved: Option<&Path>| ending(&report, saved);
         let own = |of| copy_of(&report, of);
-        let delivered = savers.finish((&report, own), self.delivery, self.session, how);
+        let delivered = self.delivery.finish(savers, (&report, own), self.session, how);
         let others = self.others.as_ref();
         let delivered = delivered.map_err(|failure| shared_fate(failure, &report.ending, others));
         delivered.map_err(|failure| match mark(&self.first) {

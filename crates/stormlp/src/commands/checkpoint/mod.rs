@@ -31,11 +31,12 @@ use stormlp_transfer::probe;
 use stormlp_transfer::storage::Disk;
 use stormlp_transfer::surroundings::Surroundings;
 
-use super::deliver::{self, OutputArgs, Savers, copy_of};
-use super::party::{blame_launcher, shared_fate};
+use super::deliver::{self, OutputArgs};
 
 use crate::output;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::fate::{blame_launcher, shared_fate};
+use stormlp_hosts::savers::{Savers, copy_of};
 use stormlp_hosts::session::Session;
 
 pub(crate) use args::Args;
@@ -93,15 +94,15 @@ pub(crate) fn run(mut args: Args, session: &Session) -> Result<(), Failure> {
     args.detached.mark(&mut head);
     args.detached.announce(session);
     let (mut report, savers) = carry_out((head, &plan), savers, company, session)?;
-    blame_launcher(&mut report.ending, others.as_ref());
+    blame_launcher(&mut report.ending, others.as_ref(), &session.stop);
     let for_mlperf = match &args.rehearsal {
         Some(tree) => tree.add_checkpointing(&report),
         None => deliver::write_mlperf(mlperf_output, |taken| mlperf_files(&report, taken)),
     };
     let ended = |saved: Option<&Path>| ending(&report, saved).and(for_mlperf);
     let own = |of| copy_of(&report, of);
-    let went = savers
-        .finish((&report, own), &delivery, session, ended)
+    let went = delivery
+        .finish(savers, (&report, own), session, ended)
         .map_err(|failure| shared_fate(failure, &report.ending, others.as_ref()));
     // Messages about a scaled run are marked as such.
     went.map_err(|failure| match mark(&plan) {

@@ -7,9 +7,9 @@ use clap::ValueEnum;
 use stormlp_show::document::Document;
 use stormlp_show::text;
 
-use super::saver::room_help;
 use crate::output;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::saver::room_help;
 
 /// How a result is written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

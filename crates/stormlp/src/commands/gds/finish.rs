@@ -1,6 +1,6 @@
 //! Runs a plan, saves after every cell, and reports the outcome.
 
-use stormlp_core::report::Ending;
+use stormlp_core::report::{Ending, PartOf};
 use stormlp_core::shell::shell_word;
 use stormlp_core::units::{ByteSize, counted, format_duration};
 use stormlp_hosts::company::Company;
@@ -13,12 +13,13 @@ use stormlp_transfer::TransferError;
 use stormlp_transfer::crew::CrewError;
 use stormlp_transfer::surroundings::Surroundings;
 
-use crate::commands::deliver::{Delivery, Format, Savers, own_part};
-use crate::commands::party::{blame_launcher, shared_fate};
+use crate::commands::deliver::{Delivery, Format};
 use crate::output;
 use crate::progress::Progress;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
+use stormlp_hosts::fate::{blame_launcher, shared_fate};
+use stormlp_hosts::savers::{Savers, copy_of};
 use stormlp_hosts::session::Session;
 
 /// A matrix ready to run: its plan, its completed cells, and where it is saved.
@@ -88,10 +89,10 @@ pub(crate) fn execute(
         Company::Hosts(hosts) => Some(hosts),
         Company::Alone | Company::From(_) => None,
     };
-    blame_launcher(&mut report.ending, hosts);
+    blame_launcher(&mut report.ending, hosts, &session.stop);
     let resume_with = run.resume_with.as_deref();
     let own = |of| own_part(&report, &own, of);
-    let went = savers.finish((&report, own), delivery, session, |_| {
+    let went = delivery.finish(savers, (&report, own), session, |_| {
         if delivery.format() == Format::Gdsio && session.group.leads() {
             // gdsio's line has no room for the table's footnotes.
             explain(&report);
@@ -99,6 +100,15 @@ pub(crate) fn execute(
         verdict(&report, resume_with)
     });
     went.map_err(|failure| shared_fate(failure, &report.ending, hosts))
+}
+
+/// The part of one of several hosts of a matrix: `whole` with only its own `cells`.
+fn own_part(whole: &MatrixReport, cells: &[CellReport], of: PartOf) -> MatrixReport {
+    let mut part = copy_of(whole, of);
+    part.results.hosts.clear();
+    part.results.find_knee = None;
+    part.results.cells = cells.to_vec();
+    part
 }
 
 /// Prints the estimated duration and the data written first.

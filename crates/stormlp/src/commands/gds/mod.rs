@@ -15,11 +15,12 @@ use stormlp_matrix::plan::{MatrixPlan, MatrixReport, MatrixRequest, MatrixResult
 use stormlp_matrix::show as matrix;
 use stormlp_transfer::probe;
 
-use super::deliver::{ColumnsArg, Delivery, OutputArgs, Savers};
+use super::deliver::{ColumnsArg, Delivery, OutputArgs};
 use super::detached::DetachedArgs;
 use crate::commands::threads::check_wait;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::{Cause, Note};
+use stormlp_hosts::savers::Savers;
 use stormlp_hosts::session::Session;
 
 use resume::Saved;

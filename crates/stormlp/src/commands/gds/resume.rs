@@ -14,11 +14,12 @@ use stormlp_matrix::plan::{MatrixPlan, MatrixReport, MatrixResults, NotTaken, ta
 
 use super::Prepared;
 use super::finish::Run;
-use crate::commands::deliver::{Delivery, Savers};
+use crate::commands::deliver::Delivery;
 use crate::commands::saved;
 use crate::output;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::party::Party;
+use stormlp_hosts::savers::Savers;
 use stormlp_hosts::session::Session;
 
 /// A saved report to resume.
@@ -114,7 +115,11 @@ pub(super) fn go_on(
     for (key, value) in then.tags {
         head.tags.entry(key).or_insert(value);
     }
-    let (savers, part) = Savers::resume(&saved::file(path), party, session)?;
+    let read = |path: &Path| match saved::any(path) {
+        Ok(AnyReport::Gds(report)) => Some(report),
+        _ => None,
+    };
+    let (savers, part) = Savers::resume(&saved::file(path), party, session, read)?;
     let own = part.and_then(|part| take_measured(&plan, part).ok());
     let mut own = own.map_or_else(Vec::new, |own| own.cells);
     // The other cells are measured again.

@@ -18,9 +18,10 @@ use stormlp_matrix::run as matrix;
 use stormlp_training::report::TrainReport;
 use stormlp_training::run as training;
 
-use crate::commands::deliver::{ColumnsArg, PARTS, ShowArgs};
+use crate::commands::deliver::{ColumnsArg, ShowArgs};
 use crate::commands::saved;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::saver::PARTS;
 
 /// Arguments of `stormlp report merge`.
 #[derive(Debug, clap::Args)]

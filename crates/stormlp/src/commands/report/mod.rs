@@ -20,6 +20,7 @@ use super::deliver::{self, ColumnsArg, Format, ShowArgs, Sink};
 use super::saved;
 use crate::output;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::saver::results_folder;
 use stormlp_hosts::session::Session;
 
 /// Arguments of `stormlp report`.
@@ -138,7 +139,7 @@ pub(crate) fn run(args: Args, _session: &Session) -> Result<(), Failure> {
     };
     let columns = args.columns.columns;
     let (show, sink) = args.show.with_output(args.output)?;
-    let places = if args.places.is_empty() { vec![deliver::results_folder()] } else { args.places };
+    let places = if args.places.is_empty() { vec![results_folder()] } else { args.places };
     let files: Vec<PathBuf> = places.iter().map(|place| saved::file(place)).collect();
     if let [only] = files.as_slice() {
         if let Some(run) = saved::dlio(only)? {

@@ -24,17 +24,17 @@ use stormlp_training::plan::resolve::Resolved;
 use stormlp_training::plan::search::{RunKind, Search};
 use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::plan::workload::Workload;
-use stormlp_training::report::{TrainReport, TrainResults};
+use stormlp_training::report::TrainReport;
 use stormlp_training::run as training;
 use stormlp_training::run::Course;
 use stormlp_transfer::storage::FolderLock;
 use stormlp_transfer::surroundings::Surroundings;
 
 use super::{Args, check_phases, facts, head, lock};
-use crate::commands::deliver::{Delivery, Saver, Savers, copy_of};
-use crate::commands::find::{Finder, Ran, find};
+use crate::commands::deliver::Delivery;
 use crate::output;
 use stormlp_core::failure::{Failure, Problems};
+use stormlp_hosts::savers::{Savers, copy_of};
 use stormlp_hosts::session::Session;
 use stormlp_training::run::data::{self, Data};
 
@@ -93,10 +93,13 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     }
     let delivery = args.output.open(ReportKind::Train, Columns::Standard)?;
     let saved = request.resume.as_deref().map(resume::read).transpose()?;
-    let mut savers = Savers::alone(match &saved {
-        Some(saved) => Saver::resume(&saved.path),
-        None => delivery.saver(&format!("{}-find-max", plan.workload), session)?,
-    });
+    let mut savers = match &saved {
+        Some(saved) => Savers::resume_alone(&saved.path),
+        None => {
+            let name = format!("{}-find-max", plan.workload);
+            delivery.savers(&name, &session.party(false)?, session)?
+        }
+    };
     let confirm = request.confirm.unwrap_or(1);
     let mut warnings = data.warnings;
     warnings.extend(session.storage.warnings());
@@ -135,42 +138,41 @@ pub(super) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if finder.find.estimate.is_none() && finder.search.trials().is_empty() {
         finder.read_first()?;
     }
-    let ending = find(&mut finder, &mut savers, None, session)?;
+    let ending = finder.search(&mut savers)?;
     finder.deliver(ending, savers, &delivery)
 }
 
-impl Finder for AcceleratorFinder<'_> {
-    /// A number of accelerators, and how it is tried.
-    type Trial = (u32, RunKind);
-    type Plan = TrainPlan;
-    type Results = TrainResults;
-
-    fn next(&self) -> Option<(u32, RunKind)> {
-        self.search.next()
-    }
-
-    fn run(&mut self, (count, kind): (u32, RunKind)) -> Result<Ran, Failure> {
-        let Some(plan) = self.plan(count)? else {
-            return Ok(Ran::Impossible);
-        };
-        let begun = Instant::now();
-        let tried = match kind {
-            RunKind::Probe => self.probe(plan)?.ok_or(Ending::Stopped),
-            RunKind::Full => self.full_run(plan)?,
-        };
-        let mut tried = match tried {
-            Ok(tried) => tried,
-            Err(ending) => return Ok(Ran::Ended(ending)),
-        };
-        tried.seconds = begun.elapsed().as_secs_f64();
-        self.search.tell(tried.trial(self.threshold_percent));
-        self.find.tried.push(tried);
-        self.conclude();
-        Ok(Ran::Measured)
-    }
-
-    fn line(&self) -> String {
-        self.find.tried.last().map_or(String::new(), |last| self.line_of(last))
+impl AcceleratorFinder<'_> {
+    /// Searches until the answer is known or the user stops it.
+    ///
+    /// # Errors
+    /// Those of a run.
+    fn search(&mut self, savers: &mut Savers) -> Result<Ending, Failure> {
+        while !self.session.stop.is_stopped() {
+            let Some((count, kind)) = self.search.next() else {
+                return Ok(Ending::Complete);
+            };
+            // One without a plan limits the search.
+            let Some(plan) = self.plan(count)? else {
+                continue;
+            };
+            let begun = Instant::now();
+            let tried = match kind {
+                RunKind::Probe => self.probe(plan)?.ok_or(Ending::Stopped),
+                RunKind::Full => self.full_run(plan)?,
+            };
+            let mut tried = match tried {
+                Ok(tried) => tried,
+                Err(ending) => return Ok(ending),
+            };
+            tried.seconds = begun.elapsed().as_secs_f64();
+            self.search.tell(tried.trial(self.threshold_percent));
+            self.find.tried.push(tried.clone());
+            self.conclude();
+            self.say(self.line_of(&tried));
+            savers.unit(|| self.report(Ending::Unfinished));
+        }
+        Ok(Ending::Stopped)
     }
 
     /// The report of the full run at the answer, or of no run yet, including the search.
@@ -187,9 +189,7 @@ impl Finder for AcceleratorFinder<'_> {
         report.results.find_max = Some(self.find.clone());
         report
     }
-}
 
-impl AcceleratorFinder<'_> {
     /// Updates the answer from the runs so far.
     fn conclude(&mut self) {
         self.find.conclude(&self.search);
@@ -388,7 +388,7 @@ impl AcceleratorFinder<'_> {
         report.head.ended_at = Some(Session::now());
         let (session, find) = (self.session, &self.find);
         let outcome = |saved: Option<&Path>| messages::ended(&report, find, saved);
-        savers.finish((&report, |of| copy_of(&report, of)), delivery, session, outcome)
+        delivery.finish(savers, (&report, |of| copy_of(&report, of)), session, outcome)
     }
 }
 

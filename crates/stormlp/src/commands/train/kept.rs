@@ -9,11 +9,12 @@ use stormlp_training::report::TrainReport;
 use stormlp_training::run as training;
 use stormlp_training::run::{Course, SoFar, Unit};
 
-use super::super::deliver::{self, Savers, copy_of};
+use super::super::deliver;
 use super::super::submission::rehearsed::RehearsedTree;
 use super::Prepared;
 use crate::output;
 use stormlp_core::failure::Failure;
+use stormlp_hosts::savers::{Savers, copy_of};
 use stormlp_hosts::session::Session;
 
 /// The destinations of a run's results.

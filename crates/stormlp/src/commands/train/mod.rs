@@ -31,14 +31,15 @@ use stormlp_transfer::surroundings::Surroundings;
 use stormlp_matrix::show::Columns;
 
 use self::kept::Kept;
-use super::deliver::{self, Delivery, OutputArgs, copy_of};
-use super::party::blame_launcher;
+use super::deliver::{self, Delivery, OutputArgs};
 use super::submission::rehearsed;
 use super::submission::rehearsed::RehearsedTree;
 use crate::hosts::Needs;
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
+use stormlp_hosts::fate::blame_launcher;
 use stormlp_hosts::party::Party;
+use stormlp_hosts::savers::copy_of;
 use stormlp_hosts::session::Session;
 use stormlp_training::run::agreement;
 use stormlp_training::run::data::{self, Data};
@@ -224,7 +225,7 @@ fn run_prepared(
     let for_mlperf = kept.for_mlperf(&report, mlperf_output);
     let ended = |saved: Option<&Path>| finish::ended(&report, saved).and(for_mlperf);
     let own = |of| copy_of(&report, of);
-    let went = kept.savers.finish((&report, own), &delivery, session, ended);
+    let went = delivery.finish(kept.savers, (&report, own), session, ended);
     went.map_err(|failure| agreement::shared_fate(failure, &report, others.as_ref()))
 }
 
@@ -241,7 +242,7 @@ fn run_course(
         Surroundings { storage: &session.storage, observer: &progress, stop: &session.stop };
     let mut report = training::run_on_hosts(course, others, &surroundings, on_unit)
         .map_err(|error| error.not_started(&course.plan))?;
-    blame_launcher(&mut report.ending, others);
+    blame_launcher(&mut report.ending, others, &session.stop);
     Ok(report)
 }
 

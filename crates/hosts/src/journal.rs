@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde::Serialize;
-use stormlp_matrix::plan::CellReport;
-
+use serde::de::DeserializeOwned;
 use stormlp_core::failure::Failure;
 
 /// Maximum length of a line; real cells have less than a tenth of it.
@@ -20,7 +19,7 @@ const LONGEST_LINE: u64 = 16 << 20;
 
 /// The journal of one run.
 #[derive(Debug)]
-pub(super) struct Journal {
+pub(crate) struct Journal {
     path: PathBuf,
     /// `None` before the first line.
     file: Option<File>,
@@ -34,7 +33,7 @@ pub(super) struct Journal {
 
 impl Journal {
     /// The journal of `report`; no file is created before the first line.
-    pub(super) fn of(report: &Path) -> Self {
+    pub(crate) fn of(report: &Path) -> Self {
         Self {
             path: beside(report),
             file: None,
@@ -45,7 +44,7 @@ impl Journal {
     }
 
     /// Appends a line. If it cannot be written now, it is written before the next.
-    pub(super) fn add(&mut self, cell: &impl Serialize) -> anyhow::Result<()> {
+    pub(crate) fn add(&mut self, cell: &impl Serialize) -> anyhow::Result<()> {
         serde_json::to_writer(&mut self.unwritten, cell).context("a cell is plain data")?;
         self.unwritten.push(b'\n');
         self.flush().with_context(|| format!("cannot write {}", self.path.display()))
@@ -75,7 +74,7 @@ impl Journal {
     }
 
     /// Removes the journal, whose cells are in the report now.
-    pub(super) fn remove(&mut self) -> io::Result<()> {
+    pub(crate) fn remove(&mut self) -> io::Result<()> {
         (self.file, self.whole_bytes) = (None, 0);
         self.unwritten.clear();
         match fs::remove_file(&self.path) {
@@ -90,7 +89,7 @@ impl Journal {
 ///
 /// # Errors
 /// With exit code 4 if the journal cannot be read, and 3 if one of its lines is not a cell.
-pub(crate) fn cells(report: &Path) -> Result<Vec<CellReport>, Failure> {
+pub fn cells<T: DeserializeOwned>(report: &Path) -> Result<Vec<T>, Failure> {
     let path = beside(report);
     let unreadable = |error: io::Error| {
         let what = format!("cannot read {}", path.display());

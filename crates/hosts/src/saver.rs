@@ -7,16 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde::Serialize;
-use stormlp_core::report::PartOf;
-use stormlp_core::report::ReportKind;
-use stormlp_matrix::plan::CellReport;
+use stormlp_core::failure::Failure;
+use stormlp_core::report::{PartOf, ReportKind};
 use stormlp_transfer::TransferError;
-use stormlp_transfer::cufile;
 use stormlp_transfer::storage::{self, Disk, Storage as _};
 
-use super::journal::Journal;
-use stormlp_core::failure::Failure;
-use stormlp_hosts::session::Session;
+use crate::journal::Journal;
+use crate::session::Session;
 
 /// Advice if the folder for reports cannot be written.
 const RESULTS_HELP: &str =
@@ -24,7 +21,7 @@ const RESULTS_HELP: &str =
 /// The default folder for reports.
 const DEFAULT_RESULTS: &str = "stormlp-results";
 /// The folder, within that of a run, for the parts of several processes.
-pub(crate) const PARTS: &str = "parts";
+pub const PARTS: &str = "parts";
 
 /// Saves the report of one run. A run that ends before anything was measured leaves no files.
 #[derive(Debug)]
@@ -42,10 +39,9 @@ pub(crate) struct Saver {
 
 impl Saver {
     /// Creates a new folder for the run, named after command, run and time.
-    pub(super) fn create(
+    pub(crate) fn create(
         results: Option<&Path>,
-        kind: ReportKind,
-        name: &str,
+        (kind, name): (ReportKind, &str),
         session: &Session,
     ) -> Result<Self, Failure> {
         let results = results.map_or_else(results_folder, Path::to_path_buf);
@@ -54,7 +50,7 @@ impl Saver {
     }
 
     /// Creates a folder for the part of one of several processes.
-    pub(super) fn of_part(results: Option<&Path>, part: &PartOf) -> Result<Self, Failure> {
+    pub(crate) fn of_part(results: Option<&Path>, part: &PartOf) -> Result<Self, Failure> {
         let results = results.map_or_else(results_folder, Path::to_path_buf);
         let place = Self::place_of_part(&results.join(&part.run_id), part);
         let stem = place.file_name().unwrap_or_default().to_string_lossy();
@@ -62,7 +58,7 @@ impl Saver {
     }
 
     /// The path of a part in the folder of its run.
-    pub(super) fn place_of_part(run: &Path, part: &PartOf) -> PathBuf {
+    pub(crate) fn place_of_part(run: &Path, part: &PartOf) -> PathBuf {
         let rank = part.rank.unwrap_or_default();
         let host = part.host.split(' ').next().unwrap_or_default();
         run.join(PARTS).join(format!("{rank}-{}", safe(host)))
@@ -121,17 +117,6 @@ impl Saver {
         &self.path
     }
 
-    /// Sets the environment variables that cuFile reads when it is opened: its log goes next to the
-    /// report, and a fallback is disabled if it is an error. Must be called before the first thread
-    /// starts. An error is ignored: the log then goes where the user chose, or to the current
-    /// directory.
-    pub(crate) fn prepare_cufile(&self, require_gds: bool) {
-        let _ = cufile::send_log_to(&self.path.with_file_name("cufile.log"));
-        if require_gds {
-            cufile::forbid_compat_mode();
-        }
-    }
-
     /// Saves the report of a starting run, so that it can be resumed; it is removed again unless
     /// something is measured.
     ///
@@ -146,7 +131,7 @@ impl Saver {
     }
 
     /// Saves a completed cell of a matrix. An error is reported at the end: the run continues.
-    pub(crate) fn cell(&mut self, cell: &CellReport) {
+    pub(crate) fn cell(&mut self, cell: &impl Serialize) {
         self.keep = true;
         self.unsaved = self.journal.add(cell).err();
     }
@@ -163,7 +148,7 @@ impl Saver {
     }
 
     /// Saves the report atomically. An error is reported at the end: the run continues.
-    pub(crate) fn save(&mut self, report: &impl Serialize) {
+    fn save(&mut self, report: &impl Serialize) {
         self.keep = true;
         self.unsaved = self.written(report).err();
         if self.unsaved.is_none() {
@@ -172,8 +157,9 @@ impl Saver {
         }
     }
 
-    /// The path of the last report.
-    pub(super) fn finish(mut self) -> Result<PathBuf, Failure> {
+    /// Saves the finished report, and returns its path.
+    pub(crate) fn finish(mut self, report: &impl Serialize) -> Result<PathBuf, Failure> {
+        self.save(report);
         match self.unsaved.take() {
             Some(error) => Err(self.not_saved(error)),
             None => Ok(self.path.clone()),
@@ -195,7 +181,7 @@ impl Saver {
 }
 
 /// Advice if a file could not be written for lack of space.
-pub(super) fn room_help(error: &anyhow::Error, elsewhere: &str) -> Option<String> {
+pub fn room_help(error: &anyhow::Error, elsewhere: &str) -> Option<String> {
     const EFBIG: i32 = 27;
     const ENOSPC: i32 = 28;
     const EDQUOT: i32 = 122;
@@ -225,7 +211,7 @@ impl Drop for Saver {
 }
 
 /// The default folder for reports; an empty environment variable is ignored.
-pub(crate) fn results_folder() -> PathBuf {
+pub fn results_folder() -> PathBuf {
     let from_environment =
         std::env::var_os("STORMLP_RESULTS_DIR").filter(|folder| !folder.is_empty());
     from_environment.map_or_else(|| PathBuf::from(DEFAULT_RESULTS), PathBuf::from)

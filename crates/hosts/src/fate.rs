@@ -3,16 +3,17 @@
 use stormlp_core::failure::Failure;
 use stormlp_core::note::Cause;
 use stormlp_core::report::Ending;
-use stormlp_hosts::company::Hosts;
+use stormlp_core::stop::StopToken;
 
-use crate::signals;
+use crate::company::Hosts;
 
 /// Reports a run on several `hosts` as failed if SIGTERM ended it for an unknown reason: the
 /// launcher ended it, because it was interrupted (known if all hosts were present to the end) or
 /// because another host failed.
-pub(crate) fn blame_launcher(ending: &mut Ending, hosts: Option<&Hosts>) {
+pub fn blame_launcher(ending: &mut Ending, hosts: Option<&Hosts>, stop: &StopToken) {
     let unsure = hosts.is_some_and(|hosts| !hosts.were_told_to_end() && !hosts.were_all_stopped());
-    if unsure && *ending == Ending::Stopped && signals::was_terminated() {
+    // Launchers end processes with SIGTERM, while users press Ctrl-C.
+    if unsure && *ending == Ending::Stopped && stop.is_hurried() {
         *ending = Ending::failed(
             Cause::Hosts,
             "the launcher ended this process: it was interrupted (Ctrl-C, a cancelled job), or \
@@ -24,7 +25,7 @@ pub(crate) fn blame_launcher(ending: &mut Ending, hosts: Option<&Hosts>) {
 
 /// Marks a failure as common to all if the run completed on all `hosts`, or if all of them were
 /// told to end.
-pub(crate) fn shared_fate(failure: Failure, ending: &Ending, hosts: Option<&Hosts>) -> Failure {
+pub fn shared_fate(failure: Failure, ending: &Ending, hosts: Option<&Hosts>) -> Failure {
     let alike = match ending {
         Ending::Complete | Ending::Stopped => hosts.is_some_and(|hosts| !hosts.are_apart()),
         Ending::Failed(_) | Ending::Unfinished => false,
