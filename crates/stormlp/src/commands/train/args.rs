@@ -9,7 +9,6 @@ use serde::Deserialize;
 use stormlp_core::failure::Failure;
 use stormlp_core::location::Location;
 use stormlp_core::path::PathKind;
-use stormlp_core::shell::shell_word;
 use stormlp_core::transport::{EngineChoice, Pages};
 use stormlp_core::workload_file::sets;
 use stormlp_dataset::section::DataFormat;
@@ -69,22 +68,6 @@ pub(super) fn keep_edition(
         }
         (None, _) => Ok(()),
     }
-}
-
-/// The options of `stormlp datagen`, except the number of files, that generate the dataset for
-/// `request`.
-pub(super) fn datagen_options(request: &TrainRequest) -> String {
-    let samples = request.samples_per_file;
-    let samples = samples.map(|samples| format!(" --samples-per-file {samples}"));
-    let profile = request.profile;
-    let profile = profile.map(|profile| format!(" --profile {profile}"));
-    let mut options: String = [samples, profile].into_iter().flatten().collect();
-    let of_files = |param: &&String| param.starts_with("dataset.");
-    let keys: Vec<_> = request.params.iter().filter(of_files).map(|key| shell_word(key)).collect();
-    if !keys.is_empty() {
-        options.push_str(&format!(" --params {}", keys.join(" ")));
-    }
-    options
 }
 
 /// Rejects options for reading with null storage, which reads nothing.

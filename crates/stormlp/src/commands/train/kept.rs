@@ -7,11 +7,11 @@ use stormlp_mlperf::training as mlperf;
 use stormlp_training::plan::workload::Workload;
 use stormlp_training::report::TrainReport;
 use stormlp_training::run as training;
+use stormlp_training::run::start::Prepared;
 use stormlp_training::run::{Course, SoFar, Unit};
 
 use super::super::deliver;
 use super::super::submission::rehearsed::RehearsedTree;
-use super::Prepared;
 use crate::output;
 use stormlp_core::failure::Failure;
 use stormlp_hosts::savers::{Savers, copy_of};

@@ -3,29 +3,23 @@
 
 mod args;
 mod find_max;
-mod finish;
 mod kept;
 
 use std::path::{Path, PathBuf};
 
 use stormlp_core::facts::HostFacts;
 use stormlp_core::location::Location;
-use stormlp_core::path::PathKind;
 use stormlp_core::profile::Profile;
 use stormlp_core::report::{Head, ReportKind};
-use stormlp_core::transport::DeviceId;
-use stormlp_core::warning::Warning;
 use stormlp_hosts::company::Hosts;
 use stormlp_mlperf::submission::{Edition, SCORED_RUNS};
 use stormlp_training::plan::request::TrainRequest;
-use stormlp_training::plan::resolve::{Resolved, rules_broken_without_data};
 use stormlp_training::plan::train_plan::TrainPlan;
 use stormlp_training::plan::workload::Workload;
 use stormlp_training::report::TrainReport;
 use stormlp_training::run as training;
 use stormlp_training::run::{Course, SoFar, Unit};
 use stormlp_transfer::probe;
-use stormlp_transfer::storage::{FolderLock, LockError};
 use stormlp_transfer::surroundings::Surroundings;
 
 use stormlp_matrix::show::Columns;
@@ -36,13 +30,13 @@ use super::submission::rehearsed;
 use super::submission::rehearsed::RehearsedTree;
 use crate::hosts::Needs;
 use stormlp_core::failure::Failure;
-use stormlp_core::note::Cause;
 use stormlp_hosts::fate::blame_launcher;
 use stormlp_hosts::party::Party;
 use stormlp_hosts::savers::copy_of;
 use stormlp_hosts::session::Session;
 use stormlp_training::run::agreement;
-use stormlp_training::run::data::{self, Data};
+use stormlp_training::run::ending::ended;
+use stormlp_training::run::start::{Asked, Prepared, lock};
 
 /// Arguments of `stormlp train`.
 #[derive(Debug, clap::Args)]
@@ -85,32 +79,17 @@ pub(crate) struct Args {
     pub(crate) dry_run: bool,
 }
 
-/// The request, before host and dataset are examined.
-struct Asked {
-    workload: Workload,
-    request: TrainRequest,
-    facts: HostFacts,
-}
-
-/// A run ready to start.
-struct Prepared {
-    workload: Workload,
-    facts: HostFacts,
-    data: Data,
-    plan: TrainPlan,
-    warnings: Vec<Warning>,
-}
-
 /// Runs the workload.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    if args.request.find_max {
-        return find_max::run(args, session);
-    }
     let party = session.party(args.request.local_data)?;
     let mut asked = party.agree(asked(&args, session))?;
+    if args.request.find_max {
+        return find_max::run(args, asked, &party, session);
+    }
     let options = agreement::asked(&asked.request);
     agreement::ask(&party, &mut asked.request, session)?;
-    let prepared = prepare(&args, asked, &party, session);
+    let beside = |folder: &Path| args.output.beside([folder], args.mlperf_output.as_deref());
+    let prepared = asked.prepare(beside, &party, session);
     let promises = |one: &Prepared| {
         let decided = agreement::promises(&one.plan, &one.data.inventory);
         // The decided values are more specific than the options.
@@ -136,38 +115,7 @@ fn asked(args: &Args, session: &Session) -> Result<Asked, Failure> {
     let workload = args::workload(&args.request)?;
     check_phases(&workload, &args.request.workload)?;
     let request = args::request(args, &workload)?;
-    let facts = facts(&request, session)?;
-    Ok(Asked { workload, request, facts })
-}
-
-/// Finds the dataset and makes the complete plan of the run.
-fn prepare(
-    args: &Args,
-    asked: Asked,
-    party: &Party,
-    session: &Session,
-) -> Result<Prepared, Failure> {
-    let Asked { mut workload, mut request, facts } = asked;
-    let data = if request.is_null() {
-        Data::none(&workload)
-    } else {
-        data::find(&workload, &request, &facts, session)
-            .map_err(|failure| with_broken_rules(failure, &workload, &request, &facts))?
-    };
-    if data.to_make.is_some() && !party.is_alone() {
-        let folder = &data.inventory.folder;
-        let error = anyhow::anyhow!("{folder} has no dataset, and several hosts do not make one");
-        return Err(Failure::machine(error)
-            .with_help("make it first, without the launcher: `stormlp datagen`"));
-    }
-    request.results_beside_data = results_beside(args, &request, &data);
-    workload.dataset = data.spec.clone();
-    let Resolved { plan, warnings: of_plan } =
-        TrainPlan::resolve(&workload, &request, &facts, &data.inventory)?;
-    let mut warnings = data.warnings.clone();
-    warnings.extend(of_plan);
-    warnings.extend(agreement::warnings(party, &plan));
-    Ok(Prepared { workload, facts, data, plan, warnings })
+    Asked::of(workload, request, session)
 }
 
 /// Prints the plan instead of running it.
@@ -223,9 +171,9 @@ fn run_prepared(
     let mut on_unit = |unit: Unit, so_far: SoFar<'_>| kept.unit(unit, so_far);
     let report = run_course(&course, &mut on_unit, (party, others.as_ref()), session)?;
     let for_mlperf = kept.for_mlperf(&report, mlperf_output);
-    let ended = |saved: Option<&Path>| finish::ended(&report, saved).and(for_mlperf);
+    let outcome = |saved: Option<&Path>| ended(&report, saved).and(for_mlperf);
     let own = |of| copy_of(&report, of);
-    let went = delivery.finish(kept.savers, (&report, own), session, ended);
+    let went = delivery.finish(kept.savers, (&report, own), session, outcome);
     went.map_err(|failure| agreement::shared_fate(failure, &report, others.as_ref()))
 }
 
@@ -306,58 +254,4 @@ fn check_phases(workload: &Workload, name: &str) -> Result<(), Failure> {
     let error = anyhow::anyhow!("{name} has no training (workflow.train is False): it {does}");
     Err(Failure::no_plan(error)
         .with_help(format!("{command}; --params workflow.train=True trains all the same")))
-}
-
-/// A missing dataset, and the closed rules that the run would break with any dataset.
-fn with_broken_rules(
-    failure: Failure,
-    workload: &Workload,
-    request: &TrainRequest,
-    facts: &HostFacts,
-) -> Failure {
-    let mut problems = rules_broken_without_data(workload, request, facts);
-    if failure.cause() != Cause::Machine || problems.is_empty() {
-        return failure;
-    }
-    problems.machine(failure.note.fact, failure.note.remedy);
-    problems.into()
-}
-
-/// The result folders on the dataset's file system, if the rules ask for them.
-fn results_beside(args: &Args, request: &TrainRequest, data: &Data) -> Vec<PathBuf> {
-    if !request.closed || request.is_null() {
-        return Vec::new();
-    }
-    let folder = data.inventory.folder.folder();
-    args.output.beside([folder], args.mlperf_output.as_deref())
-}
-
-/// The facts needed by a run; GPU libraries are probed only for paths that use them.
-fn facts(request: &TrainRequest, session: &Session) -> Result<HostFacts, Failure> {
-    let uses_gpu = request.path.is_some_and(PathKind::ends_in_accelerator)
-        || matches!(request.device, Some(DeviceId::Cuda(_)));
-    let folder = request.data_dir.as_ref().map(Location::folder);
-    let mut facts = if uses_gpu {
-        session.host_facts(folder.filter(|folder| folder.is_dir()))?
-    } else {
-        probe::host_facts()
-    };
-    // Threads are bound near the drives of the dataset; an unnamed dataset is generated in the
-    // current folder.
-    let reads = (!request.is_null()).then_some(folder.unwrap_or(Path::new(".")));
-    facts.storage = probe::storage_of_run(reads);
-    Ok(facts)
-}
-
-/// Locks the dataset folder against other runs. A read-only folder is shared deliberately and
-/// cannot be changed meanwhile.
-fn lock(plan: &TrainPlan) -> Result<Option<FolderLock>, Failure> {
-    let Some(folder) = &plan.data.folder else {
-        return Ok(None);
-    };
-    match FolderLock::take(folder.folder()) {
-        Ok(lock) => Ok(Some(lock)),
-        Err(error @ LockError::Held { .. }) => Err(Failure::machine(error)),
-        Err(LockError::File(_)) => Ok(None),
-    }
 }

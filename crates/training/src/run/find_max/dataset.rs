@@ -2,21 +2,19 @@
 
 use std::time::Instant;
 
-use stormlp_core::failure::Problems;
+use stormlp_core::failure::{Failure, Problems};
 use stormlp_core::note::Cause;
 use stormlp_core::shell::shell_word;
 use stormlp_core::units::counted;
 use stormlp_core::warning::{Warning, WarningKind};
-use stormlp_training::plan::find_max::Limit;
-use stormlp_training::plan::request::TrainRequest;
-use stormlp_training::plan::resolve::Resolved;
-use stormlp_training::plan::train_plan::TrainPlan;
 
-use super::super::args::datagen_options;
-use super::super::lock;
 use super::AcceleratorFinder;
-use stormlp_core::failure::Failure;
-use stormlp_training::run::data;
+use crate::plan::find_max::Limit;
+use crate::plan::request::TrainRequest;
+use crate::plan::resolve::Resolved;
+use crate::plan::train_plan::TrainPlan;
+use crate::run::data;
+use crate::run::start::lock;
 
 /// Epochs with fewer steps are inconclusive: a starter set is enlarged first.
 const FEW_STEPS: u64 = 24;
@@ -165,4 +163,20 @@ impl AcceleratorFinder<'_> {
         let samples = step_samples.saturating_mul(steps);
         samples.div_ceil(spec.num_samples_per_file.max(1))
     }
+}
+
+/// The options of `stormlp datagen`, except the number of files, that generate the dataset for
+/// `request`.
+fn datagen_options(request: &TrainRequest) -> String {
+    let samples = request.samples_per_file;
+    let samples = samples.map(|samples| format!(" --samples-per-file {samples}"));
+    let profile = request.profile;
+    let profile = profile.map(|profile| format!(" --profile {profile}"));
+    let mut options: String = [samples, profile].into_iter().flatten().collect();
+    let of_files = |param: &&String| param.starts_with("dataset.");
+    let keys: Vec<_> = request.params.iter().filter(of_files).map(|key| shell_word(key)).collect();
+    if !keys.is_empty() {
+        options.push_str(&format!(" --params {}", keys.join(" ")));
+    }
+    options
 }

@@ -2,20 +2,17 @@
 
 use std::path::Path;
 
-use stormlp_core::report::Ending;
-use stormlp_training::report::TrainReport;
-
 use stormlp_core::failure::Failure;
+use stormlp_core::report::Ending;
+
+use crate::report::TrainReport;
 
 /// The exit code for a finished report.
 ///
 /// # Errors
 /// With exit code 6 if AU missed its threshold, 5 if storage failed, 130 if the user stopped it.
-pub(super) fn ended(report: &TrainReport, path: Option<&Path>) -> Result<(), Failure> {
-    let saved = match path {
-        Some(path) => format!("what was measured is saved in {}", path.display()),
-        None => "what was measured could not be saved".to_string(),
-    };
+pub fn ended(report: &TrainReport, path: Option<&Path>) -> Result<(), Failure> {
+    let saved = kept(path);
     match &report.ending {
         Ending::Stopped | Ending::Unfinished => {
             Err(Failure::stopped(format!("stopped by the user {}; {saved}", reached(report))))
@@ -28,6 +25,14 @@ pub(super) fn ended(report: &TrainReport, path: Option<&Path>) -> Result<(), Fai
             report.plan.metric.threshold_percent,
             report.plan.workload
         ))),
+    }
+}
+
+/// Where the results are saved.
+pub(super) fn kept(path: Option<&Path>) -> String {
+    match path {
+        Some(path) => format!("what was measured is saved in {}", path.display()),
+        None => "what was measured could not be saved".to_string(),
     }
 }
 

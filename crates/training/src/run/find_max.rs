@@ -1,0 +1,481 @@
+//! `train --find-max`: the search chooses the next count, the usual resolver makes its plan, the
+//! emulator runs it, and the search is updated.
+
+mod dataset;
+mod resume;
+
+use std::path::Path;
+use std::time::Instant;
+
+use stormlp_core::event::Silent;
+use stormlp_core::facts::HostFacts;
+use stormlp_core::failure::{Failure, Problems};
+use stormlp_core::report::{Ending, Head};
+use stormlp_core::shell::shell_word;
+use stormlp_core::stats::mean as mean_of;
+use stormlp_core::units::{counted, format_duration};
+use stormlp_core::warning::Warning;
+use stormlp_dataset::inventory::facts::Inventory;
+use stormlp_hosts::savers::{Savers, copy_of};
+use stormlp_hosts::session::Session;
+use stormlp_transfer::storage::FolderLock;
+use stormlp_transfer::surroundings::Surroundings;
+
+use super::data::ToMake;
+use super::ending::kept;
+use super::start::{Prepared, lock};
+use super::training::{self, Course};
+use crate::plan::distribution::Distribution;
+use crate::plan::find_max::{FindMax, Limit, StorageEstimate, Tried};
+use crate::plan::metrics;
+use crate::plan::probe::{Enough, Judge};
+use crate::plan::request::TrainRequest;
+use crate::plan::resolve::Resolved;
+use crate::plan::search::{RunKind, Search};
+use crate::plan::train_plan::TrainPlan;
+use crate::plan::workload::Workload;
+use crate::report::TrainReport;
+
+pub use resume::SavedSearch;
+
+/// Duration of the initial read that estimates the storage bandwidth.
+const READ_SECONDS: f64 = 2.0;
+/// Concurrent reads during it.
+const READS: usize = 16;
+/// Upper limit of the search.
+const MOST_ACCELERATORS: u32 = 1_000_000;
+
+/// A search for the largest number of accelerators, and everything its runs have in common.
+pub struct AcceleratorFinder<'a> {
+    session: &'a Session,
+    /// As requested, regardless of the existing dataset.
+    as_asked: Workload,
+    workload: Workload,
+    request: TrainRequest,
+    facts: HostFacts,
+    inventory: Inventory,
+    /// The dataset to generate first.
+    to_make: Option<ToMake>,
+    warnings: Vec<Warning>,
+    head: Head,
+    threshold_percent: f64,
+    search: Search,
+    find: FindMax,
+    /// The reports of full runs.
+    full: Vec<TrainReport>,
+    /// The plan for one accelerator on the dataset that was there.
+    first: TrainPlan,
+    lock: Option<FolderLock>,
+    begun: Instant,
+    /// Seconds spent on the search before it was resumed.
+    before_seconds: f64,
+}
+
+impl<'a> AcceleratorFinder<'a> {
+    /// A search that begins with `one` accelerator; `as_asked` is its workload, whatever dataset
+    /// there is.
+    pub fn new(as_asked: Workload, one: Prepared, head: Head, session: &'a Session) -> Self {
+        let Prepared { workload, facts, data, plan, .. } = one;
+        let confirm = plan.request.confirm.unwrap_or(1);
+        let mut warnings = data.warnings;
+        warnings.extend(session.storage.warnings());
+        Self {
+            session,
+            as_asked,
+            workload,
+            request: plan.request.clone(),
+            facts,
+            inventory: data.inventory,
+            to_make: data.to_make,
+            warnings,
+            head,
+            threshold_percent: plan.metric.threshold_percent,
+            search: Search::new(1, MOST_ACCELERATORS, confirm),
+            find: FindMax::begun(confirm),
+            full: Vec::new(),
+            first: plan,
+            lock: None,
+            begun: Instant::now(),
+            before_seconds: 0.0,
+        }
+    }
+}
+
+impl AcceleratorFinder<'_> {
+    /// Searches until the answer is known or the user stops it, reusing the runs of a `saved`
+    /// search.
+    ///
+    /// # Errors
+    /// If the saved search is of other work, and those of a run.
+    pub fn search(
+        &mut self,
+        saved: Option<SavedSearch>,
+        savers: &mut Savers,
+    ) -> Result<TrainReport, Failure> {
+        if let Some(saved) = saved {
+            self.take(saved)?;
+        } else {
+            let begun = self.report(Ending::Unfinished);
+            savers.begin(&begun, |of| copy_of(&begun, of))?;
+        }
+        if self.first.transport.path.needs_cufile() {
+            savers.prepare_cufile(self.request.require_gds);
+        }
+        if let Some(dataset) = &self.to_make {
+            self.inventory = dataset.make(&self.inventory, self.session)?;
+            self.begun = Instant::now();
+        }
+        self.lock = lock(&self.first)?;
+        if self.find.estimate.is_none() && self.search.trials().is_empty() {
+            self.read_first()?;
+        }
+        let ending = self.try_counts(savers)?;
+        self.conclude();
+        if self.find.limited_by.is_none() && ending == Ending::Complete {
+            self.find.limited_by = Some(Limit::Nothing);
+        }
+        self.tell_of_read_ahead();
+        let mut report = self.report(ending);
+        report.head.ended_at = Some(Session::now());
+        Ok(report)
+    }
+
+    /// The exit code of a search that ended with `report`, which is at `saved`.
+    ///
+    /// # Errors
+    /// With exit code 6 if not even one accelerator meets the threshold, 5 if storage failed, 130
+    /// if the user stopped it.
+    pub fn ended(&self, report: &TrainReport, saved: Option<&Path>) -> Result<(), Failure> {
+        let find = &self.find;
+        match &report.ending {
+            Ending::Stopped | Ending::Unfinished => {
+                let known = find.known();
+                let failure = Failure::stopped(format!(
+                    "stopped by the user; accelerators: {known}; {}",
+                    kept(saved)
+                ));
+                let Some(path) = saved else {
+                    return Err(failure);
+                };
+                let command = Session::command_line().without_option("--resume");
+                let path = shell_word(&path.to_string_lossy());
+                Err(failure.with_help(format!("`{command} --resume {path}` continues")))
+            }
+            Ending::Failed(note) => Err(Failure::of_run(note, &kept(saved))),
+            Ending::Complete if find.largest_accelerators > 0 => Ok(()),
+            Ending::Complete => {
+                let au = find.au_of_one();
+                Err(Failure::missed_target(format!(
+                    "not even one accelerator reaches the {:.1} % that {} requires{au}",
+                    report.plan.metric.threshold_percent, report.plan.workload
+                )))
+            }
+        }
+    }
+
+    /// Reuses the runs of a saved search.
+    fn take(&mut self, saved: SavedSearch) -> Result<(), Failure> {
+        let now = self.plan_as_it_is(saved.report.plan.accelerators);
+        saved.check(&self.facts, now.as_ref().unwrap_or(&self.first), &self.warnings)?;
+        let SavedSearch { report, find, .. } = saved;
+        self.head.started_at.clone_from(&report.head.started_at);
+        self.before_seconds = find.search_seconds;
+        self.find = FindMax {
+            confirm_runs: self.find.confirm_runs,
+            // The limit of the search will be found again.
+            limited_by: None,
+            limit: None,
+            ..find
+        };
+        if let Some(estimate) = self.find.estimate {
+            self.begin_at(estimate.accelerators);
+        }
+        for tried in &self.find.tried {
+            self.search.tell(tried.trial(self.threshold_percent));
+        }
+        self.find.conclude(&self.search);
+        if !report.results.epochs.is_empty() {
+            self.full.push(report);
+        }
+        Ok(())
+    }
+
+    /// Tries counts until the answer is known or the user stops it.
+    fn try_counts(&mut self, savers: &mut Savers) -> Result<Ending, Failure> {
+        while !self.session.stop.is_stopped() {
+            let Some((count, kind)) = self.search.next() else {
+                return Ok(Ending::Complete);
+            };
+            // One without a plan limits the search.
+            let Some(plan) = self.plan(count)? else {
+                continue;
+            };
+            let begun = Instant::now();
+            let tried = match kind {
+                RunKind::Probe => self.probe(plan)?.ok_or(Ending::Stopped),
+                RunKind::Full => self.full_run(plan)?,
+            };
+            let mut tried = match tried {
+                Ok(tried) => tried,
+                Err(ending) => return Ok(ending),
+            };
+            tried.seconds = begun.elapsed().as_secs_f64();
+            self.search.tell(tried.trial(self.threshold_percent));
+            self.find.tried.push(tried.clone());
+            self.conclude();
+            self.say(self.line_of(&tried));
+            savers.unit(|| self.report(Ending::Unfinished));
+        }
+        Ok(Ending::Stopped)
+    }
+
+    /// The report of the full run at the answer, or of no run yet, including the search.
+    fn report(&self, ending: Ending) -> TrainReport {
+        let shown = self.find.largest_accelerators.max(1);
+        let of_answer = |report: &&TrainReport| report.plan.accelerators == shown;
+        let answer = self.full.iter().rev().find(of_answer).cloned();
+        let mut report = answer.unwrap_or_else(|| {
+            let plan = self.plan_as_it_is(shown).unwrap_or_else(|| self.first.clone());
+            training::begun(&self.course(plan))
+        });
+        self.warnings.iter().cloned().for_each(|warning| report.warn(warning));
+        report.ending = ending;
+        report.results.find_max = Some(self.find.clone());
+        report
+    }
+
+    /// Updates the answer from the runs so far.
+    fn conclude(&mut self) {
+        self.find.conclude(&self.search);
+        self.find.search_seconds = self.before_seconds + self.begun.elapsed().as_secs_f64();
+    }
+
+    fn say(&self, line: impl std::fmt::Display) {
+        if !self.session.quiet {
+            self.session.say(line.to_string());
+        }
+    }
+
+    /// Reads briefly without compute; the bandwidth gives the starting point of the search.
+    fn read_first(&mut self) -> Result<(), Failure> {
+        let Some(one) = self.plan(1)? else {
+            return Ok(());
+        };
+        let wanted = READS.div_ceil(one.loader.concurrent_reads().max(1)) as u32;
+        let possible = (1..=wanted.max(1)).rev();
+        let mut plans = possible.filter_map(|count| self.plan_as_it_is(count));
+        let plan = beginning(plans.next().unwrap_or(one));
+        let compute = plan.compute.mean_seconds();
+        let plan = TrainPlan {
+            compute: Distribution::ZERO,
+            preprocess: Distribution::ZERO,
+            client: None,
+            ..plan
+        };
+        self.say(format_args!(
+            "reading for {READ_SECONDS} s without compute, to see what storage delivers"
+        ));
+        let (loaders, batch) = (plan.accelerators, f64::from(plan.batch_size));
+        let begun = Instant::now();
+        let mut judge = Judge::of(&plan, Enough::Seconds(READ_SECONDS));
+        self.run_probe(plan, &mut judge)?;
+        let Some(rate) = judge.samples_per_second() else {
+            return Ok(());
+        };
+        let fed = rate * compute / batch * 100.0 / self.threshold_percent.max(1.0);
+        let accelerators = (fed as u32).clamp(1, self.search.most());
+        self.say(format_args!(
+            "it delivers {rate:.1} samples/s to {}, enough for about {}",
+            counted(u64::from(loaders), "loader"),
+            counted(u64::from(accelerators), "accelerator")
+        ));
+        self.find.estimate = Some(StorageEstimate {
+            loaders,
+            samples_per_second: rate,
+            seconds: begun.elapsed().as_secs_f64(),
+            accelerators,
+        });
+        self.begin_at(accelerators);
+        Ok(())
+    }
+
+    /// Starts the search at the estimated capacity of the storage.
+    fn begin_at(&mut self, accelerators: u32) {
+        let most = self.search.most();
+        self.search = Search::new(accelerators, most, self.find.confirm_runs);
+    }
+
+    /// The first part of a run of `plan`; `None` if the user stopped it before any result.
+    fn probe(&mut self, plan: TrainPlan) -> Result<Option<Tried>, Failure> {
+        let threshold = self.threshold_percent / 100.0;
+        let mut judge = Judge::of(&plan, Enough::Verdict { threshold });
+        let plan = beginning(plan);
+        let (accelerators, steps) = (plan.accelerators, plan.steps_per_epoch);
+        let rule = metrics::Rule::of(&plan);
+        let report = self.run_probe(plan, &mut judge)?;
+        let forecast = judge.forecast();
+        let lives_on_read_ahead =
+            !self.request.is_null() && judge.may_live_on_read_ahead(threshold);
+        if self.session.stop.is_stopped() && !forecast.is_some_and(|forecast| forecast.certain) {
+            return Ok(None);
+        }
+        let mean = &report.results.mean;
+        let mut tried = Tried {
+            accelerators,
+            kind: RunKind::Probe,
+            au_percent: 0.0,
+            au_spread: None,
+            samples_per_second: 0.0,
+            mib_per_second: 0.0,
+            meets: mean.au_percent.profile >= self.threshold_percent,
+            certain: true,
+            rests_on_read_ahead: false,
+            steps,
+            seconds: 0.0,
+            bound: report.results.verdict.bound,
+        };
+        tried.measured(mean);
+        if let Some(forecast) = forecast.filter(|_| report.ending != Ending::Complete) {
+            tried.au_percent = forecast.au_percent;
+            tried.au_spread = forecast.au_error;
+            tried.samples_per_second = forecast.samples_per_second;
+            tried.mib_per_second = metrics::mib(&rule, forecast.samples_per_second);
+            tried.meets = forecast.passes;
+            tried.certain = forecast.certain;
+            tried.steps = forecast.steps;
+        }
+        tried.rests_on_read_ahead = tried.meets && lives_on_read_ahead;
+        tried.certain &= !tried.rests_on_read_ahead;
+        Ok(Some(tried))
+    }
+
+    fn run_probe(&self, plan: TrainPlan, judge: &mut Judge) -> Result<TrainReport, Failure> {
+        let course = self.course(plan);
+        let surroundings = Surroundings {
+            storage: &self.session.storage,
+            observer: &Silent,
+            stop: &self.session.stop,
+        };
+        let report = training::probe(&course, judge, &surroundings)
+            .map_err(|error| error.not_started(&course.plan))?;
+        match &report.ending {
+            Ending::Failed(note) => Err(Failure::of_run(note, "")),
+            _ => Ok(report),
+        }
+    }
+
+    /// A complete run of `plan`, or how it ended otherwise.
+    fn full_run(&mut self, plan: TrainPlan) -> Result<Result<Tried, Ending>, Failure> {
+        let accelerators = plan.accelerators;
+        self.say(format_args!("a full run of {}", counted(u64::from(accelerators), "accelerator")));
+        let course = self.course(plan);
+        let progress = self.session.progress();
+        let surroundings = Surroundings {
+            storage: &self.session.storage,
+            observer: &progress,
+            stop: &self.session.stop,
+        };
+        let report = training::run(&course, &surroundings, &mut |_, _| {})
+            .map_err(|error| error.not_started(&course.plan))?;
+        if report.ending != Ending::Complete {
+            return Ok(Err(report.ending));
+        }
+        let results = &report.results;
+        let epochs = results.scored_epochs();
+        // A full epoch is no more conclusive than a probe of it that depended on read-ahead.
+        let mut probes = self.find.tried.iter();
+        let rests_on_read_ahead = results.meets_threshold
+            && probes.any(|tried| tried.accelerators == accelerators && tried.rests_on_read_ahead);
+        let mut tried = Tried {
+            accelerators,
+            kind: RunKind::Full,
+            au_percent: 0.0,
+            au_spread: (epochs.len() > 1).then_some(results.stdev.au_percent),
+            samples_per_second: 0.0,
+            mib_per_second: 0.0,
+            meets: results.meets_threshold,
+            certain: !rests_on_read_ahead,
+            rests_on_read_ahead,
+            steps: epochs.iter().map(|epoch| epoch.fewest_steps()).sum(),
+            seconds: 0.0,
+            bound: results.verdict.bound,
+        };
+        tried.measured(&results.mean);
+        self.full.push(report);
+        Ok(Ok(tried))
+    }
+
+    fn course(&self, mut plan: TrainPlan) -> Course<'_> {
+        plan.data.take_sizes(&self.inventory);
+        Course {
+            head: self.head.clone(),
+            plan,
+            warnings: self.warnings.clone(),
+            inventory: &self.inventory,
+            first_run: 1,
+        }
+    }
+
+    fn resolve(&self, count: u32) -> Result<Resolved, Problems> {
+        let request = TrainRequest { accelerators: Some(count), ..self.request.clone() };
+        TrainPlan::resolve(&self.workload, &request, &self.facts, &self.inventory)
+    }
+
+    /// The plan for `count` accelerators on the existing dataset, if it is valid.
+    fn plan_as_it_is(&self, count: u32) -> Option<TrainPlan> {
+        self.resolve(count).ok().map(|resolved| resolved.plan)
+    }
+
+    /// The result of a run, what is known so far and the estimated time left.
+    fn line_of(&self, tried: &Tried) -> String {
+        let spread = tried.au_spread.map_or(String::new(), |spread| format!(" ± {spread:.1}"));
+        let verb = match (tried.meets, tried.certain) {
+            _ if tried.rests_on_read_ahead => "only thanks to prefetched samples meets",
+            (true, true) => "meets",
+            (false, true) => "misses",
+            (true, false) => "probably meets",
+            (false, false) => "probably misses",
+        };
+        let kind = match tried.kind {
+            RunKind::Probe => "probe",
+            RunKind::Full => "full run",
+        };
+        let left = match self.search.next() {
+            None => String::new(),
+            Some(_) => format!("; about {} left", format_duration(self.seconds_left())),
+        };
+        format!(
+            "{kind}: {}: AU {:.1}{spread} %, {verb} {:.1} % ({}, {}); {}{left}",
+            counted(u64::from(tried.accelerators), "accelerator"),
+            tried.au_percent,
+            self.threshold_percent,
+            counted(tried.steps, "step"),
+            format_duration(tried.seconds),
+            self.find.known()
+        )
+    }
+
+    /// Estimated time left: runs take as long as earlier ones of their kind.
+    fn seconds_left(&self) -> f64 {
+        let left = self.search.left();
+        let mean = |kind: RunKind| {
+            let of_kind = self.find.tried.iter().filter(|tried| tried.kind == kind);
+            let seconds: Vec<f64> = of_kind.map(|tried| tried.seconds).collect();
+            (!seconds.is_empty()).then(|| mean_of(&seconds))
+        };
+        let count = self.search.bracket().passing.max(1);
+        let planned = || {
+            let plan = self.plan_as_it_is(count)?;
+            let computed = plan.compute_seconds() * f64::from(plan.runs);
+            Some(computed / (self.threshold_percent / 100.0).max(0.1))
+        };
+        let full = mean(RunKind::Full).or_else(planned).unwrap_or(0.0);
+        let probe = mean(RunKind::Probe).unwrap_or(0.0);
+        probe * f64::from(left.probes) + full * f64::from(left.full)
+    }
+}
+
+/// The first epoch of a run, without the work between epochs.
+fn beginning(plan: TrainPlan) -> TrainPlan {
+    TrainPlan { epochs: 1, runs: 1, evaluation: None, checkpoint: None, ..plan }
+}

@@ -1,0 +1,144 @@
+//! What a run has before its first byte: a request for this machine, its dataset and its plan.
+
+use std::path::{Path, PathBuf};
+
+use stormlp_core::facts::HostFacts;
+use stormlp_core::failure::Failure;
+use stormlp_core::location::Location;
+use stormlp_core::note::Cause;
+use stormlp_core::path::PathKind;
+use stormlp_core::transport::DeviceId;
+use stormlp_core::warning::Warning;
+use stormlp_hosts::party::Party;
+use stormlp_hosts::session::Session;
+use stormlp_transfer::probe;
+use stormlp_transfer::storage::{FolderLock, LockError};
+
+use super::agreement;
+use super::data::{self, Data};
+use crate::plan::request::TrainRequest;
+use crate::plan::resolve::{Resolved, rules_broken_without_data};
+use crate::plan::train_plan::TrainPlan;
+use crate::plan::workload::Workload;
+
+/// The request, before the dataset is examined.
+pub struct Asked {
+    /// The workload, with all parameters applied.
+    pub workload: Workload,
+    /// The options.
+    pub request: TrainRequest,
+    facts: HostFacts,
+}
+
+/// A run ready to start.
+pub struct Prepared {
+    /// The workload, with the dataset that the run reads.
+    pub workload: Workload,
+    /// The facts of this machine.
+    pub facts: HostFacts,
+    /// The dataset.
+    pub data: Data,
+    /// The plan.
+    pub plan: TrainPlan,
+    /// What does not prevent the run.
+    pub warnings: Vec<Warning>,
+}
+
+impl Asked {
+    /// The request for this machine, which is examined.
+    ///
+    /// # Errors
+    /// If the GPU libraries cannot be probed.
+    pub fn of(
+        workload: Workload,
+        request: TrainRequest,
+        session: &Session,
+    ) -> Result<Self, Failure> {
+        let facts = facts(&request, session)?;
+        Ok(Self { workload, request, facts })
+    }
+
+    /// Finds the dataset and makes the complete plan of the run. `beside` returns the result
+    /// folders that share the file system of the dataset's folder, for rules that ask for them.
+    ///
+    /// # Errors
+    /// If there is no such dataset, or no valid plan.
+    pub fn prepare(
+        self,
+        beside: impl FnOnce(&Path) -> Vec<PathBuf>,
+        party: &Party,
+        session: &Session,
+    ) -> Result<Prepared, Failure> {
+        let Self { mut workload, mut request, facts } = self;
+        let data = if request.is_null() {
+            Data::none(&workload)
+        } else {
+            data::find(&workload, &request, &facts, session)
+                .map_err(|failure| with_broken_rules(failure, &workload, &request, &facts))?
+        };
+        let folder = &data.inventory.folder;
+        if data.to_make.is_some() && !party.is_alone() {
+            let fact = format!("{folder} has no dataset, and several hosts do not make one");
+            return Err(Failure::saying(Cause::Machine, fact)
+                .with_help("make it first, without the launcher: `stormlp datagen`"));
+        }
+        if request.closed && !request.is_null() {
+            request.results_beside_data = beside(folder.folder());
+        }
+        workload.dataset = data.spec.clone();
+        let Resolved { plan, warnings: of_plan } =
+            TrainPlan::resolve(&workload, &request, &facts, &data.inventory)?;
+        let mut warnings = data.warnings.clone();
+        warnings.extend(of_plan);
+        warnings.extend(agreement::warnings(party, &plan));
+        Ok(Prepared { workload, facts, data, plan, warnings })
+    }
+}
+
+/// The facts needed by a run; GPU libraries are probed only for paths that use them.
+fn facts(request: &TrainRequest, session: &Session) -> Result<HostFacts, Failure> {
+    let uses_gpu = request.path.is_some_and(PathKind::ends_in_accelerator)
+        || matches!(request.device, Some(DeviceId::Cuda(_)));
+    let folder = request.data_dir.as_ref().map(Location::folder);
+    let mut facts = if uses_gpu {
+        session.host_facts(folder.filter(|folder| folder.is_dir()))?
+    } else {
+        probe::host_facts()
+    };
+    // Threads are bound near the drives of the dataset; an unnamed dataset is generated in the
+    // current folder.
+    let reads = (!request.is_null()).then_some(folder.unwrap_or(Path::new(".")));
+    facts.storage = probe::storage_of_run(reads);
+    Ok(facts)
+}
+
+/// A missing dataset, and the closed rules that the run would break with any dataset.
+fn with_broken_rules(
+    failure: Failure,
+    workload: &Workload,
+    request: &TrainRequest,
+    facts: &HostFacts,
+) -> Failure {
+    let mut problems = rules_broken_without_data(workload, request, facts);
+    if failure.cause() != Cause::Machine || problems.is_empty() {
+        return failure;
+    }
+    problems.machine(failure.note.fact, failure.note.remedy);
+    problems.into()
+}
+
+/// Locks the dataset folder against other runs. A read-only folder is shared deliberately and
+/// cannot be changed meanwhile.
+///
+/// # Errors
+/// If another run holds it.
+pub fn lock(plan: &TrainPlan) -> Result<Option<FolderLock>, Failure> {
+    let Some(folder) = &plan.data.folder else {
+        return Ok(None);
+    };
+    match FolderLock::take(folder.folder()) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(error @ LockError::Held { .. }) => Err(Failure::machine(error)),
+        Err(LockError::File(_)) => Ok(None),
+    }
+}
