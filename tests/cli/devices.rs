@@ -14,6 +14,8 @@ use crate::stderr;
 
 /// What every test writes with, beside the flags.
 const WRITE: &str = "--path cpu --op write --io-size 64K --threads 1 --passes 1";
+/// What tests with devices take.
+const ROOT: &str = "run as root, with loop devices";
 const DESTROY: &str = "--destroy-data-on-block-devices";
 
 /// A loop device over a file of 32 MiB, taken down again at the end.
@@ -44,7 +46,7 @@ impl Loop {
     fn over(image: PathBuf, folder: TempDir) -> Option<Self> {
         let device = ran("losetup", &["--find", "--show", image.to_str().unwrap()]);
         let Some(device) = device else {
-            eprintln!("skipped: no loop device can be made here");
+            stormlp_core::skipped::skipped("losetup failed", ROOT);
             return None;
         };
         Some(Self { device, image, folder, mounted: false })
@@ -54,7 +56,7 @@ impl Loop {
     fn format(&self) -> bool {
         let made = ran("mkfs.ext4", &["-q", "-F", &self.device]).is_some();
         if !made {
-            eprintln!("skipped: there is no mkfs.ext4");
+            stormlp_core::skipped::skipped("mkfs.ext4 failed", "install e2fsprogs");
         }
         made
     }
@@ -65,7 +67,7 @@ impl Loop {
         fs::create_dir(&place).unwrap();
         self.mounted = ran("mount", &[&self.device, place.to_str().unwrap()]).is_some();
         if !self.mounted {
-            eprintln!("skipped: nothing can be mounted here");
+            stormlp_core::skipped::skipped("mount failed", ROOT);
         }
         self.mounted
     }
@@ -157,7 +159,7 @@ fn a_read_only_device_is_refused_before_the_run() {
     let image = device.image.to_str().unwrap();
     // Not by `blockdev`, whose flag would outlast a test that fails.
     let Some(again) = ran("losetup", &["--find", "--show", "--read-only", image]) else {
-        eprintln!("skipped: no read-only loop device can be made here");
+        stormlp_core::skipped::skipped("losetup --read-only failed", ROOT);
         return;
     };
     device.device = again;
@@ -269,11 +271,11 @@ fn a_disk_and_its_partitions_are_in_use_together() {
         .stdin(fs::File::open(&script).unwrap())
         .output();
     if !made.is_ok_and(|made| made.status.success()) {
-        eprintln!("skipped: there is no sfdisk");
+        stormlp_core::skipped::skipped("sfdisk failed", "install fdisk");
         return;
     }
     let Some(again) = ran("losetup", &["--find", "--show", "--partscan", &image]) else {
-        eprintln!("skipped: no loop device with partitions can be made here");
+        stormlp_core::skipped::skipped("losetup --partscan failed", ROOT);
         return;
     };
     device.device = again;
@@ -283,7 +285,7 @@ fn a_disk_and_its_partitions_are_in_use_together() {
     let message = stderr(device.write(DESTROY).code(3));
     assert!(message.contains("carries gpt on loop"), "{message}");
     if ran("mkfs.ext4", &["-q", "-F", &part(1)]).is_none() {
-        eprintln!("skipped: no partitions can be had here");
+        stormlp_core::skipped::skipped("the kernel shows no partitions", ROOT);
         return;
     }
     let message = stderr(device.write(DESTROY).code(3));

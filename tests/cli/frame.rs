@@ -13,9 +13,11 @@ fn wrong_usage_is_2_with_the_reason() {
 }
 
 #[test]
-fn the_version_is_the_packages() {
+fn the_version_names_the_package_the_build_and_its_features() {
     let text = stdout(stormlp().arg("--version").assert().success());
-    assert_eq!(text.trim(), format!("stormlp {}", env!("CARGO_PKG_VERSION")));
+    let version = format!("stormlp {} (", env!("CARGO_PKG_VERSION"));
+    assert!(text.starts_with(&version), "{text}");
+    assert_eq!(text.contains("tokio-uring"), cfg!(feature = "tokio-uring"), "{text}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Real reports of all commands against `docs/results.schema.json`.
+//! Real reports of all commands against `docs/schema/results.schema.json`.
 
 use std::fs;
 use std::path::Path;
@@ -69,7 +69,7 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), St
 }
 
 fn valid(text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/results.schema.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schema/results.schema.json");
     let schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let mut report: Value = serde_json::from_str(text).unwrap();
     check(&schema, &schema, &report, "report").unwrap();

@@ -33,7 +33,10 @@ fn a_library_of_another_launcher_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let found = Launcher::found();
     if found.len() < 2 {
-        return eprintln!("skipped: it takes two kinds of MPI");
+        return stormlp_core::skipped::skipped(
+            "it takes two kinds of MPI",
+            "install openmpi-bin and mpich",
+        );
     }
     let others = [(Launcher::OpenMpi, "libmpich.so.12"), (Launcher::Hydra, "libmpi.so.40")];
     for (launcher, library) in others {

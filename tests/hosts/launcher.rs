@@ -26,7 +26,8 @@ impl Launcher {
         let all = [Self::OpenMpi, Self::Hydra];
         let (found, missing): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.is_there());
         for one in missing {
-            eprintln!("skipped: {} is not installed", one.program());
+            let why = format!("{} is not installed", one.program());
+            stormlp_core::skipped::skipped(why, "install openmpi-bin and mpich");
         }
         found
     }

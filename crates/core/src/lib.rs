@@ -36,6 +36,8 @@ pub mod printable;
 pub mod profile;
 pub mod report;
 pub mod shell;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod skipped;
 pub mod stats;
 pub mod stop;
 pub mod tag;

@@ -89,7 +89,10 @@ fn checking_cold_files_leaves_them_cold() {
         Disk.drop_cached(path).unwrap();
     }
     if cached() > 0 {
-        eprintln!("skipped: files stay in memory here");
+        stormlp_core::skipped::skipped(
+            "files stay in the page cache",
+            "put the temporary folder on a disk",
+        );
         return;
     }
     assert_eq!(findings(folder.path(), recipe(FormatKind::Npz)), []);

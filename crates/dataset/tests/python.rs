@@ -59,7 +59,8 @@ fn python(module: &str, script: &str, path: &Path) -> bool {
         .output()
         .is_ok_and(|output| output.status.success());
     if !present {
-        eprintln!("skipped: `{python}` has no {module} (set STORMLP_PYTHON)");
+        let why = format!("`{python}` has no {module}");
+        stormlp_core::skipped::skipped(why, "set STORMLP_PYTHON to a Python that has it");
         return false;
     }
     let output = Command::new(&python)

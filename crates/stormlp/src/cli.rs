@@ -16,9 +16,26 @@ use crate::commands::{
 use crate::hosts::{GroupArgs, Needs};
 use stormlp_core::failure::Failure;
 
+#[cfg(feature = "tokio-uring")]
+macro_rules! features {
+    () => {
+        "features: tokio-uring"
+    };
+}
+#[cfg(not(feature = "tokio-uring"))]
+macro_rules! features {
+    () => {
+        "no optional features"
+    };
+}
+
+/// The version, the commit it was built from, and the optional features it has.
+const VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("STORMLP_COMMIT"), ", ", features!(), ")");
+
 /// Can this storage keep these accelerators fed, by which path, and at what cost to the host?
 #[derive(Debug, Parser)]
-#[command(name = "stormlp", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "stormlp", version = VERSION, max_term_width = 100, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
     /// Show no progress on stderr; results and errors are still printed.
     #[arg(long, global = true)]

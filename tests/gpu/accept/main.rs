@@ -48,7 +48,11 @@ const PARTS: [Part; 8] = [
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().collect();
     if !words.iter().any(|word| word == "--accept") {
-        println!("test accept ... skipped: tests/gpu/accept/run runs it");
+        stormlp_core::skipped::named(
+            "accept",
+            "it is for a machine with a GPU",
+            "tests/gpu/accept/run runs it",
+        );
         return ExitCode::SUCCESS;
     }
     let options = match Options::of(&words, &PARTS.map(|(name, _)| name)) {

@@ -11,11 +11,15 @@ use stormlp_core::machine::Machine;
 use stormlp_show::doctor;
 use stormlp_transfer::probe;
 
+use super::workloads::read_bounded;
 use crate::hosts::Needs;
 use crate::output::{self, Format};
 use stormlp_core::failure::Failure;
 use stormlp_core::group::GroupFacts;
 use stormlp_hosts::session::Session;
+
+/// A hostfile has a line a host.
+const MOST_HOSTFILE_BYTES: u64 = 16 << 20;
 
 /// Arguments of `stormlp doctor`.
 #[derive(Debug, clap::Args)]
@@ -28,7 +32,8 @@ Examples:
   mpirun -n 2 --map-by ppr:1:node --host h1,h2 stormlp doctor /shared
                                               whether hosts find each other, share the folder, and what
                                               a barrier costs
-  stormlp doctor --launch h1,h2               what to type for each launcher")]
+  stormlp doctor --launch h1,h2               what to type for each launcher
+  stormlp doctor --launch ./hostfile          the same for the hosts of a hostfile")]
 pub(crate) struct Args {
     /// Folder, file or block device to examine.
     #[arg(value_name = "PATH", default_value = ".")]
@@ -38,8 +43,9 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    /// Print the commands to start one process on each of these hosts with each launcher, and exit
-    #[arg(long, value_name = "HOST,...", value_delimiter = ',', conflicts_with_all = ["directory", "format"])]
+    /// Print the commands to start one process on each of these hosts, or those of a hostfile, with
+    /// each launcher, and exit
+    #[arg(long, value_name = "HOST,...|FILE", value_delimiter = ',', conflicts_with_all = ["directory", "format"])]
     launch: Vec<String>,
 }
 
@@ -63,7 +69,7 @@ struct Examined {
 /// does not exist or is not storage is an error.
 pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
     if !args.launch.is_empty() {
-        return output::show(&doctor::launch(&args.launch));
+        return launch(&args.launch);
     }
     let party = session.party(false)?;
     party.agree(check(&args.directory))?;
@@ -89,6 +95,21 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<(), Failure> {
         }
         document
     })
+}
+
+/// Shows how to start a process on each of the `hosts`: their names, or a hostfile (a path, or the name
+/// of a file that is there).
+fn launch(hosts: &[String]) -> Result<(), Failure> {
+    let [file] = hosts else { return output::show(&doctor::launch(hosts, None)) };
+    if !file.contains('/') && !Path::new(file).is_file() {
+        return output::show(&doctor::launch(hosts, None));
+    }
+    let text = read_bounded(Path::new(file), "the hostfile", MOST_HOSTFILE_BYTES)?;
+    match doctor::hosts_of(&text) {
+        named if named.is_empty() => Err(Failure::no_plan(anyhow!("{file} names no host"))
+            .with_help("write one host name a line, as Open MPI and MPICH read it")),
+        named => output::show(&doctor::launch(&named, Some(file))),
+    }
 }
 
 /// Checks that the path is storage.

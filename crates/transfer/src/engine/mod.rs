@@ -139,7 +139,9 @@ mod tests {
             let buffers = (0..4).map(|_| region.carve(8192, 4096).unwrap()).collect();
             match build(kind, buffers, 2, 4) {
                 Ok(mut engine) => check(engine.as_mut()),
-                Err(error) => eprintln!("skipped {kind}: {error}"),
+                Err(error) => {
+                    stormlp_core::skipped::skipped(format!("{kind}: {error}"), "permit io_uring")
+                }
             }
         }
     }

@@ -45,7 +45,10 @@ fn path_in_batches(
         register_buffers: true,
         page_aligned: false,
     };
-    build_path(spec).inspect_err(|error| eprintln!("skipped {kind} on {engine}: {error}")).ok()
+    let skip = |error: &_| {
+        stormlp_core::skipped::skipped(format!("{kind} on {engine}: {error}"), "permit io_uring")
+    };
+    build_path(spec).inspect_err(skip).ok()
 }
 
 fn open(kind: PathKind, file: &std::path::Path) -> File {

@@ -47,7 +47,13 @@ fn main() -> ExitCode {
     for scenario in scenarios().iter().filter(chosen) {
         match scenario.run() {
             Verdict::Passed => println!("test {} ... ok", scenario.name),
-            Verdict::Skipped(why) => println!("test {} ... skipped: {why}", scenario.name),
+            Verdict::Skipped(why) => {
+                stormlp_core::skipped::named(
+                    scenario.name,
+                    why,
+                    "set STORMLP_LIBCUFILE to a libcufile.so.0",
+                );
+            }
             Verdict::Failed(why) => {
                 failures += 1;
                 println!("test {} ... FAILED\n{why}", scenario.name);

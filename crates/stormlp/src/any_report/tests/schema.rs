@@ -1,4 +1,4 @@
-//! `docs/results.schema.json` matches the types, and `docs/results.md` names every field.
+//! `docs/schema/results.schema.json` matches the types, and `docs/results.md` names every field.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,14 +15,14 @@ fn schema() -> Value {
 
 #[test]
 fn the_schema_is_that_of_the_types() {
-    let path = format!("{DOCS}/results.schema.json");
+    let path = format!("{DOCS}/schema/results.schema.json");
     let text = format!("{:#}\n", schema());
     if std::env::var_os("UPDATE_SCHEMA").is_some() {
         fs::write(&path, &text).unwrap();
     }
     assert!(
         fs::read_to_string(&path).unwrap_or_default() == text,
-        "docs/results.schema.json is not what the types say: \
+        "docs/schema/results.schema.json is not what the types say: \
          UPDATE_SCHEMA=1 cargo test --bin stormlp schema"
     );
 }

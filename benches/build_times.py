@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""How long a newcomer waits: the README's two commands in a fresh clone with a fresh target folder.
+
+    benches/build_times.py                  clones, builds and tests; prints times, and what takes longest
+    benches/build_times.py --last           what took longest in the builds made with `--timings`, and tests
+
+Goals on two cores: 3 min to the first command, 12 min for the tests. Compare on a quiet machine only; the load
+before the start is printed.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FIRST = ["cargo", "run", "--release", "--locked", "--timings", "--", "--quiet", "gds", "--path", "cpu",
+         "--io-size", "1M", "--threads", "8", "--duration", "1s"]
+TESTS = ["cargo", "test", "--workspace", "--locked", "--timings"]
+SLOWEST = 10
+
+
+def timings(folder):
+    """The units of the newest build under `folder`, as (seconds, what), the slowest first."""
+    pages = sorted((folder / "target/cargo-timings").glob("cargo-timing*.html"), key=os.path.getmtime)
+    if not pages:
+        return []
+    data = re.search(r"UNIT_DATA = (\[.*?\]);\n", pages[-1].read_text(), re.S)
+    units = json.loads(data[1]) if data else []
+    return sorted(((u["duration"], f"{u['name']} {u['target'].strip()}".strip()) for u in units), reverse=True)
+
+
+def executables(output):
+    """Test executables by the time of their tests, as (seconds, name), the slowest first."""
+    found, name = [], "?"
+    for line in output.splitlines():
+        line = re.sub(r"\x1b\[[0-9;]*m", "", line)
+        if m := re.match(r"\s*(?:Running|Doc-tests) (.+)", line):
+            name = m[1]
+        elif m := re.search(r"finished in ([0-9.]+)s", line):
+            found.append((float(m[1]), name))
+    return sorted(found, reverse=True)
+
+
+def show(title, rows):
+    if rows:
+        print(f"\n{title}")
+        for seconds, what in rows[:SLOWEST]:
+            print(f"  {seconds:7.1f} s  {what}")
+
+
+def run(command, folder):
+    """Runs it in `folder` and returns its time in seconds and its output."""
+    started = time.monotonic()
+    environment = {k: v for k, v in os.environ.items() if k != "CARGO_TARGET_DIR"}
+    done = subprocess.run(command, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT)
+    if done.returncode != 0:
+        sys.stdout.write(done.stdout[-4000:])
+        sys.exit(f"error: `{' '.join(command)}` failed with {done.returncode}")
+    return time.monotonic() - started, done.stdout
+
+
+def minutes(seconds):
+    return f"{int(seconds // 60)} min {seconds % 60:.0f} s"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--last", metavar="LOG", nargs="?", const="",
+                        help="the last build here, and the tests in this log of `cargo test`")
+    arguments = parser.parse_args()
+    if arguments.last is not None:
+        show("slowest to compile", timings(ROOT))
+        if arguments.last:
+            show("slowest test executables", executables(Path(arguments.last).read_text()))
+        return
+    load = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory(prefix="stormlp-build-") as folder:
+        clone = Path(folder) / "stormlp"
+        run(["git", "clone", "--quiet", str(ROOT), str(clone)], folder)
+        run(["cargo", "fetch", "--locked"], clone)
+        first, _ = run(FIRST, clone)
+        crates = timings(clone)
+        built, _ = run([*TESTS, "--no-run"], clone)
+        ran, output = run(TESTS, clone)
+        print(f"{os.cpu_count()} CPUs, load {load:.2f} before the start, crates downloaded before")
+        print(f"first command                {minutes(first)}  (goal 3 min)")
+        print(f"cargo test --workspace       {minutes(built + ran)}  (goal 12 min): "
+              f"{minutes(built)} to build, {minutes(ran)} to run")
+        show("slowest to compile, release", crates)
+        show("slowest test executables", executables(output))
+
+
+if __name__ == "__main__":
+    main()
